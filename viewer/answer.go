@@ -9,22 +9,22 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A rowNumber is a row of which an answer has the number alone.
+// A rowNumber is a row that an answer contains only as a number.
 type rowNumber uint32
 
-// A line stands for a row in an answer.
+// A line describes a row in an answer.
 type line struct {
 	Row      rowNumber    `json:"row"`
 	Name     string       `json:"name"`
 	Service  string       `json:"service"`
 	Start    analyze.Time `json:"start_unix_nano"`
-	Duration *int64       `json:"duration_nano"` // of a span that has not ended: how long it was open at least
+	Duration *int64       `json:"duration_nano"` // of a span that has not ended: a lower bound
 	Open     bool         `json:"open"`
-	In       string       `json:"in,omitempty"` // the function in which it waits
-	Of       string       `json:"of,omitempty"` // the outermost span that it is below
+	In       string       `json:"in,omitempty"` // the function in which the open span waits
+	Of       string       `json:"of,omitempty"` // the name of the outermost span above the row
 }
 
-// lineOf returns what stands for a row.
+// lineOf returns the line that describes a row.
 func (s *state) lineOf(ctx context.Context, r view.Row) (*line, error) {
 	l := &line{Row: rowNumber(r), Name: s.title(r), Service: s.v.Service(r), Start: s.startOf(r), Duration: s.tookOf(r), Open: s.v.Flags(r).Open()}
 	if whole := s.v.Outermost(r); whole != r {
@@ -42,14 +42,15 @@ func (s *state) lineOf(ctx context.Context, r view.Row) (*line, error) {
 	return l, nil
 }
 
-// encoded returns an answer as JSON. The function number changes the numbers of rows.
+// encoded returns an answer as JSON. If number is not nil, it returns the number of each row in the answer.
+// Rows whose number is 0 become null.
 func (s *state) encoded(ctx context.Context, x any, number func(view.Row) rowNumber) (json.RawMessage, error) {
 	return (&analyze.Form{
 		Row: func(r view.Row) (any, error) {
 			l, err := s.lineOf(ctx, r)
 			if err == nil && number != nil {
 				if l.Row = number(r); l.Row == 0 {
-					return nil, nil // its name is not to be in the page
+					return nil, nil // the page must not contain the name of this row
 				}
 			}
 			return l, err

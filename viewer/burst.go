@@ -11,18 +11,19 @@ import (
 type burst struct {
 	From  int64   `json:"from_unix_nano"`
 	To    int64   `json:"to_unix_nano"`
-	Share float64 `json:"share"` // of the time in which the spans of the name began
-	All   bool    `json:"all"`   // all of them, not only burstMost
+	Share float64 `json:"share"` // of the period in which all spans of the name began
+	All   bool    `json:"all"`   // all slow or failed spans began in this part, not only burstMost
 }
 
 const (
-	burstMost  = .95 // the share of the spans
-	burstLeast = 5   // how many spans make a burst
-	burstTime  = .5  // the longest share of the time
+	burstMost  = .95 // the smallest share of the spans
+	burstLeast = 5   // the smallest number of spans
+	burstTime  = .5  // the largest share of the time
 )
 
-// burstOf returns the shortest part of the time in which nearly all of some spans began, if it is a small
-// part of that in which all of the name began; otherwise nil.
+// burstOf returns the shortest period in which nearly all spans of the set in began. It returns nil if this
+// period is more than burstTime of the period in which all spans of the set same began, or if the set in
+// has too few spans or all of them.
 func (s *state) burstOf(in, same view.Set[view.Row]) *burst {
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	var starts []int64

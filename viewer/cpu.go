@@ -10,32 +10,33 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A processorTime says for how long a span and what is below it were on a processor, and in which functions, as the samples of
-// CPU profiles in the trace tell.
+// A processorTime says how long a span and the rows below it were on a processor, and in which functions.
+// The numbers come from the samples of CPU profiles in the trace.
 type processorTime struct {
-	Own       int64         `json:"own_nano"` // of the span
-	All       int64         `json:"all_nano"` // of all of its name
-	OfSpan    bool          `json:"ofSpan"`   // Functions are those of the span, else those of all of its name
+	Own       int64         `json:"own_nano"` // the time of the span
+	All       int64         `json:"all_nano"` // the time of all spans of its name
+	OfSpan    bool          `json:"ofSpan"`   // Functions are of the span; else they are of all spans of its name
 	Functions []cpuFunction `json:"functions"`
 }
 
-// A cpuFunction is a function in which some of the time passed. One that has none of its own, and is in all of the
-// samples, is left out.
+// A cpuFunction is a function in which some of the time passed. Functions that are in all samples but have
+// no time of their own are left out.
 type cpuFunction struct {
 	Name  string  `json:"name"`
 	File  string  `json:"file"`
 	Line  int     `json:"line"`
 	Self  float64 `json:"self"`  // its share of the time
-	Total float64 `json:"total"` // with what it has called
+	Total float64 `json:"total"` // including the functions that it called
 }
 
 const (
 	maxCPUFunctions = 8
-	maxCPUSamples   = 20_000 // that are read
-	fewCPU          = 100e6  // nanoseconds of samples, of which 10 ms have one, that say little about a span
+	maxCPUSamples   = 20_000 // the most samples that are read
+	fewCPU          = 100e6  // nanoseconds: samples of less time, one each 10 ms, say little about a span
 )
 
-// processorTime returns the time of r, which is one of the spans same of its name; nil if there are no samples of them.
+// processorTime returns the processor time of the span r. The set same has all spans of its name. The
+// result is nil if there are no samples of these spans.
 func (s *state) processorTime(ctx context.Context, r view.Row, same view.Set[view.Row]) (*processorTime, error) {
 	if !callstack.HasCPU(s.v) {
 		return nil, nil //nolint:nilnil // there is none
@@ -70,14 +71,15 @@ func (s *state) processorTime(ctx context.Context, r view.Row, same view.Set[vie
 	return out, nil
 }
 
-// functionsOf returns the time of the samples in some rows, and the functions in which most of it passed. Of many rows it reads
-// some, evenly chosen, which stand for the others.
+// functionsOf returns the time of the samples in some rows, and the functions in which most of that time
+// passed. If there are many rows, it reads only some of them, at even distances. Each of these then counts
+// for the rows that were skipped.
 func (s *state) functionsOf(ctx context.Context, rows []view.Row) (whole int64, functions []cpuFunction, err error) {
 	type function struct {
 		name        string
 		self, total int64
-		last        *callstack.Sample // the one that has it
-		place       callstack.Frame   // where most of the time passed
+		last        *callstack.Sample // the last sample that has the function
+		place       callstack.Frame   // the frame in the longest sample
 		most        int64
 	}
 	known := make(map[string]*function)

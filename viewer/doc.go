@@ -18,21 +18,21 @@
 //	api/meta            properties of the trace: files, services, times, and a fingerprint
 //	api/top             an overview: the slowest spans, errors and gaps
 //	api/explain         why requests are slow or fail
-//	api/heat            requests by start and duration; with a box, what those in it share
+//	api/heat            requests by start and duration; or what the requests in a box share
 //	api/rows            rows of the tree that are visible
 //	api/entry?row=      everything about a row
 //	api/row?id=FILE#ID  the row of an entry
 //	api/logs?row=       log records at and below a row, by time
 //	api/talk?row=       the conversation with a model at and below a row
 //	api/find?q=         how many rows a query selects, and the next one
-//	api/complete?q=     the completions at an offset of a query
+//	api/complete?q=     the completions of a query at an offset
 //	api/strip           how many rows begin in each part of the time
-//	api/why?row=        where a span stands among those of its name, and what the slow ones share
+//	api/why?row=        a comparison of a span with others of its name, and what the slow ones share
 //	api/critical?row=   the critical path of the outermost span above a row
 //	api/facets?q=       the values of fields, and by how much the selected rows differ
 //	api/flame           spans merged by the names above them
 //	api/runtime         samples of the Go runtime: heap, goroutines, collections
-//	api/table?q=        the table that a query computes, or one of its rows or of calls
+//	api/table?q=        the table that a query computes, or a table of rows or of calls
 //	api/events          a stream with an event whenever the trace has grown
 //
 // The parameter window leaves out the rows that do not overlap a part of the time.

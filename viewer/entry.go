@@ -26,7 +26,7 @@ type attribute struct {
 	Size  int    `json:"size,omitempty"` // the full size in bytes, if Value is cut
 }
 
-// cutSize is the largest number of bytes of a value in an answer, unless the request asks for all.
+// cutSize is the largest number of bytes of a value in an answer, unless the request has the parameter all.
 const cutSize = 16 << 10
 
 func attributesOf(list []format.Attribute, most int) []attribute {
@@ -56,8 +56,8 @@ type linked struct {
 	Attributes []attribute `json:"attributes" null:"yes"`
 }
 
-// details holds everything about a row. Times are whole numbers of nanoseconds, which the page reads
-// as bigint: a number of JavaScript cannot hold each of them.
+// details holds everything about a row. Times are whole numbers of nanoseconds. The page reads them as
+// bigint, because a JavaScript number cannot hold all of them.
 type details struct {
 	Row         view.Row     `json:"row"`
 	ID          string       `json:"id"`
@@ -68,7 +68,7 @@ type details struct {
 	Kind        string       `json:"kind"`
 	Status      string       `json:"status"`
 	Description string       `json:"description"`
-	Exception   *exception   `json:"exception"` // of a span that failed: its first exception
+	Exception   *exception   `json:"exception"` // the first exception of a span that failed
 	Target      string       `json:"target"`
 	File        string       `json:"file"`
 	Line        uint32       `json:"line"`
@@ -76,7 +76,7 @@ type details struct {
 	Trace       string       `json:"trace"`
 	Span        string       `json:"span"`
 	Start       analyze.Time `json:"start_unix_nano"`
-	Took        *int64       `json:"took_nano"` // of a span that has not ended: how long it was open at least
+	Took        *int64       `json:"took_nano"` // of a span that has not ended: a lower bound
 	Self        *int64       `json:"self_nano"`
 	Open        bool         `json:"open"`
 	Path        []place      `json:"path"`
@@ -85,9 +85,9 @@ type details struct {
 	Attributes  []attribute  `json:"attributes"`
 	Resource    []attribute  `json:"resource" null:"yes"`
 	Links       []linked     `json:"links"`
-	Stacks      []stack      `json:"stacks"`             // of a span that has not ended: its latest stacks
-	Talk        bool         `json:"talk"`               // it is a part of a conversation with a model, or a row below is
-	StacksOf    string       `json:"stacksOf,omitempty"` // the span above for which these goroutines worked
+	Stacks      []stack      `json:"stacks"`             // the latest stacks of a span that has not ended
+	Talk        bool         `json:"talk"`               // the row or one below it is part of a conversation with a model
+	StacksOf    string       `json:"stacksOf,omitempty"` // the name of the span above to which Stacks belong
 }
 
 // An exception is an event with the reason why a span failed.
@@ -123,20 +123,20 @@ func (d *details) addException(v *view.View, r view.Row, most int) error {
 type stack struct {
 	Row   view.Row `json:"row"`
 	Time  int64    `json:"time_unix_nano"`
-	Count string   `json:"count"` // goroutines
-	In    string   `json:"in"`    // the function that waits
+	Count string   `json:"count"` // the number of goroutines
+	In    string   `json:"in"`    // the function in which they wait
 	Stack string   `json:"stack"`
 }
 
 // maxStacks is the largest number of stacks of a span that are shown.
 const maxStacks = 8
 
-// addStacks adds the latest stacks below row r. Without any, it adds those directly below the nearest
-// span above r with stacks: the labels of a goroutine may name the request for which it works, and not
-// its innermost span.
+// addStacks adds the latest stacks below row r. Without any, it adds the stacks directly below the nearest
+// span above r with stacks. The reason is that the labels of a goroutine may name its request and not its
+// innermost span.
 func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most int) error {
 	if metas := v.Columns().Metas(); len(metas) < math.MaxUint16 && !slices.ContainsFunc(metas, isDump) {
-		return nil // there are none, and columns have all names
+		return nil // the trace has no stacks: below the limit, the columns have all names
 	}
 	t := v.Tree()
 	for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
@@ -208,8 +208,7 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (any, error
 	return d, err
 }
 
-// detailsOf returns everything about a row but its path, and whether it is a part of a conversation. Values with more
-// than most bytes are cut.
+// detailsOf returns the details of a row without Path and Talk. It cuts values with more than most bytes.
 func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, error) {
 	v := s.v
 	e, err := v.Entry(r)
@@ -310,7 +309,7 @@ type record struct {
 	Level string       `json:"level"`
 	Text  string       `json:"text"`
 	More  string       `json:"more"` // its attributes
-	In    string       `json:"in"`   // the span that is its parent
+	In    string       `json:"in"`   // the name of the span that is its parent
 }
 
 // maxLogs is the largest number of log records in an answer.

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The first hits of a query are searched in the first firstRows rows, until fewHits are found.
+// The quick search for the first hits covers the first firstRows rows, and stops after fewHits hits.
 const (
 	firstRows = 16 * columns.BlockRows
 	fewHits   = 200
@@ -49,8 +49,8 @@ func (s *state) first(ctx context.Context, text string) (any, error) {
 // user opens.
 const maxWay = maxToggled - 200
 
-// way answers with the rows at and below root that must be open so that the rows that a query selects
-// are visible. If there are too many for a shape, it answers with the first ones.
+// way answers with the rows at and below root that must be open so that all hits of a query are visible. If
+// these are too many rows for a shape, it answers with the first ones.
 func (h *Handler) way(ctx context.Context, s *state, q url.Values) (any, error) {
 	root, err := s.rowOf(q, "root")
 	if err != nil {
@@ -95,10 +95,11 @@ func (h *Handler) way(ctx context.Context, s *state, q url.Values) (any, error) 
 	return out, nil
 }
 
-// find answers with the number of rows that a query selects, and with one of these rows: with dir=next
-// the next one after the row at, with dir=prev the one before it, and otherwise the row at itself, if
-// it is one. In place of a query, what=error selects errors, and what=open spans that have not ended.
-// With the parameter first it answers quickly, with the number of the first hits.
+// find answers with the number of rows that a query selects, and with one of these rows. The parameter at
+// names a row. With dir=next, the answer has the selected row after that row, and with dir=prev the one
+// before it. Without dir, the answer has the row itself if it is selected. The parameter what replaces the
+// query: what=error selects errors, and what=open selects spans that have not ended. With the parameter
+// first, find answers quickly, with the number of the first hits.
 func (h *Handler) find(ctx context.Context, s *state, q url.Values) (any, error) {
 	at, err := s.rowOf(q, "at")
 	if err != nil {
@@ -155,7 +156,8 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (any, error)
 // A foundRow is one of the rows that a query selects.
 type foundRow struct {
 	Count int `json:"count"`
-	// Outside is the number of selected rows that do not overlap the window, and are not counted.
+	// Outside is the number of selected rows that do not overlap the window. Count does not include these
+	// rows.
 	Outside int          `json:"outside"`
 	Index   int          `json:"index"` // of Row among the selected rows, from 1 on; 0 if there is no Row
 	Row     view.Row     `json:"row"`
@@ -168,7 +170,7 @@ type foundRow struct {
 // maxItems is the largest number of completions in an answer.
 const maxItems = 30
 
-// complete answers with the texts that can follow at the offset at of a query.
+// complete answers with the possible completions of a query. The parameter at is the offset in the query.
 func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (any, error) {
 	text := q.Get("q")
 	at, err := number(q, "at", len(text), len(text)+1)

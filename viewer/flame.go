@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A flameNode stands for all spans that have the same names above them, up to the first span that the
-// flame is about.
+// A flameNode represents all spans with the same name and service that have the same names and services
+// above them, up to a root of the flame. A root is a span with which the flame begins.
 type flameNode struct {
 	Name    string   `json:"name"`
 	Service string   `json:"service"`
@@ -20,22 +20,23 @@ type flameNode struct {
 	Row     view.Row `json:"row"` // the longest of the spans
 	Count   int      `json:"count"`
 	Errors  int      `json:"errors"`
-	Total   int64    `json:"total_nano"` // how long they took
-	Self    int64    `json:"self_nano"`  // without the spans below them
+	Total   int64    `json:"total_nano"` // the sum of their durations
+	Self    int64    `json:"self_nano"`  // the sum of their self times
 	Weight  float64  `json:"weight"`     // the width: from 0 to 1, with all nodes below
-	// More is how much longer its spans took on average, for each of the first spans, than with the
-	// others: a share of what the first spans took on average.
+	// More compares the self time of the node here with the self time of the same node in the other flame.
+	// It is the difference of the two, each divided by the number of roots of its flame, as a share of the
+	// mean duration of a root here.
 	More float64 `json:"more"`
 
-	full   string // its name, which Name may have the beginning of
+	full   string // the full name; Name may be only the beginning
 	took   int64
 	weight float64
 }
 
-// A flame has the nodes of a merged tree, each behind the one above it.
+// A flame holds the nodes of a merged tree. Each node comes after the node above it.
 type flame struct {
 	nodes []flameNode
-	known map[flameKey]int // in nodes
+	known map[flameKey]int // indexes in nodes
 	roots int
 }
 
@@ -44,7 +45,8 @@ type flameKey struct {
 	service, name string
 }
 
-// node returns the number of the node of a span below another node.
+// node returns the number of the node for the span r below the node up. It adds this node if there is none
+// yet.
 func (f *flame) node(up int, r view.Row, v *view.View) int {
 	k := flameKey{up, v.Service(r), v.Name(r)}
 	i, ok := f.known[k]
@@ -61,10 +63,11 @@ const (
 	maxFlameNodes = 1 << 17
 )
 
-// flame answers with spans merged by the names above them: with a query, the selected spans and all below
-// them, else all spans at and below root. A node is as wide as the self times of its spans and of those
-// below, or with by=count as their number. With a query each node is compared with the spans of the same
-// names that the query does not select, or with the other side.
+// flame answers with spans merged by the names above them. With a query, these are the selected spans and
+// all spans below them; without one, all spans at and below root. The width of a node is the sum of the
+// self times of its spans and of all spans below them, or with by=count the number of all these spans. With
+// another side, each node is compared with the same node of the other side. Otherwise, with a query, it is
+// compared with the spans of the same names that the query does not select.
 func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (any, error) {
 	c, err := s.selectionOf(ctx, q)
 	if err != nil {
@@ -77,14 +80,15 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (any, error
 	return s.flameOf(ctx, c, than, q.Get("by") == "count")
 }
 
-// A flameAnswer has the widest nodes of a flame, and how many are left out.
+// A flameAnswer has the widest nodes of a flame, and the number of nodes that are left out.
 type flameAnswer struct {
 	Nodes []flameNode `json:"nodes"`
 	Roots int         `json:"roots"`
 	Left  int         `json:"left"`
 }
 
-// flameOf merges the spans of a selection, and compares them with those of a side, which may be nil.
+// flameOf merges the spans of a selection, and compares them with the spans of the other side. If than is
+// nil, it compares the spans that a query selects with the unselected spans of the same names.
 func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount bool) (*flameAnswer, error) {
 	begins := func(r view.Row) bool { return (c.hits == nil || c.hits.Has(r)) && c.isInside(r) }
 	in, err := s.merged(ctx, c.from, c.end, begins, c.skip)
@@ -112,8 +116,9 @@ func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount b
 	return &flameAnswer{nodes, in.roots, left}, nil
 }
 
-// merged merges the spans of some ranks at and below those with which a flame begins, but for those at and
-// below the rows in skip, which may be nil.
+// merged merges the spans with ranks in [from, end). The roots of the flame are the outermost spans for
+// which begins returns true. The flame has the roots and all spans below them, but not the rows in skip and
+// the rows below these. skip may be nil.
 func (s *state) merged(ctx context.Context, from, end int, begins func(r view.Row) bool, skip view.Set[view.Row]) (*flame, error) {
 	v, t := s.v, s.v.Tree()
 	f := &flame{known: make(map[flameKey]int)}
@@ -165,7 +170,7 @@ func (s *state) merged(ctx context.Context, from, end int, begins func(r view.Ro
 	return f, nil
 }
 
-// sum adds durations, which are not negative, up to the longest that a number can say.
+// sum adds two durations. It counts a negative b as 0, and returns math.MaxInt64 if the sum overflows.
 func sum(a, b int64) int64 {
 	if b = max(0, b); a+b < 0 {
 		return math.MaxInt64
@@ -173,7 +178,7 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
-// compare says how much longer the spans of each node took than those of others.
+// compare sets More of each node, with others as the other flame.
 func (f *flame) compare(others *flame) {
 	whole := int64(0)
 	for i := range f.nodes {
@@ -185,7 +190,7 @@ func (f *flame) compare(others *flame) {
 	if others.roots == 0 || mean == 0 {
 		return
 	}
-	same := make([]int, len(f.nodes)) // the node of others, -2 if there is none
+	same := make([]int, len(f.nodes)) // the number of the same node in others, -2 if there is none
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		same[i] = -2
@@ -201,7 +206,7 @@ func (f *flame) compare(others *flame) {
 	}
 }
 
-// widest returns the widest nodes, and how many are left out.
+// widest returns the widest nodes, and the number of nodes that are left out.
 func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 	for i := range f.nodes {
 		f.nodes[i].weight = float64(f.nodes[i].Self)
@@ -210,14 +215,14 @@ func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 		}
 	}
 	whole := 0.0
-	for _, n := range slices.Backward(f.nodes) { // those below come behind
+	for _, n := range slices.Backward(f.nodes) { // the nodes below come after the nodes above
 		if n.Up >= 0 {
 			f.nodes[n.Up].weight += n.weight
 		} else {
 			whole += n.weight
 		}
 	}
-	least, ties := 0.0, maxFlame // of as many as narrow as the last one there is room
+	least, ties := 0.0, maxFlame // the smallest width in the answer, and how many nodes of that width fit
 	if len(f.nodes) > maxFlame {
 		all := make([]float64, len(f.nodes))
 		for i := range f.nodes {

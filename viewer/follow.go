@@ -15,9 +15,10 @@ import (
 // longer.
 const growEvery = 250 * time.Millisecond
 
-// events sends an event to a client when the trace has grown. It ends when the client has gone, or after
-// an error. With the parameter pause, the first event has the name of a pin: requests with this name
-// are answered from the trace as it is now. If pause is the name of an existing pin, that pin is used.
+// events sends an event to a client when the trace has grown. It ends when the client has gone, or after an
+// error. With the parameter pause, the first event has the name of a pin. Requests with this name are
+// answered from the state that the pin keeps. This is the current state, unless pause is the name of an
+// existing pin: then that pin is used.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	flusher := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -41,7 +42,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 			s, err = h.grow(r.Context())
 		}
 		wait := max(growEvery, 5*time.Since(begun))
-		news := told < 0 // what the page has may be older than this stream
+		news := told < 0 // the page may have data from before this stream
 		if sometimes {
 			_, now := h.states(s.v)
 			news = news || !slices.Equal(notices, h.notices()) || !slices.Equal(states, now)
@@ -87,8 +88,8 @@ type pin struct {
 // connection broke.
 const pinAfter = 10 * time.Second
 
-// pin adds a user to the pin with that name. If there is no such pin, it makes one of the current state.
-// It returns the name of the pin.
+// pin adds a user to the pin with that name. If there is no such pin, it makes a pin of the current state,
+// with a new name. It returns the name of the pin.
 func (h *Handler) pin(name string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -220,8 +221,8 @@ func (h *Handler) grow(ctx context.Context) (*state, error) {
 	return h.state, nil
 }
 
-// reopen shows the files that the names stand for now. If they cannot be read, the old files stay, and
-// the next call tries again.
+// reopen replaces the view if the names of the files now refer to other files. If the new files cannot be
+// read, the old view stays, and the next call tries again.
 func (h *Handler) reopen(ctx context.Context) {
 	if h.options.Reopen == nil {
 		return
@@ -242,7 +243,7 @@ func (h *Handler) reopen(ctx context.Context) {
 	h.state = next
 }
 
-// continues reports whether all rows of a view are in another one, with the same numbers.
+// continues reports whether a view contains all rows of an earlier view, with the same numbers.
 func continues(v, was *view.View) bool {
 	if v.Len() < was.Len() || len(v.Files()) < len(was.Files()) {
 		return false

@@ -13,38 +13,38 @@ import (
 )
 
 const (
-	maxPacked = 100_000 // spans that get lanes of their own
+	maxPacked = 100_000 // the most spans that are packed into lanes without overlap
 	maxLevel  = 199     // the last lane of a service
 	noLevel   = 255
 	maxRuns   = 8000 // in an answer
 	maxCells  = 1 << 20
-	maxClimb  = 100 // spans above one of which one with its service is looked for
+	maxClimb  = 100 // how many spans above a span are searched for one of the same service
 )
 
-// The levels of a selection say in which lane of its service each of its spans is.
+// A levels holds the lane of each selected span, counted within the lanes of its service.
 type levels struct {
 	of     []uint8 // by row; noLevel for other rows
-	counts []int   // how many levels each service has
-	packed bool    // no two spans of a lane overlap, but in the last one; else a lane is a depth
+	counts []int   // the number of lanes of each service
+	packed bool    // spans overlap only in the last lane; if false, a lane is a depth
 }
 
-// A laneRuns has spans in lanes by service, in their time. Spans that are narrower than the part of the time
-// in which they begin are one run with those that begin there as well. The lists have a value for each run.
+// A laneRuns holds spans by service, lane and time. The spans of a lane that begin in the same part of the
+// time form one run. The lists have a value for each run, except Lanes and Names.
 type laneRuns struct {
 	From   int64      `json:"from_unix_nano"`
 	To     int64      `json:"to_unix_nano"`
 	Packed bool       `json:"packed"`
 	Lanes  []laneHead `json:"lanes"`
-	Lane   []int      `json:"lane"` // the lane, from the first one of the first service on
-	At     []int64    `json:"at"`   // nanoseconds since From, which may be before it
-	Long   []int64    `json:"long"` // nanoseconds up to the end of the last of them
-	Row    []view.Row `json:"row"`  // the longest of them
+	Lane   []int      `json:"lane"` // the number of the lane, counted through all services
+	At     []int64    `json:"at"`   // the first start, in nanoseconds since From; may be negative
+	Long   []int64    `json:"long"` // nanoseconds from At to the last end
+	Row    []view.Row `json:"row"`  // the longest span
 	Count  []int      `json:"count"`
 	Errors []int      `json:"errors"`
-	Open   []int      `json:"open"` // 1 if the longest of them has not ended
-	Name   []int      `json:"name"` // the number of its name
+	Open   []int      `json:"open"` // 1 if the span in Row has not ended
+	Name   []int      `json:"name"` // the index in Names of the name of Row
 	Names  []string   `json:"names"`
-	Spans  int        `json:"spans"` // in all runs
+	Spans  int        `json:"spans"` // the number of spans in all runs
 }
 
 // A laneHead says how many lanes a service has.
@@ -53,9 +53,10 @@ type laneHead struct {
 	Levels  int    `json:"levels"`
 }
 
-// lanes answers with the spans that a flame in time shows: with a query, the selected spans and all below
-// them, else all spans at and below root, as far as they overlap the time from from to to. The parameter n
-// is how many parts of this time can be told apart.
+// lanes answers with the spans that a flame in time shows. With a query, these are the selected spans and
+// all spans below them; without one, all spans at and below root. Spans that do not overlap the time
+// between the parameters from and to are left out. The parameter n is the number of parts into which that
+// time is divided.
 func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (any, error) {
 	n, err := number(q, "n", 1000, maxBins+1)
 	if err != nil {
@@ -157,8 +158,8 @@ func (s *state) levelsOf(ctx context.Context, c *selection) (*levels, error) {
 	return l, nil
 }
 
-// pack puts each span into the first lane of its service, below the span of the service that it is below, in
-// which no other one is at that time.
+// pack puts each span into a lane of its service. This is the first lane that is free at that time and is
+// below the lane of the nearest span above it of the same service.
 func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int) {
 	v, t := s.v, s.v.Tree()
 	start := func(r view.Row) int64 { at, _ := v.Start(r); return at }
@@ -167,7 +168,7 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 	})
 	l.packed = true
 	clear(l.counts)
-	busy := make([][]int64, len(l.counts)) // until when, by service and lane
+	busy := make([][]int64, len(l.counts)) // the end of the last span, by service and lane
 	placed := v.NewSet()
 	for _, r := range spans {
 		at, service, first := start(r), services(r), 0
@@ -194,8 +195,8 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 	}
 }
 
-// packPart gives the spans of a time lanes in which they do not overlap, if these are few enough. Else it
-// returns l.
+// packPart returns levels for the spans that overlap the time between from and to, in lanes without
+// overlap. If there are too many of these spans, it returns l.
 func (s *state) packPart(ctx context.Context, l *levels, from, to int64) (*levels, error) {
 	times := s.blockTimes()
 	var spans []view.Row
@@ -221,7 +222,8 @@ func (s *state) packPart(ctx context.Context, l *levels, from, to int64) (*level
 	return out, nil
 }
 
-// spanIn returns the run of the span in row i of a block, if it is selected and overlaps a time.
+// spanIn returns a run with the span in row i of a block. The result is false if the span is not selected
+// or does not overlap the time between from and to.
 func (s *state) spanIn(l *levels, b *columns.Block, i int, from, to int64) (run, bool) {
 	r := view.Row(b.First) + view.Row(i)
 	start := b.Start[i]
@@ -241,7 +243,7 @@ func (s *state) spanIn(l *levels, b *columns.Block, i int, from, to int64) (run,
 	return x, x.end >= from
 }
 
-// endOf returns when a span ends that is not of negative length.
+// endOf returns at+took, or math.MaxInt64 if the sum overflows. took is not negative.
 func endOf(at, took int64) int64 {
 	if end := at + took; end >= at {
 		return end
@@ -249,10 +251,10 @@ func endOf(at, took int64) int64 {
 	return math.MaxInt64
 }
 
-// A run is some spans of a lane that begin in the same part of the time.
+// A run merges the spans of a lane that begin in the same part of the time.
 type run struct {
-	row           view.Row // the longest one
-	at, end, long int64    // the first start, the last end, and how long the longest took
+	row           view.Row // the longest span
+	at, end, long int64    // the first start, the last end, and the longest duration
 	count, errors int32
 }
 
@@ -269,9 +271,9 @@ func (r *run) add(o run) {
 	r.errors += o.errors
 }
 
-// runsOf returns the spans of a time, of which n parts are told apart.
+// runsOf returns the runs of the time between from and to, which it divides into at most n parts.
 func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*laneRuns, error) {
-	services := append(slices.Clone(s.services()), "") // the last is for none
+	services := append(slices.Clone(s.services()), "") // the last one is for rows without a service
 	out := &laneRuns{
 		From: from, To: to, Packed: l.packed, Lanes: []laneHead{},
 		Lane: []int{}, At: []int64{}, Long: []int64{}, Row: []view.Row{}, Count: []int{}, Errors: []int{}, Open: []int{}, Name: []int{}, Names: []string{},
@@ -289,7 +291,7 @@ func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*
 	if err != nil {
 		return nil, err
 	}
-	// Fewer parts make fewer runs.
+	// Fewer parts make fewer runs: halve the number of parts until the runs are few enough.
 	count := func() (all int) {
 		for _, lane := range cells {
 			for _, c := range lane {
@@ -330,7 +332,7 @@ func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*
 	return out, nil
 }
 
-// difference returns a - b as far as a number of JavaScript holds it.
+// difference returns a - b, limited to ±2⁵³, so that a JavaScript number holds it exactly.
 func difference(a, b int64) int64 {
 	const most = 1 << 53
 	d := a - b
@@ -343,8 +345,8 @@ func difference(a, b int64) int64 {
 	return d
 }
 
-// cells returns the runs of each lane by the part of the time in which they begin. Those that began before
-// are in the first one.
+// cells returns the runs of each lane by the part of the time in which they begin. Spans that began before
+// the time are in the first part.
 func (s *state) cells(ctx context.Context, l *levels, base []int, lanes int, from, to int64, n int) ([][]run, error) {
 	numbers, times := s.serviceNumbers(), s.blockTimes()
 	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() ([][]run, func(k int)) {

@@ -27,7 +27,7 @@ type rankSet struct {
 
 func newRankSet(n int) *rankSet { return &rankSet{Set: make(view.Set[int], n/64+1)} }
 
-// done makes the sums. It is called after all members were added.
+// done computes the sums. It is called after all members have been added.
 func (s *rankSet) done() {
 	s.sums = make([]uint32, len(s.Set))
 	s.n = 0
@@ -45,10 +45,10 @@ func (s *rankSet) before(i int) int {
 	return int(s.sums[i/64]) + bits.OnesCount64(s.Set[i/64]&(1<<(i%64)-1))
 }
 
-// between returns how many members are at least from and below to.
+// between returns how many members are in [from, to).
 func (s *rankSet) between(from, to int) int { return s.before(to) - s.before(from) }
 
-// at returns the k-th member, which must exist.
+// at returns the k-th member, counted from 0. The member must exist.
 func (s *rankSet) at(k int) int {
 	w, _ := slices.BinarySearchFunc(s.sums, uint32(k), func(sum, k uint32) int {
 		if sum <= k {
@@ -82,17 +82,17 @@ func isShown(v *view.View, r view.Row) bool {
 type shape struct {
 	root    view.Row   // only this row and the rows below it are shown; 0: all rows
 	depth   int        // number of levels that are open
-	toggled []view.Row // rows that are closed although their level is open, or open although it is not; sorted
+	toggled []view.Row // sorted: rows that are closed in an open level, or open in a closed level
 	only    string     // a query: only the rows that it selects, and the rows above them, are shown
 	window  window     // only the rows that overlap it, and the rows above them, are shown
-	least   int64      // spans that took less nanoseconds are left out, with what is below them
+	least   int64      // spans that took fewer nanoseconds are left out, with their log records and events
 }
 
 // maxToggled is the largest number of rows that a request can open and close.
 const maxToggled = 4000
 
-// shapeOf reads the shape of a request from the parameters root, depth, x and only. x lists the rows
-// that are toggled, each as the difference to the one before.
+// shapeOf reads the shape of a request from its parameters. The parameter x lists the toggled rows, each as
+// the difference from the row before it, in base 36.
 func (s *state) shapeOf(q url.Values) (h shape, err error) {
 	if h.root, err = s.rowOf(q, "root"); err != nil {
 		return h, err
@@ -217,8 +217,8 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 	return l, nil
 }
 
-// part returns the rows that a shape shows, if all levels are open; nil stands for all rows. The rows in
-// all, or all rows if that is nil, would be shown without the window.
+// part returns the rows that a shape shows if all levels are open. The set all has the rows that the shape
+// would show without the window. A nil set stands for all rows.
 func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row], err error) {
 	var rows view.Set[view.Row]
 	if h.only != "" {
@@ -247,8 +247,8 @@ func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row]
 	return withAbove(s.v, inside), all, nil
 }
 
-// longer returns the rows of a set, or all rows if it is nil, without the spans that took less than a number
-// of nanoseconds, and without the log records and events of these. Spans that failed stay.
+// longer returns the rows of a set without the spans that took less than least nanoseconds, and without the
+// log records and events of these spans. Spans that failed stay. If rows is nil, the set has all rows.
 func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] {
 	out := s.v.NewSet()
 	for r := range s.v.Rows() {
@@ -267,7 +267,8 @@ func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] 
 	return out
 }
 
-// ranksOf returns the ranks of the rows for which is holds. They are found once, and kept in kept.
+// ranksOf returns the ranks of the rows for which the function is returns true. It computes them once and
+// keeps them in *kept.
 func (s *state) ranksOf(kept **rankSet, is func(r view.Row, f view.Flags) bool) *rankSet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +286,7 @@ func (s *state) ranksOf(kept **rankSet, is func(r view.Row, f view.Flags) bool) 
 	return *kept
 }
 
-// hiddenRanks returns the ranks of the rows without a line.
+// hiddenRanks returns the ranks of the rows without a line in the tree.
 func (s *state) hiddenRanks() *rankSet {
 	return s.ranksOf(&s.hidden, func(r view.Row, f view.Flags) bool { return f.Role() != view.RoleFolded && !isShown(s.v, r) })
 }
@@ -295,8 +296,8 @@ func (s *state) logRanks() *rankSet {
 	return s.ranksOf(&s.logs, func(_ view.Row, f view.Flags) bool { return f.Role() == view.RoleLog || f.Role() == view.RoleEvent })
 }
 
-// errorRanks returns the ranks of the rows that are errors, as analyze.Top counts them, without the recorder's own entries: its
-// entry of a crash only says which kind of file this is.
+// errorRanks returns the ranks of the rows that are errors, as analyze.Top counts them. The recorder's own
+// entries are not errors: its entry of a crash only says which kind of file this is.
 func (s *state) errorRanks() *rankSet {
 	return s.ranksOf(&s.errors, func(r view.Row, f view.Flags) bool {
 		return isShown(s.v, r) && f.IsError() && f.Role() != view.RoleRecorder
@@ -307,12 +308,12 @@ func (s *state) errorRanks() *rankSet {
 type found struct {
 	rows    view.Set[view.Row]
 	ranks   *rankSet
-	outside int // rows that it selects outside of the window
+	outside int // the number of selected rows outside the window
 	hints   []query.Hint
-	words   []string // of free text
+	words   []string // the words of the query that are free text
 }
 
-// A tableError is the error of a query that computes a table, which the page cannot show.
+// A tableError says that a query computes a table where the page needs rows.
 type tableError struct{ query string }
 
 func (e *tableError) Error() string {

@@ -11,7 +11,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// rowsIn returns the rows of the window that a request has, or all, and its period.
+// rowsIn returns the rows in the window of a request, and the window as options of a query. Without a
+// window, it returns all rows and nil.
 func (s *state) rowsIn(ctx context.Context, values url.Values) (view.Set[view.Row], *query.Options, error) {
 	w, err := s.windowOf(values)
 	if err != nil {
@@ -24,7 +25,7 @@ func (s *state) rowsIn(ctx context.Context, values url.Values) (view.Set[view.Ro
 	return f.rows, w.options(), nil
 }
 
-// maxTop is how many items the lists of an overview have.
+// maxTop is the largest number of items in a list of an overview.
 const maxTop = 8
 
 // top answers with an overview.
@@ -40,8 +41,9 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (any, er
 	return s.encoded(ctx, t, nil)
 }
 
-// explain answers why the requests of a part are slow or fail: beside those of the other side, if there is one, else beside
-// others of the same names, if a query selects them, else beside those before a change.
+// explain answers why the requests of a part are slow or fail. It compares them with the other side, if
+// any. Without another side but with a query, it compares the requests that the query selects with others
+// of the same names. Otherwise it compares the requests after a change with the requests before the change.
 func (h *Handler) explain(ctx context.Context, s *state, q url.Values) (any, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
@@ -69,12 +71,13 @@ func (h *Handler) explain(ctx context.Context, s *state, q url.Values) (any, err
 
 const (
 	heatColumns, heatRows = 120, 40
-	maxHeat               = 1000 // columns or rows
+	maxHeat               = 1000 // the most columns or rows
 )
 
-// heat answers with a map of the requests of a window, in n columns by when they began and m rows by how long they took. With
-// the parameter box, which is "FROM,TO,LEAST,MOST" in nanoseconds, it answers with what the requests in that box share, or those
-// of them that failed, if an "f" is at the end.
+// heat answers with a map of the requests in a window. The n columns are for the starts of the requests,
+// and the m rows for their durations. With the parameter box, heat answers with the properties that the
+// requests in a box share. The box is "FROM,TO,LEAST,MOST" in nanoseconds. An "f" at the end limits the
+// answer to failed requests.
 func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
@@ -89,7 +92,7 @@ func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error)
 		if x, err = analyze.RequestsOf(ctx, s.v, f.rows); err != nil {
 			return nil, err
 		}
-		s.requests.drop() // one at a time, as it may be large
+		s.requests.drop() // only one is cached, because it may be large
 		s.requests.put(fmt.Sprint(w), x)
 	}
 	if text := q.Get("box"); text != "" {

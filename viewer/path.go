@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -12,24 +11,26 @@ import (
 )
 
 const (
-	maxBelow    = 500_000          // rows below a span of which the path is found
-	maxMeasured = 10 * time.Second // the length of a path that is measured: each second takes some 80 ms
+	maxBelow    = 500_000          // the most rows below a span whose path is computed
+	maxMeasured = 10 * time.Second // the longest span whose path is measured, at some 80 ms a second
 	maxCritical = 20_000           // steps in an answer; the longest are kept
 	maxSteps    = 40               // names in an answer
 )
 
-// A pathAnswer is the critical path of the outermost span above a row. Its steps are those that a person reads: all of one
-// name are one, where the first is.
+// A pathAnswer is the critical path of the outermost span above a row. Its Steps are for people to read:
+// all steps of the same name, service and state are joined, at the place of the first one. Steps without a
+// span are joined only if their goroutine is the same.
 type pathAnswer struct {
 	*analyze.CriticalPath
 
-	// Marks has all steps, without their spans' names: the row, the time since the beginning and the duration of each.
+	// Marks describes the steps before they are joined. It has three numbers for each: its row, its time
+	// since the beginning of the path, and its duration.
 	Marks []int64 `json:"marks"`
-	Rest  int     `json:"rest"` // steps that are left out
+	Rest  int     `json:"rest"` // the number of joined steps that are left out
 }
 
-// pathOf returns the critical path of a span; nil if it has none. Where Go's
-// execution trace tells of nearly all of its time the path is measured.
+// pathOf returns the critical path of a span, or nil if the span has none. The path is measured if Go's
+// execution trace covers nearly all of the span's time, and the span took at most maxMeasured.
 func (s *state) pathOf(ctx context.Context, whole view.Row) (*analyze.CriticalPath, error) {
 	took, ended := s.v.Duration(whole)
 	if s.v.HasStates() && ended && took <= maxMeasured {
@@ -64,7 +65,30 @@ func (h *Handler) critical(ctx context.Context, s *state, q url.Values) (any, er
 	return s.encoded(ctx, out, nil)
 }
 
-// pathAnswer returns the critical path of a span, with the numbers of rows that number returns. It has no steps if nothing is known.
+// longest returns a function that reports whether a step is one of the n longest. It has to be called once for each
+// step in turn.
+func longest(steps []analyze.Step, n int) func(x *analyze.Step) bool {
+	if len(steps) <= n {
+		return func(*analyze.Step) bool { return true }
+	}
+	durations := make([]int64, len(steps))
+	for i := range steps {
+		durations[i] = -steps[i].Duration
+	}
+	slices.Sort(durations)
+	least := -durations[n-1]
+	longer, _ := slices.BinarySearch(durations, -least)
+	equal := n - longer
+	return func(x *analyze.Step) bool {
+		if x.Duration == least {
+			equal--
+		}
+		return x.Duration > least || x.Duration == least && equal >= 0
+	}
+}
+
+// pathAnswer returns the critical path of a span. The function number returns the number of a row in the
+// answer. If nothing is known about the path, the answer has no steps.
 func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view.Row) rowNumber) (*pathAnswer, error) {
 	if whole == 0 {
 		return nil, nil
@@ -78,23 +102,26 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 		return out, err
 	}
 	out.CriticalPath = p
-	least := int64(0)
-	if n := len(p.Steps) - maxCritical; n > 0 {
-		least = slices.SortedFunc(slices.Values(p.Steps), func(a, b analyze.Step) int { return cmp.Compare(a.Duration, b.Duration) })[n].Duration
+	isLong := longest(p.Steps, maxCritical)
+	type kind struct {
+		name, service, state string
+		goroutine            int64
 	}
-	type kind struct{ name, service, state string }
 	joined, counted := make(map[kind]int), make(map[view.Row]bool)
 	all := p.Steps
 	p.Steps, p.Async = []analyze.Step{}, nil
 	for i := range all {
 		x := &all[i]
-		if x.Duration >= least {
+		if isLong(x) {
 			out.Marks = append(out.Marks, int64(number(x.Span)), x.From-p.From, x.Duration)
 		}
-		if p.Open { // of what hangs nobody knows which span ends last
+		if p.Open { // while the span is open, nobody knows which span below it ends last
 			continue
 		}
-		k := kind{s.v.Name(x.Span), s.v.Service(x.Span), x.State}
+		k := kind{name: s.v.Name(x.Span), service: s.v.Service(x.Span), state: x.State}
+		if x.Span == 0 {
+			k.goroutine = x.Goroutine
+		}
 		at, known := joined[k]
 		if !known {
 			at, joined[k] = len(p.Steps), len(p.Steps)
@@ -110,7 +137,8 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 	}
 	n := len(p.Steps)
 	p.Steps = slices.DeleteFunc(p.Steps, func(x analyze.Step) bool { return x.Duration < max(1, p.Duration/100) })
-	p.Steps = p.Steps[:min(len(p.Steps), maxSteps)]
+	isLong = longest(p.Steps, maxSteps)
+	p.Steps = slices.DeleteFunc(p.Steps, func(x analyze.Step) bool { return !isLong(&x) })
 	out.Rest = n - len(p.Steps)
 	return out, nil
 }

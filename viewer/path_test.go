@@ -1,11 +1,13 @@
 package viewer_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/viewer"
 )
 
@@ -48,5 +50,28 @@ func TestCriticalPath(t *testing.T) {
 	got = jsonOf[answer](t, serve(t, viewOf(t, format.ET, entries), viewer.Options{}), "/api/critical?row=3")
 	if got.Span.Name != "request" || got.Inferred || len(got.Steps) != 1 || got.Steps[0].Span.Name != "reindex" || got.Steps[0].State != "sleep" || got.Steps[0].Duration*100 < 95*got.Duration || got.Steps[0].Span.Row != 3 {
 		t.Errorf("measured it is %+v", got)
+	}
+}
+
+// TestLongestStepsAreKept: as many as there may be, also of steps that are equally long.
+func TestLongestStepsAreKept(t *testing.T) {
+	for _, c := range []struct {
+		took []int64
+		n    int
+		want string
+	}{{[]int64{1, 1, 1, 1}, 2, "[0 1]"}, {[]int64{1, 5, 1, 9, 5, 5}, 3, "[1 3 4]"}, {[]int64{2, 1}, 2, "[0 1]"}, {nil, 2, "[]"}} {
+		steps := make([]analyze.Step, len(c.took))
+		for i, d := range c.took {
+			steps[i].Duration = d
+		}
+		is, got := viewer.Longest(steps, c.n), []int{}
+		for i := range steps {
+			if is(&steps[i]) {
+				got = append(got, i)
+			}
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("of %v the %d longest are %v, want %s", c.took, c.n, got, c.want)
+		}
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The page receives the flags of a row as 32 bits: its view.Flags in the lower 16 bits, and these.
+// The page receives the flags of a row as 32 bits: the lower 16 bits are its view.Flags, and the others are
+// these flags.
 const (
 	flagExpanded = 1 << (16 + iota)
 	flagHit      // the query selects it
@@ -30,18 +31,18 @@ const (
 	maxTicks = 50   // of one row
 	maxAbove = 100  // rows above the first one; the nearest are kept
 	maxParts = 24   // of a closed span; the longest are kept
-	maxInner = 2000 // rows below a closed span that are looked at
+	maxInner = 2000 // the most rows below a closed span that are examined
 )
 
-// A treeRows is some of the visible rows.
+// A treeRows holds a part of the visible rows.
 type treeRows struct {
-	Total   int       `json:"total"`     // visible rows
+	Total   int       `json:"total"`     // the number of visible rows
 	First   int       `json:"first"`     // index of the first row of this answer among the visible rows
 	From    int64     `json:"from_nano"` // From and To: the window, else the first and the last time of the rows below the root
 	To      int64     `json:"to_nano"`
 	Outside int       `json:"outside"`            // outermost rows that are left out because they do not overlap the window
-	Toggled []int     `json:"toggled" null:"yes"` // with fill: the rows that are open
-	Above   []treeRow `json:"above"`              // those that the first row is below, the outermost first
+	Toggled []int     `json:"toggled" null:"yes"` // the rows that were opened because of fill
+	Above   []treeRow `json:"above"`              // the ancestors of the first row, the outermost first
 	Rows    []treeRow `json:"rows"`
 }
 
@@ -49,8 +50,8 @@ type treeRows struct {
 type treeRow struct {
 	Row     view.Row     `json:"row"`
 	Start   analyze.Time `json:"start_unix_nano"`
-	Took    *int64       `json:"took_nano"` // of a span that has not ended: how long it was open at least
-	Below   int          `json:"below"`     // rows below, and how many of them are errors
+	Took    *int64       `json:"took_nano"` // of a span that has not ended: a lower bound
+	Below   int          `json:"below"`     // the number of rows below; Errors is the number of errors among them
 	Errors  int          `json:"errors"`
 	Name    string       `json:"name"`
 	Service string       `json:"service"`
@@ -58,10 +59,10 @@ type treeRow struct {
 	Depth   int          `json:"depth"`
 	Flags   uint32       `json:"flags"`
 	Ticks   []tick       `json:"ticks"` // of a span: the log records and events directly below
-	Parts   []innerSpan  `json:"parts"` // of a closed span: the longest spans below that have no span below, among the first
+	Parts   []innerSpan  `json:"parts"` // of a closed span: the longest leaf spans among the first maxInner rows below
 }
 
-// An innerSpan is where in the time of a span another one is, from 0 to 1.
+// An innerSpan is the place of a span in the time of a span above it. The times go from 0 to 1.
 type innerSpan struct {
 	From    float32 `json:"from"`
 	To      float32 `json:"to"`
@@ -74,9 +75,9 @@ type tick struct {
 	Level format.Level `json:"level"`
 }
 
-// rows answers with up to n visible rows. The parameters select the first one: first is its index
-// among the visible rows; at is a row that is to be in the answer; last selects the last rows. With
-// fill, rows are opened from the top on until so many are visible.
+// rows answers with up to n visible rows. One of three parameters selects the first row: first is its index
+// among the visible rows; at is a row that must be in the answer; last selects the last rows. With fill,
+// rows are opened from the top on until that number of rows is visible.
 func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (any, error) {
 	form, err := s.shapeOf(q)
 	if err != nil {
@@ -213,7 +214,8 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 	return hits, nil
 }
 
-// depth returns the number of shown rows above a row, up to and including root. It climbs as far as to a row whose depth is known.
+// depth returns the number of shown rows above a row, up to and including root. It climbs no further than
+// to the first row whose depth is known.
 func (s *state) depth(r, root view.Row, known map[view.Row]int) (n int) {
 	for r != root {
 		if r = s.v.Parent(r); r == 0 {
@@ -267,8 +269,8 @@ func (s *state) below(r view.Row) int {
 // An extent is the time range of some rows.
 type extent struct {
 	from, to int64 // the first and the last time, 0 if there is none
-	timed    bool  // one of them has a time
-	spans    bool  // one of them is a span
+	timed    bool  // some row has a time
+	spans    bool  // some row is a span
 	newest   int   // the file with the last time
 }
 
@@ -313,7 +315,7 @@ func (s *state) extent(root view.Row) extent {
 	return x
 }
 
-// treeRow returns a row as the tree shows it, without what depends on the other rows.
+// treeRow returns a row for the tree, without the fields that depend on the other rows of the answer.
 func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranker) treeRow {
 	v, t := s.v, s.v.Tree()
 	f := v.Flags(r)
@@ -326,7 +328,7 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 	} else if e.Message.Value != "" && x.Name != e.Message.Value {
 		x.Text = strings.TrimRight(preview(e.Message.Value)+" "+x.Text, " ")
 	}
-	x.Name = strings.Clone(preview(x.Name)) // it is in memory that the reader will reuse
+	x.Name = strings.Clone(preview(x.Name)) // a copy, because the reader reuses its memory
 	if x.Below > 0 {
 		x.Flags |= flagParent
 	}
@@ -351,16 +353,21 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 	return x
 }
 
-// parts returns what the bar of a closed span shows.
+// parts returns the inner spans that the bar of a closed span shows.
 func (s *state) parts(r view.Row, took int64) []innerSpan {
 	v, t := s.v, s.v.Tree()
 	start, _ := v.Start(r)
 	at := func(time int64) float32 { return min(1, max(0, float32(time-start)/float32(max(1, took)))) }
-	list := []innerSpan{}
+	type timed struct {
+		innerSpan
+
+		row view.Row
+	}
+	var list []timed
 	add := func(r view.Row) {
-		from, timed := v.Start(r)
-		if d, known := v.Lasted(r); timed && known {
-			list = append(list, innerSpan{at(from), at(from + int64(d)), v.Name(r), v.Service(r)})
+		from, hasTime := v.Start(r)
+		if d, known := v.Lasted(r); hasTime && known {
+			list = append(list, timed{innerSpan{From: at(from), To: at(from + int64(d))}, r})
 		}
 	}
 	last := view.Row(0)
@@ -377,8 +384,13 @@ func (s *state) parts(r view.Row, took int64) []innerSpan {
 	if last != 0 {
 		add(last)
 	}
-	slices.SortStableFunc(list, func(a, b innerSpan) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
-	return list[:min(len(list), maxParts)]
+	slices.SortStableFunc(list, func(a, b timed) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
+	out := []innerSpan{}
+	for _, x := range list[:min(len(list), maxParts)] {
+		x.Name, x.Service = preview(v.Name(x.row)), v.Service(x.row)
+		out = append(out, x.innerSpan)
+	}
+	return out
 }
 
 // startOf returns the start of a row.
@@ -389,7 +401,8 @@ func (s *state) startOf(r view.Row) analyze.Time {
 	return analyze.NoTime
 }
 
-// tookOf returns how long a span took, or how long it was open at least; nil if that is not known.
+// tookOf returns the duration of a span, or nil if the duration is not known. For a span that has not
+// ended, the duration is a lower bound.
 func (s *state) tookOf(r view.Row) *int64 {
 	if took, known := s.v.Lasted(r); known {
 		return new(int64(took))

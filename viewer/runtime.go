@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// sampleMetas returns which metadata are those of samples that package control/provider takes, which
-// no program has recorded.
+// sampleMetas returns the numbers of the metadata of samples. Package control/provider takes the samples;
+// no program has recorded them.
 func (s *state) sampleMetas() map[uint16]bool {
 	out := make(map[uint16]bool)
 	for i, m := range s.v.Columns().Metas() {
@@ -23,7 +23,7 @@ func (s *state) sampleMetas() map[uint16]bool {
 	return out
 }
 
-// withoutSamples returns the rows of a set that are no such samples.
+// withoutSamples returns the rows of a set that are not samples of package control/provider.
 func (s *state) withoutSamples(rows view.Set[view.Row]) view.Set[view.Row] {
 	metas := s.sampleMetas()
 	if len(metas) == 0 {
@@ -39,11 +39,11 @@ func (s *state) withoutSamples(rows view.Set[view.Row]) view.Set[view.Row] {
 	return out
 }
 
-// isDump reports whether entries with this metadata are goroutines that package control/provider found.
+// isDump reports whether entries with this metadata are stacks of goroutines from package control/provider.
 func isDump(m format.Metadata) bool { return m.Name == "goroutines" && m.Target == "runtime/pprof" }
 
-// runtime answers with what a flight recorder knows of the Go runtime: the size of the heap, the number
-// of goroutines, and the collections with the length of their pauses.
+// runtime answers with the facts about the Go runtime that a flight recorder has: the size of the heap, the
+// number of goroutines, and the garbage collections with the length of their pauses.
 func (h *Handler) runtime(ctx context.Context, s *state, _ url.Values) (any, error) {
 	return analyze.RuntimeOf(ctx, s.v)
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// save answers with the selected rows in the format that the parameter format names: those that the query
-// selects, or else the rows at and below root, and of these what overlaps the window.
+// save answers with rows in the format that the parameter format names. With a query, these are the
+// selected rows; without one, the rows at and below root. Rows that do not overlap the window are left out.
 func (h *Handler) save(ctx context.Context, s *state, q url.Values) (any, error) {
 	format := q.Get("format")
 	if h.options.Save == nil || !slices.ContainsFunc(h.options.Formats, func(f Format) bool { return f.Name == format }) {

@@ -14,12 +14,12 @@ import (
 
 const (
 	maxStrips    = 200             // in an answer
-	maxStrip     = 400             // parts of one
-	stripsBudget = 5 * time.Second // of execution traces that are read for them
+	maxStrip     = 400             // the most parts of a strip
+	stripsBudget = 5 * time.Second // the most time in execution traces that is read for an answer
 )
 
-// stateStrips answers with what the goroutines of spans did. The parameter rows has rows and the number of parts of
-// their strips, as 7:40,9:120.
+// stateStrips answers with strips of the states of the goroutines of spans. The parameter rows lists rows
+// with the number of parts of their strips, as in 7:40,9:120.
 func (h *Handler) stateStrips(ctx context.Context, s *state, q url.Values) (any, error) {
 	var rows []view.Row
 	parts := make(map[view.Row]int)
@@ -49,15 +49,16 @@ func (h *Handler) stateStrips(ctx context.Context, s *state, q url.Values) (any,
 	return out, nil
 }
 
-// A waited says what a span waited for, as an execution trace tells. Its steps are those of [analyze.MeasuredPath.Lines].
+// A waited says what a span waited for, according to an execution trace. Its steps come from
+// [analyze.MeasuredPath.Lines].
 type waited struct {
 	*analyze.MeasuredPath
 
-	Whole bool                   `json:"whole"` // it explains so much of the span that its path is measured
-	Own   []analyze.StateTime    `json:"own"`   // what its goroutine did
-	Sums  []analyze.StateTime    `json:"sums"`  // what it and those did that it waited for
-	Waits []analyze.MeasuredStep `json:"waits"` // the longest
-	Rest  int                    `json:"rest"`  // steps that are left out
+	Whole bool                   `json:"whole"` // the trace explains enough of the span for its path to be measured
+	Own   []analyze.StateTime    `json:"own"`   // the states of its goroutine
+	Sums  []analyze.StateTime    `json:"sums"`  // the states of its goroutine and of those that it waited for
+	Waits []analyze.MeasuredStep `json:"waits"` // the longest waits
+	Rest  int                    `json:"rest"`  // the number of steps that are left out
 }
 
 const (
@@ -65,7 +66,7 @@ const (
 	maxWaitSteps = 40
 )
 
-// waitedFor answers with what a span waited for.
+// waitedFor answers with the waits of a span.
 func (h *Handler) waitedFor(ctx context.Context, s *state, q url.Values) (any, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {
@@ -82,14 +83,14 @@ func (h *Handler) waitedFor(ctx context.Context, s *state, q url.Values) (any, e
 	return s.encoded(ctx, out, nil)
 }
 
-// A waitPlace is a place at which spans waited, and what people are told of it.
+// A waitPlace is a place at which spans waited, with a description for people.
 type waitPlace struct {
 	analyze.WaitTotal
 
 	Text string `json:"text"`
 }
 
-// maxPlaces is how many places at which spans waited are told.
+// maxPlaces is the largest number of places in an answer.
 const maxPlaces = 8
 
 // waits answers with the places at which spans waited longest.

@@ -25,10 +25,11 @@ import (
 
 // StaticOptions change what [Static] writes.
 type StaticOptions struct {
-	// Query selects rows. The page has them and the rows above them; "" selects all.
+	// Query selects the rows of the page, which also has the rows above them. An empty query selects all
+	// rows.
 	Query string
-	// MaxRows and MaxBytes limit the page, by default to 200,000 rows and 20 MB. A larger one is a
-	// [*SizeError].
+	// MaxRows and MaxBytes limit the page, by default to 200,000 rows and 20 MB. A larger page is not
+	// written; the error is a [*SizeError].
 	MaxRows  int
 	MaxBytes int64
 }
@@ -36,7 +37,7 @@ type StaticOptions struct {
 // A SizeError says that a page would be too large.
 type SizeError struct {
 	Rows, MaxRows   int
-	Bytes, MaxBytes int64 // 0 if the rows are too many
+	Bytes, MaxBytes int64 // 0 if there are too many rows
 }
 
 func (e *SizeError) Error() string {
@@ -46,7 +47,7 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("the page would have %d rows, and may have %d", e.Rows, e.MaxRows)
 }
 
-// staticData is what a static page has of a trace.
+// staticData holds the data of a trace in a static page.
 type staticData struct {
 	Meta    map[string]any                `json:"meta"`
 	Top     json.RawMessage               `json:"top"`
@@ -54,14 +55,14 @@ type staticData struct {
 	Heat    json.RawMessage               `json:"heat"`
 	Waits   json.RawMessage               `json:"waits"`
 	Paths   map[rowNumber]json.RawMessage `json:"paths"`
-	Why     map[string][]*why             `json:"why"` // of the spans of a name and a service, as "2 shop", the slow and the failed
+	Why     map[string][]*why             `json:"why"` // by name and service ("2 shop"), of the slow and the failed spans
 	Facets  any                           `json:"facets"`
 	Table   any                           `json:"table"`
-	Flames  map[string]*flameAnswer       `json:"flames"` // by time and by count
-	CSV     string                        `json:"csv"`    // of Table
+	Flames  map[string]*flameAnswer       `json:"flames"` // flames by "time" and by "count"
+	CSV     string                        `json:"csv"`    // Table as CSV
 	Strings []string                      `json:"strings"`
-	// Columns of the rows, in the order of the tree. Up is the place of the row above, from 1 on; 0 if there is
-	// none. Row numbers in all answers are such places.
+	// The columns of the rows, in the order of the tree. Up is the place of the row above, from 1 on, or 0
+	// if there is none. The row numbers in all answers are such places.
 	Up      []int      `json:"up"`
 	Flags   []uint32   `json:"flags"`
 	Names   []int      `json:"names"`
@@ -69,8 +70,8 @@ type staticData struct {
 	Entries []*details `json:"entries"`
 }
 
-// Static writes a page of a view as one file, which needs no server. It answers as the handler does,
-// but for queries: it finds texts alone, and has tables as they are when it is written.
+// Static writes a page of a view as one file, which needs no server. The page works as with the handler,
+// except for queries: it only searches for texts, and its tables are those of the time of writing.
 func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) error {
 	if o == nil {
 		o = new(StaticOptions)
@@ -102,13 +103,13 @@ func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) err
 	return err
 }
 
-// staticPage returns the page with its script and style, and a policy that allows these alone.
+// staticPage returns the page with its script and style, and with a policy that allows only these two.
 func staticPage(data string) []byte {
 	var parts [2]string
 	var hashes [2]string
 	for i, name := range []string{"app.js", "app.css"} {
 		b, _ := dist.ReadFile("dist/" + name)
-		// What would end the script or the style within it.
+		// Escape texts that would end the script or the style.
 		parts[i] = strings.NewReplacer("</script", `<\/script`, "</style", `<\/style`, "<!--", `<\!--`).Replace(strings.TrimSpace(string(b)))
 		sum := sha256.Sum256([]byte(parts[i]))
 		hashes[i] = "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
@@ -201,7 +202,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 	return d, d.addAnswers(ctx, h, s, text, only, places)
 }
 
-// addAnswers adds what the handler answers as of now, of the rows of the page alone.
+// addAnswers adds the current answers of the handler, limited to the rows of the page.
 func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
 	q := url.Values{"q": {text}}
 	c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: s.withoutSamples(only)}, query.Run{View: s.v, Rows: s.v.NewSet()})
@@ -275,9 +276,9 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	}
 	d.Meta, _ = a.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
-	d.Meta["static"], d.Meta["goroutines"] = text, false // of execution traces, only the waits are in the page
+	d.Meta["static"], d.Meta["goroutines"] = text, false // of the execution traces, the page has only the waits
 	hues := maps.Clone(s.hues)
-	maps.DeleteFunc(hues, func(name string, _ int) bool { return !slices.Contains(d.Strings, name) }) // a name of rows that are not here
+	maps.DeleteFunc(hues, func(name string, _ int) bool { return !slices.Contains(d.Strings, name) }) // names that no row of the page has
 	d.Meta["names"] = hues
 	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {
 		return !slices.ContainsFunc(d.Entries, func(x *details) bool { return x.Service == name })
@@ -285,7 +286,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	return nil
 }
 
-// addPaths adds the critical paths of the requests, by the place of their row.
+// addPaths adds the critical paths of the requests. The keys are the places of their rows.
 func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.Row], number func(view.Row) rowNumber) error {
 	d.Paths = make(map[rowNumber]json.RawMessage)
 	for r := range only.All() {
@@ -296,7 +297,7 @@ func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.
 		if err != nil {
 			return err
 		}
-		if p == nil || len(p.Marks) <= 3 { // a request without parts says nothing
+		if p == nil || len(p.Marks) <= 3 { // the path of a request without parts says nothing
 			continue
 		}
 		if d.Paths[number(r)], err = s.encoded(ctx, p, number); err != nil {
@@ -306,10 +307,10 @@ func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.
 	return nil
 }
 
-// mostWhy is how many names of spans a page has a Why of, the most frequent.
+// mostWhy is the largest number of names of spans in staticData.Why. The most frequent names are kept.
 const mostWhy = 500
 
-// addWhy adds what is different about the slow spans and about the failed ones, for each name and service.
+// addWhy adds, for each name and service, how the slow spans and the failed spans differ from the others.
 func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Row], places map[view.Row]int) error {
 	rows := make(map[string][]view.Row)
 	for r := range only.All() {

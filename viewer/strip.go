@@ -16,24 +16,25 @@ import (
 const (
 	maxBins      = 4000 // of a strip
 	maxIdle      = 20   // gaps of a strip
-	stripColors  = 8    // colors of services, which the page has as well
+	stripColors  = 8    // colors of services; the page has the same number
 	noBin        = -1
-	minIdleShare = 20 // a gap is at least this part of the time of a strip
+	minIdleShare = 20 // a gap takes at least 1/minIdleShare of the time of a strip
 )
 
-// A strip shows how many rows begin at which part of the time. Each list has a number for each bin.
+// A strip shows how many rows begin in each part of the time. The lists of numbers have one number for each
+// bin.
 type strip struct {
 	From     int64       `json:"from_unix_nano"`
 	To       int64       `json:"to_unix_nano"`
-	Services [][]uint32  `json:"services"` // by the color of their service
+	Services [][]uint32  `json:"services"` // rows, by the color of their service
 	Errors   []uint32    `json:"errors"`
 	Open     []uint32    `json:"open"` // spans that have not ended
 	Hits     []uint32    `json:"hits"` // rows that the query selects; empty without a query
 	Idle     [][2]string `json:"idle"` // long times in which nothing began or ended, in order
 }
 
-// strip answers with the density of the rows over time. The parameter n is the number of bins. They cover
-// the window, or all of the time.
+// strip answers with the density of the rows over time. The parameter n is the number of bins. The bins
+// cover the window, or the whole time if there is no window.
 func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (any, error) {
 	n, err := number(q, "n", 1000, maxBins+1)
 	if err != nil {
@@ -78,7 +79,8 @@ func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (any, error
 	return out, nil
 }
 
-// bin returns which of the n equal parts between two times a time is in.
+// bin divides the time between from and to into n equal parts, and returns the number of the part in which
+// a time is. It returns noBin if the time is outside.
 func bin(at, from, to int64, n int) int {
 	if at < from || at > to {
 		return noBin
@@ -94,7 +96,7 @@ type stripPart struct {
 	busy     []uint64 // bits of the fine bins in which a row begins or ends
 }
 
-// fineBins is how many parts of a strip are told apart to find gaps.
+// fineBins is the number of parts of a strip that are examined to find gaps.
 const fineBins = 1 << 14
 
 func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
@@ -129,7 +131,7 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 				}
 				color := serviceIn(&b, i, numbers, none)
 				if color == none {
-					color = 0 // as the page has it
+					color = 0 // as in the page
 				}
 				p.services[color%stripColors][at]++
 				if f.Role() != view.RoleRecorder && f.IsError() {
@@ -175,8 +177,8 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 	return out, nil
 }
 
-// serviceNumbers returns the number in s.services() of the service of each resource; their number stands
-// for none.
+// serviceNumbers returns, for each resource, the index of its service in s.services(). The length of
+// s.services() stands for no service.
 func (s *state) serviceNumbers() []int {
 	names := s.services()
 	resources := s.v.Columns().Resources()
@@ -198,7 +200,8 @@ func (s *state) servicesByRow() func(r view.Row) int {
 	}
 }
 
-// serviceIn returns the number of the service of row i of a block, from those that serviceNumbers returns.
+// serviceIn returns the number of the service of row i of a block. The slice numbers is the result of
+// serviceNumbers, and none is the number for no service.
 func serviceIn(b *columns.Block, i int, numbers []int, none int) int {
 	if code := int(b.Resource[i]); code < len(numbers) {
 		return numbers[code]
@@ -206,8 +209,8 @@ func serviceIn(b *columns.Block, i int, numbers []int, none int) int {
 	return none
 }
 
-// blockTimes returns the first and the last time in each block. A span that has not ended lasts as long as it
-// was open at least.
+// blockTimes returns the first and the last time in each block. For a span that has not ended, the duration
+// is the time for which it was open at least.
 func (s *state) blockTimes() [][2]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A table is a table of the rows in a window, before it is sorted.
+// A table holds the columns and the unsorted lines of a table of the rows in a window.
 type table struct {
 	Columns []column
 	lines   []tableLine
@@ -36,21 +36,22 @@ type column struct {
 type tableLine struct {
 	values []query.Value
 	where  string   // a query that selects its rows; empty if there is none
-	row    view.Row // of a table of rows
+	row    view.Row // set in a table of rows
 	spark  []uint32 // how many of its rows begin in each part of the time
 }
 
 const (
 	maxLines   = 500 // in one answer
 	sparkBins  = 24
-	maxSparked = 300 // lines of a table with a small chart
+	maxSparked = 300 // the most lines of a table with small charts
 )
 
-// table answers with a part of a table. The parameter form chooses it: rows lists the rows that the query
-// selects, calls the calls between services, and compare how the spans differ from those of the other side.
-// Without form it is the table that the query computes, or else one of the selected spans by service and
-// name. sort is the number of a column, from 1 on; below 0 the smallest come first. Another number stands
-// for no order. With csv the answer has all lines as CSV (RFC 4180).
+// table answers with a part of a table. The parameter form selects the table. With form=rows it lists the
+// rows that the query selects, with form=calls the calls between services, and with form=compare the
+// differences between the spans and those of the other side. Without form, it is the table that the query
+// computes, or else a summary of the selected spans by service and name. The parameter sort is the number
+// of a column, from 1 on. If the number is negative, the smallest values come first. Any other number means
+// no sorting. With csv, the answer has all lines as CSV (RFC 4180).
 func (h *Handler) table(ctx context.Context, s *state, q url.Values) (any, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
@@ -133,7 +134,7 @@ func partOf(t *table, lines []tableLine, total int) *tablePart {
 	return out
 }
 
-// order compares two values of a column. Without a value comes last, whatever the direction.
+// order compares two values of a column. A missing value is last in both directions.
 func order(a, b query.Value, largestFirst bool) int {
 	n := query.Compare(a, b)
 	if largestFirst && a.Any() != nil && b.Any() != nil {
@@ -142,8 +143,8 @@ func order(a, b query.Value, largestFirst bool) int {
 	return n
 }
 
-// csvOf returns a table as CSV. Durations and times are in nanoseconds. Each text is in quotes, whatever
-// a spreadsheet takes for the end of a field.
+// csvOf returns a table as CSV. Durations and times are in nanoseconds. All texts are quoted, because
+// spreadsheets differ in the characters that end a field.
 func csvOf(columns []column, lines []tableLine) []byte {
 	var b []byte
 	text := func(s string) { b = append(append(append(b, '"'), strings.ReplaceAll(harmless(s), `"`, `""`)...), '"') }
@@ -179,7 +180,7 @@ func csvOf(columns []column, lines []tableLine) []byte {
 	return b
 }
 
-// harmless returns a text that a spreadsheet does not take for a formula.
+// harmless changes a text that a spreadsheet would read as a formula.
 func harmless(s string) string {
 	if s != "" && strings.IndexByte("=+-@\t\r", s[0]) >= 0 {
 		return "'" + s
@@ -187,7 +188,7 @@ func harmless(s string) string {
 	return s
 }
 
-// queryTable returns the table that a query computes, or one of the spans that it selects.
+// queryTable returns the table that a query computes, or a summary of the spans that it selects.
 func (s *state) queryTable(ctx context.Context, text string, w window) (*table, error) {
 	q, err := query.Parse(text)
 	if err != nil {
@@ -240,8 +241,8 @@ func tableOf(from *query.Table) *table {
 	return t
 }
 
-// cell returns a value in the form that answers have, and its kind. Whole numbers are texts, as JavaScript's do not hold all of
-// them.
+// cell returns a value in the form for answers, and its kind. Whole numbers become texts, because
+// JavaScript numbers cannot hold all of them.
 func cell(v query.Value) (x any, kind string) {
 	switch x := v.Any().(type) {
 	case nil:
@@ -260,7 +261,7 @@ func cell(v query.Value) (x any, kind string) {
 	return v.String(), "text"
 }
 
-// cell returns a value in the form that the column has in an answer.
+// cell returns a value in the form for answers, as a text if that is the kind of the column.
 func (c *column) cell(v query.Value) any {
 	x, _ := cell(v)
 	if x != nil && c.Kind == "text" {
@@ -273,7 +274,7 @@ func textValue(s string) query.Value { return query.ValueOf(format.StringValue(s
 
 func intValue[N int | int64](n N) query.Value { return query.ValueOf(format.I64Value(int64(n))) }
 
-// addSparks adds how the rows of each line are spread over the time.
+// addSparks adds to each line the distribution of its rows over the time.
 func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row], from *query.Table, w window) error {
 	if len(t.lines) > maxSparked {
 		return nil
@@ -284,7 +285,7 @@ func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row]
 	}
 	counts, err := from.Spread(ctx, s.v, rows, x.from, (x.to-x.from)/sparkBins+1, sparkBins)
 	if _, tooMany := errors.AsType[*query.Error](err); tooMany {
-		return nil // the table is worth more
+		return nil // the table has no charts then
 	}
 	if err != nil {
 		return err
@@ -295,7 +296,7 @@ func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row]
 	return nil
 }
 
-// callTable returns how often services call each other.
+// callTable returns a table of the calls between services.
 func (s *state) callTable(ctx context.Context, text string, w window) (*table, error) {
 	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
 	if err != nil {
@@ -324,8 +325,8 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 	return t, err
 }
 
-// compareTable returns how the spans that a query selects differ from those of the other side, by path, as
-// analyze.Compare has it.
+// compareTable returns a table of the differences between the spans that a query selects and the spans of
+// the other side. Each line is a path of analyze.Compare.
 func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*table, error) {
 	f, err := s.foundIn(ctx, cmp.Or(q.Get("q"), "{}"), w)
 	if err != nil {
@@ -398,8 +399,8 @@ func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*tabl
 // rowColumns are the columns of a table of rows.
 var rowColumns = []column{{"time", "time"}, {"service", "text"}, {"name", "text"}, {"duration", "duration"}, {"self", "duration"}, {"status", "text"}, {"attributes", "text"}}
 
-// rowTable answers with the rows that a query selects, sorted by a column; without one, by time, the
-// newest first. Only the lines of the answer are read.
+// rowTable answers with the rows that a query selects, sorted by a column. Without a column, they are
+// sorted by time, the newest first. Only the lines of the answer are read.
 func (s *state) rowTable(ctx context.Context, text string, w window, by, first, n int, asCSV bool) (any, error) {
 	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
 	if err != nil {
@@ -488,7 +489,7 @@ func (s *state) firstRows(ctx context.Context, ranks *rankSet, column int, large
 		return cmp.Or(order(a.key, b.key, largestFirst), cmp.Compare(a.row, b.row))
 	}
 	var list []keyed
-	sorted := false // the first n so far are at its beginning
+	sorted := false // list begins with the first n rows so far, in order
 	t, i := s.v.Tree(), 0
 	for rank := range ranks.All() {
 		if i++; i%(1<<14) == 0 && ctx.Err() != nil {

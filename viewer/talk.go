@@ -13,13 +13,13 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// genAI is the beginning of the names of attributes and events that OpenTelemetry's conventions for
-// generative AI define.
+// genAI is the prefix of the names of attributes and events in OpenTelemetry's conventions for generative
+// AI.
 const genAI = "gen_ai."
 
 const (
-	maxTurns  = 500     // of a conversation
-	talkRows  = 20_000  // that are looked at for one
+	maxTurns  = 500     // in an answer
+	talkRows  = 20_000  // rows that are searched for a conversation
 	maxSpoken = 1 << 20 // bytes of an attribute of a turn
 )
 
@@ -27,7 +27,7 @@ const (
 // names begin with gen_ai, and its body.
 type turn struct {
 	Row        view.Row     `json:"row"`
-	Span       view.Row     `json:"span"` // the span that it is, or is below
+	Span       view.Row     `json:"span"` // the row itself if it is a span, else the row above
 	Name       string       `json:"name"`
 	Role       string       `json:"role"`
 	Start      analyze.Time `json:"start_unix_nano"`
@@ -37,7 +37,7 @@ type turn struct {
 	Attributes []attribute  `json:"attributes"`
 }
 
-// spokenOf returns the attributes of a conversation.
+// spokenOf returns the attributes of a list that belong to a conversation.
 func spokenOf(list []format.Attribute) []format.Attribute {
 	return slices.DeleteFunc(slices.Clone(list), func(a format.Attribute) bool { return !strings.HasPrefix(a.Name, genAI) })
 }

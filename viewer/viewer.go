@@ -35,8 +35,8 @@ type Options struct {
 	Hosts []string
 	// Base is the path below which the handler is mounted, such as "/debug/trace".
 	Base string
-	// Names returns the name of a file of the view that the page shows. By default it is the name
-	// of the file itself.
+	// Names returns the name under which the page shows a file of the view. The default is the name of the
+	// file itself.
 	Names func(file int) string
 	// Notices returns messages about the files for people, for example that a file is damaged.
 	Notices func() []string
@@ -50,46 +50,46 @@ type Options struct {
 	Follow bool
 	// Waiting is the text of the page while there is no view, such as "waiting for app.et".
 	Waiting string
-	// Reopen, if set, checks whether the names of the files now stand for other files. If so, it
-	// returns a view of the new files, which the page then shows; otherwise it returns nil. After
-	// that, Names and Notices must describe the new files. The handler calls Reopen once a second
-	// while a page is open, in one goroutine at a time.
+	// Reopen, if set, checks whether the names of the files now refer to other files. If they do, Reopen
+	// returns a view of the new files, and the page then shows this view. From then on, Names and Notices
+	// must describe the new files. If the files are the same, Reopen returns nil. The handler calls Reopen
+	// once a second while a page is open, from one goroutine at a time.
 	Reopen func(ctx context.Context) (*view.View, error)
 	// Released, if set, is called some time after the last request, when the handler has dropped
 	// the results of requests, such as columns of attributes. A program that does nothing else can
 	// then return memory to the system.
 	Released func()
-	// Against, if set, is another trace with which the page compares the view. AgainstName is its name,
-	// and AgainstArguments are the flags with which 'entrace view' opens it.
+	// Against, if set, is another trace with which the page compares the view. AgainstName is the name of
+	// that trace, and AgainstArguments are the flags with which 'entrace view' opens that trace.
 	Against          *view.View
 	AgainstName      string
 	AgainstArguments []string
-	// Formats are the formats in which the page can save rows. Save writes these rows of a view that
-	// the page shows, the rows above them and their links, in the format with this name.
+	// Formats are the formats in which the page can save rows. Save writes some rows of the view v to w,
+	// with the rows above them and their links. The argument format is the Name of one of Formats.
 	Formats []Format
 	Save    func(ctx context.Context, w io.Writer, v *view.View, rows view.Set[view.Row], format string) error
-	// Arguments are the arguments with which a command, such as 'entrace view', opens the same
-	// files again. If there are any, the page shows commands to copy.
+	// Arguments are the arguments with which a command, such as 'entrace view', opens the same files again.
+	// If Arguments is not empty, the page shows commands to copy.
 	Arguments []string
 }
 
-// A Format is a format of files.
+// A Format is a file format.
 type Format struct {
 	Name      string `json:"name"`
-	Extension string `json:"extension"` // of its files, with the dot
-	Text      string `json:"text"`      // what it is
+	Extension string `json:"extension"` // of the files, with the dot
+	Text      string `json:"text"`      // describes the format
 }
 
-// A State describes how a file ended, or that it still grows.
+// A State says whether a file still grows, or how it ended.
 type State struct {
 	Word string `json:"word"` // running, ended, killed or damaged
-	Text string `json:"text"` // the same with details
+	Text string `json:"text"` // the same state, with details
 }
 
 //go:embed dist/index.html dist/app.js dist/app.css
 var dist embed.FS
 
-// assets are the kinds of the files of the page, by their paths.
+// assets maps the path of each file of the page to the subtype of its media type, which is text/….
 var assets = map[string]string{"": "html", "app.js": "javascript", "app.css": "css"}
 
 // A Handler serves a trace. It is safe for concurrent use.
@@ -104,7 +104,7 @@ type Handler struct {
 	pins    map[string]*pin // the states that paused pages show
 	clients int
 	idle    chan struct{} // holds an item once the last client has gone
-	resting *time.Timer   // runs since the last request; nil before the first one
+	resting *time.Timer   // reset by each request; nil before the first one
 }
 
 // A state holds a view and the results that were computed from it.
@@ -116,14 +116,14 @@ type state struct {
 
 	checking sync.Mutex
 	checked  time.Time
-	broken   error // of the last check
+	broken   error // the result of the last check
 
 	names      []string // of the files
 	generation int      // grows when rows get other numbers
 
 	mu           sync.Mutex
 	errors       *rankSet // rows that are errors
-	hidden       *rankSet // rows without a line
+	hidden       *rankSet // rows without a line in the tree
 	logs         *rankSet // log records and events
 	whole        *extent  // of all rows
 	serviceNames []string // nil: not computed yet
@@ -142,7 +142,8 @@ type state struct {
 }
 
 // New returns a handler that shows a view. A nil o means defaults. If v is nil, the page shows the text
-// [Options].Waiting, and asks again until another handler with a view serves its address.
+// [Options].Waiting. It then asks the server again until another handler, one with a view, serves the same
+// address.
 func New(v *view.View, o *Options) *Handler {
 	if o == nil {
 		o = new(Options)
@@ -185,8 +186,8 @@ func (h *Handler) view() *state {
 // fingerprintSize is the largest number of bytes of entries that a fingerprint covers.
 const fingerprintSize = 64 << 10
 
-// sameTrace reports whether v is the trace with the fingerprint known, or that trace after it has
-// grown.
+// sameTrace reports whether known is the fingerprint of the trace v, or was its fingerprint before the
+// trace grew.
 func sameTrace(v *view.View, known string) bool {
 	parts := strings.Split(known, "-")
 	if len(parts) != 3 {
@@ -196,22 +197,22 @@ func sameTrace(v *view.View, known string) bool {
 	return err == nil && n > 0 && n <= fingerprintSize && fingerprint(v, n) == known
 }
 
-// fingerprint returns a text that identifies a trace. It consists of a hash of the first bytes of the
-// entries of the first file, the number of these bytes, and the number of files. The parameter most
-// limits the number of bytes. The text is the same for an IET and for the ET that is made from it. See
-// [sameTrace] for a file that has grown.
+// fingerprint returns a text that identifies a trace. The text consists of a hash of the first bytes of the
+// entries of the first file, the number of hashed bytes, and the number of files. The parameter most limits
+// the number of hashed bytes. The text is the same for an IET and for the ET that is made from it.
+// [sameTrace] compares fingerprints of files that have grown.
 func fingerprint(v *view.View, most int64) string {
 	hash, n := hashOf(v, 0, most)
 	return hash + "-" + strconv.FormatInt(n, 36) + "-" + strconv.Itoa(len(v.Files()))
 }
 
-// hashOf returns a hash of the first bytes of a file's entries, and the number of these bytes. The
-// parameter most limits that number.
+// hashOf returns a hash of the first bytes of a file's entries, and the number of hashed bytes. The
+// parameter most is the limit of that number.
 func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
 	e := v.Files()[file].Raw()
 	h := sha256.New()
 	left, gap := most, int64(e.Gap())
-	var buf []byte // a copy: a file that is truncated meanwhile faults in the middle
+	var buf []byte // a copy: if the file is truncated meanwhile, reading faults in the middle
 	for id := uint32(0); int(id) < v.Entries(file) && left > 0; id++ {
 		from := e.Offset(id) + gap
 		n := min(left, e.Offset(id+1)-from)
@@ -234,7 +235,7 @@ type beginning struct {
 // beginningSize is the largest number of bytes of a beginning.
 const beginningSize = 4 << 10
 
-// checkEvery is how often a Handler looks whether somebody else has changed its files.
+// checkEvery is the shortest time between two checks whether another program has changed the files.
 const checkEvery = time.Second
 
 // intact returns an error if a file was truncated or overwritten since the view was made.
@@ -260,8 +261,8 @@ func (s *state) intact() error {
 	return s.broken
 }
 
-// editorPages are the pages of an editor in which the page may be with embed=1: no site can have such an
-// address.
+// editorPages are the sources of an editor's pages. With embed=1, these pages may embed the page. No web
+// site can have such an address.
 const editorPages = "vscode-webview: vscode-file:"
 
 // ServeHTTP answers a request.
@@ -384,7 +385,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	s := h.pinned(values.Get("pin"))
 	tag := fmt.Sprintf("%s-%d-%d-%x", h.nonce, s.generation, s.entries(), crc32.ChecksumIEEE([]byte(r.URL.RawQuery)))
-	if path == "api/meta" { // it also has what no entry says, such as that the program was killed
+	if path == "api/meta" { // the answer also has facts without an entry, such as that the program was killed
 		all, states := h.states(s.v)
 		b, _ := json.Marshal([]any{all, states, h.notices()}) //nolint:errchkjson // of texts
 		tag += fmt.Sprintf("-%x", crc32.ChecksumIEEE(b))
@@ -393,7 +394,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		cached(w, r, tag, nil)
 		return
 	}
-	var a any // a json.RawMessage or what becomes one, bytes, or what writes them
+	var a any // a value that becomes JSON, bytes, or a func that writes bytes
 	if err = s.intact(); err == nil {
 		a, err = call(r.Context(), s, values)
 	}
@@ -409,7 +410,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 			_, _ = w.Write(x)
 		case func(io.Writer) error:
 			if x(w) != nil {
-				panic(http.ErrAbortHandler) // the client must not take it for whole
+				panic(http.ErrAbortHandler) // the client must notice that the answer is incomplete
 			}
 		default:
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -421,7 +422,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 // A failure is an error in the form that the client receives.
 type failure struct {
 	Error   string `json:"error"`
-	Pos     *int   `json:"pos,omitempty"` // the byte of the query where it is
+	Pos     *int   `json:"pos,omitempty"` // the position of the error in the query, in bytes
 	Hint    string `json:"hint,omitempty"`
 	Try     string `json:"try,omitempty"`     // a query that the user may have meant
 	Command string `json:"command,omitempty"` // a command for something that the page cannot do
@@ -455,8 +456,8 @@ func writeFailure(w http.ResponseWriter, status int, f failure) {
 	_ = json.NewEncoder(w).Encode(f)
 }
 
-// number returns a parameter of a request that is a number from 0 to limit-1. If the request does not
-// have it, number returns missing.
+// number returns the value of a request parameter. The value must be a number from 0 to limit-1. If the
+// request does not have the parameter, number returns missing.
 func number(q url.Values, name string, missing, limit int) (int, error) {
 	s := q.Get(name)
 	if s == "" {
@@ -469,7 +470,7 @@ func number(q url.Values, name string, missing, limit int) (int, error) {
 	return n, nil
 }
 
-// rowOf returns a parameter of a request that is a row. The row must be shown, or be 0.
+// rowOf returns the row in a request parameter. The row must have a line in the tree, or be 0.
 func (s *state) rowOf(q url.Values, name string) (view.Row, error) {
 	n, err := number(q, name, 0, s.v.Len())
 	if err != nil {
@@ -484,7 +485,7 @@ func (s *state) rowOf(q url.Values, name string) (view.Row, error) {
 // row answers with the row of the entry FILE#ID. Links use entries, so that they stay valid when the
 // files are converted.
 func (h *Handler) row(_ context.Context, s *state, q url.Values) (any, error) {
-	at := strings.LastIndexByte(q.Get("id"), '#') // a file's name may have one
+	at := strings.LastIndexByte(q.Get("id"), '#') // the last one: the name of a file may contain #
 	name, id := q.Get("id")[:max(0, at)], q.Get("id")[at+1:]
 	n, err := strconv.ParseUint(id, 10, 32)
 	if at < 0 || err != nil {
@@ -613,11 +614,11 @@ func (s *state) findServices() []string {
 	return append([]string{}, names...)
 }
 
-// mostHues is the number of names that get a color of their own choice.
+// mostHues is the largest number of span names for which the server chooses a color.
 const mostHues = 64
 
-// findHues returns the number of a color for each of the first names of spans. No two of the first ten have the same. They
-// stay while a file grows.
+// findHues returns color numbers for the first mostHues names of spans. The first ten names have ten
+// different colors. A name keeps its color while a file grows.
 func (s *state) findHues() map[string]int {
 	metas := s.v.Columns().Metas()
 	ofSpans := make([]bool, len(metas))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,35 +16,35 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A why says where a span stands among the spans of its name and service, and what those share that
-// were slow, or failed.
+// A why compares a span with the spans of the same name and service, and says what the slow or the failed
+// spans share.
 type why struct {
 	Name    string           `json:"name"`
 	Service string           `json:"service"`
 	Where   string           `json:"where"`   // a query that selects the spans of that name and service
-	Without string           `json:"without"` // a query of the requests without such a span; empty for a request itself
-	Outside bool             `json:"outside"` // the span is outside of the window, and all of its name are compared
-	Count   int              `json:"count"`   // of them, as far as they have ended
+	Without string           `json:"without"` // a query: requests without such a span; empty if the span is a request
+	Outside bool             `json:"outside"` // the span is outside the window: all spans of its name are compared
+	Count   int              `json:"count"`   // the number of these spans that have ended
 	Faster  int              `json:"faster"`
 	Median  int64            `json:"median_nano"`
 	Took    *int64           `json:"took_nano"`
 	Open    bool             `json:"open"`
 	Bars    []bar            `json:"bars"`
-	Failed  int              `json:"failed"`     // how many failed
-	Slow    int              `json:"slow"`       // how many took long
-	Least   int64            `json:"least_nano"` // what is compared took at least that long, if it is not the failed ones
-	Most    int64            `json:"most_nano"`  // and less than that, if it was drawn; else 0
-	Of      string           `json:"of"`         // what is compared with the others: slow, failed, drawn, or empty
+	Failed  int              `json:"failed"`     // the number of failed spans
+	Slow    int              `json:"slow"`       // the number of slow spans
+	Least   int64            `json:"least_nano"` // unless Of is failed: the compared spans took at least this long
+	Most    int64            `json:"most_nano"`  // if Of is drawn: they took less than this; else 0
+	Of      string           `json:"of"`         // which spans are compared with the others: slow, failed, drawn, or empty
 	Among   bool             `json:"among"`
 	Shares  query.Contrast   `json:"shares"`
-	Follows []string         `json:"follows"` // what they share because they failed
-	Burst   *burst           `json:"burst"`   // nil: those that are compared began at any time
+	Follows []string         `json:"follows"` // queries of values that they share because they failed
+	Burst   *burst           `json:"burst"`   // nil: the compared spans began at all times
 	Beside  []analyze.Beside `json:"beside"`
 	CPU     *processorTime   `json:"cpu"`     // nil: no samples
 	Against *against         `json:"against"` // nil: the page compares with no other trace
 }
 
-// A bar counts the spans that took from From up to To nanoseconds.
+// A bar is the number of spans whose durations are in [From, To), in nanoseconds.
 type bar struct {
 	From  int64 `json:"from_nano"`
 	To    int64 `json:"to_nano"`
@@ -52,13 +53,14 @@ type bar struct {
 
 const maxShares = 6 // values of a field
 
-// whereNamesake returns a query that selects the spans of the name and service of the one at row r.
+// whereNamesake returns a query that selects the spans with the name and service of the span at row r.
 func whereNamesake(v *view.View, r view.Row) string {
 	return "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + query.Where("service", v.Service(r)) + " }"
 }
 
-// contrastOf changes c into the form that the page shows, with the values that the first set has more often, if differing. Beside says that the page
-// shows the first set beside all rows, and not beside the others.
+// contrastOf changes c into the form that the page shows. If differing is true, it keeps only the values
+// that the first set has more often than the others. If beside is true, the page compares the first set
+// with all rows, and not with the others.
 func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 	fields := []query.FieldShares{}
 	for _, f := range c.Fields {
@@ -66,7 +68,7 @@ func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 		f.Values = nil
 		for _, v := range all {
 			switch {
-			case differing && (v.Chance || v.Difference <= 0): // the page shows what the first set has more
+			case differing && (v.Chance || v.Difference <= 0): // the page shows what the first set has more often
 				continue
 			case len(f.Values) == maxShares:
 				f.More++
@@ -90,8 +92,8 @@ func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 	return *c
 }
 
-// facets answers with the fields of the rows in the window, and by how much those that the query
-// selects differ from the others, or from those of the same names, if alike is set.
+// facets answers with the fields of the rows in the window, and with the differences between the rows that
+// the query selects and the others. If alike is set, only others of the same names count.
 func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (any, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
@@ -128,7 +130,7 @@ func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (any, erro
 	return contrastOf(c, false, than == nil), nil
 }
 
-// namesakes returns the rows of a set that have the name of a row of another one.
+// namesakes returns the rows of the first set that have the same name as a row of the second set.
 func (s *state) namesakes(rows, of view.Set[view.Row]) view.Set[view.Row] {
 	names, out := make(map[string]bool), s.v.NewSet()
 	for r := range of.All() {
@@ -151,7 +153,7 @@ func without(a, b view.Set[view.Row]) view.Set[view.Row] {
 	return out
 }
 
-// why answers why a span took so long, or failed.
+// why answers why a span took so long or failed.
 func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {
@@ -170,7 +172,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if w.isSet && !same.rows.Has(r) { // it is outside: all of its name are its measure
+	if w.isSet && !same.rows.Has(r) { // r is outside the window: compare with all spans of its name
 		w, outside = window{}, true
 		if same, err = s.foundIn(ctx, where, w); err != nil {
 			return nil, err
@@ -184,7 +186,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) 
 	if root := s.v.Outermost(r); root != r {
 		out.Without = where + " !<< " + whereNamesake(v, root)
 	}
-	if q.Get("than") == "" { // with another file, all of the name are compared, as above
+	if q.Get("than") == "" { // without than, all spans of the name are compared with the other file, as above
 		q.Del("q")
 	}
 	than, err := s.sideOf(ctx, q, w)
@@ -206,8 +208,8 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) 
 	return out, nil
 }
 
-// whyOf says where a span stands among those of its name, and what is different about those that are compared with
-// the others, which it returns as well.
+// whyOf compares the span r with all spans of its name, which are in the set same. The set in has the spans
+// that are compared with the others: the slow, failed or drawn ones.
 func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], of string) (out *why, in view.Set[view.Row], err error) {
 	v := s.v
 	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Beside: []analyze.Beside{}, Follows: []string{}}
@@ -253,13 +255,13 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	if err != nil {
 		return nil, nil, err
 	}
-	if out.Of == "failed" { // these say so, and no more
+	if out.Of == "failed" { // these fields only repeat that the spans failed
 		c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field == "level" || f.Field == "status" })
 	}
 	out.Shares = contrastOf(c, true, false)
 	if out.Of == "failed" {
 		out.Shares.Fields = slices.DeleteFunc(out.Shares.Fields, func(f query.FieldShares) bool {
-			if !analyze.SaysOutcome(f.Field) {
+			if !followsFailure.MatchString(f.Field) {
 				return false
 			}
 			out.Follows = append(out.Follows, f.Values[0].Where)
@@ -270,16 +272,19 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	return out, in, nil
 }
 
-// An against compares the spans of a name that the query selects with those of the other side.
+// followsFailure has the attributes in which OpenTelemetry's conventions have how a call ended.
+var followsFailure = regexp.MustCompile(`\.(http\.response\.|http\.status|error\.type$|exception\.|otel\.status|rpc\..*status)`)
+
+// An against compares the spans of a name that the query selects with the same spans of the other side.
 type against struct {
 	Here   group          `json:"here"`
 	There  group          `json:"there"`
 	Shares query.Contrast `json:"shares"`
 }
 
-// A group says how some spans took.
+// A group summarizes the durations and failures of some spans.
 type group struct {
-	Count  int   `json:"count"` // of those that have ended
+	Count  int   `json:"count"` // the number of spans that have ended
 	Failed int   `json:"failed"`
 	Median int64 `json:"median_nano"`
 }
@@ -289,7 +294,8 @@ func groupOf(v *view.View, rows view.Set[view.Row]) group {
 	return group{len(d.list), d.failed, d.median()}
 }
 
-// whyAgainst compares the spans of a name and service that a query selects with those of the other side.
+// whyAgainst sets out.Against: it compares the spans of a name and service that a query selects with the
+// same spans of the other side.
 func (s *state) whyAgainst(ctx context.Context, out *why, text string, w window, than *side) error {
 	here, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
 	if err != nil {
@@ -312,7 +318,7 @@ func (s *state) whyAgainst(ctx context.Context, out *why, text string, w window,
 	return nil
 }
 
-// A durations has how long spans took that have ended, ascending, and how many spans failed.
+// A durations holds the durations of the spans that have ended, ascending, and the number of failed spans.
 type durations struct {
 	list   []int64
 	failed int
@@ -332,7 +338,7 @@ func durationsOf(v *view.View, rows view.Set[view.Row]) *durations {
 	return d
 }
 
-// median returns the smallest duration that at least half of all do not exceed.
+// median returns the lower median of the durations, or 0 if there are none.
 func (d *durations) median() int64 {
 	if len(d.list) == 0 {
 		return 0
@@ -340,7 +346,7 @@ func (d *durations) median() int64 {
 	return d.list[(len(d.list)-1)/2]
 }
 
-// bars returns the histogram, in at most some sixty bars that are equally wide on a log axis.
+// bars returns the histogram in some sixty bars at most. The bars are equally wide on a logarithmic axis.
 func (d *durations) bars() []bar {
 	out := []bar{}
 	if len(d.list) == 0 {

@@ -37,13 +37,14 @@ func (s *state) windowOf(q url.Values) (window, error) {
 	first, last, _ := strings.Cut(text, ",")
 	from, ferr := strconv.ParseInt(first, 10, 64)
 	to, terr := strconv.ParseInt(last, 10, 64)
-	if ferr != nil || terr != nil || from > to || to-from < 0 { // the last if no number can say how long it is
+	if ferr != nil || terr != nil || from > to || to-from < 0 { // the last condition is true if the length overflows
 		return window{}, badRequest("window is not two times in nanoseconds")
 	}
 	return window{from, to, true}, nil
 }
 
-// options returns the options with which a query looks at the rows of a window alone.
+// options returns the options that limit a query to the rows of the window, or nil if the window is not
+// set.
 func (w window) options() *query.Options {
 	if !w.isSet {
 		return nil
@@ -84,7 +85,7 @@ func (s *state) ranksIn(ctx context.Context, ranks *rankSet, w window) (*rankSet
 	return out, nil
 }
 
-// foundIn returns what a query selects in a window.
+// foundIn returns the rows that a query selects in a window.
 func (s *state) foundIn(ctx context.Context, text string, w window) (*found, error) {
 	if !w.isSet {
 		return s.found(ctx, text)
@@ -134,7 +135,8 @@ func withAbove(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	return out
 }
 
-// A side has the rows with which a query is compared, of this trace or of another one.
+// A side holds the rows that are compared with the rows of a query. They belong to this trace or to another
+// one.
 type side struct {
 	of   *state
 	rows view.Set[view.Row]
@@ -142,9 +144,10 @@ type side struct {
 
 func (d *side) run() query.Run { return query.Run{View: d.of.v, Rows: d.rows} }
 
-// sideOf returns what a request compares with: what the query in its parameter than selects, or else what its
-// own query selects in the other trace. It returns nil if there is neither. Both are of the other trace
-// if there is one.
+// sideOf returns the rows that a request compares its own rows with. If the page has another trace, these
+// are rows of that trace: the rows that the query in the parameter than selects, or without it the rows
+// that the request's own query selects. Otherwise they are the rows of this trace that the query in than
+// selects. Without another trace and without than, sideOf returns nil.
 func (s *state) sideOf(ctx context.Context, q url.Values, w window) (*side, error) {
 	text := q.Get("than")
 	switch {
@@ -164,10 +167,10 @@ func (s *state) sideOf(ctx context.Context, q url.Values, w window) (*side, erro
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// A selection says which rows a request is about: those that its query selects, or else those at and below a row, in a
-// window.
+// A selection holds the rows of a request: the rows that its query selects, or without a query the rows at
+// and below root. In both cases, only rows that overlap the window count.
 type selection struct {
-	key       string             // the same for the same rows
+	key       string             // equal for the same query, root and window
 	from, end int                // the ranks of the rows at and below the row
 	hits      view.Set[view.Row] // nil: there is no query
 	inside    view.Set[view.Row] // the rows that overlap the window; nil: all

@@ -475,7 +475,7 @@ func TestAgainst(t *testing.T) {
 			Here, There struct{ Count int }
 			Shares      shares
 		}
-	}](t, h, fmt.Sprint("/api/why?row=", row))
+	}](t, h, fmt.Sprint("/api/why?q=name%3Dnosuch&row=", row)) // whatever the query
 	if n := resultOf(t, other, strings.Replace(why.Where, " }", " && duration != nil }", 1)).Rows.Len(); why.Against.There.Count != n || n == 0 {
 		t.Errorf("of %s there are %d, want %d", why.Where, why.Against.There.Count, n)
 	}

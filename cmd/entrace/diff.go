@@ -54,13 +54,8 @@ With several runs on each side, five if possible and recorded in turn, the test 
 exchange runs, largest change of all paths), and --max-p95 is +10% by default.
 
 "Chance" holds for all paths together. A change that can be chance exceeds no limit unless --any-change is
-given. "Too few" means fewer than 20 spans of a run, or a path that some run does not have. diff does not
-compare a damaged or running file without --allow-partial, and exits with 2.` + strconv.Itoa(analyze.MinSamples) + ` spans of a run, or a path that some run
-does not have. A file that is damaged or still running ends it with 2, unless --allow-partial
-is given.
-
-  entrace diff old.et new.et
-  entrace diff --before a1.et,a2.et,a3.et,a4.et,a5.et --after b1.et,b2.et,b3.et,b4.et,b5.et`,
+given. "Too few" means fewer than ` + strconv.Itoa(analyze.MinSamples) + ` spans of a run, or a path that some run does not have. diff does not
+compare a damaged or running file without --allow-partial, and exits with 2.`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch several := len(o.before)+len(o.after) > 0; {
 			case several && len(args) > 0:

@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// config returns the configuration, which says when a trace is written.
+// config returns the configuration, which says when the program writes a trace.
 func config(dir string) *control.Config {
 	always := control.Spans | control.Logs | control.RuntimeMetrics | control.GC
 	snapshot := func(name string, every time.Duration, on ...control.On) control.TraceConfig {
@@ -128,7 +128,7 @@ func serve(ctx context.Context, listen string, ctl *control.Control) error {
 	}
 }
 
-// traced runs fn for each request, in a span of its own.
+// traced returns a handler that runs fn for each request, in a span of its own.
 func traced(ctl *control.Control, fn func(context.Context)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, span := tracer.Start(r.Context(), r.Method+" "+r.URL.Path, trace.WithSpanKind(trace.SpanKindServer),
@@ -148,7 +148,7 @@ func query(ctx context.Context, d time.Duration) {
 	time.Sleep(d)
 }
 
-// waitForLock stands in for a lock on which a request hangs for d.
+// waitForLock stands in for a lock for which a request waits d.
 func waitForLock(ctx context.Context, d time.Duration) {
 	slog.InfoContext(ctx, "waiting for the lock")
 	select {

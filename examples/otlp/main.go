@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// beside adds entrace to providers that the program makes itself.
+// beside adds entrace to the providers that the program makes itself.
 func beside(ctx context.Context) error {
 	// PAGE
 	spans, err := otlptracehttp.New(ctx)

@@ -80,7 +80,7 @@ func traffic(ctx context.Context) error {
 	return nil
 }
 
-// cart looks up the prices of a cart's items side by side.
+// cart looks up the prices of the items in a cart, all at once.
 func cart(w http.ResponseWriter, r *http.Request, prices string) {
 	ctx := r.Context()
 	user := r.URL.Query().Get("user")

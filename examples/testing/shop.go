@@ -1,5 +1,5 @@
-// Package shop is a small service whose tests show package entracetest: a handler that asks a database, an
-// interceptor for gRPC, and a worker in the background.
+// Package shop is a small service whose tests show package entracetest. It has a handler that queries a database,
+// an interceptor for gRPC, and a worker in the background.
 package shop
 
 import (
@@ -23,7 +23,7 @@ type Shop struct {
 	Log    *slog.Logger
 }
 
-// ServeHTTP answers with the price of the things that are named in the query, as in "/?things=mug,pen".
+// ServeHTTP answers with the total price of the things in the query of the URL, as in "/?things=mug,pen".
 func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, span := s.Tracer.Start(r.Context(), "GET /price", trace.WithSpanKind(trace.SpanKindServer))
 	defer span.End()
@@ -37,7 +37,7 @@ func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	span.SetAttributes(attribute.Int("price", total))
 }
 
-// price returns what things cost together, with one query.
+// price returns the total price of things. It uses one query.
 func (s *Shop) price(ctx context.Context, things []string) (total int, err error) {
 	ctx, span := s.Tracer.Start(ctx, "SELECT price", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("db.system.name", "fake"), attribute.Int("things", len(things))))
@@ -59,7 +59,7 @@ func (s *Shop) Work(ctx context.Context) {
 		case <-time.After(time.Minute):
 		}
 		_, span := s.Tracer.Start(ctx, "send mail")
-		time.Sleep(100 * time.Millisecond) // as a mail server does
+		time.Sleep(100 * time.Millisecond) // stands in for a mail server
 		span.End()
 	}
 }

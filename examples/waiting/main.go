@@ -1,11 +1,11 @@
-// Command waiting has requests that are slow for reasons that no span says, and records Go's execution trace
-// with its spans, which does say them:
+// Command waiting has requests that are slow for reasons that no span shows. It also records Go's execution trace,
+// which shows the reasons:
 //
 //	go run ./examples/waiting pool      # 50 requests share two connections to a database
 //	go run ./examples/waiting busy      # one processor, and a loop that keeps it busy
 //	go run ./examples/waiting cpu       # requests that compute, and a CPU profile
 //
-// Each prints the name of the file. Look at it with entrace top, entrace critical and entrace tree --states.
+// Each command prints the name of a file. Examine it with entrace top, entrace critical and entrace tree --states.
 package main
 
 import (
@@ -42,7 +42,7 @@ func run(args []string) error {
 	if len(args) != 1 || loads[args[0]] == nil {
 		return errors.New("say pool, busy or cpu")
 	}
-	// These can as well be set where the service is deployed.
+	// The environment of a service can set these variables as well.
 	for name, value := range map[string]string{"CONTROL_EXEC_TRACE": "1", "CONTROL_DIR": "waiting-traces"} {
 		if err := os.Setenv("OTEL_EXPORTER_ENTRACE_"+name, value); err != nil {
 			return err
@@ -61,8 +61,9 @@ func run(args []string) error {
 	return nil
 }
 
-// record puts a load under way and returns where its trace is, once everything is shut down: a stream for cpu, as a CPU
-// profile is of what happens while it is on, else a snapshot of what has happened.
+// record runs a load while it is traced. It returns a function that returns the path of the trace once everything
+// is shut down. For cpu the trace is a stream, because a CPU profile covers only the time while it is on. For other
+// loads it is a snapshot of what has happened.
 func record(ctx context.Context, c *control.Control, name string, load func(ctx context.Context) error) (path func() string, err error) {
 	take := control.Request{Trigger: control.TriggerAPI, Key: "snapshot", Reason: "done"}
 	var t *control.Trace
@@ -89,8 +90,8 @@ func in(ctx context.Context, name string, fn func(ctx context.Context) error) er
 	return fn(ctx)
 }
 
-// pool sends 50 requests at once, which share two connections. One of them, the report, keeps its connection for
-// long.
+// pool sends 50 requests at once, which share two connections. One of them, the report, uses its connection for a
+// long time.
 func pool(ctx context.Context) error {
 	sql.Register("slow", slow{})
 	db, err := sql.Open("slow", "")
@@ -126,7 +127,7 @@ func list(ctx context.Context, db *sql.DB, query string) error {
 	return rows.Err()
 }
 
-// busy serves requests on one processor, on which something else computes.
+// busy serves requests on a single processor, while another goroutine computes on it.
 func busy(ctx context.Context) error {
 	runtime.GOMAXPROCS(1)
 	ctx, stop := context.WithCancel(ctx)
@@ -148,7 +149,7 @@ func busy(ctx context.Context) error {
 	return nil
 }
 
-// slow is a database whose queries take 20 ms, and those for all columns ten times as long.
+// slow is a database. Its queries take 20 ms; queries for all columns take ten times as long.
 type slow struct{}
 
 func (slow) Open(string) (driver.Conn, error) { return conn{}, nil }
@@ -206,7 +207,7 @@ func decode() { hash(5) }
 //go:noinline
 func scale() { hash(20) }
 
-// hash computes for some milliseconds a megabyte.
+// hash computes some milliseconds for each megabyte.
 func hash(megabytes int) {
 	b := make([]byte, 1<<20)
 	for range megabytes {

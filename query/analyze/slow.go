@@ -24,9 +24,6 @@ const (
 // either: they say who is slow, as the operation does, or who calls.
 var ofOutcome = regexp.MustCompile(`response|status|error|exception`)
 
-// SaysOutcome reports whether a field has an attribute that says how a call ended.
-func SaysOutcome(field string) bool { return ofOutcome.MatchString(field) }
-
 // accidental matches attributes that differ from connection to connection, such as the port of a client.
 var accidental = regexp.MustCompile(`peer\.port|client\.port|source\.port|thread\.`)
 
@@ -229,7 +226,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 		tests += groups * len(f.Values)
 	}
 	for _, f := range c.Fields {
-		if f.Field[0] != '.' || SaysOutcome(f.Field) || accidental.MatchString(f.Field) {
+		if f.Field[0] != '.' || ofOutcome.MatchString(f.Field) || accidental.MatchString(f.Field) {
 			continue
 		}
 		if at := slices.IndexFunc(f.Values, func(x query.ValueShare) bool { return x.Difference > 0 }); at >= 0 {

@@ -70,7 +70,7 @@ func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute
 	k.ranks = k.ranks[:0]
 	for i := range k.list {
 		rank := rankOf(k.list[i].Name, same)
-		if said := k.list[i].Value.Text(); len(said) > 1 && strings.Contains(e.Metadata.Name, said) {
+		if said := k.list[i].Value.Text(); len(said) > 3 && strings.Contains(e.Metadata.Name, said) {
 			rank = ranks - 1 // the name of the entry contains the value
 		}
 		k.ranks = append(k.ranks, rank)

@@ -1,4 +1,4 @@
-// All that the page shows is in the address, so that a link shows the same again.
+// The address holds all that the page shows, so that a link shows the same again.
 import { batch, signal } from '@preact/signals'
 import { act, details, form, jumps, lane, order, root, selected, view, wide } from './page'
 import { find, mode, problem, query, text, than } from './search'
@@ -7,17 +7,18 @@ import { readToggled, shapeQuery } from './source'
 import { axis, chosen, chosenText, folded, inside, lengths, shortest } from './time'
 import { embedded, meta } from './trace'
 
-export const other = signal('') // the fingerprint of the link's file, if it is another one
+export const other = signal('') // the fingerprint of the link's file, if the page shows another file
 
-// prints are the fingerprints of what has these row numbers: one changes while a file grows.
+// prints are the fingerprints of the files with these row numbers. The fingerprint of a file changes while the file
+// grows.
 export const prints = new Set<string>()
 
-// arrivals counts the addresses that were taken in.
+// arrived is the number of calls of readAddress.
 let arrived = 0
 
 export const arrivals = () => arrived
 
-// readAddress takes in the query part of an address.
+// readAddress sets the state of the page from the query part of an address.
 export function readAddress(search: string) {
   arrived++
   const q = new URLSearchParams(search)
@@ -29,7 +30,7 @@ export function readAddress(search: string) {
   batch(() => {
     const print = q.get('f')
     if (meta.value && !prints.size) {
-      // of the first address the server has said whether it is the same
+      // for the first address, the server has said whether the file is the same
       prints.add(meta.value.fingerprint)
       if (print && meta.value.same) prints.add(print)
     }
@@ -52,7 +53,7 @@ export function readAddress(search: string) {
     root.value = other.value ? 0 : known(number('root'))
     depth.value = Math.min(maxDepth, number('d'))
     const open = other.value ? [] : readToggled(q.get('x')).filter(r => known(r) > 0)
-    if (open.join() !== toggled.peek().join()) toggled.value = open // else the rows are there
+    if (open.join() !== toggled.peek().join()) toggled.value = open // an equal list would load the same rows again
     const w = /^(-?\d+)-(-?\d+)$/.exec(q.get('w') ?? '')
     axis.value = w ? { from: BigInt(w[1]!), to: BigInt(w[2]!) } : null
     const t = /^(?:last:(\d+)|(-?\d+),(-?\d+))$/.exec(q.get('t') ?? '')
@@ -82,7 +83,7 @@ export function readAddress(search: string) {
   })
 }
 
-// address returns the query part that shows what the page shows.
+// address returns the query part of an address that shows what the page shows now.
 export function address(): string {
   const q = new URLSearchParams()
   if (meta.value) q.set('f', meta.value.fingerprint)
@@ -126,7 +127,7 @@ export const step = () =>
     jumps.value
   ].join()
 
-// back shows what an address shows that was left.
+// back shows again what the page showed at an earlier address.
 export function back(search: string) {
   going.stop()
   act()

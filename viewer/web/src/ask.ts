@@ -1,19 +1,20 @@
-// How parts of the page ask for what they show.
+// Hooks with which parts of the page request their data, and helpers for the pointer.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import * as trace from './trace'
 
-// useAnswer asks again whenever the key changes, and keeps what was there until the answer comes.
+// useAnswer sends a request whenever the key changes. It keeps the last answer until the next one arrives.
 export function useAnswer<T>(
   key: string,
   ask: (signal: AbortSignal) => Promise<T>,
-  rest = 80 // milliseconds before it asks
+  rest = 80 // milliseconds before the request
 ): { value: T | null; failed: string } {
   const value = useSignal<T | null>(null),
     failed = useSignal('')
   useEffect(() => {
     if (!key) {
       value.value = null
+      failed.value = ''
       return
     }
     const stop = new AbortController()
@@ -41,7 +42,8 @@ export function useAnswer<T>(
   return { value: value.value, failed: failed.value }
 }
 
-// useLatest asks when the key is another one, but waits for the answer before, and a while if the trace grows.
+// useLatest sends a request when the key has changed, but only after the answer to the request before. While the
+// trace grows, it also pauses between requests.
 export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | null; failed: string } {
   const value = useSignal<T | null>(null),
     failed = useSignal(''),
@@ -82,8 +84,9 @@ export function useWidth(box: { current: HTMLElement | null }): number {
   return width.value
 }
 
-// drag follows a pointer that was pressed on an element, from the fourth pixel on. Done hears whether it went so far; a
-// drag that is given up is canceled, as what it returns does.
+// drag follows a pointer that was pressed on an element, from the fourth pixel on. The argument of done says
+// whether the pointer moved that far. If the drag is given up, drag calls canceled. It returns a function that
+// gives the drag up.
 export function drag(
   e: PointerEvent,
   moved: (e: PointerEvent) => void,
@@ -113,7 +116,8 @@ export function drag(
   return cancel
 }
 
-// pull is a drag that sets a signal while it goes on; done hears what was set last, null if it did not go far.
+// pull is a drag that sets a signal while the pointer moves. done receives the last value of the signal, or null if
+// the pointer did not move far.
 export const pull = <T>(
   e: PointerEvent,
   to: { value: T | null },
@@ -133,13 +137,13 @@ export const pull = <T>(
     set(to, null)
   )
 
-// spot is where a pointer is over an element that is so wide, in pixels.
+// spot returns the place of a pointer over an element and the width of the element, in pixels.
 export function spot(box: { current: HTMLElement | null }, e: MouseEvent) {
   const r = box.current!.getBoundingClientRect()
   return { x: e.clientX - r.left, y: e.clientY - r.top, width: r.width }
 }
 
-// set and flip make a handler that sets a signal, or switches it on or off.
+// set and flip return event handlers: one sets a signal, the other switches it on or off.
 export const set =
   <T>(signal: { value: T }, to: T) =>
   () => {

@@ -4,15 +4,15 @@ import { hasSpans, isError, isOpen, levelOf, roleEvent, roleOf, roleSpan, type T
 export interface Bar {
   y: number
   of: TreeRow
-  by: bigint // what its times are above those of the axis
+  by: bigint // the difference between its times and the times of the axis
   shade: number
   parts: { from: number; to: number; shade: number }[]
   path: Period[]
   states: string[]
 }
 
-// An Axis goes from a time to another. The folds take no room on it; they are in order, within it, and
-// do not overlap.
+// An Axis goes from one time to another. The folds take no room on the axis. They are in order, lie within the
+// axis, and do not overlap.
 export interface Axis {
   from: bigint
   to: bigint
@@ -24,7 +24,7 @@ export interface Period {
   to: bigint
 }
 
-// A Shape of a frame is what was drawn, for those who look at it.
+// A Drawn is a shape that was drawn, for code that examines a frame.
 export interface Drawn {
   kind: 'state' | 'bar' | 'part' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'
   row: number
@@ -34,17 +34,17 @@ export interface Drawn {
   color: string
 }
 
-// foldsIn returns the parts of some periods that are within two times.
+// foldsIn returns the parts of some periods that lie between two times.
 export const foldsIn = (all: Period[], from: bigint, to: bigint): Period[] =>
   all.map(f => ({ from: f.from > from ? f.from : from, to: f.to < to ? f.to : to })).filter(f => f.to > f.from)
 
-// spanOf is how much time an axis shows: folds are left out.
+// spanOf returns how much time an axis shows, without the folds.
 const spanOf = (a: Axis) => {
   const n = (a.folds ?? []).reduce((n, f) => n - (f.to - f.from), a.to - a.from)
   return n > 0n ? n : 1n
 }
 
-// x is where a time is on the axis, in pixels, cut where it is far outside.
+// x returns the place of a time on the axis, in pixels. Places far outside of the axis are moved close to its ends.
 export function x(a: Axis, t: bigint): number {
   let since = t - a.from
   for (const f of a.folds ?? []) if (t > f.from) since -= (t < f.to ? t : f.to) - f.from
@@ -52,23 +52,23 @@ export function x(a: Axis, t: bigint): number {
   return clamp(-10, (Number(parts) / 1e6) * a.width, a.width + 10)
 }
 
-// timeAt is the time at a part of the axis, from 0 to 1.
+// timeAt returns the time at a place on the axis, from 0 to 1.
 export function timeAt(a: Axis, part: number): bigint {
   let t = a.from + (spanOf(a) * BigInt(Math.round(part * 1e6))) / 1_000_000n
   for (const f of a.folds ?? []) if (t > f.from) t += f.to - f.from
   return t
 }
 
-// whole are the steps of clocks and calendars, from a minute to a day.
+// whole has the round steps of clocks and calendars, from a minute to a day.
 const whole = [1, 2, 5, 10, 15, 30, 60, 180, 360, 720, 1440].map(n => BigInt(n) * 60_000_000_000n)
 
 // clamp returns the number from least to most that is nearest to n; least if most is below it.
 export const clamp = (least: number, n: number, most: number) => Math.max(least, Math.min(most, n))
 
-// zoomOf is by how much a wheel or a pinch zooms: as far as the fingers move.
+// zoomOf returns the factor by which a wheel or a pinch zooms: it follows the movement of the fingers.
 export const zoomOf = (e: WheelEvent) => clamp(0.8, Math.exp(((e.deltaMode ? 40 : 1) * e.deltaY) / 100), 1.25)
 
-// steps returns the times of the axis' lines: round ones, and as many as there is room for.
+// steps returns the times of the axis' lines. The times are round, and as many as there is room for.
 export function steps(a: Axis, room = 70): bigint[] {
   const span = a.to - a.from
   if (span <= 0n || a.width < room) return []
@@ -90,7 +90,8 @@ export function steps(a: Axis, room = 70): bigint[] {
   return out
 }
 
-// foldedSteps are the times of evenly spaced lines: round ones would not be evenly spaced.
+// foldedSteps returns the times of evenly spaced lines. With folds, lines at round times would not be evenly
+// spaced.
 function foldedSteps(a: Axis, room: number): bigint[] {
   const n = Math.max(1, Math.floor(a.width / room / 2))
   return Array.from({ length: n + 1 }, (_, i) => timeAt(a, i / n))
@@ -100,8 +101,8 @@ let dark: MediaQueryList | undefined,
   scheme = '',
   colors = new Map<string, string>()
 
-// color returns the color of a name for canvases; t0 and so on are the tints of s0 and so on. It is looked up once for each theme, as that takes
-// a tenth of a frame.
+// color returns the color of a name for canvases; t0 and so on are the tints of s0 and so on. Each color is looked
+// up once for each theme, because a look-up takes a tenth of a frame.
 export function color(name: string): string {
   dark ??= matchMedia('(prefers-color-scheme: dark)')
   const root = document.documentElement,
@@ -112,18 +113,19 @@ export function color(name: string): string {
   }
   let c = colors.get(name)
   if (c === undefined) {
-    // canvases take computed colors alone
+    // canvases accept only computed colors, and have to tell more apart than forced colors do
+    root.style.forcedColorAdjust = 'none'
     root.style.color = /^t\d/.test(name)
       ? `color-mix(in srgb, var(--s${name.slice(1)}) 32%, var(--bg))`
       : `var(--${name})`
     c = getComputedStyle(root).color
     colors.set(name, c)
-    root.style.color = ''
+    root.style.color = root.style.forcedColorAdjust = ''
   }
   return c
 }
 
-// begin returns the empty canvas in its size in CSS pixels, to draw on.
+// begin sets the size of a canvas in CSS pixels and clears it. It returns the context to draw on.
 export function begin(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = devicePixelRatio || 1,
     c = canvas.getContext('2d')!
@@ -157,7 +159,7 @@ export const stateColors: Record<string, string> = {
   other: '#8d8d8d'
 }
 
-// draw draws bars, and lines at times.
+// draw draws bars, and lines at some times.
 export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] {
   const c = begin(canvas, axis.width + 26, height)
   const error = color('err'),
@@ -202,7 +204,7 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
       open = isOpen(flags)
     const ends = role !== roleSpan ? start : start + (b.of.took_nano ?? 0n)
     if (ends < axis.from || start > axis.to) {
-      // an arrow says where it is
+      // an arrow points to the row
       const [tip, back] = ends < axis.from ? [-8, -3] : [axis.width + 14, axis.width + 9]
       c.fillStyle = text
       c.beginPath()
@@ -226,14 +228,14 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
       tint = color('t' + b.shade)
     const y = b.y + barTop
     b.states.forEach((state, i) => {
-      // one rectangle for parts that are alike
+      // adjacent parts with the same state become one rectangle
       if (i && b.states[i - 1] === state) return
       let n = i + 1
       while (b.states[n] === state) n++
       const from = at + (w * i) / b.states.length,
         wide = Math.max(1, (w * (n - i)) / b.states.length)
       if (from > axis.width + 10 || from + wide < -10) return
-      c.fillStyle = stateColors[state] ?? line // the execution trace does not reach it
+      c.fillStyle = stateColors[state] ?? line // the execution trace does not cover this part
       c.fillRect(from, y + barHeight + 1, wide, 3)
       note('state', row, from, y + barHeight + 1, wide, state)
     })
@@ -306,7 +308,7 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
   return drawn
 }
 
-// mark draws the sign of a log record: its level is its shape.
+// mark draws the sign of a log record. The shape of the sign tells the level.
 function mark(c: CanvasRenderingContext2D, x: number, y: number, level: number, event: boolean) {
   c.beginPath()
   if (event) {

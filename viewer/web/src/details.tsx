@@ -1,4 +1,4 @@
-// Everything about the row that is selected.
+// The panel with everything about the selected row.
 
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
@@ -65,7 +65,7 @@ export function Details() {
     )
     const late = setTimeout(() => {
       if (page.entry.value?.row !== row) page.entry.value = null
-    }, 500) // the details of the row before
+    }, 500) // until then, the details of the row before stay
     return () => {
       clearTimeout(wait)
       clearTimeout(late)
@@ -178,7 +178,7 @@ export function Details() {
   )
 }
 
-// copyIssue copies a row and those below it, with the command that shows them.
+// copyIssue copies a row and the rows below it, with the command that shows them.
 async function copyIssue(e: Entry) {
   try {
     const r = await trace.source.rows(
@@ -193,10 +193,10 @@ async function copyIssue(e: Entry) {
   }
 }
 
-// titleOf is the text that names an entry: of a log record its message.
+// titleOf returns the text that names an entry. For a log record, this is the message.
 const titleOf = (e: Entry) => (e.role === 'log' ? (e.message ?? '') : e.name)
 
-// unended says how long a span has been open that has not ended.
+// unended says for how long a span without an end has been open.
 function unended(e: Entry): string {
   const m = trace.meta.value!,
     file = m.files.findIndex(f => f.name === e.id.slice(0, e.id.lastIndexOf('#')))
@@ -204,7 +204,7 @@ function unended(e: Entry): string {
   return m.states[file]?.word === 'running' ? `running for ${since}` : `never ended${since && ', ≥ ' + since}`
 }
 
-// Path leads to the rows that this one is below.
+// Path has links to the rows above this one.
 function Path({ path }: { path: Step[] }) {
   const all = useSignal(false)
   const { first, hidden, last } = all.value ? { first: path, hidden: 0, last: [] } : folded(path)
@@ -345,7 +345,7 @@ function Attributes({ e }: { e: Entry }) {
   )
 }
 
-// Reasons are what was recorded of why a span failed, or does not end.
+// Reasons shows what was recorded about why a span failed or does not end.
 const Reasons = ({ e }: { e: Entry }) => (
   <>
     {(e.description || e.exception) && (
@@ -366,7 +366,7 @@ const Reasons = ({ e }: { e: Entry }) => (
   </>
 )
 
-// Waits is where goroutines were that worked for a span which has not ended.
+// Stacked shows where goroutines were that worked for a span without an end.
 const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => (
   <Section title={`In ${plain(k.in)} at ${moment(k.time_unix_nano, 3)}`}>
     <p class="q">

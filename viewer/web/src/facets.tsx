@@ -1,4 +1,4 @@
-// What the rows in the window have, and by what those differ that the query selects.
+// The values of fields of the rows in the window, and how the rows that the query selects differ.
 import { useSignal } from '@preact/signals'
 import { flip, useAnswer } from './ask'
 import { none } from './parts'

@@ -1,4 +1,4 @@
-// A flame: spans merged by the names above them, the widest first, or in their time.
+// The flame: spans merged by the names above them, the widest first, or spans in their time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { set, spot, useAnswer, useWidth } from './ask'
@@ -15,9 +15,9 @@ import * as trace from './trace'
 
 const row = 20
 const letter = 6.4 // pixels
-const most = 1500 // levels that are drawn: a canvas has a limit
+const most = 1500 // the most levels that are drawn, because the size of a canvas is limited
 
-// A Box is a node that was drawn, for those who look at it.
+// A Box is a node that was drawn, for code that examines a frame.
 export interface Box {
   node: number
   name: string
@@ -93,7 +93,7 @@ function Chart({ f }: { f: Flame }) {
     at.value = 0
     zoom.value = over.value = -1
   }, [f])
-  // Kids of each node, the widest first.
+  // The nodes below each node, the widest first.
   const kids: number[][] = f.nodes.map(() => []),
     top: number[] = []
   for (const [i, n] of f.nodes.entries()) (n.up < 0 ? top : kids[n.up]!).push(i)

@@ -1,4 +1,4 @@
-// How the page goes on while the trace grows.
+// Updates of the page while the trace grows.
 import { batch, signal } from '@preact/signals'
 import { prints } from './address'
 import { act, root, selected, tell } from './page'
@@ -8,10 +8,10 @@ import { axis, chosen } from './time'
 import { meta, rowsKnown } from './trace'
 
 export const paused = signal(false)
-export const fresh = signal(0) // rows that came since it was paused, or since the end was in sight
+export const fresh = signal(0) // number of new rows since the pause began, or since the end was in sight
 
-// grow takes in what the files are by now. If the rows have got other numbers, what was selected and
-// open is given up.
+// grow updates the page to the current state of the files. If the rows have new numbers, the page drops what was
+// selected and open.
 export function grow(m: Meta) {
   const was = meta.value!,
     news = m.files.filter(f => !was.files.some(o => o.name === f.name)).map(f => f.name)
@@ -35,4 +35,5 @@ export function grow(m: Meta) {
   else if (m.generation !== was.generation) tell('The files are others by now, and the page shows them')
 }
 
+// resume ends a pause; the page sets it.
 export const resume = signal<(() => void) | null>(null)

@@ -1,4 +1,4 @@
-// The map of all requests, by when they began and how long they took, and what those in a box on it share.
+// The map of all requests by start and duration, and the properties that the requests in a box share.
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
@@ -13,15 +13,16 @@ import { count, day, duration, many, moment, percent, plain, zone } from './text
 import * as time from './time'
 import * as trace from './trace'
 
-const fewest = 12 // requests that make a map
-// Pixels: of a cell at least, for durations, for how many took so long, and for those that never ended.
+const fewest = 12 // the fewest requests for which there is a map
+// All in pixels: the least size of a cell, and the room for the durations, for the counts of durations, and for
+// requests that never ended.
 const cell = 7,
   gutter = 50,
   edge = 44,
   top = 10
 const cellHeight = () => clamp(cell, Math.floor((innerHeight - 580) / 40), 14) // leaves room for the lists below
 
-// A Box has cells from x and y on, up to and without x2 and y2; y grows with the duration.
+// A Box has the cells from x and y up to, but not including, x2 and y2. y grows with the duration.
 interface Box {
   x: number
   y: number
@@ -59,7 +60,7 @@ function cellsOf(h: Heat): Cell[] {
   return out
 }
 
-// boxOf returns the cells of a box of times and durations.
+// boxOf returns the cells that a box of times and durations covers.
 function boxOf(h: Heat, asked: string): Box | null {
   const [from, to, least, most] = asked.split(',') as [string, string, string, string]
   if (!h.requests || !parseInt(most, 10)) return null
@@ -83,7 +84,7 @@ export function HeatMap({
   const holder = useRef<HTMLDivElement>(null),
     canvas = useRef<HTMLCanvasElement>(null)
   const width = useWidth(holder) - edge - gutter,
-    asked = useSignal('') // a box of times and durations, which stays as more comes
+    asked = useSignal('') // a box of times and durations, which stays while the trace grows
   const n = clamp(1, Math.floor(width / cell), 999)
   const { value: h, failed } = useLatest<Heat>(width < 1 ? '' : `${known} ${n}`, () =>
     trace.source.heat(time.windowText.peek(), n)
@@ -97,7 +98,7 @@ export function HeatMap({
   const w = width / columns,
     high = cellHeight(),
     tall = rows * high
-  const enough = h && h.requests >= fewest // else each is better looked at alone
+  const enough = h && h.requests >= fewest // a few requests are better examined one by one
   const b = h && boxOf(h, asked.value),
     within = (c: Cell) => !b || (c.x >= b.x && c.x < b.x2 && c.y >= b.y && c.y < b.y2)
   void page.theme.value
@@ -304,7 +305,7 @@ export function HeatMap({
   )
 }
 
-// Line is a line over time, from what each column has.
+// Line draws a line over time, from a value for each column.
 function Line({ of }: { of: number[] }) {
   const most = Math.max(1, ...of)
   return (
@@ -314,7 +315,7 @@ function Line({ of }: { of: number[] }) {
   )
 }
 
-// Chosen says what the requests that are chosen share.
+// Chosen shows the properties that the chosen requests share.
 function Chosen({
   known,
   asked,
@@ -330,7 +331,7 @@ function Chosen({
     trace.source.choice(time.windowText.peek(), asked).then(c => ({ ...c, asked }))
   )
   const sure = c?.asked === asked,
-    now = sure ? c.requests : n // until the answer comes, what the cells have
+    now = sure ? c.requests : n // until the answer arrives, the number from the cells
   return (
     <section class="tl3 chosen" aria-live="polite">
       <h2>
@@ -457,7 +458,7 @@ function paint(
       c.strokeStyle = color('bg')
       c.lineWidth = 4
       c.setLineDash([])
-      c.strokeText(name, width + 14, y(i - 0.5) + 3) // the bars are behind
+      c.strokeText(name, width + 14, y(i - 0.5) + 3) // an outline, because the bars are under the text
       c.restore()
       c.fillText(name, width + 14, y(i - 0.5) + 3)
     }

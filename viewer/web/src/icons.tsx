@@ -19,7 +19,7 @@ export const Icon = ({ name }: { name: string }) => (
   </svg>
 )
 
-// Level is the sign of a level: its shape says it, not only its color.
+// Level is the sign of a level. The levels differ in shape, not only in color.
 export function Level({ level, event }: { level: number; event?: boolean }) {
   const name = event ? 'event' : (['trace', 'debug', 'info', 'warn', 'error'][level] ?? 'info')
   const shape = event

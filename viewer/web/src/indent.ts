@@ -1,8 +1,8 @@
 // Where the names of rows begin, and which rows stay in sight at the top.
 
-// indents returns how far names are indented: step pixels for each level below base. Where the rows
-// in sight are so deep that all their levels need more room than there is, the levels get narrower,
-// and then the outermost row in sight begins at the left.
+// indents returns the indentation of names: step pixels for each level below base. If the rows in sight are so deep
+// that their levels need more room than there is, the levels get narrower, and the outermost row in sight begins at
+// the left.
 export function indents(depths: number[], room: number): { base: number; step: number } {
   const widest = 15,
     narrowest = 4
@@ -12,9 +12,9 @@ export function indents(depths: number[], room: number): { base: number; step: n
   return { base, step: Math.min(widest, room / Math.max(1, deepest - base)) }
 }
 
-// staying returns the rows that stay at the top of the list: those that the first row behind them is
-// below, the innermost ones if there are more than most. Above returns the rows that the n-th row in
-// sight is below, from the top.
+// staying returns the rows that stay at the top of the list. These are the ancestors of the first row after them;
+// if there are more than most, the innermost ones. The function above returns the ancestors of the n-th row in
+// sight, the outermost first.
 export function staying<T>(above: (n: number) => T[], most: number): T[] {
   for (let n = 0; ; n++) {
     const all = above(n)
@@ -22,7 +22,7 @@ export function staying<T>(above: (n: number) => T[], most: number): T[] {
   }
 }
 
-// folded returns what a path of many steps shows: the first, how many are left out, and the last few.
+// folded shortens a path of many steps to the first step, the number of hidden steps, and the last few steps.
 export function folded<T>(path: T[]): { first: T[]; hidden: number; last: T[] } {
   const ends = 4
   if (path.length <= ends + 1) return { first: path, hidden: 0, last: [] }

@@ -4,8 +4,8 @@ import { day, duration, moment, plain, zone } from './text'
 
 export const most = 8000 // bytes
 
-// markdown returns rows as a list in a code block, in at most so many bytes, and says what it leaves out.
-// Above are rows above the first one, which it does not have.
+// markdown returns rows as a list in a code block, with at most the given number of bytes, and says which rows are
+// left out. r.above has the rows above the first one, which are not in the list.
 export function markdown(title: string, r: Rows, bytes = most): string {
   const size = (s: string) => new TextEncoder().encode(s).length
   const lines: string[] = []

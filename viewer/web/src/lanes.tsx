@@ -1,4 +1,4 @@
-// Spans in their time: each service has lanes. Unless there are too many, no two spans of a lane overlap.
+// Spans in their time: each service has lanes. The spans of a lane do not overlap, unless there are too many spans.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { pull, set, spot, useAnswer, useWidth } from './ask'
@@ -18,7 +18,7 @@ const row = 17,
   head = 20,
   letter = 6.4 // pixels
 
-// A Box is a run of spans that was drawn, for those who look at it.
+// A Box is a run of spans that was drawn, for code that examines a frame.
 export interface Box {
   run: number
   row: number
@@ -31,7 +31,7 @@ export interface Box {
 const frame: { drawn: Box[]; took: number } = { drawn: [], took: 0 }
 export const lastLanes = () => frame
 
-const at = signal(0) // the row of the run that is chosen
+const at = signal(0) // the row of the chosen run
 
 export function LanesView() {
   const box = useRef<HTMLDivElement>(null),
@@ -49,7 +49,7 @@ export function LanesView() {
   )
   const range = shown ?? (l ? { from: l.from_unix_nano, to: l.to_unix_nano } : { from: 0n, to: 1n })
   const axis: Axis = { ...range, width: Math.max(1, width) }
-  // Where each lane is, and each service's first one.
+  // The places of the lanes, and of the first lane of each service.
   const tops: number[] = [],
     heads: { service: string; y: number }[] = []
   let y = 0
@@ -105,7 +105,7 @@ export function LanesView() {
     const { x, y } = spot(canvas, e)
     return frame.drawn.findLast(b => x >= b.x - 1 && x < b.x + b.width + 1 && y >= b.y && y < b.y + row)?.run ?? -1
   }
-  // A part that is drawn over is chosen; a click chooses a run.
+  // Drawing over a part of the time chooses it; a click chooses a run.
   const begin = (e: PointerEvent) => {
     if (e.button || e.pointerType !== 'mouse') return
     const a = spot(canvas, e).x
@@ -268,12 +268,12 @@ function paint(
     c.fillStyle = dim
     c.fillText(plain(h.service) || '(no service)', 6, h.y + head / 2)
   }
-  // Times are numbers from the first one on: whole nanoseconds are not needed for pixels.
+  // Times are numbers relative to the first one. Pixels do not need whole nanoseconds.
   const shift = Number(l.from_unix_nano - axis.from),
     scale = axis.width / Math.max(1, Number(axis.to - axis.from))
   const boxes: Box[] = [],
     narrow: Box[][] = Array.from({ length: 18 }, () => []),
-    wide: Box[][] = Array.from({ length: 18 }, () => []) // so that a color is set once
+    wide: Box[][] = Array.from({ length: 18 }, () => []) // by color, so that each color is set once
   for (let i = 0; i < l.row.length; i++) {
     const from = Math.max(-2, (shift + l.at[i]!) * scale),
       to = Math.min(axis.width + 2, (shift + l.at[i]! + l.long[i]!) * scale)
@@ -300,7 +300,7 @@ function paint(
       for (const b of list) c.fillRect(b.x, b.y, b.width > 2 ? b.width - 0.5 : b.width, row - 2)
     })
   wide.forEach((list, k) => {
-    // where each begins
+    // the beginning of each span
     c.fillStyle = color('s' + k)
     for (const b of list) c.fillRect(b.x, b.y, 2, row - 2)
   })

@@ -21,7 +21,7 @@ import * as selection from './selection'
 import { Problem } from './source'
 import { Chosen, lastStrip, Strip } from './strip'
 import { TableView } from './table'
-import { count, duration, many, plain, written, zone } from './text'
+import { count, day, duration, many, plain, written, zone } from './text'
 import * as time from './time'
 import * as trace from './trace'
 import { lastFrame, list, phone, renew, Tree } from './tree'
@@ -39,7 +39,8 @@ declare global {
   }
 }
 
-// nextTheme goes from the theme of the system to the other one, to that of the system by name, and back.
+// nextTheme changes the theme: from that of the system to the opposite one, then to the theme of the system by its
+// name, and back to that of the system.
 function nextTheme() {
   const dark = matchMedia('(prefers-color-scheme: dark)').matches,
     other = dark ? 'light' : 'dark',
@@ -136,7 +137,7 @@ function App() {
         <button class="ib" aria-label="Copy link" title="Copy link (y)" onClick={copyLink}>
           <Icon name="link" /> <span class="no-n">Copy link</span>
         </button>
-        {new Date().getTimezoneOffset() !== 0 && (
+        {(page.utc.value || zone(m.last_unix_nano ?? 0n) !== 'UTC') && (
           <button
             class="ib no-n"
             title="Write times in UTC, or in the zone of this browser"
@@ -308,7 +309,7 @@ const requests = '{ parent = nil }',
   errors = '{ span:failed || (level >= error && entry:role != event) }',
   open = '{ span:open }'
 
-// Pills show what people look for first.
+// Pills are buttons for what people look for first.
 function Pills() {
   const is = (q: string) => search.query.value === q && search.mode.value === 'only'
   const pill = (q: string, label: string) => (
@@ -318,7 +319,7 @@ function Pills() {
       onClick={() => {
         const off = is(q)
         search.text.value = off ? '' : q
-        search.find().then(() => selection.setMode(off ? 'mark' : 'only'))
+        search.find().then(ok => (ok || off) && selection.setMode(off ? 'mark' : 'only'))
       }}>
       {label}
     </button>
@@ -491,7 +492,8 @@ function pause() {
   if (!follow.paused.value) take()
 }
 
-// listen hears what is new. A pause is another stream, which begins with what is shown meanwhile.
+// listen receives news about the trace. A pause opens another stream, which begins with what the page shows at that
+// time.
 let deaf = () => {},
   told = 0,
   known = '',
@@ -507,7 +509,7 @@ function listen() {
         return
       }
       if (rows < 0) {
-        // the stream has ended: is anybody there?
+        // the stream has ended: check whether the server still answers
         if (!failed)
           setTimeout(
             () =>
@@ -538,7 +540,7 @@ function listen() {
   )
 }
 
-// take shows what has come: once at a time, and then with a rest as long as it took.
+// take shows new entries. Only one call runs at a time, and pauses afterwards for as long as it took.
 let taking = false,
   again = false
 async function take() {
@@ -553,7 +555,7 @@ async function take() {
     renew()
     if (search.query.value && !search.searching.value) await search.find(true)
   } catch {
-    /* the stream says it */
+    /* the stream reports the error */
   }
   await new Promise(r => setTimeout(r, Math.max(100, performance.now() - begun)))
   taking = false
@@ -573,7 +575,7 @@ function press(e: KeyboardEvent) {
     document.querySelector('dialog[open]')
   )
     return
-  // With the focus in a panel, these keys scroll it.
+  // These keys scroll a panel that has the focus.
   if (el.closest('.det,.topv') && /^( |PageDown|PageUp|Home|End|ArrowDown|ArrowUp)$/.test(e.key)) return
   const tree: Record<string, () => void> = {
     j: () => list.move!(1),
@@ -643,15 +645,10 @@ function press(e: KeyboardEvent) {
     }
   }
   if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
-  const inTime = page.view.value === 'flame' && page.wide.value === 'lanes' && /^[wsadf]$/.test(e.key)
-  // Other alphabets have the Latin letter of the key in its code.
-  const key = /^[^ -~]$/.test(e.key)
-    ? e.code.replace('Key', '').toLowerCase()
-    : e.getModifierState('CapsLock')
-      ? e.shiftKey
-        ? e.key.toUpperCase()
-        : e.key.toLowerCase()
-      : e.key
+  // On keyboards of other alphabets, the Latin letter of the key is in its code; CapsLock changes no key.
+  const letter = /^[^ -~]$/.test(e.key) && !e.getModifierState('AltGraph') ? e.code.replace('Key', '') : e.key,
+    key = letter.length > 1 ? letter : e.shiftKey ? letter.toUpperCase() : letter.toLowerCase()
+  const inTime = page.view.value === 'flame' && page.wide.value === 'lanes' && /^[wsadf]$/.test(key)
   const act = all[key] ?? (page.view.value === 'tree' || inTime ? tree[key] : undefined)
   if (!act) return
   e.preventDefault()
@@ -668,11 +665,11 @@ async function start() {
   effect(() => {
     const m = trace.meta.peek()
     written.utc = page.utc.value !== ''
-    if (m) trace.meta.value = { ...m } // all that is drawn has times
+    if (m) trace.meta.value = { ...m } // everything with times is drawn again
   })
   effect(() => {
     const m = trace.meta.value
-    written.dated = (m?.last_unix_nano ?? 0n) - (m?.first_unix_nano ?? 0n) > 86_400_000_000_000n
+    written.dated = !!m?.first_unix_nano && day(m.first_unix_nano) !== day(m.last_unix_nano ?? m.first_unix_nano)
   })
   try {
     await trace.begin(text =>

@@ -1,4 +1,4 @@
-// A first look at a trace that nobody knows yet.
+// The overview: a first look at an unknown trace.
 import type { ComponentChildren } from 'preact'
 import { useAnswer, useLatest } from './ask'
 import { HeatMap } from './heat'
@@ -17,7 +17,7 @@ export function Overview() {
   const { value: t, failed } = useLatest<Top>(known, () => trace.source.top(time.windowText.peek()))
   const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? `${known} waits` : '', signal =>
     trace.source.waits(time.windowText.peek(), signal)
-  ).value // these take longer to find
+  ).value // the waits take longer to find
   if (failed || !t)
     return (
       <div class="topv">
@@ -209,7 +209,7 @@ interface Item {
   go: () => void
 }
 
-// List is a list of links. Without any it is not there.
+// List is a list of links. An empty list is not shown.
 function List({
   title,
   hint,
@@ -303,7 +303,7 @@ const lines = (list: Line[]): Item[] =>
     )
   }))
 
-// call is a repeated call: its text, behind its name unless it begins with that.
+// call returns the text of a repeated call, with its name before the text unless the text begins with the name.
 const call = (r: Repeat) => (r.text.startsWith(r.name) ? r.text : `${r.name} ${r.text}`.trim())
 
 const base = (name: string) => name.slice(name.lastIndexOf('/') + 1)

@@ -1,4 +1,4 @@
-// What the page shows and says beside the trace: its view, its panels, and what its user has set.
+// The state of the page itself, apart from the trace: its view, its panels, messages, and the settings of the user.
 import { effect, signal } from '@preact/signals'
 import type { Entry } from './source'
 
@@ -7,16 +7,16 @@ export const view = signal<View>('tree')
 export const selected = signal(0)
 export const root = signal(0)
 export const lane = signal(true) // the runtime is drawn below the rows
-export const form = signal<'' | 'rows' | 'calls' | 'compare'>('') // of the table
-export const wide = signal<'time' | 'count' | 'lanes'>('time') // what is wide in the flame; lanes: it is in time
+export const form = signal<'' | 'rows' | 'calls' | 'compare'>('') // the kind of table
+export const wide = signal<'time' | 'count' | 'lanes'>('time') // the width in the flame; lanes: spans in their time
 export const order = signal(0) // the column by which the table is sorted, from 1 on; below 0: the smallest first
 export const notice = signal('')
 export const details = signal(true)
 export const sheet = signal(false) // on a phone the details are in sight
 export const help = signal(false)
-export const spoken = signal('') // in the live region
+export const spoken = signal('') // the text of the live region
 
-// A browser may keep nothing for a page within another one.
+// A browser may refuse to store data for a page inside another page.
 const keep = (store: () => Storage) => ({
   get: (key: string) => {
     try {
@@ -30,7 +30,7 @@ const keep = (store: () => Storage) => ({
       if (value) store().setItem(key, value)
       else store().removeItem(key)
     } catch {
-      /* it is for this time only */
+      /* the choice is lost at a reload */
     }
   }
 })
@@ -38,7 +38,7 @@ const keep = (store: () => Storage) => ({
 export const session = keep(() => sessionStorage)
 const local = keep(() => localStorage)
 
-export const jumps = signal(0) // steps of the browser's Back that no other part of the state tells apart
+export const jumps = signal(0) // counts steps of the browser's Back that differ in no other part of the state
 
 // tell shows a text for a while.
 export function tell(text: string) {
@@ -48,7 +48,7 @@ export function tell(text: string) {
   }, 8000)
 }
 
-// copy takes a text to the clipboard, and returns whether it could.
+// copy copies a text to the clipboard. The result says whether this worked.
 export const copy = (text: string, done = 'Copied', not = 'The browser did not let it be copied') =>
   Promise.resolve()
     .then(() => navigator.clipboard.writeText(text))
@@ -79,8 +79,7 @@ export async function download(name: string, content: Promise<Blob>) {
 
 export const entry = signal<Entry | null>(null)
 
-// resume goes on after a pause; the page sets it.
-// kept remembers a choice of the user over a reload.
+// kept returns a signal with a choice of the user, which survives a reload.
 export function kept(name: string, otherwise: string) {
   const key = 'entrace-' + name,
     s = signal(local.get(key) ?? otherwise)
@@ -88,19 +87,19 @@ export function kept(name: string, otherwise: string) {
   return s
 }
 
-export const facets = kept('facets', '1') // are in sight where there is room
-export const facetsOver = signal(false) // lie over the rows where there is none
-export const tab = kept('tab', 'why') // of the details
+export const facets = kept('facets', '1') // facets are shown if there is room
+export const facetsOver = signal(false) // facets lie over the rows if there is no room
+export const tab = kept('tab', 'why') // the tab of the details
 export const theme = kept('theme', 'auto')
 export const utc = kept('utc', '') // times are written in UTC
-export const nameShare = kept('name', '') // of the width, '' for what suits the trace
+export const nameShare = kept('name', '') // the share of the width; '' for one that suits the trace
 
-// acts counts what people did, so that an answer that comes late changes nothing.
+// acts counts the actions of the user, so that late answers change nothing.
 let acts = 0
 export const acted = () => acts
 export const act = () => ++acts
 
-// turns gives a signal to each question, and aborts the one before.
+// turns provides an abort signal for each request, and aborts the request before.
 export function turns() {
   let own = new AbortController()
   const stop = () => own.abort()

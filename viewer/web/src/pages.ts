@@ -1,16 +1,17 @@
-// The rows of the tree, in the parts in which they come.
+// The rows of the tree, loaded in parts.
 import { signal } from '@preact/signals'
 import { notice } from './page'
 import { textOf } from './search'
 import { Problem, type Rows, type Shape, type TreeRow } from './source'
 import { source } from './trace'
 
-// A Pages keeps the rows of a shape, in the parts in which they came.
+// pageSize is the number of rows in a part.
 export const pageSize = 100
 
+// A Pages keeps the rows of a shape in the parts in which they were loaded.
 export class Pages {
   private parts: Rows[] = []
-  private ups = new WeakMap<TreeRow, TreeRow>() // the row that a row is below
+  private ups = new WeakMap<TreeRow, TreeRow>() // the row above each row
   private asked = new Map<number, AbortController>()
   private failed = new Set<number>()
   total = -1
@@ -18,7 +19,7 @@ export class Pages {
   from = 0n
   to = 0n
 
-  // Old are the rows before, which are shown until these are here.
+  // old has the earlier rows, which are shown until these rows are loaded.
   constructor(
     public shape: Shape,
     readonly q: string,
@@ -36,12 +37,12 @@ export class Pages {
     }
   }
 
-  // waits reports whether rows were asked for that have not come; of the last ones if those.
+  // waits reports whether requests for rows are pending; with last, whether one for the last rows is.
   waits(last = false): boolean {
     return last ? this.asked.has(-1) : this.asked.size > 0
   }
 
-  // want makes the rows from one place up to another come.
+  // want requests the rows from one place up to another, unless they are loaded.
   want(from: number, to: number) {
     for (let p = Math.floor(Math.max(0, from) / pageSize); p <= Math.floor(Math.max(0, to - 1) / pageSize); p++) {
       const begin = Math.max(from, p * pageSize),
@@ -58,7 +59,7 @@ export class Pages {
     }
   }
 
-  // wantLast makes the last n rows come, however many there are by now.
+  // wantLast requests the last n rows. The server decides which these are, because the trace may grow.
   wantLast(n: number) {
     if (!this.asked.has(-1)) this.load(-1, n)
   }
@@ -95,7 +96,7 @@ export class Pages {
     this.outside = r.outside
     this.from = r.from_nano
     this.to = r.to_nano
-    const ups: TreeRow[] = [] // those that the next row may be below
+    const ups: TreeRow[] = [] // possible rows above the next row
     for (const x of [...r.above, ...r.rows]) {
       while (ups.length && ups.at(-1)!.depth >= x.depth) ups.pop()
       if (ups.length) this.ups.set(x, ups.at(-1)!)
@@ -116,7 +117,7 @@ export class Pages {
     return page ? page.rows[i - page.first]! : (this.old?.at(i) ?? null)
   }
 
-  // place returns where a row is, if it is here.
+  // place returns the place of a row, if the row is loaded.
   place(row: number): number {
     for (const page of this.parts) {
       const k = page.rows.findIndex(r => r.row === row)
@@ -125,12 +126,12 @@ export class Pages {
     return this.old?.place(row) ?? -1
   }
 
-  // up returns the row that a row is below, as far as that is known here.
+  // up returns the row directly above a row, if that row is known here.
   up(r: TreeRow): TreeRow | undefined {
     return this.ups.get(r) ?? this.old?.up(r)
   }
 
-  // above returns the rows that the one at a place is below, from the top.
+  // above returns the rows above the one at a place, the outermost first.
   above(i: number): TreeRow[] {
     const out: TreeRow[] = []
     for (let r = this.at(i); r; ) {
@@ -145,5 +146,5 @@ export class Pages {
   }
 }
 
-// filled are the rows that the first answer of a trace has opened.
+// filled has the rows that the first answer of a trace has opened.
 export const filled = signal<number[] | null>(null)

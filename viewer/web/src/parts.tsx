@@ -1,10 +1,10 @@
-// What several panels have: sections, stacks, places in code.
+// Elements that several panels use: sections, stacks, places in code.
 import type { ComponentChildren } from 'preact'
 import * as selection from './selection'
-import { frames, plain } from './text'
+import { frames, isLibrary, plain } from './text'
 import * as trace from './trace'
 
-// none says why there is nothing to be seen, and wrong what went wrong; nothing if it is empty.
+// none shows why there is nothing to see. wrong shows an error, or nothing if the text is empty.
 export const none = (text: string) => <p class="none">{plain(text)}</p>
 
 export const wrong = (text: string) =>
@@ -21,7 +21,7 @@ export const Go = ({ row, children }: { row: number; children: ComponentChildren
   </button>
 )
 
-// Choose is a choice of one of several; those without a label are left out.
+// Choose is a choice of one of several options. Options without a label are left out.
 export const Choose = <T extends string>({
   label,
   now,
@@ -52,7 +52,7 @@ export const Section = ({ title, children }: { title: string; children: Componen
   </section>
 )
 
-// What the frames of the runtime mean, by a function among them.
+// The meaning of frames of the runtime, by a function among them.
 const means: [RegExp, string][] = [
   [/^sync\.\(\*(RW)?Mutex\)/, 'waits for a lock'],
   [/^sync\.\(\*WaitGroup\)/, 'waits for other goroutines'],
@@ -61,12 +61,13 @@ const means: [RegExp, string][] = [
   [/^time\.Sleep/, 'sleeps']
 ]
 
-// Frames are the lines of a stack. Several of Go's libraries and OpenTelemetry's are folded to one that says what they mean.
+// Frames shows the lines of a stack. Several frames of the libraries of Go and OpenTelemetry are folded to one line
+// that says what they mean.
 export function Frames({ stack, here = '' }: { stack: string; here?: string }) {
   const runs: { lib: boolean; list: ReturnType<typeof frames> }[] = []
   for (const f of frames(stack.trimEnd())) {
     const last = runs.at(-1),
-      lib = f.text ? /^(?!main\.)([\w-]+\/)*[\w-]+\.|^go\.opentelemetry\.io\//.test(f.text) : !!last?.lib // its place alone
+      lib = f.text ? isLibrary(f.text) : !!last?.lib // a place without a function
     if (last && last.lib === lib) last.list.push(f)
     else runs.push({ lib, list: [f] })
   }

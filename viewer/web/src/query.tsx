@@ -1,4 +1,4 @@
-// The query, and what can be written next.
+// The input of the query, with completions.
 import { batch, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Icon } from './icons'
@@ -10,7 +10,7 @@ import type { Item } from './source'
 import { count, painted, plain } from './text'
 import * as trace from './trace'
 
-// Try is a button that writes a query which may be meant.
+// Try is a button that replaces the query by one that the user may have meant.
 const Try = ({ query }: { query: string }) => (
   <button
     class="btn s"
@@ -34,7 +34,7 @@ export function Query() {
     from = useSignal(0),
     at = useSignal(-1),
     open = useSignal(false)
-  const of = useRef('') // the text that the completions are of
+  const of = useRef('') // the text to which the completions belong
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined),
     asked = useRef<AbortController>(undefined)
 
@@ -63,7 +63,7 @@ export function Query() {
       open.value = false
     }
   }
-  // What was typed since the completions came must not be lost.
+  // Completions for an older text must not replace what was typed since.
   const offers = () => open.value && of.current === input.current!.value
   const accept = (item: Item) => {
     const el = input.current!
@@ -101,7 +101,7 @@ export function Query() {
       e.preventDefault()
       open.value = false
       clearTimeout(timer.current)
-      leave() // so that n and N step
+      leave() // so that the keys n and N go to other hits
       search.find().then(ok => {
         if (ok && search.found.value?.count) selection.next(e.shiftKey ? 'prev' : 'next')
         else {

@@ -1,4 +1,4 @@
-// The Go runtime below the rows, on their axis: heap, goroutines and collections.
+// The Go runtime below the rows, on the same time axis: heap, goroutines and collections.
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { useAnswer } from './ask'
@@ -10,7 +10,7 @@ import * as trace from './trace'
 
 export const hasRuntime = signal(false)
 
-// A Drawn is what was drawn, for those who look at it.
+// A Drawn is a shape that was drawn, for code that examines a frame.
 export interface Drawn {
   kind: 'heap' | 'goroutines' | 'gc'
   x: number

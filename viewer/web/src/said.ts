@@ -1,4 +1,4 @@
-// What was said in a conversation with a model, as OpenTelemetry's conventions for generative AI record it.
+// The messages of a conversation with a model, as OpenTelemetry's conventions for generative AI record them.
 import type { Turn } from './source'
 import { indented } from './text'
 
@@ -12,7 +12,7 @@ export interface Said {
   row: number
 }
 
-// A Step is a span of the conversation, with what is new in it.
+// A Step is a span of the conversation, with the messages that are new in it.
 export interface Step {
   row: number
   name: string
@@ -25,10 +25,10 @@ export interface Step {
   said: Said[]
 }
 
-// sources has the texts of objects and arrays: numbers are to be shown as they were recorded.
+// sources has the original texts of objects and arrays, so that numbers are shown as they were recorded.
 const sources = new WeakMap<object, string>()
 
-// json parses a text. What is no object, array or text becomes its text.
+// json parses a text. Values other than objects, arrays and texts become their source text.
 function json(text: string): unknown {
   try {
     JSON.parse(text)
@@ -60,15 +60,15 @@ function json(text: string): unknown {
     return value(next())
   } catch {
     return undefined
-  } // it is too deep
+  } // the text is nested too deeply
 }
 
 const textOf = (v: unknown): string =>
   typeof v === 'object' && v !== null ? indented(sources.get(v) ?? '') : typeof v === 'string' ? v : ''
 const isObject = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v)
 
-// parts returns what a message says: of the current conventions, with parts, or of earlier ones, with
-// content and tool calls.
+// parts returns the content of a message. Messages of the current conventions have parts; messages of earlier ones
+// have content and tool calls.
 function parts(m: unknown, role: string, row: number): Said[] {
   if (!isObject(m)) return textOf(m) ? [{ role, kind: 'text', text: textOf(m), row }] : []
   const by = typeof m.role === 'string' ? m.role : role
@@ -127,8 +127,8 @@ function parts(m: unknown, role: string, row: number): Said[] {
 
 const many = (v: unknown) => (Array.isArray(v) ? v : v === undefined ? [] : [v])
 
-// conversation returns the steps of some turns, which are in order of time. What was said before, as in the
-// span above or in the history that a request repeats, is left out.
+// conversation returns the steps of some turns, which are in order of time. It leaves out messages that were in
+// earlier turns, such as the span above or the history that a request repeats.
 export function conversation(turns: Turn[]): Step[] {
   const known = new Set<string>(),
     steps = new Map<number, Step>()

@@ -1,4 +1,4 @@
-// The query, and what it found.
+// The query and its result.
 import { batch, computed, effect, signal, untracked } from '@preact/signals'
 import { form, jumps, notice, order, root, selected, spoken, turns, view } from './page'
 import { type Found, type Part, Problem } from './source'
@@ -6,18 +6,18 @@ import { windowText } from './time'
 import { meta, source } from './trace'
 
 export type Mode = 'mark' | 'only'
-export const text = signal('') // of the query, as it is written
-export const query = signal('') // the last one that could be run
+export const text = signal('') // the query as it is in the input
+export const query = signal('') // the last query that could be run
 export const mode = signal<Mode>('mark')
-export const than = signal('') // the query with whose hits those of the query are compared
+export const than = signal('') // a second query: the hits of the query are compared with its hits
 export const found = signal<Found | null>(null)
 export const searching = signal(false)
-export const least = signal(-1) // as many hits there are at least, while it is searching
-export const problem = signal<Problem | null>(null) // of the query
-export const words = signal<string[]>([]) // of the query, to be marked
+export const least = signal(-1) // a lower bound of the number of hits during the search
+export const problem = signal<Problem | null>(null) // the error of the query
+export const words = signal<string[]>([]) // the words of the query that are marked
 export const only = computed(() => (mode.value === 'only' ? query.value : ''))
 
-// part is what panels are about.
+// part returns the part of the trace that the panels describe.
 export const part = (): Part => ({
   q: query.value && !problem.value ? query.value : '',
   than: than.value,
@@ -25,7 +25,7 @@ export const part = (): Part => ({
   window: windowText.value
 })
 
-// otherSide names what the query is compared with; it is empty if that is all other rows.
+// otherSide returns the name of the other side of a comparison. It is empty if the other side is all other rows.
 export const otherSide = () =>
   than.value ? (meta.value!.against ? `${than.value} in ${meta.value!.against}` : than.value) : meta.value!.against
 
@@ -33,8 +33,8 @@ export const silent = 'The program that serves this page does not answer'
 export const textOf = (e: unknown) => (e instanceof Problem ? e.message : silent)
 const asking = turns()
 
-// find counts what the query selects. Quietly it leaves what is shown until it knows better, as when
-// the trace has grown.
+// find counts the rows that the query selects. With quietly, as when the trace has grown, the page keeps what it
+// shows until the answer arrives.
 export async function find(quietly = false): Promise<boolean> {
   const own = asking.next()
   const q = text.value.trim()
@@ -54,7 +54,7 @@ export async function find(quietly = false): Promise<boolean> {
       least.value = -1
       notice.value = ''
     })
-  // What takes a while shows its first hits before.
+  // A slow search first shows its first hits.
   const early = new AbortController()
   const soon =
     quietly || windowText.value
@@ -69,7 +69,7 @@ export async function find(quietly = false): Promise<boolean> {
                   batch(() => {
                     ran(q)
                     words.value = f.words
-                  }) // what is in sight is marked
+                  }) // mark the hits in sight
               },
               () => {}
             ),
@@ -102,7 +102,7 @@ export async function find(quietly = false): Promise<boolean> {
   }
 }
 
-// count says which of the hits is selected.
+// count asks which of the hits is selected.
 let counting: ReturnType<typeof setTimeout> | undefined
 
 export function count() {
@@ -122,7 +122,7 @@ export function count() {
   )
 }
 
-// adding says that the next query comes of a click: Back takes its condition away.
+// adding is true if the next query comes from a click. The Back button then removes its condition.
 let adding = false
 
 function ran(q: string) {
@@ -131,7 +131,7 @@ function ran(q: string) {
   query.value = q
 }
 
-// add adds a condition to the query. It is a step of Back unless something else is that.
+// add adds a condition to the query. This is a step for the Back button if step is true.
 export function add(condition: string, without = false, step = true) {
   const c = without ? `!(${condition})` : condition
   const now = text.value.trim()
@@ -140,7 +140,7 @@ export function add(condition: string, without = false, step = true) {
   find()
 }
 
-// tableOf shows how often each value of a field is there.
+// tableOf shows a table with the number of rows for each value of a field.
 export function tableOf(field: string) {
   batch(() => {
     jumps.value++
@@ -152,7 +152,7 @@ export function tableOf(field: string) {
   find()
 }
 
-// Another choice of the time has other hits.
+// The hits are different if another part of the time is chosen.
 effect(() => {
   void windowText.value
   if (text.peek().trim()) untracked(() => find(true))

@@ -1,4 +1,4 @@
-// The selected row, and what is open in the tree.
+// The selected row, and the open rows of the tree.
 import { batch, computed, signal } from '@preact/signals'
 import { act, acted, jumps, notice, root, selected, sheet, tell, turns, view } from './page'
 import { find, found, type Mode, mode, only, query, text, textOf, than } from './search'
@@ -8,7 +8,7 @@ import { meta, pace, source } from './trace'
 
 export const depth = signal(0)
 export const toggled = signal<number[]>([])
-export const withPath = signal(false) // the critical path of what is selected is drawn
+export const withPath = signal(false) // the critical path of the selected row is drawn
 export const path = signal<{ row: number; length: bigint; measured: boolean; of: Map<number, Period[]> } | null>(null)
 
 export const shape = computed<Shape>(() => ({
@@ -20,7 +20,7 @@ export const shape = computed<Shape>(() => ({
   least: shortest.value
 }))
 
-// compareWith makes the query the other side of the next one.
+// compareWith makes the current query the other side of a comparison, and empties the input for the next query.
 export function compareWith() {
   batch(() => {
     than.value = query.value
@@ -31,7 +31,7 @@ export function compareWith() {
   document.getElementById('query')?.focus()
 }
 
-// The critical path is that of the outermost span above what is selected.
+// The critical path belongs to the outermost span above the selected row.
 const asking = turns()
 
 export function followPath() {
@@ -49,8 +49,11 @@ export function followPath() {
       const of = new Map<number, Period[]>()
       for (let i = 0; p && i < p.marks.length; i += 3) {
         const row = p.marks[i]!,
-          from = p.from_unix_nano + BigInt(p.marks[i + 1]!)
-        of.set(row, [...(of.get(row) ?? []), { from, to: from + BigInt(p.marks[i + 2]!) }])
+          from = p.from_unix_nano + BigInt(p.marks[i + 1]!),
+          mark = { from, to: from + BigInt(p.marks[i + 2]!) },
+          list = of.get(row)
+        if (list) list.push(mark)
+        else of.set(row, [mark])
       }
       path.value = p?.marks.length ? { row: p.span.row, length: p.duration_nano, measured: !p.inferred, of } : null
     },
@@ -60,16 +63,17 @@ export function followPath() {
   )
 }
 
-// maxDepth is more levels than there can be; maxToggled is how many rows can be opened and closed
-// beside the levels.
+// maxDepth is more than any number of levels. maxToggled is the number of rows that can be opened and closed
+// individually, in addition to the levels.
 export const maxDepth = 1_000_000_000
 
 const maxToggled = 3900
 
-// opened says that somebody has chosen what is open: then the first screen is not filled.
+// opened is true once the user has chosen which rows are open. The first screen is then not filled.
 export const opened = signal(false)
 
-// What is open in the tree; earlier has what was before Only hits, and before a subtree.
+// An Open describes which rows of the tree are open. earlier has the state before Only hits (before) and the state
+// before a subtree (whole).
 interface Open {
   depth: number
   toggled: number[]
@@ -80,7 +84,7 @@ export const earlier: {
   whole: (Open & { axis: typeof axis.value; mode: Mode; before: Open | null }) | null
 } = { before: null, whole: null }
 
-// open makes so many levels open.
+// open opens the given number of levels.
 export function open(levels: number) {
   act()
   batch(() => {
@@ -90,7 +94,7 @@ export function open(levels: number) {
   })
 }
 
-// openToHits opens what the hits are below, and nothing else.
+// openToHits opens only the rows above the hits.
 export async function openToHits() {
   if (!query.value) return
   const at = act()
@@ -111,7 +115,8 @@ export async function openToHits() {
   }
 }
 
-// setMode shows everything and marks the hits, or opens the way to all hits and shows nothing else.
+// setMode changes the mode: one shows all rows and marks the hits, the other shows only the hits and the rows above
+// them.
 export function setMode(to: Mode) {
   if (to === mode.value) return
   act()
@@ -135,10 +140,11 @@ export function toggle(row: number) {
   toggled.value = list.includes(row) ? list.filter(r => r !== row) : [...list, row].sort((a, b) => a - b)
 }
 
-// reveal opens what a row is below, selects it and brings it into sight.
-// With follow the part of the time that is shown goes there, too. A row that may be left out is not brought back.
+// wanted is a row to bring into sight. With follow, the part of the time that is shown moves to the row. With may,
+// the row stays hidden if it is left out.
 export const wanted = signal<{ row: number; follow?: boolean; may?: boolean } | null>(null)
 
+// reveal opens the rows above a row, selects the row and brings it into sight.
 function reveal(row: number, path: { row: number }[], follow = true) {
   act()
   batch(() => {
@@ -163,8 +169,8 @@ function reveal(row: number, path: { row: number }[], follow = true) {
 
 export const going = turns()
 
-// go reveals a row, of which nothing is known yet. A jump is a step of the browser's Back. It may zoom to the request
-// that the row is part of: the outermost row above it.
+// go reveals a row about which nothing is known yet. With jump, this is a step for the Back button. With zoom, the
+// axis shows the request of the row: the outermost row above it.
 export async function go(row: number, jump = true, zoom = false) {
   const own = going.next()
   try {
@@ -185,17 +191,17 @@ export async function go(row: number, jump = true, zoom = false) {
 }
 export const goToRequest = (row: number) => go(row, true, true)
 
-// next goes to the next or the previous hit, error, or span that never ended.
+// next selects the next or the previous hit, error, or span that never ended.
 export async function next(dir: 'next' | 'prev', what = '') {
   if (!what && !query.value) return
-  going.stop() // its answer would come in between
+  going.stop() // a late answer of go would interfere
   const at = acted()
   const f = await source
     .find({ at: selected.value, dir, what, q: what ? '' : query.value, window: windowText.value })
     .catch(e => tell(textOf(e)))
   if (!f || acted() !== at) return
   if (!f.count && windowText.value) {
-    // it may be outside
+    // there may be one outside of the chosen time
     toggleInside()
     tell('The chosen time has none: all rows are shown')
     next(dir, what)
@@ -206,11 +212,11 @@ export async function next(dir: 'next' | 'prev', what = '') {
     return
   }
   if (!what) found.value = f
-  else setMode('mark') // it may be none of the hits
+  else setMode('mark') // the row may not be a hit
   reveal(f.row, f.path)
 }
 
-// leave shows everything again, as it was before the subtree.
+// leave shows the whole tree again, in its state before the subtree.
 function leave() {
   root.value = 0
   opened.value = true
@@ -222,9 +228,10 @@ function leave() {
   earlier.whole = null
 }
 
-// subtree shows a row and what is below it alone, and 0 everything again, as it was.
+// rootName is the name of the root of the subtree.
 export const rootName = signal('')
 
+// subtree shows only a row and the rows below it. With 0, it shows the whole tree again, in its earlier state.
 export function subtree(row: number) {
   act()
   batch(() => {
@@ -239,7 +246,7 @@ export function subtree(row: number) {
           mode: mode.value,
           before: earlier.before
         }
-      opened.value = mode.value === 'only' // else as much is opened as there is room for
+      opened.value = mode.value === 'only' // otherwise rows are opened until the screen is full
       root.value = row
       depth.value = mode.value === 'only' ? maxDepth : 0
       toggled.value = []

@@ -1,4 +1,4 @@
-// What the page knows of a trace comes from a Source.
+// The page gets everything about a trace from a Source.
 import type {
   Choice,
   Contrast,
@@ -32,7 +32,7 @@ export interface File {
 }
 
 export interface Meta {
-  waiting?: string // for a first trace, and nothing else is known
+  waiting?: string // set if there is no trace yet; all other fields are missing then
   fingerprint: string
   same: boolean
   files: File[]
@@ -57,7 +57,7 @@ export interface Meta {
   clockCommand: string
   against: string
   formats: Format[]
-  static?: string // the query of a page that is one file; undefined for others
+  static?: string // the query of a page that is one file; undefined for other pages
 }
 
 export interface Runtime {
@@ -66,8 +66,8 @@ export interface Runtime {
   collections: Sample[]
 }
 
-// A Part says which rows an answer is about: those that the query q selects, or else those at and below root, in
-// a window. They are compared with those that the query than selects.
+// A Part says which rows an answer is about: the rows that the query q selects, or without q the rows at and below
+// root, in both cases within a window. They are compared with the rows that the query than selects.
 export interface Part {
   q: string
   than: string
@@ -81,8 +81,8 @@ export interface AskTable extends Part {
   n: number
 }
 
-// A Shape says which rows of the tree are open; see shape in layout.go. Its window is the part of the
-// time whose rows are shown.
+// A Shape says which rows of the tree are open; see shape in layout.go. Only rows in its window are shown, which is
+// a part of the time.
 export interface Shape {
   root: number
   depth: number
@@ -101,7 +101,7 @@ export interface Ask {
   q?: string
 }
 
-// A Problem is an error that people are told of; of a query with its place.
+// A Problem is an error that is shown to the user. If it is the error of a query, it has the position in the query.
 export class Problem extends Error {
   of = '' // the query
   constructor(
@@ -116,7 +116,7 @@ export class Problem extends Error {
   }
 }
 
-// News are what the files have now; rows below 0 say that nobody tells any more. Rows of another
+// News describes the current state of the files. If rows is negative, the stream of news has ended. Rows of another
 // generation have other numbers.
 export interface News {
   rows: number
@@ -134,7 +134,7 @@ export type Source = Pick<Server, keyof Server>
 
 export const noTime = -(1n << 63n)
 
-// flags of a row: the lower 16 bits are those of view/role.go, the others those of viewer/rows.go
+// The flags of a row: the lower 16 bits are defined in view/role.go, the others in viewer/rows.go.
 export const roleOf = (f: number) => f & 15
 export const levelOf = (f: number) => (f >> 4) & 7
 export const isOpen = (f: number) => (f & (1 << 13)) !== 0
@@ -147,8 +147,8 @@ export const roleSpan = 3,
   roleEvent = 5,
   roleLog = 7
 
-// parse reads JSON in which the numbers of nanoseconds, whose keys end in _nano, are larger than a number holds. Within a
-// text there is no such key, as its quotes are escaped.
+// parse reads JSON with numbers of nanoseconds that are too large for a JavaScript number. Their keys end in _nano.
+// Such a key cannot occur within a text, because quotes in texts are escaped.
 export function parse<T>(text: string): T {
   const wide = (x: Record<string, unknown>) => {
     if (!Array.isArray(x) || typeof x[0] === 'object')
@@ -161,13 +161,13 @@ export function parse<T>(text: string): T {
   return wide(JSON.parse(text.replace(/_nano":(-?\d+)/g, '_nano":"$1"'))) as T
 }
 
-// shapeQuery has the parameters of a shape; toggled rows are ascending.
+// shapeQuery returns the parameters of a shape. The toggled rows must be ascending.
 export const shapeQuery = ({ toggled, ...s }: Shape) => ({
   ...s,
   x: toggled.map((r, i) => (r - (toggled[i - 1] ?? 0)).toString(36)).join('.')
 })
 
-// readToggled is the other direction of x in shapeQuery.
+// readToggled is the inverse of the parameter x of shapeQuery.
 export function readToggled(x: string | null): number[] {
   let at = 0
   const list = x ? x.split('.').map(d => (at += parseInt(d, 36))) : []
@@ -180,7 +180,7 @@ export class Server {
 
   constructor(private token: string) {}
 
-  // ask leaves out parameters without a value.
+  // ask sends a request. It leaves out parameters without a value.
   private async ask(path: string, q: object, signal?: AbortSignal): Promise<Response> {
     const all = Object.entries<unknown>({ ...q, pin: this.pin })
       .filter(([, v]) => v !== undefined && v !== false && v !== '')
@@ -265,11 +265,11 @@ export class Server {
   ) {
     return this.json<Found>('find', ask, signal)
   }
-  // strips says what goroutines did, by row; each row comes with its number of parts.
+  // strips returns the states of goroutines, by row. Each row is given with the number of parts of its strip.
   strips(rows: [number, number][], signal?: AbortSignal) {
     return this.json<Record<string, string[]>>('states', { rows: rows.map(r => r.join(':')).join() }, signal)
   }
-  // waits has the longest, by their place in the program.
+  // waits returns the longest waits, by their place in the program.
   waits(window: string, signal?: AbortSignal) {
     return this.json<WaitPlace[]>('waits', { window }, signal)
   }
@@ -287,10 +287,10 @@ export class Server {
     )
   }
 
-  // follow calls grown with what is new, until the function that it returns is called. Paused, it
-  // also stops the time: from the first news on, all other methods answer as of the moment when
-  // the pause began. If that moment was lost, as after a long break of the connection, the first
-  // news have other set, and the pause begins anew.
+  // follow calls grown with news, until the function that it returns is called. With paused, the trace also stands
+  // still for all other methods: from the first news on, they answer from the state at the beginning of the pause.
+  // The server may have dropped that state, for example after a long break of the connection. Then other is set in
+  // the first news, and the pause begins anew.
   follow(paused: boolean, grown: (n: News) => void): () => void {
     const stop = new AbortController()
     const run = async () => {

@@ -1,4 +1,4 @@
-// The source of a page that is one file: all that it has of a trace is in the page.
+// The source of a page that is one file: the page contains all its data of the trace.
 import { clamp } from './bars'
 import type {
   Ask,
@@ -46,7 +46,7 @@ interface Data {
 
 type Times = [bigint, bigint]
 
-// timesOf are those of a window, null if it has none.
+// timesOf returns the times of a window, or null if it has none.
 function timesOf(window: string): Times | null {
   const w = /^(-?\d+),(-?\d+)$/.exec(window)
   return w && [BigInt(w[1]!), BigInt(w[2]!)]
@@ -55,10 +55,10 @@ function timesOf(window: string): Times | null {
 const limit = (text: string) =>
   new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
 const isQuery = (q: string) =>
-  /[{}|]|[<>=~]/.test(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // other than those of the buttons
+  /[{}|]|[<>=~]/.test(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // but not a query of the buttons
 
 export class Static implements Source {
-  private end: number[] // behind the rows below each row; rows are from 1 on
+  private end: number[] // by row, from 1 on: the place after the last row below it
   private depth: number[]
   private starts: bigint[]
   private tooks: bigint[]
@@ -104,8 +104,8 @@ export class Static implements Source {
       took = this.tooks[i]!
     return [a, took > 0n ? a + took : a]
   }
-  // extent is from when to when rows are, null if none has a time. Spans that have not ended are as long as they were open, or
-  // take no time, as viewer/rows.go has it.
+  // extent returns the first and the last time of some rows, or null if no row has a time. A span that has not
+  // ended counts with the time for which it was open, or with no time, as in viewer/rows.go.
   private extent(first: number, end: number, open: boolean): Times | null {
     let out: Times | null = null
     for (let i = first; i < end; i++) {
@@ -124,7 +124,7 @@ export class Static implements Source {
   private text(i: number) {
     return this.d.strings[this.d.texts[i - 1]!]!
   }
-  // up is the row above a row, 0 if there is none.
+  // up returns the row above a row, or 0 if there is none.
   private up(i: number) {
     return this.d.up[i - 1]!
   }
@@ -146,7 +146,7 @@ export class Static implements Source {
     return a <= w[1] && (z >= w[0] || isOpen(this.flags(i)))
   }
 
-  // matches reports whether a row has all words of a query.
+  // matcher returns a function that reports whether a row has all words of a query.
   private matcher(q: string): (i: number) => boolean {
     if (q.startsWith('{ span:failed')) return i => isError(this.flags(i)) // the queries of the buttons
     if (q === '{ span:open }') return i => isOpen(this.flags(i))
@@ -223,7 +223,7 @@ export class Static implements Source {
   async rows(s: Shape, ask: Ask) {
     let toggled: number[] | null = null
     if (ask.fill && !s.toggled.length) {
-      // rows are opened from the top on until the screen is full
+      // open rows from the top on until the screen is full
       toggled = []
       for (;;) {
         const { rows } = this.layout({ ...s, toggled }),
@@ -248,7 +248,7 @@ export class Static implements Source {
     const shown = rows.slice(first, first + ask.n),
       above: number[] = []
     if (shown.length)
-      for (let i = shown[0]!; i !== s.root; ) {
+      for (let i = shown[0]!; i !== s.root && above.length < 100; ) {
         i = this.up(i)
         if (!i) break
         above.unshift(i)
@@ -265,7 +265,7 @@ export class Static implements Source {
         parts: TreeRow['parts'] = []
       let errors = 0,
         spans = false,
-        last = 0 // the span before, which is a part if none is below it
+        last = 0 // the last span, which is a part if no span is below it
       const [start, stop] = this.span(i),
         part = (t: bigint) => clamp(0, Number(t - start) / Math.max(1, Number(stop - start)), 1),
         add = () => {
@@ -462,7 +462,8 @@ export class Static implements Source {
     return new Blob([this.d.csv])
   }
 
-  // packed returns the lane in its service of each selected span, as lanes.go packs them, and how many lanes services have.
+  // packed returns the lane of each selected span within its service, and the number of lanes of each service. It
+  // packs spans as lanes.go does.
   private packed({ q, window, root }: Part) {
     const key = `${root} ${window} ${q}`
     if (this.lastLanes.key === key) return this.lastLanes
@@ -502,7 +503,8 @@ export class Static implements Source {
     return k < 0 ? all.length : k
   }
 
-  // lanes joins spans to runs as lanes.go does: of those that begin in the same part of the time, a run has the longest.
+  // lanes joins spans to runs, as lanes.go does. A run has the row of the longest of its spans, which begin in the
+  // same part of the time.
   async lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number) {
     if (isQuery(part.q)) throw limit('A query')
     const { level, counts } = this.packed(part)

@@ -1,4 +1,5 @@
-// The strip shows how many rows begin when, in every view, and chooses a part of the time.
+// The strip is part of every view. It shows how many rows begin in each part of the time, and selects a part of the
+// time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { pull, spot, useLatest, useWidth } from './ask'
@@ -13,9 +14,9 @@ import * as trace from './trace'
 const height = 56,
   bars = 34,
   barWidth = 3
-const edge = 5 // pixels at which the end of what is chosen can be taken
+const edge = 5 // pixels beside an end of the chosen part in which the end can be dragged
 
-// A Shape is what was drawn, for those who look at it.
+// A Shape is a shape that was drawn, for code that examines a frame.
 export interface Shape {
   kind: 'bar' | 'error' | 'open' | 'hit' | 'chosen' | 'axis'
   x: number
@@ -25,7 +26,7 @@ export interface Shape {
 let drawn: Shape[] = []
 export const lastStrip = () => drawn
 
-// period returns the times of what is chosen.
+// period returns the times of the chosen part, or null if all of the time is chosen.
 export function period(): time.Period | null {
   const c = time.chosen.value,
     m = trace.meta.value!
@@ -55,7 +56,7 @@ export function Strip() {
     drawn = paint(canvas.current!, time.strip.value, axis, part, time.axis.value)
   })
   const timeOf = (e: PointerEvent) => timeAt(axis, clamp(0, spot(box, e).x / axis.width, 1))
-  // Draw over the strip to choose, pull the ends of what is chosen, or move it.
+  // A drag over the strip chooses a part, moves an end of the chosen part, or moves the whole part.
   const begin = (e: PointerEvent) => {
     if (e.button) return
     const at = spot(box, e).x,
@@ -163,7 +164,7 @@ function paint(
   for (let i = 0; i < n; i++) {
     const at = i * each,
       within = at + each > from && at < to
-    // The root of the number, so that few rows can be seen beside many.
+    // Heights grow with the square root of the number, so that few rows can be seen next to many.
     const sum = d.services.reduce((a, l) => a + l[i]!, 0),
       tall = Math.sqrt(sum / most) * bars
     let y = bars + 6,
@@ -204,7 +205,7 @@ function paint(
   return shapes
 }
 
-// Chosen says what is left out of the rows, and changes that.
+// Chosen shows which rows are left out, and has buttons to change that.
 export function Chosen() {
   const c = time.chosen.value,
     m = trace.meta.value!

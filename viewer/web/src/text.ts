@@ -1,4 +1,4 @@
-// How numbers, times and texts of a trace are written.
+// The text forms of numbers, times and texts of a trace.
 
 const thin = '\u202f'
 
@@ -12,7 +12,7 @@ export function duration(n: bigint): string {
       m = (s / 60n) % 60n
     return h ? `${h}${thin}h ${m}${thin}min` : `${m}${thin}min ${s % 60n}${thin}s`
   }
-  // Rounded to three digits, 999.6 is 1000, which is for the next unit.
+  // Rounded to three digits, 999.6 is 1000, which needs the next unit.
   const [unit, name] = n < 999_500n ? [1_000n, 'µs'] : n < 999_500_000n ? [1_000_000n, 'ms'] : [1_000_000_000n, 's']
   const digits = n * 100n >= unit * 9995n ? 0 : n * 1000n >= unit * 9995n ? 1 : 2
   const scale = 10n ** BigInt(digits)
@@ -20,7 +20,8 @@ export function duration(n: bigint): string {
   return (digits ? text.slice(0, -digits) + '.' + text.slice(-digits) : text) + thin + name
 }
 
-// How times are written: in UTC or in the zone of the browser, and with their day where a trace has several.
+// written says how times are written: in UTC or in the zone of the browser, and with the day if a trace covers
+// several days.
 export const written = { utc: false, dated: false }
 
 const minutes = (d: Date) => (written.utc ? 0 : -d.getTimezoneOffset())
@@ -56,8 +57,9 @@ export const count = (n: number) => n.toLocaleString('en-US')
 
 export const many = (n: number, one: string, more = one + 's') => count(n) + ' ' + (n === 1 ? one : more)
 
-// plain shows what acts on a text instead of being one: controls, what changes its direction, and
-// what is invisible, but for the signs that join letters or make one a picture. It leaves out colors of terminals.
+// plain returns a text with visible signs for characters that would act on the text: control characters, characters
+// that change its direction, and invisible ones, except those that join letters or make a character a picture. It
+// removes terminal colors.
 export function plain(s: string): string {
   return (
     s
@@ -70,14 +72,14 @@ export function plain(s: string): string {
   )
 }
 
-// lines is plain for a text that keeps its lines.
+// lines is like plain, but keeps the line breaks.
 export const lines = (s: string) => s.split('\n').map(plain).join('\n')
 
-// isLong reports whether a text needs a block of its own; headline is then the line that names it.
+// isLong reports whether a text needs a block of its own. headline returns the line that then stands for the text.
 export const isLong = (s: string) => s.length > 120 || s.includes('\n')
 export const headline = (s: string) => s.trim().split('\n', 1)[0]!.slice(0, 1000)
 
-// pretty returns a text that is JSON with its parts below each other, and others as they are.
+// pretty returns a JSON text with its parts on separate lines. It returns other texts unchanged.
 export function pretty(s: string): string {
   const t = s.trim()
   if (t.length > 100_000 || !/^[[{]/.test(t)) return s
@@ -89,7 +91,7 @@ export function pretty(s: string): string {
   return indented(t)
 }
 
-// indented puts the parts of a JSON text below each other. Every name, number and text stays as it is.
+// indented puts the parts of a JSON text on separate lines. Names, numbers and texts stay unchanged.
 export function indented(json: string): string {
   let depth = 0
   const line = () => '\n' + '  '.repeat(depth)
@@ -115,7 +117,7 @@ export function indented(json: string): string {
   })
 }
 
-// sql puts the parts of a statement below each other.
+// sql puts the parts of a statement on separate lines.
 export function sql(s: string): string {
   if (s.includes('\n') || s.length > 100_000) return s
   return s.replace(
@@ -124,8 +126,8 @@ export function sql(s: string): string {
   )
 }
 
-// frames takes a stack apart: the lines that name a place in a source file, behind a function or
-// below it, have that place. What is behind the first lines is one.
+// frames splits a stack into lines. Lines with a place in a source file, after a function or below one, have this
+// place as file and line. The lines after the first maxFrames are joined to one.
 export function frames(stack: string): { text: string; file?: string; line?: number }[] {
   const lines = stack.split('\n')
   const first = lines.length > maxFrames ? [...lines.slice(0, maxFrames), lines.slice(maxFrames).join('\n')] : lines
@@ -142,8 +144,8 @@ export function frames(stack: string): { text: string; file?: string; line?: num
 
 const maxFrames = 300
 
-// isSource reports whether a text is the path of a source file: from the root, or with folders and
-// without blanks.
+// isSource reports whether a text is the path of a source file. The path is absolute, or it contains folders and no
+// blanks.
 const isSource = (file: string) =>
   /\.[A-Za-z]\w{0,7}$/.test(file) &&
   !/[":]/.test(file.slice(2)) &&
@@ -157,8 +159,8 @@ const domains: [string, RegExp][] = [
   ['Exception', /^exception\./]
 ]
 
-// groups puts attributes that OpenTelemetry has conventions for below each other, before all others;
-// each group is in the order of the names.
+// groups returns attributes in groups. The groups of OpenTelemetry conventions are before the group of all other
+// attributes. Each group is sorted by name.
 export function groups<T extends { name: string }>(list: T[]): [string, T[]][] {
   const of = (a: T) => domains.find(([, names]) => names.test(a.name))?.[0] ?? 'Attributes'
   const sorted = [...list].sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -167,7 +169,8 @@ export function groups<T extends { name: string }>(list: T[]): [string, T[]][] {
     .filter(g => g[1].length)
 }
 
-// marked takes a text apart: every second part is one of the words, in lower case as they are.
+// marked splits a text so that every second part is one of the words. The words are in lower case and match in any
+// case.
 export function marked(text: string, words: string[]): string[] {
   const low = text.toLowerCase()
   if (!words.length || low.length !== text.length) return [text]
@@ -189,8 +192,8 @@ export function marked(text: string, words: string[]): string[] {
   }
 }
 
-// painted takes a query apart: texts, numbers and what stands behind an operator, and operators. The
-// part at the place wrong, counted from 1 without the blanks before the query, is marked.
+// painted splits a query into operators, values (texts, numbers and words after an operator) and other parts. The
+// part at the position wrong is marked; wrong counts from 1, without the blanks before the query.
 export function painted(query: string, wrong = 0): { text: string; kind: '' | 's' | 'n' | 'o'; wrong?: boolean }[] {
   let behind = false,
     at = query.trimStart().length - query.length
@@ -217,12 +220,12 @@ export function painted(query: string, wrong = 0): { text: string; kind: '' | 's
   )
 }
 
-// literal writes a value as a query has it.
+// literal returns a value as it is written in a query.
 export function literal(kind: string, value: string): string {
   return kind === 'String' || kind === 'string' ? quoted(value) : value
 }
 
-// quoted writes a text as a query has it.
+// quoted returns a text as it is written in a query.
 export const quoted = (text: string) =>
   '"' +
   text
@@ -232,10 +235,12 @@ export const quoted = (text: string) =>
     .replace(/\r/g, '\\r') +
   '"'
 
-// fieldName writes the name of an attribute as a query has it: in quotes, but for names that need none for sure.
+// fieldName returns the name of an attribute as it is written in a query: in quotes, unless it surely needs none.
 export const fieldName = (name: string) => '.' + (/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : quoted(name))
 
-// percent is a part of a whole in percent, with the sign unless another end is given.
+// percent returns a share in percent, with the percent sign or another given end.
+export const isLibrary = (frame: string) => /^(?!main\.)[\w-]+(\/|\.(?![\w.-]*\/))|^go\.opentelemetry\.io\//.test(frame)
+
 export function percent(n: number, of: number, end = '\u202f%') {
   const share = n / of
   return (

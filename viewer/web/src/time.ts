@@ -8,28 +8,30 @@ export interface Period {
   to: bigint
 }
 
-export const axis = signal<Period | null>(null) // the part of the time that is drawn; null: all of what is chosen
+export const axis = signal<Period | null>(null) // the part of the time that is drawn; null: the whole chosen part
 export const chosen = signal<Period | { last: bigint } | null>(null) // the part of the time whose rows are shown; null: all of it
-export const inside = signal(true) // rows outside of what is chosen are left out
-export const outside = signal(0) // outermost rows that are
-export const shortest = signal(0n) // spans that took less are left out; 0: none
+export const inside = signal(true) // rows outside of the chosen part are left out
+export const outside = signal(0) // the number of outermost rows that are left out
+export const shortest = signal(0n) // spans that took less are left out; 0: no limit
 export const folded = signal(false) // long times without anything take no room on the axis
-// Bars begin where their request does, to compare lengths; null: if the requests are too short to be seen otherwise.
+// With lengths, all bars begin at the start of their request, to compare lengths. null: only if the requests are
+// too short to be seen otherwise.
 export const lengths = signal<boolean | null>(null)
-export const byLength = signal(false) // as they are drawn
+export const byLength = signal(false) // whether bars are drawn so now
 export const strip = signal<Strip | null>(null)
 
-// windowText is what is chosen of the time, as the server takes it; empty if rows outside are shown, too.
+// chosenText is the chosen part of the time as a parameter for the server. windowText is the same, but empty if
+// rows outside are also shown.
 export const chosenText = () =>
   !chosen.value ? '' : 'last' in chosen.value ? 'last:' + chosen.value.last : `${chosen.value.from},${chosen.value.to}`
 
 export const windowText = computed(() => (inside.value ? chosenText() : ''))
 
-// idle are the long times in which nothing begins or ends.
+// idle returns the long periods in which nothing begins or ends.
 export const idle = (): Period[] =>
   (strip.value?.idle ?? []).map(([from, to]) => ({ from: BigInt(from), to: BigInt(to) }))
 
-// leaveOutShort leaves out the spans that took less than a hundredth of a time, or shows them again.
+// leaveOutShort leaves out the spans that took less than about a hundredth of a time, or shows them again.
 export function leaveOutShort(of: bigint) {
   act()
   if (shortest.value) {
@@ -41,7 +43,7 @@ export function leaveOutShort(of: bigint) {
   shortest.value = [5n, 2n, 1n].map(n => n * round).find(n => n * 100n <= of) ?? round
 }
 
-// choose leaves out the rows that are outside of a part of the time; null shows all.
+// choose leaves out the rows outside of a part of the time. With null, it shows all rows.
 export function choose(part: typeof chosen.value) {
   if (part && 'from' in part && part.to - part.from < 10n) part = { from: part.from, to: part.from + 10n }
   act()
@@ -52,7 +54,7 @@ export function choose(part: typeof chosen.value) {
   })
 }
 
-// toggleInside shows what lies outside, too, or leaves it out again.
+// toggleInside also shows the rows outside of the chosen part, or leaves them out again.
 export function toggleInside() {
   if (!chosen.value) return
   inside.value = !inside.value
@@ -62,13 +64,13 @@ export function toggleLengths() {
   lengths.value = !byLength.value
 }
 
-// fold leaves out long times without anything, or shows them again.
+// fold hides idle periods on the axis, or shows them again.
 export function fold() {
   folded.value = !folded.value
   if (folded.value) lengths.value = false
 }
 
-// wholeAxis shows all of what is chosen, and then all of the time.
+// wholeAxis shows the whole chosen part; when called again, the whole time.
 export function wholeAxis() {
   if (axis.value) axis.value = null
   else if (chosen.value) choose(null)

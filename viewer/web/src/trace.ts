@@ -1,4 +1,4 @@
-// The trace that the page shows, and where it comes from.
+// The trace that the page shows, and its source.
 import { signal } from '@preact/signals'
 import { session } from './page'
 import { type Meta, Problem, Server, type Source } from './source'
@@ -7,7 +7,8 @@ import { moment } from './text'
 
 export const meta = signal<Meta | null>(null)
 
-// shade is the number of the color of a span: of its service, or if there is one alone of its name.
+// shade returns the number of the color of a span. If the trace has several services, the color stands for the
+// service, otherwise for the name of the span.
 export function shade(service = '', name = ''): number {
   const m = meta.value!
   return m.services.length > 1
@@ -15,25 +16,25 @@ export function shade(service = '', name = ''): number {
     : 8 + (Object.hasOwn(m.names, name) ? Number(m.names[name]) : name.length % 10)
 }
 
-// hue is the color of a span.
+// hue returns the style with the color of a span.
 export const hue = (service?: string, name?: string) => ({ background: `var(--s${shade(service, name)})` })
 export const rowsKnown = signal(0)
 export let source: Source
 
-// pace changes when an answer about the whole trace is asked for anew: with its generation, and while it grows, with each
-// twelfth of it.
+// pace returns a text that changes when answers about the whole trace must be requested again. It changes with the
+// generation and, while the trace grows, whenever the trace is about a twelfth larger.
 export function pace(): string {
   const { generation, entries, follow } = meta.value!
   return `${generation} ${follow ? Math.floor(Math.log2(entries + 1) * 8) : entries}`
 }
 
-// embedded says that the page is a part of an editor.
+// embedded is true if the page is part of an editor.
 export const embedded = new URLSearchParams(location.search).get('embed') === '1'
 
 const token = 'entrace-token'
 
-// askOthers gets the tokens of the other pages of this address in this browser: another tab may be
-// open, and one may be left of a program that has ended.
+// askOthers returns the tokens of other pages with this address in the browser. A page in another tab may be open,
+// and a page of a program that has ended may still be there.
 async function askOthers(): Promise<string[]> {
   const others = new BroadcastChannel(token + location.pathname),
     all = new Set<string>()
@@ -53,12 +54,11 @@ function tellOthers(own: string) {
   }
 }
 
-// place returns the part of the address that says what the page shows. For a page that is one file that is
-// the fragment, because a browser lets such a page change nothing else.
+// place returns the part of the address that says what the page shows. For a page that is one file, this is the
+// fragment, because a browser lets such a page change nothing else.
 export const place = () => (document.getElementById('entrace-data') ? '?' + location.hash.slice(1) : location.search)
 
-// begin opens the source. While there is no trace yet, it calls waits with what
-// the page waits for.
+// begin opens the source. Until a trace exists, it calls waits with the text to show meanwhile.
 export async function begin(waits: (text: string) => void) {
   const data = document.getElementById('entrace-data')
   if (data) {
@@ -96,7 +96,7 @@ export async function begin(waits: (text: string) => void) {
   rowsKnown.value = meta.value!.rows
 }
 
-// running reports whether a process writes one of the files; ending says how the newest of them ended.
+// running reports whether a process writes one of the files. ending says how the newest file ended.
 export const running = () => !meta.value!.states.length || meta.value!.states.some(x => x.word === 'running')
 
 export function ending(): string {

@@ -24,7 +24,7 @@ import {
   roleSpan,
   type TreeRow
 } from './source'
-import { count, duration, many, marked, moment, plain } from './text'
+import { count, duration, many, marked, moment, plain, written } from './text'
 import * as time from './time'
 import * as trace from './trace'
 
@@ -32,11 +32,11 @@ const narrow = matchMedia('(max-width:720px)'),
   coarse = matchMedia('(pointer:coarse)')
 export const phone = () => narrow.matches
 const rowHeight = () => (!phone() ? 22 : coarse.matches ? 46 : 36)
-const durationWidth = 86 // pixels; a time of day needs most of them
+const durationWidth = () => (written.dated ? 130 : 86) // pixels; a time of day needs most of them
 const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
 
-// list is what moves the tree by keys; the tree sets it.
+// list has the functions that move the tree by keys; the tree sets them.
 export const list: {
   move?: (by: number) => void
   end?: (last: boolean) => void
@@ -51,15 +51,15 @@ export const list: {
   cancel?: () => void
 } = {}
 
-// pages of the shape that is shown; made anew when it changes
+// pages has the rows of the current shape. A new one is made when the shape changes.
 const version = signal(0)
 let pages: Pages | null = null
-let shown: Pages | null = null // the same, or those before as long as none of these is here
-let stick = false // the end stays in sight
-let awaited = -1 // the place of a row that is to be selected once it is here
-let chooseLast = false // the last row is to be selected once it is here
-let late = false // there are more rows than those that were asked for last
-let lastRows = 60 // as many are asked for at the end
+let shown: Pages | null = null // the same, or the pages before while no row of pages is loaded
+let stick = false // keep the end in sight
+let awaited = -1 // the place of a row to select once it is loaded; -1: none
+let chooseLast = false // select the last row once it is loaded
+let late = false // there are more rows than at the last request
+let lastRows = 60 // the number of rows in a request for the end
 
 function current(): Pages {
   const shape = selection.shape.value,
@@ -73,7 +73,7 @@ function current(): Pages {
   return pages
 }
 
-// renew asks for the rows again, because there are more: not more often than answers come.
+// renew requests the rows again, because there are more. It waits until the pending answers have arrived.
 export function renew() {
   late = pages?.waits() ?? false
   if (late) return
@@ -81,8 +81,8 @@ export function renew() {
   askAgain()
 }
 
-// askAgain makes the pages anew; those before are shown until the new ones are here. If the end
-// stays in sight one request gets it, wherever it is by now.
+// askAgain makes new pages. The old ones are shown until the new ones are loaded. If the end must stay in sight,
+// one request loads it, wherever the end is by then.
 function askAgain() {
   if (pages) {
     pages.stop()
@@ -97,7 +97,7 @@ function changed() {
   if (late && !pages?.waits()) renew()
 }
 
-// What the first answer opened becomes what is open.
+// The rows that the first answer opened become the open rows.
 effect(() => {
   const f = filled.value
   if (!f) return
@@ -106,12 +106,13 @@ effect(() => {
     filled.value = null
     if (f.length) selection.toggled.value = [...f].sort((a, b) => a - b)
   })
-  if (pages) pages.shape = selection.shape.peek() // it has these rows already
+  if (pages) pages.shape = selection.shape.peek() // pages already has the rows of this shape
 })
 
 const atEnd = signal(true)
 
-// useStrips has what the goroutines of spans in sight did; each has a row and how many parts.
+// useStrips returns the states of the goroutines of spans in sight. Each element of rows is a row and its number of
+// parts.
 function useStrips(rows: [number, number][]) {
   const m = trace.meta.value!
   return useAnswer<Record<string, string[]>>(
@@ -142,10 +143,10 @@ export function Tree() {
   const p = shown
   const visible = Math.ceil(size.value.height / row) + 1
   const full = Math.floor(size.value.height / row)
-  // An effect may run when there are more rows than when it was made.
+  // lastTop is a function, because there may be more rows when an effect runs than when it was made.
   const lastTop = () => Math.max(0, (shown?.total ?? 0) - full)
   const bottom = lastTop()
-  const scrolled = first.value // read in any case, so that a change is seen
+  const scrolled = first.value // always read, so that this component is drawn again when it changes
   const ending = coming.waits(true)
   const top = stick && !ending ? bottom : Math.min(Math.floor(scrolled), bottom)
   if (stick && !ending && scrolled !== top) first.value = top
@@ -156,25 +157,30 @@ export function Tree() {
     ? 4
     : !trace.meta.value!.timed
       ? size.value.width - 26
-      : clamp(200, size.value.width * nameWidth, size.value.width - 220) + durationWidth
+      : clamp(200, size.value.width * nameWidth, size.value.width - 220) + durationWidth()
   const axisWidth = Math.max(50, size.value.width - left - 26)
   const axisLeft = left + 10
   const c = time.chosen.value
   const known = `${trace.pace()} ${time.windowText.value}`
-  const requests = useLatest<Heat>(trace.meta.value!.spans && time.lengths.value !== false ? known : '', () =>
-    trace.source.heat(time.windowText.peek(), 1)
+  const requests = useLatest<Heat>(
+    trace.meta.value!.spans && !page.root.value && time.lengths.value !== false ? known : '',
+    () => trace.source.heat(time.windowText.peek(), 1)
   ).value
-  // One that is far longer than all others does not make their bars too short to be seen.
+  // A request that is far longer than all others must not make the bars of the others too short to be seen.
   const longest = requests?.longest?.duration_nano ?? 0n,
     usual = ((requests?.p95_nano ?? 0n) * 115n) / 100n,
-    length = !search.only.value && usual > 0n && longest > 4n * usual ? usual : longest
+    length = page.root.value
+      ? p.to - p.from // a subtree is measured by itself
+      : !search.only.value && usual > 0n && longest > 4n * usual
+        ? usual
+        : longest
   let range = time.axis.value ?? (c && 'from' in c ? c : { from: p.from, to: p.to })
   const inSight = range.to - range.from,
     tooShort = !time.axis.value && requests && requests.requests >= 100 && inSight > 20n * length
   const scale = (time.lengths.value ?? tooShort) ? length : 0n
   time.byLength.value = scale > 0n
   if (scale) range = { from: 0n, to: scale }
-  // The axis by length begins where the request of a row does.
+  // With the axis by length, the time of a row counts from the beginning of its request.
   const origin = (i: number, at: TreeRow) => (scale && (p.above(i)[0] ?? at).start_unix_nano) || 0n
   const axis: Axis = {
     ...range,
@@ -188,7 +194,7 @@ export function Tree() {
   const rows: { i: number; at: TreeRow | null }[] = []
   for (let i = top; i < Math.min(top + visible, Math.max(0, p.total)); i++) rows.push({ i, at: p.at(i) })
 
-  // The rows that the first free one is below stay at the top.
+  // The ancestors of the first free row stay at the top.
   const sticky = staying(n => p.above(top + n), narrow ? 1 : 6)
   const shownSticky = sticky.filter(a => {
     const i = p.place(a.row)
@@ -196,10 +202,10 @@ export function Tree() {
   })
   const indent = indents(
     [...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.depth),
-    (narrow ? size.value.width : left - durationWidth) * 0.45
+    (narrow ? size.value.width : left - durationWidth()) * 0.45
   )
 
-  // moved gives up what was to be brought into sight, because the user goes elsewhere.
+  // moved drops a pending request to bring a row into sight, because the user goes elsewhere.
   const moved = () => {
     stick = chooseLast = false
     awaited = -1
@@ -210,7 +216,7 @@ export function Tree() {
     first.value = clamp(0, i, lastTop())
   }
   const show = (i: number) => {
-    const above = Math.min(p.above(i).length, narrow ? 1 : 6, Math.max(0, full - 2)) // they stay at the top
+    const above = Math.min(p.above(i).length, narrow ? 1 : 6, Math.max(0, full - 2)) // the rows that stay at the top
     if (i < top + above) scrollTo(i - above)
     else if (i >= top + full) scrollTo(i - full + 1)
   }
@@ -312,7 +318,7 @@ export function Tree() {
   }
   list.pan = by => {
     const d = ((range.to - range.from) * BigInt(Math.round(by * 100))) / 100n
-    if (range.from + d > p.to || range.to + d < p.from) return
+    if (by > 0 ? range.from + d > p.to : range.to + d < p.from) return
     setAxis(range.from + d, range.to + d)
   }
   list.fit = () => {
@@ -324,7 +330,8 @@ export function Tree() {
     setAxis(from - took / 20n, from + took + took / 20n)
   }
 
-  // If the query, the window or the threshold chooses other rows, what is selected or else the first row stays in sight.
+  // If the query, the window or the threshold selects other rows, the selected row stays in sight, or else the
+  // first row.
   const choice = `${search.only.value} ${time.windowText.value} ${time.shortest.value} ${search.mode.value}`,
     chosenBefore = useRef(choice)
   useEffect(() => {
@@ -335,13 +342,13 @@ export function Tree() {
     if (stays && !stick && !selection.wanted.peek()) selection.wanted.value = { row: stays, may: true }
   }, [choice])
 
-  // A row that is wanted is brought into sight, wherever it is.
+  // The wanted row is brought into sight, wherever it is.
   const want = selection.wanted.value
   useEffect(() => {
-    if (!want || coming !== p) return // until it is here
+    if (!want || coming !== p) return // until the new rows are loaded
     const known = p.place(want.row)
     stick = false
-    // What is not in the part of the time that is shown brings that with it.
+    // If the row is outside of the part of the time that is shown, that part moves to the row.
     const follow = ({ start_unix_nano: start, took_nano: took }: TreeRow) => {
       const a = !want.follow ? null : (time.axis.peek() ?? (c && 'from' in c ? c : null))
       if (!a || start === null || (start + (took ?? 0n) >= a.from && start <= a.to)) return
@@ -360,7 +367,7 @@ export function Tree() {
     }
     trace.source.rows(p.shape, { at: want.row, n: pageSize }).then(
       r => {
-        if (selection.wanted.peek() !== want || pages !== p) return // the rows may be elsewhere now
+        if (selection.wanted.peek() !== want || pages !== p) return // the places of the rows may have changed
         const k = r.rows.findIndex(x => x.row === want.row)
         if (k < 0 && want.may) {
           selection.wanted.value = null
@@ -394,7 +401,7 @@ export function Tree() {
     return () => watch.disconnect()
   }, [])
 
-  // The wheel scrolls rows, and with a key the time.
+  // The wheel scrolls the rows; with a key it moves or zooms the time.
   useEffect(() => {
     const by = (pixels: number) => {
       const height = rowHeight(),
@@ -409,7 +416,7 @@ export function Tree() {
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
       else by(e.deltaY)
     }
-    // A finger moves the rows, which go on for a while when it lets go.
+    // A finger moves the rows. They glide for a while when the finger is lifted.
     let at = 0,
       speed = 0,
       time = 0,
@@ -466,7 +473,7 @@ export function Tree() {
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
     const at = shownSticky[i - top] ?? behind
     if (!at) return []
-    if (narrow && roleOf(at.flags) !== roleSpan) return [] // its attributes are there
+    if (narrow && roleOf(at.flags) !== roleSpan) return [] // the attributes of the row are at that place
     const by = origin(i, at)
     return [
       {
@@ -480,7 +487,7 @@ export function Tree() {
       }
     ]
   })
-  void page.theme.value // colors are drawn
+  void page.theme.value // read, because the bars are drawn in the colors of the theme
   useEffect(() => {
     frame.drawn = draw(canvas.current!, bars, axis, narrow ? [] : axisLabels, size.value.height)
     frame.rows = rows.length
@@ -498,14 +505,13 @@ export function Tree() {
     drag(e, e => {
       page.nameShare.value = (spot(box, e).x / size.value.width).toFixed(3)
     })
-  const columns = narrow ? '1fr auto' : `${left - durationWidth}px ${durationWidth}px 1fr`
+  const columns = narrow ? '1fr auto' : `${left - durationWidth()}px ${durationWidth()}px 1fr`
   const axisLabels = steps(axis)
-  // The pointer's place on the axis as it is now, from 0 to 1, and its time.
+  // The functions return the pointer's place on the current axis, from 0 to 1, and its time.
   drawing.place = e => clamp(0, (spot(box, e).x - axisLeft) / axisWidth, 1)
   drawing.time = e => timeAt(axis, drawing.place(e))
   const overBars = (e: MouseEvent) => spot(box, e).x >= axisLeft && !(e.target as HTMLElement).closest('button,.sb')
-  // A part of the axis that the pointer is drawn over is chosen: over the ruler, and with a mouse over
-  // the bars, too.
+  // A drag chooses a part of the axis: over the ruler, and with a mouse also over the bars.
   const brush = (e: PointerEvent) => {
     list.cancel?.()
     drawing.drew = false
@@ -531,7 +537,7 @@ export function Tree() {
         if (!e.buttons) {
           list.cancel!()
           return
-        } // it was released outside of the window
+        } // the button was released outside of the window
         if (!drawing.drew && Math.abs(e.clientX - at) < 5) return
         drawing.drew = true
         const to = drawing.time(e)
@@ -545,7 +551,7 @@ export function Tree() {
       if (e.type === 'pointerup' && b) time.choose({ from: b[0], to: b[1] })
       setTimeout(() => {
         drawing.drew = false
-      }) // behind the click that comes of it
+      }) // after the click event that follows
     }
     addEventListener('pointerup', end, options)
     addEventListener('pointercancel', end, options)
@@ -583,7 +589,7 @@ export function Tree() {
               </span>
             ))}
         </div>
-        {!narrow && <div class="rsz" style={{ left: left - durationWidth - 4 + 'px' }} onPointerDown={resize} />}
+        {!narrow && <div class="rsz" style={{ left: left - durationWidth() - 4 + 'px' }} onPointerDown={resize} />}
       </div>
       <div
         class="rw"
@@ -663,12 +669,12 @@ export function Tree() {
   )
 }
 
-// cross is where the pointer is on the axis, from 0 to 1, and brushed the time that it has been drawn
-// over.
+// cross is the place of the pointer on the axis, from 0 to 1. brushed is the part of the time over which the
+// pointer is dragged.
 const cross = signal<number | null>(null),
   brushed = signal<[bigint, bigint] | null>(null)
 
-// Over lies over the bars.
+// Over is drawn over the bars: the place of the pointer and the dragged part.
 function Over({ axis, left }: { axis: Axis; left: number }) {
   const c = cross.value,
     b = brushed.value

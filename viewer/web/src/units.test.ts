@@ -6,7 +6,20 @@ import { folded, indents, staying } from './indent'
 import { markdown } from './issue'
 import { conversation } from './said'
 import { readToggled, shapeQuery } from './source'
-import { duration, fieldName, frames, groups, literal, marked, moment, painted, plain, pretty, sql } from './text'
+import {
+  duration,
+  fieldName,
+  frames,
+  groups,
+  isLibrary,
+  literal,
+  marked,
+  moment,
+  painted,
+  plain,
+  pretty,
+  sql
+} from './text'
 
 test('durations have three digits', () => {
   for (const [n, want] of [
@@ -161,6 +174,25 @@ test('the lines of stacks have their places', () => {
     painted(text)
     pretty(text)
   }
+})
+
+test('frames of libraries are told from those of the program', () => {
+  for (const f of [
+    'runtime.gopark',
+    'sync.(*Mutex).Lock',
+    'net/http.HandlerFunc.ServeHTTP',
+    'internal/poll.(*FD).Read',
+    'go.opentelemetry.io/otel/sdk/trace.(*span).End'
+  ])
+    assert.ok(isLibrary(f), f)
+  for (const f of [
+    'main.main',
+    'main.(*server).lockA',
+    'github.com/acme/shop.Load',
+    'example.com/a.b/c.(*T).F',
+    'goroutine 21 [sync.Mutex.Lock]:'
+  ])
+    assert.ok(!isLibrary(f), f)
 })
 
 test('words are marked', () => {

@@ -1,4 +1,4 @@
-// What a span waited for, as Go's execution trace in the file tells.
+// The waits of a span, according to Go's execution trace in the file.
 
 import { useSignal } from '@preact/signals'
 import { Fragment } from 'preact'
@@ -11,7 +11,7 @@ import * as trace from './trace'
 
 const sum = (list: StateTime[]) => list.reduce((n, t) => n + t.time_nano, 0n)
 
-// Sums is a bar of how long what took, and its legend.
+// Sums is a bar with the time in each state, and its legend.
 function Sums({ title, list }: { title: string; list: StateTime[] }) {
   const whole = Number(sum(list)) || 1,
     some = list.filter(t => Number(t.time_nano) >= whole / 200)

@@ -1,4 +1,4 @@
-// Why a span took so long, or failed: where it stands among its namesakes, and what those share.
+// Why a span took so long or failed: how it compares with its namesakes, and what the slow or failed ones share.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { pull, spot, useAnswer } from './ask'
@@ -13,17 +13,18 @@ import * as trace from './trace'
 
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
-  const { value: w, failed } = useAnswer<Why>(
+  const { value: answer, failed } = useAnswer<{ row: number; w: Why }>(
     `${row} ${time.windowText.value} ${of.value} ${trace.pace()} ${search.otherSide() && search.query.value} ${search.than.value}`,
-    signal => trace.source.why(row, search.part(), of.value, signal)
+    signal => trace.source.why(row, search.part(), of.value, signal).then(w => ({ row, w }))
   )
+  const w = answer?.row === row ? answer.w : null // else it is that of the row before
   useEffect(() => {
     if (of.value.includes('-')) of.value = ''
-  }, [w?.where]) // what is drawn is of one name
+  }, [w?.where]) // a drawn range is valid for one name only
   const path = useAnswer<{ row: number; p: CriticalPath | null }>(`${row} ${trace.pace()}`, signal =>
     trace.source.critical(row, signal).then(p => ({ row, p }))
   ).value
-  const p = path?.row === row ? path.p : null // else it is that of the row before
+  const p = path?.row === row ? path.p : null // otherwise the path is still that of the row before
   if (!w) return none(failed || 'Comparing it with its namesakes…')
   const took = w.took_nano,
     low = w.of === 'failed' ? undefined : w.least_nano,
@@ -262,7 +263,7 @@ export function WhyOf({ row }: { row: number }) {
   )
 }
 
-// Shares has two bars for each value that the one kind has more often.
+// Shares shows two bars for each value that the first set has more often.
 function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; others?: string }) {
   if (!c.fields.length) return none('No attribute tells them from the others.')
   return (
@@ -288,11 +289,11 @@ function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; others?
   )
 }
 
-// implied reports whether a query says itself that all of its hits have a value of a field.
+// implied reports whether a query itself says that all of its hits have a value of a field.
 export const implied = (q: string, field: string, all: boolean) =>
   all && (q.includes(field.replace(/^\.|^resource\./, '')) || (field === 'status' && /span:failed/.test(q)))
 
-// HitsOf is the panel without a span: what the hits share.
+// HitsOf is the panel if no span is selected: it shows what the hits share.
 export function HitsOf() {
   const q = search.query.value
   const { value: c, failed } = useAnswer<Contrast>(
@@ -319,7 +320,7 @@ export function HitsOf() {
   )
 }
 
-// A Histogram of durations on a log axis; a part that is drawn over it is compared with the others.
+// A Histogram of durations on a logarithmic axis. A range that is drawn over it is compared with the others.
 function Histogram({
   w,
   low,
@@ -337,7 +338,7 @@ function Histogram({
     most = Math.max(...w.bars.map(b => b.count))
   const took = w.took_nano
   const at = (d: bigint) => {
-    // a place from 0 to n
+    // a place on the axis, from 0 to the number of bars
     const i = w.bars.findIndex(b => d < b.to_nano)
     if (i < 0) return n
     const b = w.bars[i]!,
