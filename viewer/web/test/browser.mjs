@@ -336,7 +336,7 @@ test('forced colors, low windows and paper: what is chosen is seen, rows have ro
   assert.equal(await style('.rows [aria-selected=true]', 'outlineStyle'), 'solid')
   assert.equal(await style('[aria-pressed=true]', 'outlineStyle'), 'solid')
   const low = await open(at(url, '?v=tree&len=0'), { viewport: { width: 640, height: 400 } })
-  await until(() => low.evaluate(() => document.querySelector('.rows').clientHeight), h => h >= 150)
+  await until(() => low.evaluate(() => document.querySelector('.rows')?.clientHeight), h => h >= 150)
   const paper = await open(url, { viewport: { width: 1280, height: 400 }, colorScheme: 'dark' })
   await paper.getByRole('heading', { name: 'Slowest requests' }).waitFor()
   await paper.emulateMedia({ media: 'print' })
