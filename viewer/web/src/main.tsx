@@ -647,7 +647,12 @@ function press(e: KeyboardEvent) {
   if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
   // On keyboards of other alphabets, the Latin letter of the key is in its code; CapsLock changes no key.
   const letter = /^[^ -~]$/.test(e.key) && !e.getModifierState('AltGraph') ? e.code.replace('Key', '') : e.key,
-    key = letter.length > 1 ? letter : e.shiftKey ? letter.toUpperCase() : letter.toLowerCase()
+    key =
+      letter.length > 1 || (letter === e.key && !e.getModifierState('CapsLock'))
+        ? letter
+        : e.shiftKey
+          ? letter.toUpperCase()
+          : letter.toLowerCase()
   const inTime = page.view.value === 'flame' && page.wide.value === 'lanes' && /^[wsadf]$/.test(key)
   const act = all[key] ?? (page.view.value === 'tree' || inTime ? tree[key] : undefined)
   if (!act) return
