@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -261,7 +260,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	out.Shares = contrastOf(c, true, false)
 	if out.Of == "failed" {
 		out.Shares.Fields = slices.DeleteFunc(out.Shares.Fields, func(f query.FieldShares) bool {
-			if !followsFailure.MatchString(f.Field) {
+			if !analyze.SaysOutcome(f.Field) {
 				return false
 			}
 			out.Follows = append(out.Follows, f.Values[0].Where)
@@ -272,10 +271,8 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	return out, in, nil
 }
 
-// followsFailure has the attributes in which OpenTelemetry's conventions have how a call ended.
-var followsFailure = regexp.MustCompile(`\.(http\.response\.|http\.status|error\.type$|exception\.|otel\.status|rpc\..*status)`)
-
-// An against compares the spans of a name that the query selects with the same spans of the other side.
+// An against compares the spans of a name with the same spans of the other side. If the other side is another query,
+// these are the spans that the two queries select; if it is another file, all of the name.
 type against struct {
 	Here   group          `json:"here"`
 	There  group          `json:"there"`
@@ -294,8 +291,7 @@ func groupOf(v *view.View, rows view.Set[view.Row]) group {
 	return group{len(d.list), d.failed, d.median()}
 }
 
-// whyAgainst sets out.Against: it compares the spans of a name and service that a query selects with the
-// same spans of the other side.
+// whyAgainst sets out.Against. An empty text compares all spans of the name and service.
 func (s *state) whyAgainst(ctx context.Context, out *why, text string, w window, than *side) error {
 	here, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
 	if err != nil {

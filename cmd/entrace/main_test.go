@@ -240,6 +240,16 @@ func TestCommandsAreInGroups(t *testing.T) {
 		if c.GroupID == "" && !c.Hidden && c.Name() != "version" {
 			t.Errorf("%s is in no group", c.Name())
 		}
+		for line := range strings.Lines(c.Long) {
+			words, _ := strings.CutPrefix(line, "  entrace "+c.Name()+" ")
+			words, _, _ = strings.Cut(words, " -- ")
+			for _, m := range regexp.MustCompile(` (-[a-z]\b|--[a-z-]+)`).FindAllString(words, -1) {
+				long, isLong := strings.CutPrefix(m, " --")
+				if words != line && (isLong && c.Flag(long) == nil || !isLong && c.Flags().ShorthandLookup(m[2:]) == nil) {
+					t.Errorf("%s has no%s, which its help shows", c.Name(), m)
+				}
+			}
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ has the language.`,
 	o.add(c)
 	o.addPrint(c)
 	flags := c.Flags()
-	flags.StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by, as the head of the table names it: count, p95, self and so on; the largest first")
+	flags.StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by, as the head of the table names it: count, p95, self and so on; numbers the largest first")
 	flags.BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
 	flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP` of the time, as 1s, and how long they took")
 	flags.BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")

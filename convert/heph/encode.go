@@ -25,8 +25,8 @@ import (
 const maxText = math.MaxUint16 - 1
 
 // Encode writes the trace v as Heph's packets: an event packet for each row except the root. The package
-// documentation says what is lost. From a trace that Decode made from a file, Encode restores that file byte
-// for byte. An entry that does not fit into 128 MiB is an error.
+// documentation says what is lost. If Decode made the trace from a file, Encode writes that file again, byte for
+// byte. An entry that does not fit into 128 MiB is an error.
 //
 // The writer w can be a connection. On a [net.PacketConn], such as a UDP connection, each packet is its own
 // datagram; a packet that is too large for a datagram is an error.

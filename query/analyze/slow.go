@@ -20,9 +20,11 @@ const (
 	gapByRun = 0.5 // the same for spans that ran at the same time, because many spans do
 )
 
-// ofOutcome matches attributes that say how a call ended, and not why. Attributes of resources are not compared
-// either: they say who is slow, as the operation does, or who calls.
-var ofOutcome = regexp.MustCompile(`response|status|error|exception`)
+// ofOutcome matches attributes that say how a call ended, and not why, as OpenTelemetry's conventions name them.
+var ofOutcome = regexp.MustCompile(`^\.(.*\.)?(err|error|exception)(\.|$)|http\.(response|status)|(status|response)[._]?code|otel\.status|rpc\..*status`)
+
+// SaysOutcome reports whether a field has an attribute that says how a call ended, and not why.
+func SaysOutcome(field string) bool { return ofOutcome.MatchString(field) }
 
 // accidental matches attributes that differ from connection to connection, such as the port of a client.
 var accidental = regexp.MustCompile(`peer\.port|client\.port|source\.port|thread\.`)
@@ -226,7 +228,8 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 		tests += groups * len(f.Values)
 	}
 	for _, f := range c.Fields {
-		if f.Field[0] != '.' || ofOutcome.MatchString(f.Field) || accidental.MatchString(f.Field) {
+		// Attributes of resources are not compared either: they say who is slow, as the operation does, or who calls.
+		if f.Field[0] != '.' || SaysOutcome(f.Field) || accidental.MatchString(f.Field) {
 			continue
 		}
 		if at := slices.IndexFunc(f.Values, func(x query.ValueShare) bool { return x.Difference > 0 }); at >= 0 {

@@ -71,7 +71,7 @@ func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute
 	for i := range k.list {
 		rank := rankOf(k.list[i].Name, same)
 		if said := k.list[i].Value.Text(); len(said) > 3 && strings.Contains(e.Metadata.Name, said) {
-			rank = ranks - 1 // the name of the entry contains the value
+			rank = ranks - 1 // the name says it; shorter values are in names by chance
 		}
 		k.ranks = append(k.ranks, rank)
 	}

@@ -184,22 +184,6 @@ export function HeatMap({
     e.preventDefault()
     e.stopPropagation()
   }
-  const figure = (
-    name: string,
-    value: string,
-    says: string,
-    kind: string,
-    hint: string,
-    act: (() => void) | undefined,
-    line?: number[]
-  ) => (
-    <button class={'fig ' + kind} disabled={!act} title={act && hint} onClick={act}>
-      <span>{name}</span>
-      <b>{value}</b>
-      <span class="el">{says}</span>
-      {line && <Line of={line} />}
-    </button>
-  )
   const sums = (f: (c: Cell) => number) =>
     cells.reduce((a, c) => {
       a[c.x]! += f(c)
@@ -207,49 +191,48 @@ export function HeatMap({
     }, Array<number>(columns).fill(0))
   const ended = h && h.open < h.requests,
     took = (d: bigint) => (ended ? duration(d) : '-'),
-    slower = (d: bigint) => (ended ? () => all(d) : undefined)
+    slower = (d: bigint) => ended && (() => all(d))
   const seconds = h ? (Number(h.column_nano) * columns) / 1e9 : 1
   return (
     <div class="ov" onKeyDown={key}>
       {h && (
         <div class="figs" role="group" aria-label="Figures of the requests">
-          {figure(
-            'Requests',
-            count(h.requests),
-            h.requests > 1
-              ? `${h.requests < 10 * seconds ? (h.requests / seconds).toPrecision(2) : count(Math.round(h.requests / seconds))} a second`
-              : '',
-            '',
-            '',
-            undefined,
-            sums(c => c.count)
+          <Figure name="Requests" value={count(h.requests)} line={sums(c => c.count)}>
+            {h.requests > 1 &&
+              `${h.requests < 10 * seconds ? (h.requests / seconds).toPrecision(2) : count(Math.round(h.requests / seconds))} a second`}
+          </Figure>
+          {h.failed > 0 && (
+            <Figure
+              name="Failed"
+              value={count(h.failed)}
+              kind="err"
+              hint="Choose those that failed"
+              act={() => all(0n, 'f')}
+              line={sums(c => c.failed)}>
+              {percent(h.failed, h.requests)}
+            </Figure>
           )}
-          {h.failed > 0 &&
-            figure(
-              'Failed',
-              count(h.failed),
-              percent(h.failed, h.requests),
-              'err',
-              'Choose those that failed',
-              () => all(0n, 'f'),
-              sums(c => c.failed)
-            )}
-          {h.open > 0 &&
-            figure(
-              'Never ended',
-              count(h.open),
-              '',
-              'warn',
-              'Find them',
-              find ? () => find('{ span:open }') : undefined
-            )}
-          {figure('Median', took(h.p50_nano), '', '', '', undefined)}
-          {figure('p95', took(h.p95_nano), '', '', 'Choose the slower ones', slower(h.p95_nano))}
-          {figure('p99', took(h.p99_nano), '', '', 'Choose the slower ones', slower(h.p99_nano))}
-          {h.longest &&
-            figure('Longest', duration(h.longest.duration_nano!), plain(h.longest.name), '', 'Open it', () =>
-              selection.goToRequest(h.longest!.row)
-            )}
+          {h.open > 0 && (
+            <Figure
+              name="Never ended"
+              value={count(h.open)}
+              kind="warn"
+              hint="Find them"
+              act={find && (() => find('{ span:open }'))}
+            />
+          )}
+          <Figure name="Median" value={took(h.p50_nano)} />
+          <Figure name="p95" value={took(h.p95_nano)} hint="Choose the slower ones" act={slower(h.p95_nano)} />
+          <Figure name="p99" value={took(h.p99_nano)} hint="Choose the slower ones" act={slower(h.p99_nano)} />
+          {h.longest && (
+            <Figure
+              name="Longest"
+              value={duration(h.longest.duration_nano!)}
+              hint="Open it"
+              act={() => selection.goToRequest(h.longest!.row)}>
+              {plain(h.longest.name)}
+            </Figure>
+          )}
         </div>
       )}
       <div
@@ -305,8 +288,34 @@ export function HeatMap({
   )
 }
 
+// Figure is one of the figures above the map. If it has an act, it can be pressed.
+const Figure = ({
+  name,
+  value,
+  kind = '',
+  hint,
+  act,
+  line,
+  children
+}: {
+  name: string
+  value: string
+  kind?: string
+  hint?: string
+  act?: false | null | (() => void)
+  line?: number[]
+  children?: ComponentChildren
+}) => (
+  <button class={'fig ' + kind} disabled={!act} title={act ? hint : undefined} onClick={act || undefined}>
+    <span>{name}</span>
+    <b>{value}</b>
+    <span class="el">{children}</span>
+    {line && <Line of={line} />}
+  </button>
+)
+
 // Line draws a line over time, from a value for each column.
-function Line({ of }: { of: number[] }) {
+/*LINE*/ function Line({ of }: { of: number[] }) {
   const most = Math.max(1, ...of)
   return (
     <svg viewBox={`0 0 ${of.length} 12`} preserveAspectRatio="none" aria-hidden>

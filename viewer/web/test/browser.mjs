@@ -76,6 +76,9 @@ test('first look: the summary leads into the tree', async () => {
   await page.getByRole('button', { name: /^payment failed/ }).click()
   await until(() => selected(page), t => t === 'payment failed')
   assert.equal(await page.locator('.tabs [aria-selected=true]').textContent(), 'Tree')
+  await page.getByRole('tab', { name: 'Overview' }).click()
+  await page.locator('.chip.err').click() // it was killed: to its last rows
+  await until(() => selected(page), t => t === 'starting up')
 })
 
 test('tree: a trace opens until the screen is full; keys and the pointer open and close', async () => {
