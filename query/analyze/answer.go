@@ -73,7 +73,7 @@ type Parts struct {
 
 // An Evidence is a sign of a cause.
 type Evidence struct {
-	Kind      string  `json:"kind"` // slower, slower calls, error, warning, new or no longer
+	Kind      string  `json:"kind"` // slower, slower calls, more calls, slow, error, warning, new or no longer
 	Operation string  `json:"operation"`
 	Place     string  `json:"place,omitempty"` // the place in the source
 	Pattern   string  `json:"pattern,omitempty"`
@@ -87,6 +87,7 @@ type Evidence struct {
 	Sure      bool    `json:"sure"`
 
 	about item
+	calls *counted
 }
 
 // A Count says how many calls of an operation show a sign.
@@ -101,10 +102,15 @@ func took(n int64) []byte { return quantity.AppendShort(nil, time.Duration(n)) }
 func name(service string) string { return cmp.Or(service, "(no service)") }
 
 func (s *series) evidence(kind, operation string, share, p float64, sure bool) Evidence {
-	return Evidence{
+	e := Evidence{
 		Kind: kind, Operation: operation, Before: Count{s.was, s.n, s.med}, Now: Count{s.slow, s.m, s.now}, Over: s.limit, Share: share, Log10P: -p, Sure: sure,
 		Text: fmt.Sprintf("median %s → %s, %d of %d over %s (before %d of %d): %s", took(s.med), took(s.now), s.slow, s.m, took(s.limit), s.was, s.n, operation),
 	}
+	if c := s.calls; c != nil {
+		e.calls = c
+		e.Text = fmt.Sprintf("median %d → %d calls, over %d in %d of %d (before %d of %d): %s", s.med/c.each, s.now/c.each, s.limit/c.each, s.slow, s.m, s.was, s.n, operation)
+	}
+	return e
 }
 
 func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evidence {
@@ -137,6 +143,8 @@ func (e *Evidence) query(service string) string {
 			over = e.Before.Median
 		}
 		return "{ " + of + " && " + query.Where("name", e.Operation) + " && self > " + strconv.FormatInt(over, 10) + "ns }"
+	case "more calls":
+		return "{ " + query.Where("service", e.calls.to.service) + " && " + query.Where("name", e.calls.to.name) + " && " + query.Where("parent:name", e.calls.from.name) + " }"
 	case "slower calls":
 		from, to, _ := strings.Cut(e.Operation, " → ")
 		return "{ " + query.Where("service", to) + " && " + query.Where("parent:service", from) + " }"

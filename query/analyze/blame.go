@@ -34,7 +34,9 @@ type series struct {
 	operation
 
 	edge             bool
-	n, m             int // the numbers of values before and now
+	calls            *counted // nil for times
+	grown            float64  // of calls, the additional calls of a span
+	n, m             int      // the numbers of values before and now
 	med, now, limit  int64
 	slow, was        int    // values above the limit, now and before
 	kept             [2]int // slow values and all values, without the part of the time with most slow values
@@ -180,7 +182,7 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 	}
 	for edge, m := range []map[operation][]duration{w.own, w.edges} {
 		for _, key := range slices.SortedFunc(maps.Keys(m), operation.compare) {
-			if was, is := divided(m[key], func(d duration) bool { return d.call.request.now }); len(was) >= few && len(is) > 0 {
+			if was, is := divided(m[key], isNow); len(was) >= few && len(is) > 0 {
 				all = append(all, newSeries(key, edge > 0, was, is, floor))
 			}
 		}
@@ -209,7 +211,7 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 	for _, s := range all {
 		s.judge(mid, scale, off)
 	}
-	return all, mid, scale
+	return append(all, w.moreCalls(floor)...), mid, scale
 }
 
 func (o operation) compare(p operation) int {

@@ -98,6 +98,9 @@ type workload struct {
 	requests []*request
 	own      map[operation][]duration // for each span, the time in which it was the deepest open span
 	edges    map[operation][]duration // for calls, the time that no span of the callee accounts for
+	counts   []*counted               // how often spans call an operation
+	callers  map[operation][]*call    // of each span, while the runs are read
+	arrows   map[arrow]*arrowCalls    // the same
 	apart    int                      // log records that belong to no request
 	// triggered is the time at which the cause of a flight recorder's latest file began.
 	triggered Time
@@ -106,7 +109,7 @@ type workload struct {
 // workloadOf returns the requests that have a selected row in a run, and their number. If others is set, it adds
 // other requests with the same names to the baseline.
 func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *workload, all int, err error) {
-	w = &workload{triggered: NoTime, items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call), own: make(map[operation][]duration), edges: make(map[operation][]duration)}
+	w = &workload{triggered: NoTime, items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call), own: make(map[operation][]duration), edges: make(map[operation][]duration), callers: make(map[operation][]*call), arrows: make(map[arrow]*arrowCalls)}
 	for i, run := range slices.Concat(before, now) {
 		n, err := w.add(ctx, run, i >= len(before), others)
 		if err != nil {
@@ -114,6 +117,7 @@ func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *w
 		}
 		all += n
 	}
+	w.count()
 	return w, all, nil
 }
 
@@ -203,12 +207,18 @@ type callReader struct {
 
 // A member is a span of a request.
 type member struct {
+	operation
+
 	row             view.Row
+	up              *member
 	depth           int
 	start, end, own int64
+	below           int64 // the own time of all spans below it
 	call            *call
+	number          int      // the number of earlier spans of the operation
 	remotes         []string // the services that it called
-	passes          bool     // a span below it failed
+	failed          bool
+	passes          bool // a span below it failed
 }
 
 // request adds the calls of the request at and below a span.
@@ -234,7 +244,8 @@ func (x *callReader) request(root view.Row, now bool) error {
 			continue
 		}
 		took, _ := v.Lasted(r)
-		s, op := &member{row: r, start: start, end: start + max(0, min(int64(took), math.MaxInt64-max(0, start)))}, operationOf(v, r)
+		op := operationOf(v, r)
+		s := &member{operation: op, row: r, up: up, start: start, end: start + max(0, min(int64(took), math.MaxInt64-max(0, start))), failed: v.Flags(r).IsError()}
 		if up != nil {
 			s.depth = up.depth + 1
 		}
@@ -255,7 +266,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 			s.call = up.call
 			x.did(s.call, item{kind: itemSpan, text: op.name})
 		}
-		if v.Flags(r).IsError() {
+		if s.failed {
 			if s.call.bad = true; up != nil {
 				up.passes = true
 			}
@@ -264,24 +275,25 @@ func (x *callReader) request(root view.Row, now bool) error {
 	if len(spans) == 0 {
 		return nil
 	}
-	q.took, q.failed = last-q.start, v.Flags(spans[0].row).IsError()
+	q.took, q.failed = last-q.start, spans[0].failed
 	x.requests = append(x.requests, q)
 	sweep(slices.Clone(spans))
+	x.called(spans)
 	for _, s := range spans {
-		if v.Flags(s.row).IsError() && !s.passes {
+		if s.failed && !s.passes {
 			text, err := x.texts.of(s.row)
 			if err != nil {
 				return err
 			}
-			said := patternWith(strings.TrimPrefix(text, v.Name(s.row)+": "), true)
+			said := patternWith(strings.TrimPrefix(text, s.name+": "), true)
 			if !slices.ContainsFunc(s.call.items[:min(len(s.call.items), mostHabits)], func(n int) bool { // one per request
 				e := x.items[n]
 				return e.kind == itemError && e.name == "" && (e.cause == said || strings.HasSuffix(e.text, said))
 			}) {
-				x.did(s.call, item{kind: itemError, name: v.Name(s.row), text: patternWith(text, true)})
+				x.did(s.call, item{kind: itemError, name: s.name, text: patternWith(text, true)})
 			}
 		}
-		list, key := x.own, operationOf(v, s.row)
+		list, key := x.own, s.operation
 		if slices.Sort(s.remotes); len(slices.Compact(s.remotes)) == 1 { // among several, the service is not known
 			list, key.name = x.edges, s.remotes[0]
 		}

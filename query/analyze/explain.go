@@ -235,6 +235,9 @@ func (w *workload) rank(more float64) *Explanation {
 			}
 			continue
 		}
+		if s.calls != nil {
+			continue
+		}
 		p := at(pools, s.service)
 		p.u, p.variance, p.n = p.u+s.u-mid*math.Sqrt(s.variance), p.variance+s.variance, p.n+1
 		if s.moved() {
@@ -247,12 +250,12 @@ func (w *workload) rank(more float64) *Explanation {
 	bound := need(n.times, more)
 	for _, s := range times {
 		time, share := s.excess()
-		if time <= 0 || s.p <= 0 || total == 0 {
+		if time <= 0 || s.p <= 0 || total == 0 || s.calls != nil && s.p < bound {
 			continue
 		}
 		time /= total
 		y, p := time*share, s.p
-		if !s.edge { // an operation is as sure as the whole service
+		if !s.edge && s.calls == nil { // an operation is as sure as the whole service
 			q := pools[s.service]
 			if all := stat.MoreOften(q.counts[0], q.counts[1], q.counts[2], q.counts[3]); q.n > 1 {
 				if q.moved*2 > q.n {
@@ -266,7 +269,11 @@ func (w *workload) rank(more float64) *Explanation {
 		if !s.edge {
 			c := cause(s.service)
 			c.Parts.Time += y * certain
-			c.Evidence = append(c.Evidence, s.evidence("slower", s.name, y*certain, p, sure))
+			kind := "slower"
+			if s.calls != nil {
+				kind = "more calls"
+			}
+			c.Evidence = append(c.Evidence, s.evidence(kind, s.name, y*certain, p, sure))
 			continue
 		}
 		for _, e := range ends(s) {

@@ -41,11 +41,17 @@ func TestExplain(t *testing.T) {
 		"a network is slower":           {querytest.Mall{Delay: 3 * time.Millisecond}, "stock", "slower calls", "shop → stock", `{ service = "stock" && parent:service = "shop" }`},
 		"an error is more frequent":     {querytest.Mall{Declined: .3}, "shop", "error", "card declined for user <number>", `service = "shop" && "card declined for user"`},
 		"an error that is passed on":    {querytest.Mall{Fails: .3}, "stock", "error", "out of stock", `{ service = "stock" && name = "reserve" && (span:failed || level >= error) }`},
+		"rows are read one by one":      {querytest.Mall{Reads: 8}, "shop", "more calls", "median 1 → 8 calls, over 1 in 200 of 200 (before 0 of 200): POST /order → SELECT items", `{ service = "shop" && name = "SELECT items" && parent:name = "POST /order" }`},
+		"a cache is off":                {querytest.Mall{}, "shop", "more calls", "POST /order → SELECT items", `{ service = "shop" && name = "SELECT items" && parent:name = "POST /order" }`},
 		"a service is no longer called": {querytest.Mall{Gone: true}, "shop", "no longer", "no longer called stock reserve: now in 0 of ", `{ service = "shop" && name = "POST /order" }`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.mall.Requests = 200
-			x := explained(t, []query.Run{healthy}, []query.Run{record(t, &c.mall, 2)}, analyze.NoTime)
+			before := healthy
+			if name == "a cache is off" {
+				before = record(t, &querytest.Mall{Requests: 200, From: 200, Hits: .8}, 1)
+			}
+			x := explained(t, []query.Run{before}, []query.Run{record(t, &c.mall, 2)}, analyze.NoTime)
 			if !x.Found || len(x.Causes) == 0 || x.Verdict != "cause: "+c.service+", "+x.Causes[0].Operation || x.Looked.Requests != [2]int{200, 200} || !x.Complete {
 				t.Fatalf("it says %+v", x)
 			}
@@ -172,6 +178,8 @@ func TestExplainAllAlong(t *testing.T) {
 		"a slow tenant":         {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7"}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 2`},
 		"a text that is long":   {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7", Note: strings.Repeat("x", 400)}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 22 of these 22 calls, 0 of the 378 others`},
 		"a tenant and a cache":  {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7", Cached: true}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": `},
+		"a tenant with many":    {querytest.Mall{Reads: 20, Tenant: "t5"}, `cause: shop, where .tenant = "t5"`, "more calls", "POST /order → SELECT items", `.tenant = "t5": `},
+		"an instance":           {querytest.Mall{Slow: map[string]float64{"UPDATE stock": 20}, Pods: true}, `cause: stock, where resource.k8s.pod.name = "stock-1"`, "slow", "UPDATE stock", `resource.k8s.pod.name = "stock-1": 80 of these 80 calls, 0 of the 320 others`},
 		"a tenant that fails":   {querytest.Mall{Fails: .8, Tenant: "t3"}, `cause: stock, where .tenant = "t3"`, "error", "", `.tenant = "t3": `},
 		"a lock of another one": {querytest.Mall{Report: 30 * time.Millisecond}, "cause: shop, while GET /report runs", "slow", "SELECT items", "GET /report of report runs during most of 100 % of these calls, and of 1"},
 	} {

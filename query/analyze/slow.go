@@ -45,7 +45,7 @@ func (w *workload) slow() (list []Cause) {
 	for _, q := range w.requests {
 		time += float64(q.took)
 	}
-	for op, durations := range w.own {
+	look := func(op operation, durations []duration, calls *counted) {
 		all := tooks(durations)
 		tell := func(slow []int64, median int64) {
 			over := 0.0
@@ -55,12 +55,24 @@ func (w *workload) slow() (list []Cause) {
 			if len(slow) < few || over < leastTime || slow[len(slow)/2] < farAbove*median {
 				return
 			}
-			e := Evidence{Kind: "slow", Operation: op.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]}, Over: slow[0] - 1, Share: over, Sure: true}
-			e.Text = fmt.Sprintf("%d of %d took over %s, %s at the median beside %s: %s", e.Now.N, e.Now.Of, took(e.Over), took(e.Now.Median), took(median), op.name)
+			e := Evidence{Kind: "slow", Operation: op.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]}, Over: slow[0] - 1, Share: over, Sure: true, calls: calls}
+			if e.Text = fmt.Sprintf("%d of %d took over %s, %s at the median beside %s: %s", e.Now.N, e.Now.Of, took(e.Over), took(e.Now.Median), took(median), op.name); calls != nil {
+				e.Kind = "more calls"
+				e.Text = fmt.Sprintf("%d of %d made over %d calls, %d at the median beside %d: %s", e.Now.N, e.Now.Of, e.Over/calls.each, e.Now.Median/calls.each, median/calls.each, op.name)
+			}
 			add(op.service, e, Parts{Time: over})
+		}
+		if calls != nil && all[len(all)/2] == 0 {
+			return // few of the spans make calls, for instance because of a cache
 		}
 		tell(stat.Slow(all), all[len(all)/2])
 		tell(mostSlow(all)) // the many slow calls may hide few calls that are slow for another reason
+	}
+	for op, durations := range w.own {
+		look(op, durations, nil)
+	}
+	for _, c := range w.counts {
+		look(c.operation(), c.times, c)
 	}
 	byService, passes := make(map[string][]*call), make(map[*call]bool)
 	for _, c := range slices.Backward(w.all) { // callees follow their callers
@@ -131,8 +143,12 @@ func (w *workload) within(ctx context.Context, causes []Cause) error {
 func (w *workload) group(service string, e *Evidence) *group {
 	g := &group{sides: make(map[bool][]*call)}
 	switch n, known := w.numbers[e.about]; {
-	case e.Kind == "slow" || e.Kind == "slower":
-		_, list := divided(w.own[operation{service, e.Operation}], func(d duration) bool { return d.call.request.now })
+	case e.Over > 0:
+		list := w.own[operation{service, e.Operation}]
+		if e.calls != nil {
+			list = e.calls.times
+		}
+		_, list = divided(list, isNow)
 		over := e.Over
 		if slow := stat.Slow(tooks(list)); len(slow) > 0 {
 			over = min(over, slow[0]-1) // include calls that were already slow before
@@ -187,7 +203,7 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {
 			return tellRan(list, ran, groups), nil // an attribute would describe most calls, not the problem
 		}
-		if list, err = tell(ctx, list, g.view, in, others, ran, groups); err != nil {
+		if list, err = tell(ctx, list, g.view, in, others, ran, groups, i == 0); err != nil {
 			return nil, err
 		}
 	}
@@ -217,8 +233,8 @@ func (g *group) requests(list []Evidence, groups int) []Evidence {
 }
 
 // tell adds to a list what distinguishes spans from others: attributes, and spans that ran at the same time.
-// groups is the number of groups.
-func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int) ([]Evidence, error) {
+// groups is the number of groups. If instances is set, the first attribute of resources is one of them.
+func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int, instances bool) ([]Evidence, error) {
 	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 	if err != nil {
 		return nil, err
@@ -228,8 +244,8 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 		tests += groups * len(f.Values)
 	}
 	for _, f := range c.Fields {
-		// Attributes of resources are not compared either: they say who is slow, as the operation does, or who calls.
-		if f.Field[0] != '.' || SaysOutcome(f.Field) || accidental.MatchString(f.Field) {
+		resource := strings.HasPrefix(f.Field, "resource.")
+		if f.Field[0] != '.' && !(resource && instances) || SaysOutcome(f.Field) || accidental.MatchString(f.Field) {
 			continue
 		}
 		if at := slices.IndexFunc(f.Values, func(x query.ValueShare) bool { return x.Difference > 0 }); at >= 0 {
@@ -239,6 +255,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 			if uint(len(x.Where)-1) >= maxPattern || x.Chance || x.Difference < leastGap || p < need(tests, 0) {
 				continue
 			}
+			instances = instances && !resource
 			list = addShare(list, Evidence{
 				Pattern: "where " + x.Where, Before: Count{N: int(x.Others), Of: int(c.Others)}, Now: Count{N: int(x.In), Of: int(c.In)}, Log10P: -p,
 				Text: fmt.Sprintf("%s: %d of these %d calls, %d of the %d others", x.Where, x.In, c.In, x.Others, c.Others),

@@ -24,6 +24,9 @@ type Mall struct {
 	Gone     bool               // shop does not call stock
 	Tenant   string             // whose requests alone are different; there are t0 to t19
 	Cached   bool               // two of five reads of items take a hundredth of the time
+	Reads    int                // how often items are read one by one
+	Hits     float64            // how often items need not be read, in other requests
+	Pods     bool               // stock has two instances; requests of the second one alone are different
 	Note     string             // an attribute of the spans of requests that are different
 	Spread   bool               // shop has six operations
 	Report   time.Duration      // how long a lock is held by each of the requests for a report, of which it has some if it is not 0
@@ -35,8 +38,11 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 	x, r := tracetest.New(t, format.V2, format.ET), rand.New(rand.NewPCG(seed, 7)) // #nosec G404 -- it is to be the same every time
 	x.Add(format.Root())
 	resources := make(map[string]uint32)
-	for _, name := range []string{"web", "shop", "stock", "report"} {
+	for _, name := range []string{"web", "shop", "stock", "report", "pod"} {
 		of := otel.Resource{Attributes: otel.Attributes{{Name: "service.name", Value: format.StringValue(name)}}}
+		if name == "pod" {
+			of.Attributes = otel.Attributes{{Name: "k8s.pod.name", Value: format.StringValue("stock-1")}, {Name: "service.name", Value: format.StringValue("stock")}}
+		}
 		resources[name] = x.Add(of.Entry())
 	}
 	id := uint64(0)
@@ -46,7 +52,11 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 		if o.Spread {
 			entry += fmt.Sprint("/", r.IntN(6))
 		}
-		differs := i >= o.From && (o.Tenant == "" || o.Tenant == tenant)
+		stock := "stock"
+		if o.Pods && i%5 == 0 {
+			stock = "pod"
+		}
+		differs := i >= o.From && (!o.Pods || stock == "pod") && (o.Tenant == "" || o.Tenant == tenant)
 		took := func(name string, base time.Duration) int64 {
 			d := float64(base) * math.Exp(.25*r.NormFloat64())
 			if f := o.Slow[name]; f > 0 && differs {
@@ -97,14 +107,23 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 		if fails {
 			why = "out of stock"
 		}
+		times := 1
+		if differs {
+			times = max(1, o.Reads)
+		} else if o.Hits > 0 && r.Float64() < o.Hits {
+			times = 0
+		}
+		own += int64(max(0, times-1)) * read
 		web := add("web", "GET /buy", [8]byte{}, at, own+read+reserve+int64(time.Millisecond), why)
 		order := add("shop", entry, web, at+int64(time.Millisecond)/2, own+read+reserve, why)
-		add("shop", "SELECT items", order, at+int64(time.Millisecond)/2+own/2, read, "")
+		for k := range times {
+			add("shop", "SELECT items", order, at+int64(time.Millisecond)/2+int64(k)*read, read, "")
+		}
 		if calls {
 			begin := at + int64(time.Millisecond)/2 + own/2 + read
 			call := add("shop", "call stock", order, begin, reserve, why)
-			reserved := add("stock", "reserve", call, begin+wait/2, update, why)
-			add("stock", "UPDATE stock", reserved, begin+wait/2, update, "")
+			reserved := add(stock, "reserve", call, begin+wait/2, update, why)
+			add(stock, "UPDATE stock", reserved, begin+wait/2, update, "")
 			log("shop", order, begin+reserve, format.LevelInfo, "order placed")
 			if fails {
 				log("shop", order, begin+reserve, format.LevelError, "order failed: "+why)

@@ -1,0 +1,133 @@
+package analyze
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+const (
+	mostCounts = 4 // limits the counts that are compared to so many for each span
+	moreOften  = 2 // more calls count if an operation is called at least so many times as often
+)
+
+// An arrow leads from the operation of some spans to the operation of spans directly below them.
+type arrow struct{ from, to operation }
+
+func (a arrow) compare(b arrow) int { return cmp.Or(a.from.compare(b.from), a.to.compare(b.to)) }
+
+func (a arrow) operation() operation {
+	return operation{a.from.service, a.from.name + " → " + a.to.name}
+}
+
+// An arrowCalls holds the calls along an arrow.
+type arrowCalls struct {
+	calls, time int64       // the number of calls, and their time with all calls below them
+	by          []callCount // in the order of the calling spans
+}
+
+// A callCount says how often a span calls an operation. A span may have several counts.
+type callCount struct{ span, calls int }
+
+// A counted holds the number of calls of each calling span, multiplied by the average time of a call. So it is
+// compared as times are.
+type counted struct {
+	arrow
+
+	each  int64 // the average time of a call
+	times []duration
+}
+
+// called counts the calls that the spans of a request make. A call after one that failed is a retry and does not
+// count, because the failure is the cause.
+func (w *workload) called(spans []*member) {
+	for _, s := range slices.Backward(spans) { // callees follow their callers
+		if s.up != nil {
+			s.up.below += s.own + s.below
+		}
+	}
+	failed := make(map[arrow]*member)
+	for _, s := range spans {
+		s.number = len(w.callers[s.operation])
+		w.callers[s.operation] = append(w.callers[s.operation], s.call)
+		if s.up == nil {
+			continue
+		}
+		a := arrow{s.up.operation, s.operation}
+		if failed[a] == s.up {
+			continue
+		}
+		if s.failed {
+			failed[a] = s.up
+		}
+		c := at(w.arrows, a)
+		c.calls, c.time = c.calls+1, c.time+s.own+s.below
+		if last := len(c.by) - 1; last >= 0 && c.by[last].span == s.up.number {
+			c.by[last].calls++
+		} else {
+			c.by = append(c.by, callCount{s.up.number, 1})
+		}
+	}
+}
+
+// count sets counts from the calls of all runs. It leaves out arrows that take too little time, and arrows along
+// which each span calls equally often.
+func (w *workload) count() {
+	left, total := 0, int64(0)
+	for _, list := range w.callers {
+		left += mostCounts * len(list)
+	}
+	for _, q := range w.requests {
+		total += q.took
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(w.arrows), func(a, b arrow) int {
+		return cmp.Or(cmp.Compare(w.arrows[b].time, w.arrows[a].time), a.compare(b))
+	}) {
+		x, callers := w.arrows[a], w.callers[a.from]
+		if float64(x.time) < leastTime*float64(total) || len(callers) > left {
+			break
+		}
+		c := &counted{a, max(1, x.time/x.calls), make([]duration, len(callers))}
+		for i, by := range callers {
+			c.times[i].call = by
+		}
+		for _, by := range x.by {
+			c.times[by.span].took += int64(by.calls) * c.each
+		}
+		if slices.ContainsFunc(c.times, func(d duration) bool { return d.took != c.times[0].took }) {
+			left -= len(callers)
+			w.counts = append(w.counts, c)
+		}
+	}
+	w.callers, w.arrows = nil, nil
+}
+
+// moreCalls compares how often spans call other operations. If spans call one operation more often and others less
+// often, as with another mix of requests, this is no sign.
+func (w *workload) moreCalls(floor int64) (all []*series) {
+	grown := make(map[operation]float64) // the additional calls of a span
+	for _, c := range w.counts {
+		was, is := divided(c.times, isNow)
+		if len(was) < few || len(is) == 0 {
+			continue
+		}
+		s := newSeries(c.operation(), false, was, is, floor)
+		s.calls, s.far = c, 0
+		s.judge(0, 1, nil) // a busy machine does not change counts
+		s.grown = (mean(is) - mean(was)) / float64(c.each)
+		if grown[c.from] += s.grown; mean(is) < moreOften*mean(was) {
+			s.p = 0
+		}
+		all = append(all, s)
+	}
+	return slices.DeleteFunc(all, func(s *series) bool { return grown[s.calls.from] < s.grown/2 })
+}
+
+func mean(list []duration) (sum float64) {
+	for _, d := range list {
+		sum += float64(d.took) / float64(len(list))
+	}
+	return sum
+}
+
+func isNow(d duration) bool { return d.call.request.now }
