@@ -73,10 +73,15 @@ func (t *Trace) explain(open openTree, d *dumps) {
 	}
 	if r.Trigger == TriggerWatchdog {
 		in := open.innermost(r.Span)
-		if in != r.Span {
+		place := d.place(in)
+		switch own := d.place(r.Span); {
+		case in == r.Span:
+		case place == "" && own != "": // another goroutine may work for in
+			r.Reason += ", at " + own + ", and " + open[in].name + " below it"
+		default:
 			r.Reason += ", now in " + open[in].name
 		}
-		if place := d.place(in); place != "" {
+		if place != "" {
 			r.Reason += ", at " + place
 		}
 	}

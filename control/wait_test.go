@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +53,18 @@ func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 		{"and one of the program", func(_ context.Context, _ trace.Tracer, release chan struct{}) {
 			go func() { <-release }()
 		}, "GET /b", ", now in transfer"},
+		{"a worker without a span waits for a lock", func(_ context.Context, _ trace.Tracer, release chan struct{}) {
+			var mu sync.Mutex
+			mu.Lock()
+			for _, f := range []func(){mu.Lock, func() { <-release; mu.Unlock() }} {
+				go func() { pprof.SetGoroutineLabels(context.Background()); f() }()
+			}
+			for b := ""; !strings.Contains(b, "sync.(*Mutex).Lock"); {
+				var w strings.Builder
+				_ = pprof.Lookup("goroutine").WriteTo(&w, 1)
+				b = w.String()
+			}
+		}, "GET /b", place + ", and transfer below it"},
 		{"several open children", func(ctx context.Context, tracer trace.Tracer, _ chan struct{}) {
 			_, _ = tracer.Start(ctx, "audit")
 		}, "GET /b", place},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime/pprof"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/entrace-go/entrace/control"
@@ -48,19 +49,38 @@ func dumpGoroutines(ctx context.Context, s *control.Session) error {
 
 // moveInside finds the goroutines that work alone for the span of their labels. It moves each such goroutine to
 // the innermost open span below that span, since only spans that begin a local trace have labels. It ignores
-// goroutines of the standard library.
+// goroutines of the standard library. It does not move a goroutine that waits for another one while a goroutine
+// without a span waits for a lock: this one may be a worker to which the inner span was handed over.
 func moveInside(s *control.Session, groups []*group) {
-	working := make(map[format.SpanRef]int64)
+	working, locked := make(map[format.SpanRef]int64), false
 	for _, g := range groups {
-		if g.ref.IsValid() && g.ofProgram() {
+		if g.ofProgram() {
 			working[g.ref] += g.values[0]
+			locked = locked || !g.ref.IsValid() && g.waitsIn("sync.(*Mutex)", "sync.(*RWMutex)")
 		}
 	}
 	for _, g := range groups {
-		if working[g.ref] == 1 && g.ofProgram() {
+		handed := locked && g.waitsIn("runtime.chan", "runtime.select", "sync.(*WaitGroup)", "sync.(*Cond)")
+		if g.ref.IsValid() && working[g.ref] == 1 && g.ofProgram() && !handed {
 			g.ref = s.Innermost(g.ref)
 		}
 	}
+}
+
+// waitsIn reports whether the name of a function in which the goroutine waits begins with one of the prefixes.
+func (g *group) waitsIn(prefixes ...string) bool {
+	for _, l := range g.locations {
+		for i := range l.Line {
+			name := functionName(l, i)
+			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+				return true
+			}
+			if !inStandardLibrary(texts.PackageOf(name)) {
+				return false
+			}
+		}
+	}
+	return false
 }
 
 func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, groups []*group) error {
