@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/callstack"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
@@ -501,14 +502,14 @@ func TestStackBeginsWithTheProgram(t *testing.T) {
 		{"no stack", "first line\nsecond line", "", "", "first line"},
 		{"nothing", "", "", "", ""},
 	} {
-		if got := placeIn(c.stack, c.said); got != c.place {
+		if got := callstack.Place(c.stack, c.said); got != c.place {
 			t.Errorf("%s: the place is %q, want %q", c.name, got, c.place)
 		}
 		folded := foldStack(c.stack)
 		if first, _, _ := strings.Cut(folded, "\n"); first != c.first {
 			t.Errorf("%s begins with %q, want %q", c.name, first, c.first)
 		}
-		if f, _, _, ok := ownFrame(c.stack); ok && (!strings.Contains(folded, f.Function) || strings.Contains(folded, "gopark")) {
+		if f, _, _, ok := callstack.Own(c.stack); ok && (!strings.Contains(folded, f.Function) || strings.Contains(folded, "gopark")) {
 			t.Errorf("%s is folded to\n%s", c.name, folded)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/read/callstack"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -125,16 +126,24 @@ func (p *overviewPrinter) rowsBelow(head string, list []view.Row, more func(r vi
 
 // never prints the spans that never ended, with the places where they wait.
 func (p *overviewPrinter) never() error {
-	never := "Never ended"
-	if !slices.ContainsFunc(statesOf(p.l.Trace), func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
-		if never = "Still open"; p.time != timeNone {
+	never, states := "Never ended", statesOf(p.l.Trace)
+	if !slices.ContainsFunc(states, func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
+		if never = "Still open"; p.time != timeNone && p.Last != analyze.NoTime {
 			never += " at " + p.time.at(int64(p.Last), "15:04:05")
+			age := time.Since(time.Unix(0, int64(p.Last))).Round(time.Second)
+			if age > 0 && slices.ContainsFunc(states, func(s convert.State) bool { return s.Word == deadtrace.Running }) {
+				never += fmt.Sprintf(", the time of the last record; the program has run for %s since", age)
+			}
 		}
 	}
 	if p.Open > len(p.NeverEnded) {
 		never += fmt.Sprintf(", the %d oldest of %d", len(p.NeverEnded), p.Open)
 	}
-	return p.rowsBelow(never, p.NeverEnded, func(r view.Row) string { return openPlace(p.v, r) })
+	err := p.rowsBelow(never, p.NeverEnded, func(r view.Row) string { return openPlace(p.v, r) })
+	if p.Locks != "" {
+		fmt.Fprintln(p.w, p.wrapped(safe(p.Locks)))
+	}
+	return err
 }
 
 // runtime prints the growing values of the runtime, and the stacks of many goroutines.
@@ -145,7 +154,7 @@ func (p *overviewPrinter) runtime() {
 	}
 	for _, g := range p.Goroutines {
 		if g.Count >= manyGoroutines {
-			list = append(list, fmt.Sprintf("%d goroutines in %s, for %s, %d of which ended", g.Count, safe(cmp.Or(placeIn(string(g.Stack), ""), g.In)), plural(g.Spans, "span"), g.Ended))
+			list = append(list, fmt.Sprintf("%d goroutines in %s, for %s, %d of which ended", g.Count, safe(cmp.Or(callstack.Place(string(g.Stack), ""), g.In)), plural(g.Spans, "span"), g.Ended))
 		}
 	}
 	if len(list) > 0 {
@@ -191,10 +200,8 @@ func (p *overviewPrinter) all() error {
 
 // openPlace returns the place where the goroutine of an open span was last seen, or "" if the place is unknown.
 func openPlace(v *view.View, r view.Row) string {
-	for up := r; v.Role(up) == view.RoleSpan; up = v.Parent(up) {
-		if place := stackBelow(v, up); place != "" {
-			return "in " + safe(place)
-		}
+	if place := stackBelow(v, r); place != "" {
+		return "in " + safe(place)
 	}
 	return ""
 }
@@ -212,7 +219,7 @@ func stackBelow(v *view.View, r view.Row) (place string) {
 		}
 		for _, a := range e.Attributes {
 			if isStack(a.Name) {
-				place = cmp.Or(placeIn(a.Value.Text(), ""), place)
+				place = cmp.Or(callstack.Place(a.Value.Text(), ""), place)
 			}
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/callstack"
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query"
@@ -485,7 +486,7 @@ func (p *printer) row(r view.Row, e *format.TraceEntry) (more []string) {
 	list := p.attributes(r, e)
 	for i := range e.Attributes {
 		if a := &e.Attributes[i]; isStack(a.Name) {
-			p.word(colorBold, safe(placeIn(a.Value.Text(), e.Message.Value)))
+			p.word(colorBold, safe(callstack.Place(a.Value.Text(), e.Message.Value)))
 		}
 	}
 	end := e.Metadata.Name == mapping.NameEnd && role == view.RoleRecorder

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/entrace-go/entrace/internal/read/stat"
 	"github.com/entrace-go/entrace/query"
@@ -54,6 +55,11 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 			selected.sides[q.now] = append(selected.sides[q.now], &call{request: q, row: q.row})
 		}
 		x.Shares, err = w.why(ctx, selected, false, 1)
+		for _, c := range x.Causes {
+			for i := range c.Evidence {
+				c.Evidence[i].Text = strings.Replace(c.Evidence[i].Text, "(before ", "(others ", 1)
+			}
+		}
 	default:
 		if w.triggered != NoTime {
 			from(w.triggered)

@@ -3,12 +3,14 @@ package analyze
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/callstack"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -44,7 +46,49 @@ type Goroutines struct {
 	Spans int       `json:"spans"` // the number of spans for which they worked
 	Ended int       `json:"ended"` // the number of these spans that have ended
 
-	of map[view.Row]bool
+	of   map[view.Row]bool
+	open bool // one of these spans has not ended
+}
+
+// waitsForLock reports whether the goroutines wait for a lock.
+func (g *Goroutines) waitsForLock() bool {
+	for _, f := range callstack.Parse(string(g.Stack)) {
+		if strings.HasPrefix(f.Function, "sync.(*Mutex)") || strings.HasPrefix(f.Function, "sync.(*RWMutex)") {
+			return true
+		}
+		if callstack.OfProgram(f.Function) {
+			break
+		}
+	}
+	return false
+}
+
+// locks says where goroutines wait for a lock, and where the other goroutines of open spans are. One of these may
+// hold the lock; a dump does not say which.
+func locks(list []*Goroutines) string {
+	var waits, others []string
+	for _, g := range list {
+		where := fmt.Sprintf("%d in %s", g.Count, cmp.Or(callstack.Place(string(g.Stack), ""), g.In))
+		if g.waitsForLock() {
+			waits = append(waits, where)
+		} else if g.open {
+			others = append(others, where)
+		}
+	}
+	if len(waits) == 0 {
+		return ""
+	}
+	few := func(list []string) string {
+		if n := len(list); n > mostPlaces {
+			list = append(list[:mostPlaces:mostPlaces], fmt.Sprintf("and in %d other places", n-mostPlaces))
+		}
+		return strings.Join(list, ", ")
+	}
+	text := fmt.Sprintf("Waiting for a lock: %s. ", few(waits))
+	if len(others) == 0 {
+		return text + "No goroutine of an open span does anything else: they wait for each other, or for a goroutine without a span."
+	}
+	return text + "Which goroutine holds it is not recorded; goroutines of open spans that do not wait for a lock: " + few(others) + "."
 }
 
 // A WholeText is a text that a [Form] does not shorten.
@@ -55,6 +99,7 @@ const (
 	maxGroups  = 20       // the maximum number of groups of goroutines
 	maxDumped  = 2000     // the maximum number of entries of a dump; control/provider writes no more
 	maxStack   = 16 << 10 // bytes
+	mostPlaces = 4        // the maximum number of places in a sentence
 
 	metricHeap       = "/memory/classes/heap/objects:bytes"
 	metricGoroutines = "/sched/goroutines:goroutines"
@@ -178,10 +223,15 @@ func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 			g.of[up] = true
 			if g.Spans++; !v.Flags(up).Open() {
 				g.Ended++
+			} else {
+				g.open = true
 			}
 		}
 	}
 	slices.SortStableFunc(o.Goroutines, func(a, b *Goroutines) int { return cmp.Compare(b.Count, a.Count) })
+	if o.Open > 0 {
+		o.Locks = locks(o.Goroutines)
+	}
 	for _, g := range o.Goroutines[min(len(o.Goroutines), maxGroups):] {
 		o.MoreGoroutines += g.Count
 	}

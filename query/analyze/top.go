@@ -46,6 +46,8 @@ type Overview struct {
 	Goroutines     []*Goroutines `json:"goroutines"`
 	GoroutinesAt   Time          `json:"goroutines_at_unix_nano"`
 	MoreGoroutines int64         `json:"more_goroutines"`
+	// Locks says where goroutines of the last dump wait for a lock, if spans have not ended.
+	Locks string `json:"locks"`
 }
 
 // A ServiceCount counts the spans, log records and errors of a service.

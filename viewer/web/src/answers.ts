@@ -233,6 +233,7 @@ export interface Top {
   goroutines: Goroutines[]
   goroutines_at_unix_nano: bigint | null
   more_goroutines: number
+  locks: string
 }
 
 export interface Explanation {

@@ -100,6 +100,7 @@ export function Overview() {
               Find all of them
             </button>
           )}
+          {t.locks && <p class="says">{plain(t.locks)}</p>}
         </List>
         <List
           title="What spans waited for"

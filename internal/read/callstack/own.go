@@ -1,0 +1,56 @@
+package callstack
+
+import (
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// OfProgram reports whether a function belongs to the program. Functions of the runtime, and of packages that only
+// wait or run other code, do not belong to it.
+func OfProgram(function string) bool {
+	for _, prefix := range []string{
+		"runtime.", "runtime/", "sync.", "sync/", "internal/", "syscall.", "time.", "testing.", "go.opentelemetry.io/otel/sdk/",
+	} {
+		if strings.HasPrefix(function, prefix) {
+			return false
+		}
+	}
+	return function != "panic"
+}
+
+// Own returns the first frame of a stack that belongs to the program, and the numbers of frames and lines
+// before this frame. ok is false if the stack has no such frame.
+func Own(text string) (f Frame, frames, before int, ok bool) {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for at := 0; at < len(lines); {
+		f, n, is := At(lines[at:])
+		switch {
+		case !is && at == 0 && strings.HasPrefix(lines[0], "goroutine "):
+			at++
+			continue
+		case !is:
+			return Frame{}, 0, 0, false
+		case OfProgram(f.Function):
+			return f, frames, at, true
+		}
+		frames++
+		at += n
+	}
+	return Frame{}, 0, 0, false
+}
+
+// Place returns the first place of the program in a stack, for the line of an entry. It omits the function if
+// said, which is already in that line, names the function.
+func Place(text, said string) string {
+	f, _, _, ok := Own(text)
+	place := path.Base(f.File) + ":" + strconv.Itoa(f.Line)
+	switch {
+	case !ok:
+		return ""
+	case strings.Contains(said, f.Function) || !utf8.ValidString(f.Function):
+		return place
+	}
+	return f.Function + " " + place
+}
