@@ -85,6 +85,9 @@ what each cannot hold.`,
 		if len(args) == 1 && flags.to != "" {
 			return nil
 		}
+		if len(args) == 1 {
+			return usagef("without OUT, --to must name the format")
+		}
 		return takes(2, 2)(cmd, args)
 	}
 	return c

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,6 +114,9 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 		return nil, &usageError{wrong}
 	}
 	t, err := a.open(ctx, names, o)
+	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "{") }) {
+		err = usagef("%w; give a query with -q, or before the files where the command takes a QUERY", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/otel/replay"
+	texts "github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/query"
 )
@@ -110,6 +111,15 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	if q, ok := errors.AsType[*query.Error](err); ok {
 		a.tellTry(q.Try)
 	}
+	if cmd == root && !a.started && len(args) > 0 {
+		var names []string
+		for _, c := range root.Commands() {
+			names = append(names, c.Name())
+		}
+		if like := texts.Nearest(args[0], names, 2); like != "" {
+			a.say("did you mean %s?", like)
+		}
+	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var have []string
 		for _, c := range root.Commands() {
@@ -117,7 +127,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 				have = append(have, c.Name())
 			}
 		}
-		if len(have) > 0 {
+		var flags []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		if like := texts.Nearest(unknown.GetSpecifiedName(), flags, 2); like != "" {
+			a.say("did you mean --%s?", like)
+		} else if len(have) > 0 {
 			a.say("these commands have it: %s", strings.Join(have, ", "))
 		}
 	}

@@ -16,17 +16,17 @@ func (a *app) mergeCommand() *cobra.Command {
 		Short: "Join the traces of several services, or of one that rotated",
 		Long: `merge joins the traces of several services, or of one that rotated, into one file.
 
-  entrace merge shop.et stock.et all.et
-  entrace merge traces/ all.et
-  entrace merge traces/ errors.et -q '{ span:failed }'
+  entrace merge shop.et stock.et -o all.et
+  entrace merge traces/ -o all.et
+  entrace merge traces/ -o errors.et -q '{ span:failed }'
 
-The last name is OUT; the others are of any format. A span that a service began for a caller hangs below the
+The files are of any format. A span that a service began for a caller hangs below the
 caller, whose span is in another file. Files of one service that followed each other, such as
 app.20261120T212712.021Z.et and app.et, become one again: a span that was open in between is one span.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return usagef("--output must name the file to write")
+				return usagef("--output must name the file to write, as in -o all.et")
 			}
 			return a.encode(cmd.Context(), a.eachOnce(args), out, &flags)
 		},

@@ -36,7 +36,7 @@ func (a *app) takesNewest(c *cobra.Command, others int) {
 		}
 		if others > 0 {
 			if last := args[others-1]; isTraceName(last) {
-				return usagef("%s is a file: give it after %s; to use %s as text, add . as the FILE", last, strings.Fields(c.Use)[others], last)
+				return usagef("%s is missing before the file %s", strings.Fields(c.Use)[others], last)
 			}
 		}
 		newest, err := newestTrace(".")

@@ -233,7 +233,11 @@ func slowestPart(v *view.View, r view.Row) string {
 		return ""
 	}
 	self, _ := v.SelfTime(part)
-	return fmt.Sprintf("%s of it in %s", duration(self), what(v, part))
+	of := " of it"
+	if whole, _ := v.Duration(r); self > whole { // it ran on when r had ended
+		of = ""
+	}
+	return fmt.Sprintf("%s%s in %s", duration(self), of, what(v, part))
 }
 
 func (p *overviewPrinter) services() error {
