@@ -3,6 +3,7 @@ package viewer
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"math"
 	"net/url"
 	"slices"
@@ -69,6 +70,7 @@ type details struct {
 	Status      string       `json:"status"`
 	Description string       `json:"description"`
 	Exception   *exception   `json:"exception"` // the first exception of a span that failed
+	Inner       *place       `json:"inner"`     // the innermost failed span below a failed span, and what it says
 	Target      string       `json:"target"`
 	File        string       `json:"file"`
 	Line        uint32       `json:"line"`
@@ -117,6 +119,37 @@ func (d *details) addException(v *view.View, r view.Row, most int) error {
 		return nil
 	}
 	return nil
+}
+
+// addInner adds the innermost failed span below the failed span at row r. Of several failed spans with the same
+// parent it takes the last, as the others may have been tried again.
+func (d *details) addInner(v *view.View, r view.Row, most int) error {
+	in := r
+	for next := in; next != 0; {
+		in, next = next, 0
+		for kid := range v.Tree().Children(in) {
+			if v.Role(kid) == view.RoleSpan && v.Flags(kid).Failed() {
+				next = kid
+			}
+		}
+	}
+	if in == r {
+		return nil
+	}
+	e, err := v.Entry(in)
+	if err != nil {
+		return err
+	}
+	said, _ := e.Attribute(mapping.AttrStatusDescription)
+	text := said.Text()
+	if x := new(details); text == "" {
+		if err = x.addException(v, in, most); x.Exception != nil {
+			text = x.Exception.Message
+		}
+	}
+	text = strings.TrimSuffix(v.Name(in)+": "+text, ": ")
+	d.Inner = &place{in, strings.ToValidUTF8(text[:min(len(text), most)], "")}
+	return err
 }
 
 // A stack is the call stack of goroutines that worked for a span.
@@ -258,7 +291,7 @@ func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, 
 		}
 	}
 	if f.Failed() {
-		if err := d.addException(v, r, most); err != nil {
+		if err := errors.Join(d.addException(v, r, most), d.addInner(v, r, most)); err != nil {
 			return nil, err
 		}
 	}

@@ -183,6 +183,11 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		if x.Exception != nil {
 			x.Exception.Row = view.Row(places[x.Exception.Row])
 		}
+		if in := x.Inner; in != nil {
+			if in.Row = view.Row(places[in.Row]); in.Row == 0 {
+				x.Inner = nil
+			}
+		}
 		for i := range x.Stacks {
 			x.Stacks[i].Row = view.Row(places[x.Stacks[i].Row])
 		}

@@ -11,6 +11,7 @@ export interface Entry {
   status: string
   description: string
   exception: Exception | null
+  inner: Place | null
   target: string
   file: string
   line: number

@@ -348,7 +348,7 @@ function Attributes({ e }: { e: Entry }) {
 // Reasons shows what was recorded about why a span failed or does not end.
 const Reasons = ({ e }: { e: Entry }) => (
   <>
-    {(e.description || e.exception) && (
+    {(e.description || e.exception || e.inner) && (
       <Section title="Why it failed">
         {e.description && <pre class="code err">{lines(e.description)}</pre>}
         {e.exception && (
@@ -357,6 +357,11 @@ const Reasons = ({ e }: { e: Entry }) => (
             {e.exception.stack && <Frames stack={e.exception.stack} />}
             <Go row={e.exception.row}>To the exception</Go>
           </>
+        )}
+        {e.inner && (
+          <p class="says">
+            Below it, <Go row={e.inner.row}>{plain(e.inner.name)}</Go>
+          </p>
         )}
       </Section>
     )}

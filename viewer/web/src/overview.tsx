@@ -37,7 +37,7 @@ export function Overview() {
     'repeated calls': t.repeats.length,
     gaps: t.gaps.length
   }).flatMap(([what, n]) => (n ? [] : [what]))
-  const causes = <Causes find={m.static === undefined && find} />
+  const causes = <Causes find={m.static === undefined && find} locks={t.locks} />
   return (
     <div class="topv" tabIndex={-1}>
       {m.states.some(x => x.text !== 'ended') && (
@@ -100,7 +100,6 @@ export function Overview() {
               Find all of them
             </button>
           )}
-          {t.locks && <p class="says">{plain(t.locks)}</p>}
         </List>
         <List
           title="What spans waited for"
@@ -243,7 +242,7 @@ function List({
 }
 
 // Causes says why requests are slow or fail.
-function Causes({ find }: { find: false | ((q: string) => void) }) {
+function Causes({ find, locks }: { find: false | ((q: string) => void); locks: string }) {
   const { value: x, failed } = useAnswer<Explanation>(
     `${trace.pace()} ${search.query.value} ${time.windowText.value} ${search.than.value}`,
     signal => trace.source.explain({ ...search.part(), root: 0 }, signal)
@@ -252,9 +251,24 @@ function Causes({ find }: { find: false | ((q: string) => void) }) {
   const [before, now] = x.looked.requests
   return (
     <section class="tl3">
+      {locks && <p class="says">{plain(locks)}</p>}
       <h2 class={x.found ? 'err' : ''}>{plain(x.verdict)}</h2>
       <p class="q">
         {many(now, 'request')}
+        {search.query.value && (
+          <>
+            {' '}
+            that the query selects{' '}
+            <button
+              class="lk"
+              onClick={() => {
+                search.text.value = ''
+                void search.find()
+              }}>
+              (all requests)
+            </button>
+          </>
+        )}
         {x.since && ` from ${moment(x.since.at_unix_nano!, 3)} on`}
         {before > 0 && ` beside ${many(before, 'other')}`}
         {x.chance[1] > 0 && `, requests exchanged at random differ as much in ${x.chance[0]} of ${x.chance[1]} tries`}

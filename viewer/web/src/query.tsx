@@ -261,14 +261,18 @@ export function Query() {
         <button
           class="btn s no-n"
           disabled={!search.query.value || !!p}
-          title="Compares the next query with this one"
+          title={
+            search.query.value
+              ? 'Compares the next query with this one'
+              : 'Write a query first, such as { start >= "2026-11-27T12:00:00Z" }'
+          }
           onClick={selection.compareWith}>
           Compare with
         </button>
       )}
       {search.than.value && (
         <span class="than el">
-          against <code class="mono">{plain(search.than.value)}</code>{' '}
+          against <code class="mono el">{plain(search.than.value)}</code>{' '}
           <button
             class="ib"
             aria-label="Compare with all others"
