@@ -272,7 +272,7 @@ export function HeatMap({
           </p>
         )}
       </div>
-      <div>
+      <div style={h && !enough ? { gridColumn: '1 / -1' } : {}}>
         {asked.value ? (
           <Chosen
             known={known}

@@ -87,7 +87,7 @@ function App() {
               page.view.value = 'tree'
               requestAnimationFrame(() => list.end!(true))
             }}>
-            {plain(m.state)}
+            {plain(m.state.split(' (', 1)[0]!)}
           </button>
         </span>
         <nav class="tabs" role="tablist" aria-label="Views">
