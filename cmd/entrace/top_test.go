@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -29,6 +30,43 @@ func TestTopSaysWhatGrows(t *testing.T) {
 	for _, command := range []string{"top", "explain"} {
 		if got := fine(t, nil, command, name); !strings.Contains(got, want) {
 			t.Errorf("%s prints %q, want %q in it", command, got, want)
+		}
+	}
+}
+
+// TestWhoWaitsForALock: of a dump and of the text of a crash, explain says where goroutines wait for a lock and where the
+// others are.
+func TestWhoWaitsForALock(t *testing.T) {
+	const (
+		locked = "sync.runtime_SemacquireMutex /go/src/runtime/sema.go:95\nsync.(*Mutex).Lock /go/src/sync/mutex.go:46\nmain.book /src/main.go:109"
+		other  = "runtime.gopark /go/src/runtime/proc.go:462\nruntime.chanrecv1 /go/src/runtime/chan.go:506\nmain.refund /src/main.go:100"
+		crash  = "SIGQUIT: quit\n\ngoroutine 7 gp=0x1 [sync.Mutex.Lock]:\nsync.(*Mutex).Lock(...)\n\t/go/src/sync/mutex.go:46\nmain.book(0x1)\n\t/src/main.go:109 +0x2\n\n" +
+			"goroutine 8 gp=0x2 [chan receive]:\nmain.refund(0x1)\n\t/src/main.go:100 +0x2\ncreated by main.main in goroutine 1\n\t/src/main.go:9 +0x1\n\n" +
+			"goroutine 9 gp=0x3 [GC worker (idle)]:\nruntime.gopark(0x1)\n\t/go/src/runtime/proc.go:462 +0x1\n"
+	)
+	open := &otel.Span{Name: "GET /b", TraceID: [16]byte{1}, SpanID: [8]byte{1}, Start: 1e18}
+	time := format.Attribute{Name: format.AttrTime, Value: format.U64Value(1e18 + 1e9)}
+	for name, want := range map[string]string{
+		"a dump":  "Waiting for a lock: 2 in main.book main.go:109. Which goroutine holds it is not recorded. Those that do not wait for a lock: 2 in main.refund main.go:100.",
+		"locks":   "Waiting for a lock: 2 in main.book main.go:109. No goroutine of an open span does anything else: they wait for each other, or for a goroutine without a span.",
+		"a crash": "Waiting for a lock: 1 in main.book main.go:109. Which goroutine holds it is not recorded. Those that do not wait for a lock: 1 in main.refund main.go:100.",
+	} {
+		x := tracetest.New(t, format.V2, format.ET, format.Root(), open.Entry(otel.Where{}))
+		if name == "a crash" {
+			x.Add(&format.TraceEntry{Message: format.Some(crash), Metadata: format.Metadata{Name: "crash", Level: format.LevelError}, Attributes: []format.Attribute{time}})
+		}
+		for i, stack := range []string{locked, other} {
+			if name == "a crash" || name == "locks" && i > 0 {
+				continue
+			}
+			x.Add(&format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof"}, Attributes: []format.Attribute{
+				time, {Name: "count", Value: format.U64Value(2)}, {Name: "stack", Value: format.StringValue(stack)},
+			}})
+		}
+		file := filepath.Join(t.TempDir(), "hang.et")
+		x.Save(file)
+		if got := strings.ReplaceAll(fine(t, nil, "explain", file), "\n", " "); !strings.Contains(got, want) {
+			t.Errorf("%s: it prints %q, want %q in it", name, got, want)
 		}
 	}
 }

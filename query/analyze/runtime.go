@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/callstack"
+	texts "github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -71,7 +73,7 @@ func locks(list []*Goroutines) string {
 		where := fmt.Sprintf("%d in %s", g.Count, cmp.Or(callstack.Place(string(g.Stack), ""), g.In))
 		if g.waitsForLock() {
 			waits = append(waits, where)
-		} else if g.open {
+		} else if g.open || g.of == nil && callstack.Place(string(g.Stack), "") != "" {
 			others = append(others, where)
 		}
 	}
@@ -88,7 +90,7 @@ func locks(list []*Goroutines) string {
 	if len(others) == 0 {
 		return text + "No goroutine of an open span does anything else: they wait for each other, or for a goroutine without a span."
 	}
-	return text + "Which goroutine holds it is not recorded; goroutines of open spans that do not wait for a lock: " + few(others) + "."
+	return text + "Which goroutine holds it is not recorded. Those that do not wait for a lock: " + few(others) + "."
 }
 
 // A WholeText is a text that a [Form] does not shorten.
@@ -228,6 +230,11 @@ func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 			}
 		}
 	}
+	if len(rows) == 0 {
+		if err := o.addCrash(ctx, v); err != nil {
+			return err
+		}
+	}
 	slices.SortStableFunc(o.Goroutines, func(a, b *Goroutines) int { return cmp.Compare(b.Count, a.Count) })
 	if o.Open > 0 {
 		o.Locks = locks(o.Goroutines)
@@ -236,5 +243,51 @@ func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 		o.MoreGoroutines += g.Count
 	}
 	o.Goroutines = o.Goroutines[:min(len(o.Goroutines), maxGroups)]
+	return nil
+}
+
+// addCrash adds the goroutines in the text of the last crash. They are not known to work for spans.
+func (o *Overview) addCrash(ctx context.Context, v *view.View) error {
+	crashes, err := find(ctx, v, "{ name = "+strconv.Quote(mapping.NameCrash)+" }")
+	if err != nil {
+		return err
+	}
+	for r := range crashes.Rows.All() {
+		e, err := v.Entry(r)
+		if err != nil {
+			return err
+		}
+		if start, timed := v.Start(r); timed {
+			o.GoroutinesAt = Time(start)
+		}
+		o.Goroutines = nil
+		groups := make(map[string]*Goroutines)
+		for block := range strings.SplitSeq(e.Message.Value, "\n\n") {
+			head, rest, _ := strings.Cut(block, "\n")
+			if !strings.HasPrefix(head, "goroutine ") || len(groups) >= maxDumped {
+				continue
+			}
+			var stack strings.Builder
+			outermost := ""
+			for _, f := range callstack.Parse(rest) {
+				if strings.HasPrefix(f.Function, "created by ") {
+					break
+				}
+				fmt.Fprintf(&stack, "%s %s:%d\n", f.Function, f.File, f.Line)
+				if pkg := texts.PackageOf(f.Function); pkg == "main" || strings.Contains(pkg, ".") {
+					outermost = pkg
+				}
+			}
+			if outermost == "" || strings.HasPrefix(outermost+"/", "github.com/entrace-go/entrace/") {
+				continue // of the standard library, or of this module
+			}
+			g := groups[stack.String()]
+			if g == nil {
+				g = &Goroutines{Row: r, In: callstack.Place(stack.String(), ""), Stack: WholeText(stack.String())}
+				groups[stack.String()], o.Goroutines = g, append(o.Goroutines, g)
+			}
+			g.Count++
+		}
+	}
 	return nil
 }

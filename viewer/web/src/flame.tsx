@@ -48,7 +48,7 @@ export function FlameView() {
           }}
           of={[
             ['lanes', 'In time'],
-            ['time', 'Own time'],
+            ['time', 'Self time'],
             ['count', 'Number']
           ]}
         />

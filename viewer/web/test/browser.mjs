@@ -872,7 +872,7 @@ test('flame: spans merged by path, what the hits take longer for, widened by a c
   assert.match(await page.textContent('.fi'), /POST \/checkout shop 600 spans/)
   await page.getByRole('button', { name: 'Number' }).click()
   await until(boxes, b => b.length === 3 && Math.abs(b[1].width - b[2].width) < 1)
-  await page.getByRole('button', { name: 'Own time' }).click()
+  await page.getByRole('button', { name: 'Self time' }).click()
   await page.locator('#query').fill('{ name = "POST /checkout" && duration > 100ms }')
   await until(boxes, b => b.find(b => b.name === 'reserve')?.more === true)
   const canvas = await page.locator('.fl canvas').boundingBox(), narrow = (await boxes()).find(b => b.name === 'authorize')
