@@ -36,6 +36,7 @@ type why struct {
 	Of      string           `json:"of"`         // which spans are compared with the others: slow, failed, drawn, or empty
 	Among   bool             `json:"among"`
 	Shares  query.Contrast   `json:"shares"`
+	Request query.Contrast   `json:"request"` // of attributes of their requests, if Shares is empty
 	Follows []string         `json:"follows"` // queries of values that they share because they failed
 	Burst   *burst           `json:"burst"`   // nil: the compared spans began at all times
 	Beside  []analyze.Beside `json:"beside"`
@@ -211,7 +212,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) 
 // that are compared with the others: the slow, failed or drawn ones.
 func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], of string) (out *why, in view.Set[view.Row], err error) {
 	v := s.v
-	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Beside: []analyze.Beside{}, Follows: []string{}}
+	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Request: query.Contrast{Fields: []query.FieldShares{}}, Beside: []analyze.Beside{}, Follows: []string{}}
 	mine := int64(-1)
 	if took, known := v.Lasted(r); known {
 		mine = int64(took)
@@ -266,6 +267,20 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 			out.Follows = append(out.Follows, f.Values[0].Where)
 			return true
 		})
+	}
+	if len(out.Shares.Fields) == 0 && v.Outermost(r) != r {
+		mine, others := v.NewSet(), v.NewSet()
+		for r := range in.All() {
+			mine.Add(v.Outermost(r))
+		}
+		for r := range without(same, in).All() {
+			others.Add(v.Outermost(r))
+		}
+		if c, err = query.ContrastOf(ctx, query.Run{View: v, Rows: mine}, query.Run{View: v, Rows: without(others, mine)}); err != nil {
+			return nil, nil, err
+		}
+		c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field[0] != '.' || analyze.SaysOutcome(f.Field) })
+		out.Request = contrastOf(c, true, false)
 	}
 	out.Burst = s.burstOf(in, same)
 	return out, in, nil

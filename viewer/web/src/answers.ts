@@ -128,6 +128,7 @@ export interface Why {
   of: string
   among: boolean
   shares: Contrast
+  request: Contrast
   follows: string[]
   burst: Burst | null
   beside: Beside[]

@@ -145,7 +145,13 @@ export function WhyOf({ row }: { row: number }) {
               ]}
             />
           )}
-          <Shares c={w.shares} of={w.of} />
+          {(w.shares.fields.length > 0 || !w.request.fields.length) && <Shares c={w.shares} of={w.of} />}
+          {w.request.fields.length > 0 && (
+            <>
+              <p class="q">Of their requests:</p>
+              <Shares c={w.request} of={w.of} add={where => w.where && look(`{ ${where} } >> ${w.where}`)} />
+            </>
+          )}
           {w.follows.length > 0 && <p class="q says">Follows from it: {plain(w.follows.join(', '))}</p>}
           {w.burst && (
             <p class="says">
@@ -264,13 +270,23 @@ export function WhyOf({ row }: { row: number }) {
 }
 
 // Shares shows two bars for each value that the first set has more often.
-function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; others?: string }) {
+function Shares({
+  c,
+  of,
+  others = 'others',
+  add = search.add
+}: {
+  c: Contrast
+  of: string
+  others?: string
+  add?: (where: string, not: boolean) => void
+}) {
   if (!c.fields.length) return none('No attribute tells them from the others.')
   return (
     <>
       {c.fields.map(f =>
         f.values.slice(0, 2).map(v => (
-          <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => search.add(v.where, e.altKey)}>
+          <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => add(v.where, e.altKey)}>
             <code class="mono el">{plain(v.where)}</code>
             <span class="q">{of}</span>
             <i class="b1">
