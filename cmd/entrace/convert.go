@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -210,6 +211,14 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	}
 	if v := t.View(); v != nil && v.Copies() > 0 {
 		a.say("%s in several files, shown once", count(v.Copies(), "row is", "rows are"))
+	}
+	for _, name := range names {
+		rings, _ := filepath.Glob(filepath.Join(name, "*.ring")) // none if name is a file
+		for _, ring := range rings {
+			if err := knownRing(ring); err != nil && strings.Contains(err.Error(), "that died") {
+				a.say("%s", err)
+			}
+		}
 	}
 	for _, text := range t.LeftOut() {
 		a.say("%s", text)
