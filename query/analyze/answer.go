@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
 )
 
 // An Explanation ranks the causes why a recording is slower than another one, or fails more often.
@@ -58,7 +59,8 @@ type Cause struct {
 	Score     float64    `json:"score"` // the sum of Parts, which are shares of the time and of the requests
 	Sure      bool       `json:"sure"`
 	Parts     Parts      `json:"parts"`
-	Evidence  []Evidence `json:"evidence"` // at most five, the most significant first
+	Example   view.Row   `json:"example" null:"yes"` // a typical call of the first evidence, if the cause is sure
+	Evidence  []Evidence `json:"evidence"`           // at most five, the most significant first
 	More      int        `json:"more"`
 	Query     string     `json:"query"`   // selects the rows of the first evidence
 	Command   string     `json:"command"` // a command that shows the evidence; set by commands

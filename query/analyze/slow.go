@@ -130,7 +130,12 @@ func (w *workload) within(ctx context.Context, causes []Cause) error {
 		if !c.Sure {
 			continue
 		}
-		why, err := w.why(ctx, w.group(c.Service, &c.Evidence[0]), c.Evidence[0].Over > 0, len(causes))
+		g := w.group(c.Service, &c.Evidence[0])
+		if calls := g.sides[true]; len(calls) > 0 {
+			slices.SortStableFunc(calls, func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
+			c.Example = calls[len(calls)/2].row
+		}
+		why, err := w.why(ctx, g, c.Evidence[0].Over > 0, len(causes))
 		if err != nil {
 			return err
 		}

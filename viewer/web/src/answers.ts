@@ -512,6 +512,7 @@ export interface Cause {
   score: number
   sure: boolean
   parts: Parts
+  example: Line | null
   evidence: Evidence[]
   more: number
   query: string

@@ -24,11 +24,14 @@ export function Overview() {
         {none(failed ? `The overview cannot be made: ${failed}` : `Looking through ${count(m.entries)} entries…`)}
       </div>
     )
-  const find = (q: string) => {
+  // find goes to the first hit, or to the first at or after the row from.
+  const find = (q: string, from = 0, isHit = false) => {
     search.text.value = q
     page.view.value = 'tree'
     search.find().then(ok => {
-      if (ok) selection.next('next')
+      if (from) page.selected.value = from
+      if (isHit) selection.go(from)
+      else if (ok) selection.next('next')
     })
   }
   const absent = Object.entries({
@@ -242,7 +245,13 @@ function List({
 }
 
 // Causes says why requests are slow or fail.
-function Causes({ find, locks }: { find: false | ((q: string) => void); locks: string }) {
+function Causes({
+  find,
+  locks
+}: {
+  find: false | ((q: string, from?: number, isHit?: boolean) => void)
+  locks: string
+}) {
   const { value: x, failed } = useAnswer<Explanation>(
     `${trace.pace()} ${search.query.value} ${time.windowText.value} ${search.than.value}`,
     signal => trace.source.explain({ ...search.part(), root: 0 }, signal)
@@ -289,7 +298,7 @@ function Causes({ find, locks }: { find: false | ((q: string) => void); locks: s
                 </p>
               ))}
               {find && (
-                <button class="lk" onClick={() => find(c.query)}>
+                <button class="lk" onClick={() => find(c.query, c.example?.row, c.example?.name === c.operation)}>
                   Show in the tree
                 </button>
               )}
