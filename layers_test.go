@@ -48,7 +48,7 @@ view                          format internal/core/ internal/otel internal/read/
 internal/read/                format internal/core/ internal/otel internal/text/ redact view
 internal/read/gotrace         golang.org/x/exp/trace internal/core/ internal/text/
 query                         format internal/core/ internal/otel internal/read/ internal/text/ view
-query/analyze                 format internal/core/ internal/read/ internal/text/quantity query view
+query/analyze                 format internal/core/ internal/read/ internal/text internal/text/quantity query view
 query/lua                     format github.com/yuin/ internal/core/ view
 viewer                        format internal/core/ internal/otel internal/read/ internal/text/ query query/analyze
                               view
@@ -81,8 +81,8 @@ cmd/entrace                   control/tracedir convert format github.com/schollz
                               internal/otel/ internal/read/ internal/text/ internal/write/ query query/analyze query/lua
                               recorder
                               redact remote view viewer
-entracetest                   exporter format go.opentelemetry.io/ internal/core/ internal/file/ internal/read/
-                              internal/text/ query recorder redact slogadapter view
+entracetest                   exporter format go.opentelemetry.io/ internal/file/ internal/read/
+                              query recorder redact slogadapter view
 entracetest/otlp              entracetest internal/otel/
 internal/testkit/             format go.opentelemetry.io/ golang.org/x/sys/ internal/core/ internal/file/ internal/otel
                               internal/text/ query recorder view

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/interest"
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -78,10 +81,10 @@ func (p *printer) row(r view.Row) Row {
 	if ref := p.v.Ref(r); ref.IsValid() {
 		row.TraceID, row.SpanID = fmt.Sprintf("%x", ref.TraceID), fmt.Sprintf("%x", ref.SpanID)
 	}
-	if e, err := p.read.WithoutIDs(r); err == nil {
+	if e, err := p.Read.WithoutIDs(r); err == nil {
 		e = e.Clone()
 		row.Name, row.Message, row.Level = e.Metadata.Name, e.Message.Value, e.Metadata.Level
-		for _, a := range p.rank.Attributes(r, e) {
+		for _, a := range interest.Readable(e) {
 			row.Attributes[a.Name] = a.Value.Any()
 		}
 	}
@@ -190,7 +193,7 @@ func (tr *Trace) failure(q *query.Query, v *view.View, list []view.Row, few bool
 	for _, n := range near {
 		fmt.Fprintf(&b, "\n  %s", p.line(n.Row))
 		for _, failed := range n.Failed {
-			fmt.Fprintf(&b, "\n    not %s", plain(failed))
+			fmt.Fprintf(&b, "\n    not %s", show.Safe(failed))
 		}
 	}
 	return b.String()
@@ -204,7 +207,7 @@ const updateEnv = "ENTRACE_UPDATE"
 // program has a flag -update and the flag is set, Golden writes the file.
 func (tr *Trace) Golden(t testing.TB, file string, leaveOut ...string) {
 	t.Helper()
-	got := strings.Join(tr.tree(printed{normal: true, leaveOut: leaveOut}), "\n") + "\n"
+	got := strings.Join(tr.tree(true, leaveOut), "\n") + "\n"
 	if updates() {
 		err := os.MkdirAll(filepath.Dir(file), 0o777) //nolint:gosec // a folder of the repository
 		if err == nil {

@@ -123,7 +123,7 @@ const maxTree = 200
 // report writes the trace to a file, and its tree to the log of the test.
 func (tr *Trace) report() {
 	out := tr.t.Output()
-	lines := tr.tree(printed{})
+	lines := tr.tree(false, nil)
 	for i, line := range lines {
 		if i == maxTree {
 			fmt.Fprintf(out, "… %d more lines\n", len(lines)-maxTree)

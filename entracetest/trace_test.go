@@ -141,7 +141,7 @@ func TestFailure(t *testing.T) {
 		"selects 3 rows, longer than 1µs", "want 1 or more within 5ms", "not name = \"nosuch\": it is GET /cart",
 		`selects 2 rows, want 0`, "  + GET /slow not ended", "\x1b",
 		"    GET /cart ", "      INFO cart loaded items=3 password=[redacted]", "    entrace view " + paths["TestFailing"],
-		"entracetest: ", `TRACE a \x1b[31mred\x1b[0m text`,
+		"entracetest: ", `DEBUG-4 a red text`,
 	} {
 		if strings.Contains(text.String(), want) == (want == "\x1b") {
 			t.Errorf("%q is there: %v", want, want == "\x1b")

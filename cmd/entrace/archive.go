@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/internal/read/archive"
@@ -70,7 +72,7 @@ func (a *app) archive(ctx context.Context, dir string, target archive.Target, to
 		traces++
 		objects += len(r.Manifest.Objects)
 		for _, o := range r.Manifest.Objects {
-			_, werr := fmt.Fprintf(a.out, "%s: %s, %s\n", safe(r.File), safe(o.Key), plural(o.Rows, "row"))
+			_, werr := fmt.Fprintf(a.out, "%s: %s, %s\n", show.Safe(r.File), show.Safe(o.Key), plural(o.Rows, "row"))
 			errs = errors.Join(errs, werr)
 		}
 	}})
@@ -78,7 +80,7 @@ func (a *app) archive(ctx context.Context, dir string, target archive.Target, to
 	if dry {
 		text = "would archive"
 	}
-	text += fmt.Sprintf(" %s as %s to %s", plural(traces, "trace"), plural(objects, "object"), safe(to))
+	text += fmt.Sprintf(" %s as %s to %s", plural(traces, "trace"), plural(objects, "object"), show.Safe(to))
 	if before > 0 {
 		text += fmt.Sprintf("; %d archived before", before)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
@@ -130,20 +132,20 @@ func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) 
 		b = append(appendTime(b, t), ' ')
 	}
 	b = append(append(b, a.level(e.Metadata.Level)...), ' ')
-	b = append(b, a.paint(colorBold, safe(e.Metadata.Name))...)
+	b = append(b, a.paint(show.Bold, show.Safe(e.Metadata.Name))...)
 	if e.Message.Valid {
-		b = append(append(b, ": "...), safe(e.Message.Value)...)
+		b = append(append(b, ": "...), show.Safe(e.Message.Value)...)
 	}
 	if e.Metadata.Target != "" {
-		b = append(append(b, ' '), a.paint(colorDim, "["+safe(e.Metadata.Target)+"]")...)
+		b = append(append(b, ' '), a.paint(show.Dim, "["+show.Safe(e.Metadata.Target)+"]")...)
 	}
 	for i := range e.Attributes {
 		at := &e.Attributes[i]
 		if at.Name == format.AttrTime {
 			continue
 		}
-		b = append(append(b, ' '), a.paint(colorDim, safe(at.Name)+"=")...)
-		b = appendValue(b, at.Value)
+		b = append(append(b, ' '), a.paint(show.Dim, show.Safe(at.Name)+"=")...)
+		b = show.AppendValue(b, at.Value)
 	}
 	return append(b, '\n')
 }
@@ -151,7 +153,7 @@ func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) 
 func appendTime(b []byte, v format.Value) []byte {
 	n, ok := v.I64()
 	if !ok {
-		return appendValue(b, v)
+		return show.AppendValue(b, v)
 	}
 	return time.Unix(0, n).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000000Z")
 }

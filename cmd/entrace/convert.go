@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
@@ -193,7 +195,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 		for _, c := range analyze.Clocks(t.View(), files) {
 			late, clocks[c.Name] = append(late, c.Name+" "+c.Text()), clocks[c.Name]+c.Late
 		}
-		switch text := safe(strings.Join(late, ", ")); {
+		switch text := show.Safe(strings.Join(late, ", ")); {
 		case len(late) > 0 && auto:
 			a.say("clocks are corrected: %s", text)
 			if err = t.Close(); err == nil {

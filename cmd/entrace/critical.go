@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/query/analyze"
@@ -71,7 +73,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 		}
 	}
 	if len(spans) == 0 {
-		return errors.Join(fmt.Errorf("%s: no selected span has a time", safe(title(l.Trace))), l.Damage())
+		return errors.Join(fmt.Errorf("%s: no selected span has a time", show.Safe(title(l.Trace))), l.Damage())
 	}
 	slower := func(x, y view.Row) int {
 		a, _ := l.v.Duration(x)
@@ -155,35 +157,35 @@ func (p *rowPrinter) critical(c *analyze.CriticalPath, least float64) error {
 		}
 		fold()
 		indent := strings.Repeat("  ", min(s.Depth, maxIndent))
-		e, err := p.read.Entry(s.Span)
+		e, err := p.Read.Entry(s.Span)
 		if err != nil {
 			return err
 		}
 		again := p.printer
-		again.bare = again.bare || seen[s.Span]
+		again.Bare = again.Bare || seen[s.Span]
 		seen[s.Span] = true
-		line := again.lineOf(s.Span, e, utf8.RuneCountInString(indent)+criticalColumns)
+		line := again.LineOf(s.Span, e, utf8.RuneCountInString(indent)+criticalColumns)
 		text := indent + line
 		if service := p.v.Service(s.Span); len(p.v.Services()) > 1 && service != "" {
-			text += " " + p.paint(colorGreen, safe(service))
+			text += " " + p.paint(show.Green, show.Safe(service))
 		}
 		lines = append(lines, p.step(s.From-c.From, s.Duration, c.Duration, text))
 		for _, r := range s.Beside {
-			e, err := p.read.Entry(r)
+			e, err := p.Read.Entry(r)
 			if err != nil {
 				return err
 			}
-			lines = append(lines, []string{"", "", "", indent + "  " + p.lineOf(r, e, 0)})
+			lines = append(lines, []string{"", "", "", indent + "  " + p.LineOf(r, e, 0)})
 		}
 	}
 	fold()
 	if err := p.columns(lines, stepColumns); err != nil || len(c.Async) == 0 {
 		return err
 	}
-	fmt.Fprintln(p.w, p.paint(colorBold, "asynchronous: these spans outlive the one above them, so the path does not wait for them"))
+	fmt.Fprintln(p.w, p.paint(show.Bold, "asynchronous: these spans outlive the one above them, so the path does not wait for them"))
 	for i, r := range c.Async {
 		if i == maxAsync {
-			fmt.Fprintln(p.w, p.paint(colorDim, "… "+count(len(c.Async)-i, "more", "more")))
+			fmt.Fprintln(p.w, p.paint(show.Dim, "… "+count(len(c.Async)-i, "more", "more")))
 			break
 		}
 		if err := p.print(r); err != nil {

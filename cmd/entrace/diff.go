@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/query"
@@ -306,11 +308,11 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 	if o.json {
 		err = r.json(w)
 	} else {
-		fmt.Fprintln(w, a.paint(colorBold, safe(runNames(o.before)+" → "+runNames(o.after))+": "+r.summary()))
-		fmt.Fprintln(w, a.paint(colorDim, r.method()))
+		fmt.Fprintln(w, a.paint(show.Bold, show.Safe(runNames(o.before)+" → "+runNames(o.after))+": "+r.summary()))
+		fmt.Fprintln(w, a.paint(show.Dim, r.method()))
 		err = r.table(w, o.limit)
 		for _, e := range d.Errors {
-			fmt.Fprintln(w, "more errors:", safe(short(e.Text, maxValue)))
+			fmt.Fprintln(w, "more errors:", show.Safe(show.Short(e.Text, show.MaxValue)))
 		}
 		r.verdict(w)
 	}
@@ -374,11 +376,11 @@ func (r *diffReport) verdict(w io.Writer) {
 	texts := r.limits.texts()
 	for i, n := range r.worse {
 		if n > 0 {
-			fmt.Fprintln(w, r.paint(colorRed, fmt.Sprintf("FAIL: %s %s", count(n, "path exceeds", "paths exceed"), texts[i])))
+			fmt.Fprintln(w, r.paint(show.Red, fmt.Sprintf("FAIL: %s %s", count(n, "path exceeds", "paths exceed"), texts[i])))
 		}
 	}
 	if r.more > 0 {
-		fmt.Fprintln(w, r.paint(colorRed, "FAIL: "+count(r.more, "error exceeds", "errors exceed")+" --fail-on "+failMore))
+		fmt.Fprintln(w, r.paint(show.Red, "FAIL: "+count(r.more, "error exceeds", "errors exceed")+" --fail-on "+failMore))
 	}
 	if r.failed+r.more == 0 && r.limits.String() != "" {
 		fmt.Fprintln(w, "ok: no path exceeds "+r.limits.String())
@@ -420,13 +422,13 @@ func (r *diffReport) table(w io.Writer, most int) error {
 		}
 		fail := ""
 		if r.found[i].any() {
-			fail = r.paint(colorRed, "FAIL")
+			fail = r.paint(show.Red, "FAIL")
 		}
 		change, chance := diffChange(p, r.d)
 		lines = append(lines, []string{
 			fail, pair(strconv.Itoa(p.Before.Count), strconv.Itoa(p.After.Count)), pair(strconv.Itoa(p.Before.Errors), strconv.Itoa(p.After.Errors)),
 			pair(took(&p.Before, p.Before.P50), took(&p.After, p.After.P50)), pair(took(&p.Before, p.Before.P95), took(&p.After, p.After.P95)),
-			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), r.paint(colorDim, chance), diffPath(p) + r.paint(colorDim, diffStates(p)), r.paint(colorRed, r.found[i].String()),
+			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), r.paint(show.Dim, chance), diffPath(p) + r.paint(show.Dim, diffStates(p)), r.paint(show.Red, r.found[i].String()),
 		})
 	}
 	sides := "lrrrrrrlll"
@@ -440,10 +442,10 @@ func (r *diffReport) table(w io.Writer, most int) error {
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintln(w, r.paint(colorDim, fmt.Sprintf("… %s with less change, which --limit 0 shows", plural(left, "path"))))
+		fmt.Fprintln(w, r.paint(show.Dim, fmt.Sprintf("… %s with less change, which --limit 0 shows", plural(left, "path"))))
 	}
 	if n := r.d.Other[0] + r.d.Other[1]; n > 0 {
-		fmt.Fprintln(w, r.paint(colorDim, count(n, "span is", "spans are")+" not compared: there are too many paths"))
+		fmt.Fprintln(w, r.paint(show.Dim, count(n, "span is", "spans are")+" not compared: there are too many paths"))
 	}
 	return nil
 }
@@ -489,9 +491,9 @@ func diffPath(p *analyze.PathDiff) string {
 	var parts []string
 	service := ""
 	for _, s := range p.Path {
-		name := safe(short(s.Name, maxValue))
+		name := show.Safe(show.Short(s.Name, show.MaxValue))
 		if s.Service != service {
-			name = safe(s.Service) + ":" + name
+			name = show.Safe(s.Service) + ":" + name
 			service = s.Service
 		}
 		parts = append(parts, name)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/query"
@@ -113,7 +115,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions) error {
 	p.titleLine()
 	line := func(color, format string, args ...any) {
-		fmt.Fprintln(p.w, p.paint(color, p.wrapped(safe(fmt.Sprintf(format, args...)))))
+		fmt.Fprintln(p.w, p.paint(color, p.wrapped(show.Safe(fmt.Sprintf(format, args...)))))
 	}
 	state := func() error {
 		p.runtime()
@@ -125,7 +127,7 @@ func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions)
 	}
 	n := x.Looked.Requests
 	fmt.Fprintln(p.w)
-	line(colorBold, "%s", x.Verdict)
+	line(show.Bold, "%s", x.Verdict)
 	if x.Since != nil {
 		line("", "%d requests from %s on, %s after the start, beside the %d before", n[1],
 			p.time.at(int64(x.Since.At), "15:04:05.000"), duration(x.Since.After), n[0])
@@ -138,17 +140,17 @@ func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions)
 			fmt.Fprintln(p.w)
 		}
 		if head := strings.TrimSpace(c.Service + "  " + c.Operation); c.Sure || i == 0 {
-			line(colorBold, "%d. %s", i+1, head)
+			line(show.Bold, "%d. %s", i+1, head)
 		} else {
-			line(colorDim, "%d. %s, which can be chance: %s", i+1, head, c.Evidence[0].Text)
+			line(show.Dim, "%d. %s, which can be chance: %s", i+1, head, c.Evidence[0].Text)
 			continue
 		}
 		for _, e := range c.Evidence {
 			if line("", "   %s", e.Text); e.Place != "" {
-				line(colorDim, "     at %s", e.Place)
+				line(show.Dim, "     at %s", e.Place)
 			}
 		}
-		fmt.Fprintln(p.w, "  ", safe(c.Command))
+		fmt.Fprintln(p.w, "  ", show.Safe(c.Command))
 	}
 	for _, s := range x.Shares {
 		fmt.Fprintln(p.w)
@@ -156,18 +158,18 @@ func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions)
 	}
 	fmt.Fprintln(p.w)
 	line("", "failed requests: %d of %d%s; errors of spans and log records: %d", x.Failed[1], n[1], strings.TrimSuffix(fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0]), ", 0 of the 0 others"), p.Errors)
-	line(colorDim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
+	line(show.Dim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
 	if x.Chance[1] > 0 {
-		line(colorDim, "requests that are exchanged at random differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
+		line(show.Dim, "requests that are exchanged at random differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
 	}
 	if !x.Complete {
-		line(colorDim, "not all requests were looked at: they are too many, or have no time")
+		line(show.Dim, "not all requests were looked at: they are too many, or have no time")
 	}
 	if x.Apart > 0 {
-		line(colorDim, "not looked at: log records of no request, %d", x.Apart)
+		line(show.Dim, "not looked at: log records of no request, %d", x.Apart)
 	}
 	if !x.Found && len(o.against) == 0 {
-		line(colorDim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
+		line(show.Dim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
 	}
 	if x.Found {
 		return state()

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/internal/text"
@@ -94,7 +96,7 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 			counts[file]++
 		}
 		for i, n := range counts {
-			fmt.Fprintf(w, "%s:%d\n", safe(l.Name(i)), n)
+			fmt.Fprintf(w, "%s:%d\n", show.Safe(l.Name(i)), n)
 		}
 	case o.count:
 		fmt.Fprintln(w, n)
@@ -195,29 +197,29 @@ type rowPrinter struct {
 
 func (a *app) rowPrinter(l *look, w *bufio.Writer, o *lookFlags) *rowPrinter {
 	p := &rowPrinter{printer: a.printer(l.v, o.time), l: l, json: o.json, w: w}
-	p.flat = true
+	p.Flat = true
 	p.first = l.first()
 	return p
 }
 
 func (p *rowPrinter) print(r view.Row) error {
-	e, err := p.read.Entry(r)
+	e, err := p.Read.Entry(r)
 	if err != nil {
 		return err
 	}
 	if p.json {
-		p.b = p.appendJSON(p.b[:0], r, e)
-		_, err := p.w.Write(p.b)
+		p.B = p.appendJSON(p.B[:0], r, e)
+		_, err := p.w.Write(p.B)
 		return err
 	}
-	p.b = p.b[:0]
-	p.begin(0)
-	p.text(colorDim, p.timeOf(r))
+	p.B = p.B[:0]
+	p.Begin(0)
+	p.Text(show.Dim, p.timeOf(r))
 	if len(p.v.Services()) > 1 {
-		p.word(colorGreen, safe(p.v.Service(r)))
+		p.Word(show.Green, show.Safe(p.v.Service(r)))
 	}
-	p.row(r, e)
-	_, err = p.w.Write(append(p.b, '\n'))
+	p.Row(r, e)
+	_, err = p.w.Write(append(p.B, '\n'))
 	return err
 }
 

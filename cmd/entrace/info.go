@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
@@ -168,7 +170,7 @@ func (in *info) count(v *view.View, only view.Set[view.Row]) {
 
 func (in *info) text(zone *time.Location) string {
 	var b strings.Builder
-	row := func(name string, v any) { fmt.Fprintf(&b, "%-12s %s\n", name, safe(fmt.Sprint(v))) }
+	row := func(name string, v any) { fmt.Fprintf(&b, "%-12s %s\n", name, show.Safe(fmt.Sprint(v))) }
 	row("file", in.File)
 	if in.Files > 0 {
 		row("files", in.Files)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
@@ -181,7 +183,7 @@ func (t terminalWriter) Write(b []byte) (int, error) {
 			if i > 0 {
 				out.WriteByte('\t')
 			}
-			out.WriteString(safe(part))
+			out.WriteString(show.Safe(part))
 		}
 		if strings.HasSuffix(line, "\n") {
 			out.WriteByte('\n')

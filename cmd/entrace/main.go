@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -75,7 +77,7 @@ type app struct {
 
 // say prints a line on stderr.
 func (a *app) say(text string, args ...any) {
-	fmt.Fprintln(a.err, "entrace:", safe(fmt.Sprintf(text, args...)))
+	fmt.Fprintln(a.err, "entrace:", show.Safe(fmt.Sprintf(text, args...)))
 }
 
 func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
@@ -50,11 +52,11 @@ const maxFollowIndent = 3
 // stepText describes a step: the state of the goroutine, the place, the span, who ended the wait, and how often it
 // occurs.
 func (p *rowPrinter) stepText(m *analyze.MeasuredPath, s *analyze.MeasuredStep) string {
-	text := p.paint(colorBold, s.State)
+	text := p.paint(show.Bold, s.State)
 	if s.Span != m.Span {
 		text += " in " + p.spanText(s.Span, s.Goroutine) + requestText(s.Request)
 	}
-	text += safe(analyze.Place(s.Via, s.Frame))
+	text += show.Safe(analyze.Place(s.Via, s.Frame))
 	if by := s.EndedBy; by != nil {
 		if by.Span != 0 && by.Span == s.Span {
 			text += fmt.Sprintf(", ended by its goroutine %d", by.Goroutine)
@@ -65,7 +67,7 @@ func (p *rowPrinter) stepText(m *analyze.MeasuredPath, s *analyze.MeasuredStep) 
 			}
 		}
 		if by.Frame != nil {
-			text += " at " + safe(by.Frame.String())
+			text += " at " + show.Safe(by.Frame.String())
 		}
 	}
 	if s.Times > 1 {
@@ -82,30 +84,30 @@ func (p *rowPrinter) spanText(r view.Row, goroutine int64) string {
 	if r == 0 {
 		return fmt.Sprintf("goroutine %d", goroutine)
 	}
-	return safe(p.v.Name(r))
+	return show.Safe(p.v.Name(r))
 }
 
 // requestText names the request of a span.
 func requestText(request string) string {
 	if request != "" {
-		request = " " + safe(request)
+		request = " " + show.Safe(request)
 	}
 	return request
 }
 
 // pathHead prints the lines above a critical path.
 func (p *rowPrinter) pathHead(how string, span view.Row, open bool, end string) error {
-	e, err := p.read.Entry(span)
+	e, err := p.Read.Entry(span)
 	if err != nil {
 		return err
 	}
-	line := p.lineOf(span, e, 0)
+	line := p.LineOf(span, e, 0)
 	if start, timed := p.v.Time(span); timed {
-		line = p.paint(colorDim, start.In(p.time.zone()).Format("15:04:05.000000 ")) + line
+		line = p.paint(show.Dim, start.In(p.time.zone()).Format("15:04:05.000000 ")) + line
 	}
 	fmt.Fprintf(p.w, "critical path, %s: %s\n", how, line)
 	if open {
-		fmt.Fprintln(p.w, p.paint(colorYellow, "it has not ended: the path leads to "+end))
+		fmt.Fprintln(p.w, p.paint(show.Yellow, "it has not ended: the path leads to "+end))
 	}
 	return nil
 }
@@ -116,7 +118,7 @@ func (p *rowPrinter) step(after, took, whole int64, text string) []string {
 	if whole > 0 {
 		share = fmt.Sprintf("%.0f%%", 100*float64(took)/float64(whole))
 	}
-	return []string{p.paint(colorDim, "+"+duration(after)), p.paint(colorBlue, duration(took)), share, text}
+	return []string{p.paint(show.Dim, "+"+duration(after)), p.paint(show.Blue, duration(took)), share, text}
 }
 
 // stepColumns are the alignments of the columns of steps.
@@ -127,5 +129,5 @@ func (p *rowPrinter) fold(lines [][]string, n int, what string, took int64) [][]
 	if n == 0 {
 		return lines
 	}
-	return append(lines, []string{"", "", "", p.paint(colorDim, fmt.Sprintf("… %s, %s", plural(n, what), duration(took)))})
+	return append(lines, []string{"", "", "", p.paint(show.Dim, fmt.Sprintf("… %s, %s", plural(n, what), duration(took)))})
 }

@@ -5,21 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/view"
 )
-
-// attributes returns the application's attributes of an entry. Attributes that differ between siblings are first,
-// and attributes that are the same in all siblings are last. Flat output does not compare siblings.
-func (p *printer) attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
-	if p.flat {
-		list := interest.Readable(e)
-		interest.Sort(list)
-		return list
-	}
-	return p.ranker.Attributes(r, e)
-}
 
 // A timeStyle is a value of --time: the form in which times are printed.
 type timeStyle string

@@ -11,6 +11,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/internal/text/quantity"
@@ -168,7 +170,7 @@ func noBound[T int | int64](flag T) T {
 // received prints the result of a connection: the file to the standard output, and the error to stderr.
 func (a *app) received(x remote.Received) {
 	if x.Path != "" {
-		fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", safe(x.Path), x.Entries, x.Bytes)
+		fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", show.Safe(x.Path), x.Entries, x.Bytes)
 	}
 	if x.Err != nil {
 		what := describe(x.Sender)

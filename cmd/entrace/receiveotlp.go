@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/internal/otel/listener"
@@ -96,7 +98,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 		},
 		OnDone: func(path string, entries uint64, size int64, err error) {
 			if entries > 0 {
-				fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", safe(path), entries, size)
+				fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", show.Safe(path), entries, size)
 			}
 			a.tellOf(path, err)
 		},

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/control/tracedir"
@@ -168,15 +170,15 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 }
 
 func (a *app) printRecovery(v *recovery, finished string) error {
-	text := safe(finished) + "\n"
+	text := show.Safe(finished) + "\n"
 	if v.Journal != "" {
-		text += fmt.Sprintf("%s: records are missing: %s\n", safe(v.Output), safe(v.Journal))
+		text += fmt.Sprintf("%s: records are missing: %s\n", show.Safe(v.Output), show.Safe(v.Journal))
 	}
 	if v.Cut != mapping.CutClean {
-		text += fmt.Sprintf("%s: cut at offset %d, %d bytes discarded (%s): %s\n", safe(v.File), v.CutOffset, v.Discarded, v.Cut, safe(v.Damage))
+		text += fmt.Sprintf("%s: cut at offset %d, %d bytes discarded (%s): %s\n", show.Safe(v.File), v.CutOffset, v.Discarded, v.Cut, show.Safe(v.Damage))
 	}
 	if v.Broken != "" {
-		text += safe(v.Broken) + ": the original\n"
+		text += show.Safe(v.Broken) + ": the original\n"
 	}
 	_, err := io.WriteString(a.out, text)
 	return err
@@ -199,7 +201,7 @@ func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error 
 		}
 	})
 	if err = errors.Join(errs, err); found == 0 && err == nil && !asJSON {
-		_, err = fmt.Fprintf(a.out, "%s: nothing to recover\n", safe(dir))
+		_, err = fmt.Fprintf(a.out, "%s: nothing to recover\n", show.Safe(dir))
 	}
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/redact"
@@ -47,7 +49,7 @@ func replaced(r *redact.Redactor) (all int, rules string) {
 	var by []string
 	r.Each(func(rule string, n uint64) {
 		all += int(n)
-		by = append(by, fmt.Sprintf("%s %d", safe(rule), n))
+		by = append(by, fmt.Sprintf("%s %d", show.Safe(rule), n))
 	})
 	return all, strings.Join(by, ", ")
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/internal/otel/replay"
@@ -117,7 +119,7 @@ func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) err
 		verb = "would send"
 	}
 	fmt.Fprintf(a.out, "%s %s and %s in %s of %d bytes to %s\n", verb, plural(int(r.Spans), "span"),
-		plural(int(r.Logs), "log record"), plural(int(r.Requests), "request"), r.Bytes, safe(target.String()))
+		plural(int(r.Logs), "log record"), plural(int(r.Requests), "request"), r.Bytes, show.Safe(target.String()))
 	if r.First != 0 {
 		const layout = "2006-01-02T15:04:05.000Z"
 		fmt.Fprintf(a.out, "from %s to %s\n", time.Unix(0, r.First).UTC().Format(layout), time.Unix(0, r.Last).UTC().Format(layout))

@@ -115,7 +115,7 @@ func (p *rowPrinter) answer(w io.Writer, answer any, indent string) error {
 func (p *rowPrinter) form() *analyze.Form {
 	return &analyze.Form{
 		Row: func(r view.Row) (any, error) {
-			e, err := p.read.Entry(r)
+			e, err := p.Read.Entry(r)
 			if err != nil {
 				return nil, err
 			}

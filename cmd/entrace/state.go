@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -117,5 +119,5 @@ func tellsNothing(v *view.View, r view.Row) bool {
 	if err != nil {
 		return false
 	}
-	return !slices.ContainsFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == mapping.AttrDropped && !isZero(a.Value) })
+	return !slices.ContainsFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == mapping.AttrDropped && !show.IsZero(a.Value) })
 }

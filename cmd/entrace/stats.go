@@ -16,6 +16,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/internal/text/jsontext"
@@ -133,7 +135,7 @@ func cell(v query.Value, style timeStyle) string {
 		}
 		return strconv.FormatFloat(x, 'g', 4, 64)
 	}
-	return safe(v.String())
+	return show.Safe(v.String())
 }
 
 // table prints a table in columns. Columns of numbers are aligned to the right. table keeps only the texts of one
@@ -151,7 +153,7 @@ func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 	texts := make([]string, len(t.Columns))
 	return printColumns(w, func(yield func(line []string) bool) {
 		for i, c := range t.Columns {
-			texts[i] = safe(c)
+			texts[i] = show.Safe(c)
 		}
 		if !yield(texts) {
 			return
@@ -234,7 +236,7 @@ func (a *app) bars(w io.Writer, t *query.Table, style timeStyle) error {
 		n := count(line)
 		bar := ""
 		if n > 0 {
-			bar = a.paint(colorBlue, strings.Repeat("█", int(max(1, n*maxBar/most)))) + " "
+			bar = a.paint(show.Blue, strings.Repeat("█", int(max(1, n*maxBar/most)))) + " "
 		}
 		if _, err := fmt.Fprintf(w, "%sfrom %8s to %8s  %s%d\n", strings.Join(append(keys, ""), " "), from, to, bar, n); err != nil {
 			return err
@@ -301,7 +303,7 @@ func tableCSV(w io.Writer, t *query.Table, onTerminal bool) error {
 				texts[i] = fmt.Sprint(x)
 			}
 			if onTerminal {
-				texts[i] = safe(texts[i])
+				texts[i] = show.Safe(texts[i])
 			}
 		}
 		err = errors.Join(err, out.Write(texts))

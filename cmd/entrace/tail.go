@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/convert"
@@ -519,28 +521,28 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		if e.Metadata.Level == format.LevelError {
 			add(l.level(e.Metadata.Level))
 		}
-		add(l.paint(colorBold, safe(s.name)))
-		add(l.paint(colorBlue, duration(took)))
+		add(l.paint(show.Bold, show.Safe(s.name)))
+		add(l.paint(show.Blue, duration(took)))
 		status, _ := e.Attribute(mapping.AttrStatusDescription)
-		add(safe(status.Text()))
+		add(show.Safe(status.Text()))
 	case e.Message.Valid:
 		if own, ok := e.Attribute(mapping.AttrLogLevel); ok {
-			add(safe(own.Text()))
+			add(show.Safe(own.Text()))
 		} else {
 			add(l.level(e.Metadata.Level))
 		}
-		add(safe(e.Message.Value))
+		add(show.Safe(e.Message.Value))
 	default:
 		if e.Metadata.Level == format.LevelError {
 			add(l.level(e.Metadata.Level))
 		}
-		add("• " + safe(e.Metadata.Name))
+		add("• " + show.Safe(e.Metadata.Name))
 	}
 	if timed && l.first.IsZero() {
 		l.first = t
 	}
 	if timed {
-		b.WriteString(l.paint(colorDim, l.o.time.format(t, l.first)))
+		b.WriteString(l.paint(show.Dim, l.o.time.format(t, l.first)))
 	}
 	interest.Sort(attributes)
 	var stacks []string // attributes with several lines of text
@@ -550,12 +552,12 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 			stacks = append(stacks, at.Name+":\n    "+strings.ReplaceAll(text, "\n", "\n    "))
 			continue
 		}
-		add(l.paint(colorDim, safe(at.Name)+"=") + valueText(at.Value))
+		add(l.paint(show.Dim, show.Safe(at.Name)+"=") + show.Value(at.Value))
 	}
 	b.WriteString(strings.Join(parts, " "))
 	for _, text := range stacks {
 		for line := range strings.Lines(text) {
-			b.WriteString("\n    " + l.paint(colorDim, safe(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))))
+			b.WriteString("\n    " + l.paint(show.Dim, show.Safe(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))))
 		}
 	}
 	_, err := fmt.Fprintln(l.out, b.String())

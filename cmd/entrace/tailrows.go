@@ -77,7 +77,7 @@ func (t *rowTail) show(ctx context.Context) error {
 	if t.left >= 0 {
 		from := len(list)
 		for ; from > 0 && t.left > 0; from-- {
-			if e, err := p.read.Entry(list[from-1].row); err != nil {
+			if e, err := p.Read.Entry(list[from-1].row); err != nil {
 				return err
 			} else if t.o.json || t.lines.shown(e) { // the row has a line
 				t.left--
@@ -93,7 +93,7 @@ func (t *rowTail) show(ctx context.Context) error {
 			if err := p.print(h.row); err != nil {
 				return err
 			}
-		} else if e, err := p.read.Entry(h.row); err != nil {
+		} else if e, err := p.Read.Entry(h.row); err != nil {
 			return err
 		} else if err := t.lines.show(0, e); err != nil {
 			return err

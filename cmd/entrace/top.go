@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/convert"
@@ -96,10 +98,10 @@ type overviewPrinter struct {
 
 // titleLine prints the name, the state and the contents of a trace.
 func (p *overviewPrinter) titleLine() {
-	fmt.Fprintf(p.w, "%s %s: %s, %s, %s", p.paint(colorBold, safe(title(p.l.Trace))), safe(stateOfTitle(statesOf(p.l.Trace))),
+	fmt.Fprintf(p.w, "%s %s: %s, %s, %s", p.paint(show.Bold, show.Safe(title(p.l.Trace))), show.Safe(stateOfTitle(statesOf(p.l.Trace))),
 		plural(p.Spans, "span"), plural(p.Logs, "log record"), plural(p.Events, "event"))
 	if p.Errors > 0 {
-		fmt.Fprint(p.w, ", ", p.paint(colorRed, failures(p.Overview)))
+		fmt.Fprint(p.w, ", ", p.paint(show.Red, failures(p.Overview)))
 	}
 	if p.First != analyze.NoTime {
 		fmt.Fprintf(p.w, ", %s from %s", duration(clampDuration(uint64(p.Last)-uint64(p.First))), p.time.at(int64(p.First), time.RFC3339))
@@ -141,7 +143,7 @@ func (p *overviewPrinter) never() error {
 	}
 	err := p.rowsBelow(never, p.NeverEnded, func(r view.Row) string { return openPlace(p.v, r) })
 	if p.Locks != "" {
-		fmt.Fprintln(p.w, p.wrapped(safe(p.Locks)))
+		fmt.Fprintln(p.w, p.wrapped(show.Safe(p.Locks)))
 	}
 	return err
 }
@@ -154,7 +156,7 @@ func (p *overviewPrinter) runtime() {
 	}
 	for _, g := range p.Goroutines {
 		if g.Count >= manyGoroutines {
-			list = append(list, fmt.Sprintf("%d goroutines in %s, for %s, %d of which ended", g.Count, safe(cmp.Or(callstack.Place(string(g.Stack), ""), g.In)), plural(g.Spans, "span"), g.Ended))
+			list = append(list, fmt.Sprintf("%d goroutines in %s, for %s, %d of which ended", g.Count, show.Safe(cmp.Or(callstack.Place(string(g.Stack), ""), g.In)), plural(g.Spans, "span"), g.Ended))
 		}
 	}
 	if len(list) > 0 {
@@ -167,7 +169,7 @@ func (p *overviewPrinter) runtime() {
 const manyGoroutines = 10
 
 // begins prints the head of a part.
-func (p *overviewPrinter) begins(head string) { fmt.Fprintf(p.w, "\n%s\n", p.paint(colorBold, head)) }
+func (p *overviewPrinter) begins(head string) { fmt.Fprintf(p.w, "\n%s\n", p.paint(show.Bold, head)) }
 
 // all prints all parts.
 func (p *overviewPrinter) all() error {
@@ -201,7 +203,7 @@ func (p *overviewPrinter) all() error {
 // openPlace returns the place where the goroutine of an open span was last seen, or "" if the place is unknown.
 func openPlace(v *view.View, r view.Row) string {
 	if place := stackBelow(v, r); place != "" {
-		return "in " + safe(place)
+		return "in " + show.Safe(place)
 	}
 	return ""
 }
@@ -218,7 +220,7 @@ func stackBelow(v *view.View, r view.Row) (place string) {
 			continue
 		}
 		for _, a := range e.Attributes {
-			if isStack(a.Name) {
+			if show.IsStack(a.Name) {
 				place = cmp.Or(callstack.Place(a.Value.Text(), ""), place)
 			}
 		}
@@ -243,7 +245,7 @@ func slowestPart(v *view.View, r view.Row) string {
 func (p *overviewPrinter) services() error {
 	lines := [][]string{{"service", "spans", "logs", "errors"}}
 	for _, x := range p.Services {
-		lines = append(lines, []string{safe(x.Service), strconv.Itoa(x.Spans), strconv.Itoa(x.Logs), strconv.Itoa(x.Errors)})
+		lines = append(lines, []string{show.Safe(x.Service), strconv.Itoa(x.Spans), strconv.Itoa(x.Logs), strconv.Itoa(x.Errors)})
 	}
 	return p.columns(lines, "lrrr")
 }
@@ -255,10 +257,10 @@ func (p *overviewPrinter) patterns() error {
 	p.begins("Most frequent errors")
 	var lines [][]string
 	for _, x := range p.Patterns {
-		lines = append(lines, []string{strconv.Itoa(x.Count), x.Role.String(), safe(x.Pattern)})
+		lines = append(lines, []string{strconv.Itoa(x.Count), x.Role.String(), show.Safe(x.Pattern)})
 	}
 	if p.OtherErrors > 0 {
-		lines = append(lines, []string{strconv.Itoa(p.OtherErrors), "", p.paint(colorDim, "others")})
+		lines = append(lines, []string{strconv.Itoa(p.OtherErrors), "", p.paint(show.Dim, "others")})
 	}
 	return p.columns(lines, "rll")
 }
@@ -268,7 +270,7 @@ func (p *overviewPrinter) waits() error {
 	var lines [][]string
 	for i := range p.Waits {
 		x := &p.Waits[i]
-		lines = append(lines, []string{p.paint(colorBlue, duration(x.Time)), safe(x.Text())})
+		lines = append(lines, []string{p.paint(show.Blue, duration(x.Time)), show.Safe(x.Text())})
 	}
 	return p.columns(lines, "rl")
 }
@@ -281,7 +283,7 @@ func (p *overviewPrinter) repeats() error {
 		if x.Spans > 1 {
 			times = fmt.Sprintf("up to %s in %d spans", times, x.Spans)
 		}
-		lines = append(lines, []string{p.paint(colorBlue, duration(x.Time)), safe(short(x.Call(), maxValue)), times + " below " + safe(x.Of)})
+		lines = append(lines, []string{p.paint(show.Blue, duration(x.Time)), show.Safe(show.Short(x.Call(), show.MaxValue)), times + " below " + show.Safe(x.Of)})
 	}
 	return p.columns(lines, "lll")
 }
@@ -294,9 +296,9 @@ func (p *overviewPrinter) gaps() error {
 			after = "before " + what(p.v, g.After)
 		}
 		if p.time != timeNone {
-			from = p.paint(colorDim, p.time.format(time.Unix(0, int64(g.From)), time.Unix(0, int64(p.First))))
+			from = p.paint(show.Dim, p.time.format(time.Unix(0, int64(g.From)), time.Unix(0, int64(p.First))))
 		}
-		lines = append(lines, []string{from + p.paint(colorBlue, duration(g.Duration)), "after " + what(p.v, g.Before), after})
+		lines = append(lines, []string{from + p.paint(show.Blue, duration(g.Duration)), "after " + what(p.v, g.Before), after})
 	}
 	return p.columns(lines, "lll")
 }
@@ -307,5 +309,5 @@ func what(v *view.View, r view.Row) string {
 	if !ok || v.Role(r) != view.RoleLog {
 		s = v.Name(r)
 	}
-	return safe(short(s, maxValue))
+	return show.Safe(show.Short(s, show.MaxValue))
 }

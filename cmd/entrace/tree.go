@@ -15,15 +15,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/entrace-go/entrace/convert"
-	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/read/callstack"
-	"github.com/entrace-go/entrace/internal/read/interest"
-	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -94,7 +91,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	v := l.v
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	p := a.printer(v, o.time)
-	p.title, p.bare = title(l.Trace), o.bare
+	p.title, p.Bare = title(l.Trace), o.bare
 	if o.selects() {
 		p.only = l.part(&o.lookFlags)
 	}
@@ -110,18 +107,21 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 		if text := query.NoStates(v, states); text != "" {
 			a.say("%s", text)
 		}
-		if p.strips, err = analyze.NewStrips(ctx, v, within.All(), math.MaxInt64); err != nil {
+		strips, err := analyze.NewStrips(ctx, v, within.All(), math.MaxInt64)
+		if err != nil {
 			return err
 		}
+		p.Strip = func(r view.Row) []string { return strip(v, strips, r) }
 	}
 	if o.json {
 		err = a.rowPrinter(l, w, &o.lookFlags).tree(ctx, p.only, o.depth)
 		return errors.Join(err, w.Flush(), l.Damage())
 	}
 	if o.full {
-		p.width, p.measured = 0, false
+		p.Width, p.Measured = 0, false
 	}
 	p.states = statesOf(l.Trace)
+	p.GoesOn = func(file int) bool { return file < len(p.states) && p.states[file].Rotated }
 	var lines io.Writer = w
 	if isASCII() {
 		lines = asciiWriter{w}
@@ -130,10 +130,10 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 		_, err = fmt.Fprintln(lines, p.wrapped(p.summary()))
 		for i, line := range stateLines(l.Trace, p.states) {
 			if i == maxStates && !o.full {
-				fmt.Fprintln(lines, p.paint(colorDim, "  … 'entrace info' has the states of all files"))
+				fmt.Fprintln(lines, p.paint(show.Dim, "  … 'entrace info' has the states of all files"))
 				break
 			}
-			fmt.Fprintln(lines, p.wrapped("  "+safe(line)))
+			fmt.Fprintln(lines, p.wrapped("  "+show.Safe(line)))
 		}
 		err = errors.Join(err, w.Flush()) // print the first lines now: the next one takes a while
 	}
@@ -172,8 +172,7 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 	workers := min(runtime.GOMAXPROCS(0), 8)
 	for range workers {
 		own := *p
-		own.b, own.value = nil, nil
-		own.read, own.ranker = p.v.NewReader(), interest.NewRanker(p.v)
+		own.Rows = p.Rows.Copy()
 		wait.Go(func() {
 			for b := range jobs {
 				own.batch(b)
@@ -254,13 +253,13 @@ func (p *printer) isLast(r view.Row) bool {
 // batch prints a batch into its buffer.
 func (p *printer) batch(b *treeBatch) {
 	defer close(b.done)
-	p.lines, p.b, b.err = b.lines, b.out[:0], nil
+	p.lines, p.B, b.err = b.lines, b.out[:0], nil
 	for _, l := range b.rows {
 		if b.err = p.entry(l.row, l.depth, l.last); b.err != nil {
 			break
 		}
 	}
-	b.out = p.b
+	b.out = p.B
 }
 
 // maxStates is the maximum number of file states that are printed below the first line.
@@ -277,23 +276,15 @@ func title(t *convert.Trace) string {
 // A printer draws entries into its line, one after the other.
 type printer struct {
 	*app
-	line
+	show.Rows
 
 	title  string
 	states []convert.State // the states of the files; nil if they are not printed
 	v      *view.View
-	bare   bool
-	flat   bool                // every row is one line
 	only   view.Set[view.Row]  // the rows to print, nil for all
-	width  int                 // columns of the terminal, or 0 if the output is not a terminal
 	lines  [maxIndent + 1]bool // whether a level has more rows below
 	time   timeStyle
 	first  time.Time // the earliest time of all entries
-
-	read   *view.Reader
-	ranker *interest.Ranker
-	value  []byte          // of an attribute
-	strips *analyze.Strips // nil if states are not printed
 }
 
 func (a *app) printer(v *view.View, style timeStyle) printer {
@@ -301,7 +292,7 @@ func (a *app) printer(v *view.View, style timeStyle) printer {
 	if width == 0 {
 		width = terminalWidth(a.out)
 	}
-	return printer{app: a, line: line{colors: a.color, measured: width > 0}, v: v, width: width, time: style, read: v.NewReader(), ranker: interest.NewRanker(v)}
+	return printer{app: a, Rows: show.NewRows(v, width, a.color), v: v, time: style}
 }
 
 // top returns the children of the root that are shown: first those of the application, then the
@@ -321,31 +312,31 @@ func (p *printer) top() []view.Row {
 }
 
 func (p *printer) entry(r view.Row, depth int, last bool) error {
-	e, err := p.read.WithoutIDs(r)
+	e, err := p.Read.WithoutIDs(r)
 	if err != nil {
 		return err
 	}
-	p.begin(0)
-	p.start(colorDim)
+	p.Begin(0)
+	p.Start(show.Dim)
 	time := p.timeOf(r)
-	p.b = append(p.b, time...)
+	p.B = append(p.B, time...)
 	for i := 1; i < min(depth, maxIndent); i++ {
-		p.b = append(p.b, p.bar(i)...)
+		p.B = append(p.B, p.bar(i)...)
 	}
 	if depth <= maxIndent {
 		p.lines[depth] = !last
 	}
 	switch {
 	case depth > maxIndent:
-		p.b = fmt.Appendf(p.b, "⋯%d ", depth)
+		p.B = fmt.Appendf(p.B, "⋯%d ", depth)
 	case last:
-		p.b = append(p.b, "└─ "...)
+		p.B = append(p.B, "└─ "...)
 	default:
-		p.b = append(p.b, "├─ "...)
+		p.B = append(p.B, "├─ "...)
 	}
-	p.stop()
-	more := p.row(r, e)
-	p.b = append(p.b, '\n')
+	p.Stop()
+	more := p.Row(r, e)
+	p.B = append(p.B, '\n')
 	if len(more) == 0 {
 		return nil
 	}
@@ -372,12 +363,12 @@ const minWrap = 20
 func (p *printer) wrapped(line string) string {
 	const indent = "    "
 	text := plain(line)
-	if p.width < minWrap || utf8.RuneCountInString(text) <= p.width {
+	if p.Width < minWrap || utf8.RuneCountInString(text) <= p.Width {
 		return line
 	}
 	var b strings.Builder
-	for utf8.RuneCountInString(text) > p.width {
-		fits := len(string([]rune(text)[:p.width]))
+	for utf8.RuneCountInString(text) > p.Width {
+		fits := len(string([]rune(text)[:p.Width]))
 		if space := strings.LastIndexByte(text[:fits+1], ' '); strings.TrimLeft(text[:max(0, space)], " ") != "" {
 			fits = space
 		}
@@ -402,17 +393,17 @@ const fewLines = 6
 func (p *printer) below(before, text string) {
 	n := 0
 	for line := range strings.Lines(text) {
-		if p.width > 0 && n == fewLines {
-			p.text(colorDim, fmt.Sprintf("%s… %d more lines, which --full shows", before, strings.Count(text, "\n")+1-n))
-			p.b = append(p.b, '\n')
+		if p.Width > 0 && n == fewLines {
+			p.Text(show.Dim, fmt.Sprintf("%s… %d more lines, which --full shows", before, strings.Count(text, "\n")+1-n))
+			p.B = append(p.B, '\n')
 			return
 		}
-		line = before + safe(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))
-		if p.width > 0 {
-			line = short(line, p.width-1)
+		line = before + show.Safe(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))
+		if p.Width > 0 {
+			line = show.Short(line, p.Width-1)
 		}
-		p.text(colorDim, line)
-		p.b = append(p.b, '\n')
+		p.Text(show.Dim, line)
+		p.B = append(p.B, '\n')
 		n++
 	}
 }
@@ -455,131 +446,12 @@ func (p *printer) summary() string {
 	}
 	what := plural(spans, "span") + ", " + plural(logs, "log record")
 	if errs > 0 {
-		what += ", " + p.paint(colorRed, plural(errs, "error"))
+		what += ", " + p.paint(show.Red, plural(errs, "error"))
 	}
 	if last > first {
 		what += ", " + duration(time.Unix(0, last).Sub(p.first))
 	}
-	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), safe(stateOfTitle(p.states)), what)
-}
-
-// lineOf returns the line of an entry. indent is the number of columns before the line.
-func (p *printer) lineOf(r view.Row, e *format.TraceEntry, indent int) string {
-	p.b = p.b[:0]
-	p.begin(indent)
-	p.row(r, e)
-	return string(p.b)
-}
-
-// row prints an entry, and returns the texts that belong in lines below the entry. If p.flat is set, every row is
-// one line, and more is empty.
-func (p *printer) row(r view.Row, e *format.TraceEntry) (more []string) {
-	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several && !p.flat {
-		e.Message.Value = first
-		more = append(more, rest)
-	}
-	role := p.v.Role(r)
-	p.head(r, role, e)
-	if p.bare || role == view.RoleResource {
-		return nil
-	}
-	list := p.attributes(r, e)
-	for i := range e.Attributes {
-		if a := &e.Attributes[i]; isStack(a.Name) {
-			p.word(colorBold, safe(callstack.Place(a.Value.Text(), e.Message.Value)))
-		}
-	}
-	end := e.Metadata.Name == mapping.NameEnd && role == view.RoleRecorder
-	for i := range list {
-		a := &list[i]
-		if end && isZero(a.Value) {
-			continue
-		}
-		if text := a.Value.Text(); !p.flat && a.Value.Kind() == format.KindString && strings.Contains(strings.TrimRight(text, "\n"), "\n") {
-			if isStack(a.Name) && p.width > 0 {
-				text = foldStack(text)
-			}
-			more = append(more, a.Name+":\n    "+strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    "))
-			continue
-		}
-		name := safe(a.Name)
-		if p.value = appendValue(p.value[:0], a.Value); p.width > 0 {
-			runes := utf8.RuneCount(p.value)
-			room := p.width - p.columns - 2 - utf8.RuneCountInString(name)
-			if room < min(minValue, runes) {
-				p.word(colorDim, "…")
-				break
-			}
-			if most := min(room, maxValue); runes > most {
-				p.value = append(p.value[:0], short(string(p.value), most-1)...)
-			}
-		}
-		p.next()
-		p.text(colorDim, name, "=")
-		p.start("")
-		p.b = append(p.b, p.value...)
-		p.stop()
-	}
-	return more
-}
-
-// head prints the part of an entry's line before the attributes.
-func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
-	name := safe(e.Metadata.Name)
-	switch role {
-	case view.RoleSpan:
-		if p.v.Flags(r).IsError() {
-			p.level(format.LevelError)
-		}
-		p.word(colorBold, name)
-		p.service(r)
-		p.took(r)
-		p.strip(r)
-		p.attr(e, mapping.AttrKind)
-		p.attr(e, mapping.AttrStatusDescription)
-		if before, _ := e.Attribute(mapping.AttrContinued); before.Bool() {
-			p.word(colorDim, "began in the file before")
-		}
-	case view.RoleLog:
-		if own, ok := e.Attribute(mapping.AttrLogLevel); ok {
-			p.word("", safe(own.Text()))
-		} else {
-			p.level(e.Metadata.Level)
-		}
-		p.word("", safe(e.Message.Value))
-	case view.RoleResource:
-		p.word(colorBold, safe(e.Message.Value))
-		p.word(colorDim, "resource")
-	case view.RoleEvent:
-		if e.Metadata.Level == format.LevelError {
-			p.level(e.Metadata.Level)
-		}
-		p.next()
-		p.text("", "• ", name)
-	case view.RoleLink:
-		p.word("", "→ link")
-		p.attr(e, mapping.AttrLinkTraceID)
-		p.attr(e, mapping.AttrLinkSpanID)
-	default:
-		p.level(e.Metadata.Level)
-		p.word("", name)
-		p.word("", safe(e.Message.Value))
-	}
-}
-
-func (p *printer) level(l format.Level) { p.word(levelColor(l), l.String()) }
-
-// On a terminal a value has at most maxValue runes. A value that does not fit in the line is cut. If fewer than
-// minValue runes of the value would remain, the line ends with … instead.
-const (
-	maxValue = 80
-	minValue = 8
-)
-
-// isZero reports whether v is the number 0.
-func isZero(v format.Value) bool {
-	n, ok := v.U64()
-	return ok && n == 0
+	return fmt.Sprintf("%s %s: %s", p.paint(show.Bold, show.Safe(p.title)), show.Safe(stateOfTitle(p.states)), what)
 }
 
 // The number of letters in a strip, and the least duration of a span with a strip.
@@ -593,17 +465,14 @@ var stateLetters = map[string]byte{
 	"net": 'N', "sleep": 'z', "other": '-',
 }
 
-// strip prints the states of a span's goroutine.
-func (p *printer) strip(r view.Row) {
-	if p.strips == nil {
-		return
+// strip returns the states of a span's goroutine: a letter for each part of its time, and the longest.
+func strip(v *view.View, strips *analyze.Strips, r view.Row) (words []string) {
+	if d, ended := v.Duration(r); ended && d < stripLeast {
+		return nil
 	}
-	if d, ended := p.v.Duration(r); ended && d < stripLeast {
-		return
-	}
-	states := p.strips.Of(r, stripWidth)
+	states := strips.Of(r, stripWidth)
 	if states == nil {
-		return
+		return nil
 	}
 	letters := make([]byte, len(states))
 	for i, s := range states {
@@ -611,50 +480,11 @@ func (p *printer) strip(r view.Row) {
 			letters[i] = '?'
 		}
 	}
-	p.word(colorDim, "|"+string(letters)+"|")
-	for _, t := range p.strips.Longest(r, 2) {
-		p.word(colorDim, t.State+" "+duration(t.Time))
+	words = append(words, "|"+string(letters)+"|")
+	for _, t := range strips.Longest(r, 2) {
+		words = append(words, t.State+" "+duration(t.Time))
 	}
-}
-
-// took prints the duration of a span.
-func (p *printer) took(r view.Row) {
-	if d, ok := p.v.Duration(r); ok {
-		p.next()
-		p.start(colorBlue)
-		p.b = quantity.AppendShort(p.b, d)
-		p.stop()
-		return
-	}
-	file, _ := p.v.ID(r)
-	if file < len(p.states) && p.states[file].Rotated {
-		p.word(colorDim, "goes on in the next file")
-		return
-	}
-	text := "not ended"
-	if d, _ := p.v.OpenFor(r); d > 0 {
-		text += ", ≥ " + duration(d)
-	}
-	p.word(colorYellow, text)
-}
-
-// service prints the service of a span in brackets, if the span above it has another service.
-func (p *printer) service(r view.Row) {
-	up := p.v.Parent(r)
-	if p.flat || p.v.Role(up) != view.RoleSpan {
-		return
-	}
-	if service := p.v.Service(r); service != "" && service != p.v.Service(up) {
-		p.next()
-		p.text(colorGreen, "[", safe(service), "]")
-	}
-}
-
-// attr prints an attribute that describes the entry.
-func (p *printer) attr(e *format.TraceEntry, name string) {
-	if v, ok := e.Attribute(name); ok {
-		p.word(colorDim, safe(v.Text()))
-	}
+	return words
 }
 
 // terminalWidth returns the width of the terminal w in columns, or 0 if w is not a terminal.

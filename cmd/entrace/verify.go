@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/read/show"
+
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/convert"
@@ -71,12 +73,12 @@ func (a *app) verifySecrets(ctx context.Context, name string) error {
 			}
 			n, rules := replaced(r)
 			found += n
-			if _, err := fmt.Fprintf(a.out, "%s: entry %d: %s (%s)\n", safe(t.Name(file)), id, safe(strings.Join(fields, ", ")), rules); err != nil {
+			if _, err := fmt.Fprintf(a.out, "%s: entry %d: %s (%s)\n", show.Safe(t.Name(file)), id, show.Safe(strings.Join(fields, ", ")), rules); err != nil {
 				return err
 			}
 		}
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s, %s\n", safe(name), count(entries, "entry", "entries"), plural(found, "secret"))
+	_, err = fmt.Fprintf(a.out, "%s: %s, %s\n", show.Safe(name), count(entries, "entry", "entries"), plural(found, "secret"))
 	if err == nil && found > 0 {
 		err = errQuiet
 	}
@@ -106,7 +108,7 @@ func (a *app) verify(ctx context.Context, name string) error {
 	}
 	defer done()
 	problems := 0
-	tell := func(problem error) { _, _ = fmt.Fprintln(a.out, safe(problem.Error())) } // the result is the number of problems
+	tell := func(problem error) { _, _ = fmt.Fprintln(a.out, show.Safe(problem.Error())) } // the result is the number of problems
 	if cut != nil {
 		problems++
 		tell(cut)
@@ -137,7 +139,7 @@ func (a *app) verify(ctx context.Context, name string) error {
 	} else if path != name {
 		r.Name = name
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s, %s; %s\n", safe(r.Name), count(r.Entries, "entry", "entries"), plural(problems, "problem"), safe(state.String()))
+	_, err = fmt.Fprintf(a.out, "%s: %s, %s; %s\n", show.Safe(r.Name), count(r.Entries, "entry", "entries"), plural(problems, "problem"), show.Safe(state.String()))
 	if err == nil && problems > 0 {
 		err = errQuiet
 	}

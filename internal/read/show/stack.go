@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"github.com/entrace-go/entrace/internal/read/callstack"
 )
 
-// isStack reports whether the attribute name holds a call stack.
-func isStack(name string) bool {
+// IsStack reports whether the attribute name holds a call stack.
+func IsStack(name string) bool {
 	name = name[strings.LastIndexByte(name, '.')+1:]
 	return name == "stack" || name == "stacktrace"
 }
