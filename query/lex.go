@@ -362,7 +362,7 @@ func (l *lexer) quoted(at int) (string, int, error) {
 
 // isWordRune reports whether r can occur in a name.
 func isWordRune(r rune) bool {
-	return r == '_' || r == '-' || r == '$' || r == '@' || r == '#' || unicode.IsLetter(r) || unicode.IsDigit(r)
+	return r == '_' || r == '-' || r == '$' || r == '@' || r == '#' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
 }
 
 // word reads a name. It consists of parts with dots between them, each plain or quoted. The first

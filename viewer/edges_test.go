@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"regexp"
@@ -294,4 +295,43 @@ func tally(v *view.View, service, name string, window [2]int64) (n, errs int, to
 	}
 	slices.Sort(took)
 	return n, errs, took
+}
+
+// TestFlameBottomUp: each name is a root with the sum of its self times, and has below it the names above it.
+func TestFlameBottomUp(t *testing.T) {
+	var all []*format.TraceEntry
+	all = append(all, format.Root())
+	for i := range 3 { // a › b › c and a › c, thrice
+		add := func(up uint32, name string, start, took int64) uint32 {
+			all = append(all, at(up, len(all), name, format.U64Value(uint64(1e18+int64(i)*1e9+start)), took))
+			return uint32(len(all) - 1)
+		}
+		a := add(0, "a", 0, 100)
+		b := add(a, "b", 10, 50)
+		add(b, "c", 20, 30)
+		add(a, "c", 70, 20)
+	}
+	f := jsonOf[struct {
+		Nodes []struct {
+			Name   string
+			Up     int
+			Self   int64 `json:"self_nano"`
+			Count  int
+			Weight float64
+		}
+	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/flame?by=up")
+	got := make(map[string]string)
+	for _, n := range f.Nodes {
+		name := n.Name
+		for up := n.Up; up >= 0; up = f.Nodes[up].Up {
+			name = f.Nodes[up].Name + " < " + name
+		}
+		got[name] = fmt.Sprint(n.Self, n.Count, math.Round(100*n.Weight))
+	}
+	want := map[string]string{
+		"a": "90 3 30", "b": "60 3 20", "b < a": "60 3 20", "c": "150 6 50", "c < a": "60 3 20", "c < b": "90 3 30", "c < b < a": "90 3 30",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("it is %v, want %v", got, want)
+	}
 }

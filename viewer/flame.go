@@ -35,9 +35,10 @@ type flameNode struct {
 
 // A flame holds the nodes of a merged tree. Each node comes after the node above it.
 type flame struct {
-	nodes []flameNode
-	known map[flameKey]int // indexes in nodes
-	roots int
+	nodes    []flameNode
+	known    map[flameKey]int // indexes in nodes
+	roots    int
+	inverted bool // the self time of a node includes the nodes below it
 }
 
 type flameKey struct {
@@ -45,17 +46,39 @@ type flameKey struct {
 	service, name string
 }
 
-// node returns the number of the node for the span r below the node up. It adds this node if there is none
-// yet.
-func (f *flame) node(up int, r view.Row, v *view.View) int {
-	k := flameKey{up, v.Service(r), v.Name(r)}
+// node returns the number of a node below the node k.up. It adds this node if there is none yet. If there are too
+// many nodes, it returns an error.
+func (f *flame) node(k flameKey) (int, error) {
 	i, ok := f.known[k]
 	if !ok {
 		i = len(f.nodes)
-		f.nodes = append(f.nodes, flameNode{Name: preview(k.name), full: k.name, Service: k.service, Up: up})
+		f.nodes = append(f.nodes, flameNode{Name: preview(k.name), full: k.name, Service: k.service, Up: k.up})
 		f.known[k] = i
 	}
-	return i
+	if i >= maxFlameNodes {
+		return 0, badRequest("there are more than " + strconv.Itoa(maxFlameNodes) + " ways through the names of spans: choose fewer spans")
+	}
+	return i, nil
+}
+
+// invert returns a flame whose roots are all names, and that has below each node the names above it.
+func (f *flame) invert() (*flame, error) {
+	out := &flame{known: make(map[flameKey]int), roots: f.roots, inverted: true}
+	for i := range f.nodes {
+		n, to := &f.nodes[i], -1
+		for at := i; at >= 0; at = f.nodes[at].Up {
+			var err error
+			if to, err = out.node(flameKey{to, f.nodes[at].Service, f.nodes[at].full}); err != nil {
+				return nil, err
+			}
+			x := &out.nodes[to]
+			x.Count, x.Errors, x.Total, x.Self, x.More = x.Count+n.Count, x.Errors+n.Errors, sum(x.Total, n.Total), sum(x.Self, n.Self), x.More+n.More
+			if n.took >= x.took {
+				x.took, x.Row = n.took, n.Row
+			}
+		}
+	}
+	return out, nil
 }
 
 const (
@@ -65,7 +88,8 @@ const (
 
 // flame answers with spans merged by the names above them. With a query, these are the selected spans and
 // all spans below them; without one, all spans at and below root. The width of a node is the sum of the
-// self times of its spans and of all spans below them, or with by=count the number of all these spans. With
+// self times of its spans and of all spans below them, or with by=count the number of all these spans. With by=up
+// the names are the roots, by self time, and the names above them are below. With
 // another side, each node is compared with the same node of the other side. Otherwise, with a query, it is
 // compared with the spans of the same names that the query does not select.
 func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (any, error) {
@@ -77,7 +101,7 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (any, error
 	if err != nil {
 		return nil, err
 	}
-	return s.flameOf(ctx, c, than, q.Get("by") == "count")
+	return s.flameOf(ctx, c, than, q.Get("by"))
 }
 
 // A flameAnswer has the widest nodes of a flame, and the number of nodes that are left out.
@@ -89,7 +113,7 @@ type flameAnswer struct {
 
 // flameOf merges the spans of a selection, and compares them with the spans of the other side. If than is
 // nil, it compares the spans that a query selects with the unselected spans of the same names.
-func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount bool) (*flameAnswer, error) {
+func (s *state) flameOf(ctx context.Context, c *selection, than *side, by string) (*flameAnswer, error) {
 	begins := func(r view.Row) bool { return (c.hits == nil || c.hits.Has(r)) && c.isInside(r) }
 	in, err := s.merged(ctx, c.from, c.end, begins, c.skip)
 	if err != nil {
@@ -112,7 +136,12 @@ func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount b
 	if others != nil {
 		in.compare(others)
 	}
-	nodes, left := in.widest(byCount)
+	if by == "up" {
+		if in, err = in.invert(); err != nil {
+			return nil, err
+		}
+	}
+	nodes, left := in.widest(by == "count")
 	return &flameAnswer{nodes, in.roots, left}, nil
 }
 
@@ -147,10 +176,10 @@ func (s *state) merged(ctx context.Context, from, end int, begins func(r view.Ro
 		} else {
 			f.roots++
 		}
-		if len(f.nodes) > maxFlameNodes {
-			return nil, badRequest("there are more than " + strconv.Itoa(maxFlameNodes) + " ways through the names of spans: choose fewer spans")
+		i, err := f.node(flameKey{up, v.Service(r), v.Name(r)})
+		if err != nil {
+			return nil, err
 		}
-		i := f.node(up, r, v)
 		n := &f.nodes[i]
 		n.Count++
 		if v.Flags(r).IsError() {
@@ -216,10 +245,11 @@ func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 	}
 	whole := 0.0
 	for _, n := range slices.Backward(f.nodes) { // the nodes below come after the nodes above
-		if n.Up >= 0 {
-			f.nodes[n.Up].weight += n.weight
-		} else {
+		switch {
+		case n.Up < 0:
 			whole += n.weight
+		case !f.inverted:
+			f.nodes[n.Up].weight += n.weight
 		}
 	}
 	least, ties := 0.0, maxFlame // the smallest width in the answer, and how many nodes of that width fit

@@ -58,7 +58,7 @@ type staticData struct {
 	Why     map[string][]*why             `json:"why"` // by name and service ("2 shop"), of the slow and the failed spans
 	Facets  any                           `json:"facets"`
 	Table   any                           `json:"table"`
-	Flames  map[string]*flameAnswer       `json:"flames"` // flames by "time" and by "count"
+	Flames  map[string]*flameAnswer       `json:"flames"` // by "time", "up" and "count"
 	CSV     string                        `json:"csv"`    // Table as CSV
 	Strings []string                      `json:"strings"`
 	// The columns of the rows, in the order of the tree. Up is the place of the row above, from 1 on, or 0
@@ -233,8 +233,8 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		chosen.skip[i] = ^only[i]
 	}
 	d.Flames = make(map[string]*flameAnswer)
-	for _, by := range []string{"time", "count"} {
-		f, err := s.flameOf(ctx, chosen, nil, by == "count")
+	for _, by := range []string{"time", "up", "count"} {
+		f, err := s.flameOf(ctx, chosen, nil, by)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ export function readAddress(search: string) {
     withPath.value = q.has('c')
     lengths.value = q.has('len') ? q.get('len') === '1' : null
     lane.value = q.get('g') !== '0'
-    wide.value = q.get('by') === 'count' ? 'count' : q.get('by') === 'lanes' ? 'lanes' : 'time'
+    wide.value = (['count', 'lanes', 'up'] as const).find(w => w === q.get('by')) ?? 'time'
     shortest.value = /^\d{1,18}$/.test(q.get('l') ?? '') ? BigInt(q.get('l')!) : 0n
     form.value =
       q.get('b') === 'rows'

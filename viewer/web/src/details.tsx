@@ -249,7 +249,7 @@ function Attributes({ e }: { e: Entry }) {
   const some = (list: Attribute[] | null) =>
     (list ?? [])
       .map((a, n) => ({ ...a, n }))
-      .filter(a => !part || a.name.toLowerCase().includes(part) || a.value.toLowerCase().includes(part))
+      .filter(a => !part || a.size || a.name.toLowerCase().includes(part) || a.value.toLowerCase().includes(part))
   const identity: [string, string, string][] = [
     ['trace:id', e.trace, `trace:id = "${e.trace}"`],
     ['span:id', e.span, `span:id = "${e.span}"`],
@@ -438,10 +438,15 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
           {plain(shown)}
         </span>
       )}
+      {a.size &&
+        whole.value === null &&
+        (trace.meta.value!.static === undefined ? (
+          <button class="lk" onClick={all}>
+            Show all {count(a.size)} bytes
+          </button>
+        ) : null)}
       {a.size && whole.value === null && (
-        <button class="lk" onClick={all}>
-          Show all {count(a.size)} bytes
-        </button>
+        <span class="q"> the first {count(new Blob([a.value]).size)} of {count(a.size)} bytes are shown and searched</span>
       )}
       <Actions query={long ? '' : query} value={value} />
     </div>

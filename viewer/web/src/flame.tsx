@@ -49,6 +49,7 @@ export function FlameView() {
           of={[
             ['lanes', 'In time'],
             ['time', 'Self time'],
+            ['up', 'Bottom-up'],
             ['count', 'Number']
           ]}
         />

@@ -719,15 +719,21 @@ async function start() {
   render(<App />, app)
   let step = address.step(),
     back = false
+  const late = signal(0)
   effect(() => {
+    late.value
     const a = address.address(),
       to = address.step()
     if (a !== trace.place())
-      history[back || to === step ? 'replaceState' : 'pushState'](
-        null,
-        '',
-        trace.meta.value!.static === undefined ? location.pathname + a : '#' + a.slice(1)
-      )
+      try {
+        history[back || to === step ? 'replaceState' : 'pushState'](
+          null,
+          '',
+          trace.meta.value!.static === undefined ? location.pathname + a : '#' + a.slice(1)
+        )
+      } catch {
+        setTimeout(() => late.value++, 1000) // Safari allows 100 changes in 30 s
+      }
     step = to
   })
   addEventListener('popstate', () => {

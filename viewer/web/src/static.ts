@@ -587,7 +587,7 @@ export class Static implements Source {
   }
   async flame({ q, window, root }: Part, by: string) {
     if ((q && q !== this.d.meta.static) || window || root) throw limit('Another flame')
-    return this.d.flames[by === 'count' ? 'count' : 'time']!
+    return this.d.flames[by] ?? this.d.flames.time!
   }
 
   async critical(row: number) {

@@ -312,7 +312,8 @@ export function Tree() {
   }
   list.zoom = (by, at = cross.peek() ?? 0.5) => {
     const span = range.to - range.from
-    const next = (span * BigInt(Math.round(by * 100))) / 100n
+    let next = (span * BigInt(Math.round(by * 100))) / 100n
+    if (next < 10n) next = 10n
     const from = range.from + ((span - next) * BigInt(Math.round(at * 1000))) / 1000n
     setAxis(from, from + next)
   }
