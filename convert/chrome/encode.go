@@ -156,10 +156,10 @@ func (e *encoder) where(process, thread int) {
 
 // moment writes an event. For a span this is the beginning.
 func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
-	if m.What == timeline.Ends {
+	if m.Kind == timeline.Ends {
 		return nil
 	}
-	if m.What == timeline.Begins {
+	if m.Kind == timeline.Begins {
 		e.begin('X')
 	} else {
 		e.begin('i')
@@ -168,7 +168,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	e.b = jsontext.AppendSafeString(append(e.b, `,"name":`...), eventName(d.Name))
 	e.b = append(append(append(e.b, `,"cat":"`...), d.Category...), `","ts":`...)
 	e.b = appendMicros(e.b, uint64(m.Time-e.t.First))
-	if m.What == timeline.Begins {
+	if m.Kind == timeline.Begins {
 		// The difference of any two times fits into a uint64.
 		e.b = appendMicros(append(e.b, `,"dur":`...), uint64(m.End-m.Time))
 	}

@@ -37,7 +37,7 @@ func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 	err := eachSpan(ctx, v, func(m *timeline.Moment, service string) error {
 		at := lane{m.Group, m.Lane}
 		spans := open[at]
-		if m.What == timeline.Ends {
+		if m.Kind == timeline.Ends {
 			last := len(spans) - 1
 			t.count(spans[last].node, spans[last].self)
 			open[at] = spans[:last]
@@ -67,7 +67,7 @@ func eachSpan(ctx context.Context, v *view.View, fn func(m *timeline.Moment, ser
 		return err
 	}
 	return t.Moments(ctx, func(m *timeline.Moment) error {
-		if m.What == timeline.Happens {
+		if m.Kind == timeline.Happens {
 			return nil
 		}
 		return fn(m, cmp.Or(v.Service(m.Row), unknownService))

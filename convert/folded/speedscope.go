@@ -49,7 +49,7 @@ func (e *speedscope) read(ctx context.Context, v *view.View) error {
 		if len(e.profiles) == 1 && len(p.events) == 0 {
 			e.base = m.Time
 		}
-		p.events = append(p.events, event{uint64(m.Time) - uint64(e.base), n, m.What == timeline.Ends})
+		p.events = append(p.events, event{uint64(m.Time) - uint64(e.base), n, m.Kind == timeline.Ends})
 		return nil
 	})
 }

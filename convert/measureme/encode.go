@@ -158,7 +158,7 @@ func threadOf(v format.Value) (uint32, bool) {
 // moment writes an instant, or a span that ends. It skips integers.
 func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	at := uint64(m.Time - e.start)
-	if m.What == timeline.Ends {
+	if m.Kind == timeline.Ends {
 		ev := e.open[m.Row]
 		delete(e.open, m.Row)
 		ev.setPayload(ev.first(), at)
@@ -166,7 +166,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	}
 	ev, number := e.event(d, e.first[m.Group]+uint32(m.Lane))
 	switch {
-	case m.What == timeline.Begins:
+	case m.Kind == timeline.Begins:
 		ev.setPayload(at, 0)
 		e.open[m.Row] = ev
 		return e.strings.err

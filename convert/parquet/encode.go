@@ -226,7 +226,7 @@ type own struct {
 func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntry) {
 	c := e.implied(r, role)
 	e.order, e.rest, e.maps = e.order[:0], e.rest[:0], [numMaps]int{}
-	seen := newNames(entry.Attributes)
+	seen := newRepeatedNames(entry.Attributes)
 	for i := range entry.Attributes {
 		a := &entry.Attributes[i]
 		if seen.before(i) || !wire.IsValid(a.Name) {
@@ -427,14 +427,14 @@ func (e *encoder) flush() error {
 	return e.err
 }
 
-// names finds attributes whose name occurred before in the entry. A map cannot hold such attributes.
-type names struct {
+// repeatedNames finds attributes whose name occurred before in the entry. A map cannot hold such attributes.
+type repeatedNames struct {
 	all  []format.Attribute
 	seen map[string]int // the first index of each name; used for many attributes
 }
 
-func newNames(all []format.Attribute) names {
-	n := names{all: all}
+func newRepeatedNames(all []format.Attribute) repeatedNames {
+	n := repeatedNames{all: all}
 	if len(all) > 24 {
 		n.seen = make(map[string]int, len(all))
 		for i, a := range slices.Backward(all) {
@@ -445,7 +445,7 @@ func newNames(all []format.Attribute) names {
 }
 
 // before reports whether an earlier attribute has the name of attribute i.
-func (n *names) before(i int) bool {
+func (n *repeatedNames) before(i int) bool {
 	if n.seen != nil {
 		return n.seen[n.all[i].Name] < i
 	}

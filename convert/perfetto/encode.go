@@ -144,7 +144,7 @@ func (e *encoder) full() error {
 func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	at := e.packet()
 	e.b = appendUint(e.b, packetTime, e.time(m.Time))
-	if m.What == timeline.Ends {
+	if m.Kind == timeline.Ends {
 		b, event := open(e.b, packetEvent)
 		b = appendUint(b, eventType, typeEnd)
 		b = appendUint(b, eventTrack, track(m.Group, m.Lane))
@@ -153,7 +153,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	}
 	e.b = appendUint(e.b, packetFlags, flagNeeds)
 	b, event := open(e.b, packetEvent)
-	if m.What == timeline.Begins {
+	if m.Kind == timeline.Begins {
 		b = appendUint(b, eventType, typeBegin)
 	} else {
 		b = appendUint(b, eventType, typeInstant)
@@ -172,7 +172,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 			b = appendFixed(b, eventFlowEnd, uint64(f.Flow()))
 		}
 	}
-	if m.What == timeline.Begins && d.TraceID != "" {
+	if m.Kind == timeline.Begins && d.TraceID != "" {
 		b = appendText(b, eventTraceID, d.TraceID)
 	}
 	b = end(e.appendArgs(b, d), event)

@@ -14,7 +14,7 @@ type name struct {
 	text    string
 	encoded []byte // the length and the text
 	own     bool   // the name is not the user's
-	used    uint64 // the last entry that has the name, as a value of names.entries
+	used    uint64 // the last entry that has the name, as a value of definitionCache.entries
 }
 
 // A place is the encoded head that all entries of one place in the source share.
@@ -35,10 +35,10 @@ type pathKey struct {
 	number uint16
 }
 
-// names caches the encodings of definitions by their numbers. Encoders of several files may share
+// definitionCache caches the encodings of definitions by their numbers. Encoders of several files may share
 // one. It counts the entries of all these files, because the ids of entries begin again with each
 // file.
-type names struct {
+type definitionCache struct {
 	table   *record.Table
 	entries uint64   // number of entries that were begun
 	byNum   []*name  // stored names by number: an own name unchanged, a user's name escaped
@@ -57,8 +57,8 @@ type names struct {
 // maxPaths bounds the number of cached groups, and of cached attributes in groups.
 const maxPaths = 1 << 14
 
-func newNames(t *record.Table) *names {
-	return &names{
+func newDefinitionCache(t *record.Table) *definitionCache {
+	return &definitionCache{
 		table: t, groups: []string{""}, paths: make(map[pathKey]path), inPath: make(map[pathKey]*name),
 		all: make(map[string]*name), own: make(map[string]*name), inPlace: make(map[string]*name),
 	}
@@ -73,7 +73,7 @@ const (
 
 // trim empties the caches of names if they take too much memory. It must not be called while an entry
 // is being encoded.
-func (n *names) trim() {
+func (n *definitionCache) trim() {
 	if n.size > maxNames {
 		n.size = 0
 		clear(n.all)
@@ -85,12 +85,12 @@ func (n *names) trim() {
 }
 
 // stored returns the user's name that is stored as the given text.
-func (n *names) stored(text string) *name { return n.in(n.all, text, false) }
+func (n *definitionCache) stored(text string) *name { return n.in(n.all, text, false) }
 
 // ownName returns a name that is not the user's.
-func (n *names) ownName(text string) *name { return n.in(n.own, text, true) }
+func (n *definitionCache) ownName(text string) *name { return n.in(n.own, text, true) }
 
-func (n *names) in(all map[string]*name, text string, own bool) *name {
+func (n *definitionCache) in(all map[string]*name, text string, own bool) *name {
 	at := all[text]
 	if at == nil {
 		at = &name{text: text, encoded: wire.AppendString(nil, text), own: own}
@@ -101,7 +101,7 @@ func (n *names) in(all map[string]*name, text string, own bool) *name {
 }
 
 // userName returns the stored name of a user's attribute that the user called b.
-func (n *names) userName(b []byte) *name {
+func (n *definitionCache) userName(b []byte) *name {
 	if at := n.inPlace[string(b)]; at != nil {
 		return at
 	}
@@ -113,7 +113,7 @@ func (n *names) userName(b []byte) *name {
 
 // text returns the text of the definition with the given number. After a loss of power a number
 // may have no definition: its text is then "key#" and the number.
-func (n *names) text(number uint16) (text string, own bool) {
+func (n *definitionCache) text(number uint16) (text string, own bool) {
 	d := n.table.Get(number)
 	if d == nil || d.Kind != record.DefName && d.Kind != record.DefOwn {
 		return "key#" + strconv.Itoa(int(number)), false
@@ -122,7 +122,7 @@ func (n *names) text(number uint16) (text string, own bool) {
 }
 
 // number returns the stored name for a number: an own name unchanged, or a user's name escaped.
-func (n *names) number(number uint16) *name {
+func (n *definitionCache) number(number uint16) *name {
 	if int(number) < len(n.byNum) && n.byNum[number] != nil {
 		return n.byNum[number]
 	}
@@ -140,7 +140,7 @@ func (n *names) number(number uint16) *name {
 }
 
 // enter returns the path of the group with the given number within the groups of p.
-func (n *names) enter(p path, number uint16) path {
+func (n *definitionCache) enter(p path, number uint16) path {
 	if p == unknownPath || number == 0 {
 		return unknownPath
 	}
@@ -159,7 +159,7 @@ func (n *names) enter(p path, number uint16) path {
 }
 
 // attribute returns the stored name of a user's attribute in the groups of p.
-func (n *names) attribute(p path, number uint16) *name {
+func (n *definitionCache) attribute(p path, number uint16) *name {
 	key := pathKey{p, number}
 	if at := n.inPath[key]; at != nil {
 		return at
@@ -173,7 +173,7 @@ func (n *names) attribute(p path, number uint16) *name {
 }
 
 // place returns the place with the given number, nil if its definition is missing.
-func (n *names) place(number uint16) *place {
+func (n *definitionCache) place(number uint16) *place {
 	if int(number) < len(n.places) && n.places[number] != nil {
 		return n.places[number]
 	}
@@ -201,7 +201,7 @@ func (n *names) place(number uint16) *place {
 }
 
 // head returns h with texts in place of numbers.
-func (n *names) head(h *record.Head) wire.Head {
+func (n *definitionCache) head(h *record.Head) wire.Head {
 	text := func(t record.Text) string {
 		if t.Number == 0 {
 			return wire.ValidText(t.Text)

@@ -36,7 +36,7 @@ type links struct {
 // An encoder encodes entries of records as entries of a trace. It has caches.
 type encoder struct {
 	wire.Encoder
-	*names // shared with the encoder of the next file
+	*definitionCache // shared with the encoder of the next file
 
 	maxSize int // the largest size of an entry
 
@@ -149,7 +149,7 @@ func (e *encoder) head(h *record.Head) {
 			e.B = append(e.B, h.Level, 0, 0, 0)
 			return
 		}
-		w := e.names.head(h)
+		w := e.definitionCache.head(h)
 		e.cutHead(&w)
 		e.B = w.Append(e.B)
 		return
@@ -279,7 +279,7 @@ func (e *encoder) beginGroup(t record.Text) {
 		return
 	}
 	if was != unknownPath {
-		e.prefix = append(e.prefix, e.names.groups[was]...)
+		e.prefix = append(e.prefix, e.definitionCache.groups[was]...)
 	}
 	text := t.Text
 	if t.Number != 0 {
@@ -305,7 +305,7 @@ func (e *encoder) attribute(i *record.Item, l *links) *name {
 		switch {
 		case n.own || e.path == 0:
 		case e.path != unknownPath:
-			n = e.names.attribute(e.path, number)
+			n = e.definitionCache.attribute(e.path, number)
 		default:
 			n = e.userName(e.join(i.Name))
 		}
@@ -358,7 +358,7 @@ func (e *encoder) join(t record.Text) []byte {
 	}
 	b := e.scratch[:0]
 	if e.path != unknownPath {
-		b = append(b, e.names.groups[e.path]...)
+		b = append(b, e.definitionCache.groups[e.path]...)
 	} else {
 		b = append(b, e.prefix...)
 	}

@@ -87,7 +87,7 @@ type Placer struct {
 // records use.
 func New(t *record.Table, o *Options) *Placer {
 	p := &Placer{o: *o, resources: make(map[uint16]uint32)}
-	p.enc = encoder{names: newNames(t), maxSize: o.MaxEntrySize}
+	p.enc = encoder{definitionCache: newDefinitionCache(t), maxSize: o.MaxEntrySize}
 	p.enc.Columns = o.Columns
 	return p
 }
@@ -462,7 +462,7 @@ func (p *Placer) endOpen(r *record.Record, id uint32) {
 	skipItems(&c)
 	p.children(&c, r.Entries-1, id)
 	whole.Next(&h)
-	h.HasMessage, h.Message = true, p.enc.names.head(&h).Name
+	h.HasMessage, h.Message = true, p.enc.definitionCache.head(&h).Name
 	h.Name = record.Text{Text: nameSpanEnd}
 	if h.Level != levelError {
 		h.Level = levelTrace
@@ -674,7 +674,7 @@ func (p *Placer) ForgetEnded() {
 	if p.pending.records == 0 {
 		p.DropPending()
 	}
-	p.enc = encoder{names: newNames(p.enc.table), maxSize: p.enc.maxSize}
+	p.enc = encoder{definitionCache: newDefinitionCache(p.enc.table), maxSize: p.enc.maxSize}
 	p.enc.Columns = p.o.Columns
 	p.staged, p.ready, p.rec, p.entry, p.numbered = nil, nil, record.Record{}, journal.Entry{}, nil
 }
@@ -683,7 +683,7 @@ func (p *Placer) ForgetEnded() {
 // open spans that are in earlier files only, stay with p until Adopt is called.
 func (p *Placer) Next() *Placer {
 	n := &Placer{o: p.o, resources: make(map[uint16]uint32), keepOrphans: p.keepOrphans}
-	n.enc = encoder{names: p.enc.names, maxSize: p.enc.maxSize}
+	n.enc = encoder{definitionCache: p.enc.definitionCache, maxSize: p.enc.maxSize}
 	n.enc.Columns = p.enc.Columns
 	return n
 }

@@ -51,7 +51,7 @@ func (c *cursor) enter(bool) frame {
 	return frame{}
 }
 
-func (c *cursor) field(n names, next int) int {
+func (c *cursor) field(n fieldNames, next int) int {
 	for {
 		more := false
 		if c.opened {

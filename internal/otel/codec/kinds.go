@@ -13,21 +13,23 @@ import (
 )
 
 // json appends the name of the field to a JSON object.
-func (n *name) json(b []byte) []byte { return append(appendComma(b), n.begin...) }
+func (n *fieldName) json(b []byte) []byte { return append(appendComma(b), n.begin...) }
 
 // tag appends the tag of the field in protobuf.
-func (n *name) tag(b []byte, t protowire.Type) []byte { return protowire.AppendTag(b, n.number, t) }
+func (n *fieldName) tag(b []byte, t protowire.Type) []byte {
+	return protowire.AppendTag(b, n.number, t)
+}
 
 // text returns a string field. Bytes that are not UTF-8 are replaced.
 func text[T any](number protowire.Number, key string, at func(*T) *string) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,
 		func(r *Reader, to *T) { *at(to) = wire.ValidText(r.in.text()) },
-		func(b []byte, e Encoding, n *name, from *T) []byte { return appendText(b, e, n, *at(from)) },
+		func(b []byte, e Encoding, n *fieldName, from *T) []byte { return appendText(b, e, n, *at(from)) },
 	}
 }
 
-func appendText(b []byte, e Encoding, n *name, s string) []byte {
+func appendText(b []byte, e Encoding, n *fieldName, s string) []byte {
 	if s == "" {
 		return b
 	}
@@ -42,7 +44,7 @@ func id[T any](number protowire.Number, key string, at func(*T) []byte) field[T]
 	return field[T]{
 		number, key, protowire.BytesType,
 		func(r *Reader, to *T) { r.in.id(at(to)) },
-		func(b []byte, e Encoding, n *name, from *T) []byte {
+		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
 			id := at(from)
 			empty := wire.IsZero(id)
 			switch {
@@ -59,7 +61,7 @@ func id[T any](number protowire.Number, key string, at func(*T) []byte) field[T]
 }
 
 // appendNumber appends a number unless it is 0. In JSON, numbers of 64 bits are texts.
-func appendNumber(b []byte, e Encoding, n *name, t protowire.Type, v int64) []byte {
+func appendNumber(b []byte, e Encoding, n *fieldName, t protowire.Type, v int64) []byte {
 	switch {
 	case v == 0:
 		return b
@@ -82,7 +84,7 @@ func count[T any](number protowire.Number, key string, at func(*T) *uint32) fiel
 	return field[T]{
 		number, key, protowire.VarintType,
 		func(r *Reader, to *T) { *at(to) = r.in.count() },
-		func(b []byte, e Encoding, n *name, from *T) []byte {
+		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
 			return appendNumber(b, e, n, protowire.VarintType, int64(*at(from)))
 		},
 	}
@@ -93,7 +95,7 @@ func flags[T any](number protowire.Number, key string, at func(*T) *uint32) fiel
 	return field[T]{
 		number, key, protowire.Fixed32Type,
 		func(r *Reader, to *T) { *at(to) = r.in.fixed32() },
-		func(b []byte, e Encoding, n *name, from *T) []byte {
+		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
 			return appendNumber(b, e, n, protowire.Fixed32Type, int64(*at(from)))
 		},
 	}
@@ -104,7 +106,7 @@ func nano[T any](number protowire.Number, key string, get func(*T) int64, set fu
 	return field[T]{
 		number, key, protowire.Fixed64Type,
 		func(r *Reader, to *T) { set(to, int64(r.in.fixed64())) },
-		func(b []byte, e Encoding, n *name, from *T) []byte {
+		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
 			return appendNumber(b, e, n, protowire.Fixed64Type, get(from))
 		},
 	}
@@ -115,7 +117,7 @@ func enum[T any](number protowire.Number, key string, names map[string]int32, ge
 	return field[T]{
 		number, key, protowire.VarintType,
 		func(r *Reader, to *T) { set(to, r.in.enum(names)) },
-		func(b []byte, e Encoding, n *name, from *T) []byte {
+		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
 			return appendNumber(b, e, n, protowire.VarintType, int64(get(from)))
 		},
 	}
@@ -123,7 +125,7 @@ func enum[T any](number protowire.Number, key string, names map[string]int32, ge
 
 // part returns a field with a message whose fields are in the same T. It is always written.
 func part[T any](number protowire.Number, key string, m *message[T]) field[T] {
-	return field[T]{number, key, protowire.BytesType, m.read, func(b []byte, e Encoding, n *name, from *T) []byte { return appendMessage(b, e, n, m, from) }}
+	return field[T]{number, key, protowire.BytesType, m.read, func(b []byte, e Encoding, n *fieldName, from *T) []byte { return appendMessage(b, e, n, m, from) }}
 }
 
 // list returns a field of repeated messages, such as links. The callers write the messages one by one.
@@ -145,7 +147,7 @@ func list[T, U any](number protowire.Number, key string, of *message[U], at func
 				attributes(item).Unify()
 			}
 		},
-		func(b []byte, _ Encoding, _ *name, _ *T) []byte { return b },
+		func(b []byte, _ Encoding, _ *fieldName, _ *T) []byte { return b },
 	}
 }
 
@@ -166,11 +168,11 @@ func attributes[T any](number protowire.Number, key string, at func(*T) *otel.At
 				*attrs = append(*attrs, otel.NewAttribute(kv.Key, &kv.Value))
 			}
 		},
-		func(b []byte, e Encoding, n *name, from *T) []byte { return appendAttributes(b, e, n, *at(from)) },
+		func(b []byte, e Encoding, n *fieldName, from *T) []byte { return appendAttributes(b, e, n, *at(from)) },
 	}
 }
 
-func appendAttributes(b []byte, e Encoding, n *name, attrs otel.Attributes) []byte {
+func appendAttributes(b []byte, e Encoding, n *fieldName, attrs otel.Attributes) []byte {
 	if len(attrs) == 0 {
 		return b
 	}
@@ -195,7 +197,7 @@ func value[T any](number protowire.Number, key string, at func(*T) *otel.Any) fi
 	return field[T]{
 		number, key, protowire.BytesType,
 		func(r *Reader, to *T) { *at(to) = r.value(0) },
-		func(b []byte, e Encoding, n *name, from *T) []byte {
+		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
 			v := at(from)
 			switch {
 			case v.Kind == otel.Empty:

@@ -46,7 +46,7 @@ func (f *fieldReader) fail(err error) {
 	}
 }
 
-func (f *fieldReader) field(n names, next int) int {
+func (f *fieldReader) field(n fieldNames, next int) int {
 	for f.next() {
 		if i := n.number(f.number, next); i >= 0 {
 			return i

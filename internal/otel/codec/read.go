@@ -65,7 +65,7 @@ type input interface {
 	// part of a truncated message is accepted. field returns the index of the next known field, or a negative
 	// number at the end. This index is usually next or slightly larger. leave ends the message.
 	enter(whole bool) frame
-	field(n names, next int) int
+	field(n fieldNames, next int) int
 	leave(f frame)
 
 	// first begins a repeated field, and more continues it. They report whether there is an item.

@@ -8,15 +8,15 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A name holds the names of a field in the two encodings.
-type name struct {
+// A fieldName holds the names of a field in the two encodings.
+type fieldName struct {
 	number protowire.Number
 	key    string // in JSON
 	snake  string // another key that JSON may have for the field
 	begin  string // the beginning of the field in JSON: its key as written
 }
 
-func newName(number protowire.Number, key string) name {
+func newName(number protowire.Number, key string) fieldName {
 	var snake strings.Builder
 	for _, c := range key {
 		if c >= 'A' && c <= 'Z' {
@@ -25,15 +25,15 @@ func newName(number protowire.Number, key string) name {
 		}
 		snake.WriteRune(c)
 	}
-	return name{number, key, snake.String(), `"` + key + `":`}
+	return fieldName{number, key, snake.String(), `"` + key + `":`}
 }
 
-// names holds the names of the fields of a message. An index in it identifies a field.
-type names []name
+// fieldNames holds the names of the fields of a message. An index in it identifies a field.
+type fieldNames []fieldName
 
 // key returns the index of a key, or a negative number if the key is unknown. The search begins at next,
 // because usually the key is at next or shortly after it.
-func (n names) key(key string, next int) int {
+func (n fieldNames) key(key string, next int) int {
 	for i := next; i < len(n); i++ {
 		if n[i].key == key {
 			return i
@@ -57,7 +57,7 @@ var formerKeys = map[string]string{
 }
 
 // number is like key for a field number.
-func (n names) number(number protowire.Number, next int) int {
+func (n fieldNames) number(number protowire.Number, next int) int {
 	for i := max(next-1, 0); i < len(n); i++ { // begins one before next, because a field may be repeated
 		if n[i].number == number {
 			return i
@@ -77,12 +77,12 @@ type field[T any] struct {
 	key    string
 	wire   protowire.Type
 	read   func(r *Reader, to *T)
-	write  func(b []byte, e Encoding, n *name, from *T) []byte // appends the field, unless it has its default value
+	write  func(b []byte, e Encoding, n *fieldName, from *T) []byte // appends the field, unless it has its default value
 }
 
 // A message holds the fields of a message, in the order in which they are written.
 type message[T any] struct {
-	names  names
+	names  fieldNames
 	fields []field[T]
 }
 
@@ -208,9 +208,9 @@ const (
 )
 
 var (
-	pairNames = names{newName(1, "key"), newName(2, "value")}
-	listNames = names{newName(1, "values")} // of ArrayValue and KeyValueList
-	anyNames  = names{
+	pairNames = fieldNames{newName(1, "key"), newName(2, "value")}
+	listNames = fieldNames{newName(1, "values")} // of ArrayValue and KeyValueList
+	anyNames  = fieldNames{
 		otel.String - 1: newName(1, "stringValue"), otel.Bool - 1: newName(2, "boolValue"), otel.Int - 1: newName(3, "intValue"),
 		otel.Float - 1: newName(4, "doubleValue"), otel.Bytes - 1: newName(7, "bytesValue"), otel.List - 1: newName(5, "arrayValue"),
 		otel.Map - 1: newName(6, "kvlistValue"),
@@ -219,10 +219,10 @@ var (
 
 // A signal holds the names in the messages around the records of a signal.
 type signal struct {
-	data   names // TracesData or LogsData
-	holder names // ResourceSpans or ResourceLogs
-	scope  names // ScopeSpans or ScopeLogs
-	ids    names // of Span or LogRecord
+	data   fieldNames // TracesData or LogsData
+	holder fieldNames // ResourceSpans or ResourceLogs
+	scope  fieldNames // ScopeSpans or ScopeLogs
+	ids    fieldNames // of Span or LogRecord
 }
 
 // The indices in holder and scope.
@@ -241,29 +241,29 @@ const (
 
 var signals = [...]signal{
 	Spans: {
-		data:   names{newName(1, "resourceSpans")},
-		holder: names{newName(1, "resource"), newName(2, "scopeSpans"), newName(3, "schemaUrl")},
-		scope:  names{newName(1, "scope"), newName(2, "spans"), newName(3, "schemaUrl")},
+		data:   fieldNames{newName(1, "resourceSpans")},
+		holder: fieldNames{newName(1, "resource"), newName(2, "scopeSpans"), newName(3, "schemaUrl")},
+		scope:  fieldNames{newName(1, "scope"), newName(2, "spans"), newName(3, "schemaUrl")},
 		ids:    spanMessage.names.only("traceId", "spanId", "parentSpanId"),
 	},
 	Logs: {
-		data:   names{newName(1, "resourceLogs")},
-		holder: names{newName(1, "resource"), newName(2, "scopeLogs"), newName(3, "schemaUrl")},
-		scope:  names{newName(1, "scope"), newName(2, "logRecords"), newName(3, "schemaUrl")},
+		data:   fieldNames{newName(1, "resourceLogs")},
+		holder: fieldNames{newName(1, "resource"), newName(2, "scopeLogs"), newName(3, "schemaUrl")},
+		scope:  fieldNames{newName(1, "scope"), newName(2, "logRecords"), newName(3, "schemaUrl")},
 		ids:    logMessage.names.only("traceId", "spanId"),
 	},
 }
 
 // dataNames are the names of the top-level messages, by signal. Metrics are skipped. Two names follow that
 // exist only in JSON, in which the APIs of Tempo and Jaeger have a top-level message.
-var dataNames = names{
+var dataNames = fieldNames{
 	Spans: signals[Spans].data[0], Logs: signals[Logs].data[0], metrics: newName(0, "resourceMetrics"), newName(0, "trace"), newName(0, "result"),
 }
 
 const metrics = Logs + 1
 
 // only returns the names with these keys.
-func (n names) only(keys ...string) (some names) {
+func (n fieldNames) only(keys ...string) (some fieldNames) {
 	for _, key := range keys {
 		some = append(some, n[n.key(key, 0)])
 	}

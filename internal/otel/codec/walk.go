@@ -82,7 +82,7 @@ func (r *Reader) walkData(v Visitor, outer bool) {
 }
 
 // walkGroup walks a message that has a resource or a scope, and the items of it, in any order.
-func (r *Reader) walkGroup(n names, item func()) Head {
+func (r *Reader) walkGroup(n fieldNames, item func()) Head {
 	h := Head{nowhere, nowhere}
 	r.countItem()
 	f := r.in.enter(false)

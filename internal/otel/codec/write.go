@@ -127,7 +127,7 @@ func beginItem(b []byte, e Encoding) []byte {
 }
 
 // endItem ends a message in a list.
-func endItem(b []byte, e Encoding, n *name, from int) []byte {
+func endItem(b []byte, e Encoding, n *fieldName, from int) []byte {
 	if e == JSON {
 		return append(b, '}')
 	}
@@ -135,7 +135,7 @@ func endItem(b []byte, e Encoding, n *name, from int) []byte {
 }
 
 // appendItem appends a message to a list, and begins the list if the message is the first.
-func appendItem[T any](b []byte, e Encoding, n *name, m *message[T], v *T, first bool) []byte {
+func appendItem[T any](b []byte, e Encoding, n *fieldName, m *message[T], v *T, first bool) []byte {
 	if e == JSON && first {
 		b = append(n.json(b), '[')
 	}
@@ -144,7 +144,7 @@ func appendItem[T any](b []byte, e Encoding, n *name, m *message[T], v *T, first
 }
 
 // appendMessage appends a message field.
-func appendMessage[T any](b []byte, e Encoding, n *name, m *message[T], v *T) []byte {
+func appendMessage[T any](b []byte, e Encoding, n *fieldName, m *message[T], v *T) []byte {
 	if e == JSON {
 		return append(m.write(append(n.json(b), '{'), e, v), '}')
 	}
@@ -162,7 +162,7 @@ func appendComma(b []byte) []byte {
 
 // endMessage turns the bytes that were appended since from into a protobuf field, by inserting a tag and a
 // length before them.
-func endMessage(b []byte, from int, n *name) []byte {
+func endMessage(b []byte, from int, n *fieldName) []byte {
 	size := len(b) - from
 	var head [2 * 10]byte
 	h := protowire.AppendVarint(n.tag(head[:0], protowire.BytesType), uint64(size))

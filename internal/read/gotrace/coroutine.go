@@ -40,7 +40,7 @@ func (g *goroutine) leaves() {
 }
 
 // switches handles a switch from g to next: a call of the coroutine next, or a return to the caller next.
-func (p *pass) switches(g, next *goroutine) {
+func (p *spanPass) switches(g, next *goroutine) {
 	if next.callee == g {
 		g.leaves()
 		return
@@ -58,7 +58,7 @@ func (p *pass) switches(g, next *goroutine) {
 	}
 }
 
-func (p *pass) noteCoroutine(g *goroutine) {
+func (p *spanPass) noteCoroutine(g *goroutine) {
 	g.isCoroutine = true
 	if len(p.t.coroutines) < maxGoroutines && !p.quiet {
 		p.t.coroutines[g.id] = true
@@ -66,7 +66,7 @@ func (p *pass) noteCoroutine(g *goroutine) {
 }
 
 // actor returns the goroutine of an event. For a coroutine this is the goroutine for which it runs.
-func (p *pass) actor(e *trace.Event) (*goroutine, error) {
+func (p *spanPass) actor(e *trace.Event) (*goroutine, error) {
 	g, err := p.goroutine(int64(e.Goroutine()))
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func (m *meetings) only(goroutine, since int64) int64 {
 
 // met records that one goroutine may have handed a span to another, and hands over the spans for which this is
 // known.
-func (p *pass) met(from, to *goroutine, at int64, weak bool) {
+func (p *spanPass) met(from, to *goroutine, at int64, weak bool) {
 	if p.quiet || len(from.open) == 0 {
 		return
 	}

@@ -73,8 +73,8 @@ func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 		return err
 	}
 	in := &counted{r: io.MultiReader(bytes.NewReader(head), r)}
-	p := &parts{
-		fn: fn, goroutines: make(map[int64]*life), tasks: make(map[uint64]*Part), ranges: make(map[rangeKey]*Part), short: make(map[string]int),
+	p := &rowReader{
+		fn: fn, goroutines: make(map[int64]*goroutineRow), tasks: make(map[uint64]*Part), ranges: make(map[rangeKey]*Part), short: make(map[string]int),
 		classes: newClasses(),
 	}
 	err := events(ctx, in, p.event)
@@ -109,8 +109,8 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A life is the state of a goroutine while its parts are collected.
-type life struct {
+// A goroutineRow is the state of a goroutine while its parts are collected.
+type goroutineRow struct {
 	Part
 
 	given   bool   // Part has an ID, because a part below it was passed on
@@ -127,9 +127,9 @@ type rangeKey struct {
 	scope trace.ResourceID
 }
 
-type parts struct {
+type rowReader struct {
 	fn          func(p *Part) bool
-	goroutines  map[int64]*life
+	goroutines  map[int64]*goroutineRow
 	tasks       map[uint64]*Part
 	ranges      map[rangeKey]*Part
 	short       map[string]int
@@ -142,7 +142,7 @@ type parts struct {
 }
 
 // tell passes a part to fn.
-func (p *parts) tell(x *Part) error {
+func (p *rowReader) tell(x *Part) error {
 	if p.done || !p.fn(x) {
 		p.done = true
 		return errDone
@@ -151,7 +151,7 @@ func (p *parts) tell(x *Part) error {
 }
 
 // end sets the end of a part and passes the part to fn. The parameter ended is false if only the trace ended.
-func (p *parts) end(x *Part, at int64, ended bool) error {
+func (p *rowReader) end(x *Part, at int64, ended bool) error {
 	x.To, x.Ended = at, ended
 	return p.tell(x)
 }
@@ -161,12 +161,12 @@ func begun(kind PartKind, name string, at, goroutine int64) *Part {
 	return &Part{Kind: kind, Name: strings.Clone(name), From: at, Began: true, Goroutine: goroutine, By: -1}
 }
 
-func (p *parts) id() uint64 {
+func (p *rowReader) id() uint64 {
 	p.ids++
 	return 1<<63 | p.ids // the ids of marks are random, and hardly ever among these
 }
 
-func (p *parts) event(e *trace.Event) error {
+func (p *rowReader) event(e *trace.Event) error {
 	if e.Kind() == trace.EventSync {
 		clear(p.classes.byKey)
 		// Use one clock for all parts, because a part may have begun before the wall clock was set.
@@ -206,19 +206,19 @@ func (p *parts) event(e *trace.Event) error {
 }
 
 // of returns the state of a goroutine.
-func (p *parts) of(id int64) (*life, error) {
+func (p *rowReader) of(id int64) (*goroutineRow, error) {
 	g := p.goroutines[id]
 	if g == nil {
 		if len(p.goroutines) >= maxGoroutines {
 			return nil, errTooMuch
 		}
-		g = &life{Part: Part{Kind: Goroutine, From: p.first, Goroutine: id, By: -1}, class: -1}
+		g = &goroutineRow{Part: Part{Kind: Goroutine, From: p.first, Goroutine: id, By: -1}, class: -1}
 		p.goroutines[id] = g
 	}
 	return g, nil
 }
 
-func (p *parts) transition(e *trace.Event, st *trace.StateTransition, at int64) error {
+func (p *rowReader) transition(e *trace.Event, st *trace.StateTransition, at int64) error {
 	g, err := p.of(int64(st.Resource.Goroutine()))
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func (p *parts) transition(e *trace.Event, st *trace.StateTransition, at int64) 
 }
 
 // waited passes the wait of g to fn, if g waited at least LongWait.
-func (p *parts) waited(g *life, at int64, ended bool, by int64) error {
+func (p *rowReader) waited(g *goroutineRow, at int64, ended bool, by int64) error {
 	from := g.wait
 	g.wait = 0
 	if from == 0 || at-from < LongWait {
@@ -280,7 +280,7 @@ func ofRuntime(function string) bool {
 }
 
 // below returns the ID of a goroutine, and assigns the ID if it has none yet.
-func (p *parts) below(g *life) uint64 {
+func (p *rowReader) below(g *goroutineRow) uint64 {
 	if !g.given {
 		g.ID, g.given = p.id(), true
 		g.Root = g.ID
@@ -289,7 +289,7 @@ func (p *parts) below(g *life) uint64 {
 }
 
 // ended passes a goroutine, and its regions without an end, to fn.
-func (p *parts) ended(g *life, at int64, ended bool) error {
+func (p *rowReader) ended(g *goroutineRow, at int64, ended bool) error {
 	for _, x := range slices.Backward(g.regions) {
 		p.open--
 		if err := p.end(x, at, ended); err != nil {
@@ -309,7 +309,7 @@ func (p *parts) ended(g *life, at int64, ended bool) error {
 	return p.tell(&g.Part)
 }
 
-func (p *parts) taskBegin(e *trace.Event, at int64) error {
+func (p *rowReader) taskBegin(e *trace.Event, at int64) error {
 	if len(p.tasks) >= maxOpenParts {
 		return errTooMuch
 	}
@@ -339,7 +339,7 @@ func (p *parts) taskBegin(e *trace.Event, at int64) error {
 func hasEnded(x *Part) bool { return x.Ended }
 
 // above returns the parent of a region or a log message of a goroutine: the innermost region, or else the task.
-func (p *parts) above(g *life, task trace.TaskID) (parent, root uint64) {
+func (p *rowReader) above(g *goroutineRow, task trace.TaskID) (parent, root uint64) {
 	if n := len(g.regions); n > 0 {
 		return g.regions[n-1].ID, g.regions[n-1].Root
 	}
@@ -349,7 +349,7 @@ func (p *parts) above(g *life, task trace.TaskID) (parent, root uint64) {
 	return 0, 0
 }
 
-func (p *parts) region(e *trace.Event, at int64) error {
+func (p *rowReader) region(e *trace.Event, at int64) error {
 	g, err := p.of(int64(e.Goroutine()))
 	if err != nil {
 		return err
@@ -378,7 +378,7 @@ func (p *parts) region(e *trace.Event, at int64) error {
 	return p.end(x, at, true)
 }
 
-func (p *parts) log(e *trace.Event, at int64) error {
+func (p *rowReader) log(e *trace.Event, at int64) error {
 	g, err := p.of(int64(e.Goroutine()))
 	if err != nil {
 		return err
@@ -399,7 +399,7 @@ func (p *parts) log(e *trace.Event, at int64) error {
 
 // sample passes a sample to fn. Its parent is the region or task that began last on its goroutine, or else the
 // goroutine.
-func (p *parts) sample(e *trace.Event, at int64) error {
+func (p *rowReader) sample(e *trace.Event, at int64) error {
 	x := begun(Sample, "", at, int64(e.Goroutine()))
 	x.Below = Sample
 	for f := range e.Stack().Frames() { // package trace refuses more than 128 frames
@@ -432,7 +432,7 @@ func (p *parts) sample(e *trace.Event, at int64) error {
 
 // rangeOf begins or ends an activity of the runtime. It ignores the numerous short activities of goroutines and
 // processors for the collector.
-func (p *parts) rangeOf(e *trace.Event, at int64) error {
+func (p *rowReader) rangeOf(e *trace.Event, at int64) error {
 	r := e.Range()
 	if r.Name == "GC mark assist" || r.Name == "GC incremental sweep" {
 		return nil
@@ -463,7 +463,7 @@ func (p *parts) rangeOf(e *trace.Event, at int64) error {
 }
 
 // rest passes the parts that are open at the end of the trace to fn.
-func (p *parts) rest() {
+func (p *rowReader) rest() {
 	for _, id := range slices.Sorted(maps.Keys(p.goroutines)) {
 		g := p.goroutines[id]
 		if p.waited(g, p.last, false, -1) != nil || p.ended(g, p.last, false) != nil {

@@ -98,7 +98,7 @@ func newBatch() *batch {
 func (t *Timeline) readAhead(b *batch) {
 	size := 0
 	for b.read < len(b.moments) && size < aheadSize {
-		if m := &b.moments[b.read]; m.What != Ends {
+		if m := &b.moments[b.read]; m.Kind != Ends {
 			if b.err = t.Details(m.Row, &b.details[b.read]); b.err != nil {
 				break
 			}
@@ -113,7 +113,7 @@ func (t *Timeline) readAhead(b *batch) {
 func (t *Timeline) hand(b *batch, fn func(m *Moment, d *Details) error) error {
 	for i := range b.moments {
 		m, d := &b.moments[i], &b.details[i]
-		if m.What == Ends {
+		if m.Kind == Ends {
 			d = nil
 		} else if i >= b.read {
 			if b.err != nil {

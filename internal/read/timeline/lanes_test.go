@@ -48,7 +48,7 @@ func lanesIn(t testing.TB, v *view.View, n int) (lanes, order []int32) {
 	must(t, err)
 	lanes = make([]int32, n)
 	must(t, tl.Moments(t.Context(), func(m *timeline.Moment) error {
-		if m.What == timeline.Begins {
+		if m.Kind == timeline.Begins {
 			i, err := strconv.Atoi(v.Name(m.Row))
 			lanes[i], order = m.Lane, append(order, int32(i))
 			return err

@@ -8,7 +8,7 @@ import (
 
 // A Moment is an event on a timeline: the begin or the end of a span, or a mark.
 type Moment struct {
-	What  What
+	Kind  Kind
 	Time  int64
 	End   int64 // for Begins: the end of the span
 	Row   view.Row
@@ -17,12 +17,12 @@ type Moment struct {
 	Flows []FlowEnd // for Begins: the arrows that start or end at the span
 }
 
-// What is the kind of a [Moment].
-type What uint8
+// Kind is the kind of a [Moment].
+type Kind uint8
 
 // The kinds of moments.
 const (
-	Begins What = iota
+	Begins Kind = iota
 	Ends
 	Happens
 )
@@ -123,7 +123,7 @@ func (w *moments) until(time int64) {
 func (w *moments) close(o *open) {
 	w.tops[o.group][o.lane] = o.below
 	o.ended = true
-	w.call(Moment{What: Ends, Time: o.end, Row: view.Row(o.row), Group: o.group, Lane: o.lane})
+	w.call(Moment{Kind: Ends, Time: o.end, Row: view.Row(o.row), Group: o.group, Lane: o.lane})
 }
 
 // closeEnded closes the spans above the span keep on a lane that have ended at time.
@@ -149,7 +149,7 @@ func (w *moments) begin(r int32, start int64, flows []FlowEnd) {
 	o.below, *top = *top, o
 	w.begun++
 	w.ending.push(o)
-	w.call(Moment{What: Begins, Time: start, End: o.end, Row: view.Row(r), Group: o.group, Lane: o.lane, Flows: flows})
+	w.call(Moment{Kind: Begins, Time: start, End: o.end, Row: view.Row(r), Group: o.group, Lane: o.lane, Flows: flows})
 }
 
 func (w *moments) mark(r int32) {
@@ -162,5 +162,5 @@ func (w *moments) mark(r int32) {
 	} else {
 		lane = w.Processes[group].Lanes
 	}
-	w.call(Moment{What: Happens, Time: at, Row: view.Row(r), Group: group, Lane: lane})
+	w.call(Moment{Kind: Happens, Time: at, Row: view.Row(r), Group: group, Lane: lane})
 }

@@ -154,7 +154,7 @@ func TestDetailedSame(t *testing.T) {
 			t.Fatalf("moment %d is %v, want %v", n, *m, want[n])
 		}
 		n++
-		if m.What == timeline.Ends {
+		if m.Kind == timeline.Ends {
 			if d != nil {
 				t.Errorf("an end has details %v", d)
 			}
@@ -306,7 +306,7 @@ func TestTimelineOfManyLanes(t *testing.T) {
 	must(t, tl.Arrows(t.Context()))
 	want := int32(0)
 	err = tl.Moments(t.Context(), func(m *timeline.Moment) error {
-		if m.What == timeline.Begins {
+		if m.Kind == timeline.Begins {
 			if m.Lane != want {
 				t.Fatalf("span %d is on lane %d", want, m.Lane)
 			}

@@ -94,7 +94,7 @@ func createStream(stream string, report func(error)) (f *os.File, dead []string,
 // importJournal writes the records of a journal whose IET is gone to the new file f. It returns the
 // number of entries.
 func importJournal(f *os.File, stream string, report func(error)) (int, error) {
-	b, err := openRest(stream, true)
+	b, err := openJournalTail(stream, true)
 	if errors.Is(err, journal.ErrGone) {
 		report(fmt.Errorf("%s is lost: %w", stream, err))
 		return 0, journal.RemoveUnreachable(stream + tracename.Journal)
@@ -200,7 +200,7 @@ func undoRotation(stream string) error {
 	if osfile.Exists(stream) || !osfile.Exists(stream+tracename.Journal) {
 		return nil
 	}
-	b, err := openRest(stream, true)
+	b, err := openJournalTail(stream, true)
 	if err != nil || b == nil {
 		if isUnreachable(err) {
 			return nil // importJournal reports this

@@ -17,7 +17,7 @@ func ReplayAndStop(stream string, remove bool) error {
 	if err != nil {
 		return err
 	}
-	b, err := openRest(stream, true)
+	b, err := openJournalTail(stream, true)
 	if err != nil {
 		return err
 	}

@@ -66,23 +66,23 @@ type Result struct {
 	Broken  string // the new name of a corrupt original
 	Changed bool   // a file was changed
 	Old     bool   // only a mark was missing: the time in the name is the age of the trace
-	Twin    bool   // the stream was removed, because Output has the same entries
+	EqualET bool   // the stream was removed, because Output has the same entries
 }
 
 // A dead is a stream that is being finished.
 type dead struct {
-	o      *Options
-	stream string
-	final  string   // the name of the ET that is made of the stream
-	f      *os.File // the stream, locked
-	size   int64    // size of f
-	rest   *rest
-	has    bool  // rest may have records or the reason why the process died, or the journal cannot be reached
-	gone   error // why the journal cannot be reached
-	s      *survey
-	damage error
-	twin   string       // an ET with the same entries
-	mark   *osfile.Temp // shows CreateStream that the stream is being finished
+	o       *Options
+	stream  string
+	final   string   // the name of the ET that is made of the stream
+	f       *os.File // the stream, locked
+	size    int64    // size of f
+	journal *journalTail
+	has     bool  // journal may have records or the reason why the process died, or the journal cannot be reached
+	gone    error // why the journal cannot be reached
+	s       *survey
+	damage  error
+	equalET string       // an ET with the same entries
+	mark    *osfile.Temp // shows CreateStream that the stream is being finished
 }
 
 func newDead(stream string, o *Options) *dead {
@@ -91,8 +91,8 @@ func newDead(stream string, o *Options) *dead {
 
 func (d *dead) close() error {
 	var err error
-	if d.rest != nil {
-		err = d.rest.close()
+	if d.journal != nil {
+		err = d.journal.close()
 	}
 	if d.f != nil {
 		err = errors.Join(err, osfile.Ignore(d.f.Close(), os.ErrClosed))
@@ -128,7 +128,7 @@ func (d *dead) look() (state, error) {
 		return stateNothing, err
 	}
 	d.size = fi.Size()
-	if in, err := d.openRest(); in != stateNothing || err != nil {
+	if in, err := d.openJournal(); in != stateNothing || err != nil {
 		return in, err
 	}
 	if d.o.Owner == Private && !d.has && d.size < wire.MagicSize {
@@ -151,13 +151,13 @@ func (d *dead) look() (state, error) {
 		return stateWhole, nil // without reading the entries
 	}
 	d.mark, _ = osfile.CreateTemp(d.stream) // without the mark, a starting program would see a living writer
-	if d.s, d.damage, err = d.rest.survey(f, d.size); err != nil {
+	if d.s, d.damage, err = d.journal.survey(f, d.size); err != nil {
 		return stateNothing, fmt.Errorf("open %s: %w", d.stream, err)
 	}
 	switch {
 	case d.isEmpty():
 		return stateEmpty, nil
-	case !d.o.IET && d.rest.empty() && d.gone == nil && d.hasTwin():
+	case !d.o.IET && d.journal.empty() && d.gone == nil && d.hasEqualET():
 		return stateLeftover, nil
 	case stays:
 		d.s = nil
@@ -189,23 +189,23 @@ func (d *dead) cannotChange(err error) (state, error) {
 // isEmpty reports whether nothing was recorded.
 func (d *dead) isEmpty() bool {
 	lost := d.gone != nil && (d.o.Owner != Private || !errors.Is(d.gone, journal.ErrGone))
-	return d.s.entries <= 1 && d.rest.empty() && d.rest.damage() == nil && !isCorrupt(d.damage) && !lost
+	return d.s.entries <= 1 && d.journal.empty() && d.journal.damage() == nil && !isCorrupt(d.damage) && !lost
 }
 
-// hasTwin reports whether an ET with the same entries exists, and sets d.twin to its name.
-func (d *dead) hasTwin() bool {
+// hasEqualET reports whether an ET with the same entries exists, and sets d.equalET to its name.
+func (d *dead) hasEqualET() bool {
 	all := *d.s
-	if d.rest != nil && d.rest.empty() {
+	if d.journal != nil && d.journal.empty() {
 		all.entries, all.size = all.entries+all.behind, all.size+all.behindSize // the recorder could not remove its journal
 	}
-	d.twin = twin(d.stream, d.final, d.f, &all)
-	return d.twin != ""
+	d.equalET = equalET(d.stream, d.final, d.f, &all)
+	return d.equalET != ""
 }
 
-// openRest opens the journal. If the stream must not be finished now, it returns the state that says
+// openJournal opens the journal. If the stream must not be finished now, it returns the state that says
 // why, else stateNothing.
-func (d *dead) openRest() (state, error) {
-	b, err := openRest(d.stream, true)
+func (d *dead) openJournal() (state, error) {
+	b, err := openJournalTail(d.stream, true)
 	if isUnreachable(err) {
 		if d.gone = err; errors.Is(err, journal.ErrElsewhere) && d.o.AtStart {
 			isNews, giveUp := journal.NoteElsewhere(d.stream + tracename.Journal)
@@ -224,11 +224,11 @@ func (d *dead) openRest() (state, error) {
 		}
 		return stateNothing, err
 	}
-	d.rest, d.has = b, b != nil || d.gone != nil
+	d.journal, d.has = b, b != nil || d.gone != nil
 	if b == nil {
-		d.rest = newRest(nil, d.stream+tracename.Journal, true)
+		d.journal = newJournalTail(nil, d.stream+tracename.Journal, true)
 	}
-	if d.rest.layout != nil && d.o.elsewhere() {
+	if d.journal.layout != nil && d.o.elsewhere() {
 		return stateElsewhere, nil
 	}
 	return stateNothing, nil
@@ -273,9 +273,9 @@ func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 			}
 			return r, d.finish(ctx, r)
 		}
-		return nil, errors.Join(d.rest.remove(), osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
+		return nil, errors.Join(d.journal.remove(), osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
 	case stateLeftover:
-		return r, d.removeTwin(r)
+		return r, d.removeStream(r)
 	case stateWhole:
 		if d.s == nil || d.o.IET {
 			return nil, nil
@@ -320,28 +320,28 @@ func (d *dead) result() *Result {
 	r := &Result{Report: format.Report{
 		Name: d.stream, Version: d.s.version, Format: format.IET, Entries: d.s.entries, Size: d.size, GoodBytes: d.s.size,
 		Reason: format.CutReasonOf(d.damage), Damage: d.damage, Ended: d.s.closed,
-	}, Output: d.stream, Journal: cmp.Or(d.gone, d.rest.damage())}
+	}, Output: d.stream, Journal: cmp.Or(d.gone, d.journal.damage())}
 	if !d.o.IET {
 		r.Output = d.final
 	}
-	r.Pending = d.rest.pending(d.s)
+	r.Pending = d.journal.pending(d.s)
 	return r
 }
 
 // ErrOtherEntries is returned for a stream if its ET exists already and has other entries.
 var ErrOtherEntries = errors.New("the trace exists already, but its stream has other entries: compare both")
 
-// removeTwin removes the stream and its journal, because d.twin has all their entries.
-func (d *dead) removeTwin(r *Result) error {
-	r.Output, r.Twin = d.twin, true
+// removeStream removes the stream and its journal, because d.equalET has all their entries.
+func (d *dead) removeStream(r *Result) error {
+	r.Output, r.EqualET = d.equalET, true
 	if isCorrupt(d.damage) {
 		var err error
 		if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
 			return err
 		}
 	}
-	if d.rest != nil {
-		if err := d.rest.remove(); err != nil {
+	if d.journal != nil {
+		if err := d.journal.remove(); err != nil {
 			return err
 		}
 	}
@@ -351,13 +351,13 @@ func (d *dead) removeTwin(r *Result) error {
 // finish appends the records of the journal to the IET and then makes the final file from the IET.
 func (d *dead) finish(ctx context.Context, r *Result) error {
 	if d.has || d.o.AtStart {
-		r.Changed, r.Old = d.has || d.rest.adds(d.s) || d.s.size < d.size, !d.has
-		d.rest.reportDamage(d.o.report)
-		if err := d.rest.replay(d.f, d.s); err != nil {
-			return fmt.Errorf("journal %s: %w", d.rest.name, err)
+		r.Changed, r.Old = d.has || d.journal.adds(d.s) || d.s.size < d.size, !d.has
+		d.journal.reportDamage(d.o.report)
+		if err := d.journal.replay(d.f, d.s); err != nil {
+			return fmt.Errorf("journal %s: %w", d.journal.name, err)
 		}
-		b := d.rest
-		d.rest = nil
+		b := d.journal
+		d.journal = nil
 		if err := b.remove(); err != nil {
 			return err
 		}
@@ -375,8 +375,8 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 	}
 	if !d.o.IET && osfile.Exists(r.Output) {
 		switch {
-		case d.has && d.hasTwin():
-			return d.removeTwin(r)
+		case d.has && d.hasEqualET():
+			return d.removeStream(r)
 		case d.o.Owner != Others:
 			return fmt.Errorf("%s: %w: %w", r.Output, ErrOtherEntries, fs.ErrExist)
 		}
@@ -397,7 +397,7 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 
 // makeIET makes an IET from a journal whose IET is missing.
 func (d *dead) makeIET() error {
-	b, err := openRest(d.stream, false)
+	b, err := openJournalTail(d.stream, false)
 	if err == nil {
 		err = b.close()
 	}

@@ -69,7 +69,7 @@ func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func
 		switch {
 		case IsOthers(err), isForeign(err) && o.Owner != Private: // another process uses it, or it is not a trace
 		case errors.Is(err, ErrOtherEntries) && o.Owner != Private: // both files stay unchanged
-		case err != nil || r != nil && !r.Twin:
+		case err != nil || r != nil && !r.EqualET:
 			each(r, err)
 		}
 	}

@@ -43,10 +43,10 @@ func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 	return err == nil
 }
 
-// twin returns the name of an ET that has exactly the entries of the dead IET f, or "" if it finds none.
+// equalET returns the name of an ET that has exactly the entries of the dead IET f, or "" if it finds none.
 // name is the name of f, and t is its survey. The ET can be final, which was to be made from f, or an ET
 // that was renamed since then.
-func twin(name, final string, f io.ReaderAt, t *survey) string {
+func equalET(name, final string, f io.ReaderAt, t *survey) string {
 	if osfile.Exists(final) && sameEntries(final, f, t) {
 		return final
 	}

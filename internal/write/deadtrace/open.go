@@ -25,11 +25,11 @@ type Source struct {
 // OpenSource opens a trace. If lenient is set, entries of the journal replace everything after the
 // damage in a corrupt IET. Otherwise a corrupt IET is left unchanged.
 func OpenSource(name string, lenient bool) (*Source, error) {
-	var b *rest
+	var b *journalTail
 	var missing error
 	if strings.HasSuffix(name, tracename.IET) {
 		// Open the journal before the file, so that no recovery happens in between.
-		if b, missing = openRest(name, false); b == nil && missing == nil && osfile.Locked(name) {
+		if b, missing = openJournalTail(name, false); b == nil && missing == nil && osfile.Locked(name) {
 			missing = format.ErrLocked
 		} else if errors.Is(missing, format.ErrLocked) && !isWaiting(name) {
 			missing = nil
@@ -51,7 +51,7 @@ func OpenSource(name string, lenient bool) (*Source, error) {
 }
 
 // extend adds the records of b to the source, and returns why some of them are missing.
-func (s *Source) extend(b *rest, lenient bool) error {
+func (s *Source) extend(b *journalTail, lenient bool) error {
 	err := Safely(func() error {
 		at, tail, err := b.tail(s, s.Stored, lenient)
 		if err != nil || tail == nil {

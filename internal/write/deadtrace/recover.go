@@ -144,7 +144,7 @@ func Inspect(name string) (*Result, error) {
 	if r.Live || !isStream(r.Name) {
 		return r, nil
 	}
-	b, err := openRest(r.Name, false)
+	b, err := openJournalTail(r.Name, false)
 	if isUnreachable(err) {
 		r.Journal, err = err, nil
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // fits reports whether the checkpoint describes the IET f.
-func (b *rest) fits(f io.ReaderAt, size int64) bool {
+func (b *journalTail) fits(f io.ReaderAt, size int64) bool {
 	if b.point.Size < wire.MagicSize || b.point.Size > size {
 		return false
 	}
@@ -62,7 +62,7 @@ func (s *survey) end() int64 {
 // survey reads the IET f, which has size bytes, and finds the spans and resources to which the
 // records refer. If the checkpoint describes f, only the part up to the checkpoint counts. damage says
 // where the entries end early.
-func (b *rest) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) {
+func (b *journalTail) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) {
 	same := b.fits(f, size)
 	until := size
 	if same {
@@ -99,7 +99,7 @@ func notStream(stored format.StorageFormat) error {
 
 // look surveys the first bytes of f, up to the offset until, and counts the entries after them. If it
 // returns an error, the survey describes the entries before the error.
-func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
+func (b *journalTail) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	s := &survey{version: format.DefaultVersion, spans: make(map[record.Ref]uint32), resources: make(map[uint16]uint32)}
 	r, err := format.NewReader(io.NewSectionReader(f, 0, size), nil)
 	if errors.Is(err, format.ErrTruncated) {
@@ -231,7 +231,7 @@ func (s *survey) dropZeros(n int, size int64) {
 }
 
 // pending returns how many entries are only in b, given the survey s of the IET.
-func (b *rest) pending(s *survey) int {
+func (b *journalTail) pending(s *survey) int {
 	n := b.entries
 	if b.text != "" {
 		n++
@@ -241,7 +241,7 @@ func (b *rest) pending(s *survey) int {
 
 // wanted returns the spans to which the records refer, and the numbers of the resources by
 // their encoded entries.
-func (b *rest) wanted(v format.Version) (spans map[record.Ref]bool, resources map[string]uint16) {
+func (b *journalTail) wanted(v format.Version) (spans map[record.Ref]bool, resources map[string]uint16) {
 	spans, resources = make(map[record.Ref]bool), make(map[string]uint16)
 	p := placer.New(b.table, &placer.Options{Columns: v == format.V2, MaxEntrySize: format.DefaultMaxEntrySize})
 	var r record.Record
@@ -259,7 +259,7 @@ func (b *rest) wanted(v format.Version) (spans map[record.Ref]bool, resources ma
 }
 
 // isOf reports whether the checkpoint describes the IET name.
-func (b *rest) isOf(name string) bool {
+func (b *journalTail) isOf(name string) bool {
 	f, err := osfile.OpenRead(name)
 	if err != nil {
 		return false

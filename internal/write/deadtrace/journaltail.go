@@ -23,8 +23,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A rest holds the records that a dead writer had only in its journal, and the reason why it died.
-type rest struct {
+// A journalTail holds the records that a dead writer had only in its journal, and the reason why it died.
+type journalTail struct {
 	f       *journal.DeadFile
 	name    string // name of the journal, or of the file that names it
 	change  bool   // f is open for writing
@@ -52,14 +52,14 @@ const (
 	afterRecord = 5 * time.Minute
 )
 
-// openRest reads the journal of stream. The result is nil if stream has no journal. The error is
+// openJournalTail reads the journal of stream. The result is nil if stream has no journal. The error is
 // [format.ErrLocked] while the writer lives. If the error is [journal.ErrGone], the result may
 // still have the text that the runtime wrote.
-func openRest(stream string, change bool) (*rest, error) {
+func openJournalTail(stream string, change bool) (*journalTail, error) {
 	name := stream + tracename.Journal
 	text, died, terr := crashtext.Read(stream + crashtext.Ext)
 	f, err := journal.OpenDead(name, change)
-	b := newRest(f, name, change)
+	b := newJournalTail(f, name, change)
 	if fi, err := osfile.Stat(stream); err == nil {
 		b.written = fi.ModTime()
 	}
@@ -90,13 +90,13 @@ func openRest(stream string, change bool) (*rest, error) {
 	return nil, err
 }
 
-// newRest returns a journal without records.
-func newRest(f *journal.DeadFile, name string, change bool) *rest {
-	return &rest{f: f, name: name, change: change, dead: new(journal.Dead), table: new(record.Table), point: Checkpoint{Size: -1}}
+// newJournalTail returns a journal without records.
+func newJournalTail(f *journal.DeadFile, name string, change bool) *journalTail {
+	return &journalTail{f: f, name: name, change: change, dead: new(journal.Dead), table: new(record.Table), point: Checkpoint{Size: -1}}
 }
 
 // lock locks the journal. If the journal is only read, lock does not wait for the lock.
-func (b *rest) lock() error {
+func (b *journalTail) lock() error {
 	if b.change {
 		return lock(b.f.File)
 	}
@@ -113,12 +113,12 @@ func isWaiting(stream string) bool {
 		return true
 	}
 	defer f.Close()
-	b := newRest(f, name, false)
+	b := newJournalTail(f, name, false)
 	return b.read() != nil || b.unreadable || b.dead.Damaged > 0 || b.records > 0
 }
 
 // read reads the records that are not in the file.
-func (b *rest) read() error {
+func (b *journalTail) read() error {
 	f := b.f
 	fi, err := f.Stat()
 	if err != nil {
@@ -152,7 +152,7 @@ func (b *rest) read() error {
 }
 
 // parked calls fn for each record that was pending.
-func (b *rest) parked(fn func(*journal.Entry)) {
+func (b *journalTail) parked(fn func(*journal.Entry)) {
 	b.dead.Each(journal.StreamParked, func(position uint64, e *journal.Entry) {
 		if position >= b.point.Parked[0] && position < b.point.Parked[1] {
 			fn(e)
@@ -161,7 +161,7 @@ func (b *rest) parked(fn func(*journal.Entry)) {
 }
 
 // merge returns the records that the IET does not have yet, except for the pending ones.
-func (b *rest) merge() *journal.Merge {
+func (b *journalTail) merge() *journal.Merge {
 	m := journal.NewMerge(b.dead.Shards())
 	for i, p := range b.point.Positions {
 		m.Skip(i, p)
@@ -170,7 +170,7 @@ func (b *rest) merge() *journal.Merge {
 }
 
 // each calls fn for each record that is not in the IET.
-func (b *rest) each(fn func(*journal.Entry)) {
+func (b *journalTail) each(fn func(*journal.Entry)) {
 	b.parked(fn)
 	m := b.merge()
 	for e := m.Next(); e != nil; e = m.Next() {
@@ -179,7 +179,7 @@ func (b *rest) each(fn func(*journal.Entry)) {
 }
 
 // close closes the journal and leaves it unchanged.
-func (b *rest) close() error {
+func (b *journalTail) close() error {
 	if b == nil || b.f == nil {
 		return nil
 	}
@@ -187,15 +187,15 @@ func (b *rest) close() error {
 }
 
 // empty reports whether b has nothing that the IET lacks.
-func (b *rest) empty() bool { return b.records == 0 && b.text == "" }
+func (b *journalTail) empty() bool { return b.records == 0 && b.text == "" }
 
 // adds reports whether recovery appends something to the IET that s describes: missing records, or the
 // entry that says that the writer was killed. An IET in which nothing was recorded stays empty.
-func (b *rest) adds(s *survey) bool { return !b.empty() || !s.ended && s.entries > 1 }
+func (b *journalTail) adds(s *survey) bool { return !b.empty() || !s.ended && s.entries > 1 }
 
 // remove removes the journal, whose records must all be in the IET. It renames a journal that
 // cannot be read.
-func (b *rest) remove() error {
+func (b *journalTail) remove() error {
 	err := error(nil)
 	switch {
 	case b.f == nil, !b.f.HasName():
@@ -213,7 +213,7 @@ func (b *rest) remove() error {
 }
 
 // setAside renames the journal to a name with the time of its last change.
-func (b *rest) setAside() error {
+func (b *journalTail) setAside() error {
 	fi, err := b.f.Stat()
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (b *rest) setAside() error {
 
 // move makes the checkpoint describe the first size bytes of f, which have no records of the
 // journal. If this replay is killed, the next one finds both files and cuts f to that size.
-func (b *rest) move(f *os.File, size int64) error {
+func (b *journalTail) move(f *os.File, size int64) error {
 	if !b.change || b.records == 0 {
 		return nil // f is only a copy
 	}
@@ -241,7 +241,7 @@ func (b *rest) move(f *os.File, size int64) error {
 // replay appends the records and the text of b to the whole entries of f. f is an IET that is locked and
 // open for writing, and s is its survey. If replay succeeds, everything is in f and on disk. If it fails
 // or is killed, it can be repeated. Bytes of f after damage are lost.
-func (b *rest) replay(f *os.File, s *survey) error {
+func (b *journalTail) replay(f *os.File, s *survey) error {
 	fi, err := f.Stat()
 	if err != nil || !b.adds(s) && s.size == fi.Size() {
 		return err
@@ -269,7 +269,7 @@ func (b *rest) replay(f *os.File, s *survey) error {
 
 // tail returns the bytes that replay would write to the IET f, and their offset, without writing
 // them. f has size bytes. If f is corrupt, tail returns an error unless lenient is set.
-func (b *rest) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []byte, err error) {
+func (b *journalTail) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []byte, err error) {
 	s, damage, err := b.survey(f, size)
 	if !lenient && isCorrupt(damage) {
 		err = damage
@@ -294,7 +294,7 @@ type replayer struct {
 	placer *placer.Placer
 }
 
-func (b *rest) replayer(w io.Writer, s *survey) *replayer {
+func (b *journalTail) replayer(w io.Writer, s *survey) *replayer {
 	p := placer.New(b.table, &placer.Options{
 		Columns: s.version == format.V2, MaxEntrySize: format.DefaultMaxEntrySize,
 		MaxPendingSpans: math.MaxInt, MaxPendingBytes: math.MaxInt, MaxPendingAge: math.MaxInt64,
@@ -354,7 +354,7 @@ func (r *replayer) flush(size int, magic ...byte) error {
 
 // write writes the records of b in their order, except for spans that are in the IET already. At the end
 // it writes the entry that says that the writer was killed.
-func (r *replayer) write(b *rest, s *survey) (err error) {
+func (r *replayer) write(b *journalTail, s *survey) (err error) {
 	adds := b.adds(s)
 	place := func(e *journal.Entry) {
 		if err == nil {
@@ -439,7 +439,7 @@ func RecordOf(e *format.TraceEntry) *journal.Entry {
 }
 
 // end returns the time when the process died. This time is not before any of its records.
-func (b *rest) end(s *survey) time.Time {
+func (b *journalTail) end(s *survey) time.Time {
 	newest := s.newest
 	b.each(func(e *journal.Entry) {
 		if e.Time <= b.died.Add(clockLag).UnixNano() {
@@ -464,7 +464,7 @@ func crashRecord(text string, at time.Time) *journal.Entry {
 }
 
 // damage returns why the journal cannot be read or which entries are lost, nil if nothing is lost.
-func (b *rest) damage() error {
+func (b *journalTail) damage() error {
 	switch {
 	case b.layout != nil:
 		return b.layout
@@ -479,7 +479,7 @@ func (b *rest) damage() error {
 var errNoCheckpoint = errors.New("it has no readable checkpoint")
 
 // reportDamage reports the damage of b. If remove will rename the journal, it reports that as well.
-func (b *rest) reportDamage(report func(error)) {
+func (b *journalTail) reportDamage(report func(error)) {
 	err := b.damage()
 	switch {
 	case err == nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A goroutine is the state of a living goroutine during a pass.
+// A goroutine is the state of a living goroutine during a spanPass.
 type goroutine struct {
 	id      int64
 	state   State // the state that is counted
@@ -39,13 +39,13 @@ type goroutine struct {
 	coroutine
 
 	isOld  bool    // it existed when the trace began
-	before *before // only for an old goroutine; nil if it is empty
+	prefix *prefix // only for an old goroutine; nil if it is empty
 	track  *track  // only in a window
 }
 
-// A before has the work of an old goroutine while no span was known to be open on it. If the end of a span that
+// A prefix has the work of an old goroutine while no span was known to be open on it. If the end of a span that
 // began before the trace is found, the work belongs to this span.
-type before struct {
+type prefix struct {
 	own   [NumStates]int64 // nanoseconds
 	waits []Wait
 }
@@ -59,8 +59,8 @@ type opened struct {
 	own  Times            // while the span was the latest
 }
 
-// A pass reads a trace, or a part of it.
-type pass struct {
+// A spanPass reads a trace, or a part of it.
+type spanPass struct {
 	t          *Trace
 	goroutines map[int64]*goroutine
 	free       []*goroutine // ended goroutines, for reuse
@@ -79,8 +79,8 @@ type pass struct {
 	window      *Window // receives the pieces of a part of the trace
 }
 
-func newPass(t *Trace) *pass {
-	return &pass{
+func newPass(t *Trace) *spanPass {
+	return &spanPass{
 		t: t, goroutines: make(map[int64]*goroutine), byTask: make(map[uint64]int32), names: make(map[string]int32), byID: make(map[uint64]int32),
 		classes: newClasses(), generation: -1,
 	}
@@ -93,7 +93,7 @@ const markedEnd = 900_000_000
 var errDone = errors.New("done")
 
 // run reads a trace from r. The parameter generation is the number of its first generation.
-func (p *pass) run(ctx context.Context, r io.Reader, generation int) error {
+func (p *spanPass) run(ctx context.Context, r io.Reader, generation int) error {
 	p.generation = generation - 1
 	err := events(ctx, r, p.event)
 	switch {
@@ -110,7 +110,7 @@ func (p *pass) run(ctx context.Context, r io.Reader, generation int) error {
 }
 
 // finish ends everything that is open at the end of the trace.
-func (p *pass) finish() {
+func (p *spanPass) finish() {
 	if !p.quiet {
 		p.t.First, p.t.Last = p.first, p.last
 	}
@@ -128,7 +128,7 @@ func (p *pass) finish() {
 }
 
 // leave stores the times of a goroutine for the spans that are open on it.
-func (p *pass) leave(g *goroutine) {
+func (p *spanPass) leave(g *goroutine) {
 	for i := range g.open {
 		if o := &g.open[i]; o.span != NoSpan {
 			times := g.timesSince(&o.base)
@@ -145,7 +145,7 @@ func (g *goroutine) timesSince(base *[NumStates]int64) (t Times) {
 	return t
 }
 
-func (p *pass) goroutine(id int64) (*goroutine, error) {
+func (p *spanPass) goroutine(id int64) (*goroutine, error) {
 	g := p.goroutines[id]
 	if g == nil {
 		if len(p.goroutines) >= maxGoroutines {
@@ -166,7 +166,7 @@ func (p *pass) goroutine(id int64) (*goroutine, error) {
 	return g, nil
 }
 
-func (p *pass) event(e *trace.Event) error {
+func (p *spanPass) event(e *trace.Event) error {
 	k := e.Kind()
 	if k == trace.EventSync {
 		return p.sync(e)
@@ -216,7 +216,7 @@ func (p *pass) event(e *trace.Event) error {
 }
 
 // sync handles the begin of a generation.
-func (p *pass) sync(e *trace.Event) error {
+func (p *spanPass) sync(e *trace.Event) error {
 	p.generation++
 	clear(p.classes.byKey)
 	if c := e.Sync().ClockSnapshot; c != nil && !p.quiet && len(p.t.clocks) < maxClocks {
@@ -226,7 +226,7 @@ func (p *pass) sync(e *trace.Event) error {
 }
 
 // assist begins or ends a period in which a goroutine works for the collector.
-func (p *pass) assist(e *trace.Event, at int64, begins bool) error {
+func (p *spanPass) assist(e *trace.Event, at int64, begins bool) error {
 	r := e.Range()
 	if r.Name != "GC mark assist" || r.Scope.Kind != trace.ResourceGoroutine {
 		return nil
@@ -254,7 +254,7 @@ func (g *goroutine) counted() State {
 	return g.raw
 }
 
-func (p *pass) transition(e *trace.Event, st *trace.StateTransition, at int64) error {
+func (p *spanPass) transition(e *trace.Event, st *trace.StateTransition, at int64) error {
 	id := int64(st.Resource.Goroutine())
 	from, to := st.Goroutine()
 	g, err := p.goroutine(id)
@@ -311,7 +311,7 @@ func (p *pass) transition(e *trace.Event, st *trace.StateTransition, at int64) e
 }
 
 // stateOfStatus returns the state of a goroutine that existed when the trace began.
-func (p *pass) stateOfStatus(g *goroutine, st *trace.StateTransition, to trace.GoState) State {
+func (p *spanPass) stateOfStatus(g *goroutine, st *trace.StateTransition, to trace.GoState) State {
 	switch to {
 	case trace.GoRunning:
 		return Running
@@ -325,7 +325,7 @@ func (p *pass) stateOfStatus(g *goroutine, st *trace.StateTransition, to trace.G
 }
 
 // created records the creator of a goroutine. Goroutines of the runtime work for no span.
-func (p *pass) created(g *goroutine, by, at int64, ofRuntime bool) {
+func (p *spanPass) created(g *goroutine, by, at int64, ofRuntime bool) {
 	g.since, g.state, g.raw, g.isOld = at, none, none, false
 	if g.track != nil {
 		g.track.Created, g.track.By = at, by
@@ -340,7 +340,7 @@ func (p *pass) created(g *goroutine, by, at int64, ofRuntime bool) {
 }
 
 // worksFor returns the span for which a goroutine works: the latest open span, or NoSpan.
-func (p *pass) worksFor(g *goroutine) int32 {
+func (p *spanPass) worksFor(g *goroutine) int32 {
 	g = g.root()
 	if n := len(g.open); n > 0 {
 		return g.open[n-1].span
@@ -352,7 +352,7 @@ func (p *pass) worksFor(g *goroutine) int32 {
 }
 
 // ended removes a goroutine.
-func (p *pass) ended(g *goroutine) {
+func (p *spanPass) ended(g *goroutine) {
 	if !p.quiet {
 		p.give(g)
 		p.leave(g)
@@ -363,7 +363,7 @@ func (p *pass) ended(g *goroutine) {
 }
 
 // woken handles the end of a wait.
-func (p *pass) woken(g *goroutine, e *trace.Event, at int64) {
+func (p *spanPass) woken(g *goroutine, e *trace.Event, at int64) {
 	by := int64(e.Goroutine())
 	g.by, g.byClass = Nobody, -1
 	if by >= 0 && by != g.id {
@@ -398,7 +398,7 @@ func (p *pass) woken(g *goroutine, e *trace.Event, at int64) {
 }
 
 // waited stores a wait that has ended.
-func (p *pass) waited(g *goroutine, at int64) {
+func (p *spanPass) waited(g *goroutine, at int64) {
 	// A wait for the collector is not stored: Own has its time.
 	if p.quiet || g.class < 0 || g.raw >= NumStates || g.callee != nil || !g.counted().Blocked() {
 		return
@@ -428,7 +428,7 @@ func (p *pass) waited(g *goroutine, at int64) {
 }
 
 // to ends the state of a goroutine and begins the state next.
-func (p *pass) to(g *goroutine, at int64, next State) {
+func (p *spanPass) to(g *goroutine, at int64, next State) {
 	if next != g.state {
 		p.addTime(g, at)
 		g.state = next
@@ -439,7 +439,7 @@ func (p *pass) to(g *goroutine, at int64, next State) {
 }
 
 // addTime adds the time since the last call, up to at, to the sums of a goroutine.
-func (p *pass) addTime(g *goroutine, at int64) {
+func (p *spanPass) addTime(g *goroutine, at int64) {
 	if d := at - g.since; d > 0 && g.state < NumStates {
 		g.sums[g.state] += d
 		if g.track != nil {
@@ -449,16 +449,16 @@ func (p *pass) addTime(g *goroutine, at int64) {
 	g.since = max(g.since, at)
 }
 
-// unknown returns the before of a goroutine, or nil if the goroutine is not old.
-func (g *goroutine) unknown() *before {
-	if g.isOld && g.before == nil {
-		g.before = new(before)
+// unknown returns the prefix of a goroutine, or nil if the goroutine is not old.
+func (g *goroutine) unknown() *prefix {
+	if g.isOld && g.prefix == nil {
+		g.prefix = new(prefix)
 	}
-	return g.before
+	return g.prefix
 }
 
 // give adds the time of a goroutine since the last begin or end of a span to its latest span.
-func (p *pass) give(g *goroutine) {
+func (p *spanPass) give(g *goroutine) {
 	if n := len(g.open); n > 0 {
 		own := &g.open[n-1].own
 		for s := range own {
@@ -472,7 +472,7 @@ func (p *pass) give(g *goroutine) {
 	g.last = g.sums
 }
 
-func (p *pass) taskBegin(e *trace.Event, at int64) error {
+func (p *spanPass) taskBegin(e *trace.Event, at int64) error {
 	if p.quiet {
 		return nil
 	}
@@ -506,7 +506,7 @@ func (p *pass) taskBegin(e *trace.Event, at int64) error {
 }
 
 // log handles the marks of spans.
-func (p *pass) log(e *trace.Event, at int64) error {
+func (p *spanPass) log(e *trace.Event, at int64) error {
 	l := e.Log()
 	if p.quiet || l.Category != "otel.span" && l.Category != "otel.end" {
 		return nil
@@ -547,7 +547,7 @@ func (p *pass) log(e *trace.Event, at int64) error {
 			w.Span = int32(len(p.t.Spans))
 			p.t.Waits = append(p.t.Waits, w)
 		}
-		*b = before{}
+		*b = prefix{}
 	}
 	p.t.keep(&s, &times, &own)
 	p.t.Spans = append(p.t.Spans, s)
@@ -563,7 +563,7 @@ func markedID(mark string) uint64 {
 	return id
 }
 
-func (p *pass) begin(g *goroutine, at int64, id uint64) (int32, error) {
+func (p *spanPass) begin(g *goroutine, at int64, id uint64) (int32, error) {
 	if len(p.t.Spans) >= maxSpans {
 		return NoSpan, errTooMuch
 	}
@@ -579,7 +579,7 @@ func (p *pass) begin(g *goroutine, at int64, id uint64) (int32, error) {
 	return i, nil
 }
 
-func (p *pass) end(i int32, at int64, ender *goroutine) {
+func (p *spanPass) end(i int32, at int64, ender *goroutine) {
 	s := &p.t.Spans[i]
 	if s.End != 0 {
 		return
@@ -614,7 +614,7 @@ func (p *pass) end(i int32, at int64, ender *goroutine) {
 }
 
 // close removes the span at index k from the open spans of a goroutine.
-func (p *pass) close(g *goroutine, k int) {
+func (p *spanPass) close(g *goroutine, k int) {
 	g.open[k].span = NoSpan
 	g.dead++
 	for n := len(g.open); n > 0 && g.open[n-1].span == NoSpan; n-- {
