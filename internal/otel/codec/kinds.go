@@ -79,48 +79,29 @@ func appendNumber(b []byte, e Encoding, n *fieldName, t protowire.Type, v int64)
 	return protowire.AppendVarint(b, uint64(v))
 }
 
+// integer returns a field with a number of the wire type t.
+func integer[T any](number protowire.Number, key string, t protowire.Type, read func(*Reader, *T), get func(*T) int64) field[T] {
+	return field[T]{number, key, t, read, func(b []byte, e Encoding, n *fieldName, from *T) []byte { return appendNumber(b, e, n, t, get(from)) }}
+}
+
 // count returns a uint32 field.
 func count[T any](number protowire.Number, key string, at func(*T) *uint32) field[T] {
-	return field[T]{
-		number, key, protowire.VarintType,
-		func(r *Reader, to *T) { *at(to) = r.in.count() },
-		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
-			return appendNumber(b, e, n, protowire.VarintType, int64(*at(from)))
-		},
-	}
+	return integer(number, key, protowire.VarintType, func(r *Reader, to *T) { *at(to) = r.in.count() }, func(from *T) int64 { return int64(*at(from)) })
 }
 
 // flags returns a fixed32 field.
 func flags[T any](number protowire.Number, key string, at func(*T) *uint32) field[T] {
-	return field[T]{
-		number, key, protowire.Fixed32Type,
-		func(r *Reader, to *T) { *at(to) = r.in.fixed32() },
-		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
-			return appendNumber(b, e, n, protowire.Fixed32Type, int64(*at(from)))
-		},
-	}
+	return integer(number, key, protowire.Fixed32Type, func(r *Reader, to *T) { *at(to) = r.in.fixed32() }, func(from *T) int64 { return int64(*at(from)) })
 }
 
 // nano returns a fixed64 field with a time.
 func nano[T any](number protowire.Number, key string, get func(*T) int64, set func(*T, int64)) field[T] {
-	return field[T]{
-		number, key, protowire.Fixed64Type,
-		func(r *Reader, to *T) { set(to, int64(r.in.fixed64())) },
-		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
-			return appendNumber(b, e, n, protowire.Fixed64Type, get(from))
-		},
-	}
+	return integer(number, key, protowire.Fixed64Type, func(r *Reader, to *T) { set(to, int64(r.in.fixed64())) }, get)
 }
 
 // enum returns an enum field. In JSON, an enum may be a name in place of a number.
 func enum[T any](number protowire.Number, key string, names map[string]int32, get func(*T) int32, set func(*T, int32)) field[T] {
-	return field[T]{
-		number, key, protowire.VarintType,
-		func(r *Reader, to *T) { set(to, r.in.enum(names)) },
-		func(b []byte, e Encoding, n *fieldName, from *T) []byte {
-			return appendNumber(b, e, n, protowire.VarintType, int64(get(from)))
-		},
-	}
+	return integer(number, key, protowire.VarintType, func(r *Reader, to *T) { set(to, r.in.enum(names)) }, func(from *T) int64 { return int64(get(from)) })
 }
 
 // part returns a field with a message whose fields are in the same T. It is always written.

@@ -31,6 +31,14 @@ func newName(number protowire.Number, key string) fieldName {
 // fieldNames holds the names of the fields of a message. An index in it identifies a field.
 type fieldNames []fieldName
 
+// numbered returns fields with the numbers from 1 on.
+func numbered(keys ...string) (n fieldNames) {
+	for i, key := range keys {
+		n = append(n, newName(protowire.Number(i+1), key))
+	}
+	return n
+}
+
 // key returns the index of a key, or a negative number if the key is unknown. The search begins at next,
 // because usually the key is at next or shortly after it.
 func (n fieldNames) key(key string, next int) int {
@@ -208,8 +216,8 @@ const (
 )
 
 var (
-	pairNames = fieldNames{newName(1, "key"), newName(2, "value")}
-	listNames = fieldNames{newName(1, "values")} // of ArrayValue and KeyValueList
+	pairNames = numbered("key", "value")
+	listNames = numbered("values") // of ArrayValue and KeyValueList
 	anyNames  = fieldNames{
 		otel.String - 1: newName(1, "stringValue"), otel.Bool - 1: newName(2, "boolValue"), otel.Int - 1: newName(3, "intValue"),
 		otel.Float - 1: newName(4, "doubleValue"), otel.Bytes - 1: newName(7, "bytesValue"), otel.List - 1: newName(5, "arrayValue"),
@@ -241,15 +249,15 @@ const (
 
 var signals = [...]signal{
 	Spans: {
-		data:   fieldNames{newName(1, "resourceSpans")},
-		holder: fieldNames{newName(1, "resource"), newName(2, "scopeSpans"), newName(3, "schemaUrl")},
-		scope:  fieldNames{newName(1, "scope"), newName(2, "spans"), newName(3, "schemaUrl")},
+		data:   numbered("resourceSpans"),
+		holder: numbered("resource", "scopeSpans", "schemaUrl"),
+		scope:  numbered("scope", "spans", "schemaUrl"),
 		ids:    spanMessage.names.only("traceId", "spanId", "parentSpanId"),
 	},
 	Logs: {
-		data:   fieldNames{newName(1, "resourceLogs")},
-		holder: fieldNames{newName(1, "resource"), newName(2, "scopeLogs"), newName(3, "schemaUrl")},
-		scope:  fieldNames{newName(1, "scope"), newName(2, "logRecords"), newName(3, "schemaUrl")},
+		data:   numbered("resourceLogs"),
+		holder: numbered("resource", "scopeLogs", "schemaUrl"),
+		scope:  numbered("scope", "logRecords", "schemaUrl"),
 		ids:    logMessage.names.only("traceId", "spanId"),
 	},
 }
