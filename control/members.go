@@ -15,7 +15,6 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/write/safecall"
-	"github.com/entrace-go/entrace/recorder"
 )
 
 // A member is a provider with its state. Control.calling guards all fields except busy.
@@ -131,7 +130,7 @@ func (c *Control) switchProviders() {
 func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 	s := &Session{On: on, Params: params}
 	s.write = func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
-		return writeTimed(c.ring.Recorder(), p, ref, at, e)
+		return traces.WriteTimed(c.ring.Recorder(), p, ref, at, e)
 	}
 	var once sync.Once
 	s.failed = func(err error) {
@@ -181,14 +180,6 @@ func (c *Control) nameOff(t *Trace) {
 			t.off(p, m.err)
 		}
 	}
-}
-
-// writeTimed records an entry with the attribute time_unix_nano.
-func writeTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
-	own := *e
-	own.Attributes = append(make([]format.Attribute, 0, len(e.Attributes)+1), format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
-	own.Attributes = append(own.Attributes, e.Attributes...)
-	return traces.Write(rec, p, ref, at, &own)
 }
 
 // flushProviders calls Flush of the running providers in s.
@@ -310,7 +301,7 @@ func (d *dumps) write(t *Trace) {
 	defer d.mu.Unlock()
 	d.closed = true
 	for _, e := range d.list {
-		_ = writeTimed(t.rec, e.p, e.ref, e.at, e.e) // the recorder keeps and counts the error
+		_ = traces.WriteTimed(t.rec, e.p, e.ref, e.at, e.e) // the recorder keeps and counts the error
 	}
 	d.list = nil
 	for _, e := range d.errs {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/record"
@@ -370,16 +371,12 @@ func (c *Control) panicked(p any, stack []byte) {
 		Message:  format.Some("panic: " + cut(why)),
 		Metadata: format.Metadata{Name: "event panic", Target: target, Level: format.LevelError},
 		Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.TimeValue(now)},
 			{Name: "exception.message", Value: format.StringValue(cut(why))},
 			{Name: "exception.stacktrace", Value: format.StringValue(text.Cut(string(stack), maxStack))},
 		},
 	}
-	b := c.ring.Recorder().Batch()
-	b.Log(format.SpanRef{}, now.UnixNano())
-	b.SetProvider(record.ProviderLogs) // as a plain entry, which triggers no request
-	b.Entry(e)
-	_ = b.Write() // the recorder keeps and counts the error
+	// An entry of a provider triggers no request. The recorder keeps and counts the error.
+	_ = traces.WriteTimed(c.ring.Recorder(), record.ProviderLogs, format.SpanRef{}, now, e)
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)
 	defer cancel()
 	// Spans that end because of this panic must not request another trace.

@@ -184,7 +184,7 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 	}
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Target: target, Level: format.LevelError}}
 	e.Add("trigger", format.StringValue(crashName))
-	e.Add("reason", format.StringValue(cutText(crashReason(c.Reason))))
+	e.Add("reason", format.StringValue(cutText(cmp.Or(c.Reason, "the process ended without a message: it was killed, or called os.Exit"))))
 	e.Add("config.id", format.StringValue(n.Config))
 	e.Add("config.name", format.StringValue(crashName))
 	e.Add(mapping.AttrProcessID, format.U64Value(uint64(max(n.PID, 0))))
@@ -206,10 +206,8 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 		err = sn.Copy(rec)
 	}
 	if err == nil && text != "" {
-		err = Write(rec, Own, format.SpanRef{}, c.Time, &format.TraceEntry{
-			Message:    format.Some(text),
-			Metadata:   format.Metadata{Name: mapping.NameCrash, Target: target, Level: format.LevelError},
-			Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(c.Time)}},
+		err = WriteTimed(rec, Own, format.SpanRef{}, c.Time, &format.TraceEntry{
+			Message: format.Some(text), Metadata: format.Metadata{Name: mapping.NameCrash, Target: target, Level: format.LevelError},
 		})
 		if err == nil {
 			err = failSpan(rec, c, text)
@@ -244,10 +242,9 @@ func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 	if err != nil || !open {
 		return err
 	}
-	return Write(rec, Own, ref, c.Time, &format.TraceEntry{
+	return WriteTimed(rec, Own, ref, c.Time, &format.TraceEntry{
 		Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError},
 		Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.TimeValue(c.Time)},
 			{Name: mapping.AttrEvent, Value: format.BoolValue(true)},
 			{Name: "exception.message", Value: format.StringValue(cutText(c.Reason))},
 		},
@@ -269,11 +266,10 @@ func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
 		if err != nil {
 			return err
 		}
-		err = Write(rec, Own, ref, c.Time, &format.TraceEntry{
+		err = WriteTimed(rec, Own, ref, c.Time, &format.TraceEntry{
 			Message:  format.Some(cutText(s.Function)),
 			Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof", Level: format.LevelDebug},
 			Attributes: []format.Attribute{
-				{Name: format.AttrTime, Value: format.TimeValue(c.Time)},
 				{Name: "count", Value: format.U64Value(uint64(s.Count))},
 				{Name: "stack", Value: format.StringValue(s.Lines)},
 			},
@@ -285,13 +281,6 @@ func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
 	return nil
 }
 
-func crashReason(first string) string {
-	if first == "" {
-		return "the process ended without a message: it was killed, or called os.Exit"
-	}
-	return first
-}
-
 // Write records an entry of a provider to the recorder of a trace.
 func Write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	b := rec.Batch()
@@ -299,6 +288,14 @@ func Write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at tim
 	b.SetProvider(p)
 	b.Entry(e)
 	return b.Write()
+}
+
+// WriteTimed is like Write, and adds the attribute time_unix_nano before the attributes of e.
+func WriteTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+	own := *e
+	own.Attributes = append(make([]format.Attribute, 0, len(e.Attributes)+1), format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
+	own.Attributes = append(own.Attributes, e.Attributes...)
+	return Write(rec, p, ref, at, &own)
 }
 
 // Own is the provider number of the control's own entries in a trace. It is neither spans nor logs, so that
