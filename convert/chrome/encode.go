@@ -1,6 +1,8 @@
 package chrome
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"io"
 	"strconv"
@@ -26,7 +28,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if err := t.Arrows(ctx); err != nil {
 		return err
 	}
-	e := &encoder{w: w, t: t, b: make([]byte, 0, bufferSize+bufferSize/2)}
+	e := &encoder{w: bufio.NewWriterSize(w, bufferSize), t: t}
 	if err := e.head(); err != nil {
 		return err
 	}
@@ -34,16 +36,17 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 		return err
 	}
 	e.b = append(e.b, "\n]}\n"...)
-	return e.flush()
+	return cmp.Or(e.flush(), e.w.Flush())
 }
 
 type encoder struct {
-	w      io.Writer
+	w      *bufio.Writer
 	t      *timeline.Timeline
-	b      []byte
-	events bool // an event was written already
+	b      []byte // not yet written to w
+	events bool   // an event was written already
 }
 
+// flush writes b to w.
 func (e *encoder) flush() error {
 	_, err := e.w.Write(e.b)
 	e.b = e.b[:0]
@@ -91,17 +94,9 @@ func (e *encoder) process(i int) error {
 		}
 		e.meta("thread_name", i, lane+1, "name", jsontext.AppendSafeString(nil, name))
 		e.order("thread_sort_index", i, lane+1)
-		if err := e.full(); err != nil {
+		if err := e.flush(); err != nil {
 			return err
 		}
-	}
-	return e.full()
-}
-
-// full writes the buffer if the buffer is large enough.
-func (e *encoder) full() error {
-	if len(e.b) < bufferSize {
-		return nil
 	}
 	return e.flush()
 }
@@ -178,7 +173,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	for i := range m.Flows {
 		e.flow(m, m.Flows[i])
 	}
-	return e.full()
+	return e.flush()
 }
 
 // eventName returns the name of an event. It appends a space to names of events that Chrome's own profiler

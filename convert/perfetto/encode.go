@@ -1,6 +1,8 @@
 package perfetto
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"io"
 	"math"
@@ -24,7 +26,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if err := t.Arrows(ctx); err != nil {
 		return err
 	}
-	e := &encoder{w: w, t: t, b: make([]byte, 0, bufferSize+bufferSize/2), shift: min(t.First, 0)}
+	e := &encoder{w: bufio.NewWriterSize(w, bufferSize), t: t, shift: min(t.First, 0)}
 	e.clocks()
 	for i := range t.Processes {
 		if err := e.process(i); err != nil {
@@ -34,18 +36,19 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if err := t.Detailed(ctx, e.moment); err != nil {
 		return err
 	}
-	return e.flush()
+	return cmp.Or(e.flush(), e.w.Flush())
 }
 
 type encoder struct {
-	w     io.Writer
+	w     *bufio.Writer
 	t     *timeline.Timeline
-	b     []byte
-	shift int64 // the time of timestamp 0, in nanoseconds since 1970
+	b     []byte // not yet written to w
+	shift int64  // the time of timestamp 0, in nanoseconds since 1970
 
 	categories, names, args interner
 }
 
+// flush writes b to w.
 func (e *encoder) flush() error {
 	_, err := e.w.Write(e.b)
 	e.b = e.b[:0]
@@ -117,7 +120,7 @@ func (e *encoder) process(i int) error {
 	if p.Logs {
 		return e.lane(int32(i), p.Lanes, "logs")
 	}
-	return e.full()
+	return e.flush()
 }
 
 func (e *encoder) lane(process, lane int32, name string) error {
@@ -129,14 +132,6 @@ func (e *encoder) lane(process, lane int32, name string) error {
 	b = appendUint(b, trackRank, uint64(lane)+1)
 	b = appendUint(b, trackMerge, mergeNone)
 	e.b = end(end(b, descriptor), at)
-	return e.full()
-}
-
-// full writes the buffer if the buffer is large enough.
-func (e *encoder) full() error {
-	if len(e.b) < bufferSize {
-		return nil
-	}
 	return e.flush()
 }
 
@@ -149,7 +144,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 		b = appendUint(b, eventType, typeEnd)
 		b = appendUint(b, eventTrack, track(m.Group, m.Lane))
 		e.b = end(end(b, event), at)
-		return e.full()
+		return e.flush()
 	}
 	e.b = appendUint(e.b, packetFlags, flagNeeds)
 	b, event := open(e.b, packetEvent)
@@ -177,7 +172,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	}
 	b = end(e.appendArgs(b, d), event)
 	e.b = end(e.interned(b), at)
-	return e.full()
+	return e.flush()
 }
 
 // nameID returns the number of an event's name, 0 if the name is not interned. Messages of log records are not
