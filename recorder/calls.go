@@ -32,6 +32,14 @@ type published struct {
 	fallback   error // why durability is not the one in Options
 }
 
+// lose counts as dropped what was counted as written.
+func (p *published) lose(entries, spans int) {
+	for i, n := range [...]int{entries, spans} {
+		p.written[i] -= uint64(n)
+		p.dropped[i].IO += uint64(n)
+	}
+}
+
 // A request is a function that the writer runs.
 type request struct {
 	fn   func(*writer) error

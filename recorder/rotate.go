@@ -510,19 +510,10 @@ func (w *writer) leaveOld(old *fileSink, removed uint64, now time.Time) {
 
 // countLost counts the entries and spans of f as dropped, because nobody will find the file.
 func (w *writer) countLost(f *fileSink) {
-	entries, spans := uint64(0), uint64(0)
-	f.index.Each(func(_, _ uint32, span bool) bool {
-		entries++
-		if span {
-			spans++
-		}
-		return true
-	})
+	entries, spans := f.index.CutTo(0)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := &w.published
-	p.written[0], p.dropped[0].IO = p.written[0]-entries, p.dropped[0].IO+entries
-	p.written[1], p.dropped[1].IO = p.written[1]-spans, p.dropped[1].IO+spans
+	w.published.lose(entries, spans)
 }
 
 // save copies the content of the removed file old to a new file and returns the name of the new file.

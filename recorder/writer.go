@@ -435,10 +435,7 @@ func (w *writer) mend(cause error) error {
 	err = fmt.Errorf("%w; %d of its entries are lost, and a new file begins", cause, entries)
 	w.mu.Lock()
 	p := &w.published
-	p.written[0] -= uint64(entries)
-	p.dropped[0].IO += uint64(entries)
-	p.written[1] -= uint64(spans)
-	p.dropped[1].IO += uint64(spans)
+	p.lose(entries, spans)
 	p.bytes = w.file.n
 	if entries > 0 {
 		p.err = err
