@@ -295,30 +295,26 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 	e.Message = d.optionalString("message")
 	d.metadata(&e.Metadata)
 	e.Attributes = e.Attributes[:0]
-	if !d.version.hasColumns() {
-		n := d.count("attributes", 3)
-		e.Attributes = slices.Grow(e.Attributes, n)
-		for i := range n {
-			d.index = i
-			e.Attributes = append(e.Attributes, Attribute{Name: d.String("attributes")})
-			d.value("attributes", &e.Attributes[i].Value)
-			if d.off == len(d.b) && d.failed() {
-				break
-			}
-		}
-		d.index = -1
-		return
+	columns, list, least := d.version.hasColumns(), "attributes", 3
+	if columns {
+		list, least = "attr_names", 1
 	}
-	n := d.count("attr_names", 1)
+	n := d.count(list, least)
 	e.Attributes = slices.Grow(e.Attributes, n)
 	for i := range n {
 		d.index = i
-		e.Attributes = append(e.Attributes, Attribute{Name: d.String("attr_names")})
+		e.Attributes = append(e.Attributes, Attribute{Name: d.String(list)})
+		if !columns {
+			d.value(list, &e.Attributes[i].Value)
+		}
 		if d.off == len(d.b) && d.failed() {
 			break
 		}
 	}
 	d.index = -1
+	if !columns {
+		return
+	}
 	d.valueCount(n)
 	if d.failed() {
 		return
