@@ -39,7 +39,7 @@ func reportOf(r *deadtrace.Result) *Report {
 	if r == nil {
 		return nil
 	}
-	return &Report{Report: r.Report, Pending: r.Pending, Journal: r.Journal, Output: r.Output, Broken: r.Broken}
+	return (*Report)(&r.Report)
 }
 
 // Finished returns one line for people that says what Recover did.

@@ -102,7 +102,7 @@ func (f *Folder) streams(ctx context.Context, is deadtrace.Filter, o *deadtrace.
 		case err != nil:
 			each(nil, fmt.Errorf("finish a trace: %w", err))
 		case r.Changed || o.Owner != deadtrace.Private:
-			each(&Result{Report: recorder.Report{Report: r.Report, Pending: r.Pending, Journal: r.Journal, Output: r.Output, Broken: r.Broken}}, nil)
+			each(&Result{Report: recorder.Report(r.Report)}, nil)
 		}
 	})
 	if err != nil {

@@ -56,17 +56,23 @@ func (o *Options) report(err error) {
 // elsewhere reports whether another process may be able to finish the traces better, later.
 func (o *Options) elsewhere() bool { return o.Owner == Others && o.AtStart }
 
-// A Result is the report on one trace, before and after it was finished.
-type Result struct {
+// A Report is the Report of package recorder. Both types must have the same fields.
+type Report struct {
 	format.Report
 
 	Pending int   // number of entries that were only in the journal
 	Journal error // why entries of the journal are missing, or may be missing
 	Output  string
 	Broken  string // the new name of a corrupt original
-	Changed bool   // a file was changed
-	Old     bool   // only a mark was missing: the time in the name is the age of the trace
-	EqualET bool   // the stream was removed, because Output has the same entries
+}
+
+// A Result is the report on one trace, before and after it was finished.
+type Result struct {
+	Report
+
+	Changed bool // a file was changed
+	Old     bool // only a mark was missing: the time in the name is the age of the trace
+	EqualET bool // the stream was removed, because Output has the same entries
 }
 
 // A dead is a stream that is being finished.
@@ -317,10 +323,10 @@ func (d *dead) result() *Result {
 	if d.s == nil {
 		return nil
 	}
-	r := &Result{Report: format.Report{
+	r := &Result{Report: Report{Report: format.Report{
 		Name: d.stream, Version: d.s.version, Format: format.IET, Entries: d.s.entries, Size: d.size, GoodBytes: d.s.size,
 		Reason: format.CutReasonOf(d.damage), Damage: d.damage, Ended: d.s.closed,
-	}, Output: d.stream, Journal: cmp.Or(d.gone, d.journal.damage())}
+	}, Output: d.stream, Journal: cmp.Or(d.gone, d.journal.damage())}}
 	if !d.o.IET {
 		r.Output = d.final
 	}

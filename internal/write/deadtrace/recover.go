@@ -69,7 +69,7 @@ func mendFile(name string) (*Result, error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	r := &Result{Report: *report, Output: report.Name}
+	r := &Result{Report: Report{Report: *report, Output: report.Name}}
 	if r.Live {
 		return r, fmt.Errorf("recover %s: %w", r.Name, format.ErrLocked)
 	}
@@ -140,7 +140,7 @@ func Inspect(name string) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Report: *file}
+	r := &Result{Report: Report{Report: *file}}
 	if r.Live || !isStream(r.Name) {
 		return r, nil
 	}
