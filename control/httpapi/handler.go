@@ -363,8 +363,7 @@ func (h *handler) index(w http.ResponseWriter, r *http.Request) error {
 			v.Error = err.Error()
 		}
 		v.Total = len(files)
-		for i := len(files) - 1; i >= max(0, len(files)-maxListed); i-- {
-			f := &files[i]
+		for _, f := range slices.Backward(files[max(0, len(files)-maxListed):]) {
 			v.Files = append(v.Files, fileView{f.Name, f.Size, f.Time, f.Manual, f.Config, base + tracesDir + f.Name})
 		}
 	}

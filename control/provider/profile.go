@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
@@ -178,20 +178,15 @@ func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
 
 // spanRef returns the span with the ids in two labels, or the zero SpanRef if the labels are not
 // valid ids.
-func spanRef(trace, span []string) format.SpanRef {
-	var ref format.SpanRef
-	if len(trace) == 1 && len(span) == 1 && unhex(ref.TraceID[:], trace[0]) && unhex(ref.SpanID[:], span[0]) && ref.IsValid() {
-		return ref
+func spanRef(trace, span []string) (ref format.SpanRef) {
+	if len(trace) == 1 && len(span) == 1 {
+		ref.TraceID, _ = wire.ParseID[[16]byte](trace[0])
+		ref.SpanID, _ = wire.ParseID[[8]byte](span[0])
 	}
-	return format.SpanRef{}
-}
-
-func unhex(id []byte, s string) bool {
-	if len(s) != hex.EncodedLen(len(id)) {
-		return false
+	if !ref.IsValid() {
+		return format.SpanRef{}
 	}
-	_, err := hex.Decode(id, []byte(s))
-	return err == nil
+	return ref
 }
 
 // attributes appends the stack and the labels of g to a.

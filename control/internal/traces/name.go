@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
@@ -164,10 +166,6 @@ func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 // taken reports whether the trace name already has a file, finished or not.
 func (f *Folder) taken(name string) bool {
 	base := strings.TrimSuffix(name, tracename.ET)
-	for _, ext := range []string{tracename.ET, tracename.IET, tracename.IET + tracename.Journal} {
-		if _, err := os.Lstat(f.path(base + ext)); err == nil {
-			return true
-		}
-	}
-	return false
+	exts := []string{tracename.ET, tracename.IET, tracename.IET + tracename.Journal}
+	return slices.ContainsFunc(exts, func(ext string) bool { return osfile.Exists(f.path(base + ext)) })
 }

@@ -3,7 +3,6 @@ package traces
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
@@ -234,10 +234,7 @@ func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 	if trace == "" {
 		return nil
 	}
-	ref, err := refOf(trace, span)
-	if err != nil {
-		return err
-	}
+	ref := refOf(trace, span)
 	open, err := ring.IsOpen(rec, ref)
 	if err != nil || !open {
 		return err
@@ -251,22 +248,18 @@ func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 	})
 }
 
-// refOf returns the span with these ids, which are in hexadecimal digits.
-func refOf(trace, span string) (ref format.SpanRef, err error) {
-	_, terr := hex.Decode(ref.TraceID[:], []byte(trace))
-	_, serr := hex.Decode(ref.SpanID[:], []byte(span))
-	return ref, errors.Join(terr, serr)
+// refOf returns the span with these ids of package crashtext, which are valid.
+func refOf(trace, span string) (ref format.SpanRef) {
+	ref.TraceID, _ = wire.ParseID[[16]byte](trace)
+	ref.SpanID, _ = wire.ParseID[[8]byte](span)
+	return ref
 }
 
 // writeStacks writes the stacks of goroutines that worked for a span when the process died. The entries are
 // below these spans and are like the entries of a dump in package control/provider.
 func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
 	for _, s := range crashtext.Stacks(text) {
-		ref, err := refOf(s.Trace, s.Span)
-		if err != nil {
-			return err
-		}
-		err = WriteTimed(rec, Own, ref, c.Time, &format.TraceEntry{
+		err := WriteTimed(rec, Own, refOf(s.Trace, s.Span), c.Time, &format.TraceEntry{
 			Message:  format.Some(cutText(s.Function)),
 			Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof", Level: format.LevelDebug},
 			Attributes: []format.Attribute{
