@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,12 +62,7 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 		m.ids = append(m.ids, make([]uint32, max(1, v.Entries(i))))
 		ended = ended && (hasNoEnd(i) || last[i] > 0 && int(last[i]) == v.Entries(i)-1)
 	}
-	slices.SortFunc(ends, func(a, b place) int {
-		if a.file != b.file {
-			return a.file - b.file
-		}
-		return int(a.id) - int(b.id)
-	})
+	slices.SortFunc(ends, func(a, b place) int { return cmp.Or(a.file-b.file, cmp.Compare(a.id, b.id)) })
 	if err := m.numberResources(); err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, re
 	}
 	to := &m.span
 	to.Name, to.SpanID, to.Start = name, h.Ref.SpanID, mapping.UnixNano(start)
-	to.Kind, to.Flags = kind(s.SpanKind()), flags(sc.TraceFlags(), parent.IsRemote())
+	to.Kind, to.Flags = otel.SpanKindOf(int32(s.SpanKind())), flags(sc.TraceFlags(), parent.IsRemote())
 	to.TraceState = sc.TraceState().String()
 	setScope(&to.Scope, &scope)
 	return h
@@ -181,11 +181,6 @@ func duration(start, end time.Time) time.Duration { return end.Round(0).Sub(star
 
 // count converts the SDK's count of dropped items.
 func count(n int) uint32 { return uint32(min(uint64(max(n, 0)), math.MaxUint32)) }
-
-// kind returns OTLP's number for k, which differs from the SDK's number.
-func kind(k trace.SpanKind) otel.SpanKind {
-	return otel.SpanKindOf(int32(k))
-}
 
 // statusOf returns OTLP's number for c, which differs from the SDK's number.
 func statusOf(c codes.Code) otel.Status {

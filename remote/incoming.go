@@ -165,7 +165,7 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 	iet := in.f.Name()
 	if in.entries == 0 {
 		in.quota.Adjust(-1, 0)
-		return "", errors.Join(osfile.Remove(in.f, iet), closed(in.f.Close()))
+		return "", errors.Join(osfile.Remove(in.f, iet), osfile.Ignore(in.f.Close(), os.ErrClosed))
 	}
 	et := iet[:len(iet)-len("iet")] + "et"
 	err := format.Finalize(ctx, iet, et, &format.FinalizeOptions{RemoveSource: true})
@@ -173,7 +173,7 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 	if f, failed := errors.AsType[*format.FinalizeError](err); failed && !f.Finished {
 		left = iet
 	}
-	err = errors.Join(err, closed(in.f.Close()))
+	err = errors.Join(err, osfile.Ignore(in.f.Close(), os.ErrClosed))
 	fi, serr := os.Lstat(left)
 	if serr != nil {
 		_ = in.quota.Rescan() // on an error the counts stay
@@ -181,11 +181,4 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 	}
 	in.quota.Adjust(0, fi.Size()-in.size) // the ET also has tables
 	return left, err
-}
-
-func closed(err error) error {
-	if errors.Is(err, os.ErrClosed) {
-		return nil
-	}
-	return err
 }

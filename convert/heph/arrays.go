@@ -48,21 +48,16 @@ func arrayText(v value) (string, otel.Encoding) {
 	return string(otel.AppendAnyValue(nil, &list)), otel.AnyValue
 }
 
-// jsonNames returns the names of the attributes that otel.json lists as JSON texts, such as arrays.
-func jsonNames(attrs []format.Attribute) map[string]bool {
-	for i := range attrs {
-		if attrs[i].Name != mapping.AttrJSON {
-			continue
-		}
-		var names []string
-		if json.Unmarshal(attrs[i].Value.Bytes(), &names) != nil {
-			return nil
-		}
-		all := make(map[string]bool, len(names))
-		for _, name := range names {
-			all[name] = true
-		}
-		return all
+// jsonNames returns the names of the attributes of e that otel.json lists as JSON texts, such as arrays.
+func jsonNames(e *format.TraceEntry) map[string]bool {
+	list, _ := e.Attribute(mapping.AttrJSON)
+	var names []string
+	if json.Unmarshal(list.Bytes(), &names) != nil {
+		return nil
 	}
-	return nil
+	all := make(map[string]bool, len(names))
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
 }

@@ -186,7 +186,7 @@ func (enc *encoder) append(b []byte, ev *rowEvent) ([]byte, error) {
 	if hasUp {
 		addText(format.AttrParentSpanID, hex.EncodeToString(up[:]))
 	}
-	jsons := jsonNames(e.Attributes)
+	jsons := jsonNames(e)
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
 		name := a.Name

@@ -82,10 +82,7 @@ const crateFlag = " --crate-name "
 
 // service returns the name after crateFlag.
 func (m *metadata) service() string {
-	_, name, ok := strings.Cut(m.command, crateFlag)
-	if !ok {
-		return ""
-	}
+	_, name, _ := strings.Cut(m.command, crateFlag)
 	name, _, _ = strings.Cut(name, " ")
 	return name
 }

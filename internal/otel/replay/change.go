@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"hash"
 	"math"
@@ -135,8 +133,6 @@ type ids struct {
 
 	lastTrace, newTrace [16]byte // most spans have the same trace as the previous span
 }
-
-func newIDs(key []byte) *ids { return &ids{hash: hmac.New(sha256.New, key)} }
 
 // change replaces id by its new id. An empty or zero id does not change. A nil ids changes nothing.
 func (i *ids) change(u use, id []byte) {

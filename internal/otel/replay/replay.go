@@ -5,6 +5,8 @@ package replay
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -104,7 +106,7 @@ func sentAt(v *view.View, r view.Row) (at int64, ok bool) {
 func Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
 	r := &replay{v: v, o: o, result: new(Result)}
 	if o.Key != nil {
-		r.ids = newIDs(o.Key)
+		r.ids = &ids{hash: hmac.New(sha256.New, o.Key)}
 	}
 	err := r.run(ctx)
 	return r.result, err
