@@ -30,63 +30,58 @@ func ReportValue(name, value string, err error) {
 	notice.Error(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
 }
 
+// Value sets *to to the parsed value of a variable if *to is zero, and reports whether it has set *to.
+func Value[T comparable](name string, to *T, parse func(s string) (T, error)) bool {
+	s, ok := Lookup(name)
+	if !ok || *to != *new(T) {
+		return false
+	}
+	v, err := parse(s)
+	if err != nil {
+		ReportValue(name, s, err)
+		return false
+	}
+	*to = v
+	return true
+}
+
 var errNumber = errors.New("must be a whole number")
 
 // Number sets *to to the value of a variable if *to is zero. The value must be a number of at
 // least 0. Number reports whether it has set *to.
 func Number[T int | int64](name string, to *T) bool {
-	s, ok := Lookup(name)
-	if !ok || *to != 0 {
-		return false
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	switch {
-	case err != nil:
-		err = errNumber
-	case n < 0 || int64(T(n)) != n:
-		err = strconv.ErrRange
-	default:
-		*to = T(n)
-		return true
-	}
-	ReportValue(name, s, err)
-	return false
+	return Value(name, to, func(s string) (T, error) {
+		n, err := strconv.ParseInt(s, 10, 64)
+		switch {
+		case err != nil:
+			err = errNumber
+		case n < 0 || int64(T(n)) != n:
+			err = strconv.ErrRange
+		}
+		return T(n), err
+	})
 }
 
 // Bytes is like Number, for a size such as 1000000, 10MB or 64MiB.
 func Bytes[T int | int64](name string, to *T) bool {
-	s, ok := Lookup(name)
-	if !ok || *to != 0 {
-		return false
-	}
-	n, err := quantity.ParseBytes(s)
-	if err == nil && int64(T(n)) != n {
-		err = quantity.ErrRange
-	}
-	if err != nil {
-		ReportValue(name, s, err)
-		return false
-	}
-	*to = T(n)
-	return true
+	return Value(name, to, func(s string) (T, error) {
+		n, err := quantity.ParseBytes(s)
+		if err == nil && int64(T(n)) != n {
+			err = quantity.ErrRange
+		}
+		return T(n), err
+	})
 }
 
 // Duration is like Number, for a time in milliseconds or with a unit.
 func Duration(name string, to *time.Duration) bool {
-	s, ok := Lookup(name)
-	if !ok || *to != 0 {
-		return false
-	}
-	d, err := quantity.ParseTime(s)
-	if err == nil && d < 0 {
-		err = quantity.ErrRange
-	}
-	if err != nil {
-		ReportValue(name, s, err)
-		return false
-	}
-	*to = d
-	return true
+	return Value(name, to, func(s string) (time.Duration, error) {
+		d, err := quantity.ParseTime(s)
+		if err == nil && d < 0 {
+			err = quantity.ErrRange
+		}
+		return d, err
+	})
 }
 
 // List returns the members of a comma-separated list, without duplicates.

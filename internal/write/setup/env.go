@@ -109,20 +109,8 @@ func (s *Settings) environment() {
 			o.Format = format.Some(f)
 		}
 	}
-	if v, ok := env.Lookup(envVersion); ok && o.Version == 0 {
-		version, err := format.ParseVersion(v)
-		if err != nil {
-			env.ReportValue(envVersion, v, err)
-		}
-		o.Version = version
-	}
-	if v, ok := env.Lookup(envDurability); ok && o.Durability == 0 {
-		d, err := recorder.ParseDurability(v)
-		if err != nil {
-			env.ReportValue(envDurability, v, err)
-		}
-		o.Durability = d
-	}
+	env.Value(envVersion, &o.Version, format.ParseVersion)
+	env.Value(envDurability, &o.Durability, recorder.ParseDurability)
 	if v, ok := env.Lookup(envBufferDir); ok && o.BufferDir == "" {
 		o.BufferDir = v
 	}
@@ -144,15 +132,9 @@ func (s *Settings) environment() {
 			s.Refused = fmt.Errorf("nothing is recorded, since it is not known what is secret: %s=%q: %w", envRedact, v, err)
 		}
 	}
-	if o.MaxWaitingSpans == 0 {
-		env.Number(envWaitingSpans, &o.MaxWaitingSpans)
-	}
-	if o.MaxWaitingBytes == 0 {
-		env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
-	}
-	if o.MaxWaitingAge == 0 {
-		env.Duration(envWaitingAge, &o.MaxWaitingAge)
-	}
+	env.Number(envWaitingSpans, &o.MaxWaitingSpans)
+	env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
+	env.Duration(envWaitingAge, &o.MaxWaitingAge)
 }
 
 // isFolder reports whether path is an existing folder or ends with a slash.
