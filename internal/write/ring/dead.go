@@ -166,8 +166,7 @@ func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 func (d *Dead) Remove() error {
 	switch {
 	case d.f == nil:
-		err := journal.RemoveUnreachable(d.name)
-		return err
+		return journal.RemoveUnreachable(d.name)
 	case !d.f.HasName():
 		return d.Close()
 	}
@@ -179,8 +178,5 @@ func (d *Dead) Close() error {
 	if d.f == nil {
 		return nil
 	}
-	if err := d.f.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
-	}
-	return nil
+	return osfile.Ignore(d.f.Close(), os.ErrClosed)
 }

@@ -97,11 +97,7 @@ func cursor(seg *journal.Segment) *journal.Cursor {
 	if err != nil {
 		return journal.NewCursor(seg.Stream(), nil) // the page is gone: its records cannot be retained
 	}
-	return journal.NewCursor(seg.Stream(), []journal.Part{{Base: seg.Base(), End: len(b), Read: memory(b)}})
-}
-
-func memory(b []byte) func([]byte, int, int) ([]byte, error) {
-	return func([]byte, int, int) ([]byte, error) { return b, nil }
+	return journal.NewCursor(seg.Stream(), []journal.Part{{Base: seg.Base(), End: len(b), Read: func([]byte, int, int) ([]byte, error) { return b, nil }}})
 }
 
 // retainOpen copies the beginnings of open spans in seg, and returns how many entries it has
