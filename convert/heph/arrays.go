@@ -1,12 +1,9 @@
 package heph
 
 import (
-	"encoding/json"
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
@@ -46,18 +43,4 @@ func arrayText(v value) (string, otel.Encoding) {
 		return true
 	})
 	return string(otel.AppendAnyValue(nil, &list)), otel.AnyValue
-}
-
-// jsonNames returns the names of the attributes of e that otel.json lists as JSON texts, such as arrays.
-func jsonNames(e *format.TraceEntry) map[string]bool {
-	list, _ := e.Attribute(mapping.AttrJSON)
-	var names []string
-	if json.Unmarshal(list.Bytes(), &names) != nil {
-		return nil
-	}
-	all := make(map[string]bool, len(names))
-	for _, name := range names {
-		all[name] = true
-	}
-	return all
 }

@@ -186,7 +186,8 @@ func (enc *encoder) append(b []byte, ev *rowEvent) ([]byte, error) {
 	if hasUp {
 		addText(format.AttrParentSpanID, hex.EncodeToString(up[:]))
 	}
-	jsons := jsonNames(e)
+	list, _ := e.Attribute(mapping.AttrJSON)
+	jsons := otel.Names(list)
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
 		name := a.Name
