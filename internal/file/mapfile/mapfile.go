@@ -146,7 +146,7 @@ func (s *File) View(off, n int64, fn func(b []byte) error) error {
 }
 
 // stored is like View, for bytes that are in the file.
-func (s *File) stored(off, n int64, fn func(b []byte) error) error {
+func (s *File) stored(off, n int64, fn func(b []byte) error) (err error) {
 	if s.m == nil || off+n > int64(len(s.m)) {
 		if n > math.MaxInt {
 			return ErrBounds
@@ -157,7 +157,10 @@ func (s *File) stored(off, n int64, fn func(b []byte) error) error {
 		}
 		return fn(b)
 	}
-	return s.guard(s.m[off:off+n:off+n], fn)
+	if ferr := Guard(s.m, func() { err = fn(s.m[off : off+n : off+n]) }); ferr != nil {
+		return ferr
+	}
+	return err
 }
 
 // ReadAt implements io.ReaderAt, except that the error of a short read is ErrBounds.
@@ -170,15 +173,6 @@ func (s *File) ReadAt(b []byte, off int64) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
-}
-
-// guard calls fn with b. If a page of b is lost, guard returns the fault as an error.
-func (s *File) guard(b []byte, fn func(b []byte) error) (err error) {
-	ferr := Guard(s.m, func() { err = fn(b) })
-	if ferr != nil {
-		return ferr
-	}
-	return err
 }
 
 // Close waits for running calls of View, then unmaps and closes the file.
