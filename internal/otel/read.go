@@ -382,7 +382,7 @@ func (r *Reader) Log(e *format.TraceEntry) *Log {
 	}
 	if _, ok := p.get(AttrSeverityText); !ok {
 		if l.SeverityText = p.text(mapping.AttrLogLevel); l.SeverityText == "" {
-			l.SeverityText = plainSeverityTexts[e.Metadata.Level]
+			l.SeverityText = e.Metadata.Level.String()
 		}
 	}
 	if body, ok := p.get(AttrBody); ok {

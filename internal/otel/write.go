@@ -388,11 +388,6 @@ func (ev *Event) Entry(scope string) *format.TraceEntry {
 	return e
 }
 
-// plainSeverityTexts are the severity texts that a level implies.
-var plainSeverityTexts = map[format.Level]string{
-	format.LevelTrace: "TRACE", format.LevelDebug: "DEBUG", format.LevelInfo: "INFO", format.LevelWarn: "WARN", format.LevelError: "ERROR",
-}
-
 // Write writes the entry of a log record with the attributes u. The caller puts the entry below its parent, and
 // sets at accordingly: at.Parent means that the parent is the record's span. The source position is read from u
 // if u has one, otherwise from l.Metadata.
@@ -433,7 +428,7 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 		unixNano(w, AttrObserved, l.Observed) // 0 means no observed time
 	}
 	number(w, AttrSeverityNumber, l.Severity, SeverityOf(level))
-	if l.SeverityText != plainSeverityTexts[level] {
+	if l.SeverityText != level.String() { // otherwise the level implies the text
 		w.String(AttrSeverityText, l.SeverityText) // even if it is empty
 	}
 	if l.Body.Kind != String {
