@@ -11,13 +11,13 @@ import (
 	"math"
 	"net"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
+	texts "github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -279,13 +279,4 @@ func arrayOf(text string) (v value, ok bool) {
 }
 
 // cut returns as much of s as Heph's own writer accepts, without cutting within a rune.
-func cut(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	n := maxText
-	for n > maxText-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
+func cut(s string) string { return texts.Head(s, maxText) }

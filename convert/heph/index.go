@@ -78,21 +78,7 @@ func (o *originIDs) take(a *attribute) bool {
 
 // isID reports whether s is an id of size hex digits that are not all 0.
 func isID(s string, size int) bool {
-	if len(s) != size {
-		return false
-	}
-	zero := true
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '0':
-			continue
-		case c > '0' && c <= '9', c >= 'a' && c <= 'f', c >= 'A' && c <= 'F':
-			zero = false
-		default:
-			return false
-		}
-	}
-	return !zero
+	return len(s) == size && strings.Trim(s, "0123456789abcdefABCDEF") == "" && strings.Trim(s, "0") != ""
 }
 
 // compare compares the ids of v with a trace id and a span id.

@@ -305,8 +305,8 @@ func (d *decoder) scalar(i int, l *leaf) error {
 	b, err := l.bytes()
 	d.texts[i] = textOf(b)
 	d.length += len(b)
-	if scalars[i].has(text) && !wire.IsValid(d.texts[i]) {
-		d.texts[i] = string([]rune(d.texts[i]))
+	if scalars[i].has(text) {
+		d.texts[i] = wire.ValidText(d.texts[i])
 	}
 	return err
 }
@@ -365,10 +365,7 @@ func (d *decoder) element(i int, k, v *leaf) error {
 	if err != nil {
 		return d.at(k, err)
 	}
-	a := format.Attribute{Name: textOf(key)}
-	if !wire.IsValid(a.Name) {
-		a.Name = string([]rune(a.Name))
-	}
+	a := format.Attribute{Name: wire.ValidText(textOf(key))}
 	switch i {
 	case mapInt, mapFloat, mapBool:
 		a.Value, err = v.fixed()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -388,10 +389,7 @@ func (e *encoder) number(col int, n int64, valid bool) {
 }
 
 func (e *encoder) text(col int, s string, valid bool) {
-	if valid && !wire.IsValid(s) {
-		s = string([]rune(s)) // U+FFFD for each bad byte
-	}
-	e.add(col, e.str(s), 1, valid)
+	e.add(col, e.str(wire.ValidText(s)), 1, valid)
 }
 
 // textIfAny adds a text, or none if it is empty.
@@ -459,13 +457,5 @@ func (n *repeatedNames) before(i int) bool {
 
 // isHex reports whether s is n lower-case hex digits.
 func isHex(s string, n int) bool {
-	if len(s) != n {
-		return false
-	}
-	for i := range n {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -109,8 +109,8 @@ func hiveValue(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
 		c := s[i]
-		plain := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-			c == '-' || c == '_' || c == '~' || c == '.' && i < len(s)-1 // Windows drops a dot at the end
+		plain := strings.IndexByte("-_~ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", c) >= 0 ||
+			c == '.' && i < len(s)-1 // Windows drops a dot at the end
 		if b.Len() > maxValue-len("%2F") {
 			break
 		}
