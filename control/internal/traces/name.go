@@ -72,15 +72,10 @@ func CheckName(name string) error {
 	return nil
 }
 
+const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
 func validName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !letter && (i == 0 || c != '-' && c != '_' && c != '.') {
-			return false
-		}
-	}
-	return len(s) > 0 && len(s) <= 64
+	return s != "" && len(s) <= 64 && strings.IndexByte(alphanumeric, s[0]) >= 0 && strings.Trim(s, alphanumeric+"-_.") == ""
 }
 
 var fileName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{6}Z)-([A-Za-z0-9._]{1,32})-(\d+)-(\d+)(m?)-(.+)\.et$`)
@@ -105,7 +100,7 @@ func parseFileName(s string) (traceName, bool) {
 func fileHost(s string) string {
 	b := []byte(s[:min(len(s), maxFileHost)])
 	for i, c := range b {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' {
+		if strings.IndexByte(alphanumeric+".", c) < 0 {
 			b[i] = '_'
 		}
 	}
