@@ -448,15 +448,7 @@ func (f *finder) userInfo(i int) {
 
 // isUserName reports whether user information is only the name of a user, such as git.
 func isUserName(info string) bool {
-	if len(info) >= minRun {
-		return false
-	}
-	for i := range len(info) {
-		if !lowerLetter(info[i]) && info[i] != '-' && info[i] != '_' && info[i] != '.' {
-			return false
-		}
-	}
-	return true
+	return len(info) < minRun && strings.Trim(info, "-_.abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // dataSource finds user:password before an address, in the style of Go's driver for MySQL. The address begins

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
@@ -290,7 +291,7 @@ func (e *encoder) add(a slog.Attr) {
 	}
 	key := a.Key
 	if e.bytes += e.prefix; e.bytes+utf8.UTFMax*len(key) > e.shared.maxBytes {
-		key = e.limit(valid(key))
+		key = e.limit(wire.ValidText(key))
 	} else {
 		e.bytes += len(key)
 	}
@@ -341,19 +342,11 @@ func (e *encoder) groupName(name string) string {
 	if utf8.UTFMax*len(name) <= room {
 		return name
 	}
-	if name = valid(name); len(name) > room {
+	if name = wire.ValidText(name); len(name) > room {
 		e.cut = true
 		name = text.Cut(name, max(room, len("…")))
 	}
 	return name
-}
-
-// valid returns s with U+FFFD in place of each byte that is not valid UTF-8.
-func valid(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return string([]rune(s))
 }
 
 // limit returns s, cut to the remaining room of the record. A text that is cut uses up
