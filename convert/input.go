@@ -2,7 +2,6 @@ package convert
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -205,11 +204,7 @@ func (x *source) isStream(v format.Version) bool {
 	if x.src == nil || x.src.Size() != x.src.Stored {
 		return false
 	}
-	var magic [magicSize]byte
-	if _, err := x.src.ReadAt(magic[:], 0); err != nil {
-		return false
-	}
-	is, f, err := format.ReadMagic(bytes.NewReader(magic[:]))
+	is, f, err := format.ReadMagic(x.src)
 	return err == nil && f != format.ET && (v == 0 || v == is)
 }
 

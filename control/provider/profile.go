@@ -113,11 +113,8 @@ type grouper struct {
 // place returns the number of a location. Locations with equal text have the same number.
 func (g *grouper) place(l *profile.Location) uint32 {
 	g.text = g.text[:0]
-	for i := range l.Line {
+	for i := range max(len(l.Line), 1) {
 		g.text = appendFrame(g.text, l, i)
-	}
-	if len(l.Line) == 0 {
-		g.text = appendFrame(g.text, l, 0)
 	}
 	n, ok := g.places[string(g.text)]
 	if !ok {

@@ -260,13 +260,8 @@ func appendName(b []byte, s string) []byte {
 // Readers would interpret that number as a count.
 func countBlank(name string) int {
 	at := strings.LastIndexByte(name, ' ')
-	if at < 0 {
+	if strings.Trim(name[at+1:], "0123456789.") != "" {
 		return -1
-	}
-	for _, c := range []byte(name[at+1:]) {
-		if (c < '0' || c > '9') && c != '.' {
-			return -1
-		}
 	}
 	return at
 }

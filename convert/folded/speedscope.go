@@ -18,10 +18,7 @@ func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 	if err := e.read(ctx, v); err != nil {
 		return err
 	}
-	if err := e.write(ctx); err != nil {
-		return err
-	}
-	return e.out.Flush()
+	return e.write(ctx)
 }
 
 // read groups the spans by lane.
@@ -63,7 +60,6 @@ type speedscope struct {
 
 	out *bufio.Writer
 	b   []byte // not yet written to out
-	err error
 }
 
 // A profile holds the begin and end events of the spans of a lane, in the order of time.
@@ -78,12 +74,10 @@ type event struct {
 	ends  bool
 }
 
-// flush writes b to out and empties it if b has at least limit bytes.
-func (e *speedscope) flush(limit int) {
-	if len(e.b) >= limit && e.err == nil {
-		_, e.err = e.out.Write(e.b)
-		e.b = e.b[:0]
-	}
+// flush moves b to out, which keeps an error until its Flush.
+func (e *speedscope) flush() {
+	e.out.Write(e.b)
+	e.b = e.b[:0]
 }
 
 func (e *speedscope) write(ctx context.Context) error {
@@ -93,7 +87,7 @@ func (e *speedscope) write(ctx context.Context) error {
 			e.b = append(e.b, ',')
 		}
 		e.frame(&e.frames[i])
-		e.flush(bufferSize)
+		e.flush()
 	}
 	e.b = append(e.b, `]},"profiles":[`...)
 	for i, p := range e.profiles {
@@ -105,8 +99,8 @@ func (e *speedscope) write(ctx context.Context) error {
 		}
 	}
 	e.b = append(e.b, "]}\n"...)
-	e.flush(0)
-	return e.err
+	e.flush()
+	return e.out.Flush()
 }
 
 func (e *speedscope) frame(f *frame) {
@@ -134,11 +128,11 @@ func (e *speedscope) profile(ctx context.Context, p *profile) error {
 		e.b = append(append(append(e.b, comma), `{"type":"`...), kind)
 		e.b = strconv.AppendInt(append(e.b, `","frame":`...), int64(x.frame), 10)
 		e.b = append(strconv.AppendUint(append(e.b, `,"at":`...), x.at, 10), '}')
-		e.flush(bufferSize)
+		e.flush()
 		if comma = ','; i%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
 	e.b = append(e.b, "]}"...)
-	return e.err
+	return nil
 }

@@ -161,9 +161,6 @@ type Ref [RefSize]byte
 // RefSize is the size of a Ref.
 const RefSize = 24
 
-// IsValid reports whether both ids are set.
-func (r *Ref) IsValid() bool { return [16]byte(r[:16]) != [16]byte{} && [8]byte(r[16:]) != [8]byte{} }
-
 // TraceID returns the trace id, which aliases r.
 func (r *Ref) TraceID() []byte { return r[:16] }
 
