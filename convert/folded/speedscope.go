@@ -76,7 +76,7 @@ type event struct {
 
 // flush moves b to out, which keeps an error until its Flush.
 func (e *speedscope) flush() {
-	e.out.Write(e.b)
+	_, _ = e.out.Write(e.b)
 	e.b = e.b[:0]
 }
 
