@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // These tests let other code do what it should not: panic, hang, call back, and break files.
@@ -199,7 +200,7 @@ func TestNilControl(t *testing.T) {
 func TestHostileCrashText(t *testing.T) {
 	live := t.TempDir()
 	ctl := start(t, &control.Options{Config: hostile(live), BufferDir: live})
-	must(t, ctl.Recorder().Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}}))
+	must(t, ctl.Recorder().Log(format.SpanRef{}, tracetest.Log("said")))
 	rings, _ := filepath.Glob(filepath.Join(live, "*.ring"))
 	if len(rings) != 1 {
 		if runtime.GOOS == "linux" {
@@ -284,10 +285,7 @@ func TestKeepIfClasses(t *testing.T) {
 		tenant := []string{"acme", "other"}[i%2]
 		trace, err := ctl.Start(t.Context(), ask("deep"))
 		must(t, err)
-		must(t, ctl.Recorder().Log(format.SpanRef{}, &format.TraceEntry{
-			Message: format.Some("said"), Metadata: format.Metadata{Name: "event"},
-			Attributes: []format.Attribute{{Name: "tenant", Value: format.StringValue(tenant)}},
-		}))
+		must(t, ctl.Recorder().Log(format.SpanRef{}, tracetest.Log("said", "tenant", tenant)))
 		ctl.Stop(ask("deep"))
 		<-trace.Done()
 		if trace.Verdict() == control.VerdictStarted {

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -243,10 +244,9 @@ func TestEveryLinkFinds(t *testing.T) {
 	head := func(mode control.Mode) *format.TraceEntry {
 		e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}}
 		for _, name := range []string{"trigger", "config.id", "config.name", "providers"} {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue("x")})
+			e.Add(name, format.StringValue("x"))
 		}
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "mode", Value: format.StringValue(string(mode))},
-			format.Attribute{Name: format.AttrTime, Value: format.TimeValue(time.Now())})
+		e.Attributes = append(e.Attributes, tracetest.Attributes("mode", string(mode), format.AttrTime, time.Now())...)
 		return e
 	}
 	tests := []struct {
@@ -255,7 +255,7 @@ func TestEveryLinkFinds(t *testing.T) {
 	}{
 		{"nothing", func(*recorder.Recorder) error { return nil }},
 		{"another entry first", func(r *recorder.Recorder) error {
-			_, err := r.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "other"}})
+			_, err := r.Append(tracetest.Entry("other"))
 			_, herr := r.AppendAnchor(head(control.ModeStream))
 			return errors.Join(err, herr)
 		}},
@@ -270,9 +270,7 @@ func TestEveryLinkFinds(t *testing.T) {
 		{"an entry after the end", func(r *recorder.Recorder) error {
 			id, err := r.AppendAnchor(head(control.ModeStream))
 			for _, name := range []string{"trace end", "late"} {
-				_, aerr := r.Append(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
-					{Name: "end.reason", Value: format.StringValue("stopped")}, {Name: format.AttrDuration, Value: format.U64Value(1)},
-				}})
+				_, aerr := r.Append(tracetest.Below(id, tracetest.Entry(name, "end.reason", "stopped", format.AttrDuration, uint64(1))))
 				err = errors.Join(err, aerr)
 			}
 			return err

@@ -89,8 +89,8 @@ func TestSizes(t *testing.T) {
 		for n := range 1000 {
 			e := format.Root()
 			if n > 0 {
-				e = &format.TraceEntry{Parent: uint32(n / 3), Metadata: format.Metadata{Name: strings.Repeat("n", n%150)}}
-				e.Attributes = []format.Attribute{{Name: "k", Value: format.U64Value(uint64(n))}}
+				e = tracetest.Below(uint32(n/3), tracetest.Entry(strings.Repeat("n", n%150)))
+				e.Attributes = tracetest.Attributes("k", uint64(n))
 			}
 			if n < 40 || n%97 == 0 {
 				et := stream(t, iet, format.ET, 0)
@@ -107,13 +107,13 @@ func TestSizes(t *testing.T) {
 
 // TestVersions converts 1 to 2 and 2 to 1.
 func TestVersions(t *testing.T) {
-	e := &format.TraceEntry{Metadata: format.Metadata{Name: "e"}, Attributes: []format.Attribute{
-		{Name: "b", Value: format.U64Value(1)},
-		{Name: "a", Value: format.U64Value(2)},
-		{Name: "b", Value: format.U64Value(3)},
-		{Name: "B", Value: format.U64Value(4)},
-		{Name: "a", Value: format.U64Value(5)},
-	}}
+	e := tracetest.Entry("e",
+		"b", uint64(1),
+		"a", uint64(2),
+		"b", uint64(3),
+		"B", uint64(4),
+		"a", uint64(5),
+	)
 	sorted := *e
 	sorted.Attributes = []format.Attribute{e.Attributes[3], e.Attributes[1], e.Attributes[4], e.Attributes[0], e.Attributes[2]}
 	file := func(v format.Version, e *format.TraceEntry) []byte {
@@ -316,7 +316,7 @@ func TestReplaceNoRecording(t *testing.T) {
 	dir := t.TempDir()
 	rec, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
 	must(t, err)
-	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}}))
+	must(t, rec.Log(format.SpanRef{}, tracetest.Log("said")))
 	in := fixture(format.V1, format.IET)
 	for _, replace := range []bool{false, true} {
 		if err := encodeFile(t.Context(), in, rec.StreamPath(), convert.ET, &convert.Options{Replace: replace}); !errors.Is(err, format.ErrLocked) && replace || err == nil {

@@ -19,9 +19,9 @@ import (
 func TestLastEndWithoutDuration(t *testing.T) {
 	x := tracetest.New(t, format.V1, format.IET, format.Root())
 	write := func(e *format.TraceEntry, span string, took int) uint32 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(span)})
+		e.Add(format.AttrSpanID, format.StringValue(span))
 		if took >= 0 {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(took))})
+			e.Add(format.AttrDuration, format.U64Value(uint64(took)))
 		}
 		return x.Add(e)
 	}
@@ -39,11 +39,9 @@ func TestLastEndWithoutDuration(t *testing.T) {
 		{"all say it", 8, []int{9, 10}, "10ns"},
 	} {
 		span := fmt.Sprintf("%016x", i+1)
-		id := write(&format.TraceEntry{Metadata: format.Metadata{Name: c.name}, Attributes: []format.Attribute{
-			{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("1", 32))}, {Name: format.AttrTime, Value: format.U64Value(100)},
-		}}, span, c.own)
+		id := write(tracetest.Entry(c.name, format.AttrTraceID, strings.Repeat("1", 32), format.AttrTime, uint64(100)), span, c.own)
 		for _, took := range c.ends {
-			write(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: format.NameSpanEnd}}, span, took)
+			write(tracetest.Below(id, tracetest.Entry(format.NameSpanEnd)), span, took)
 		}
 		want = append(want, c.name+": "+c.expect)
 	}

@@ -31,7 +31,7 @@ func fill(t *testing.T, w *format.Writer, entries int) {
 	for i := range entries {
 		e := format.Root()
 		if i > 0 {
-			e = &format.TraceEntry{Metadata: format.Metadata{Name: "entry"}}
+			e = tracetest.Entry("entry")
 		}
 		if _, err := w.Write(e); err != nil {
 			t.Error(err)

@@ -63,7 +63,7 @@ func service(t *testing.T, v format.Version, name string, parts []part) *format.
 		}
 		ids = append(ids, write(s.Entry(where), parent))
 	}
-	write(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd}, Attributes: []format.Attribute{{Name: "of", Value: format.StringValue(name)}}}, 0)
+	write(tracetest.Entry(mapping.NameEnd, "of", name), 0)
 	return x.Open()
 }
 
@@ -269,7 +269,7 @@ func anything(t *testing.T, r *rand.Rand, v format.Version, n int, number *uint6
 		}
 		e := &format.TraceEntry{Parent: uint32(r.IntN(i))}
 		add := func(n string, v format.Value) {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: n, Value: v})
+			e.Add(n, v)
 		}
 		*number++
 		add("a.number", format.U64Value(*number))

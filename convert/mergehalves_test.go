@@ -109,12 +109,12 @@ func TestMergeHalvesInARing(t *testing.T) {
 	for i, ids := range [][2]string{{"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"}, {"bbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaa"}} {
 		x := tracetest.New(t, 0, format.IET, format.Root())
 		for level, id := range ids {
-			x.Add(&format.TraceEntry{Parent: uint32(level), Metadata: format.Metadata{Name: id}, Attributes: []format.Attribute{
-				{Name: format.AttrTime, Value: format.U64Value(1)},
-				{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("01", 16))},
-				{Name: format.AttrSpanID, Value: format.StringValue(id)},
-				{Name: mapping.AttrContinued, Value: format.BoolValue(level == 0)},
-			}})
+			x.Add(tracetest.Below(uint32(level), tracetest.Entry(id,
+				format.AttrTime, uint64(1),
+				format.AttrTraceID, strings.Repeat("01", 16),
+				format.AttrSpanID, id,
+				mapping.AttrContinued, level == 0,
+			)))
 		}
 		names = append(names, x.Save(filepath.Join(dir, fmt.Sprint(i, ".iet"))))
 	}

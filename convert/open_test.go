@@ -255,7 +255,7 @@ func TestReplaced(t *testing.T) {
 }
 
 func encodeTrace(t *testing.T, message string) []byte {
-	return tracetest.New(t, format.V2, format.IET, format.Root(), &format.TraceEntry{Message: format.Some(message), Metadata: format.Metadata{Name: "event"}}).Bytes()
+	return tracetest.New(t, format.V2, format.IET, format.Root(), tracetest.Log(message)).Bytes()
 }
 
 // TestOpenFolderSaysWhatItLeavesOut opens a folder with links, an empty file, one of another kind, and

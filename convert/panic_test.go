@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // panicking calls fn, which must panic, and checks that it leaves no file behind.
@@ -20,7 +21,7 @@ func panicking(t *testing.T, fn func(in, out string) error) {
 	in, dir, temp := filepath.Join(t.TempDir(), "in.iet"), t.TempDir(), t.TempDir()
 	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	for range 5000 { // enough for Progress to be called
-		b = format.AppendTraceEntry(b, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: "event"}, Message: format.Some("m")})
+		b = format.AppendTraceEntry(b, format.V1, tracetest.Log("m"))
 	}
 	must(t, os.WriteFile(in, b, 0o600))
 	t.Setenv("TMPDIR", temp)

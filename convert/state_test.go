@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -20,10 +21,7 @@ import (
 // said records a log record.
 func said(t *testing.T, rec *recorder.Recorder, text string) {
 	t.Helper()
-	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{
-		Message: format.Some(text), Metadata: format.Metadata{Name: "event"},
-		Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(1e18)}},
-	}))
+	must(t, rec.Log(format.SpanRef{}, tracetest.Log(text, format.AttrTime, uint64(1e18))))
 	must(t, rec.Flush(t.Context()))
 }
 
@@ -151,7 +149,7 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 		must(t, err)
 		e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}}
 		for _, a := range [][2]string{{"trigger", x.trigger}, {"reason", "GET hangs"}, {"mode", x.mode}} {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: a[0], Value: format.StringValue(a[1])})
+			e.Add(a[0], format.StringValue(a[1]))
 		}
 		_, err = rec.AppendAnchor(e)
 		must(t, err)
@@ -173,12 +171,12 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 	must(t, err)
 	_, err = rec.Append(&format.TraceEntry{
 		Metadata: format.Metadata{Name: "GET", Level: format.LevelInfo},
-		Attributes: []format.Attribute{
-			{Name: format.AttrTraceID, Value: format.StringValue("4bf92f3577b34da6a3ce929d0e0e4736")},
-			{Name: format.AttrSpanID, Value: format.StringValue("00f067aa0ba902b7")},
-			{Name: format.AttrTime, Value: format.U64Value(1e18)},
-			{Name: format.AttrDuration, Value: format.U64Value(1e9)},
-		},
+		Attributes: tracetest.Attributes(
+			format.AttrTraceID, "4bf92f3577b34da6a3ce929d0e0e4736",
+			format.AttrSpanID, "00f067aa0ba902b7",
+			format.AttrTime, uint64(1e18),
+			format.AttrDuration, uint64(1e9),
+		),
 	})
 	must(t, err)
 	must(t, rec.Flush(t.Context()))
@@ -229,7 +227,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 	check("dead.et", "killed, recovered (panic: out of stock)")
 
 	other := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
-	other = format.AppendTraceEntry(other, format.V1, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
+	other = format.AppendTraceEntry(other, format.V1, tracetest.Log("said"))
 	other = format.AppendTraceEntry(other, format.V1, &format.TraceEntry{Message: format.Some("into a wall"), Metadata: format.Metadata{Name: mapping.NameCrash}})
 	must(t, os.WriteFile(in("other.iet"), other, 0o600))
 	check("other.iet", "ended")
@@ -240,7 +238,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.iet")
 	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
-	entry := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
+	entry := format.AppendTraceEntry(nil, format.V1, tracetest.Log("said"))
 	for range 50_000 {
 		b = append(b, entry...)
 	}
@@ -264,7 +262,7 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	if got := after.TotalAlloc - before.TotalAlloc; got > 100_000 {
 		t.Errorf("the state of a view of %d rows, of which one is new, takes %d bytes", v.Len(), got)
 	}
-	end := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd}, Attributes: []format.Attribute{{Name: "dropped", Value: format.U64Value(7)}}})
+	end := format.AppendTraceEntry(nil, format.V1, tracetest.Entry(mapping.NameEnd, "dropped", uint64(7)))
 	_, err = file.Write(end)
 	must(t, err)
 	if v, err = v.Extend(t.Context()); err != nil {
@@ -280,12 +278,12 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 func TestStateOfClosedFileNeedsNoView(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.iet")
 	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
-	b = format.AppendTraceEntry(b, format.V1, &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}})
-	entry := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Parent: 1, Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
+	b = format.AppendTraceEntry(b, format.V1, tracetest.Resource("shop"))
+	entry := format.AppendTraceEntry(nil, format.V1, tracetest.Below(1, tracetest.Log("said")))
 	for range 50_000 {
 		b = append(b, entry...)
 	}
-	b = format.AppendTraceEntry(b, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd}})
+	b = format.AppendTraceEntry(b, format.V1, tracetest.Entry(mapping.NameEnd))
 	must(t, os.WriteFile(name, b, 0o600))
 	took := func(whole bool) uint64 {
 		var before, after runtime.MemStats

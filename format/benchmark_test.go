@@ -25,7 +25,7 @@ func sampleEntry(attrs int) *format.TraceEntry {
 		if i%2 == 0 {
 			v = format.U64Value(uint64(i) * 12345678)
 		}
-		e.Attributes = append(e.Attributes, format.Attribute{Name: fmt.Sprintf("attribute.%02d", i), Value: v})
+		e.Add(fmt.Sprintf("attribute.%02d", i), v)
 	}
 	return e
 }

@@ -252,7 +252,7 @@ func TestVerifyNamesNumberedAttributes(t *testing.T) {
 		for range 2 {
 			e := &format.TraceEntry{Message: format.Some("m")}
 			for _, name := range names {
-				e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.BoolValue(true)})
+				e.Add(name, format.BoolValue(true))
 			}
 			x.Add(e)
 		}

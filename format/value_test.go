@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // TestOnDiskNumbers pins the numbers that are part of the file format.
@@ -81,7 +82,7 @@ func TestEncodeNumbers(t *testing.T) {
 		{format.StringValue("ü"), "\x00\x02ü"},
 		{format.BytesValue([]byte{0, 255}), "\x01\x02\x00\xff"},
 	} {
-		e := &format.TraceEntry{Attributes: []format.Attribute{{Name: "", Value: x.v}}}
+		e := &format.TraceEntry{Attributes: tracetest.Attributes("", x.v)}
 		b := format.AppendTraceEntry(nil, format.V1, e)
 		if got, want := string(b), "\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00"+x.want; got != want {
 			t.Errorf("%s %s encodes as %x, want %x", x.v.Kind(), x.v.AppendDecimal(nil), got, want)
@@ -185,9 +186,7 @@ func TestValueForPeople(t *testing.T) {
 }
 
 func TestUserAttributes(t *testing.T) {
-	e := format.TraceEntry{Attributes: []format.Attribute{
-		{format.AttrSpanID, format.StringValue("01")}, {"took", format.I64Value(5)}, {"otel.attr.span_id", format.StringValue("mine")}, {mapping.AttrDurations, format.StringValue(`["took"]`)},
-	}}
+	e := format.TraceEntry{Attributes: tracetest.Attributes(format.AttrSpanID, "01", "took", 5, "otel.attr.span_id", "mine", mapping.AttrDurations, `["took"]`)}
 	if got := fmt.Sprint(e.UserAttributes()); got != "[{took 5} {span_id mine}]" {
 		t.Errorf("they are %s", got)
 	}

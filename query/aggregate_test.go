@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -45,10 +46,7 @@ func mixed(r *rand.Rand, n int) (entries []*format.TraceEntry, numbers []*big.Ra
 		} else if x.Kind() == format.KindFloat && !math.IsNaN(x.Float()) {
 			numbers = append(numbers, new(big.Rat).SetFloat64(x.Float()))
 		}
-		entries = append(entries, &format.TraceEntry{
-			Message: format.Some("m"), Metadata: format.Metadata{Name: "event"},
-			Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(i))}, {Name: "x", Value: x}},
-		})
+		entries = append(entries, tracetest.Log("m", format.AttrTime, uint64(i), "x", x))
 	}
 	return entries, numbers
 }
@@ -127,10 +125,7 @@ func TestAggregatesAreOfTheFileAlone(t *testing.T) {
 func records(values ...format.Value) []*format.TraceEntry {
 	entries := []*format.TraceEntry{format.Root()}
 	for i, x := range values {
-		entries = append(entries, &format.TraceEntry{
-			Message: format.Some("m"), Metadata: format.Metadata{Name: "event"},
-			Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(1_790_000_000_000_000_001 + 300*uint64(i))}, {Name: "x", Value: x}},
-		})
+		entries = append(entries, tracetest.Log("m", format.AttrTime, 1_790_000_000_000_000_001+300*uint64(i), "x", x))
 	}
 	return entries
 }

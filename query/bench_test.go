@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
 
@@ -16,26 +17,25 @@ import (
 func steps(spans int) []*format.TraceEntry {
 	r := rand.New(rand.NewPCG(1, 2))
 	entries := []*format.TraceEntry{format.Root()}
-	attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
 	top := uint32(0)
 	for i := range spans {
 		id := uint32(len(entries))
-		e := &format.TraceEntry{Parent: top, Metadata: format.Metadata{Name: fmt.Sprintf("step %d", i%7), Level: format.LevelInfo}, Attributes: []format.Attribute{
-			attr(format.AttrSpanID, format.StringValue(fmt.Sprintf("%016x", i+1))),
-			attr(format.AttrTime, format.U64Value(uint64(i)*1000)),
-			attr(format.AttrDuration, format.U64Value(uint64(math.Exp(20*r.Float64()))-1)),
-			attr("user", format.StringValue(fmt.Sprintf("user %d", r.IntN(100)))),
-		}}
+		e := &format.TraceEntry{Parent: top, Metadata: format.Metadata{Name: fmt.Sprintf("step %d", i%7), Level: format.LevelInfo}, Attributes: tracetest.Attributes(
+			format.AttrSpanID, fmt.Sprintf("%016x", i+1),
+			format.AttrTime, uint64(i)*1000,
+			format.AttrDuration, uint64(math.Exp(20*r.Float64()))-1,
+			"user", fmt.Sprintf("user %d", r.IntN(100)),
+		)}
 		if i%10 == 0 {
 			e.Parent, top = 0, id
 			e.Metadata.Name = "GET /cart"
-			e.Attributes = append(e.Attributes, attr(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", i+1))))
+			e.Add(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", i+1)))
 		}
 		entries = append(entries, e)
 		if i%5 == 0 {
 			entries = append(entries, &format.TraceEntry{
 				Parent: id, Message: format.Some("payment failed"), Metadata: format.Metadata{Name: "event", Level: format.LevelError},
-				Attributes: []format.Attribute{attr(format.AttrTime, format.U64Value(uint64(i)*1000+1))},
+				Attributes: tracetest.Attributes(format.AttrTime, uint64(i)*1000+1),
 			})
 		}
 	}

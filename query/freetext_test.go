@@ -21,7 +21,7 @@ func TestFreeTextLooksAtEveryRow(t *testing.T) {
 	notes := []string{"Timeout of 12.5s", "TIMED OUT", "time\u017f up", "\u212aelvin", "größe", "a/b"}
 	for _, e := range entries[3:] {
 		if r.IntN(40) == 0 {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: "note", Value: format.StringValue(notes[r.IntN(len(notes))])})
+			e.Add("note", format.StringValue(notes[r.IntN(len(notes))]))
 		}
 	}
 	v := viewOf(t, entries)

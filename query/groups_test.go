@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
 
@@ -16,13 +17,13 @@ import (
 func users(n int) []*format.TraceEntry {
 	list := []*format.TraceEntry{format.Root()}
 	for i := range 3 * n {
-		list = append(list, &format.TraceEntry{Metadata: format.Metadata{Name: fmt.Sprintf("call %d", i)}, Attributes: []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
-			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", i/3+1))},
-			{Name: format.AttrTime, Value: format.U64Value(uint64(1000 + i))},
-			{Name: format.AttrDuration, Value: format.U64Value(uint64(i%3 + 1))},
-			{Name: "user", Value: format.StringValue(fmt.Sprintf("user %d", i/3*2+i%3/2))},
-		}})
+		list = append(list, tracetest.Entry(fmt.Sprintf("call %d", i),
+			format.AttrSpanID, fmt.Sprintf("%016x", i+1),
+			format.AttrTraceID, fmt.Sprintf("%032x", i/3+1),
+			format.AttrTime, uint64(1000+i),
+			format.AttrDuration, uint64(i%3+1),
+			"user", fmt.Sprintf("user %d", i/3*2+i%3/2),
+		))
 	}
 	return list
 }
@@ -81,7 +82,7 @@ func TestKeysOfGroups(t *testing.T) {
 	list := []*format.TraceEntry{format.Root()}
 	var want []string
 	for _, x := range values {
-		list = append(list, &format.TraceEntry{Attributes: []format.Attribute{{Name: "x", Value: x}}})
+		list = append(list, &format.TraceEntry{Attributes: tracetest.Attributes("x", x)})
 	}
 	v := viewOf(t, list)
 	r, err := runOn(t, v, "{} | select(.x)")

@@ -5,22 +5,17 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
 
 // TestStatusIsReplacedAsAWhole checks that the description of a span's start is gone if its end has another status,
 // in rows and queries alike.
 func TestStatusIsReplacedAsAWhole(t *testing.T) {
-	text := func(name, s string) format.Attribute {
-		return format.Attribute{Name: name, Value: format.StringValue(s)}
-	}
 	begun := span(0, "1", "call", 10, -1)
-	begun.Attributes = append(begun.Attributes, text(mapping.AttrStatusCode, "ERROR"), text(mapping.AttrStatusDescription, "for now"))
+	begun.Attributes = append(begun.Attributes, tracetest.Attributes(mapping.AttrStatusCode, "ERROR", mapping.AttrStatusDescription, "for now")...)
 	id, _ := begun.Attribute(format.AttrSpanID)
-	end := &format.TraceEntry{
-		Parent: 1, Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelTrace},
-		Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: id}, {Name: format.AttrDuration, Value: format.U64Value(5)}, text(mapping.AttrStatusCode, "OK")},
-	}
+	end := tracetest.Below(1, tracetest.Entry(format.NameSpanEnd, format.AttrSpanID, id, format.AttrDuration, uint64(5), mapping.AttrStatusCode, "OK"))
 	v := viewOf(t, []*format.TraceEntry{format.Root(), begun, end})
 	e, err := v.Entry(1)
 	must(t, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -23,7 +24,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 		if seed%2 == 1 {
 			for _, e := range entries[4000:] { // parents that come late
 				if _, isSpan := e.Attribute(format.AttrSpanID); isSpan && r.IntN(3) == 0 {
-					e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue(fmt.Sprintf("%016x", 3+r.IntN(8990)))})
+					e.Add(format.AttrParentSpanID, format.StringValue(fmt.Sprintf("%016x", 3+r.IntN(8990))))
 				}
 			}
 		}
@@ -119,14 +120,10 @@ func TestCompareSaysWhatDiffers(t *testing.T) {
 		if i >= 90 {
 			user = "eve"
 		}
-		attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
-		entries = append(entries, &format.TraceEntry{
-			Message: format.Some("m"), Metadata: format.Metadata{Name: "event"},
-			Attributes: []format.Attribute{
-				attr("port", format.I64Value(8090)), attr("request.id", format.StringValue(fmt.Sprint("id", i))), attr("slow", format.BoolValue(i >= 90)),
-				attr("half", format.I64Value(int64(i%2))), attr("user", format.StringValue(user)),
-			},
-		})
+		entries = append(entries, tracetest.Log("m",
+			"port", 8090, "request.id", fmt.Sprint("id", i), "slow", i >= 90,
+			"half", i%2, "user", user,
+		))
 	}
 	got := tableText(t, viewOf(t, entries), "| compare({ .slow = true })")
 	want := "7:slow 1:true 4:100 4:0 4:100 2:10 2:0; 7:user 7:eve 4:100 4:0 4:100 2:10 2:0; 7:slow 1:false 4:0 4:100 4:-100 2:0 2:90; 7:user 7:ada 4:0 4:100 4:-100 2:0 2:90"

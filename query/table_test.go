@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -119,9 +120,7 @@ func TestContrastOfChance(t *testing.T) {
 			if i < few && i%5 < 3 {
 				user = "mallory"
 			}
-			entries = append(entries, &format.TraceEntry{Metadata: format.Metadata{Name: "x"}, Attributes: []format.Attribute{
-				{Name: "user", Value: format.StringValue(user)}, {Name: "host", Value: format.StringValue(fmt.Sprint("h", r.IntN(30)))},
-			}})
+			entries = append(entries, tracetest.Entry("x", "user", user, "host", fmt.Sprint("h", r.IntN(30))))
 		}
 		v := viewOf(t, entries)
 		all := resultOf(t, v, "{ .user != nil }").Rows
@@ -171,7 +170,7 @@ func TestContrastOfChance(t *testing.T) {
 func TestWhereOfNumbers(t *testing.T) {
 	entries := []*format.TraceEntry{format.Root()}
 	for _, n := range []float64{5e-5, 1e21, -2.5, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), math.NaN()} {
-		entries = append(entries, &format.TraceEntry{Metadata: format.Metadata{Name: "x"}, Attributes: []format.Attribute{{Name: "n", Value: format.FloatValue(n)}}})
+		entries = append(entries, tracetest.Entry("x", "n", n))
 	}
 	v := viewOf(t, entries)
 	named := 0
@@ -196,7 +195,7 @@ func TestContrastOfRequestsThatAreAlike(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 25_000 {
 		e := span(0, fmt.Sprintf("%x", i+1), "call", int64(i), 1)
-		e.Attributes = append(e.Attributes, format.Attribute{Name: fmt.Sprint("of", i%5), Value: format.StringValue(fmt.Sprint(i % 3))})
+		e.Add(fmt.Sprint("of", i%5), format.StringValue(fmt.Sprint(i%3)))
 		all = append(all, e)
 	}
 	v := viewOf(t, all)

@@ -148,7 +148,7 @@ func TestCrashChild(t *testing.T) {
 	}
 	rec, err := recorder.Create(c.path, &recorder.Options{Version: c.version, Durability: c.durability, MaxFileEntries: uint32(c.entries), BufferDir: c.bufferDir()})
 	must(t, err)
-	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "run", Value: format.I64Value(int64(c.run))}}})
+	res, err := rec.Resource(tracetest.Entry(format.NameResource, "run", c.run))
 	must(t, err)
 	if c.waiting {
 		s := &tracetest.Span{Entry: *named(unitName(c.run, c.goroutines, 0)), Span: recorder.Span{Ref: unitRef(c.run, c.goroutines, 0), Resource: res, Time: time.Now().UnixNano()}}
@@ -197,10 +197,10 @@ func TestCrashChild(t *testing.T) {
 	for k := range c.leaks {
 		e := named(format.NameSpanEnd)
 		id := leakRef(k).SpanID
-		e.Attributes = []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, id[:])))},
-			{Name: format.AttrDuration, Value: format.U64Value(leakDuration)},
-		}
+		e.Attributes = tracetest.Attributes(
+			format.AttrSpanID, string(wire.AppendHex(nil, id[:])),
+			format.AttrDuration, uint64(leakDuration),
+		)
 		atomic.StoreUint64(begun, uint64(k+1))
 		must(t, tracetest.EndSpan(rec, leakRef(k), nil, e))
 		atomic.StoreUint64(returned, uint64(k+1))
@@ -255,10 +255,10 @@ func leakRef(k int) format.SpanRef { return unitRef(0, leaker, k) }
 // leak returns the kth span of crashRun.leaks.
 func (*crashRun) leak(res *recorder.Resource, k int) *tracetest.Span {
 	s := &tracetest.Span{Entry: *named(fmt.Sprint("leak ", k)), Span: recorder.Span{Ref: leakRef(k), Resource: res, Time: int64(k + 1), Open: true}}
-	s.Entry.Attributes = []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, s.Ref.SpanID[:])))},
-		{Name: format.AttrTime, Value: format.U64Value(uint64(k + 1))},
-	}
+	s.Entry.Attributes = tracetest.Attributes(
+		format.AttrSpanID, string(wire.AppendHex(nil, s.Ref.SpanID[:])),
+		format.AttrTime, uint64(k+1),
+	)
 	return s
 }
 
@@ -296,14 +296,14 @@ func (c *crashRun) unit(rec *recorder.Recorder, res *recorder.Resource, g, i int
 	e := named(unitName(c.run, g, i))
 	ref, open := unitRef(c.run, g, i), unitRef(c.run, g, i-i%10)
 	now := time.Now().UnixNano()
-	e.Attributes = []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(now))}}
+	e.Attributes = tracetest.Attributes(format.AttrTime, uint64(now))
 	spanID := format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, ref.SpanID[:])))}
 	if c.large && i%10 == 3 {
 		n := 3000
 		if i%200 == 3 {
 			n = 100_000
 		}
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", n))})
+		e.Add("x", format.StringValue(strings.Repeat("x", n)))
 	}
 	switch k := i % 10; k {
 	case 0, 6, 8:

@@ -55,7 +55,7 @@ func TestCutAtEveryByte(t *testing.T) {
 		if i == 0 {
 			e = format.Root()
 		}
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "a", Value: format.StringValue("v")})
+		e.Add("a", format.StringValue("v"))
 		whole = format.AppendTraceEntry(whole, format.V2, e)
 		ends = append(ends, len(whole))
 	}
@@ -242,7 +242,7 @@ func TestMoreThan4GiB(t *testing.T) {
 	defer f.Close()
 	const large, entries = 60 << 20, 72
 	e := named("large")
-	e.Attributes = []format.Attribute{{Name: "x", Value: format.BytesValue(make([]byte, large))}}
+	e.Attributes = tracetest.Attributes("x", make([]byte, large))
 	b := format.AppendTraceEntry(nil, format.V1, e)
 	head := b[:len(b)-large]
 	off := int64(0)
@@ -421,11 +421,11 @@ func TestHugeAttributes(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 1 << 20})
 		e := named("large")
-		e.Attributes = []format.Attribute{{Name: "x", Value: format.StringValue(strings.Repeat("ü", 100<<20))}}
+		e.Attributes = tracetest.Attributes("x", strings.Repeat("ü", 100<<20))
 		must(t, rec.Log(format.SpanRef{}, e))
 		e = named("many")
 		for i := range 1_000_000 {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: "a" + strconv.Itoa(i), Value: format.BoolValue(true)})
+			e.Add("a"+strconv.Itoa(i), format.BoolValue(true))
 		}
 		must(t, rec.Log(format.SpanRef{}, e))
 		tracetest.Close(t, rec)

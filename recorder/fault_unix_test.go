@@ -58,7 +58,7 @@ func recordLimited(t *testing.T, limit int64) {
 	parent := span("parent", 1, 0)
 	parent.Children = []format.TraceEntry{*named("event"), *named("event")}
 	serr := tracetest.WriteSpan(rec, parent)
-	lerr := rec.Log(parent.Ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}})
+	lerr := rec.Log(parent.Ref, tracetest.Log("m"))
 	if serr == nil && lerr == nil {
 		t.Error("nothing failed")
 	}

@@ -39,12 +39,12 @@ func TestRandomTrees(t *testing.T) {
 				s.Parent = format.SpanRef{TraceID: s.Ref.TraceID, SpanID: id8(parent[i] + 1)}
 			}
 			s.Entry.Metadata.Name = fmt.Sprint(i)
-			s.Entry.Attributes = []format.Attribute{
-				{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, s.Ref.SpanID[:])))},
-				{Name: format.AttrTime, Value: format.U64Value(uint64(i))},
-			}
+			s.Entry.Attributes = tracetest.Attributes(
+				format.AttrSpanID, string(wire.AppendHex(nil, s.Ref.SpanID[:])),
+				format.AttrTime, uint64(i),
+			)
 			for range rnd.IntN(3) {
-				s.Children = append(s.Children, format.TraceEntry{Metadata: format.Metadata{Name: "event"}})
+				s.Children = append(s.Children, *tracetest.Entry("event"))
 			}
 			spans[i] = s
 		}

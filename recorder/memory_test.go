@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -31,7 +32,7 @@ func names(t *testing.T, stream []byte) (all []string) {
 func TestMemory(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec, stream := recorder.Memory(&recorder.Options{Version: v})
-		e := &format.TraceEntry{Metadata: format.Metadata{Name: "a"}}
+		e := tracetest.Entry("a")
 		id, err := rec.Append(e)
 		must(t, err)
 		for want := range 3 {
@@ -48,7 +49,7 @@ func TestMemory(t *testing.T) {
 		if _, err := rec.Append(e); !errors.Is(err, format.ErrInvalid) {
 			t.Errorf("a parent that is not there: %v", err)
 		}
-		_, err = rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: "resource"}})
+		_, err = rec.Resource(tracetest.Entry("resource"))
 		must(t, err)
 		must(t, rec.Close(t.Context()))
 		if _, err := rec.Append(&format.TraceEntry{}); !errors.Is(err, recorder.ErrClosed) {

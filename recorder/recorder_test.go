@@ -50,15 +50,15 @@ func span(name string, id, parent byte) *tracetest.Span {
 		s.Parent = spanRef(1, parent)
 	}
 	s.Entry.Metadata = format.Metadata{Name: name, Level: format.LevelInfo}
-	s.Entry.Attributes = []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
-		{Name: format.AttrTime, Value: format.U64Value(uint64(id))},
-	}
+	s.Entry.Attributes = tracetest.Attributes(
+		format.AttrSpanID, fmt.Sprintf("%016x", id),
+		format.AttrTime, uint64(id),
+	)
 	return s
 }
 
 func named(name string) *format.TraceEntry {
-	return &format.TraceEntry{Metadata: format.Metadata{Name: name}}
+	return tracetest.Entry(name)
 }
 
 func readFile(t testing.TB, name string) []byte {
@@ -103,7 +103,7 @@ func TestCloseFinishesAsET(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	id, err := rec.Append(named("a"))
 	must(t, err)
-	_, err = rec.Append(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: "b"}})
+	_, err = rec.Append(tracetest.Below(id, tracetest.Entry("b")))
 	must(t, err)
 	stream := readFile(t, rec.StreamPath())
 	tracetest.Close(t, rec)
@@ -394,24 +394,21 @@ func TestLiveSpan(t *testing.T) {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v})
 		s := span("span", 1, 0)
 		s.Open, s.Wait = true, false
-		s.Entry.Attributes = append(s.Entry.Attributes,
-			format.Attribute{Name: "kept", Value: format.I64Value(1)},
-			format.Attribute{Name: "changed", Value: format.StringValue("[1]")},
-			format.Attribute{Name: mapping.AttrJSON, Value: format.StringValue(`["changed"]`)})
+		s.Entry.Attributes = append(s.Entry.Attributes, tracetest.Attributes("kept", 1, "changed", "[1]", mapping.AttrJSON, `["changed"]`)...)
 		must(t, tracetest.WriteSpan(rec, s))
-		must(t, rec.Log(s.Ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}))
+		must(t, rec.Log(s.Ref, tracetest.Log("m")))
 		end := &format.TraceEntry{Message: format.Some("renamed"), Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelError}}
-		end.Attributes = []format.Attribute{
-			{Name: format.AttrSpanID, Value: s.Entry.Attributes[0].Value},
-			{Name: format.AttrDuration, Value: format.U64Value(5)},
-			{Name: "changed", Value: format.I64Value(2)},
-			{Name: "new", Value: format.StringValue("[]")},
-			{Name: mapping.AttrJSON, Value: format.StringValue(`["new"]`)},
-		}
+		end.Attributes = tracetest.Attributes(
+			format.AttrSpanID, s.Entry.Attributes[0].Value,
+			format.AttrDuration, uint64(5),
+			"changed", 2,
+			"new", "[]",
+			mapping.AttrJSON, `["new"]`,
+		)
 		event := *named("event 1")
-		event.Attributes = []format.Attribute{{Name: mapping.AttrEvent, Value: format.BoolValue(true)}}
+		event.Attributes = tracetest.Attributes(mapping.AttrEvent, true)
 		must(t, tracetest.EndSpan(rec, s.Ref, []format.TraceEntry{event}, end))
-		must(t, rec.Log(s.Ref, &format.TraceEntry{Message: format.Some("late"), Metadata: format.Metadata{Name: "event"}}))
+		must(t, rec.Log(s.Ref, tracetest.Log("late")))
 		must(t, tracetest.EndSpan(rec, spanRef(1, 77), nil, end))
 		must(t, rec.Flush(context.Background()))
 		if n := rec.Stats().Entries.Dropped.Invalid; n != 1 {
@@ -447,7 +444,7 @@ func TestLiveSpan(t *testing.T) {
 func TestLogs(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	log := func(message string, ref format.SpanRef) {
-		must(t, rec.Log(ref, &format.TraceEntry{Message: format.Some(message), Metadata: format.Metadata{Name: "event"}}))
+		must(t, rec.Log(ref, tracetest.Log(message)))
 	}
 	log("before the resource", format.SpanRef{})
 	res, err := rec.Resource(named("resource"))
@@ -491,10 +488,10 @@ func TestHygiene(t *testing.T) {
 		e := &format.TraceEntry{
 			Message:  format.Some("m\xff\xfe"),
 			Metadata: format.Metadata{Name: "n\xff", Target: "t\xff", File: format.Some("f\xff"), ModulePath: format.Some("p\xff")},
-			Attributes: []format.Attribute{
-				{Name: "z\xff", Value: format.StringValue("bad\xff")},
-				{Name: "a", Value: format.StringValue("good")},
-			},
+			Attributes: tracetest.Attributes(
+				"z\xff", "bad\xff",
+				"a", "good",
+			),
 		}
 		id, err := rec.Append(e)
 		must(t, err)
@@ -528,11 +525,11 @@ func TestTooLarge(t *testing.T) {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 10000})
 		e := named("big")
 		e.Message = format.Some(strings.Repeat("m", 20000))
-		e.Attributes = []format.Attribute{
-			{Name: "text", Value: format.StringValue(strings.Repeat("ü", 20000))},
-			{Name: "bytes", Value: format.BytesValue(make([]byte, 20000))},
-			{Name: "small", Value: format.StringValue("kept")},
-		}
+		e.Attributes = tracetest.Attributes(
+			"text", strings.Repeat("ü", 20000),
+			"bytes", make([]byte, 20000),
+			"small", "kept",
+		)
 		id, err := rec.Append(e)
 		must(t, err)
 		many := named("many")
@@ -584,11 +581,11 @@ func TestConcurrent(t *testing.T) {
 				ref := format.SpanRef{TraceID: [16]byte{byte(w + 1)}, SpanID: id8(i + 1)}
 				s := &tracetest.Span{Span: recorder.Span{Ref: ref, Open: true}}
 				s.Entry.Metadata.Name = "s"
-				s.Entry.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, ref.SpanID[:])))}, {Name: format.AttrTime, Value: format.U64Value(1)}}
+				s.Entry.Attributes = tracetest.Attributes(format.AttrSpanID, string(wire.AppendHex(nil, ref.SpanID[:])), format.AttrTime, uint64(1))
 				if i > 0 {
 					s.Parent = format.SpanRef{TraceID: ref.TraceID, SpanID: id8(i)}
 				}
-				err := errors.Join(tracetest.WriteSpan(rec, s), rec.Log(ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}))
+				err := errors.Join(tracetest.WriteSpan(rec, s), rec.Log(ref, tracetest.Log("m")))
 				if err = errors.Join(err, tracetest.EndSpan(rec, ref, nil, named(format.NameSpanEnd))); err != nil {
 					t.Error(err)
 				}
@@ -676,7 +673,7 @@ func TestRecorderAllocations(t *testing.T) {
 		e := named("event")
 		e.Message = format.Some("m")
 		for i := range 10 {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: fmt.Sprint("a", 9-i), Value: format.U64Value(uint64(i))})
+			e.Add(fmt.Sprint("a", 9-i), format.U64Value(uint64(i)))
 		}
 		s := span("s", 1, 0)
 		s.Open, s.Wait = true, false
@@ -695,7 +692,7 @@ func TestRecorderAllocations(t *testing.T) {
 func TestCodecAllocations(t *testing.T) {
 	e := named("event")
 	for i := range 10 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: fmt.Sprint("a", i), Value: format.StringValue("value")})
+		e.Add(fmt.Sprint("a", i), format.StringValue("value"))
 	}
 	for _, v := range []format.Version{format.V1, format.V2} {
 		b := make([]byte, 0, 1024)

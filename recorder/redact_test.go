@@ -23,7 +23,7 @@ func TestRedactedIsCounted(t *testing.T) {
 	e := named("login")
 	long := "-----BEGIN PRIVATE KEY-----" + strings.Repeat(secret, 1000)
 	for name, v := range map[string]string{"db.password": secret, "note": "token=" + secret, "key file": long} {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue(v)})
+		e.Add(name, format.StringValue(v))
 	}
 	must(t, rec.Log(format.SpanRef{}, e))
 	want := map[string]uint64{"key": 1, "parameter": 1, "private_key": 1}

@@ -50,7 +50,7 @@ func viewOf(t testing.TB, names ...string) *view.View {
 func logRecord(n int) *format.TraceEntry {
 	return &format.TraceEntry{
 		Message: format.Some(fmt.Sprintf("record %08d", n)), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo},
-		Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(n + 1))}, {Name: "n", Value: format.I64Value(int64(n))}},
+		Attributes: tracetest.Attributes(format.AttrTime, uint64(n+1), "n", n),
 	}
 }
 
@@ -400,17 +400,17 @@ func TestSpansThatNeverEnd(t *testing.T) {
 		if i%100 > 0 {
 			s.Parent = ref(i - i%100)
 		}
-		s.Entry.Attributes = []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
-			{Name: format.AttrTime, Value: format.U64Value(uint64(i + 1))},
-			{Name: "url", Value: format.StringValue(strings.Repeat("u", 150))},
-		}
+		s.Entry.Attributes = tracetest.Attributes(
+			format.AttrSpanID, fmt.Sprintf("%016x", i+1),
+			format.AttrTime, uint64(i+1),
+			"url", strings.Repeat("u", 150),
+		)
 		must(t, tracetest.WriteSpan(rec, s))
 		size += 150 + overhead
 	}
 	for i := 0; rec.Stats().Files < 3; i++ {
 		e := logRecord(i)
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "pad", Value: format.StringValue(strings.Repeat("p", 1000))})
+		e.Add("pad", format.StringValue(strings.Repeat("p", 1000)))
 		must(t, rec.Log(format.SpanRef{}, e))
 		if i%100 == 0 {
 			must(t, rec.Flush(t.Context()))
@@ -427,10 +427,10 @@ func TestSpansThatNeverEnd(t *testing.T) {
 	must(t, tracetest.WriteSpan(rec, child))
 	for i := range leaked {
 		e := named(format.NameSpanEnd)
-		e.Attributes = []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
-			{Name: format.AttrDuration, Value: format.U64Value(5)},
-		}
+		e.Attributes = tracetest.Attributes(
+			format.AttrSpanID, fmt.Sprintf("%016x", i+1),
+			format.AttrDuration, uint64(5),
+		)
 		must(t, tracetest.EndSpan(rec, ref(i), nil, e))
 		size += 2 * overhead
 	}

@@ -27,7 +27,7 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "app.et")
 			rec, err := recorder.Create(path, &recorder.Options{Durability: d, OnError: func(err error) { t.Error(err) }})
 			must(t, err)
-			resource := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}}
+			resource := tracetest.Entry(format.NameResource)
 			res, err := rec.Resource(resource)
 			must(t, err)
 			open := span("open", 1, 0)

@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
 // BenchmarkReceive sends a ready stream to a receiver.
 func BenchmarkReceive(b *testing.B) {
-	one := &format.TraceEntry{Parent: 1, Message: format.Some("a message"), Metadata: format.Metadata{Name: "a name", Target: "a target"}, Attributes: []format.Attribute{
-		{Name: format.AttrTime, Value: format.U64Value(1 << 60)}, {Name: "http.request.method", Value: format.StringValue("GET")}, {Name: "n", Value: format.U64Value(7)},
-	}}
+	one := &format.TraceEntry{Parent: 1, Message: format.Some("a message"), Metadata: format.Metadata{Name: "a name", Target: "a target"}, Attributes: tracetest.Attributes(format.AttrTime, uint64(1<<60), "http.request.method", "GET", "n", uint64(7))}
 	s := stream(format.Root(), named(0, "resource"))
 	f := frame(nil, one)
 	s = append(s, bytes.Repeat(f, 200_000)...)
@@ -35,9 +34,7 @@ func BenchmarkReceive(b *testing.B) {
 
 // BenchmarkSend hands entries to a sender and waits until they are sent.
 func BenchmarkSend(b *testing.B) {
-	raw := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Parent: 1, Message: format.Some("a message"), Metadata: format.Metadata{Name: "a name", Target: "a target"}, Attributes: []format.Attribute{
-		{Name: format.AttrTime, Value: format.U64Value(1 << 60)}, {Name: "http.request.method", Value: format.StringValue("GET")}, {Name: "n", Value: format.U64Value(7)},
-	}})
+	raw := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Parent: 1, Message: format.Some("a message"), Metadata: format.Metadata{Name: "a name", Target: "a target"}, Attributes: tracetest.Attributes(format.AttrTime, uint64(1<<60), "http.request.method", "GET", "n", uint64(7))})
 	const count = 200_000
 	b.SetBytes(count * int64(len(raw)))
 	r := receive(b, remote.Receiver{}, "127.0.0.1:0")

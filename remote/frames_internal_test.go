@@ -41,7 +41,7 @@ func framesOf(b []byte, some, limit int) *frames {
 func FuzzDecode(f *testing.F) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		b := wire.AppendMagic(nil, v, format.IETPrefix)
-		for i, e := range []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "a"}}, {Parent: 1, Message: format.Some("m")}} {
+		for i, e := range []*format.TraceEntry{format.Root(), tracetest.Entry("a"), {Parent: 1, Message: format.Some("m")}} {
 			raw := format.AppendTraceEntry(nil, v, e)
 			b = append(binary.LittleEndian.AppendUint64(b, uint64(len(raw))), raw...)
 			f.Add(b[:len(b)-i])
@@ -185,7 +185,7 @@ func TestSilentWhenIdle(t *testing.T) {
 		s, err := NewSender("tcp://"+l.Addr().String(), &SenderOptions{OnError: func(error) { told.Add(1) }})
 		must(t, err)
 		rec := recorder.Stream(&recorder.Options{Tee: s})
-		entry := &format.TraceEntry{Metadata: format.Metadata{Name: "event"}}
+		entry := tracetest.Entry("event")
 		want := len(wire.AppendMagic(nil, format.V1, format.IETPrefix)) + prefixSize + len(format.AppendTraceEntry(nil, format.V1, format.Root())) +
 			prefixSize + len(format.AppendTraceEntry(nil, format.V1, entry))
 		for range 3 {

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -92,7 +93,7 @@ func (v *running) soFar() []remote.Received {
 
 // large returns the frame of an entry of so many mebibytes.
 func large(mebibytes int) []byte {
-	return frame(nil, &format.TraceEntry{Message: format.Some(strings.Repeat("x", mebibytes<<20)), Metadata: format.Metadata{Name: "event"}})
+	return frame(nil, tracetest.Log(strings.Repeat("x", mebibytes<<20)))
 }
 
 // TestBufferedBytes checks the limits of memory for incomplete entries, for all senders
@@ -227,7 +228,7 @@ func TestConfigForClient(t *testing.T) {
 func thousand(n int) []byte {
 	var b []byte
 	for range n {
-		b = frame(b, &format.TraceEntry{Message: format.Some(strings.Repeat("x", 1000)), Metadata: format.Metadata{Name: "event"}})
+		b = frame(b, tracetest.Log(strings.Repeat("x", 1000)))
 	}
 	return b
 }

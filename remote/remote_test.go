@@ -126,7 +126,7 @@ func frame(b []byte, e *format.TraceEntry) []byte {
 }
 
 func named(parent uint32, name string) *format.TraceEntry {
-	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}}
+	return tracetest.Below(parent, tracetest.Entry(name))
 }
 
 // outline returns the entries of a file, "name<parent" each.
@@ -214,10 +214,10 @@ func span(res *recorder.Resource, n, parent int) *tracetest.Span {
 		s.Parent = ref(parent)
 	}
 	s.Entry.Metadata = format.Metadata{Name: "span " + itoa(n)}
-	s.Entry.Attributes = []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, s.Ref.SpanID[:])))},
-		{Name: format.AttrTime, Value: format.U64Value(uint64(n))},
-	}
+	s.Entry.Attributes = tracetest.Attributes(
+		format.AttrSpanID, string(wire.AppendHex(nil, s.Ref.SpanID[:])),
+		format.AttrTime, uint64(n),
+	)
 	return s
 }
 
@@ -232,7 +232,7 @@ func itoa(n int) string { return string(wire.AppendHex(nil, []byte{byte(n >> 8),
 // record records a resource and n spans in chains of ten, with logs and ends.
 func record(t testing.TB, rec *recorder.Recorder, n int) {
 	t.Helper()
-	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Message: format.Some("svc")})
+	res, err := rec.Resource(tracetest.Resource("svc"))
 	must(t, err)
 	for i := 1; i <= n; i++ {
 		parent := i - 1
@@ -242,10 +242,10 @@ func record(t testing.TB, rec *recorder.Recorder, n int) {
 		must(t, tracetest.WriteSpan(rec, span(res, i, parent)))
 		b := rec.Batch()
 		b.Log(ref(i), int64(i))
-		b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event"}})
+		b.Entry(tracetest.Log("log"))
 		must(t, b.Write())
 		if i%3 == 0 {
-			must(t, tracetest.EndSpan(rec, ref(i), nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}))
+			must(t, tracetest.EndSpan(rec, ref(i), nil, tracetest.Entry(format.NameSpanEnd)))
 		}
 	}
 }

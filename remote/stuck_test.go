@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -18,7 +19,7 @@ func TestRefusedEntry(t *testing.T) {
 	s := sender(t, r.addr, remote.SenderOptions{})
 	rec := recorder.Stream(&recorder.Options{Tee: s})
 	put := func(message string) {
-		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Metadata: format.Metadata{Name: "event"}, Message: format.Some(message)}))
+		must(t, rec.Log(format.SpanRef{}, tracetest.Log(message)))
 	}
 	put("small")
 	put(strings.Repeat("x", 7<<20))

@@ -135,13 +135,10 @@ func TestLogInView(t *testing.T) {
 	l.InfoContext(ctx, "")
 	err := rec.Flush(context.Background()) // otherwise the record would be written below the span
 	must(t, err)
-	err = tracetest.WriteSpan(rec, &tracetest.Span{Span: recorder.Span{Ref: ref}, Entry: format.TraceEntry{
-		Metadata: format.Metadata{Name: "late"},
-		Attributes: []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue("0200000000000000")},
-			{Name: format.AttrTime, Value: format.U64Value(1)},
-		},
-	}})
+	err = tracetest.WriteSpan(rec, &tracetest.Span{Span: recorder.Span{Ref: ref}, Entry: *tracetest.Entry("late",
+		format.AttrSpanID, "0200000000000000",
+		format.AttrTime, uint64(1),
+	)})
 	must(t, err)
 	must(t, rec.Flush(context.Background()))
 	f, err := format.Open(rec.StreamPath(), nil)

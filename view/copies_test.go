@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -22,12 +23,12 @@ type snapshot struct {
 func newSnapshot(pid int, service string) *snapshot {
 	s := &snapshot{pid: pid, service: service, open: make(map[int]uint32)}
 	s.add(format.Root())
-	own := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace}}
+	own := tracetest.Entry(mapping.NameTrace)
 	if pid > 0 {
-		own.Attributes = []format.Attribute{attribute(mapping.AttrProcessID, format.U64Value(uint64(pid))), attribute(mapping.AttrHostName, format.StringValue("host"))}
+		own.Attributes = tracetest.Attributes(mapping.AttrProcessID, uint64(pid), mapping.AttrHostName, "host")
 	}
 	s.add(own)
-	s.add(&format.TraceEntry{Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{attribute("service.name", format.StringValue(service))}})
+	s.add(tracetest.Resource(service, "service.name", service))
 	return s
 }
 
@@ -43,7 +44,7 @@ func (s *snapshot) span(number, above int) *snapshot {
 	if up, ok := s.open[above]; ok {
 		e.Parent = up
 	} else if above > 0 {
-		e.Attributes = append(e.Attributes, attribute(format.AttrParentSpanID, hexID(above, 8)))
+		e.Add(format.AttrParentSpanID, hexID(above, 8))
 	}
 	e.Metadata.Name = fmt.Sprint("span ", number)
 	s.open[number] = s.add(e)
@@ -51,19 +52,17 @@ func (s *snapshot) span(number, above int) *snapshot {
 }
 
 func (s *snapshot) end(number int) *snapshot {
-	s.add(&format.TraceEntry{Parent: s.open[number], Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{
-		attribute(format.AttrSpanID, hexID(number, 8)), attribute(format.AttrDuration, format.U64Value(1000)),
-	}})
+	s.add(tracetest.Below(s.open[number], tracetest.Entry(format.NameSpanEnd, format.AttrSpanID, hexID(number, 8), format.AttrDuration, uint64(1000))))
 	return s
 }
 
 // log adds a log record of a span, or of none, at a time.
 func (s *snapshot) log(span int, at int, text string) *snapshot {
-	e := &format.TraceEntry{Parent: 2, Message: format.Some(text), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{attribute(format.AttrTime, format.U64Value(uint64(at)))}}
+	e := tracetest.Below(2, tracetest.Log(text, format.AttrTime, uint64(at)))
 	if up, ok := s.open[span]; ok {
 		e.Parent = up
 	} else if span > 0 {
-		e.Attributes = append(e.Attributes, attribute(format.AttrTraceID, hexID(1, 16)), attribute(format.AttrSpanID, hexID(span, 8)))
+		e.Attributes = append(e.Attributes, tracetest.Attributes(format.AttrTraceID, hexID(1, 16), format.AttrSpanID, hexID(span, 8))...)
 	}
 	s.add(e)
 	return s
@@ -72,9 +71,7 @@ func (s *snapshot) log(span int, at int, text string) *snapshot {
 // exceptions adds two equal exceptions to a span.
 func (s *snapshot) exceptions(span int) *snapshot {
 	for range 2 {
-		s.add(&format.TraceEntry{Parent: s.open[span], Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
-			attribute(mapping.AttrEvent, format.BoolValue(true)), attribute(format.AttrTime, format.U64Value(120)),
-		}})
+		s.add(&format.TraceEntry{Parent: s.open[span], Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: tracetest.Attributes(mapping.AttrEvent, true, format.AttrTime, uint64(120))})
 	}
 	return s
 }
@@ -212,7 +209,7 @@ func TestOtherProcessesHaveNoCopies(t *testing.T) {
 // one process wrote them.
 func TestEqualLogRecordsOfServices(t *testing.T) {
 	entries := newSnapshot(0, "shop").log(0, 90, "tick").entries
-	entries[1] = &format.TraceEntry{Metadata: format.Metadata{Name: "a"}}
+	entries[1] = tracetest.Entry("a")
 	v := viewOf(t, write(t, format.V1, format.ET, entries), write(t, format.V1, format.ET, entries))
 	if got := v.Copies(); got != 0 {
 		t.Errorf("%d log records of files that nothing joins are copies", got)

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -177,14 +178,12 @@ func TestExtendHalves(t *testing.T) {
 	half := func(continued bool) *format.TraceEntry {
 		e := spanEntry(0, 5)
 		if continued {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrContinued, Value: format.BoolValue(true)})
+			e.Add(mapping.AttrContinued, format.BoolValue(true))
 		}
 		return e
 	}
 	end := func(parent uint32, took uint64) *format.TraceEntry {
-		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{
-			{Name: format.AttrSpanID, Value: hexID(5, 8)}, {Name: format.AttrDuration, Value: format.U64Value(took)},
-		}}
+		return tracetest.Below(parent, tracetest.Entry(format.NameSpanEnd, format.AttrSpanID, hexID(5, 8), format.AttrDuration, took))
 	}
 	a, b, c := grow(t, format.V1, format.IET), grow(t, format.V1, format.IET), grow(t, format.V1, format.IET)
 	a.add(format.Root(), half(true))

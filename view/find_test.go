@@ -9,6 +9,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -36,7 +37,7 @@ func TestFinderFindsEveryRowThatHasAText(t *testing.T) {
 			entries := randomEntries(r, 30+r.IntN(9000), k)
 			for _, e := range entries[1:] {
 				if r.IntN(50) == 0 {
-					e.Attributes = append(e.Attributes, format.Attribute{Name: "text", Value: format.StringValue(words[r.IntN(len(words))])})
+					e.Add("text", format.StringValue(words[r.IntN(len(words))]))
 				}
 			}
 			sf := []format.StorageFormat{format.ET, format.IET, format.IETPrefix}[seed%3]
@@ -82,7 +83,7 @@ func TestColumnOfFilesThatGrowInTurns(t *testing.T) {
 	a, b := grow(t, format.V1, format.IET), grow(t, format.V1, format.IET)
 	entry := func(value string) *format.TraceEntry {
 		e := logEntry(0)
-		e.Attributes = []format.Attribute{attribute("of", format.StringValue(value))}
+		e.Attributes = tracetest.Attributes("of", value)
 		return e
 	}
 	a.add(format.Root())

@@ -68,13 +68,11 @@ func manyEntries(t *testing.T, n int) string {
 	str, u64 := format.StringValue, format.U64Value
 	for i := uint64(0); ; i++ {
 		id := str(fmt.Sprintf("%016x", i+1))
-		span := put(&format.TraceEntry{Metadata: format.Metadata{Name: fmt.Sprint("span ", i%50)}, Attributes: []format.Attribute{
-			{Name: format.AttrSpanID, Value: id}, {Name: format.AttrTraceID, Value: str(fmt.Sprintf("%032x", i/8+1))}, {Name: format.AttrTime, Value: u64(i)},
-		}})
+		span := put(tracetest.Entry(fmt.Sprint("span ", i%50), format.AttrSpanID, id, format.AttrTraceID, fmt.Sprintf("%032x", i/8+1), format.AttrTime, u64(i)))
 		if i%3 == 0 {
-			put(&format.TraceEntry{Parent: span, Message: format.Some(fmt.Sprint("message ", i)), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: u64(i)}}})
+			put(tracetest.Below(span, tracetest.Log(fmt.Sprint("message ", i), format.AttrTime, u64(i))))
 		}
-		if last := put(&format.TraceEntry{Parent: span, Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: id}, {Name: format.AttrDuration, Value: u64(i % 1000)}}}); int(last) >= n {
+		if last := put(tracetest.Below(span, tracetest.Entry(format.NameSpanEnd, format.AttrSpanID, id, format.AttrDuration, u64(i%1000)))); int(last) >= n {
 			break
 		}
 	}

@@ -19,23 +19,16 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-func attribute(name string, v format.Value) format.Attribute {
-	return format.Attribute{Name: name, Value: v}
-}
-
 func hexID[T int | int64](id T, size int) format.Value {
 	return format.StringValue(fmt.Sprintf("%0*x", 2*size, id))
 }
 
 func spanEntry(parent, id int) *format.TraceEntry {
-	return &format.TraceEntry{
-		Parent: uint32(parent), Metadata: format.Metadata{Name: "s"},
-		Attributes: []format.Attribute{attribute(format.AttrSpanID, hexID(id, 8)), attribute(format.AttrTime, format.U64Value(uint64(id))), attribute(format.AttrTraceID, hexID(1, 16))},
-	}
+	return tracetest.Below(uint32(parent), tracetest.Entry("s", format.AttrSpanID, hexID(id, 8), format.AttrTime, uint64(id), format.AttrTraceID, hexID(1, 16)))
 }
 
 func logEntry(parent int) *format.TraceEntry {
-	return &format.TraceEntry{Parent: uint32(parent), Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}
+	return tracetest.Below(uint32(parent), tracetest.Log("m"))
 }
 
 // fabricate returns a file with the root and n entries.
@@ -68,7 +61,7 @@ func TestDeepAndWide(t *testing.T) {
 		{"deep logs", func(id int) *format.TraceEntry { return logEntry(id - 1) }, n},
 		{"a chain backwards", func(id int) *format.TraceEntry { // each below the next, only by parent_span_id
 			e := spanEntry(0, id)
-			e.Attributes = append(e.Attributes, attribute(format.AttrParentSpanID, hexID(id+1, 8)))
+			e.Add(format.AttrParentSpanID, hexID(id+1, 8))
 			return e
 		}, n},
 	}
@@ -141,19 +134,19 @@ func TestNothingIsQuadratic(t *testing.T) {
 	wantLinear(t, "a view of cycles", 5000, build(func(n, id int) *format.TraceEntry {
 		e := spanEntry(id-1, id)
 		if id < 2*n && id%2 == 1 {
-			e.Attributes = append(e.Attributes, attribute(format.AttrParentSpanID, hexID(3*n, 8)))
+			e.Add(format.AttrParentSpanID, hexID(3*n, 8))
 		}
 		return e
 	}))
 	wantLinear(t, "a view of spans that have the same id and want it", 20_000, build(func(int, int) *format.TraceEntry {
 		e := spanEntry(0, 7)
-		e.Attributes = append(e.Attributes, attribute(format.AttrParentSpanID, hexID(7, 8)))
+		e.Add(format.AttrParentSpanID, hexID(7, 8))
 		return e
 	}))
 	wantLinear(t, "a view of spans whose ids end alike", 20_000, build(func(_, id int) *format.TraceEntry {
 		e := spanEntry(0, 1)
 		e.Attributes[0].Value = hexID(int64(id)<<32|1, 8)
-		e.Attributes = append(e.Attributes, attribute(format.AttrParentSpanID, hexID(int64(id+1)<<32|1, 8)))
+		e.Add(format.AttrParentSpanID, hexID(int64(id+1)<<32|1, 8))
 		return e
 	}))
 	wantLinear(t, "Entry of a chain of logs", 6000, func(n int) func() {
@@ -173,7 +166,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 				e.Attributes = e.Attributes[:1]
 			}
 			for i := range n {
-				e.Attributes = append(e.Attributes, attribute(fmt.Sprintf("%d.%06d", id, i), format.BoolValue(true)))
+				e.Add(fmt.Sprintf("%d.%06d", id, i), format.BoolValue(true))
 			}
 			return e
 		}))

@@ -9,20 +9,21 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 func spanWithID(id string) *format.TraceEntry {
-	return &format.TraceEntry{Metadata: format.Metadata{Name: "a"}, Attributes: []format.Attribute{
-		{Name: format.AttrTime, Value: format.U64Value(1e18)},
-		{Name: format.AttrDuration, Value: format.U64Value(100_000_000)},
-		{Name: format.AttrSpanID, Value: format.StringValue(id)},
-		{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("1", 32))},
-	}}
+	return tracetest.Entry("a",
+		format.AttrTime, uint64(1e18),
+		format.AttrDuration, uint64(100_000_000),
+		format.AttrSpanID, id,
+		format.AttrTraceID, strings.Repeat("1", 32),
+	)
 }
 
 // execTrace returns the entry that package control/provider writes of an execution trace.
 func execTrace(b []byte) *format.TraceEntry {
-	return &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(b)}}}
+	return &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: tracetest.Attributes("data", b)}
 }
 
 // TestStatesOfGrowingFile: an execution trace is read once, and spans that come later are joined with it, too.

@@ -36,7 +36,7 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 	for len(all) < n {
 		e := &format.TraceEntry{Parent: uint32(r.IntN(len(all))), Metadata: format.Metadata{Name: pick("a", "b", "GET /cart"), Target: pick("", "scope"), Level: format.Level(r.IntN(5))}}
 		add := func(name string, v format.Value) {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+			e.Add(name, v)
 		}
 		if r.IntN(3) == 0 {
 			add(pick("user", "db", "n"), format.I64Value(r.Int64N(100)))

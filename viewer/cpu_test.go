@@ -7,28 +7,26 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/viewer"
 )
 
 // TestWhyHasProcessorTime: the samples of a CPU profile at and below a span, or of all of its name where the span has few.
 func TestWhyHasProcessorTime(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
-	attribute := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
 	span := func(parent uint32, name string) uint32 {
 		n := uint32(len(all))
-		all = append(all, &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
-			attribute(format.AttrSpanID, format.StringValue(fmt.Sprintf("%016x", n))), attribute(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", n))),
-			attribute(format.AttrTime, format.U64Value(1000*ms)), attribute(format.AttrDuration, format.U64Value(500*ms)),
-		}})
+		all = append(all, tracetest.Below(parent, tracetest.Entry(name,
+			format.AttrSpanID, fmt.Sprintf("%016x", n), format.AttrTraceID, fmt.Sprintf("%032x", n),
+			format.AttrTime, uint64(1000*ms), format.AttrDuration, uint64(500*ms),
+		)))
 		return n
 	}
 	sample := func(parent uint32, took uint64, functions ...string) {
 		for i := range functions {
 			functions[i] = fmt.Sprintf("%s /src/%s.go:%d", functions[i], functions[i], i+1)
 		}
-		all = append(all, &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: "cpu.profile", Target: "runtime/pprof"}, Attributes: []format.Attribute{
-			attribute(format.AttrTime, format.U64Value(1000*ms)), attribute("cpu_nano", format.U64Value(took*ms)), attribute("stack", format.StringValue(strings.Join(functions, "\n"))),
-		}})
+		all = append(all, &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: "cpu.profile", Target: "runtime/pprof"}, Attributes: tracetest.Attributes(format.AttrTime, uint64(1000*ms), "cpu_nano", took*ms, "stack", strings.Join(functions, "\n"))})
 	}
 	long := span(0, "get")
 	below := span(long, "scale")

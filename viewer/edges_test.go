@@ -16,18 +16,19 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
 
 // at returns a span that began at a time.
 func at(parent uint32, id int, name string, start format.Value, took int64, more ...format.Attribute) *format.TraceEntry {
-	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: append([]format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
-		{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", 1))},
-		{Name: format.AttrTime, Value: start},
-		{Name: format.AttrDuration, Value: format.U64Value(uint64(took))},
-	}, more...)}
+	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: append(tracetest.Attributes(
+		format.AttrSpanID, fmt.Sprintf("%016x", id),
+		format.AttrTraceID, fmt.Sprintf("%032x", 1),
+		format.AttrTime, start,
+		format.AttrDuration, uint64(took),
+	), more...)}
 }
 
 func word(name, value string) format.Attribute {
@@ -57,7 +58,7 @@ func dataOf(t *testing.T, h *viewer.Handler, q string) map[string]json.RawMessag
 // TestStaticHasNothingElse: a page of chosen rows has nothing of the others: no names, values, services or errors.
 func TestStaticHasNothingElse(t *testing.T) {
 	resource := func(name string) *format.TraceEntry {
-		return &format.TraceEntry{Message: format.Some(name), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{word("service.name", name)}}
+		return tracetest.Resource(name, "service.name", name)
 	}
 	all := []*format.TraceEntry{format.Root(), resource("shop"), resource("hidden-service")}
 	for i := range 30 {
@@ -138,17 +139,13 @@ func TestTimesFarApart(t *testing.T) {
 
 // TestRuntimeOfManySamples: of samples that are too many for an answer, each stands for some, and is the largest of these.
 func TestRuntimeOfManySamples(t *testing.T) {
-	all := []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: []format.Attribute{
-		{Name: format.AttrTime, Value: format.U64Value(1e18)}, {Name: "/sched/goroutines:goroutines", Value: format.FloatValue(math.NaN())},
-	}}}
+	all := []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: tracetest.Attributes(format.AttrTime, uint64(1e18), "/sched/goroutines:goroutines", math.NaN())}}
 	for i := range 9001 {
 		pause := uint64(1000)
 		if i == 4444 {
 			pause = 5e6
 		}
-		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: "gc", Target: "runtime/debug"}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(uint64(1e18 + int64(i)*1e8))}, {Name: format.AttrDuration, Value: format.U64Value(pause)},
-		}})
+		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: "gc", Target: "runtime/debug"}, Attributes: tracetest.Attributes(format.AttrTime, uint64(1e18+int64(i)*1e8), format.AttrDuration, pause)})
 	}
 	got := jsonOf[struct {
 		Goroutines  []any

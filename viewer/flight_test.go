@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
@@ -119,7 +120,7 @@ func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
 
 // TestNewestFileHasTheLastTime: the page shows the state of this file as the state of the trace.
 func TestNewestFileHasTheLastTime(t *testing.T) {
-	later := []*format.TraceEntry{format.Root(), {Message: format.Some("later"), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(9e9)}}}}
+	later := []*format.TraceEntry{format.Root(), tracetest.Log("later", format.AttrTime, uint64(9e9))}
 	files := []*format.File{viewOf(t, format.ET, flight()).Files()[0], viewOf(t, format.ET, later).Files()[0]}
 	for _, want := range []int{1, 0} {
 		v, err := view.New(t.Context(), files, nil)
@@ -134,7 +135,7 @@ func TestNewestFileHasTheLastTime(t *testing.T) {
 // TestOpenSpanIsOpenForAsLongAsItsFileSays: the tree, the details and the overview show the same time
 // for an open span, even if another file has later entries.
 func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
-	later := []*format.TraceEntry{format.Root(), {Message: format.Some("later"), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(9e9)}}}}
+	later := []*format.TraceEntry{format.Root(), tracetest.Log("later", format.AttrTime, uint64(9e9))}
 	v, err := view.New(t.Context(), []*format.File{viewOf(t, format.ET, flight()).Files()[0], viewOf(t, format.ET, later).Files()[0]}, nil)
 	must(t, err)
 	h := serve(t, v, viewer.Options{})
@@ -165,7 +166,7 @@ func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 // TestRuntime reads the samples of the runtime, which are in the file in another order than in time.
 func TestRuntime(t *testing.T) {
 	sample := func(name, target string, at uint64, more ...format.Attribute) *format.TraceEntry {
-		return &format.TraceEntry{Metadata: format.Metadata{Name: name, Target: target}, Attributes: append([]format.Attribute{{Name: format.AttrTime, Value: format.U64Value(at)}}, more...)}
+		return &format.TraceEntry{Metadata: format.Metadata{Name: name, Target: target}, Attributes: append(tracetest.Attributes(format.AttrTime, at), more...)}
 	}
 	heap := func(n uint64) format.Attribute {
 		return format.Attribute{Name: "/memory/classes/heap/objects:bytes", Value: format.U64Value(n)}

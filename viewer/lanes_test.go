@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
@@ -124,12 +125,12 @@ func TestManyLanes(t *testing.T) {
 		if i%10 > 0 {
 			parent = uint32(i - i%10 + 1 + (i%10-1)/3)
 		}
-		all = append(all, &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: fmt.Sprint("s", i%10)}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(uint64(1 + i*1000))},
-			{Name: format.AttrDuration, Value: format.U64Value(900)},
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
-			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", 1))},
-		}})
+		all = append(all, tracetest.Below(parent, tracetest.Entry(fmt.Sprint("s", i%10),
+			format.AttrTime, uint64(1+i*1000),
+			format.AttrDuration, uint64(900),
+			format.AttrSpanID, fmt.Sprintf("%016x", i+1),
+			format.AttrTraceID, fmt.Sprintf("%032x", 1),
+		)))
 	}
 	v := viewOf(t, format.ET, all)
 	h := serve(t, v, viewer.Options{})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/viewer"
 )
 
@@ -14,7 +15,7 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 	const levels = 2000
 	all := []*format.TraceEntry{format.Root()}
 	for id := range uint32(levels) {
-		all = append(all, &format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: fmt.Sprint("level ", id+1)}})
+		all = append(all, tracetest.Below(id, tracetest.Entry(fmt.Sprint("level ", id+1))))
 	}
 	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
 	if r := rowsOf(t, h, "depth=1000000000"); r.Total != levels {
@@ -35,7 +36,7 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 func TestFirstHitsLookAtFewRows(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for range 70_000 {
-		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: "common"}})
+		all = append(all, tracetest.Entry("common"))
 	}
 	all[len(all)-1].Metadata.Name = "rare"
 	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})

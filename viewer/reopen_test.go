@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -28,7 +29,7 @@ func writeLogs(t *testing.T, name string, texts ...string) {
 	_, err = w.Write(format.Root())
 	must(t, err)
 	for i, text := range texts {
-		_, err := w.Write(&format.TraceEntry{Message: format.Some(text), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(1 + i))}}})
+		_, err := w.Write(tracetest.Log(text, format.AttrTime, uint64(1+i)))
 		must(t, err)
 	}
 	must(t, w.Close())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/viewer"
 )
 
@@ -15,7 +16,7 @@ func TestRestFreesWhatQueriesMade(t *testing.T) {
 	const rows = 100_000
 	all := []*format.TraceEntry{format.Root()}
 	for n := range uint64(rows) {
-		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: "work"}, Attributes: []format.Attribute{{Name: "n", Value: format.U64Value(n)}, {Name: "user", Value: format.StringValue(fmt.Sprint("user ", n))}}})
+		all = append(all, tracetest.Entry("work", "n", n, "user", fmt.Sprint("user ", n)))
 	}
 	released := 0
 	v := viewOf(t, format.ET, all)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
@@ -81,18 +82,18 @@ func TestSave(t *testing.T) {
 func TestGoroutines(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	dump := func(parent uint32, at, count uint64, in, stack string) {
-		all = append(all, &format.TraceEntry{Parent: parent, Message: format.Some(in), Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof"}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(at)},
-			{Name: "count", Value: format.U64Value(count)},
-			{Name: "stack", Value: format.StringValue(stack)},
-		}})
+		all = append(all, &format.TraceEntry{Parent: parent, Message: format.Some(in), Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof"}, Attributes: tracetest.Attributes(
+			format.AttrTime, at,
+			"count", count,
+			"stack", stack,
+		)})
 	}
 	for i := range 2 {
-		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: "work"}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(1)},
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
-			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", 1))},
-		}})
+		all = append(all, tracetest.Entry("work",
+			format.AttrTime, uint64(1),
+			format.AttrSpanID, fmt.Sprintf("%016x", i+1),
+			format.AttrTraceID, fmt.Sprintf("%032x", 1),
+		))
 	}
 	dump(1, 10, 99, "main.before", "main.before /a.go:1")
 	dump(1, 20, 1, "main.lock", "main.lock /a.go:2")

@@ -331,7 +331,7 @@ func TestHostile(t *testing.T) {
 	evil := "</script><img src=x onerror=alert(1)>\u202e\x00\x1b[2J" + strings.Repeat("x", 1<<20)
 	all := []*format.TraceEntry{format.Root(), {
 		Message: format.Some(evil), Metadata: format.Metadata{Name: evil, Target: evil, File: format.Some(evil)},
-		Attributes: []format.Attribute{{Name: evil, Value: format.StringValue(evil)}, {Name: format.AttrTime, Value: format.I64Value(-1 << 63)}},
+		Attributes: tracetest.Attributes(evil, evil, format.AttrTime, int64(-1<<63)),
 	}}
 	h := serve(t, viewOf(t, format.IET, all), viewer.Options{})
 	for _, path := range []string{"/api/meta", "/api/top", "/api/entry?row=1", "/api/logs?row=0", "/api/find?q=img", "/api/complete?q=." + "&at=1"} {
@@ -389,7 +389,7 @@ func live(t *testing.T) (h *viewer.Handler, s *httptest.Server, rec *recorder.Re
 	must(t, err)
 	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
 	log = func(text string) {
-		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(text), Metadata: format.Metadata{Name: "event"}}))
+		must(t, rec.Log(format.SpanRef{}, tracetest.Log(text)))
 		must(t, rec.Flush(t.Context()))
 	}
 	log("first")
@@ -422,17 +422,15 @@ func TestFollow(t *testing.T) {
 	}
 	was := read()
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}}
-	begin := &tracetest.Span{Span: recorder.Span{Ref: ref, Open: true}, Entry: format.TraceEntry{Metadata: format.Metadata{Name: "work"}}}
-	begin.Entry.Attributes = []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, {Name: format.AttrTraceID, Value: format.StringValue("01000000000000000000000000000000")}, {Name: format.AttrTime, Value: format.U64Value(1)},
-	}
+	begin := &tracetest.Span{Span: recorder.Span{Ref: ref, Open: true}, Entry: *tracetest.Entry("work")}
+	begin.Entry.Attributes = tracetest.Attributes(format.AttrSpanID, "0100000000000000", format.AttrTraceID, "01000000000000000000000000000000", format.AttrTime, uint64(1))
 	must(t, tracetest.WriteSpan(rec, begin))
 	must(t, rec.Flush(t.Context()))
 	for more := false; !more; {
 		more = read() > was
 	}
 	tag := ask(h, "GET", "/api/rows").Header().Get("ETag")
-	must(t, tracetest.EndSpan(rec, ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, {Name: format.AttrDuration, Value: format.U64Value(5)}}}))
+	must(t, tracetest.EndSpan(rec, ref, nil, tracetest.Entry(format.NameSpanEnd, format.AttrSpanID, "0100000000000000", format.AttrDuration, uint64(5))))
 	must(t, rec.Flush(t.Context()))
 	read() // that a span has ended is news, though there is no row more
 	if w := ask(h, "GET", "/api/rows", "If-None-Match", tag); w.Code != 200 {

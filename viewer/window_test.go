@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -23,36 +24,33 @@ const ms = 1_000_000
 // never ended.
 func randomTrace(seed uint64, n int) []*format.TraceEntry {
 	r := rand.New(rand.NewPCG(seed, 1))
-	text := func(name, value string) format.Attribute {
-		return format.Attribute{Name: name, Value: format.StringValue(value)}
-	}
 	all := []*format.TraceEntry{format.Root()}
 	for _, service := range []string{"front", "back"} {
-		all = append(all, &format.TraceEntry{Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{text("service.name", service)}})
+		all = append(all, tracetest.Resource(service, "service.name", service))
 	}
 	spans := []uint32{1, 2}
 	for i := range n {
 		at := uint64(1000*ms + r.Int64N(1000*ms))
 		parent := spans[r.IntN(len(spans))]
-		e := &format.TraceEntry{Parent: parent, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(at)}}}
+		e := &format.TraceEntry{Parent: parent, Attributes: tracetest.Attributes(format.AttrTime, at)}
 		if r.IntN(4) == 0 {
 			e.Message, e.Metadata.Name, e.Metadata.Level = format.Some("a record"), "event", format.Level(r.IntN(5))
 			all = append(all, e)
 			continue
 		}
 		e.Metadata.Name, e.Metadata.Level = fmt.Sprint("work ", r.IntN(3)), format.LevelInfo
-		e.Attributes = append(e.Attributes, text(format.AttrSpanID, fmt.Sprintf("%016x", i+1)), text(format.AttrTraceID, fmt.Sprintf("%032x", 1)), text("kind", fmt.Sprint("k", r.IntN(3))))
+		e.Attributes = append(e.Attributes, tracetest.Attributes(format.AttrSpanID, fmt.Sprintf("%016x", i+1), format.AttrTraceID, fmt.Sprintf("%032x", 1), "kind", fmt.Sprint("k", r.IntN(3)))...)
 		took := 1 + r.Int64N(100*ms)
 		if r.IntN(5) == 0 {
 			took *= 5
-			e.Attributes = append(e.Attributes, text("slow", "yes"))
+			e.Add("slow", format.StringValue("yes"))
 		}
 		if r.IntN(10) > 0 {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(took))})
+			e.Add(format.AttrDuration, format.U64Value(uint64(took)))
 		}
 		if r.IntN(6) == 0 {
 			e.Metadata.Level = format.LevelError
-			e.Attributes = append(e.Attributes, text("otel.status_code", "ERROR"))
+			e.Add("otel.status_code", format.StringValue("ERROR"))
 		}
 		spans = append(spans, uint32(len(all)))
 		all = append(all, e)
@@ -200,16 +198,16 @@ func TestStrip(t *testing.T) {
 // TestExtremeTimes asks for times at the ends of what nanoseconds can say, and for traces with nothing in them.
 func TestExtremeTimes(t *testing.T) {
 	e := func(at, took uint64) *format.TraceEntry {
-		return &format.TraceEntry{Metadata: format.Metadata{Name: "extreme"}, Attributes: []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue("00000000000000a1")},
-			{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("b", 32))},
-			{Name: format.AttrTime, Value: format.U64Value(at)},
-			{Name: format.AttrDuration, Value: format.U64Value(took)},
-		}}
+		return tracetest.Entry("extreme",
+			format.AttrSpanID, "00000000000000a1",
+			format.AttrTraceID, strings.Repeat("b", 32),
+			format.AttrTime, at,
+			format.AttrDuration, took,
+		)
 	}
 	for i, entries := range [][]*format.TraceEntry{
 		{format.Root()},
-		{format.Root(), {Metadata: format.Metadata{Name: "untimed"}}},
+		{format.Root(), tracetest.Entry("untimed")},
 		{format.Root(), e(0, math.MaxInt64), e(math.MaxInt64, math.MaxInt64), e(math.MaxUint64, 1), e(1, math.MaxUint64)},
 	} {
 		h := serve(t, viewOf(t, format.ET, entries), viewer.Options{})
@@ -501,12 +499,12 @@ func TestAgainst(t *testing.T) {
 // TestFlameOfEqualWidths: as many nodes as there is room for are kept, however many are as narrow.
 func TestFlameOfEqualWidths(t *testing.T) {
 	span := func(parent uint32, name string) *format.TraceEntry {
-		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(name)))},
-			{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("b", 32))},
-			{Name: format.AttrTime, Value: format.U64Value(1)},
-			{Name: format.AttrDuration, Value: format.U64Value(1000)},
-		}}
+		return tracetest.Below(parent, tracetest.Entry(name,
+			format.AttrSpanID, fmt.Sprintf("%016x", len(name)),
+			format.AttrTraceID, strings.Repeat("b", 32),
+			format.AttrTime, uint64(1),
+			format.AttrDuration, uint64(1000),
+		))
 	}
 	wide, deep := []*format.TraceEntry{format.Root(), span(0, "all")}, []*format.TraceEntry{format.Root()}
 	for i := range uint32(9000) {
@@ -534,12 +532,12 @@ func TestFlameOfEqualWidths(t *testing.T) {
 func TestBesideOfLongSpans(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	span := func(name string, at, took uint64) {
-		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(all)))},
-			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", len(all)))},
-			{Name: format.AttrTime, Value: format.U64Value(at*ms + 1)},
-			{Name: format.AttrDuration, Value: format.U64Value(took * ms)},
-		}})
+		all = append(all, tracetest.Entry(name,
+			format.AttrSpanID, fmt.Sprintf("%016x", len(all)),
+			format.AttrTraceID, fmt.Sprintf("%032x", len(all)),
+			format.AttrTime, at*ms+1,
+			format.AttrDuration, took*ms,
+		))
 	}
 	for i := range uint64(20) {
 		span("get", 10_000*(i+1), 2000)
@@ -584,12 +582,12 @@ func TestBesideByChance(t *testing.T) {
 		for range trials {
 			all := []*format.TraceEntry{format.Root()}
 			span := func(name string, took uint64) {
-				all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
-					{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(all)))},
-					{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", len(all)))},
-					{Name: format.AttrTime, Value: format.U64Value((1000 + r.Uint64N(100_000)) * ms)},
-					{Name: format.AttrDuration, Value: format.U64Value(took * ms)},
-				}})
+				all = append(all, tracetest.Entry(name,
+					format.AttrSpanID, fmt.Sprintf("%016x", len(all)),
+					format.AttrTraceID, fmt.Sprintf("%032x", len(all)),
+					format.AttrTime, (1000+r.Uint64N(100_000))*ms,
+					format.AttrDuration, took*ms,
+				))
 			}
 			for range slow {
 				span("get", 2000)
@@ -615,17 +613,15 @@ func TestBesideByChance(t *testing.T) {
 func TestBesideOfTheSameName(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 2 {
-		all = append(all, &format.TraceEntry{Message: format.Some("svc"), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{
-			{Name: "service.name", Value: format.StringValue("svc")}, {Name: "pid", Value: format.U64Value(uint64(i))},
-		}})
+		all = append(all, tracetest.Resource("svc", "service.name", "svc", "pid", uint64(i)))
 	}
 	span := func(resource uint32, at, took uint64) {
-		all = append(all, &format.TraceEntry{Parent: resource, Metadata: format.Metadata{Name: "job"}, Attributes: []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(all)))},
-			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", len(all)))},
-			{Name: format.AttrTime, Value: format.U64Value(at*ms + 1)},
-			{Name: format.AttrDuration, Value: format.U64Value(took * ms)},
-		}})
+		all = append(all, tracetest.Below(resource, tracetest.Entry("job",
+			format.AttrSpanID, fmt.Sprintf("%016x", len(all)),
+			format.AttrTraceID, fmt.Sprintf("%032x", len(all)),
+			format.AttrTime, at*ms+1,
+			format.AttrDuration, took*ms,
+		)))
 	}
 	for i := range uint64(8) {
 		span(1, 1000*i, 200) // while another runs

@@ -65,12 +65,12 @@ func writeMany(t *testing.T, name string, version format.Version, f format.Stora
 		fake = []byte(strings.Repeat("what is no entry. ", 40))
 	}
 	defer x.Save(name)
-	defer x.Add(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}, Attributes: []format.Attribute{{Name: "entries", Value: format.U64Value(1)}}})
+	defer x.Add(tracetest.Entry(mapping.NameEnd, "entries", uint64(1)))
 	for i := 0; i*400 < size; i++ {
 		x.Add(&format.TraceEntry{
 			Parent: uint32(i / 2), Message: format.Some(fmt.Sprint("message ", i)),
 			Metadata:   format.Metadata{Name: "event", Target: "t", Level: format.LevelInfo},
-			Attributes: []format.Attribute{{Name: "b", Value: format.BytesValue(fake[i%40 : 400])}, {Name: "i", Value: format.U64Value(uint64(i))}},
+			Attributes: tracetest.Attributes("b", fake[i%40:400], "i", uint64(i)),
 		})
 	}
 }
@@ -146,9 +146,9 @@ func TestReadLastForged(t *testing.T) {
 			for i := range 200_000 {
 				x.Add(&format.TraceEntry{Message: format.Some(fmt.Sprint("real ", i)), Metadata: format.Metadata{Name: "event", Target: strings.Repeat("t", 80)}})
 			}
-			x.Add(&format.TraceEntry{Metadata: format.Metadata{Name: "upload"}, Attributes: []format.Attribute{{Name: "body", Value: format.BytesValue(body[10:][:size])}}})
+			x.Add(tracetest.Entry("upload", "body", body[10:][:size]))
 			for i := range 40 {
-				x.Add(&format.TraceEntry{Message: format.Some(fmt.Sprint("after ", i)), Metadata: format.Metadata{Name: "event"}})
+				x.Add(tracetest.Log(fmt.Sprint("after ", i)))
 			}
 			x.Save(name)
 			last, err := readLast(name)

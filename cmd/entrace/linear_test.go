@@ -91,7 +91,7 @@ func TestWorkIsLinear(t *testing.T) {
 		commands string
 	}{
 		"services": {func(i int) *format.TraceEntry {
-			return &format.TraceEntry{Message: format.Some(fmt.Sprintf("service %07d", i)), Metadata: format.Metadata{Name: format.NameResource}}
+			return tracetest.Resource(fmt.Sprintf("service %07d", i))
 		}, "info,convert - --to otlp"},
 		"a chain": {func(i int) *format.TraceEntry { return spanOf(i, i) }, "tree --depth 100,convert - --to heph"},
 		"one span below the other, the last first": {func(i int) *format.TraceEntry { return below(spanOf(i, 0), i+1) }, "merge -o OUT.et,tail"},
@@ -100,9 +100,7 @@ func TestWorkIsLinear(t *testing.T) {
 			if i == 0 {
 				return spanOf(0, 0)
 			}
-			return &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: mapping.NameLink}, Attributes: []format.Attribute{
-				{Name: mapping.AttrLinkTraceID, Value: format.StringValue(strings.Repeat("ab", 16))}, {Name: mapping.AttrLinkSpanID, Value: format.StringValue(spanID(i))},
-			}}
+			return tracetest.Below(1, tracetest.Entry(mapping.NameLink, mapping.AttrLinkTraceID, strings.Repeat("ab", 16), mapping.AttrLinkSpanID, spanID(i)))
 		}, "convert - --to perfetto,convert - --to parquet"},
 		"names": {func(i int) *format.TraceEntry {
 			e := spanOf(i, 0)
@@ -187,7 +185,7 @@ func TestWorkIsLinear(t *testing.T) {
 			writeEntries(t, last, 1, func(int) *format.TraceEntry { return below(spanOf(3*n, 0), n+n-1) })
 			writeEntries(t, chain, 2*n, func(i int) *format.TraceEntry {
 				if i%2 == 0 {
-					return &format.TraceEntry{Parent: uint32(i), Metadata: format.Metadata{Name: "between"}}
+					return tracetest.Below(uint32(i), tracetest.Entry("between"))
 				}
 				return below(spanOf(n+i/2, i), 2*n+i/2)
 			})
@@ -209,7 +207,7 @@ func writeEntries(t *testing.T, name string, n int, entry func(i int) *format.Tr
 
 // below makes e a child of the span up.
 func below(e *format.TraceEntry, up int) *format.TraceEntry {
-	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue(spanID(up))})
+	e.Add(format.AttrParentSpanID, format.StringValue(spanID(up)))
 	return e
 }
 
@@ -217,10 +215,10 @@ func spanID(i int) string { return hex.EncodeToString(fmt.Appendf(nil, "%08d", i
 
 // spanOf returns a span with the id i that takes one second.
 func spanOf(i, parent int) *format.TraceEntry {
-	return &format.TraceEntry{Parent: uint32(parent), Metadata: format.Metadata{Name: "span"}, Attributes: []format.Attribute{
-		{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("ab", 16))},
-		{Name: format.AttrSpanID, Value: format.StringValue(spanID(i))},
-		{Name: format.AttrTime, Value: format.U64Value(1_700_000_000_000_000_000 + uint64(i))},
-		{Name: format.AttrDuration, Value: format.U64Value(1e9)},
-	}}
+	return tracetest.Below(uint32(parent), tracetest.Entry("span",
+		format.AttrTraceID, strings.Repeat("ab", 16),
+		format.AttrSpanID, spanID(i),
+		format.AttrTime, 1_700_000_000_000_000_000+uint64(i),
+		format.AttrDuration, uint64(1e9),
+	))
 }

@@ -173,7 +173,7 @@ func TestSafeOutput(t *testing.T) {
 	rec, err := recorder.Create(name, nil)
 	must(t, err)
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}}
-	attrs := []format.Attribute{{Name: evil, Value: format.StringValue(evil)}, {Name: "b", Value: format.BytesValue([]byte(evil))}, {Name: mapping.AttrLogLevel, Value: format.StringValue(evil)}}
+	attrs := tracetest.Attributes(evil, evil, "b", []byte(evil), mapping.AttrLogLevel, evil)
 	md := format.Metadata{Name: "event " + evil, Target: evil, ModulePath: format.Some(evil), File: format.Some(evil)}
 	res, err := rec.Resource(&format.TraceEntry{Message: format.Some(evil), Metadata: format.Metadata{Name: format.NameResource, Target: evil}, Attributes: attrs})
 	must(t, err)
@@ -465,9 +465,7 @@ func TestTreeLinesAllocateLittle(t *testing.T) {
 			if i%5 == 0 {
 				e.Parent = 0
 			}
-			e.Attributes = append(e.Attributes,
-				format.Attribute{Name: "db.rows", Value: format.U64Value(uint64(i % 5))},
-				format.Attribute{Name: "db.system", Value: format.StringValue("postgres")})
+			e.Attributes = append(e.Attributes, tracetest.Attributes("db.rows", uint64(i%5), "db.system", "postgres")...)
 			return e
 		})
 		var before, after runtime.MemStats

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -56,7 +57,7 @@ func (r recording) add(parent uint32, e *format.TraceEntry, attributes ...any) u
 		default:
 			panic(fmt.Sprintf("%T", v))
 		}
-		e.Attributes = append(e.Attributes, format.Attribute{Name: attributes[i].(string), Value: value})
+		e.Add(attributes[i].(string), value)
 	}
 	id, err := r.Append(e)
 	check(err)
@@ -64,7 +65,7 @@ func (r recording) add(parent uint32, e *format.TraceEntry, attributes ...any) u
 }
 
 func named(name string) *format.TraceEntry {
-	return &format.TraceEntry{Metadata: format.Metadata{Name: name}}
+	return tracetest.Entry(name)
 }
 
 func level(l format.Level, e *format.TraceEntry) *format.TraceEntry {
@@ -197,7 +198,7 @@ var traceKinds = map[string]func(r recording, args []string){
 	// snapshot TRIGGER REASON is a flight recorder's file without anything else in it.
 	"snapshot": func(r recording, args []string) {
 		e := level(format.LevelInfo, named(mapping.NameTrace))
-		e.Attributes = []format.Attribute{{Name: "trigger", Value: format.StringValue(args[0])}, {Name: "reason", Value: format.StringValue(args[1])}}
+		e.Attributes = tracetest.Attributes("trigger", args[0], "reason", args[1])
 		_, err := r.AppendAnchor(e)
 		check(err)
 	},

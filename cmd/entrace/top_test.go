@@ -14,14 +14,12 @@ import (
 func TestTopSaysWhatGrows(t *testing.T) {
 	x := tracetest.New(t, format.V2, format.ET, format.Root())
 	for i := range uint64(12) {
-		x.Add(&format.TraceEntry{Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(1e18 + i*1e9)}, {Name: "/sched/goroutines:goroutines", Value: format.U64Value(20 + 2000*i)},
-		}})
+		x.Add(&format.TraceEntry{Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: tracetest.Attributes(format.AttrTime, 1e18+i*1e9, "/sched/goroutines:goroutines", 20+2000*i)})
 	}
 	for i := range 2 {
 		x.Add(&format.TraceEntry{
 			Message: format.Some("main.\x1bwait"), Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof"},
-			Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(1e18 + 12e9)}, {Name: "count", Value: format.U64Value(uint64(9 * (i + 1)))}, {Name: "stack", Value: format.StringValue(strings.Repeat("x", i))}},
+			Attributes: tracetest.Attributes(format.AttrTime, uint64(1e18+12e9), "count", uint64(9*(i+1)), "stack", strings.Repeat("x", i)),
 		})
 	}
 	name := filepath.Join(t.TempDir(), "leak.et")

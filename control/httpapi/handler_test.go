@@ -400,7 +400,7 @@ func TestHandlerStopWaits(t *testing.T) {
 func TestHandlerMounted(t *testing.T) {
 	for _, mount := range []string{"", "/debug/entrace", "/a%20b"} {
 		f := newRig(t)
-		must(t, f.Recorder().Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}}))
+		must(t, f.Recorder().Log(format.SpanRef{}, tracetest.Log("said")))
 		same := func(text, file string) bool {
 			b, err := os.ReadFile(f.Dir() + "/" + file)
 			must(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
@@ -279,11 +280,11 @@ func TestEncodeNests(t *testing.T) {
 // TestEncodeExtremes has times at the ends of what there is.
 func TestEncodeExtremes(t *testing.T) {
 	at := func(start int64, took uint64) *format.TraceEntry {
-		return traced(&format.TraceEntry{Metadata: format.Metadata{Name: strconv.FormatInt(start, 10)}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.I64Value(start)},
-			{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")},
-			{Name: format.AttrDuration, Value: format.U64Value(took)},
-		}}, 1)
+		return traced(tracetest.Entry(strconv.FormatInt(start, 10),
+			format.AttrTime, start,
+			format.AttrSpanID, "0000000000000001",
+			format.AttrDuration, took,
+		), 1)
 	}
 	const far = 1<<63 - 1
 	p := encoded(t, []*format.TraceEntry{format.Root(), at(-far, 5), at(far, 5), at(-3, 1<<64-1), at(7, far)})

@@ -8,13 +8,14 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 const base = converttest.Base
 
 func traced(e *format.TraceEntry, trace byte) *format.TraceEntry {
 	id := [16]byte{15: trace}
-	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTraceID, Value: format.StringValue(string(wire.AppendHex(nil, id[:])))})
+	e.Add(format.AttrTraceID, format.StringValue(string(wire.AppendHex(nil, id[:]))))
 	return e
 }
 
@@ -58,7 +59,7 @@ func sample() []*format.TraceEntry {
 	}
 	twice := span(13, "twice", 960, 970, nil)
 	for range 2 {
-		twice.Attributes = append(twice.Attributes, format.Attribute{Name: "x", Value: format.I64Value(1)})
+		twice.Add("x", format.I64Value(1))
 	}
 	return []*format.TraceEntry{
 		format.Root(), // 0
@@ -92,16 +93,12 @@ func sample() []*format.TraceEntry {
 		}).Entry(otel.Where{Trace: true, Parent: true})),
 		below(1, (&otel.Log{Time: base + 5, HasTime: true, Observed: base + 5, Severity: 13, SeverityText: "WARN"}).Entry(otel.Where{})),
 		{Metadata: format.Metadata{Name: "below nothing with a time", Level: format.LevelInfo}},
-		{Metadata: format.Metadata{Name: "foreign", Target: "rust", Level: format.LevelDebug}, Message: format.Some("hello"), Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(base + 1999)},
-		}},
+		{Metadata: format.Metadata{Name: "foreign", Target: "rust", Level: format.LevelDebug}, Message: format.Some("hello"), Attributes: tracetest.Attributes(format.AttrTime, uint64(base+1999))},
 		below(3, twice),
 		below(3, span(14, "Profile", 980, 990, func(s *otel.Span) {
 			s.Attributes = []otel.Attribute{text("data", "of no type"), text("detail", "shown")}
 		})),
-		{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelInfo}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(base + 3000)},
-		}},
+		{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelInfo}, Attributes: tracetest.Attributes(format.AttrTime, uint64(base+3000))},
 	}
 }
 

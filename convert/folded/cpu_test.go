@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -21,12 +22,12 @@ var (
 
 // sampled is a sample as package control/provider writes it.
 func sampled(parent uint32, nano uint64, stack string) *format.TraceEntry {
-	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: "cpu.profile", Target: "runtime/pprof"}, Attributes: []format.Attribute{
-		{Name: format.AttrTime, Value: format.U64Value(base)},
-		{Name: "samples", Value: format.U64Value(nano / 10_000_000)},
-		{Name: "cpu_nano", Value: format.U64Value(nano)},
-		{Name: "stack", Value: format.StringValue(stack)},
-	}}
+	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: "cpu.profile", Target: "runtime/pprof"}, Attributes: tracetest.Attributes(
+		format.AttrTime, uint64(base),
+		"samples", nano/10_000_000,
+		"cpu_nano", nano,
+		"stack", stack,
+	)}
 }
 
 // computing is a trace with samples below spans and beside them.

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -24,9 +25,9 @@ func viewOf(t testing.TB, entries ...*format.TraceEntry) *view.View {
 }
 
 func resource(service string) *format.TraceEntry {
-	e := &format.TraceEntry{Metadata: format.Metadata{Name: "resource"}}
+	e := tracetest.Entry("resource")
 	if service != "" {
-		e.Attributes = []format.Attribute{{Name: "service.name", Value: format.StringValue(service)}}
+		e.Attributes = tracetest.Attributes("service.name", service)
 	}
 	return e
 }
@@ -35,13 +36,13 @@ const base = 1_700_000_000_000_000_000
 
 // span is a span below parent from start to end; one that does not end is open.
 func span(id, parent uint32, name string, start, end int64) *format.TraceEntry {
-	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
-		{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", 1))},
-		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
-		{Name: format.AttrTime, Value: format.U64Value(uint64(base + start))},
-	}}
+	e := tracetest.Below(parent, tracetest.Entry(name,
+		format.AttrTraceID, fmt.Sprintf("%032x", 1),
+		format.AttrSpanID, fmt.Sprintf("%016x", id),
+		format.AttrTime, uint64(base+start),
+	))
 	if end >= start {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(end - start))})
+		e.Add(format.AttrDuration, format.U64Value(uint64(end-start)))
 	}
 	return e
 }
@@ -50,10 +51,10 @@ func span(id, parent uint32, name string, start, end int64) *format.TraceEntry {
 func shop(t testing.TB) *view.View {
 	placed := span(3, 2, "GET /cart", 0, 1000)
 	placed.Metadata.File, placed.Metadata.Line = format.Some("cart.go"), format.Some[uint32](42)
-	end := &format.TraceEntry{Parent: 9, Message: format.Some("renamed"), Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", 9))},
-		{Name: format.AttrDuration, Value: format.U64Value(50)},
-	}}
+	end := &format.TraceEntry{Parent: 9, Message: format.Some("renamed"), Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: tracetest.Attributes(
+		format.AttrSpanID, fmt.Sprintf("%016x", 9),
+		format.AttrDuration, uint64(50),
+	)}
 	return viewOf(t,
 		resource("cart"), resource(""),
 		placed, // 3
@@ -66,7 +67,7 @@ func shop(t testing.TB) *view.View {
 		end,
 		span(11, 1, "open", 4000, -1),
 		span(12, 1, "last", 5000, 5100),
-		&format.TraceEntry{Parent: 4, Message: format.Some("a log"), Metadata: format.Metadata{Name: "event"}},
+		tracetest.Below(4, tracetest.Log("a log")),
 		span(14, 1, "", 6000, 6001),
 		span(15, 1, "nothing", 6000, 6000),
 	)
@@ -343,7 +344,7 @@ func TestNothing(t *testing.T) {
 // TestLateParent hangs a span below one that was written after it.
 func TestLateParent(t *testing.T) {
 	child := span(2, 1, "child", 10, 20)
-	child.Attributes = append(child.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue(fmt.Sprintf("%016x", 3))})
+	child.Add(format.AttrParentSpanID, format.StringValue(fmt.Sprintf("%016x", 3)))
 	out := string(stacks.Bytes(t, viewOf(t, resource("s"), child, span(3, 1, "parent", 0, 100))))
 	if want := "s;parent 90\ns;parent;child 10\n"; out != want {
 		t.Errorf("got %q, want %q", out, want)

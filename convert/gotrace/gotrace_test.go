@@ -8,6 +8,7 @@ import (
 	"github.com/entrace-go/entrace/convert/gotrace"
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -16,7 +17,7 @@ func viewOf(t *testing.T, entries ...*format.TraceEntry) *view.View {
 }
 
 func dump(data []byte) *format.TraceEntry {
-	return &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(data)}}}
+	return &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: tracetest.Attributes("data", data)}
 }
 
 func TestEncode(t *testing.T) {

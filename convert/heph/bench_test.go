@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -30,13 +31,13 @@ func foreignPackets(n int) []byte {
 func spans(t testing.TB, n int) *view.View {
 	list := []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "resource", Level: format.LevelInfo}}}
 	for i := range n {
-		e := &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "GET /cart", Target: "shop", Level: format.LevelInfo}, Attributes: []format.Attribute{
-			attr("duration_nano", format.U64Value(900)), attr("http.method", format.StringValue("GET")), attr("http.status", format.I64Value(200)),
-			attr("retry", format.BoolValue(i%2 == 0)), attr("span_id", format.StringValue(fmt.Sprintf("%016x", i+1))),
-			attr("time_unix_nano", format.U64Value(1e18+100*uint64(i))),
-		}}
+		e := &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "GET /cart", Target: "shop", Level: format.LevelInfo}, Attributes: tracetest.Attributes(
+			"duration_nano", uint64(900), "http.method", "GET", "http.status", 200,
+			"retry", i%2 == 0, "span_id", fmt.Sprintf("%016x", i+1),
+			"time_unix_nano", 1e18+100*uint64(i),
+		)}
 		if i%8 == 0 {
-			e.Attributes = append(e.Attributes, attr("trace_id", format.StringValue(fmt.Sprintf("%032x", i+1))))
+			e.Add("trace_id", format.StringValue(fmt.Sprintf("%032x", i+1)))
 		} else {
 			e.Parent = uint32(i - i%8 + 2)
 		}

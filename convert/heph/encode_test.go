@@ -222,23 +222,23 @@ func TestOtherEntries(t *testing.T) {
 	long := strings.Repeat("é", 70000)
 	names := strings.Repeat("x", 65600)
 	root := format.Root()
-	root.Message, root.Attributes = format.Some("hi"), []format.Attribute{attr("entrace.id", format.BoolValue(true))}
+	root.Message, root.Attributes = format.Some("hi"), tracetest.Attributes("entrace.id", true)
 	entries := []*format.TraceEntry{
 		root,
 		{Message: format.Some(""), Metadata: format.Metadata{Name: long, Target: long, Level: format.LevelWarn, ModulePath: format.Some(""), File: format.Some("f"), Line: format.Some(uint32(0))}},
-		{Parent: 1, Message: format.Some(long), Attributes: []format.Attribute{
-			attr("b", format.BytesValue(bytes.Repeat([]byte{1}, 100000))), attr("b.1", format.StringValue("x")), attr("long", format.StringValue(long)), attr("long", format.StringValue(long)),
-			attr(names, format.U64Value(1)), attr(names, format.StringValue(long)), attr(names+"y", format.BoolValue(true)),
-		}},
-		{Parent: 1, Attributes: []format.Attribute{attr("time_unix_nano", format.StringValue("noon")), attr("duration_nano", format.FloatValue(1))}},
-		{Parent: 3, Attributes: []format.Attribute{attr("duration_nano", format.U64Value(1))}},
-		{Parent: 0, Metadata: format.Metadata{Name: "heph.option"}, Attributes: []format.Attribute{attr("heph.packet", format.U64Value(1)), attr("otel.types", format.StringValue(`{"x"`))}},
+		{Parent: 1, Message: format.Some(long), Attributes: tracetest.Attributes(
+			"b", bytes.Repeat([]byte{1}, 100000), "b.1", "x", "long", long, "long", long,
+			names, uint64(1), names, long, names+"y", true,
+		)},
+		{Parent: 1, Attributes: tracetest.Attributes("time_unix_nano", "noon", "duration_nano", float64(1))},
+		{Parent: 3, Attributes: tracetest.Attributes("duration_nano", uint64(1))},
+		tracetest.Entry("heph.option", "heph.packet", uint64(1), "otel.types", `{"x"`),
 		{Parent: 2},
 	}
 	timed := []*format.TraceEntry{
-		{Parent: 4, Attributes: []format.Attribute{attr("time_unix_nano", format.U64Value(math.MaxUint64)), attr("duration_nano", format.U64Value(1))}},
-		{Parent: 4, Attributes: []format.Attribute{attr("time_unix_nano", format.U64Value(7)), attr("time_unix_nano", format.U64Value(7))}},
-		{Parent: 4, Attributes: []format.Attribute{attr("time_unix_nano", format.U64Value(7)), attr("duration_nano", format.U64Value(math.MaxUint64-7))}},
+		{Parent: 4, Attributes: tracetest.Attributes("time_unix_nano", uint64(math.MaxUint64), "duration_nano", uint64(1))},
+		{Parent: 4, Attributes: tracetest.Attributes("time_unix_nano", uint64(7), "time_unix_nano", uint64(7))},
+		{Parent: 4, Attributes: tracetest.Attributes("time_unix_nano", uint64(7), "duration_nano", uint64(math.MaxUint64-7))},
 	}
 	for _, list := range [][]*format.TraceEntry{entries, append(entries, timed...), {root}, {format.Root()}, {format.Root(), {}}, {}} {
 		v := converttest.View(t, list...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -100,11 +101,11 @@ func TestRandomTraces(t *testing.T) {
 		converttest.Must(t, err)
 		n := rnd.IntN(60) + 1
 		for i := range n {
-			e := &format.TraceEntry{Parent: uint32(rnd.IntN(i + 1)), Metadata: format.Metadata{Name: fmt.Sprint("n", rnd.IntN(9))}}
+			e := tracetest.Below(uint32(rnd.IntN(i+1)), tracetest.Entry(fmt.Sprint("n", rnd.IntN(9))))
 			if rnd.IntN(8) == 0 {
 				e.Parent, e.Metadata.Name = 0, "resource"
 			}
-			add := func(name string, v format.Value) { e.Attributes = append(e.Attributes, attr(name, v)) }
+			add := func(name string, v format.Value) { e.Add(name, v) }
 			switch rnd.IntN(5) {
 			case 0:
 				add("otel.event", format.BoolValue(true))

@@ -60,10 +60,6 @@ func text(t testing.TB, v *view.View) string {
 	return string(b)
 }
 
-func attr(name string, v format.Value) format.Attribute {
-	return format.Attribute{Name: name, Value: v}
-}
-
 // appendEvent appends the packet of e.
 func appendEvent(b []byte, e *event) []byte {
 	at := len(b)

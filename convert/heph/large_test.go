@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // TestLargeInput decodes an input that does not fit into memory, from what can be
@@ -84,7 +85,7 @@ func TestTooManyAttributes(t *testing.T) {
 			t.Errorf("%d: %v and %d entries, want errTooLarge and 2", n, err, v.Len())
 		}
 	}
-	v := converttest.View(t, format.Root(), &format.TraceEntry{Attributes: slices.Repeat([]format.Attribute{attr("x", format.U64Value(1))}, maxAttributes-1)})
+	v := converttest.View(t, format.Root(), &format.TraceEntry{Attributes: slices.Repeat(tracetest.Attributes("x", uint64(1)), maxAttributes-1)})
 	if back, _ := there(t, v, format.V2); back.Len() != 3 {
 		t.Error("an entry of all attributes that there can be is lost")
 	}

@@ -20,15 +20,15 @@ func profile(t testing.TB, n int) []byte {
 	t.Helper()
 	return converter.Bytes(t, build(t, func(w *tree) {
 		span := func(parent uint32, name string, arg int, start, end uint64) uint32 {
-			return w.put(&format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
-				{Name: format.AttrDuration, Value: format.U64Value(end - start)},
-				{Name: attrArg + "0", Value: format.StringValue("key " + strconv.Itoa(arg))},
-				{Name: attrKind, Value: format.StringValue("Query")},
-				{Name: attrMadeIDs, Value: format.BoolValue(true)},
-				{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", start+1))},
-				{Name: attrThread, Value: format.U64Value(1)},
-				{Name: format.AttrTime, Value: format.U64Value(1_700_000_000_000_000_000 + start)},
-			}}, parent)
+			return w.put(tracetest.Entry(name,
+				format.AttrDuration, end-start,
+				attrArg+"0", "key "+strconv.Itoa(arg),
+				attrKind, "Query",
+				attrMadeIDs, true,
+				format.AttrSpanID, fmt.Sprintf("%016x", start+1),
+				attrThread, uint64(1),
+				format.AttrTime, 1_700_000_000_000_000_000+start,
+			), parent)
 		}
 		for i := range n / 10 {
 			at := uint64(i) * 1000

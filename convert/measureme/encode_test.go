@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -82,14 +83,11 @@ func TestEncodeSpans(t *testing.T) {
 		w.put(log.Entry(otel.Where{}), resource)
 		ended := span("recorded live", 5, 0, 300, -1).Entry(otel.Where{})
 		live := w.put(ended, resource)
-		w.put(&format.TraceEntry{
-			Metadata: format.Metadata{Name: format.NameSpanEnd},
-			Attributes: []format.Attribute{
-				{Name: format.AttrDuration, Value: format.U64Value(7)},
-				{Name: format.AttrSpanID, Value: format.StringValue("0500000000000000")},
-				{Name: "late", Value: format.BoolValue(true)},
-			},
-		}, live)
+		w.put(tracetest.Entry(format.NameSpanEnd,
+			format.AttrDuration, uint64(7),
+			format.AttrSpanID, "0500000000000000",
+			"late", true,
+		), live)
 	})
 	b := converter.Bytes(t, v)
 	trace, parent := "trace_id=aa000000000000000000000000000000", "parent_span_id=0100000000000000"

@@ -64,28 +64,23 @@ func TestEntries(t *testing.T) {
 	defer out.Close()
 	w, err := format.NewWriter(out, 0, format.IET, nil)
 	must(t, err)
-	text := func(name, value string) format.Attribute {
-		return format.Attribute{Name: name, Value: format.StringValue(value)}
-	}
 	entries := []*format.TraceEntry{
 		format.Root(),
 		{
 			Metadata: format.Metadata{Name: "live", Target: "scope"},
-			Attributes: []format.Attribute{
-				text("trace_id", "0102030405060708090a0b0c0d0e0f10"), text("span_id", spanA),
-				{Name: "time_unix_nano", Value: format.U64Value(1)},
-				{Name: "large", Value: format.U64Value(1 << 63)},
-			},
+			Attributes: tracetest.Attributes(
+				"trace_id", "0102030405060708090a0b0c0d0e0f10", "span_id", spanA,
+				"time_unix_nano", uint64(1),
+				"large", uint64(1<<63),
+			),
 		},
 		{
 			Parent: 1, Message: format.Some("hello"),
 			Metadata:   format.Metadata{Name: "event cart.go:7", Target: "shop", Level: format.LevelWarn, File: format.Some("/src/cart.go"), Line: format.Some[uint32](7)},
-			Attributes: []format.Attribute{{Name: "time_unix_nano", Value: format.U64Value(2)}},
+			Attributes: tracetest.Attributes("time_unix_nano", uint64(2)),
 		},
-		{Parent: 1, Metadata: format.Metadata{Name: "span end"}, Attributes: []format.Attribute{
-			text("span_id", spanA), {Name: "duration_nano", Value: format.U64Value(9)}, text("otel.status_code", "ERROR"),
-		}},
-		{Parent: 1, Metadata: format.Metadata{Name: "of another program"}},
+		tracetest.Below(1, tracetest.Entry("span end", "span_id", spanA, "duration_nano", uint64(9), "otel.status_code", "ERROR")),
+		tracetest.Below(1, tracetest.Entry("of another program")),
 	}
 	for _, e := range entries {
 		if _, err := w.Write(e); err != nil {

@@ -27,7 +27,7 @@ func TestThereAndBack(t *testing.T) {
 	log.Info("said", "took", 24*time.Millisecond, "n", 5, "list", []int{1, 2}, "nothing", nil, slog.Group("g", "wait", -time.Second))
 	s := &tracetest.Span{Span: recorder.Span{Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}}}
 	s.Entry.Metadata = format.Metadata{Name: "open", Level: format.LevelInfo}
-	s.Entry.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0200000000000000")}, {Name: format.AttrTime, Value: format.U64Value(5)}}
+	s.Entry.Attributes = tracetest.Attributes(format.AttrSpanID, "0200000000000000", format.AttrTime, uint64(5))
 	must(t, tracetest.WriteSpan(rec, s))
 	must(t, rec.Close(t.Context()))
 	f, err := format.Open(rec.Path(), nil)

@@ -9,20 +9,21 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // spans returns n spans as a service has them.
 func spans(n int) []*format.TraceEntry {
 	all := []*format.TraceEntry{
 		format.Root(),
-		{Message: format.Some("cart"), Metadata: format.Metadata{Name: "resource", Level: format.LevelInfo}, Attributes: attrs("service.name", text("cart"))},
+		{Message: format.Some("cart"), Metadata: format.Metadata{Name: "resource", Level: format.LevelInfo}, Attributes: tracetest.Attributes("service.name", "cart")},
 	}
 	for i := range uint64(n) {
 		all = append(all, &format.TraceEntry{
 			Parent: 1, Metadata: format.Metadata{Name: fmt.Sprint("GET /", i%50), Target: "net/http", Level: format.LevelInfo},
-			Attributes: attrs("trace_id", text(fmt.Sprintf("%032x", i/10+1)), "span_id", text(fmt.Sprintf("%016x", i+1)), "time_unix_nano", format.U64Value(1_700_000_000_000_000_000+i*1000),
-				"duration_nano", format.U64Value(i*i%5000), "otel.kind", text("server"), "http.request.method", text("GET"), "http.response.status_code", format.I64Value(200),
-				"url.path", text(fmt.Sprint("/item/", i)), "server.port", format.I64Value(8080)),
+			Attributes: tracetest.Attributes("trace_id", fmt.Sprintf("%032x", i/10+1), "span_id", fmt.Sprintf("%016x", i+1), "time_unix_nano", 1_700_000_000_000_000_000+i*1000,
+				"duration_nano", i*i%5000, "otel.kind", "server", "http.request.method", "GET", "http.response.status_code", 200,
+				"url.path", fmt.Sprint("/item/", i), "server.port", 8080),
 		})
 	}
 	return all

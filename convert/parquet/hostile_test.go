@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -156,11 +157,11 @@ func TestEncodings(t *testing.T) {
 		}
 		if i%4 > 0 {
 			r.Text = map[string]string{"k": fmt.Sprint(i)}
-			e.Attributes = append(e.Attributes, attrs("k", text(fmt.Sprint(i)))...)
+			e.Attributes = append(e.Attributes, tracetest.Attributes("k", fmt.Sprint(i))...)
 		}
 		if i%7 > 3 {
 			r.Bool = map[string]bool{"b": i%2 > 0}
-			e.Attributes = append(e.Attributes, attrs("b", format.BoolValue(i%2 > 0))...)
+			e.Attributes = append(e.Attributes, tracetest.Attributes("b", i%2 > 0)...)
 		}
 		rows = append(rows, r)
 		want = append(want, string(entryjson.Append(nil, i+1, e)))

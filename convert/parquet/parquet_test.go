@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -30,35 +31,25 @@ func viewOf(t testing.TB, v format.Version, entries ...*format.TraceEntry) *view
 	return converttest.Open(t, converttest.Write(t, v, entries...))
 }
 
-func text(s string) format.Value { return format.StringValue(s) }
-
-func attrs(all ...any) []format.Attribute {
-	var a []format.Attribute
-	for i := 0; i < len(all); i += 2 {
-		a = append(a, format.Attribute{Name: all[i].(string), Value: all[i+1].(format.Value)})
-	}
-	return a
-}
-
 const traceID = "0102030405060708090a0b0c0d0e0f10"
 
 // everything are entries with all that an entry can have.
 func everything() []*format.TraceEntry {
-	u, i, s := format.U64Value, format.I64Value, text
+	u, i := format.U64Value, format.I64Value
 	return []*format.TraceEntry{
 		format.Root(),
-		{Message: format.Some("cart"), Metadata: format.Metadata{Name: "resource", Level: format.LevelInfo}, Attributes: attrs("service.name", s("cart"), "host", s("h"))},
-		{Parent: 1, Metadata: format.Metadata{Name: "GET", Target: "lib", Level: format.LevelError, File: format.Some("a.go"), Line: format.Some[uint32](math.MaxUint32)}, Attributes: attrs(
-			"trace_id", s(traceID), "span_id", s("00000000000000aa"), "time_unix_nano", u(1_700_000_000_000_000_001), "duration_nano", u(500),
-			"otel.kind", s("server"), "otel.status_code", s("ERROR"), "http.status", i(500), "route", s("/cart"), "ratio", format.FloatValue(math.Copysign(0, -1)))},
-		{Parent: 2, Metadata: format.Metadata{Name: "", ModulePath: format.Some(""), File: format.Some("")}, Attributes: attrs(
-			"route", s(""), "span_id", s("00000000000000bb"), "a", u(7), "time_unix_nano", i(-5), "b", i(math.MinInt64), "duration_nano", i(3))},
-		{Parent: 3, Message: format.Some(""), Metadata: format.Metadata{Name: "event a.go:3", Level: format.LevelDebug}, Attributes: attrs(
+		{Message: format.Some("cart"), Metadata: format.Metadata{Name: "resource", Level: format.LevelInfo}, Attributes: tracetest.Attributes("service.name", "cart", "host", "h")},
+		{Parent: 1, Metadata: format.Metadata{Name: "GET", Target: "lib", Level: format.LevelError, File: format.Some("a.go"), Line: format.Some[uint32](math.MaxUint32)}, Attributes: tracetest.Attributes(
+			"trace_id", traceID, "span_id", "00000000000000aa", "time_unix_nano", u(1_700_000_000_000_000_001), "duration_nano", u(500),
+			"otel.kind", "server", "otel.status_code", "ERROR", "http.status", i(500), "route", "/cart", "ratio", math.Copysign(0, -1))},
+		{Parent: 2, Metadata: format.Metadata{Name: "", ModulePath: format.Some(""), File: format.Some("")}, Attributes: tracetest.Attributes(
+			"route", "", "span_id", "00000000000000bb", "a", u(7), "time_unix_nano", i(-5), "b", i(math.MinInt64), "duration_nano", i(3))},
+		{Parent: 3, Message: format.Some(""), Metadata: format.Metadata{Name: "event a.go:3", Level: format.LevelDebug}, Attributes: tracetest.Attributes(
 			"big", u(math.MaxUint64), "wide", format.U128Value(math.MaxUint64, 1), "low", format.I128Value(math.MinInt64, 0), "minus", format.I128Value(-1, math.MaxUint64),
-			"small", format.U128Value(0, 3), "nan", format.FloatValue(math.Float64frombits(0x7ff8000000000123)), "inf", format.FloatValue(math.Inf(-1)),
-			"yes", format.BoolValue(true), "no", format.BoolValue(false), "raw", format.BytesValue([]byte{0, 255}), "none", format.BytesValue(nil))},
-		{Parent: 1, Metadata: format.Metadata{Name: "twice"}, Attributes: attrs(
-			"k", s("1"), "k", s("2"), "k", i(3), "trace_id", s("TT"), "span_id", u(4), "trace_id", s(traceID), "otel.kind", s(""), "\xff", s("x"), "bad", s("\xfe"), "time_unix_nano", u(math.MaxUint64))},
+			"small", format.U128Value(0, 3), "nan", math.Float64frombits(0x7ff8000000000123), "inf", math.Inf(-1),
+			"yes", true, "no", false, "raw", []byte{0, 255}, "none", format.BytesValue(nil))},
+		{Parent: 1, Metadata: format.Metadata{Name: "twice"}, Attributes: tracetest.Attributes(
+			"k", "1", "k", "2", "k", i(3), "trace_id", "TT", "span_id", u(4), "trace_id", traceID, "otel.kind", "", "\xff", "x", "bad", "\xfe", "time_unix_nano", u(math.MaxUint64))},
 		{Parent: 0, Message: format.Some("a\x00b"), Metadata: format.Metadata{Name: strings.Repeat("n", 100_000), Level: format.LevelTrace}},
 	}
 }
@@ -101,7 +92,7 @@ func TestRowGroups(t *testing.T) {
 	}{{1, 1, ""}, {65_536, 1, "a"}, {70_000, 2, "b"}, {150, 3, long}} {
 		entries := []*format.TraceEntry{format.Root()}
 		for i := 1; i < x.rows; i++ {
-			entries = append(entries, &format.TraceEntry{Parent: uint32(i / 2), Metadata: format.Metadata{Name: "n"}, Message: format.Some(x.text + fmt.Sprint(i)), Attributes: attrs("k", text(fmt.Sprint(i%11)))})
+			entries = append(entries, &format.TraceEntry{Parent: uint32(i / 2), Metadata: format.Metadata{Name: "n"}, Message: format.Some(x.text + fmt.Sprint(i)), Attributes: tracetest.Attributes("k", fmt.Sprint(i%11))})
 		}
 		in := viewOf(t, format.V2, entries...)
 		table := converter.Bytes(t, in)
@@ -127,17 +118,17 @@ func TestView(t *testing.T) {
 	const n = 3000 // more than is in memory at once
 	var entries []*format.TraceEntry
 	service := strings.Repeat("s", 100)
-	entries = append(entries, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: "resource"}, Attributes: attrs("service.name", text(service))})
-	late := &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "child"}, Attributes: attrs(
-		"trace_id", text(traceID), "span_id", text("00000000000000cc"), "parent_span_id", text("0000000000000001"), "time_unix_nano", format.U64Value(5))}
+	entries = append(entries, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: "resource"}, Attributes: tracetest.Attributes("service.name", service)})
+	late := &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "child"}, Attributes: tracetest.Attributes(
+		"trace_id", traceID, "span_id", "00000000000000cc", "parent_span_id", "0000000000000001", "time_unix_nano", uint64(5))}
 	entries = append(entries, late)
 	for i := range n {
-		id, began := text(fmt.Sprintf("%016x", i+1)), uint32(len(entries))
-		entries = append(entries, &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "early", Level: format.LevelInfo}, Attributes: attrs(
-			"trace_id", text(traceID), "span_id", id, "time_unix_nano", format.U64Value(uint64(i)), "k", text("old"), "kept", format.I64Value(1))})
-		entries = append(entries, &format.TraceEntry{Parent: began, Message: format.Some("a log"), Metadata: format.Metadata{Name: "event"}})
-		entries = append(entries, &format.TraceEntry{Parent: began, Message: format.Some("late"), Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelError}, Attributes: attrs(
-			"span_id", id, "duration_nano", format.U64Value(7), "otel.status_code", text("ERROR"), "k", format.I64Value(2), "new", format.BoolValue(true))})
+		id, began := fmt.Sprintf("%016x", i+1), uint32(len(entries))
+		entries = append(entries, &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "early", Level: format.LevelInfo}, Attributes: tracetest.Attributes(
+			"trace_id", traceID, "span_id", id, "time_unix_nano", uint64(i), "k", "old", "kept", 1)})
+		entries = append(entries, tracetest.Below(began, tracetest.Log("a log")))
+		entries = append(entries, &format.TraceEntry{Parent: began, Message: format.Some("late"), Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelError}, Attributes: tracetest.Attributes(
+			"span_id", id, "duration_nano", uint64(7), "otel.status_code", "ERROR", "k", 2, "new", true)})
 	}
 	for _, version := range []format.Version{format.V1, format.V2} {
 		before := viewOf(t, version, entries...)

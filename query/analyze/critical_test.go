@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
@@ -99,9 +100,7 @@ func TestCritical(t *testing.T) {
 // and log records that name another span are in Beside.
 func TestCriticalBeside(t *testing.T) {
 	named := func(parent uint32, at int64, key, id string) *format.TraceEntry {
-		return &format.TraceEntry{Parent: parent, Message: format.Some("waiting"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(uint64(at))}, {Name: key, Value: format.StringValue(id)},
-		}}
+		return &format.TraceEntry{Parent: parent, Message: format.Some("waiting"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: tracetest.Attributes(format.AttrTime, uint64(at), key, id)}
 	}
 	v := viewOf(t, []*format.TraceEntry{
 		format.Root(),
@@ -114,7 +113,7 @@ func TestCriticalBeside(t *testing.T) {
 		named(2, 14, "self", fmt.Sprintf("%016s", "b")),
 		span(0, "e", "hangs", 200, -1),
 		span(8, "f", "in it", 210, 20),
-		{Parent: 8, Message: format.Some("last"), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(500)}}},
+		tracetest.Below(8, tracetest.Log("last", format.AttrTime, uint64(500))),
 	})
 	path, ok := analyze.Critical(v, 1)
 	if !ok || len(path.Steps) != 3 || !reflect.DeepEqual(path.Async, []view.Row{3, 4}) || !reflect.DeepEqual(path.Steps[1].Beside, []view.Row{5}) {

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -122,11 +123,11 @@ func TestExplainTriggered(t *testing.T) {
 					continue
 				}
 				ref := v.Ref(r)
-				recorded.Add(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}, Attributes: []format.Attribute{
-					{Name: format.AttrTime, Value: format.U64Value(1_700_000_000_000_000_000 + (from+1)*uint64(20*time.Millisecond) + 5e6)},
-					{Name: "request.trace_id", Value: format.StringValue(hex.EncodeToString(ref.TraceID[:]))},
-					{Name: "request.span_id", Value: format.StringValue(hex.EncodeToString(ref.SpanID[:]))},
-				}})
+				recorded.Add(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}, Attributes: tracetest.Attributes(
+					format.AttrTime, 1_700_000_000_000_000_000+(from+1)*uint64(20*time.Millisecond)+5e6,
+					"request.trace_id", hex.EncodeToString(ref.TraceID[:]),
+					"request.span_id", hex.EncodeToString(ref.SpanID[:]),
+				)})
 				break
 			}
 		}
@@ -216,7 +217,7 @@ func TestExplainHostile(t *testing.T) {
 	for name, entries := range map[string][]*format.TraceEntry{
 		"nothing":  {format.Root()},
 		"logs":     {format.Root(), {Message: format.Some("alone"), Metadata: format.Metadata{Name: "event", Level: format.LevelError}}},
-		"no time":  {format.Root(), {Metadata: format.Metadata{Name: "x"}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")}}}},
+		"no time":  {format.Root(), tracetest.Entry("x", format.AttrSpanID, "0000000000000001")},
 		"overflow": {format.Root(), odd(math.MaxInt64-5, math.MaxInt64-1), odd(-1<<62, math.MaxInt64-1)},
 		"fixed":    fixed(),
 	} {

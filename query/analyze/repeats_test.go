@@ -92,7 +92,7 @@ func TestRepeatsHaveTexts(t *testing.T) {
 			n := len(all)
 			e := span(parent, fmt.Sprint(n), name, int64(n), int64(n))
 			if attribute != "" {
-				e.Attributes = append(e.Attributes, format.Attribute{Name: attribute, Value: format.StringValue(text)})
+				e.Add(attribute, format.StringValue(text))
 			}
 			all = append(all, e)
 		}

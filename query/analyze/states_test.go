@@ -180,16 +180,15 @@ func TestDiffSaysWhichStateGrew(t *testing.T) {
 // internal/read/gotrace have, and of execution traces. The first span took a duration.
 func recordedWith(t *testing.T, took time.Duration, traces ...[]byte) *view.View {
 	t.Helper()
-	attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
 	span := func(parent uint32, name, id string, took time.Duration) *format.TraceEntry {
-		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
-			attr(format.AttrTime, format.U64Value(1e18)), attr(format.AttrSpanID, format.StringValue(id)),
-			attr(format.AttrTraceID, format.StringValue(strings.Repeat("1", 32))), attr(format.AttrDuration, format.U64Value(uint64(took))),
-		}}
+		return tracetest.Below(parent, tracetest.Entry(name,
+			format.AttrTime, uint64(1e18), format.AttrSpanID, id,
+			format.AttrTraceID, strings.Repeat("1", 32), format.AttrDuration, uint64(took),
+		))
 	}
-	entries := []*format.TraceEntry{format.Root(), {Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}}, span(1, "request", "0000000000000001", took), span(2, "reindex", "0000000000000002", 100*time.Millisecond)}
+	entries := []*format.TraceEntry{format.Root(), tracetest.Resource("shop"), span(1, "request", "0000000000000001", took), span(2, "reindex", "0000000000000002", 100*time.Millisecond)}
 	for _, b := range traces {
-		entries = append(entries, &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{attr("data", format.BytesValue(b))}})
+		entries = append(entries, &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: tracetest.Attributes("data", b)})
 	}
 	return viewOf(t, entries)
 }
@@ -338,13 +337,13 @@ func TestPartOfASpan(t *testing.T) {
 	took := time.Since(begun)
 	rt.Log(t.Context(), "otel.end", "0000000000000001")
 	rt.Stop()
-	v := tracetest.New(t, format.V2, format.IET, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: "early"}, Attributes: []format.Attribute{
-		{Name: format.AttrTime, Value: format.U64Value(uint64(begun.UnixNano()))},
-		{Name: format.AttrDuration, Value: format.U64Value(uint64(took))},
-		{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")},
-		{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("1", 32))},
-	}}, &format.TraceEntry{
-		Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(b.Bytes())}},
+	v := tracetest.New(t, format.V2, format.IET, format.Root(), tracetest.Entry("early",
+		format.AttrTime, uint64(begun.UnixNano()),
+		format.AttrDuration, uint64(took),
+		format.AttrSpanID, "0000000000000001",
+		format.AttrTraceID, strings.Repeat("1", 32),
+	), &format.TraceEntry{
+		Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: tracetest.Attributes("data", b.Bytes()),
 	}).View()
 	strips, err := analyze.NewStrips(t.Context(), v, everything(t, v).All(), math.MaxInt64)
 	must(t, err)
@@ -369,9 +368,7 @@ func TestPartOfASpan(t *testing.T) {
 
 // TestStatesOfAnExecutionTrace: where waits are rows, the hint says so.
 func TestStatesOfAnExecutionTrace(t *testing.T) {
-	v := viewOf(t, []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "mutex"}, Attributes: []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")}, {Name: "wait.reason", Value: format.StringValue("sync")},
-	}}})
+	v := viewOf(t, []*format.TraceEntry{format.Root(), tracetest.Entry("mutex", format.AttrSpanID, "0000000000000001", "wait.reason", "sync")})
 	r, err := runOn(t, v, "{ span:mutex > 1ms }")
 	must(t, err)
 	if len(r.Hints) != 1 || !strings.Contains(r.Hints[0].Text, "such as { name = mutex }") {

@@ -104,7 +104,7 @@ func TestTopPatterns(t *testing.T) {
 	}
 	s := span(0, "1", "pay", 0, 5)
 	s.Metadata.Level = format.LevelError
-	s.Attributes = append(s.Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("ERROR")}, format.Attribute{Name: mapping.AttrStatusDescription, Value: format.StringValue("no card 12")})
+	s.Attributes = append(s.Attributes, tracetest.Attributes(mapping.AttrStatusCode, "ERROR", mapping.AttrStatusDescription, "no card 12")...)
 	all = append(all, s)
 	v := viewOf(t, all)
 	got, err := analyze.Top(t.Context(), v, everything(t, v), 3, nil)
@@ -129,7 +129,7 @@ func TestTopPatterns(t *testing.T) {
 // TestTopCountsNoServiceOfCrash checks that the report why a process died counts as an error, but
 // not for a service without a name.
 func TestTopCountsNoServiceOfCrash(t *testing.T) {
-	resource := &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}}
+	resource := tracetest.Resource("shop")
 	crash := &format.TraceEntry{Message: format.Some("panic: no stock"), Metadata: format.Metadata{Name: mapping.NameCrash, Level: format.LevelError}}
 	v := viewOf(t, []*format.TraceEntry{format.Root(), resource, span(1, "1", "pay", 0, 5), crash})
 	got, err := analyze.Top(t.Context(), v, everything(t, v), 3, nil)
@@ -142,11 +142,11 @@ func TestTopCountsNoServiceOfCrash(t *testing.T) {
 // TestTopLeavesOutRuns: the span of entrace run, which is above all others, is no request, but where it is alone.
 func TestTopLeavesOutRuns(t *testing.T) {
 	resource := func(name string) *format.TraceEntry {
-		return &format.TraceEntry{Message: format.Some(name), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "service.name", Value: format.StringValue(name)}}}
+		return tracetest.Resource(name, "service.name", name)
 	}
 	run := []*format.TraceEntry{format.Root(), resource(mapping.RunService), span(1, "1", "app.py", 0, 900)}
 	sent := span(3, "2", "GET", 1, 8)
-	sent.Attributes = append(sent.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue("0000000000000001")})
+	sent.Add(format.AttrParentSpanID, format.StringValue("0000000000000001"))
 	for want, all := range map[string][]*format.TraceEntry{"app.py": run, "GET": append(slices.Clone(run), resource("shop"), sent)} {
 		v := viewOf(t, all)
 		got, err := analyze.Top(t.Context(), v, everything(t, v), 3, nil)
@@ -167,9 +167,7 @@ func TestTopTellsAPanicOnce(t *testing.T) {
 		return uint32(len(all) - 1)
 	}
 	exception := func(parent uint32, message string) {
-		below(parent, &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
-			{Name: mapping.AttrEvent, Value: format.BoolValue(true)}, {Name: "exception.message", Value: format.StringValue(message)},
-		}})
+		below(parent, &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: tracetest.Attributes(mapping.AttrEvent, true, "exception.message", message)})
 	}
 	get := below(0, span(0, "1", "GET", 0, 9))
 	compute := below(get, span(0, "2", "compute", 1, 7))
@@ -214,17 +212,15 @@ func letters(n int) string {
 // exception and status error, one with an exception and status ok, and one with another event.
 func recovered() []*format.TraceEntry {
 	event := func(parent uint32, name, message string) *format.TraceEntry {
-		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelError}, Attributes: []format.Attribute{
-			{Name: mapping.AttrEvent, Value: format.BoolValue(true)}, {Name: "exception.message", Value: format.StringValue(message)},
-		}}
+		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelError}, Attributes: tracetest.Attributes(mapping.AttrEvent, true, "exception.message", message)}
 	}
 	all := []*format.TraceEntry{
 		format.Root(), span(0, "1", "GET /panic", 0, 9), span(0, "2", "GET /fail", 10, 9), span(0, "3", "GET /ok", 20, 9), span(0, "4", "GET /retry", 30, 9),
 		event(1, "exception", "nil map"), event(1, "exception", "again"), event(2, "exception", "refused"), event(3, "exception", "handled"), event(4, "retry", "once"),
 	}
 	all[2].Metadata.Level = format.LevelError
-	all[2].Attributes = append(all[2].Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("ERROR")})
-	all[3].Attributes = append(all[3].Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("OK")})
+	all[2].Add(mapping.AttrStatusCode, format.StringValue("ERROR"))
+	all[3].Add(mapping.AttrStatusCode, format.StringValue("OK"))
 	return all
 }
 
@@ -294,11 +290,11 @@ func TestTopGrows(t *testing.T) {
 		trace := tracetest.New(t, format.V2, format.ET)
 		trace.Add(format.Root())
 		for i := range 30 {
-			trace.Add(&format.TraceEntry{Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: []format.Attribute{
-				{Name: format.AttrTime, Value: format.U64Value(1e18 + uint64(i)*1e9)},
-				{Name: "/memory/classes/heap/objects:bytes", Value: format.U64Value(uint64(x.heap(i)))},
-				{Name: "/sched/goroutines:goroutines", Value: format.U64Value(uint64(x.goroutines(i)))},
-			}})
+			trace.Add(&format.TraceEntry{Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: tracetest.Attributes(
+				format.AttrTime, 1e18+uint64(i)*1e9,
+				"/memory/classes/heap/objects:bytes", uint64(x.heap(i)),
+				"/sched/goroutines:goroutines", uint64(x.goroutines(i)),
+			)})
 		}
 		v := trace.View()
 		top, err := analyze.Top(t.Context(), v, everything(t, v), 5, nil)

@@ -302,7 +302,7 @@ func TestLibrary(t *testing.T) {
 func TestThreads(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 999 {
-		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: fmt.Sprint("n", i%7)}, Attributes: []format.Attribute{{Name: "i", Value: format.U64Value(uint64(i))}}})
+		all = append(all, tracetest.Entry(fmt.Sprint("n", i%7), "i", uint64(i)))
 	}
 	f := open(t, format.V1, all)
 	for _, x := range []struct{ script, want string }{
@@ -465,12 +465,12 @@ func TestDocs(t *testing.T) {
 	_, script, _ := strings.Cut(string(b), "```lua\n")
 	script, _, _ = strings.Cut(script, "```")
 	span := func(id, name string) *format.TraceEntry {
-		return &format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue(id)}}}
+		return tracetest.Entry(name, format.AttrSpanID, id)
 	}
 	end := func(parent uint32, id, status string) *format.TraceEntry {
 		e := span(id, format.NameSpanEnd)
 		e.Parent = parent
-		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue(status)})
+		e.Add(mapping.AttrStatusCode, format.StringValue(status))
 		return e
 	}
 	f := open(t, format.V1, []*format.TraceEntry{

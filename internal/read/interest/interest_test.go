@@ -18,7 +18,7 @@ func TestRequestAmongThousandsOfSiblings(t *testing.T) {
 	span := func(parent uint32, id int, name string, attributes ...string) uint32 {
 		e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}}
 		add := func(name string, v format.Value) {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+			e.Add(name, v)
 		}
 		add(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", id)))
 		add(format.AttrSpanID, format.StringValue(fmt.Sprintf("%016x", id)))

@@ -7,24 +7,24 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/secrets"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
 )
 
 // TestReplace: lists of names follow the attributes that they name, and ids stay whatever the policy says.
 func TestReplace(t *testing.T) {
-	s := format.StringValue
-	e := &format.TraceEntry{Message: format.Some("Bearer abcdef0123456789"), Metadata: format.Metadata{Name: "GET"}, Attributes: []format.Attribute{
-		{Name: "span_id", Value: s("0123456789abcdef")},
-		{Name: "tokens", Value: s("[1,2]")},
-		{Name: "secrets", Value: s(`["a"]`)},
-		{Name: "map", Value: s(`{"password":"hunter2","n":1}`)},
-		{Name: "Bearer abcdef0123456789", Value: s("{}")},
-		{Name: "otel.attr.span_id", Value: s("mine")},
-		{Name: "password#2", Value: format.BytesValue([]byte("hunter2"))},
-		{Name: "pin.token", Value: format.U64Value(4711)},
-		{Name: "otel.json", Value: s(`["tokens","secrets","map","Bearer abcdef0123456789"]`)},
-		{Name: "otel.anyvalue", Value: s(`["secrets"]`)},
-	}}
+	e := &format.TraceEntry{Message: format.Some("Bearer abcdef0123456789"), Metadata: format.Metadata{Name: "GET"}, Attributes: tracetest.Attributes(
+		"span_id", "0123456789abcdef",
+		"tokens", "[1,2]",
+		"secrets", `["a"]`,
+		"map", `{"password":"hunter2","n":1}`,
+		"Bearer abcdef0123456789", "{}",
+		"otel.attr.span_id", "mine",
+		"password#2", []byte("hunter2"),
+		"pin.token", uint64(4711),
+		"otel.json", `["tokens","secrets","map","Bearer abcdef0123456789"]`,
+		"otel.anyvalue", `["secrets"]`,
+	)}
 	var found []string
 	if !secrets.Replace(redact.New(redact.Default().Keys("span_id"), nil), e, func(field string) { found = append(found, field) }) {
 		t.Error("nothing has changed")

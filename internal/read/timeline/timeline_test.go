@@ -197,7 +197,7 @@ func TestDetailsNames(t *testing.T) {
 	entry := func(names ...string) *format.TraceEntry {
 		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
 		for _, n := range names {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: n, Value: format.BoolValue(true)})
+			e.Add(n, format.BoolValue(true))
 		}
 		return e
 	}
@@ -242,9 +242,7 @@ func TestDetailsDurations(t *testing.T) {
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
 		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
-		e.Attributes = append(e.Attributes,
-			format.Attribute{Name: "took", Value: format.I64Value(24e6)}, format.Attribute{Name: "n", Value: format.I64Value(24e6)},
-			format.Attribute{Name: "text", Value: format.StringValue("x")}, format.Attribute{Name: mapping.AttrDurations, Value: format.StringValue(`["took","text"]`)})
+		e.Attributes = append(e.Attributes, tracetest.Attributes("took", int64(24e6), "n", int64(24e6), "text", "x", mapping.AttrDurations, `["took","text"]`)...)
 		write(e)
 	})
 	tl, err := timeline.NewTimeline(t.Context(), v)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // A Case is a query on the trace that Entries returns, and its result.
@@ -32,41 +33,39 @@ type Case struct {
 //	    14 log: waiting
 //	  13 log: starting up
 func Entries() []*format.TraceEntry {
-	resource := &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}}
-	set(resource, "service.name", format.StringValue("shop"), "env", format.StringValue("prod"))
+	resource := tracetest.Resource("shop")
+	set(resource, "service.name", "shop", "env", "prod")
 	return []*format.TraceEntry{
 		format.Root(),
 		resource,
-		span(1, "a", "2", "GET /cart", "server", 0, 100, "user", format.StringValue("ada"), "http.response.status_code", format.U64Value(200)),
+		span(1, "a", "2", "GET /cart", "server", 0, 100, "user", "ada", "http.response.status_code", uint64(200)),
 		span(2, "a", "3", "authorize", "internal", 1, 5),
-		failed(span(2, "a", "4", "SELECT price", "client", 10, 60, "db.system", format.StringValue("postgres")), "timeout"),
-		log(4, format.LevelError, 20, "payment failed", "n", format.U64Value(3)),
-		event(4, 30, "exception", "exception.message", format.StringValue("boom")),
-		span(1, "b", "7", "GET /cart", "server", 200, 20, "user", format.StringValue("bob"), "http.response.status_code", format.I64Value(500)),
-		span(7, "b", "8", "SELECT price", "client", 205, 10, "db.system", format.StringValue("postgres")),
+		failed(span(2, "a", "4", "SELECT price", "client", 10, 60, "db.system", "postgres"), "timeout"),
+		log(4, format.LevelError, 20, "payment failed", "n", uint64(3)),
+		event(4, 30, "exception", "exception.message", "boom"),
+		span(1, "b", "7", "GET /cart", "server", 200, 20, "user", "bob", "http.response.status_code", 500),
+		span(7, "b", "8", "SELECT price", "client", 205, 10, "db.system", "postgres"),
 		log(7, format.LevelWarn, 210, "retry 7"),
-		span(1, "c", "10", "render", "internal", 300, 30, format.AttrParentSpanID, format.StringValue("00000000000000ff")),
+		span(1, "c", "10", "render", "internal", 300, 30, format.AttrParentSpanID, "00000000000000ff"),
 		failed(span(10, "c", "11", "SELECT price", "client", 305, 20), ""),
-		span(1, "d", "12", "hang", "internal", 400, -1, "user", format.StringValue("Eve")),
+		span(1, "d", "12", "hang", "internal", 400, -1, "user", "Eve"),
 		log(1, format.LevelInfo, 500, "starting up"),
-		log(12, format.LevelInfo, 450, "waiting", "n", format.FloatValue(3)),
+		log(12, format.LevelInfo, 450, "waiting", "n", float64(3)),
 	}
 }
 
 const millisecond = 1_000_000
 
 func set(e *format.TraceEntry, pairs ...any) {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: pairs[i].(string), Value: pairs[i+1].(format.Value)}) //nolint:forcetypeassert // of this file
-	}
+	e.Attributes = append(e.Attributes, tracetest.Attributes(pairs...)...)
 }
 
 func span(parent uint32, trace, id, name, kind string, start, took int64, pairs ...any) *format.TraceEntry {
 	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}}
-	set(e, format.AttrSpanID, format.StringValue(fmt.Sprintf("%016s", id)), format.AttrTraceID, format.StringValue(fmt.Sprintf("%032s", trace)),
-		format.AttrTime, format.U64Value(uint64(max(start*millisecond, 1))), mapping.AttrKind, format.StringValue(kind))
+	set(e, format.AttrSpanID, fmt.Sprintf("%016s", id), format.AttrTraceID, fmt.Sprintf("%032s", trace),
+		format.AttrTime, uint64(max(start*millisecond, 1)), mapping.AttrKind, kind)
 	if took >= 0 {
-		set(e, format.AttrDuration, format.U64Value(uint64(took*millisecond)))
+		set(e, format.AttrDuration, uint64(took*millisecond))
 	}
 	set(e, pairs...)
 	return e
@@ -74,23 +73,23 @@ func span(parent uint32, trace, id, name, kind string, start, took int64, pairs 
 
 func failed(e *format.TraceEntry, why string) *format.TraceEntry {
 	e.Metadata.Level = format.LevelError
-	set(e, mapping.AttrStatusCode, format.StringValue("ERROR"))
+	set(e, mapping.AttrStatusCode, "ERROR")
 	if why != "" {
-		set(e, mapping.AttrStatusDescription, format.StringValue(why))
+		set(e, mapping.AttrStatusDescription, why)
 	}
 	return e
 }
 
 func log(parent uint32, level format.Level, at int64, text string, pairs ...any) *format.TraceEntry {
 	e := &format.TraceEntry{Parent: parent, Message: format.Some(text), Metadata: format.Metadata{Name: "event", Level: level}}
-	set(e, format.AttrTime, format.U64Value(uint64(at*millisecond)))
+	set(e, format.AttrTime, uint64(at*millisecond))
 	set(e, pairs...)
 	return e
 }
 
 func event(parent uint32, at int64, name string, pairs ...any) *format.TraceEntry {
 	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}}
-	set(e, format.AttrTime, format.U64Value(uint64(at*millisecond)), mapping.AttrEvent, format.BoolValue(true))
+	set(e, format.AttrTime, uint64(at*millisecond), mapping.AttrEvent, true)
 	set(e, pairs...)
 	return e
 }

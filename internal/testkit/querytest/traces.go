@@ -75,11 +75,11 @@ func HasException(v *view.View, r view.Row) bool {
 
 // Span returns the entry of a span with a duration, -1 for one that has not ended.
 func Span(parent uint32, id, name string, start, took int64) *format.TraceEntry {
-	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016s", id))},
-		{Name: format.AttrTraceID, Value: format.StringValue("00000000000000000000000000000001")},
-		{Name: format.AttrTime, Value: format.U64Value(uint64(start))},
-	}}
+	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: tracetest.Attributes(
+		format.AttrSpanID, fmt.Sprintf("%016s", id),
+		format.AttrTraceID, "00000000000000000000000000000001",
+		format.AttrTime, uint64(start),
+	)}
 	if took >= 0 {
 		e.Add(format.AttrDuration, format.U64Value(uint64(took)))
 	}
@@ -91,10 +91,7 @@ func Shop(r *rand.Rand, n int) []*format.TraceEntry {
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
 	all := []*format.TraceEntry{format.Root()}
 	for _, s := range []string{"shop", "stock"} {
-		all = append(all, &format.TraceEntry{
-			Message: format.Some(s), Metadata: format.Metadata{Name: format.NameResource},
-			Attributes: []format.Attribute{{Name: "service.name", Value: format.StringValue(s)}, {Name: "env", Value: format.StringValue("prod")}},
-		})
+		all = append(all, tracetest.Resource(s, "service.name", s, "env", "prod"))
 	}
 	spans := []uint32{}
 	for len(all) < n {
@@ -151,21 +148,21 @@ func Fixed() []*format.TraceEntry {
 	entry := func(parent uint32, name string, at int, attrs ...format.Attribute) *format.TraceEntry {
 		return &format.TraceEntry{
 			Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo},
-			Attributes: append([]format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(at))}}, attrs...),
+			Attributes: append(tracetest.Attributes(format.AttrTime, uint64(at)), attrs...),
 		}
 	}
 	span := func(parent uint32, name string, id, at, took int, attrs ...format.Attribute) *format.TraceEntry {
-		return entry(parent, name, at, append([]format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
-			{Name: format.AttrDuration, Value: format.U64Value(uint64(took))},
-		}, attrs...)...)
+		return entry(parent, name, at, append(tracetest.Attributes(
+			format.AttrSpanID, fmt.Sprintf("%016x", id),
+			format.AttrDuration, uint64(took),
+		), attrs...)...)
 	}
 	attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
 	log := entry(2, "event", 102, attr("user", format.StringValue("ada")))
 	log.Message = format.Some("hello world")
 	return []*format.TraceEntry{
 		format.Root(),
-		{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}},
+		tracetest.Resource("shop"),
 		span(1, "a", 2, 100, 30, attr(format.AttrTraceID, format.StringValue(strings.Repeat("1", 32))), attr("user", format.StringValue("ada")), attr("n", format.I64Value(1))),
 		span(2, "b", 3, 110, 40, attr("n", format.U64Value(2))),
 		log,

@@ -72,9 +72,7 @@ func Fixture(t *testing.T, rec *recorder.Recorder) {
 	text := func(name, value string) format.Attribute {
 		return format.Attribute{Name: name, Value: format.StringValue(value)}
 	}
-	res, err := rec.Resource(&format.TraceEntry{
-		Message: format.Some("fixture"), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{text("service.name", "fixture")},
-	})
+	res, err := rec.Resource(Resource("fixture", "service.name", "fixture"))
 	check(t, err)
 	ref := func(id byte) format.SpanRef { return format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{id}} }
 	span := func(id, parent byte, took time.Duration, children ...format.TraceEntry) {

@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -240,5 +241,5 @@ func indexOf(ts *testscript.TestScript, b []byte, text string) int {
 }
 
 func named(name string) *format.TraceEntry {
-	return &format.TraceEntry{Metadata: format.Metadata{Name: name}}
+	return tracetest.Entry(name)
 }

@@ -188,7 +188,7 @@ func TestRingStreamKilled(t *testing.T) {
 	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 		t.Skip("no crash buffer here:", err)
 	}
-	if _, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+	if _, err := rec.AppendAnchor(tracetest.Entry("entrace.trace")); err != nil {
 		t.Fatal(err)
 	}
 	st, err := g.Stream(rec, allProviders)
@@ -287,7 +287,7 @@ func TestRingOddTimes(t *testing.T) {
 		"children that wait for their parents": func(s *script) {
 			for i, name := range []string{"child", "parent"} {
 				e := ringEntry(name, 0)
-				e.Attributes = []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}}
+				e.Attributes = tracetest.Attributes(format.AttrTime, uint64(s.tick()))
 				h := recorder.Span{Ref: ringRef(1, i), Resource: s.res, Time: s.at, Wait: true}
 				if i == 0 {
 					h.Parent = ringRef(1, 1)
@@ -335,11 +335,11 @@ func TestRingLargeWindow(t *testing.T) {
 	g := newRing(t, nil, allProviders)
 	s := play(t, g.Recorder())
 	e := ringEntry("large", 0)
-	e.Attributes = []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")},
-		{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))},
-		{Name: format.AttrDuration, Value: format.U64Value(59e9)},
-	}
+	e.Attributes = tracetest.Attributes(
+		format.AttrSpanID, "0000000000000009",
+		format.AttrTime, uint64(s.tick()),
+		format.AttrDuration, uint64(59e9),
+	)
 	span := &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ringRef(1, 1), Resource: s.res, Time: s.at}}
 	for range 200 {
 		span.Children = append(span.Children, *ringEntry("event-of-span", 1000))

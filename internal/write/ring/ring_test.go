@@ -89,7 +89,7 @@ func ringRef(trace, span int) format.SpanRef {
 func ringEntry(name string, pad int) *format.TraceEntry {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: name, Level: format.LevelInfo}}
 	if pad > 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "pad", Value: format.StringValue(strings.Repeat("x", pad))})
+		e.Add("pad", format.StringValue(strings.Repeat("x", pad)))
 	}
 	return e
 }
@@ -114,17 +114,17 @@ func (s *script) tick() int64 { s.at += 1000; return s.at }
 func (s *script) start(ref, parent format.SpanRef, name string, pad int) {
 	at := s.tick()
 	e := ringEntry(name, pad)
-	e.Attributes = append([]format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%x", ref.SpanID))},
-		{Name: format.AttrTime, Value: format.U64Value(uint64(at))},
-	}, e.Attributes...)
+	e.Attributes = append(tracetest.Attributes(
+		format.AttrSpanID, fmt.Sprintf("%x", ref.SpanID),
+		format.AttrTime, uint64(at),
+	), e.Attributes...)
 	_ = tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ref, Parent: parent, Resource: s.res, Time: at, Open: true}})
 }
 
 func (s *script) log(ref format.SpanRef, message string, pad int) {
 	e := ringEntry("event", pad)
 	e.Message = format.Some(message)
-	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))})
+	e.Add(format.AttrTime, format.U64Value(uint64(s.tick())))
 	s.batch.Log(ref, s.at)
 	s.batch.Entry(e)
 	_ = s.batch.Write()
@@ -135,14 +135,12 @@ func (s *script) end(ref format.SpanRef, events, pad int) {
 	b.EndSpan(ref, s.tick())
 	for i := range events {
 		e := ringEntry(fmt.Sprint("event-of-span ", i), pad)
-		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrEvent, Value: format.BoolValue(true)})
+		e.Add(mapping.AttrEvent, format.BoolValue(true))
 		b.Entry(e)
 	}
 	e := ringEntry(format.NameSpanEnd, 0)
 	e.Metadata.Level = format.LevelTrace
-	e.Attributes = append(e.Attributes,
-		format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%x", ref.SpanID))},
-		format.Attribute{Name: format.AttrDuration, Value: format.U64Value(5)})
+	e.Attributes = append(e.Attributes, tracetest.Attributes(format.AttrSpanID, fmt.Sprintf("%x", ref.SpanID), format.AttrDuration, uint64(5))...)
 	b.Entry(e)
 	_ = b.Write()
 }
@@ -302,10 +300,10 @@ func TestRingWindow(t *testing.T) {
 	s.end(b, 1, 0)
 	s.start(c, a, "ends within", 0)
 	whole := ringEntry("whole", 0)
-	whole.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}, {Name: format.AttrDuration, Value: format.U64Value(1e9)}}
+	whole.Attributes = tracetest.Attributes(format.AttrSpanID, "0000000000000009", format.AttrTime, uint64(s.tick()), format.AttrDuration, uint64(1e9))
 	_ = tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *whole, Span: recorder.Span{Ref: ringRef(1, 9), Parent: a, Resource: s.res, Time: s.at}})
 	past := ringEntry("whole past", 0)
-	past.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000010")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}, {Name: format.AttrDuration, Value: format.U64Value(1)}}
+	past.Attributes = tracetest.Attributes(format.AttrSpanID, "0000000000000010", format.AttrTime, uint64(s.tick()), format.AttrDuration, uint64(1))
 	_ = tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *past, Span: recorder.Span{Ref: ringRef(1, 10), Parent: a, Resource: s.res, Time: s.at}})
 	s.tick()
 	from := s.at
@@ -334,7 +332,7 @@ func TestRingLarge(t *testing.T) {
 		ref := ringRef(1, 1)
 		if whole {
 			e := ringEntry("large", 0)
-			e.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}}
+			e.Attributes = tracetest.Attributes(format.AttrSpanID, "0000000000000009", format.AttrTime, uint64(s.tick()))
 			span := &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ref, Resource: s.res, Time: s.at}}
 			for range 300 {
 				span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
@@ -374,12 +372,12 @@ func TestRingStream(t *testing.T) {
 		s.start(b, a, "ended", 0)
 		s.end(b, 0, 0)
 		rec := createFor(t, g, "stream.et", nil)
-		if _, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+		if _, err := rec.AppendAnchor(tracetest.Entry("entrace.trace")); err != nil {
 			t.Fatal(err)
 		}
 		st, err := g.Stream(rec, 1<<record.ProviderSpans|1<<5)
 		must(t, err)
-		res, err := s.rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Message: format.Some("second")})
+		res, err := s.rec.Resource(tracetest.Resource("second"))
 		must(t, err)
 		s.start(c, a, "came later", 0)
 		s.log(c, "not asked for", 0)
@@ -562,7 +560,7 @@ func TestRingWholeSpanEndsOpenOne(t *testing.T) {
 		t.Errorf("%d open spans, want 1", open)
 	}
 	e := ringEntry("span", 0)
-	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(5)})
+	e.Add(format.AttrDuration, format.U64Value(5))
 	must(t, tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ref, Resource: s.res, Time: s.at}}))
 	if open := g.Stats().Open; open != 0 {
 		t.Errorf("%d open spans, want none", open)

@@ -368,7 +368,7 @@ func TestAccount(t *testing.T) {
 	a := Observe(rec)
 	must(t, tracetest.WriteSpan(rec, spanOf(1, format.SpanRef{})))
 	child := spanOf(2, spanRef(9)) // which is not there
-	child.Children = []format.TraceEntry{{Metadata: format.Metadata{Name: "event"}}}
+	child.Children = []format.TraceEntry{*tracetest.Entry("event")}
 	must(t, tracetest.WriteSpan(rec, child))
 	if s := settled(t, rec); s.Spans.Written != 1 || s.Spans.Waiting != 1 || s.Entries.Waiting != 2 {
 		t.Fatalf("the account is %+v", s)
