@@ -17,17 +17,11 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-	"github.com/entrace-go/entrace/recorder"
 )
 
 var must = tracetest.Must
 
-func read(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	must(t, err)
-	return b
-}
+var read = tracetest.ReadFile
 
 // fixture returns a file that entrace_core wrote.
 func fixture(v format.Version, f format.StorageFormat) string {
@@ -314,8 +308,7 @@ func BenchmarkStream(b *testing.B) {
 // TestReplaceNoRecording checks that no conversion writes to the name of a recording.
 func TestReplaceNoRecording(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), nil)
 	must(t, rec.Log(format.SpanRef{}, tracetest.Log("said")))
 	in := fixture(format.V1, format.IET)
 	for _, replace := range []bool{false, true} {
@@ -327,9 +320,7 @@ func TestReplaceNoRecording(t *testing.T) {
 		t.Errorf("to what the recording will be: %v, want ErrLocked", err)
 	}
 	must(t, rec.Close(t.Context()))
-	f, err := format.Open(rec.Path(), nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, rec.Path())
 	if f.Len() != 3 {
 		t.Errorf("the recording has %d entries, want 3", f.Len())
 	}

@@ -106,9 +106,7 @@ func TestDamagedInput(t *testing.T) {
 				if !x.there {
 					return
 				}
-				f, err := format.Open(out, nil)
-				must(t, err)
-				defer f.Close()
+				f := tracetest.OpenFile(t, out)
 				if last, _ := f.Entry(uint32(f.Len() - 1)); last.IsEnd() != (x.err == nil) || f.Len() != x.entries && !last.IsEnd() {
 					t.Errorf("%d entries, want %d, and the end of what is whole", f.Len(), x.entries)
 				}

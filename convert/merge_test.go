@@ -69,9 +69,7 @@ func service(t *testing.T, v format.Version, name string, parts []part) *format.
 
 func openFile(t *testing.T, name string) *format.File {
 	t.Helper()
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
+	f := tracetest.OpenFile(t, name)
 	return f
 }
 

@@ -28,8 +28,7 @@ import (
 // one is gone.
 func TestMergeHalves(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 30})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 30})
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	must(t, err)
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("t")

@@ -19,8 +19,8 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/redact"
 	"github.com/entrace-go/entrace/view"
@@ -61,8 +61,7 @@ func TestOpenAnything(t *testing.T) {
 	dir := t.TempDir()
 	f := service(t, format.V1, "client", []part{{name: "call", span: 1, at: 10, below: -1}, {name: "said", span: 1, at: 11, log: true, below: 0}})
 	want := outlineOf(t, viewOf(t, f))
-	b, err := os.ReadFile(f.Name())
-	must(t, err)
+	b := read(t, f.Name())
 	write := func(name string, b []byte) string {
 		name = filepath.Join(dir, name)
 		must(t, os.WriteFile(name, b, 0o600))
@@ -119,8 +118,7 @@ func TestOpenFolder(t *testing.T) {
 		t.Errorf("of an empty folder: %v", err)
 	}
 	put := func(name string, f *format.File) {
-		b, err := os.ReadFile(f.Name())
-		must(t, err)
+		b := read(t, f.Name())
 		must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	client := service(t, format.V1, "client", []part{{name: "call", span: 1, at: 10, below: -1}})
@@ -153,8 +151,7 @@ func TestOpenFolder(t *testing.T) {
 // TestOpenDamaged: what is whole is in the view, and where it ends is told.
 func TestOpenDamaged(t *testing.T) {
 	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})
-	b, err := os.ReadFile(f.Name())
-	must(t, err)
+	b := read(t, f.Name())
 	name := filepath.Join(t.TempDir(), "bad.et")
 	at := bytes.LastIndex(b, []byte("\x01b\x00")) + 2 // the length of b's target
 	b[at] = 255
@@ -173,8 +170,7 @@ func TestOpenDamaged(t *testing.T) {
 // behind it, or that it is not as its checksum says, is told.
 func TestOpenCompressedDamaged(t *testing.T) {
 	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})
-	plain, err := os.ReadFile(f.Name())
-	must(t, err)
+	plain := read(t, f.Name())
 	bad := bytes.Clone(plain)
 	bad[bytes.LastIndex(bad, []byte("\x01b\x00"))+2] = 255 // the length of b's target
 	packed := func(b []byte) []byte {
@@ -264,11 +260,9 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	root := tracetest.New(t, format.V2, format.ET, format.Root()).Bytes()
-	if err := errors.Join(os.WriteFile(in("app.et"), root, 0o600), os.WriteFile(in("empty.et"), nil, 0o600), os.WriteFile(in("notes.txt"), []byte("notes"), 0o600),
+	must(t, errors.Join(os.WriteFile(in("app.et"), root, 0o600), os.WriteFile(in("empty.et"), nil, 0o600), os.WriteFile(in("notes.txt"), []byte("notes"), 0o600),
 		os.WriteFile(in("text.iet"), []byte("this is only text"), 0o600),
-		os.WriteFile(in("app.et.broken"), root, 0o600), os.WriteFile(in("b.iet.broken"), root, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+		os.WriteFile(in("app.et.broken"), root, 0o600), os.WriteFile(in("b.iet.broken"), root, 0o600)))
 	tracetest.Symlink(t, "gone.et", in("dangling.et"))
 	tracetest.Symlink(t, "app.et", in("link.et"))
 	c, err := convert.Open(t.Context(), []string{dir}, nil)
@@ -337,15 +331,11 @@ func TestDamageNamesFile(t *testing.T) {
 func TestOpenExecutionTrace(t *testing.T) {
 	for _, version := range []string{"1.24", "1.27"} {
 		name := "../internal/read/gotrace/testdata/go" + version + ".trace"
-		in, err := os.ReadFile(name)
-		must(t, err)
+		in := read(t, name)
 		tr, err := convert.Open(t.Context(), []string{name}, nil)
 		must(t, err)
 		v := tr.View()
-		all, err := query.Parse("{ span:mutex > 90ms && span:states = matched || span:mutex > 90ms && span:states = marked }")
-		must(t, err)
-		r, err := all.Run(t.Context(), v, nil)
-		must(t, err)
+		r := querytest.Result(t, v, "{ span:mutex > 90ms && span:states = matched || span:mutex > 90ms && span:states = marked }")
 		if r.Rows.Len() != 1 {
 			t.Fatalf("Go %s: %d tasks waited for a mutex: %v", version, r.Rows.Len(), r.Hints)
 		}

@@ -39,13 +39,11 @@ func TestStateOfFile(t *testing.T) {
 	}
 	copyOf := func(name, to string, cut int64) {
 		t.Helper()
-		b, err := os.ReadFile(in(name))
-		must(t, err)
+		b := read(t, in(name))
 		must(t, os.WriteFile(in(to), b[:int64(len(b))-cut], 0o600))
 	}
 
-	rec, err := recorder.Create(in("app.et"), nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, in("app.et"), nil)
 	said(t, rec, "one")
 	running := opened(t, nil, in("app.et"))
 	if got := stateIn(running, 0); got.Word != deadtrace.Running || !strings.HasPrefix(got.String(), "running") {
@@ -56,14 +54,13 @@ func TestStateOfFile(t *testing.T) {
 	if got := stateIn(running, 0).String(); got != "ended" {
 		t.Errorf("a file that was closed since it was opened is %q", got)
 	}
-	_, err = recorder.Recover(in("killed.iet"), in("recovered.et"))
+	_, err := recorder.Recover(in("killed.iet"), in("recovered.et"))
 	must(t, err)
 	copyOf("app.et", "half.et", 20)
 	_, err = recorder.Recover(in("half.et"), in("mended.et"))
 	must(t, err)
 	copyOf("killed.iet", "torn.iet", 30)
-	corrupt, err := os.ReadFile(in("killed.iet"))
-	must(t, err)
+	corrupt := read(t, in("killed.iet"))
 	corrupt = append(corrupt, bytes.Repeat([]byte{0xff}, 100)...)
 	must(t, os.Mkdir(in("journal"), 0o700))
 	for name, output := range map[string]string{"corrupt": "", "other.iet": in("saved.et"), "corrupt-et": "", "journal/corrupt": ""} {
@@ -145,13 +142,12 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 		{"http", "stream", "ended (http: GET hangs)"},
 		{"crash", "", "killed, recovered (crash: GET hangs)"},
 	} {
-		rec, err := recorder.Create(filepath.Join(t.TempDir(), "a.et"), nil)
-		must(t, err)
+		rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "a.et"), nil)
 		e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}}
 		for _, a := range [][2]string{{"trigger", x.trigger}, {"reason", "GET hangs"}, {"mode", x.mode}} {
 			e.Add(a[0], format.StringValue(a[1]))
 		}
-		_, err = rec.AppendAnchor(e)
+		_, err := rec.AppendAnchor(e)
 		must(t, err)
 		must(t, rec.Close(t.Context()))
 		if got := stateIn(opened(t, nil, rec.Path()), 0).String(); got != x.want {
@@ -167,9 +163,8 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 // as a converter's are.
 func TestStateOfRecoveredBatch(t *testing.T) {
 	dir, dead := t.TempDir(), t.TempDir()
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
-	must(t, err)
-	_, err = rec.Append(&format.TraceEntry{
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
+	_, err := rec.Append(&format.TraceEntry{
 		Metadata: format.Metadata{Name: "GET", Level: format.LevelInfo},
 		Attributes: tracetest.Attributes(
 			format.AttrTraceID, "4bf92f3577b34da6a3ce929d0e0e4736",
@@ -181,8 +176,7 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 	must(t, err)
 	must(t, rec.Flush(t.Context()))
 	for _, name := range []string{"app.iet", "app.iet.buffer"} { // as a kill at this moment leaves them
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		must(t, err)
+		b := read(t, filepath.Join(dir, name))
 		must(t, os.WriteFile(filepath.Join(dead, name), b, 0o600))
 	}
 	must(t, rec.Close(t.Context()))
@@ -207,11 +201,9 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 func TestStateSaysWhyProgramDied(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	rec, err := recorder.Create(in("app.et"), nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, in("app.et"), nil)
 	said(t, rec, "one")
-	b, err := os.ReadFile(in("app.iet"))
-	must(t, err)
+	b := read(t, in("app.iet"))
 	must(t, rec.Close(t.Context()))
 	must(t, os.WriteFile(in("dead.iet"), b, 0o600))
 	must(t, os.WriteFile(in("dead.iet.crash"), []byte("panic: out of stock\n\ngoroutine 7 [running]:\n"), 0o600))
@@ -222,7 +214,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 		}
 	}
 	check("dead.iet", "killed (panic: out of stock)")
-	_, err = recorder.Recover(in("dead.et"), "")
+	_, err := recorder.Recover(in("dead.et"), "")
 	must(t, err)
 	check("dead.et", "killed, recovered (panic: out of stock)")
 

@@ -31,12 +31,7 @@ func fixture(t testing.TB, name string) string {
 	return filepath.Join("testdata", name)
 }
 
-func readFile(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	must(t, err)
-	return b
-}
+var readFile = tracetest.ReadFile
 
 func splitLines(b []byte) [][]byte {
 	return bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))

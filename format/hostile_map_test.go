@@ -171,9 +171,7 @@ func TestTruncatedWhileOpened(t *testing.T) {
 			case f.damage != nil && !errors.Is(f.damage, ErrShrunk):
 				t.Errorf("cut to %d: damage %v, want %v", size, f.damage, ErrShrunk)
 			}
-			if err := src.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, src.Close())
 		}
 	})
 }

@@ -218,9 +218,7 @@ func TestFollowLargeEntry(t *testing.T) {
 			}
 		})
 		cancel()
-		if err := fl.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, fl.Close())
 		if limit := uint64(16*len(b) + 1<<20); got > limit {
 			t.Errorf("v%d: Follow allocates %d MiB for a file of %d KiB: it reads it again for every attribute", v, got>>20, len(b)>>10)
 		}

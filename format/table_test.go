@@ -376,9 +376,7 @@ func TestFinalizeSizes(t *testing.T) {
 				if total != 2*int64(len(b)) || last > total || last < total-int64(len(b))/2 {
 					t.Errorf("%s: progress ends at %d of %d, want about %d", what, last, total, 2*len(b))
 				}
-				if err := f.Close(); err != nil {
-					t.Error(err)
-				}
+				must(t, f.Close())
 			}
 		}
 	}
@@ -420,9 +418,7 @@ func TestSyncerKeepsError(t *testing.T) {
 	}
 	s = newSyncer(func() error { t.Error("sync of what is small"); return nil })
 	s.wrote(syncSize - 1)
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
+	must(t, s.stop())
 }
 
 // FuzzTables compares File.header with plainTables.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -165,10 +166,7 @@ func TestAggregatesOfOddNumbers(t *testing.T) {
 		".x > 9.3e18": 1, ".x < 9223372036854775814": 1, ".x in (9223372036854775813, 18446744073709551615)": 2, ".x > 5": 4, ".x = .x": 4,
 		".x % 1024 = 0": 1, ".x - 9223372036854775808 = 5": 1, "-9223372036854775808 < .x": 4, ".x / 2 > 1 .x + 1 = 9223372036854775815": 1,
 	} {
-		q, err := query.Parse(text)
-		must(t, err)
-		r, err := q.Run(t.Context(), v, nil)
-		must(t, err)
+		r := querytest.Result(t, v, text)
 		if got := r.Rows.Len(); got != want {
 			t.Errorf("%s selects %d rows, want %d", text, got, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
@@ -61,10 +62,7 @@ func TestQuantiles(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", " by(name)"} {
-		q, err := query.Parse(`duration >= 0 | p50(duration) | p95(duration) | quantile(duration, 0, 0.001, 0.99, 1)` + text)
-		must(t, err)
-		r, err := q.Run(t.Context(), v, nil)
-		must(t, err)
+		r := querytest.Result(t, v, `duration >= 0 | p50(duration) | p95(duration) | quantile(duration, 0, 0.001, 0.99, 1)`+text)
 		if want := map[string]int{"": 1, " by(name)": len(took) - 1}[text]; len(r.Table.Lines) != want {
 			t.Errorf("%d groups, want %d", len(r.Table.Lines), want)
 		}
@@ -109,10 +107,7 @@ func BenchmarkQuery(b *testing.B) {
 			}
 		})
 	}
-	q, err := query.Parse("")
-	must(b, err)
-	r, err := q.Run(b.Context(), v, nil)
-	must(b, err)
+	r := querytest.Result(b, v, "")
 	table, err := query.Summary(b.Context(), v, r.Rows, nil)
 	must(b, err)
 	b.Run("Summary", func(b *testing.B) {
@@ -127,10 +122,7 @@ func BenchmarkQuery(b *testing.B) {
 			must(b, err)
 		}
 	})
-	f, err := query.Parse("span:failed || level >= error")
-	must(b, err)
-	failed, err := f.Run(b.Context(), v, nil)
-	must(b, err)
+	failed := querytest.Result(b, v, "span:failed || level >= error")
 	b.Run("Contrast", func(b *testing.B) {
 		for b.Loop() {
 			_, err := query.ContrastOf(b.Context(), query.Run{View: v, Rows: failed.Rows}, query.Run{View: v, Rows: r.Rows})

@@ -66,10 +66,7 @@ func firstTwo(t *testing.T, q *query.Query, v *view.View) (rows []view.Row, ok b
 func TestConditionsMeanTheSameBesideEvents(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	rows := func(text string) []view.Row {
-		q, err := query.Parse(text)
-		must(t, err)
-		r, err := q.Run(t.Context(), v, nil)
-		must(t, err)
+		r := querytest.Result(t, v, text)
 		return slices.Collect(r.Rows.All())
 	}
 	for _, c := range []string{

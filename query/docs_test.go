@@ -1,17 +1,16 @@
 package query_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
 
 // TestDocuments parses the queries that the documents show.
 func TestDocuments(t *testing.T) {
-	b, err := os.ReadFile("../docs/query.md")
-	must(t, err)
+	b := tracetest.ReadFile(t, "../docs/query.md")
 	_, block, _ := strings.Cut(string(b), "```\n")
 	block, _, _ = strings.Cut(block, "```")
 	n := 0
@@ -25,8 +24,7 @@ func TestDocuments(t *testing.T) {
 	if n < 8 {
 		t.Errorf("there are %d queries", n)
 	}
-	b, err = os.ReadFile("../examples/queries/README.md")
-	must(t, err)
+	b = tracetest.ReadFile(t, "../examples/queries/README.md")
 	n = 0
 	for line := range strings.Lines(string(b)) {
 		_, rest, ok := strings.Cut(line, "-q '")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -25,10 +25,7 @@ func TestFreeTextLooksAtEveryRow(t *testing.T) {
 		}
 	}
 	v := viewOf(t, entries)
-	all, err := query.Parse("{}")
-	must(t, err)
-	every, err := all.Run(t.Context(), v, nil)
-	must(t, err)
+	every := querytest.Result(t, v, "{}")
 	for _, c := range []struct {
 		query string
 		match func(s string) bool
@@ -41,10 +38,7 @@ func TestFreeTextLooksAtEveryRow(t *testing.T) {
 		{`/(times|größe) ?u?/`, regexp.MustCompile("(?i:(times|größe) ?u?)").MatchString},
 		{`/t.m.o.t/`, regexp.MustCompile("(?i:t.m.o.t)").MatchString},
 	} {
-		q, err := query.Parse(c.query)
-		must(t, err)
-		result, err := q.Run(t.Context(), v, nil)
-		must(t, err)
+		result := querytest.Result(t, v, c.query)
 		found := 0
 		for row := range v.Rows() {
 			want := every.Rows.Has(row) && hasText(t, v, row, c.match)

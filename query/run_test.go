@@ -405,10 +405,7 @@ func TestStagesAsBruteForce(t *testing.T) {
 		p := plainOf(t, viewOf(t, shop(r, 150)))
 		for range 40 {
 			text, want := p.stages(r, p.selection(r, 1))
-			q, err := query.Parse(text)
-			must(t, err)
-			res, err := q.Run(t.Context(), p.v, nil)
-			must(t, err)
+			res := querytest.Result(t, p.v, text)
 			got := res.Order
 			if got == nil {
 				got = query.InTime(p.v, res.Rows)

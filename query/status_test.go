@@ -5,8 +5,8 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-	"github.com/entrace-go/entrace/query"
 )
 
 // TestStatusIsReplacedAsAWhole checks that the description of a span's start is gone if its end has another status,
@@ -23,10 +23,7 @@ func TestStatusIsReplacedAsAWhole(t *testing.T) {
 		t.Errorf("the row has the description %q", d.Text())
 	}
 	for q, want := range map[string]int{`{ statusMessage != nil }`: 0, `{ status = ok }`: 1, `{ statusMessage > "a" }`: 0, `{ level = error }`: 0} {
-		parsed, err := query.Parse(q)
-		must(t, err)
-		r, err := parsed.Run(t.Context(), v, nil)
-		must(t, err)
+		r := querytest.Result(t, v, q)
 		if n := r.Rows.Len(); n != want {
 			t.Errorf("%s selects %d rows, want %d", q, n, want)
 		}

@@ -2,20 +2,17 @@ package redact_test
 
 import (
 	"encoding/base64"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
 )
 
 // eachLine calls fn with the lines of a file of testdata that are no comments, without the mark in front of some of them.
 func eachLine(t *testing.T, name, mark string, fn func(line string, marked bool)) {
 	t.Helper()
-	b, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := tracetest.ReadFile(t, "testdata/"+name)
 	for line := range strings.Lines(string(b)) {
 		if line = strings.TrimSuffix(line, "\n"); line[0] != '#' {
 			line, marked := strings.CutPrefix(line, mark+" ")

@@ -1,12 +1,12 @@
 package redact_test
 
 import (
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
 )
 
@@ -41,10 +41,7 @@ func filled(text string) string {
 // TestKindsOfScanners: of the kinds of secrets that scanners know, all are replaced except those that the
 // file names.
 func TestKindsOfScanners(t *testing.T) {
-	b, err := os.ReadFile("testdata/kinds.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := tracetest.ReadFile(t, "testdata/kinds.txt")
 	r := redact.New(nil, nil)
 	kinds, found := 0, 0
 	for line := range strings.Lines(string(b)) {

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -47,8 +48,7 @@ func FuzzHandle(f *testing.F) {
 				return a
 			}
 		}
-		rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), &recorder.Options{Version: version})
-		must(t, err)
+		rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "log.iet"), &recorder.Options{Version: version})
 		text := string(value)
 		attrs := []slog.Attr{
 			slog.String(key, text), slog.Any(other, value), slog.Int64(key, n), slog.Float64(other, x), slog.Time(key, time.Unix(n, n)),
@@ -75,14 +75,10 @@ func FuzzHandle(f *testing.F) {
 		r := slog.NewRecord(time.Unix(n, 0), slog.Level(n), message, pc())
 		r.AddAttrs(attrs...)
 		for range 2 { // the second record reuses the memory of the first
-			if err := h.Handle(ctx, r); err != nil {
-				t.Error(err)
-			}
+			must(t, h.Handle(ctx, r))
 		}
 		all := entries(t, rec)
-		if err := rec.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		must(t, rec.Close(ctx))
 		report, err := recorder.Verify(rec.Path(), func(problem error) {
 			if !errors.Is(problem, format.ErrNumbered) { // names with numbers of their own are wanted here
 				t.Error(problem)

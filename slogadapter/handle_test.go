@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -312,8 +313,7 @@ func TestDefault(t *testing.T) {
 }
 
 func TestClosedRecorder(t *testing.T) {
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "log.iet"), nil)
 	h := slogadapter.New(rec, nil)
 	r := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
 	handle(t, h, r)

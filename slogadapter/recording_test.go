@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -20,8 +21,7 @@ import (
 // must be valid.
 func newRecorder(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), o)
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "log.iet"), o)
 	t.Cleanup(func() {
 		if err := rec.Close(context.Background()); err != nil {
 			t.Error(err)

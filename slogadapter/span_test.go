@@ -141,9 +141,7 @@ func TestLogInView(t *testing.T) {
 	)})
 	must(t, err)
 	must(t, rec.Flush(context.Background()))
-	f, err := format.Open(rec.StreamPath(), nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, rec.StreamPath())
 	v := tracetest.View(t, f)
 	if v.Role(1) != view.RoleLog || v.Role(2) != view.RoleSpan {
 		t.Errorf("roles are %v and %v, want log and span", v.Role(1), v.Role(2))

@@ -35,9 +35,7 @@ func grow(t *testing.T, v format.Version, sf format.StorageFormat) *growingTrace
 	w, err := format.NewWriter(out, v, sf, nil)
 	must(t, err)
 	must(t, w.Flush())
-	f, err := format.Open(out.Name(), nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
+	f := tracetest.OpenFile(t, out.Name())
 	return &growingTrace{t: t, out: out, w: w, file: f}
 }
 

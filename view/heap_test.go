@@ -87,9 +87,7 @@ func TestHeapOfCopies(t *testing.T) {
 	sizeOf := func(files int) (size int64, copies int) {
 		var all []*format.File
 		for range files {
-			f, err := format.Open(name, nil)
-			must(t, err)
-			defer f.Close()
+			f := tracetest.OpenFile(t, name)
 			all = append(all, f)
 		}
 		before := heap()

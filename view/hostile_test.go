@@ -183,11 +183,9 @@ func TestEmptyView(t *testing.T) {
 	for _, b := range []string{"\x00ENTRACE\x01\x01", "\x00ENTRACE\x01\x00\x00\x00"} {
 		name := filepath.Join(t.TempDir(), "x")
 		must(t, os.WriteFile(name, []byte(b), 0o600))
-		f, err := format.Open(name, nil)
-		must(t, err)
-		defer f.Close()
+		f := tracetest.OpenFile(t, name)
 		v := viewOf(t, f)
-		err = v.Walk(0, func(view.Row, int, bool) error { return nil })
+		err := v.Walk(0, func(view.Row, int, bool) error { return nil })
 		if err != nil || v.Len() != 0 || v.MaxDepth() != 0 || len(v.Children(0)) != 0 || v.Tree().Len() != 0 {
 			t.Errorf("an empty trace has %d rows, %v", v.Len(), err)
 		}
@@ -201,8 +199,7 @@ func TestDamage(t *testing.T) {
 	for seed := range 300 {
 		sf := format.StorageFormat(seed % 3)
 		f := write(t, format.Version(1+seed/3%2), sf, randomEntries(r, 40, 0))
-		b, err := os.ReadFile(f.Name())
-		must(t, err)
+		b := tracetest.ReadFile(t, f.Name())
 		name := filepath.Join(t.TempDir(), "damaged")
 		if seed%2 == 0 {
 			b = b[:wire.MagicSize+r.IntN(len(b)-wire.MagicSize)]

@@ -2,7 +2,6 @@ package view_test
 
 import (
 	"bytes"
-	"os"
 	"runtime"
 	rt "runtime/trace"
 	"strings"
@@ -28,8 +27,7 @@ func execTrace(b []byte) *format.TraceEntry {
 
 // TestStatesOfGrowingFile: an execution trace is read once, and spans that come later are joined with it, too.
 func TestStatesOfGrowingFile(t *testing.T) {
-	recorded, err := os.ReadFile("../internal/read/gotrace/testdata/go1.26.trace")
-	must(t, err)
+	recorded := tracetest.ReadFile(t, "../internal/read/gotrace/testdata/go1.26.trace")
 	g := grow(t, format.V2, format.IET)
 	g.add(format.Root(), spanWithID("0000000000000001"), execTrace(recorded))
 	v, err := viewOf(t, g.file).Extend(t.Context())

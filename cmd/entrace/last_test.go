@@ -31,9 +31,7 @@ func TestReadLast(t *testing.T) {
 			t.Run(fmt.Sprint(f, version), func(t *testing.T) {
 				name := filepath.Join(t.TempDir(), "x."+f.String())
 				writeMany(t, name, version, f, 17<<20, f == format.ET)
-				all, err := format.Open(name, nil)
-				must(t, err)
-				defer all.Close()
+				all := tracetest.OpenFile(t, name)
 				part, err := readLast(name)
 				if f == format.IETPrefix {
 					if part != nil || err != nil {
@@ -111,8 +109,7 @@ func TestTailOfLargeTraceReadsItsEnd(t *testing.T) {
 func TestReadLastNone(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.iet")
 	writeMany(t, name, format.V2, format.IET, 17<<20, false)
-	whole, err := os.ReadFile(name)
-	must(t, err)
+	whole := read(t, name)
 	for what, b := range map[string][]byte{
 		"small":  whole[:1<<20],
 		"cut":    whole[:len(whole)-5],
@@ -134,8 +131,7 @@ func TestReadLastNone(t *testing.T) {
 func TestReadLastForged(t *testing.T) {
 	inner := filepath.Join(t.TempDir(), "inner.iet")
 	writeMany(t, inner, format.V1, format.IET, 5<<20, false)
-	body, err := os.ReadFile(inner)
-	must(t, err)
+	body := read(t, inner)
 	for _, f := range []format.StorageFormat{format.ET, format.IET} {
 		for _, size := range []int{1 << 20, 3 << 20, len(body) - 10} {
 			if f == format.IET && size > 3<<20 {

@@ -60,12 +60,7 @@ func ended(t *testing.T, kind string, args ...string) string {
 	return name
 }
 
-func read(t *testing.T, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	must(t, err)
-	return b
-}
+var read = tracetest.ReadFile
 
 // A console holds the output of a command, and can be read while the command runs.
 type console struct {
@@ -170,8 +165,7 @@ func TestSafeOutput(t *testing.T) {
 	t.Parallel()
 	evil := "\x1b[1;31ma\x1b[0m\x1b[2J\x1b]8;;http://x\x07\x00\r\n\t\x7f\u0085\u009b31m\u202e\u2066\u200f\u061c\u2028\xff" + strings.Repeat("x", 1000)
 	name := filepath.Join(t.TempDir(), "app.iet")
-	rec, err := recorder.Create(name, nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, name, nil)
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}}
 	attrs := tracetest.Attributes(evil, evil, "b", []byte(evil), mapping.AttrLogLevel, evil)
 	md := format.Metadata{Name: "event " + evil, Target: evil, ModulePath: format.Some(evil), File: format.Some(evil)}

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // certificate returns a self-signed certificate for this machine, and writes the certificate and its key
@@ -108,9 +108,7 @@ func TestReceiveOTLPForOtherMachines(t *testing.T) {
 			if len(files) != 1 {
 				t.Fatalf("there are files: %q", files)
 			}
-			f, err := format.Open(files[0], nil)
-			must(t, err)
-			defer f.Close()
+			f := tracetest.OpenFile(t, files[0])
 			if f.Len() != 3+3 { // three spans, the root, the resource and the end
 				t.Errorf("the file has %d entries", f.Len())
 			}

@@ -30,6 +30,7 @@ import (
 	"github.com/entrace-go/entrace/collector/entracefilereceiver"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -57,12 +58,7 @@ func TestMain(m *testing.M) {
 // deathSpans is how many spans a program records right before it is killed.
 const deathSpans = 200
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // A next is the component behind the receiver. It counts what comes by its name or text.
 type next struct {

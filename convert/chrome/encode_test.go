@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -166,8 +165,7 @@ func find(t testing.TB, p *parsed, phase, name string) *event {
 // TestSampleFiles compares the traces of the golden files with the entries that they are made of.
 func TestSampleFiles(t *testing.T) {
 	for name, entries := range map[string][]*format.TraceEntry{"sample": sample(), "timeless": timeless(), "empty": {format.Root()}} {
-		made, err := os.ReadFile(converttest.Write(t, format.V1, entries...))
-		converttest.Must(t, err)
+		made := tracetest.ReadFile(t, converttest.Write(t, format.V1, entries...))
 		converttest.Golden(t, name+".iet", made)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -85,8 +84,7 @@ func TestConverters(t *testing.T) {
 
 // TestTraceGolden keeps the trace of the golden files, which the example reads.
 func TestTraceGolden(t *testing.T) {
-	b, err := os.ReadFile(shop(t).Files()[0].Name())
-	converttest.Must(t, err)
+	b := tracetest.ReadFile(t, shop(t).Files()[0].Name())
 	converttest.Golden(t, "shop.iet", b)
 }
 

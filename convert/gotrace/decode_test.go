@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"os"
 	"runtime"
 	"runtime/pprof"
 	"runtime/trace"
@@ -24,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 	"github.com/entrace-go/entrace/internal/read/callstack"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -70,8 +70,7 @@ func has(t *testing.T, all []string, want string) {
 // TestDecodeVersions reads what Go 1.24 to 1.27 wrote.
 func TestDecodeVersions(t *testing.T) {
 	for _, version := range []string{"1.24", "1.25", "1.26", "1.27"} {
-		in, err := os.ReadFile("../../internal/read/gotrace/testdata/go" + version + ".trace")
-		converttest.Must(t, err)
+		in := tracetest.ReadFile(t, "../../internal/read/gotrace/testdata/go"+version+".trace")
 		if !gotrace.Is(in) {
 			t.Errorf("Go %s: it is not one", version)
 		}

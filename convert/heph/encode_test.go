@@ -22,7 +22,6 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
 )
@@ -183,8 +182,7 @@ func TestEncodedAgain(t *testing.T) {
 // below its parent.
 func TestRecorded(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.et")
-	rec, err := recorder.Create(name, nil)
-	converttest.Must(t, err)
+	rec := tracetest.CreateAt(t, name, nil)
 	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	converttest.Must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
@@ -206,9 +204,7 @@ func TestRecorded(t *testing.T) {
 	log.Info("done")
 	converttest.Must(t, tp.Shutdown(context.Background()))
 	converttest.Must(t, rec.Close(context.Background()))
-	f, err := format.Open(name, nil)
-	converttest.Must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, name)
 	v := tracetest.View(t, f)
 	back, packets := there(t, v, format.V2)
 	sameParents(t, v, back)

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -21,12 +22,7 @@ var converter = converttest.Format{Encode: Encode, Decode: Decode, Lossy: true}
 
 func TestConverter(t *testing.T) { converter.Run(t) }
 
-func read(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	converttest.Must(t, err)
-	return b
-}
+var read = tracetest.ReadFile
 
 // samples returns the names of all files of packets.
 func samples(t testing.TB) []string {

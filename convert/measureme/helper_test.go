@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -140,12 +141,7 @@ func theirs(t testing.TB, name string) []row {
 	return rows
 }
 
-func read(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	must(t, err)
-	return b
-}
+var read = tracetest.ReadFile
 
 // sample reads a file that is not part of the project, and skips the test where
 // it is not there.

@@ -88,9 +88,7 @@ func TestEntries(t *testing.T) {
 		}
 	}
 	must(t, w.Close())
-	f, err := format.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, name)
 	v := tracetest.View(t, f)
 	want := `{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{"name":"scope"},"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"aaaaaaaaaaaaaaaa",` +
 		`"flags":257,"name":"live","kind":1,"startTimeUnixNano":"1","endTimeUnixNano":"10","attributes":[{"key":"large","value":{"stringValue":"9223372036854775808"}}],"status":{"code":2}}]}]}]}
@@ -164,8 +162,7 @@ func TestSlogRecords(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		for _, flags := range []trace.TraceFlags{0, trace.FlagsSampled} {
 			path := filepath.Join(t.TempDir(), "app.et")
-			rec, err := recorder.Create(path, &recorder.Options{Version: version})
-			must(t, err)
+			rec := tracetest.CreateAt(t, path, &recorder.Options{Version: version})
 			ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: ref.TraceID, SpanID: ref.SpanID, TraceFlags: flags}))
 			h := slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100)})
 			words := slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100), ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -184,9 +181,7 @@ func TestSlogRecords(t *testing.T) {
 			slog.New(words).Info("m")
 			want = append(want, fmt.Sprintln(9, "ERROR", "00"))
 			must(t, rec.Close(t.Context()))
-			f, err := format.Open(path, nil)
-			must(t, err)
-			t.Cleanup(func() { _ = f.Close() })
+			f := tracetest.OpenFile(t, path)
 			v := tracetest.View(t, f)
 			var got []string
 			for line := range bytes.Lines(encode(t, v, nil)) {

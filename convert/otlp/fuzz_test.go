@@ -96,9 +96,7 @@ func fuzzEncode(t testing.TB, trace []byte, o *otlp.EncodeOptions) []byte {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "x.iet")
 	must(t, os.WriteFile(name, trace, 0o600))
-	f, err := format.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, name)
 	v := tracetest.View(t, f)
 	var b bytes.Buffer
 	must(t, otlp.Encode(t.Context(), &b, v, o))

@@ -21,8 +21,7 @@ import (
 // duration, JSON, the place in the source beside the attributes, and no resource around what
 // had none. A span that has not ended says so.
 func TestThereAndBack(t *testing.T) {
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.iet"), nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.iet"), nil)
 	log := slog.New(slogadapter.New(rec, nil))
 	log.Info("said", "took", 24*time.Millisecond, "n", 5, "list", []int{1, 2}, "nothing", nil, slog.Group("g", "wait", -time.Second))
 	s := &tracetest.Span{Span: recorder.Span{Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}}}
@@ -30,9 +29,7 @@ func TestThereAndBack(t *testing.T) {
 	s.Entry.Attributes = tracetest.Attributes(format.AttrSpanID, "0200000000000000", format.AttrTime, uint64(5))
 	must(t, tracetest.WriteSpan(rec, s))
 	must(t, rec.Close(t.Context()))
-	f, err := format.Open(rec.Path(), nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, rec.Path())
 	v := tracetest.View(t, f)
 	shown := func(v *view.View) (all []string) {
 		for id := range v.Rows() {

@@ -27,9 +27,7 @@ var must = tracetest.Must
 
 func fixture(t testing.TB, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	must(t, err)
-	return b
+	return tracetest.ReadFile(t, filepath.Join("testdata", name))
 }
 
 // decode returns the view of what r holds, as far as that is whole.
@@ -47,9 +45,7 @@ func decodeTo(t testing.TB, r io.Reader, version format.Version) (*view.View, er
 	must(t, err)
 	derr := otlp.Decode(t.Context(), r, w, nil)
 	must(t, w.Close())
-	f, err := format.Open(out.Name(), nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
+	f := tracetest.OpenFile(t, out.Name())
 	v := tracetest.View(t, f)
 	return v, derr
 }

@@ -236,8 +236,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(foreign(f, plainRow{ID: 7, Name: "n", Text: map[string]string{"k": "v"}}))
 	names, _ := filepath.Glob(filepath.Join("testdata", "*.parquet"))
 	for _, name := range names {
-		b, err := os.ReadFile(name)
-		converttest.Must(f, err)
+		b := tracetest.ReadFile(f, name)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -25,6 +25,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // maxMemory is how much memory a process may need to read a hostile table.
@@ -331,8 +332,7 @@ func readLimited(t *testing.T, name, want string) {
 // status returns a size in bytes out of /proc/self/status.
 func status(t *testing.T, key string) uint64 {
 	t.Helper()
-	b, err := os.ReadFile("/proc/self/status")
-	converttest.Must(t, err)
+	b := tracetest.ReadFile(t, "/proc/self/status")
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, key+":"); ok {
 			n, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)

@@ -60,8 +60,7 @@ func TestRoundTrip(t *testing.T) {
 		in := viewOf(t, v, everything()...)
 		got, err := converter.Back(t.Context(), t, bytes.NewReader(converter.Bytes(t, in)), v)
 		converttest.Must(t, err)
-		want, err := os.ReadFile(in.Files()[0].Name())
-		converttest.Must(t, err)
+		want := tracetest.ReadFile(t, in.Files()[0].Name())
 		if !bytes.Equal(got, want) {
 			t.Errorf("version %d: the file is another one\n%s\nwant\n%s", v, dump(t, got), dump(t, want))
 		}
@@ -103,8 +102,7 @@ func TestRowGroups(t *testing.T) {
 		}
 		got, err := converter.Back(t.Context(), t, bytes.NewReader(table), format.V2)
 		converttest.Must(t, err)
-		want, err := os.ReadFile(in.Files()[0].Name())
-		converttest.Must(t, err)
+		want := tracetest.ReadFile(t, in.Files()[0].Name())
 		if !bytes.Equal(got, want) {
 			t.Errorf("%d rows: the file is another one", x.rows)
 		}
@@ -159,8 +157,7 @@ func TestView(t *testing.T) {
 func TestOthers(t *testing.T) {
 	in := viewOf(t, format.V1, everything()...)
 	converttest.Update(t, "ours.parquet", converter.Bytes(t, in))
-	want, err := os.ReadFile(in.Files()[0].Name())
-	converttest.Must(t, err)
+	want := tracetest.ReadFile(t, in.Files()[0].Name())
 	names, err := filepath.Glob(filepath.Join("testdata", "*.parquet"))
 	converttest.Must(t, err)
 	if len(names) != 4 {

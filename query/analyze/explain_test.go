@@ -252,9 +252,7 @@ func TestMoreErrors(t *testing.T) {
 	before := record(t, &querytest.Mall{Requests: 3000}, 1)
 	for declined, want := range map[float64]string{0: "[]", .06: "[error card declined for user <number>]"} {
 		d, err := analyze.Compare(t.Context(), []query.Run{before}, []query.Run{record(t, &querytest.Mall{Requests: 3000, Declined: declined}, 2)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var sure []string
 		for _, e := range d.Errors {
 			if e.Sure {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
@@ -29,10 +29,7 @@ func TestRepeats(t *testing.T) {
 		v := viewOf(t, entries)
 		rows := everything(t, v)
 		if seed%2 == 1 {
-			q, err := query.Parse("duration > 3ns || level >= info")
-			must(t, err)
-			r, err := q.Run(t.Context(), v, nil)
-			must(t, err)
+			r := querytest.Result(t, v, "duration > 3ns || level >= info")
 			rows = r.Rows
 		}
 		type key struct {

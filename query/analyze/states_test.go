@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
@@ -66,9 +67,7 @@ traces:
 	tr, err := p.Control().Start(ctx, control.Request{Trigger: control.TriggerAPI, Key: "snapshot"})
 	must(t, err)
 	must(t, p.Shutdown(ctx))
-	f, err := format.Open(tr.Path(), nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
+	f := tracetest.OpenFile(t, tr.Path())
 	v, err := view.New(ctx, []*format.File{f}, nil)
 	must(t, err)
 	return v
@@ -88,10 +87,7 @@ func spanNamed(t *testing.T, v *view.View, name string) view.Row {
 // selects returns the names of the rows that a query selects.
 func selects(t *testing.T, v *view.View, text string) string {
 	t.Helper()
-	q, err := query.Parse(text)
-	must(t, err)
-	r, err := q.Run(t.Context(), v, nil)
-	must(t, err)
+	r := querytest.Result(t, v, text)
 	var names []string
 	for row := range r.Rows.All() {
 		names = append(names, v.Name(row))
@@ -195,8 +191,7 @@ func recordedWith(t *testing.T, took time.Duration, traces ...[]byte) *view.View
 
 // TestExecutionTracesThatOverlap: two dumps of a process have the same wait, which counts once.
 func TestExecutionTracesThatOverlap(t *testing.T) {
-	b, err := os.ReadFile("../../internal/read/gotrace/testdata/go1.26.trace")
-	must(t, err)
+	b := tracetest.ReadFile(t, "../../internal/read/gotrace/testdata/go1.26.trace")
 	v := recordedWith(t, 100*time.Millisecond, b, b)
 	all := v.NewSet()
 	for r := range v.Rows() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
@@ -115,10 +116,7 @@ func TestTopPatterns(t *testing.T) {
 	if n := 9 + got.OtherErrors; n != got.Errors || n != 7+analyze.MaxPatterns+10+1 {
 		t.Errorf("%d of %d errors are told of", n, got.Errors)
 	}
-	q, err := query.Parse(`name = "pay"`)
-	must(t, err)
-	r, err := q.Run(t.Context(), v, nil)
-	must(t, err)
+	r := querytest.Result(t, v, `name = "pay"`)
 	got, err = analyze.Top(t.Context(), v, r.Rows, 3, nil)
 	must(t, err)
 	if len(got.Patterns) != 1 || got.Patterns[0].Pattern != "pay: no card <number>" {
@@ -183,10 +181,7 @@ func TestTopTellsAPanicOnce(t *testing.T) {
 		`{ name = "GET" }`:     "GET: nil map",
 		`{ name != "divide" }`: "compute: nil map; other: refused",
 	} {
-		q, err := query.Parse(text)
-		must(t, err)
-		r, err := q.Run(t.Context(), v, nil)
-		must(t, err)
+		r := querytest.Result(t, v, text)
 		o, err := analyze.Top(t.Context(), v, r.Rows, 5, nil)
 		must(t, err)
 		var got []string
@@ -239,10 +234,7 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 		`{ level = info }`:                      {3, 4},
 		`error`:                                 {1, 2, 5, 6, 7, 8, 9},
 	} {
-		q, err := query.Parse(text)
-		must(t, err)
-		r, err := q.Run(t.Context(), v, nil)
-		must(t, err)
+		r := querytest.Result(t, v, text)
 		if got := slices.Collect(r.Rows.All()); !slices.Equal(got, want) {
 			t.Errorf("%s selects %v, want %v", text, got, want)
 		}
@@ -298,9 +290,7 @@ func TestTopGrows(t *testing.T) {
 		}
 		v := trace.View()
 		top, err := analyze.Top(t.Context(), v, everything(t, v), 5, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := fmt.Sprint(top.Growth); got != x.want {
 			t.Errorf("%s: %s grows, want %s", name, got, x.want)
 		}

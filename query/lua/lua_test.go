@@ -434,9 +434,7 @@ func TestSample(t *testing.T) {
 	if dir == "" {
 		t.Skip("ENTRACE_SAMPLES is not set")
 	}
-	f, err := format.Open(filepath.Join(dir, "scoreman.iet"), nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, filepath.Join(dir, "scoreman.iet"))
 	var want strings.Builder
 	want.WriteString("0,3-4")
 	for i := 13; i <= 292; i += 9 {
@@ -460,8 +458,7 @@ func TestSample(t *testing.T) {
 
 // TestDocs runs the script of docs/lua.md.
 func TestDocs(t *testing.T) {
-	b, err := os.ReadFile("../../docs/lua.md")
-	must(t, err)
+	b := tracetest.ReadFile(t, "../../docs/lua.md")
 	_, script, _ := strings.Cut(string(b), "```lua\n")
 	script, _, _ = strings.Cut(script, "```")
 	span := func(id, name string) *format.TraceEntry {
@@ -477,7 +474,7 @@ func TestDocs(t *testing.T) {
 		format.Root(), span("a", "GET"), span("b", "GET"), span("c", "PUT"), end(1, "a", "ERROR"), end(3, "c", "OK"), end(2, "b", "ERROR"),
 	})
 	var out bytes.Buffer
-	_, err = lua.Run(t.Context(), f, "docs.lua", script, &lua.Options{Output: &out})
+	_, err := lua.Run(t.Context(), f, "docs.lua", script, &lua.Options{Output: &out})
 	if err != nil || out.String() != "2\tGET\n" {
 		t.Errorf("it prints %q, %v", out.String(), err)
 	}

@@ -134,12 +134,10 @@ func TestNoTempDir(t *testing.T) {
 	if !errors.Is(in.Err(), os.ErrNotExist) || in.Size() < 7<<20 {
 		t.Errorf("%d bytes and the error %v, want 8 MiB and that there is no folder", in.Size(), in.Err())
 	}
-	if err := in.View(func(b []byte) error {
+	must(t, in.View(func(b []byte) error {
 		if !strings.HasPrefix(text, string(b)) {
 			t.Error("View has other bytes")
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }

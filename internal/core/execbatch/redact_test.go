@@ -77,10 +77,7 @@ func TestRedactKeepsTraces(t *testing.T) {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := tracetest.ReadFile(t, name)
 		if now, err := execbatch.Redact(redact.New(redact.Default(), nil), string(b)); err != nil || now != string(b) {
 			t.Errorf("%s: %v, changed: %t", name, err, now != string(b))
 		}

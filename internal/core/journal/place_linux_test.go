@@ -67,9 +67,7 @@ func TestJournalIsInSharedMemory(t *testing.T) {
 	if err != nil || d.Name() != j.Name() || !d.HasName() {
 		t.Fatalf("%v, %v", d, err)
 	}
-	if err := errors.Join(d.Close(), j.Remove()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(d.Close(), j.Remove()))
 	if left := append(names(t, own), names(t, filepath.Dir(beside))...); len(left) > 0 {
 		t.Errorf("%q are left", left)
 	}
@@ -110,9 +108,7 @@ func TestSquatters(t *testing.T) {
 			if n := names(t, theirs); len(n) > 0 {
 				t.Errorf("%q are in their folder", n)
 			}
-			if err := j.Remove(); err != nil {
-				t.Error(err)
-			}
+			must(t, j.Remove())
 		})
 	}
 }
@@ -273,9 +269,7 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 			if left := names(t, own); len(left) != 1 || left[0] != filepath.Base(j.Name()) {
 				t.Errorf("the next start leaves %q", left)
 			}
-			if err := j.Remove(); err != nil {
-				t.Error(err)
-			}
+			must(t, j.Remove())
 		})
 	}
 }
@@ -329,9 +323,7 @@ func TestPrivateSharedMemoryIsNotUsed(t *testing.T) {
 	if j.Name() != beside {
 		t.Errorf("the journal is %s, want %s", j.Name(), beside)
 	}
-	if err := j.Remove(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Remove())
 }
 
 // TestSmallSharedMemory has a shared memory of 8 MiB, of which a journal gets no more than
@@ -370,9 +362,7 @@ func TestSmallSharedMemory(t *testing.T) {
 	if err != nil || j.Name() != beside {
 		t.Fatalf("with the memory full: %v, %v", j, err)
 	}
-	if err := j.Remove(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Remove())
 }
 
 // TestJournalFollowsMemoryLimit gives the control group little memory: a journal of a fixed
@@ -399,9 +389,7 @@ func TestJournalFollowsMemoryLimit(t *testing.T) {
 			if got := j.Segments(); got != test.want && (name != "shared memory" || got != test.want-1) {
 				t.Errorf("%s: it has %d segments, want %d", name, got, test.want)
 			}
-			if err := j.Remove(); err != nil {
-				t.Error(err)
-			}
+			must(t, j.Remove())
 		}
 		j, err := create(Options{Segments: 500, Extra: 10, MaxWait: time.Second})
 		must(t, err)
@@ -412,9 +400,7 @@ func TestJournalFollowsMemoryLimit(t *testing.T) {
 		if want := growBy + 1; !errors.Is(err, ErrFull) || n != want {
 			t.Errorf("%s: append %d: %v, want %v at %d", name, n, err, ErrFull, want)
 		}
-		if err := j.Remove(); err != nil {
-			t.Error(err)
-		}
+		must(t, j.Remove())
 	}
 }
 
@@ -431,15 +417,11 @@ func TestPointerOfAnother(t *testing.T) {
 	if a.HasName() || !b.HasName() {
 		t.Errorf("the first has a name: %t, the second: %t", a.HasName(), b.HasName())
 	}
-	if err := a.Remove(); err != nil {
-		t.Error(err)
-	}
+	must(t, a.Remove())
 	if !b.HasName() {
 		t.Error("the first has removed the name of the second")
 	}
-	if err := b.Remove(); err != nil {
-		t.Error(err)
-	}
+	must(t, b.Remove())
 }
 
 // TestNoRoomToGrow: a journal that cannot grow is full, and holds what it did.
@@ -469,9 +451,7 @@ func TestNoRoomToGrow(t *testing.T) {
 	if !j.HasName() {
 		t.Error("it counts as lost")
 	}
-	if err := j.Remove(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Remove())
 }
 
 // TestJournalOfRemovedFolderGoesAfterAnHour keeps a journal for a day, but for an hour only if its folder is gone from

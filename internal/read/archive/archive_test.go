@@ -184,8 +184,7 @@ func names(t *testing.T, table string) (all []string) {
 func TestEachSourceIsArchivedOnce(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	record(t, filepath.Join(dir, "a.et"), "shop")
-	copied, err := os.ReadFile(filepath.Join(dir, "a.et"))
-	tracetest.Must(t, err)
+	copied := tracetest.ReadFile(t, filepath.Join(dir, "a.et"))
 	tracetest.Must(t, os.WriteFile(filepath.Join(dir, "b.et"), copied, 0o600))
 	first := run(t, dir, archive.Folder(to))
 	if want := []string{"a.et service=shop/day=2026-11-24 3 service=shop/day=2026-11-25 2", "b.et: before"}; !slices.Equal(first, want) {

@@ -173,12 +173,7 @@ func parse(t *testing.T, b []byte) any {
 	return v
 }
 
-func read(t *testing.T, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	must(t, err)
-	return b
-}
+var read = tracetest.ReadFile
 
 // record records live spans, exported spans, logs and raw entries, and returns the
 // path of the file.

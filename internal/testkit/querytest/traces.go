@@ -28,22 +28,27 @@ func Run(t testing.TB, v *view.View, text string) (*query.Result, error) {
 	return q.Run(t.Context(), v, nil)
 }
 
+// Result runs a query, which must succeed, on all of a view.
+func Result(t testing.TB, v *view.View, text string) *query.Result {
+	t.Helper()
+	r, err := Run(t, v, text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return r
+}
+
 // Everything returns the rows that the empty query selects.
 func Everything(t testing.TB, v *view.View) view.Set[view.Row] {
 	t.Helper()
-	q, err := query.Parse("")
-	tracetest.Must(t, err)
-	r, err := q.Run(t.Context(), v, nil)
-	tracetest.Must(t, err)
-	return r.Rows
+	return Result(t, v, "").Rows
 }
 
 // Golden compares what say returns with the texts of a file, or writes them again. In it, "> " begins a case, in which \r
 // is a carriage return, and "#" a comment.
 func Golden(t *testing.T, path string, update bool, say func(text string) string) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	tracetest.Must(t, err)
+	b := tracetest.ReadFile(t, path)
 	var said strings.Builder
 	for i, c := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n\n") {
 		if i > 0 {

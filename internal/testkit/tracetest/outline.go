@@ -23,11 +23,16 @@ func Create(t testing.TB, name string, o *recorder.Options) *recorder.Recorder {
 		own = *o
 	}
 	own.MaxBlock = cmp.Or(own.MaxBlock, time.Minute)
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), name), &own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := CreateAt(t, filepath.Join(t.TempDir(), name), &own)
 	t.Cleanup(func() { Close(t, rec) })
+	return rec
+}
+
+// CreateAt makes a recorder of a path. The test closes it.
+func CreateAt(t testing.TB, path string, o *recorder.Options) *recorder.Recorder {
+	t.Helper()
+	rec, err := recorder.Create(path, o)
+	Must(t, err)
 	return rec
 }
 
@@ -48,15 +53,25 @@ func Flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
 	return rec
 }
 
-// Open opens a file for the rest of the test.
+// Open opens a file, with what is in the journal of its recorder, for the rest of the test.
 func Open(t testing.TB, name string) *format.File {
 	t.Helper()
-	f, err := recorder.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
+	return opened(t)(recorder.Open(name, nil))
+}
+
+// OpenFile opens a file alone for the rest of the test.
+func OpenFile(t testing.TB, name string) *format.File {
+	t.Helper()
+	return opened(t)(format.Open(name, nil))
+}
+
+func opened(t testing.TB) func(f *format.File, err error) *format.File {
+	return func(f *format.File, err error) *format.File {
+		t.Helper()
+		Must(t, err)
+		t.Cleanup(func() { _ = f.Close() })
+		return f
 	}
-	t.Cleanup(func() { _ = f.Close() })
-	return f
 }
 
 // Outline returns the names of the entries of a file in one line, in the form name(children…).

@@ -18,6 +18,14 @@ func Must(t testing.TB, err error) {
 	}
 }
 
+// ReadFile returns the content of a file.
+func ReadFile(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	Must(t, err)
+	return b
+}
+
 // A Trace is a trace that a test writes entry by entry.
 type Trace struct {
 	t  testing.TB
@@ -74,10 +82,7 @@ func (x *Trace) Save(name string) string {
 // Open ends the trace and opens it for the rest of the test.
 func (x *Trace) Open() *format.File {
 	x.t.Helper()
-	f, err := format.Open(x.Save(""), nil)
-	Must(x.t, err)
-	x.t.Cleanup(func() { _ = f.Close() })
-	return f
+	return OpenFile(x.t, x.Save(""))
 }
 
 // View ends the trace and returns the view of it.

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -20,8 +21,7 @@ import (
 func killed(t *testing.T, written, waiting int) (stream string) {
 	t.Helper()
 	from, dir := t.TempDir(), t.TempDir()
-	rec, err := recorder.Create(filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
 	defer rec.Close(t.Context())
 	log := func(first, n int) {
 		for i := range n {
@@ -32,8 +32,7 @@ func killed(t *testing.T, written, waiting int) (stream string) {
 	must(t, rec.Flush(t.Context()))
 	log(written, waiting)
 	for _, ext := range []string{tracename.IET + tracename.Journal, tracename.IET} {
-		b, err := os.ReadFile(filepath.Join(from, "app"+ext))
-		must(t, err)
+		b := tracetest.ReadFile(t, filepath.Join(from, "app"+ext))
 		if waiting > 0 || ext == tracename.IET {
 			must(t, os.WriteFile(filepath.Join(dir, "app"+ext), b, 0o600))
 		}
@@ -54,9 +53,7 @@ func damage(t *testing.T, name string, at int64) {
 // recordsIn counts the records of killed in a trace.
 func recordsIn(t *testing.T, name string) map[string]int {
 	t.Helper()
-	f, err := recorder.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.Open(t, name)
 	n := make(map[string]int)
 	must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
 		if e.Message.Valid {
@@ -74,10 +71,9 @@ func TestDamageAtTheBeginningKeepsTheOriginal(t *testing.T) {
 		for _, owner := range []deadtrace.Owner{deadtrace.Others, deadtrace.Private} {
 			stream := killed(t, 100, 0)
 			damage(t, stream, at)
-			was, err := os.ReadFile(stream)
-			must(t, err)
+			was := tracetest.ReadFile(t, stream)
 			all := deadtrace.Filter{Base: func(string) bool { return true }}
-			err = deadtrace.Folder(t.Context(), filepath.Dir(stream), all, &deadtrace.Options{Owner: owner}, func(_ *deadtrace.Result, err error) {
+			err := deadtrace.Folder(t.Context(), filepath.Dir(stream), all, &deadtrace.Options{Owner: owner}, func(_ *deadtrace.Result, err error) {
 				if err != nil {
 					t.Log(err)
 				}
@@ -117,8 +113,7 @@ func TestKillDuringRecoveryOfDamageDoublesNothing(t *testing.T) {
 func TestStartSparesWhatItSetsAside(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.iet")
 	for range 2 {
-		rec, err := recorder.Create(name, &recorder.Options{KeepBytes: 100})
-		must(t, err)
+		rec := tracetest.CreateAt(t, name, &recorder.Options{KeepBytes: 100})
 		for range 100 {
 			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("a record")}))
 		}

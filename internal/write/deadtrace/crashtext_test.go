@@ -27,8 +27,7 @@ func panicked(t *testing.T, journal bool) (stream string) {
 func panickedAfter(t *testing.T, journal bool, records int) (stream string) {
 	t.Helper()
 	from, dir := t.TempDir(), t.TempDir()
-	rec, err := recorder.Create(filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
 	defer rec.Close(t.Context())
 	for range records {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("a record")}))
@@ -37,8 +36,7 @@ func panickedAfter(t *testing.T, journal bool, records int) (stream string) {
 		must(t, rec.Flush(t.Context()))
 	}
 	for _, ext := range []string{".iet.buffer", ".iet"} {
-		b, err := os.ReadFile(filepath.Join(from, "app"+ext))
-		must(t, err)
+		b := tracetest.ReadFile(t, filepath.Join(from, "app"+ext))
 		if ext == ".iet" || journal {
 			must(t, os.WriteFile(filepath.Join(dir, "app"+ext), b, 0o600))
 		}
@@ -51,9 +49,7 @@ func panickedAfter(t *testing.T, journal bool, records int) (stream string) {
 // wantReason complains unless the trace name holds the text once.
 func wantReason(t *testing.T, when, name string) {
 	t.Helper()
-	f, err := recorder.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.Open(t, name)
 	n := 0
 	for id := range uint32(f.Len()) {
 		e, err := f.Entry(id)
@@ -133,8 +129,7 @@ func TestReasonWithoutJournal(t *testing.T) {
 func TestEndsCleanly(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		name := filepath.Join(t.TempDir(), "app.iet")
-		rec, err := recorder.Create(name, &recorder.Options{Version: v})
-		must(t, err)
+		rec := tracetest.CreateAt(t, name, &recorder.Options{Version: v})
 		for range 300 {
 			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("of entrace.end"), Metadata: format.Metadata{Name: mapping.NameEnd}}))
 		}
@@ -142,8 +137,7 @@ func TestEndsCleanly(t *testing.T) {
 		if !deadtrace.EndsCleanly(name) {
 			t.Errorf("v%d: a clean end is not seen", v)
 		}
-		b, err := os.ReadFile(name)
-		must(t, err)
+		b := tracetest.ReadFile(t, name)
 		for cut := 1; cut < 600; cut += 7 {
 			must(t, os.WriteFile(name, b[:len(b)-cut], 0o600))
 			r, err := recorder.Inspect(name)
@@ -159,8 +153,7 @@ func TestEndsCleanly(t *testing.T) {
 // left alone.
 func TestFolderLeavesRotation(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 	aside := rec.StreamPath() + ".aside"
 	must(t, os.Rename(rec.StreamPath(), aside))
 	must(t, recorder.RecoverFolder(context.Background(), dir, func(r *recorder.Report, err error) { t.Errorf("it did %+v, %v", r, err) }))

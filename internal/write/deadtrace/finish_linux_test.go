@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
 // bytesRead returns how many bytes this process has read with system calls.
 func bytesRead(t *testing.T) (n int64) {
 	t.Helper()
-	b, err := os.ReadFile("/proc/self/io")
-	must(t, err)
+	b := tracetest.ReadFile(t, "/proc/self/io")
 	if _, err := fmt.Sscanf(string(b), "rchar: %d", &n); err != nil {
 		t.Fatal(err)
 	}
@@ -25,8 +25,7 @@ func bytesRead(t *testing.T) (n int64) {
 // TestFinishReadsTwice: a stream is read once to look at it and once to make the ET, its journal once.
 func TestFinishReadsTwice(t *testing.T) {
 	from, dir := t.TempDir(), t.TempDir()
-	rec, err := recorder.Create(filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
 	defer rec.Close(t.Context())
 	log := func(n int) {
 		for range n {
@@ -38,8 +37,7 @@ func TestFinishReadsTwice(t *testing.T) {
 	sizes := make(map[string]int64)
 	log(100)
 	for _, ext := range []string{".iet.buffer", ".iet"} { // the journal first: what is in it later may be in the stream
-		b, err := os.ReadFile(filepath.Join(from, "app"+ext))
-		must(t, err)
+		b := tracetest.ReadFile(t, filepath.Join(from, "app"+ext))
 		sizes[ext] = int64(len(b))
 		must(t, os.WriteFile(filepath.Join(dir, "app"+ext), b, 0o600))
 	}

@@ -91,9 +91,7 @@ func TestRingKill(t *testing.T) {
 				t.Errorf("round %d: %s of %d was acknowledged and is not there", round, ack, len(lines))
 			}
 		}
-		if err := d.Remove(); err != nil {
-			t.Error(err)
-		}
+		must(t, d.Remove())
 		if list, _ := filepath.Glob(filepath.Join(dir, "*")); len(list) > 0 {
 			t.Errorf("left are %v", list)
 		}
@@ -206,8 +204,7 @@ func TestOpenRingDamaged(t *testing.T) {
 			s.end(ref, 1, 10)
 		}
 	}
-	whole, err := os.ReadFile(path)
-	must(t, err)
+	whole := tracetest.ReadFile(t, path)
 	rnd := rand.New(rand.NewPCG(3, 4))
 	check := func(what string, b []byte, wantDamage bool) {
 		name := filepath.Join(t.TempDir(), "y.ring")

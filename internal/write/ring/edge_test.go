@@ -437,9 +437,7 @@ func TestRingSwept(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Error("the ring of a living process was removed")
 		}
-		if err := g.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, g.Close())
 	}
 	close(stop)
 	wg.Wait()
@@ -475,9 +473,7 @@ func TestCloseWithContextThatEnded(t *testing.T) {
 		g := newRing(t, o, allProviders)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := g.Recorder().Close(ctx); err != nil {
-			t.Error(err)
-		}
+		must(t, g.Recorder().Close(ctx))
 		if _, err := os.Lstat(o.Path); err == nil {
 			t.Errorf("%s is still there", o.Path)
 		}

@@ -148,14 +148,12 @@ func (s *script) end(ref format.SpanRef, events, pad int) {
 // raws returns the entries of f as JSON, but for the one that marks the end.
 func raws(t testing.TB, f *format.File) (list []string) {
 	t.Helper()
-	if err := f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+	must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
 		if e.Metadata.Name != mapping.NameEnd {
 			list = append(list, string(entryjson.Append(nil, int64(id), e)))
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }
 
@@ -535,12 +533,8 @@ func TestRingOptions(t *testing.T) {
 	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrInvalid) {
 		t.Error(err)
 	}
-	if err := errors.Join(rec.Flush(context.Background()), rec.Sync(context.Background())); err != nil {
-		t.Error(err)
-	}
-	if err := rec.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(rec.Flush(context.Background()), rec.Sync(context.Background())))
+	must(t, rec.Close(context.Background()))
 	if err := rec.Log(format.SpanRef{}, ringEntry("event", 0)); err != nil && !errors.Is(err, recorder.ErrClosed) {
 		t.Error(err)
 	}

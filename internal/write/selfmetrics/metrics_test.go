@@ -34,8 +34,7 @@ var must = tracetest.Must
 
 func newRecorder(t testing.TB) *recorder.Recorder {
 	t.Helper()
-	r, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
-	must(t, err)
+	r := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	t.Cleanup(func() { _ = r.Close(context.Background()) })
 	return r
 }
@@ -89,9 +88,7 @@ func TestMetricsOff(t *testing.T) {
 			if (i != nil) != test.want || (a != nil) != test.want || (mp.meters > 0) != test.want {
 				t.Errorf("instruments %v, account %v, %d meters; want any: %t", i != nil, a != nil, mp.meters, test.want)
 			}
-			if err := a.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must(t, a.Close(t.Context()))
 		})
 	}
 }
@@ -346,9 +343,7 @@ func TestInstrumentErrors(t *testing.T) {
 			reports := metrictest.Handled(t, unlocked)
 			i, a := NewInstruments(ExporterComponent), Observe(newRecorder(t))
 			i.Begin(t.Context(), 3).End(t.Context(), 1, io.EOF)
-			if err := a.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must(t, a.Close(t.Context()))
 			got := reports()
 			for _, s := range got {
 				if !strings.Contains(s, "entrace: metrics: bad meter") {
@@ -394,9 +389,7 @@ func TestAccount(t *testing.T) {
 		}
 	}
 
-	if err := a.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, a.Close(t.Context()))
 	r.Want(t, "")
 }
 
@@ -499,9 +492,7 @@ func TestAccountKeepsNoRecorder(t *testing.T) {
 	left := slices.Collect(maps.Values(accounts.of))
 	accounts.mu.Unlock()
 	for _, a := range left {
-		if err := a.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, a.Close(t.Context()))
 	}
 }
 
@@ -509,8 +500,7 @@ func TestAccountKeepsNoRecorder(t *testing.T) {
 // test refers to it.
 func newRecorderFor(t *testing.T) *recorder.Recorder {
 	t.Helper()
-	r, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
-	must(t, err)
+	r := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	Observe(r)
 	must(t, r.Close(t.Context()))
 	return r
@@ -522,15 +512,13 @@ func newRecorderFor(t *testing.T) *recorder.Recorder {
 func TestAccountCloseInCollection(t *testing.T) {
 	r := metrictest.Measured(t)
 	var a *Account
-	if err := first(t, func() {
+	must(t, first(t, func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		if err := a.Close(ctx); err != nil {
 			t.Error(err)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	a = Observe(newRecorder(t)) // its callback comes later
 	done := make(chan struct{})
 	go func() {
