@@ -2,7 +2,6 @@ package receive_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"testing"
 
@@ -40,11 +39,7 @@ func renew(request []byte, n int) {
 
 // TestSpansTakeNoAllocations records spans that differ in their trace alone.
 func TestSpansTakeNoAllocations(t *testing.T) {
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close(context.Background())
+	f := newFiles(t, receive.FilesOptions{})
 	request, n := ofMany(), 0
 	got := hosttest.Allocations(20, func() {
 		n++
@@ -60,11 +55,7 @@ func TestSpansTakeNoAllocations(t *testing.T) {
 
 // BenchmarkTake records requests of 512 spans of 5 attributes, as a sender has them.
 func BenchmarkTake(b *testing.B) {
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close(context.Background())
+	f := newFiles(b, receive.FilesOptions{})
 	request := ofMany()
 	b.SetBytes(int64(len(request)))
 	b.ReportAllocs()

@@ -17,8 +17,30 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
 )
+
+var must = tracetest.Must
+
+// newFiles returns Files that are closed when the test ends, in a folder of their own unless o names one.
+func newFiles(t testing.TB, o receive.FilesOptions) *receive.Files {
+	t.Helper()
+	if o.Dir == "" && o.File == "" {
+		o.Dir = t.TempDir()
+	}
+	f, err := receive.NewFiles(o)
+	must(t, err)
+	t.Cleanup(func() { f.Close(context.Background()) })
+	return f
+}
+
+// take hands over a request, which must be taken.
+func take(t testing.TB, f *receive.Files, signal codec.Signal, b []byte) {
+	t.Helper()
+	_, err := f.Take(t.Context(), signal, codec.Protobuf, b)
+	must(t, err)
+}
 
 // record hands requests in protobuf to Files, and returns the result and the error of each, and
 // the entries of all files in the end.
@@ -27,10 +49,7 @@ func record(t *testing.T, o receive.FilesOptions, signal codec.Signal, requests 
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	f, err := receive.NewFiles(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newFiles(t, o)
 	for _, b := range requests {
 		d, err := f.Take(t.Context(), signal, codec.Protobuf, b)
 		done, errs = append(done, d), append(errs, err)
@@ -42,20 +61,14 @@ func record(t *testing.T, o receive.FilesOptions, signal codec.Signal, requests 
 func readAll(t *testing.T, dir string) map[string][]format.TraceEntry {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.et"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := make(map[string][]format.TraceEntry)
 	for _, path := range paths {
 		tr, err := format.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range tr.Len() {
 			e, err := tr.Entry(uint32(i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			files[filepath.Base(path)] = append(files[filepath.Base(path)], *e.Clone())
 		}
 		_ = tr.Close()
@@ -217,14 +230,10 @@ func TestBombsTakeBoundedMemory(t *testing.T) {
 		{"deep values", codec.Logs, request("s", message(5, deep)), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close(context.Background())
+			f := newFiles(t, receive.FilesOptions{})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err = f.Take(t.Context(), tt.signal, codec.Protobuf, tt.request)
+			_, err := f.Take(t.Context(), tt.signal, codec.Protobuf, tt.request)
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, tt.refused) {
 				t.Errorf("got %v, want %v", err, tt.refused)
@@ -240,21 +249,15 @@ func TestBombsTakeBoundedMemory(t *testing.T) {
 func TestIdleFilesAreFinished(t *testing.T) {
 	finished := make(chan string, 2)
 	dir := t.TempDir()
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir, Idle: 50 * time.Millisecond, MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
+	f := newFiles(t, receive.FilesOptions{Dir: dir, Idle: 50 * time.Millisecond, MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
 		if err != nil {
 			t.Error(err)
 		}
 		finished <- path
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close(context.Background())
 	for range 2 {
 		b := append(request("shop", span(1, 0, "a")), request("till", span(1, 0, "a"))...)
-		if _, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, b); err != nil {
-			t.Fatal(err)
-		}
+		take(t, f, codec.Spans, b)
 		paths := []string{filepath.Base(<-finished), filepath.Base(<-finished)}
 		slices.Sort(paths)
 		for i, service := range []string{"shop-", "till-"} {
@@ -269,17 +272,7 @@ func TestIdleFilesAreFinished(t *testing.T) {
 // request of its service has come, and its log records below it. By itself it would wait for a minute.
 func TestSpansWaitForNoOtherFile(t *testing.T) {
 	begun := make(map[string]string)
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir(), OnBegun: func(path, service string) { begun[service] = path }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close(context.Background())
-	take := func(signal codec.Signal, b []byte) {
-		t.Helper()
-		if _, err := f.Take(t.Context(), signal, codec.Protobuf, b); err != nil {
-			t.Fatal(err)
-		}
-	}
+	f := newFiles(t, receive.FilesOptions{OnBegun: func(path, service string) { begun[service] = path }})
 	// above waits for the entry that is named so, or says so, and returns the name of the one above it.
 	above := func(name string) string {
 		t.Helper()
@@ -291,7 +284,7 @@ func TestSpansWaitForNoOtherFile(t *testing.T) {
 			list := make([]string, 0, tr.Len())
 			up := ""
 			err = tr.Walk(0, func(_ uint32, e *format.TraceEntry) error {
-				if list = append(list, e.Metadata.Name); e.Metadata.Name == name || e.Message.Value == name {
+				if list = append(list, strings.Clone(e.Metadata.Name)); e.Metadata.Name == name || e.Message.Value == name {
 					up = list[e.Parent]
 				}
 				return nil
@@ -303,24 +296,24 @@ func TestSpansWaitForNoOtherFile(t *testing.T) {
 		t.Fatalf("%s is not in the file", name)
 		return ""
 	}
-	take(codec.Spans, request("shop", span(1, 0, "GET /")))
-	take(codec.Spans, request("till", span(2, 1, "late child")))
+	take(t, f, codec.Spans, request("shop", span(1, 0, "GET /")))
+	take(t, f, codec.Spans, request("till", span(2, 1, "late child")))
 	if up := above("late child"); up != "resource" {
 		t.Errorf("it is below %s", up)
 	}
-	take(codec.Spans, request("till", span(5, 4, "grandchild"), span(4, 3, "early child")))
-	take(codec.Logs, request("till", logRecord("hello", 9, id(16, 1), 10, id(8, 5))))
-	take(codec.Spans, request("shop", span(3, 1, "pay")))
-	take(codec.Spans, request("till", span(6, 0, "another")))
+	take(t, f, codec.Spans, request("till", span(5, 4, "grandchild"), span(4, 3, "early child")))
+	take(t, f, codec.Logs, request("till", logRecord("hello", 9, id(16, 1), 10, id(8, 5))))
+	take(t, f, codec.Spans, request("shop", span(3, 1, "pay")))
+	take(t, f, codec.Spans, request("till", span(6, 0, "another")))
 	for name, want := range map[string]string{"early child": "resource", "grandchild": "early child", "hello": "grandchild", "another": "resource"} {
 		if up := above(name); up != want {
 			t.Errorf("%s is below %s, want %s", name, up, want)
 		}
 	}
 	// The two ends of a call have one id, as with B3: the work of the server is below the server's end.
-	take(codec.Spans, request("shop", span(7, 1, "call", 6, 3)))
-	take(codec.Spans, request("till", span(8, 7, "work", 6, 1)))
-	take(codec.Spans, request("till", span(7, 0, "serve", 6, 2)))
+	take(t, f, codec.Spans, request("shop", span(7, 1, "call", 6, 3)))
+	take(t, f, codec.Spans, request("till", span(8, 7, "work", 6, 1)))
+	take(t, f, codec.Spans, request("till", span(7, 0, "serve", 6, 2)))
 	if up := above("work"); up != "serve" {
 		t.Errorf("work is below %s, want serve", up)
 	}
@@ -334,9 +327,7 @@ func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 	most, begun := 0, 0
 	count := func() {
 		list, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		journals := 0
 		for _, f := range list {
 			if strings.HasSuffix(f.Name(), tracename.Journal) {
@@ -351,10 +342,7 @@ func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 			t.Errorf("%s: %d entries, %v", path, entries, err)
 		}
 	}
-	f, err := receive.NewFiles(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newFiles(t, o)
 	for round := range rounds {
 		for i := range services {
 			// A parent that is in the file already, or never comes.
@@ -411,20 +399,14 @@ func TestSuspendedFilesHaveABound(t *testing.T) {
 	}
 	const most = 1 + 448
 	finished := make(chan struct{}, most+10)
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir(), MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
+	f := newFiles(t, receive.FilesOptions{MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 		finished <- struct{}{}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close(context.Background())
 	for i := range most + 2 {
-		if _, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, request(fmt.Sprint("s", i), span(1, 0, "a"))); err != nil {
-			t.Fatal(err)
-		}
+		take(t, f, codec.Spans, request(fmt.Sprint("s", i), span(1, 0, "a")))
 		if i == most-1 && len(finished) > 0 {
 			t.Errorf("%d files are finished too early", len(finished))
 		}
@@ -459,19 +441,11 @@ func TestFullFolderRefusesBeforeAnythingIsTaken(t *testing.T) {
 // TestFileThatCannotBeMadeIsNoFaultOfTheSender: it may come again, when there is a folder.
 func TestFileThatCannotBeMadeIsNoFaultOfTheSender(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "traces")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close(context.Background())
+	must(t, os.Mkdir(dir, 0o700))
+	f := newFiles(t, receive.FilesOptions{Dir: dir})
 	b := request("a", span(1, 0, "a"))
 	for _, change := range []func() error{func() error { return os.Remove(dir) }, func() error { return os.Mkdir(dir, 0o700) }} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, change())
 		_, serr := os.Stat(dir)
 		done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, b)
 		if gone := serr != nil; errors.Is(err, receive.ErrFull) != gone || (done.Taken == 1) == gone {
@@ -483,24 +457,16 @@ func TestFileThatCannotBeMadeIsNoFaultOfTheSender(t *testing.T) {
 // TestSuspendedFilesMakeRoom fills a folder with files that are suspended. They are finished, and the
 // oldest are removed, when a sender comes again that found no room.
 func TestSuspendedFilesMakeRoom(t *testing.T) {
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir(), MaxOpen: 1, MaxBytes: 32 << 10, KeepBytes: 8 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close(context.Background())
-	end := time.Now().Add(time.Minute)
+	f := newFiles(t, receive.FilesOptions{MaxOpen: 1, MaxBytes: 32 << 10, KeepBytes: 8 << 10})
 	for i := range 20 {
 		b := request(fmt.Sprint("s", i), span(1, 0, strings.Repeat("a", 4<<10)))
-		for {
+		tracetest.Eventually(t, fmt.Sprint("service ", i), func() bool {
 			_, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, b)
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, receive.ErrFull) || time.Now().After(end) {
+			if err != nil && !errors.Is(err, receive.ErrFull) {
 				t.Fatalf("service %d: %v", i, err)
 			}
-			time.Sleep(10 * time.Millisecond)
-		}
+			return err == nil
+		})
 	}
 }
 
@@ -522,11 +488,7 @@ func TestOldestFilesMakeRoom(t *testing.T) {
 
 // TestDocumentsShareTheBoundOfARequest: several JSON documents in one request may not have more records than one.
 func TestDocumentsShareTheBoundOfARequest(t *testing.T) {
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close(context.Background())
+	f := newFiles(t, receive.FilesOptions{})
 	document := []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[` + strings.Repeat("{},", 1<<16) + `{}]}]}]}`)
 	for n, want := range map[int]error{1: nil, 21: codec.ErrMany} {
 		if _, err := f.Take(t.Context(), codec.Logs, codec.JSON, bytes.Repeat(document, n)); !errors.Is(err, want) {

@@ -26,17 +26,12 @@ func TestFrozenFolderTakesRequestsWhole(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	command("truncate", "-s", "600M", image)
 	command("mkfs.ext4", "-q", image)
 	command("mount", "-o", "loop", image, dir)
 	defer command("umount", dir)
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newFiles(t, receive.FilesOptions{Dir: dir})
 	end := time.Now().Add(9 * time.Second)
 	time.AfterFunc(2*time.Second, func() { command("fsfreeze", "-f", dir) })
 	time.AfterFunc(5*time.Second, func() { command("fsfreeze", "-u", dir) })

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -40,25 +41,18 @@ func limit(t *testing.T) {
 	}
 	memory := statusOf(t, os.Getpid(), "VmSize") + limitedSpace
 	for what, most := range map[int]uint64{unix.RLIMIT_AS: memory, unix.RLIMIT_NOFILE: limitedFiles} {
-		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: most, Max: most}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Setrlimit(what, &unix.Rlimit{Cur: most, Max: most}))
 	}
 }
 
 // statusOf returns a size in bytes from what the system says about a process.
 func statusOf(t *testing.T, pid int, key string) uint64 {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := tracetest.ReadFile(t, fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, key+":"); ok {
 			n, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return n << 10
 		}
 	}
@@ -124,9 +118,7 @@ func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 	good := func() int {
 		name := fmt.Sprint("good ", len(acknowledged))
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/v1/traces", bytes.NewReader(request("good", span(1+len(acknowledged), 0, name))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Content-Type", protobuf)
 		resp, err := client(t, false).Do(req)
 		if err != nil {
@@ -185,9 +177,7 @@ func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := make(map[string]int)
 	for _, entries := range readAll(t, dir) {
 		for _, name := range names(entries) {

@@ -35,9 +35,7 @@ func TestAcknowledgedRecordsSurviveKill(t *testing.T) {
 				t.Errorf("round %d: %v", round, err)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found := make(map[string]int)
 		files := readAll(t, dir)
 		if len(files) > 3 {
@@ -119,19 +117,13 @@ func sendUntilGone(t *testing.T, address string, n int, enough func()) (acknowle
 func startReceiver(t *testing.T, dir string) (address string, pid int, kill func()) {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestKilledReceiver$")
 	cmd.Env = append(os.Environ(), killedDir+"="+dir)
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	if _, err := fmt.Fscanln(out, &address); err != nil {
 		t.Fatal(err)
 	}
@@ -149,13 +141,9 @@ func TestKilledReceiver(t *testing.T) {
 	}
 	limit(t)
 	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir, MaxOpen: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fmt.Println(l.Addr())
 	_ = receive.NewServer(f, receive.Options{}).Serve(context.Background(), l) // until it is killed
 }

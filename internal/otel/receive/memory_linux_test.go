@@ -49,10 +49,7 @@ func TestManyValuesTakeLittleMemory(t *testing.T) {
 	field, _ := strconv.Atoi(m[1])
 	n, _ := strconv.Atoi(m[2])
 	b := requestOf(protowire.Number(field), nil, n)
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newFiles(t, receive.FilesOptions{})
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {

@@ -99,9 +99,7 @@ func zipped(t testing.TB, b []byte) []byte {
 	if _, err := z.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	return out.Bytes()
 }
 

@@ -79,10 +79,7 @@ func TestOverloadTakesRequestsWhole(t *testing.T) {
 		senders, long = 8, time.Second
 	}
 	dir := t.TempDir()
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newFiles(t, receive.FilesOptions{Dir: dir})
 	end := time.Now().Add(long)
 	taken, again := overload(t, f, senders, 8192, func() bool { return time.Now().Before(end) })
 	f.Close(context.Background())
@@ -111,11 +108,7 @@ func compareNumbers(t *testing.T, dir string, taken map[string]bool) {
 // TestPartsOfOneFileAreAdmittedTogether gives a request with two resources that go to one file, and that is larger than
 // the journal.
 func TestPartsOfOneFileAreAdmittedTogether(t *testing.T) {
-	f, err := receive.NewFiles(receive.FilesOptions{File: filepath.Join(t.TempDir(), "all.et")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close(context.Background())
+	f := newFiles(t, receive.FilesOptions{File: filepath.Join(t.TempDir(), "all.et")})
 	const n = 10_000
 	both := append(numbered("shop", 0, n), numbered("stock", n, n)...)
 	if done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, both); err != nil || done.Taken != 2*n {

@@ -37,9 +37,7 @@ func (s *sink) Take(context.Context, codec.Signal, codec.Encoding, []byte) (rece
 func serve(t testing.TB, s *receive.Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, l) }()
@@ -80,9 +78,7 @@ type reply struct {
 func ask(t testing.TB, c *http.Client, method, url string, body io.Reader, headers ...string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Host" {
 			req.Host = headers[i+1]
@@ -90,14 +86,10 @@ func ask(t testing.TB, c *http.Client, method, url string, body io.Reader, heade
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return reply{resp, b}
 }
 
@@ -128,9 +120,7 @@ func TestSuccessIsAnsweredInTheEncodingOfTheRequest(t *testing.T) {
 			}
 			if tt.kind == inJSON {
 				var g, w any
-				if err := errors.Join(json.Unmarshal(got.body, &g), json.Unmarshal([]byte(tt.want), &w)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(json.Unmarshal(got.body, &g), json.Unmarshal([]byte(tt.want), &w)))
 				gb, _ := json.Marshal(g)
 				wb, _ := json.Marshal(w)
 				if !bytes.Equal(gb, wb) {
@@ -203,9 +193,7 @@ func TestFailureIsAStatusInTheEncodingOfTheRequest(t *testing.T) {
 					Message string
 				}
 				if kind == inJSON {
-					if err := json.Unmarshal(got.body, &status); err != nil {
-						t.Fatal(err)
-					}
+					must(t, json.Unmarshal(got.body, &status))
 				} else {
 					fields := parse(t, got.body)
 					status.Code, _ = fields[1].(uint64)
@@ -298,9 +286,7 @@ func (s slowSink) Take(context.Context, codec.Signal, codec.Encoding, []byte) (r
 func TestServeReturnsWhenRequestsAreAnswered(t *testing.T) {
 	s := slowSink{make(chan struct{}), make(chan struct{})}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	served, answered := make(chan error, 1), make(chan int, 1)
 	go func() { served <- receive.NewServer(s, receive.Options{}).Serve(ctx, l) }()
@@ -326,9 +312,7 @@ func TestServeReturnsWhenRequestsAreAnswered(t *testing.T) {
 	if got := <-answered; got != http.StatusOK {
 		t.Errorf("got %d", got)
 	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	must(t, <-served)
 }
 
 func TestMetricsAreCountedAndHealthIsTold(t *testing.T) {
@@ -439,9 +423,7 @@ func TestTokenGetsInBesideIdleConnections(t *testing.T) {
 	at := serve(t, receive.NewServer(&sink{}, receive.Options{Token: token, MaxConnections: 8}))
 	for i := range 40 {
 		c, err := net.Dial("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("\r\n", i%2)) // half of them go on
 	}
@@ -459,15 +441,11 @@ func TestHosts(t *testing.T) {
 	at := serve(t, receive.NewServer(&sink{}, receive.Options{Local: true, Hosts: []string{"host.docker.internal"}, Tell: func(text string) { told = append(told, text) }}))
 	for host, want := range map[string]int{"localhost:1": 200, "HOST.docker.internal:4318": 200, "host.docker.internal": 200, "otel-collector": 403} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+at+"/v1/traces", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Host = host
 		r.Header.Set("Content-Type", "application/json")
 		got, err := client(t, false).Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if b, _ := io.ReadAll(got.Body); got.StatusCode != want || want == 403 && !strings.Contains(string(b), "otel-collector") {
 			t.Errorf("%s: %s: %s", host, got.Status, b)
 		}
