@@ -28,9 +28,8 @@ func TestTornRootAndEmptyJournal(t *testing.T) {
 						t.Errorf("%d bytes, a journal of %d: %v", torn, len(journal), err)
 					}
 				}
-				rec, err := recorder.Create(path, nil)
-				must(t, err)
-				must(t, rec.Log(format.SpanRef{}, named("said")))
+				rec := tracetest.CreateAt(t, path, nil)
+				must(t, logNamed(rec, "said"))
 				tracetest.Close(t, rec)
 				f := tracetest.Open(t, path)
 				if f.Len() != 3 {

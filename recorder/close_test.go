@@ -19,8 +19,7 @@ func TestCloseInCleanup(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	closed := make(chan error, 1)
 	func() {
-		rec, err := recorder.Create(path, nil)
-		must(t, err)
+		rec := tracetest.CreateAt(t, path, nil)
 		o := &owner{rec}
 		runtime.AddCleanup(o, func(rec *recorder.Recorder) { closed <- rec.Close(context.Background()) }, rec)
 		must(t, tracetest.WriteSpan(o.rec, span("waits", 2, 1)))
@@ -51,13 +50,12 @@ func TestCloseOnError(t *testing.T) {
 			t.Parallel()
 			var rec *recorder.Recorder
 			done := make(chan struct{})
-			rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.iet"), &recorder.Options{
+			rec = tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.iet"), &recorder.Options{
 				Durability: d, MaxFileEntries: 20, OnError: func(error) {
 					_ = rec.Close(context.Background())
 					close(done)
 				},
 			})
-			must(t, err)
 			dir := filepath.Dir(rec.Path())
 			must(t, renameAway(dir)) // so that no next file can be made
 			defer func() { must(t, renameBack(dir)) }()

@@ -126,12 +126,11 @@ func TestBufferTruncatedWhileRunning(t *testing.T) {
 			var mu sync.Mutex
 			told := 0
 			dir := t.TempDir()
-			rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir, OnError: func(error) {
+			rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir, OnError: func(error) {
 				mu.Lock()
 				told++
 				mu.Unlock()
 			}})
-			must(t, err)
 			var wg sync.WaitGroup
 			taken := make([]int, 8)
 			for g := range taken {
@@ -159,7 +158,7 @@ func TestBufferTruncatedWhileRunning(t *testing.T) {
 			wg.Wait()
 			_ = rec.Flush(context.Background()) // may return the error about the loss
 			for i := range 100 {
-				if err := rec.Log(format.SpanRef{}, named(fmt.Sprint("late ", i))); err != nil {
+				if err := logNamed(rec, fmt.Sprint("late ", i)); err != nil {
 					t.Errorf("late %d: %v", i, err)
 				}
 			}
@@ -167,15 +166,12 @@ func TestBufferTruncatedWhileRunning(t *testing.T) {
 			if d, why := rec.Durability(); d != recorder.DurabilityProcess || why != nil {
 				t.Errorf("Durability is %v, %v", d, why)
 			}
-			if !eventually(func() bool {
-				must(t, rec.Log(format.SpanRef{}, named("another")))
-				must(t, rec.Flush(context.Background()))
+			eventually(t, "OnError is told", func() bool {
+				writeNamed(t, rec, "another")
 				mu.Lock()
 				defer mu.Unlock()
 				return told > 0
-			}) {
-				t.Error("OnError was not told")
-			}
+			})
 			st := rec.Stats().Entries
 			if st.Offered != st.Written+st.Waiting+st.Dropped.Total() || st.Offered < 1+3200+100 || st.Waiting != 0 {
 				t.Errorf("the account is %+v", st)

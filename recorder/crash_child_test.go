@@ -146,8 +146,7 @@ func TestCrashChild(t *testing.T) {
 	if c.signals {
 		defer storm()()
 	}
-	rec, err := recorder.Create(c.path, &recorder.Options{Version: c.version, Durability: c.durability, MaxFileEntries: uint32(c.entries), BufferDir: c.bufferDir()})
-	must(t, err)
+	rec := tracetest.CreateAt(t, c.path, &recorder.Options{Version: c.version, Durability: c.durability, MaxFileEntries: uint32(c.entries), BufferDir: c.bufferDir()})
 	res, err := rec.Resource(tracetest.Entry(format.NameResource, "run", c.run))
 	must(t, err)
 	if c.waiting {
@@ -426,8 +425,7 @@ func (c *crashRun) settled(t *testing.T, odd bool) {
 			t.Fatal(err)
 		}
 	}
-	rec, err := recorder.Create(c.path, &recorder.Options{Version: c.version, MaxFileEntries: uint32(c.entries), BufferDir: c.bufferDir()})
-	must(t, err)
+	rec := tracetest.CreateAt(t, c.path, &recorder.Options{Version: c.version, MaxFileEntries: uint32(c.entries), BufferDir: c.bufferDir()})
 	tracetest.Close(t, rec)
 }
 

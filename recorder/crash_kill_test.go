@@ -259,9 +259,8 @@ func TestWaitingSpans(t *testing.T) {
 // and that a killed program holds no lock.
 func TestLocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
-	rec, err := recorder.Create(path, nil)
-	must(t, err)
-	must(t, rec.Log(format.SpanRef{}, named("first")))
+	rec := tracetest.CreateAt(t, path, nil)
+	must(t, logNamed(rec, "first"))
 	c := &crashRun{path: path, version: format.V1, goroutines: 1, units: 10, end: "close"}
 	out, err := c.finish(t)
 	if err == nil || !strings.Contains(out, format.ErrLocked.Error()) {
@@ -271,12 +270,10 @@ func TestLocks(t *testing.T) {
 	other := &crashRun{path: filepath.Join(t.TempDir(), "other.et"), version: format.V1, goroutines: 1, units: 1, end: "wait"}
 	cmd := other.command(t)
 	must(t, cmd.Start())
-	for {
-		if _, returned := other.acked(t); sum(returned) > 0 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the child records", func() bool {
+		_, returned := other.acked(t)
+		return sum(returned) > 0
+	})
 	tracetest.Close(t, rec)
 	must(t, os.Rename(path, path+".first.et"))
 	rec, err = recorder.Create(path, nil)

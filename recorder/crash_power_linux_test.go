@@ -127,8 +127,7 @@ func powerCut(t *testing.T, dir string, d recorder.Durability, rotate uint32, ba
 	a := newDisk(t, dir, 48)
 	defer a.unmount(t)
 	path := filepath.Join(a.root, "app.et")
-	rec, err := recorder.Create(path, &recorder.Options{Durability: d, MaxFileEntries: rotate})
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, &recorder.Options{Durability: d, MaxFileEntries: rotate})
 	safe := 0
 	const n = 230
 	for i := range n {
@@ -152,8 +151,7 @@ func powerCut(t *testing.T, dir string, d recorder.Durability, rotate uint32, ba
 	b := a.cut(t, filepath.Join(dir, "cut"))
 	defer b.unmount(t)
 	must(t, rec.Close(context.Background()))
-	again, err := recorder.Create(filepath.Join(b.root, "app.et"), nil)
-	must(t, err)
+	again := tracetest.CreateAt(t, filepath.Join(b.root, "app.et"), nil)
 	must(t, again.Close(context.Background()))
 	units := collect(t, b.root)
 	most := 0
@@ -205,8 +203,7 @@ func TestPowerCutDuringFinalize(t *testing.T) {
 		} else {
 			wantOneWhole(t, sub)
 		}
-		rec, err := recorder.Create(filepath.Join(sub, "app.et"), nil)
-		must(t, err)
+		rec := tracetest.CreateAt(t, filepath.Join(sub, "app.et"), nil)
 		must(t, rec.Close(context.Background()))
 		wantOneWhole(t, sub)
 	})
@@ -242,8 +239,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 	// If a call waits for the file and fails, its record may still be written later.
 	waits := d == recorder.DurabilityWriteThrough || d == recorder.DurabilityPower
 	var told atomic.Int64
-	rec, err := recorder.Create(filepath.Join(root, "app.et"), &recorder.Options{Durability: d, OnError: func(error) { told.Add(1) }})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(root, "app.et"), &recorder.Options{Durability: d, OnError: func(error) { told.Add(1) }})
 	ballast := filepath.Join(root, "ballast")
 	fill(t, ballast)
 	var want []string
@@ -270,9 +266,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 		st.Dropped.IO > uint64(refused) || !waits && st.Dropped.IO != uint64(refused) {
 		t.Errorf("%d were refused; %+v", refused, st)
 	}
-	if !eventually(func() bool { return told.Load() > 0 }) {
-		t.Error("OnError was not told")
-	}
+	eventually(t, "OnError is told", func() bool { return told.Load() > 0 })
 	if err := rec.Close(context.Background()); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("Close: %v", err)
 	}
@@ -320,15 +314,14 @@ func TestCreateOnFullDisk(t *testing.T) {
 	command(t, "mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", dir)
 	defer command(t, "umount", dir)
 	told := make(chan error, 10)
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{OnError: func(err error) { told <- err }})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{OnError: func(err error) { told <- err }})
 	if d, why := rec.Durability(); d != recorder.DurabilityWriteThrough || !errors.Is(why, syscall.ENOSPC) {
 		t.Errorf("Durability is %v, %v", d, why)
 	}
 	if err := <-told; !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("OnError was told %v", err)
 	}
-	must(t, rec.Log(format.SpanRef{}, named("x")))
+	must(t, logNamed(rec, "x"))
 	f, err := recorder.Open(rec.StreamPath(), nil)
 	must(t, err)
 	if f.Len() != 2 {

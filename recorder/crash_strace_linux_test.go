@@ -324,8 +324,7 @@ func TestCreateSettlesCorruptWithJournal(t *testing.T) {
 		r, err := recorder.Recover(filepath.Join(other, "app"+ext), "")
 		must(t, err)
 		var told []string
-		rec, err := recorder.Create(c.path, &recorder.Options{OnNotice: func(text string) { told = append(told, text) }})
-		must(t, err)
+		rec := tracetest.CreateAt(t, c.path, &recorder.Options{OnNotice: func(text string) { told = append(told, text) }})
 		must(t, rec.Close(t.Context()))
 		var settled, broken string
 		for _, name := range dirNames(t, dir) {
@@ -484,9 +483,7 @@ func wantWhole(t *testing.T, name string) {
 		t.Error(err)
 		return
 	}
-	f, err := recorder.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.Open(t, name)
 	if got, want := tracetest.Outline(t, f), "root(whole)"; got != want {
 		t.Errorf("%s has %s, want %s", name, got, want)
 	}
@@ -672,9 +669,7 @@ func TestRotationFails(t *testing.T) {
 		t.Fatalf("nothing was injected:\n%s", log)
 	}
 	c.check(t, collect(t, filepath.Dir(c.path)))
-	f, err := recorder.Open(c.path, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.Open(t, c.path)
 	var ends []uint32
 	must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
 		if e.Metadata.Name == mapping.NameEnd {

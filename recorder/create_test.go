@@ -30,14 +30,12 @@ func TestCreateTwiceSame(t *testing.T) {
 	dir := t.TempDir()
 	tracetest.Symlink(t, dir, filepath.Join(dir, "link"))
 	t.Chdir(dir)
-	first, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
-	must(t, err)
+	first := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), nil)
 	for _, name := range []string{"app.et", "./app.et", "link/app.et", "app.iet"} {
 		if _, err := recorder.Create(name, nil); !errors.Is(err, format.ErrLocked) {
 			t.Errorf("Create(%s) without Shared: %v, want ErrLocked", name, err)
 		}
-		again, err := recorder.Create(name, &recorder.Options{Version: format.V2, Shared: true})
-		must(t, err)
+		again := tracetest.CreateAt(t, name, &recorder.Options{Version: format.V2, Shared: true})
 		if again != first {
 			t.Errorf("Create(%s) is another recorder", name)
 		}
@@ -58,9 +56,8 @@ func TestRunTwice(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "app"+ext)
 		for i := range 4 {
-			rec, err := recorder.Create(path, nil)
-			must(t, err)
-			_, err = rec.Append(named(fmt.Sprint("run ", i)))
+			rec := tracetest.CreateAt(t, path, nil)
+			_, err := rec.Append(named(fmt.Sprint("run ", i)))
 			must(t, err)
 			tracetest.Close(t, rec)
 		}
@@ -128,8 +125,7 @@ func TestRole(t *testing.T) {
 	path := os.Getenv(pathEnv)
 	switch os.Getenv(roleEnv) {
 	case roleHold:
-		rec, err := recorder.Create(path, nil)
-		must(t, err)
+		rec := tracetest.CreateAt(t, path, nil)
 		for i := range 100 {
 			_, err := rec.Append(named(fmt.Sprint("held ", i)))
 			must(t, err)
@@ -269,8 +265,7 @@ func TestOtherProcess(t *testing.T) {
 	if r.Live || r.Ended || r.Entries != 102 {
 		t.Errorf("Recover says %+v; want 101 entries of a dead writer and the one that says so", r)
 	}
-	rec, err := recorder.Create(path, nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, nil)
 	tracetest.Close(t, rec)
 	names := dirNames(t, dir)
 	if len(names) != 3 {
@@ -358,8 +353,7 @@ func TestOtherProcessDiesBeforeFirstLook(t *testing.T) {
 // a clean end.
 func TestFollowerThatSkipsEndIsAtTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.iet")
-	rec, err := recorder.Create(path, nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, nil)
 	tracetest.Close(t, rec)
 	whole := tracetest.Open(t, path)
 	last, err := whole.Entry(uint32(whole.Len() - 1))
@@ -397,8 +391,7 @@ func TestCreateWhileTraceIsFinished(t *testing.T) {
 	for len(dirNames(t, dir)) == 1 {
 		time.Sleep(100 * time.Microsecond) // until it is at work
 	}
-	rec, err := recorder.Create(path, &recorder.Options{MaxBlock: time.Minute})
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, &recorder.Options{MaxBlock: time.Minute})
 	must(t, <-done)
 	if rec.Path() != path {
 		t.Errorf("it records to %s", rec.Path())
@@ -422,8 +415,7 @@ func TestCreateBesideTraceThatIsFinished(t *testing.T) {
 	must(t, err)
 	defer mark.Discard()
 	told := make(chan string, 1)
-	rec, err := recorder.Create(path, &recorder.Options{MaxBlock: time.Millisecond, OnNotice: func(text string) { told <- text }})
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, &recorder.Options{MaxBlock: time.Millisecond, OnNotice: func(text string) { told <- text }})
 	if text := <-told; rec.Path() == path || !strings.Contains(text, "is being finished") || !strings.Contains(text, rec.Path()) {
 		t.Errorf("it records to %s and tells %q", rec.Path(), text)
 	}

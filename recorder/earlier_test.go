@@ -56,10 +56,8 @@ func writeFixtures(t *testing.T) {
 		rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 		must(t, err)
 		tracetest.Fixture(t, rec)
-		journal, err = os.ReadFile(filepath.Join(dir, "app.iet.buffer"))
-		must(t, err)
-		file, err = os.ReadFile(filepath.Join(dir, "app.iet"))
-		must(t, err)
+		journal = readFile(t, filepath.Join(dir, "app.iet.buffer"))
+		file = readFile(t, filepath.Join(dir, "app.iet"))
 		must(t, rec.Close(t.Context()))
 	}
 	tracetest.Pack(t, "app.iet", file)
@@ -68,12 +66,10 @@ func writeFixtures(t *testing.T) {
 		"ended1.et": {Version: format.V1}, "ended2.et": {Version: format.V2}, "ended1.iet": {Version: format.V1}, "ended2.iet": {Version: format.V2},
 	} {
 		path := filepath.Join(t.TempDir(), name)
-		rec, err := recorder.Create(path, &o)
-		must(t, err)
+		rec := tracetest.CreateAt(t, path, &o)
 		tracetest.Fixture(t, rec)
 		must(t, rec.Close(t.Context()))
-		b, err := os.ReadFile(path)
-		must(t, err)
+		b := readFile(t, path)
 		tracetest.Pack(t, name, b)
 		if text := map[string]string{"ended1.et": "app.txt", "ended2.et": "ended2.txt"}[name]; text != "" {
 			tracetest.Pack(t, text, []byte(tracetest.Entries(t, path)))

@@ -24,8 +24,7 @@ func TestTwoStartsFinishTheDeadOnce(t *testing.T) {
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("the last words")}))
 	left := make(map[string][]byte)
 	for _, ext := range []string{".iet.buffer", ".iet"} { // in this order: otherwise the buffer may say that its records are already in the file
-		left[ext], err = os.ReadFile(filepath.Join(from, "app"+ext))
-		must(t, err)
+		left[ext] = readFile(t, filepath.Join(from, "app"+ext))
 	}
 	must(t, rec.Close(t.Context()))
 	for range 10 {

@@ -37,14 +37,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-func sane(t *testing.T, st recorder.Stats) {
-	t.Helper()
-	for what, c := range map[string]recorder.Counts{"entries": st.Entries, "spans": st.Spans} {
-		if c.Offered != c.Written+c.Waiting+c.Dropped.Total() {
-			t.Errorf("the account of %s is %+v", what, c)
-		}
-	}
-}
+var sane = recorder.Balanced
 
 // TestCutAtEveryByte recovers an IET in place that is cut at each of its bytes.
 func TestCutAtEveryByte(t *testing.T) {
@@ -104,14 +97,13 @@ func TestMovedAway(t *testing.T) {
 		for _, fate := range []string{"unlinked", "renamed"} {
 			t.Run(fmt.Sprint(d, " ", fate), func(t *testing.T) {
 				rec := tracetest.Create(t, "app.et", &recorder.Options{Durability: d})
-				must(t, rec.Log(format.SpanRef{}, named("before")))
-				must(t, rec.Flush(context.Background()))
+				writeNamed(t, rec, "before")
 				if fate == "unlinked" {
 					must(t, os.Remove(rec.StreamPath()))
 				} else {
 					must(t, os.Rename(rec.StreamPath(), rec.StreamPath()+".moved"))
 				}
-				must(t, rec.Log(format.SpanRef{}, named("after")))
+				must(t, logNamed(rec, "after"))
 				sane(t, rec.Stats())
 				tracetest.Close(t, rec)
 				if got, want := tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(before after entrace.end)"; got != want {
@@ -160,8 +152,7 @@ func TestTruncatedByAnother(t *testing.T) {
 						if written {
 							o.BufferDir = dir
 						}
-						rec, err := recorder.Create(filepath.Join(dir, "app.et"), o)
-						must(t, err)
+						rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), o)
 						open := span("open", 1, 0)
 						open.Open = true
 						must(t, tracetest.WriteSpan(rec, open))
@@ -367,18 +358,16 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 	}
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 30})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 30})
 	private("created")
 	for range 100 {
-		must(t, rec.Log(format.SpanRef{}, named("x")))
-		must(t, rec.Flush(context.Background()))
+		writeNamed(t, rec, "x")
 	}
 	private("rotated")
 	must(t, rec.Close(context.Background()))
 	private("closed")
 	deadStream(t, filepath.Join(dir, "broken.iet"), 77, 0, 1)
-	_, err = recorder.Recover(filepath.Join(dir, "broken.iet"), "")
+	_, err := recorder.Recover(filepath.Join(dir, "broken.iet"), "")
 	must(t, err)
 	_, err = recorder.Recover(filepath.Join(dir, "broken.iet"), filepath.Join(dir, "copy.et"))
 	must(t, err)
@@ -499,9 +488,7 @@ func TestErrorIsLogged(t *testing.T) {
 				_ = rec.Flush(context.Background()) // returns the error
 			}
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
-			if !eventually(func() bool { return told.Load() == 1 }) {
-				t.Errorf("%v: OnError was told %d times in one episode", d, told.Load())
-			}
+			eventually(t, d.String()+": OnError is told once in each episode", func() bool { return told.Load() == 1 })
 			log.Info("y")
 			must(t, rec.Flush(context.Background()))
 			sane(t, rec.Stats())
@@ -509,9 +496,7 @@ func TestErrorIsLogged(t *testing.T) {
 			log.Info("z")
 			_ = rec.Flush(context.Background()) // returns the error again
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
-			if !eventually(func() bool { return told.Load() == 2 }) {
-				t.Errorf("%v: OnError was told %d times in two episodes", d, told.Load())
-			}
+			eventually(t, d.String()+": OnError is told once in each episode", func() bool { return told.Load() == 2 })
 			_ = rec.Close(context.Background()) // returns the error
 		}
 		return
@@ -525,15 +510,14 @@ func TestErrorIsLogged(t *testing.T) {
 func TestCloseRaces(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
-			rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: d, MaxFileEntries: 500})
-			must(t, err)
+			rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: d, MaxFileEntries: 500})
 			var wg sync.WaitGroup
 			var taken, refused, begun atomic.Int64
 			for range 8 {
 				wg.Go(func() {
 					for {
 						begun.Add(1)
-						err := rec.Log(format.SpanRef{}, named("x"))
+						err := logNamed(rec, "x")
 						if errors.Is(err, recorder.ErrClosed) {
 							refused.Add(1)
 							return
@@ -546,9 +530,7 @@ func TestCloseRaces(t *testing.T) {
 					}
 				})
 			}
-			for begun.Load() < 1000 {
-				time.Sleep(time.Millisecond)
-			}
+			eventually(t, "1000 calls", func() bool { return begun.Load() >= 1000 })
 			for range 3 {
 				wg.Go(func() { _ = rec.Close(context.Background()) })
 			}
@@ -582,8 +564,7 @@ func TestAccountIsExact(t *testing.T) {
 	for _, d := range durabilities {
 		for _, entries := range []uint32{0, 700} {
 			t.Run(fmt.Sprint(d, " ", entries), func(t *testing.T) {
-				rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: d, MaxFileEntries: entries, MaxWaitingSpans: 5, MaxBlock: time.Minute})
-				must(t, err)
+				rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: d, MaxFileEntries: entries, MaxWaitingSpans: 5, MaxBlock: time.Minute})
 				res, err := rec.Resource(named(format.NameResource))
 				must(t, err)
 				c := &crashRun{durability: d, goroutines: 64, large: true, entries: int(entries)}

@@ -41,6 +41,14 @@ func (f *faultyStream) fail(write func(call int, b []byte) (int, error), truncat
 	f.onWrite, f.truncate, f.sync, f.calls = write, truncate, sync, 0
 }
 
+// breakWrites makes each write fail with err from now on.
+func (f *faultyStream) breakWrites(err error) {
+	f.fail(func(int, []byte) (int, error) { return 0, err }, nil, nil)
+}
+
+// mend ends all faults.
+func (f *faultyStream) mend() { f.fail(nil, nil, nil) }
+
 func (f *faultyStream) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	f.calls++
@@ -122,6 +130,16 @@ func faultEntry(name string) *format.TraceEntry {
 	}
 }
 
+// logNamed records a log record.
+func logNamed(r *Recorder, name string) error { return r.Log(format.SpanRef{}, faultEntry(name)) }
+
+// writeNamed records a log record and writes it to the file.
+func writeNamed(t testing.TB, r *Recorder, name string) {
+	t.Helper()
+	must(t, logNamed(r, name))
+	must(t, r.Flush(t.Context()))
+}
+
 func faultRef(id byte) format.SpanRef {
 	return format.SpanRef{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: id}}
 }
@@ -136,8 +154,8 @@ func faultSpan(name string, id, parent byte) *testSpan {
 	return s
 }
 
-// balanced fails the test if the counts do not add up.
-func balanced(t *testing.T, st Stats) {
+// Balanced fails the test if the counts do not add up.
+func Balanced(t *testing.T, st Stats) {
 	t.Helper()
 	for what, c := range map[string]Counts{"entries": st.Entries, "spans": st.Spans} {
 		if c.Offered != c.Written+c.Waiting+c.Dropped.Total() {
@@ -251,7 +269,7 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 		}
 		_ = r.Flush(context.Background()) // fails if the write fails
 		onEntryEnd(t, r, what)
-		balanced(t, r.Stats())
+		Balanced(t, r.Stats())
 	}
 	st := r.Stats()
 	if waitsForFile(d) != (refused > 0) || st.Entries.Dropped.Total() > 0 {
@@ -283,13 +301,13 @@ func TestChildOfRefused(t *testing.T) {
 	r, f := faultRecorder(t, Options{Durability: DurabilityWriteThrough})
 	res, err := r.Resource(faultEntry(format.NameResource))
 	must(t, err)
-	f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
+	f.breakWrites(syscall.ENOSPC)
 	lost := faultSpan("lost", 1, 0)
 	lost.Open, lost.Resource = true, res
 	if err := writeSpan(r, lost); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("WriteSpan: %v", err)
 	}
-	f.fail(nil, nil, nil)
+	f.mend()
 	child := faultSpan("child", 2, 1)
 	child.Resource = res
 	must(t, writeSpan(r, child))
@@ -313,8 +331,7 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 		for n := 0; ; n++ {
 			what := fmt.Sprintf("%v, %d bytes", d, n)
 			r, f := faultRecorderIn(t, hosttest.MemoryDir(t), Options{Durability: d})
-			must(t, r.Log(format.SpanRef{}, faultEntry("before")))
-			must(t, r.Flush(context.Background()))
+			writeNamed(t, r, "before")
 			var size atomic.Int64
 			f.fail(func(call int, b []byte) (int, error) {
 				if call > 1 {
@@ -330,8 +347,8 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 			onEntryEnd(t, r, what)
-			balanced(t, r.Stats())
-			f.fail(nil, nil, nil)
+			Balanced(t, r.Stats())
+			f.mend()
 			must(t, r.Log(faultRef(1), faultEntry("after")))
 			must(t, r.Flush(context.Background()))
 			onEntryEnd(t, r, what)
@@ -353,14 +370,13 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 func TestTruncateFails(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, Options{Durability: d})
-		must(t, r.Log(format.SpanRef{}, faultEntry("before")))
-		must(t, r.Flush(context.Background()))
+		writeNamed(t, r, "before")
 		f.fail(func(int, []byte) (int, error) { return 7, syscall.EIO }, syscall.EROFS, nil)
-		err := errors.Join(r.Log(format.SpanRef{}, faultEntry("torn")), r.Flush(context.Background()))
+		err := errors.Join(logNamed(r, "torn"), r.Flush(context.Background()))
 		if !errors.Is(err, syscall.EIO) || !errors.Is(err, syscall.EROFS) {
 			t.Errorf("the error is %v", err)
 		}
-		f.fail(nil, nil, nil)
+		f.mend()
 		want := []string{"before"}
 		if d == DurabilityProcess {
 			want = append(want, "torn")
@@ -385,7 +401,7 @@ func TestTruncateFails(t *testing.T) {
 			t.Errorf("Sync: %v", err)
 		}
 		st := r.Stats()
-		balanced(t, st)
+		Balanced(t, st)
 		if f.calls > 0 || r.Err() == nil || !waitsForFile(d) && st.Entries.Dropped.IO < uint64(refused) || refused == 0 {
 			t.Errorf("%d writes, Err %v, %d refused; %+v", f.calls, r.Err(), refused, st.Entries)
 		}
@@ -411,25 +427,24 @@ func TestNewFileAfterFailedSync(t *testing.T) {
 		must(t, r.Sync(context.Background()))
 		fail := func(name string) {
 			f.fail(nil, nil, syscall.EIO)
-			err := errors.Join(r.Log(format.SpanRef{}, faultEntry(name)), r.Sync(context.Background()))
+			err := errors.Join(logNamed(r, name), r.Sync(context.Background()))
 			if !errors.Is(err, syscall.EIO) {
 				t.Errorf("Sync: %v", err)
 			}
 		}
 		fail("x")
 		must(t, r.Sync(context.Background()))
-		must(t, r.Log(format.SpanRef{}, faultEntry("y")))
-		must(t, r.Flush(context.Background()))
+		writeNamed(t, r, "y")
 		must(t, onWriter(r, func(w *writer) {
 			f = &faultyStream{File: w.file.f}
 			w.file.w = f
 		}))
 		fail("z")
-		f.fail(nil, nil, nil)
+		f.mend()
 		if err := r.Sync(context.Background()); !errors.Is(err, syscall.EIO) {
 			t.Errorf("Sync soon after the new file: %v", err)
 		}
-		balanced(t, r.Stats())
+		Balanced(t, r.Stats())
 		if n := r.Stats().Files; n != 1 {
 			t.Errorf("%d files were rotated out, want 1", n)
 		}
@@ -458,11 +473,11 @@ func TestTraceIsFull(t *testing.T) {
 			}
 			must(t, onWriter(r, func(w *writer) { w.placer.Resume(next, w.file.n, 0) }))
 			for range 6 {
-				must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+				must(t, logNamed(r, "x"))
 			}
 			st := r.Stats()
 			refused := int(st.Entries.Dropped.Full)
-			balanced(t, st)
+			Balanced(t, st)
 			switch {
 			case !rotates && (refused != 3 || st.Entries.Dropped.Full != 3 || st.Files != 0):
 				t.Errorf("%d were refused; %+v", refused, st)
@@ -491,16 +506,10 @@ func TestDiskStands(t *testing.T) {
 	for _, d := range []Durability{DurabilityProcess, DurabilityBuffered} {
 		t.Run(d.String(), func(t *testing.T) {
 			r, f := faultRecorder(t, Options{Durability: d, MaxBlock: 10 * time.Millisecond})
-			release, once := make(chan struct{}), sync.Once{}
-			let := func() { once.Do(func() { close(release) }) }
-			defer let()
-			f.fail(func(_ int, b []byte) (int, error) {
-				<-release
-				return len(b), nil
-			}, nil, nil)
+			resume := hang(t, f)
 			watchdog := time.AfterFunc(20*time.Second, func() {
 				t.Error("a call waits for the disk for longer than MaxBlock")
-				let()
+				resume()
 			})
 			defer watchdog.Stop()
 			var wg sync.WaitGroup
@@ -522,9 +531,9 @@ func TestDiskStands(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			let()
+			resume()
 			st := r.Stats()
-			balanced(t, st)
+			Balanced(t, st)
 			if refused.Load() == 0 || st.Entries.Dropped.Overflow != refused.Load() || taken.Load()+refused.Load() != 64*12 {
 				t.Errorf("%d taken, %d refused; %+v", taken.Load(), refused.Load(), st.Entries)
 			}
@@ -544,15 +553,15 @@ func TestLargeParentSurvivesFullDisk(t *testing.T) {
 	child.Wait = true
 	must(t, writeSpan(r, child))
 	must(t, r.Flush(context.Background()))
-	f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
+	f.breakWrites(syscall.ENOSPC)
 	parent := faultSpan("parent", 1, 0)
 	parent.Entry.Attributes = append(parent.Entry.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", 100_000))})
 	must(t, writeSpan(r, parent))
 	if err := r.Flush(context.Background()); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("Flush: %v", err)
 	}
-	f.fail(nil, nil, nil)
-	balanced(t, r.Stats())
+	f.mend()
+	Balanced(t, r.Stats())
 	_ = r.Close(context.Background()) // returns the error about the loss
 	if got, want := faultNames(t, r.Path()), []string{"parent", "child", mapping.NameEnd}; !slices.Equal(got, want) {
 		t.Errorf("the file has %q, want %q", got, want)
@@ -585,7 +594,7 @@ func TestAgeInQuietProgram(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, _ := faultRecorder(t, Options{Durability: d, MaxFileAge: 10 * time.Second})
 			for range 20 {
-				must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+				must(t, logNamed(r, "x"))
 			}
 			time.Sleep(15 * time.Second)
 			synctest.Wait()
@@ -621,8 +630,7 @@ func TestClockGoesBack(t *testing.T) {
 			r, err := Create(filepath.Join(t.TempDir(), "app.et"), &Options{Durability: d, MaxFileEntries: 20})
 			must(t, err)
 			for i := range 200 {
-				must(t, r.Log(format.SpanRef{}, faultEntry(fmt.Sprint(i))))
-				must(t, r.Flush(context.Background()))
+				writeNamed(t, r, fmt.Sprint(i))
 			}
 			must(t, r.Close(context.Background()))
 			names, err := deadtrace.Archived(r.stream)

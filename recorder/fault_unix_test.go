@@ -50,8 +50,7 @@ func TestFileSizeLimit(t *testing.T) {
 func recordLimited(t *testing.T, limit int64) {
 	signal.Ignore(syscall.SIGXFSZ)
 	path := os.Getenv(pathEnv)
-	rec, err := recorder.Create(path, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	restore := hosttest.LimitFiles(t, limit)
 
 	// The test writes a span with two children at once, and then a log record.

@@ -47,9 +47,7 @@ func TestFollowLiveRecorder(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if err := rec.Close(context.Background()); err != nil {
-					t.Error(err)
-				}
+				must(t, rec.Close(context.Background()))
 				done.Wait()
 				for i, got := range followed {
 					if len(got) != writers*each {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -48,11 +49,9 @@ func TestFrozenDisk(t *testing.T) {
 	}{{"mapped", memory, 0}, {"written", d.root, 2}} {
 		t.Run("recorder/"+x.medium, func(t *testing.T) {
 			path := filepath.Join(d.root, x.medium+".et")
-			rec, err := recorder.Create(path, &recorder.Options{BufferDir: x.dir, MaxBlock: maxBlock})
-			must(t, err)
-			other, err := recorder.Create(filepath.Join(d.root, x.medium+"-closed.et"), &recorder.Options{BufferDir: x.dir, MaxBlock: maxBlock})
-			must(t, err)
-			must(t, other.Log(format.SpanRef{}, named("x")))
+			rec := tracetest.CreateAt(t, path, &recorder.Options{BufferDir: x.dir, MaxBlock: maxBlock})
+			other := tracetest.CreateAt(t, filepath.Join(d.root, x.medium+"-closed.et"), &recorder.Options{BufferDir: x.dir, MaxBlock: maxBlock})
+			must(t, logNamed(other, "x"))
 			acked := frozen(t, d, rec, x.waiting, func() {
 				soon(t, "a new resource", func() { _, _ = rec.Resource(named("resource")) })
 				soon(t, "Close", func() {
@@ -102,7 +101,7 @@ func frozen(t *testing.T, d *disk, rec *recorder.Recorder, waiting int, during f
 		all.Go(func() {
 			for i := 0; stop.Load() == 0; i++ {
 				start := time.Now()
-				if rec.Log(format.SpanRef{}, named(fmt.Sprint(g, ".", i))) == nil {
+				if logNamed(rec, fmt.Sprint(g, ".", i)) == nil {
 					acked[g][i] = true
 				}
 				if time.Since(start) > slow {
@@ -159,9 +158,7 @@ func soon(t *testing.T, what string, fn func()) {
 // wantAcked fails the test unless each acknowledged record is in the file once.
 func wantAcked(t *testing.T, path string, acked [4]map[int]bool) {
 	t.Helper()
-	f, err := recorder.Open(path, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.Open(t, path)
 	got := make(map[string]int)
 	must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error { got[strings.Clone(e.Metadata.Name)]++; return nil }))
 	lost := 0

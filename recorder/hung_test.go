@@ -57,14 +57,14 @@ func TestHungDisk(t *testing.T) {
 		resume := hang(t, f)
 		large := faultEntry("large")
 		large.Attributes = append(large.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", 100_000))})
-		within(t, "a small record", soon, func() { _ = r.Log(format.SpanRef{}, faultEntry("small")) })
+		within(t, "a small record", soon, func() { _ = logNamed(r, "small") })
 		within(t, "a large record", soon, func() { _ = r.Log(format.SpanRef{}, large) })
 		within(t, "a new resource", soon, func() {
 			if _, err := r.Resource(faultEntry(format.NameResource)); err != nil {
 				t.Error(err)
 			}
 		})
-		within(t, "Stats and Err", soon, func() { balanced(t, r.Stats()); _ = r.Err() })
+		within(t, "Stats and Err", soon, func() { Balanced(t, r.Stats()); _ = r.Err() })
 		within(t, "Flush", soon, func() {
 			ctx, cancel := context.WithTimeout(t.Context(), maxBlock)
 			defer cancel()
@@ -82,7 +82,7 @@ func TestHungDisk(t *testing.T) {
 				_ = r.Log(format.SpanRef{}, large)
 			}
 		})
-		balanced(t, r.Stats())
+		Balanced(t, r.Stats())
 		within(t, "Close", soon, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), maxBlock)
 			defer cancel()
@@ -124,7 +124,7 @@ func TestCallsGoOnAfterHang(t *testing.T) {
 // TestCallbacksMayDoAnything lets OnError and the Tee log, flush, close, panic and end their goroutine.
 func TestCallbacksMayDoAnything(t *testing.T) {
 	for what, do := range map[string]func(r *Recorder){
-		"log":   func(r *Recorder) { _ = r.Log(format.SpanRef{}, faultEntry("of a callback")) },
+		"log":   func(r *Recorder) { _ = logNamed(r, "of a callback") },
 		"flush": func(r *Recorder) { _ = r.Flush(context.Background()) },
 		"close": func(r *Recorder) { _ = r.Close(context.Background()) },
 		"panic": func(*Recorder) { panic("in a callback") },
@@ -137,13 +137,13 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 			tee := &doingTee{do: do}
 			var f *faultyStream
 			r, f = faultRecorder(t, Options{Tee: tee, OnError: func(error) { do() }})
-			must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+			must(t, logNamed(r, "x"))
 			_ = r.Flush(t.Context())
 			<-called
-			f.fail(func(int, []byte) (int, error) { return 0, errors.New("broken") }, nil, nil)
-			_ = r.Log(format.SpanRef{}, faultEntry("y"))
+			f.breakWrites(errors.New("broken"))
+			_ = logNamed(r, "y")
 			_ = r.Flush(t.Context())
-			f.fail(nil, nil, nil)
+			f.mend()
 			within(t, "Close", 8*time.Second, func() { _ = r.Close(context.Background()) })
 			<-r.target.(*writer).ended // Close in a callback returns before the writer has ended
 		})
@@ -157,8 +157,7 @@ func TestFailureOfTeeIsTold(t *testing.T) {
 		told := make(chan error, 100)
 		r, _ := faultRecorder(t, Options{Tee: failingTee(fail), OnError: func(err error) { told <- err }})
 		for range 3 {
-			must(t, r.Log(format.SpanRef{}, faultEntry("x")))
-			must(t, r.Flush(t.Context()))
+			writeNamed(t, r, "x")
 		}
 		if err := r.Close(t.Context()); !errors.Is(err, errTeeClose) {
 			t.Errorf("Close: %v, want %v", err, errTeeClose)
@@ -180,17 +179,16 @@ func (fail failingTee) Close(context.Context) error { fail(); return nil }
 func TestNothingWaitsAfterClose(t *testing.T) {
 	for _, d := range []Durability{DurabilityBuffered, DurabilityWriteThrough, DurabilityPower} {
 		r, f := faultRecorder(t, Options{Durability: d})
-		must(t, r.Log(format.SpanRef{}, faultEntry("x")))
-		must(t, r.Flush(t.Context()))
-		f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
+		writeNamed(t, r, "x")
+		f.breakWrites(syscall.ENOSPC)
 		for range 50 {
-			_ = r.Log(format.SpanRef{}, faultEntry("y"))
+			_ = logNamed(r, "y")
 			_ = r.Flush(t.Context())
 		}
 		if err := r.Close(t.Context()); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%v: Close: %v", d, err)
 		}
-		balanced(t, r.Stats())
+		Balanced(t, r.Stats())
 		if s := r.Stats().Entries; s.Waiting > 0 || s.Dropped.IO < 50 {
 			t.Errorf("%v: the account is %+v", d, s)
 		}
@@ -238,8 +236,7 @@ func TestSlowTeeIsNamed(t *testing.T) {
 	release := make(chan int)
 	r, err := Create(filepath.Join(t.TempDir(), "a.et"), &Options{Tee: &doingTee{do: func() { <-release }}})
 	must(t, err)
-	must(t, r.Log(format.SpanRef{}, faultEntry("x")))
-	must(t, r.Flush(t.Context()))
+	writeNamed(t, r, "x")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	err = r.Close(ctx)
@@ -256,8 +253,8 @@ func TestSlowTeeIsNamed(t *testing.T) {
 func TestOnErrorOfClose(t *testing.T) {
 	var r *Recorder
 	r, f := faultRecorder(t, Options{OnError: func(error) { _ = r.Close(context.Background()) }})
-	must(t, r.Log(format.SpanRef{}, faultEntry("x")))
-	f.fail(func(int, []byte) (int, error) { return 0, errors.New("broken") }, nil, nil)
+	must(t, logNamed(r, "x"))
+	f.breakWrites(errors.New("broken"))
 	within(t, "Close", 5*time.Second, func() { _ = r.Close(context.Background()) })
 }
 
@@ -304,8 +301,7 @@ func TestJournalLosesItsName(t *testing.T) {
 	must(t, os.Remove(j.Name()))
 	deadline := time.After(20 * time.Second)
 	for done := false; !done; {
-		must(t, r.Log(format.SpanRef{}, faultEntry("x")))
-		must(t, r.Flush(t.Context()))
+		writeNamed(t, r, "x")
 		select {
 		case err := <-told:
 			done = true
@@ -323,7 +319,7 @@ func TestJournalLosesItsName(t *testing.T) {
 	if d, err := r.Durability(); d != DurabilityProcess || err != nil {
 		t.Errorf("Durability is %v, %v", d, err)
 	}
-	balanced(t, r.Stats())
+	Balanced(t, r.Stats())
 	must(t, r.Close(t.Context()))
 }
 
@@ -358,7 +354,7 @@ func TestWaitingCallsAreServed(t *testing.T) {
 		wg.Go(func() {
 			defer done[i].Store(math.MaxInt64)
 			for n := range int64(60_000) {
-				if err := rec.Log(format.SpanRef{}, faultEntry("x")); err != nil {
+				if err := logNamed(rec, "x"); err != nil {
 					t.Error(err)
 					return
 				}
@@ -378,7 +374,7 @@ func TestWaitingCallsAreServed(t *testing.T) {
 func TestAnchorWaitsLonger(t *testing.T) {
 	r, f := faultRecorder(t, Options{MaxBlock: 20 * time.Millisecond})
 	resume := hang(t, f)
-	must(t, r.Log(format.SpanRef{}, faultEntry("staged")))
+	must(t, logNamed(r, "staged"))
 	go func() { _ = r.Flush(context.Background()) }()
 	time.Sleep(50 * time.Millisecond) // until the writer is blocked
 	if _, err := r.Append(faultEntry("refused")); !errors.Is(err, ErrOverflow) {

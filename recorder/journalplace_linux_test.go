@@ -57,12 +57,11 @@ func TestJournalIsGone(t *testing.T) {
 			var told []string
 			var mu sync.Mutex
 			start := func() {
-				rec, err := recorder.Create(c.path, &recorder.Options{BufferDir: journals, OnError: func(err error) {
+				rec := tracetest.CreateAt(t, c.path, &recorder.Options{BufferDir: journals, OnError: func(err error) {
 					mu.Lock()
 					defer mu.Unlock()
 					told = append(told, err.Error())
 				}})
-				must(t, err)
 				tracetest.Close(t, rec)
 			}
 			switch how {
@@ -113,11 +112,9 @@ func TestNameOfJournalIsLeft(t *testing.T) {
 	must(t, err)
 	defer os.RemoveAll(journals)
 	path := filepath.Join(t.TempDir(), "app.iet")
-	rec, err := recorder.Create(path, &recorder.Options{BufferDir: journals})
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, &recorder.Options{BufferDir: journals})
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("message")}))
-	names, err := os.ReadFile(path + ".buffer")
-	must(t, err)
+	names := readFile(t, path+".buffer")
 	tracetest.Close(t, rec)
 	must(t, os.WriteFile(path+".buffer", names, 0o600))
 	if r, err := recorder.Inspect(path); err != nil || r.Journal != nil || !r.Ended {
@@ -172,8 +169,7 @@ func TestContainers(t *testing.T) {
 	}
 	second := *c
 	second.run = 1
-	rec, err := recorder.Create(c.path, nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, c.path, nil)
 	tracetest.Close(t, rec)
 	units := collect(t, dir)
 	for _, x := range []*crashRun{c, &second} {
@@ -207,12 +203,11 @@ func copyFolder(t *testing.T, dir string) string {
 func startAndEnd(t *testing.T, path string) (told []string) {
 	t.Helper()
 	var mu sync.Mutex
-	rec, err := recorder.Create(path, &recorder.Options{Family: func(string) bool { return true }, OnError: func(err error) {
+	rec := tracetest.CreateAt(t, path, &recorder.Options{Family: func(string) bool { return true }, OnError: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, err.Error())
 	}})
-	must(t, err)
 	tracetest.Close(t, rec)
 	return told
 }

@@ -61,23 +61,21 @@ func named(name string) *format.TraceEntry {
 	return tracetest.Entry(name)
 }
 
-func readFile(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	must(t, err)
-	return b
+// logNamed records a log record.
+func logNamed(rec *recorder.Recorder, name string) error {
+	return rec.Log(format.SpanRef{}, named(name))
 }
 
-// eventually reports whether fn returns true within a few seconds.
-func eventually(fn func() bool) bool {
-	for range 1000 {
-		if fn() {
-			return true
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	return false
+// writeNamed records a log record and writes it to the file.
+func writeNamed(t testing.TB, rec *recorder.Recorder, name string) {
+	t.Helper()
+	must(t, logNamed(rec, name))
+	must(t, rec.Flush(t.Context()))
 }
+
+var readFile = tracetest.ReadFile
+
+var eventually = tracetest.Eventually
 
 // TestAppendIsInFile reads an entry from the file right after the call that recorded it.
 func TestAppendIsInFile(t *testing.T) {
@@ -155,8 +153,7 @@ func TestFormatBeatsName(t *testing.T) {
 		{"c", format.ET, "c", "c.iet"},
 		{"d.trace", format.IET, "d.trace.iet", "d.trace.iet"},
 	} {
-		rec, err := recorder.Create(filepath.Join(dir, x.name), &recorder.Options{Format: format.Some(x.f)})
-		must(t, err)
+		rec := tracetest.CreateAt(t, filepath.Join(dir, x.name), &recorder.Options{Format: format.Some(x.f)})
 		if got, want := filepath.Base(rec.Path()), x.path; got != want {
 			t.Errorf("%s as %v: Path is %s, want %s", x.name, x.f, got, want)
 		}
@@ -185,8 +182,7 @@ func TestDeadContext(t *testing.T) {
 	if got, want := tracetest.Outline(t, f), "root(a entrace.end)"; got != want || f.Damage() != nil {
 		t.Errorf("the IET has %s, %v, want %s", got, f.Damage(), want)
 	}
-	again, err := recorder.Create(rec.Path(), nil)
-	must(t, err)
+	again := tracetest.CreateAt(t, rec.Path(), nil)
 	tracetest.Close(t, again)
 	must(t, f.Close()) // on Windows the IET keeps its name until then
 	names := dirNames(t, filepath.Dir(rec.Path()))

@@ -2,7 +2,6 @@ package recorder_test
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,8 +17,7 @@ import (
 func TestRedactedIsCounted(t *testing.T) {
 	const secret = "hunter2hunter2"
 	path := filepath.Join(t.TempDir(), "app.et")
-	rec, err := recorder.Create(path, &recorder.Options{Redact: redact.Default(), MaxEntrySize: 4 << 10})
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, &recorder.Options{Redact: redact.Default(), MaxEntrySize: 4 << 10})
 	e := named("login")
 	long := "-----BEGIN PRIVATE KEY-----" + strings.Repeat(secret, 1000)
 	for name, v := range map[string]string{"db.password": secret, "note": "token=" + secret, "key file": long} {
@@ -40,8 +38,7 @@ func TestRedactedIsCounted(t *testing.T) {
 			t.Errorf("the last entry has redacted.%s %v", rule, v)
 		}
 	}
-	b, err := os.ReadFile(path)
-	must(t, err)
+	b := readFile(t, path)
 	if strings.Contains(string(b), secret) {
 		t.Error("the secret is in the file")
 	}

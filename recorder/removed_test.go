@@ -41,17 +41,11 @@ func TestNewFileAfterRemoval(t *testing.T) {
 					must(t, os.Mkdir(dir, 0o700))
 					synctest.Test(t, func(t *testing.T) {
 						told := make(chan error, 10)
-						rec, err := recorder.Create(filepath.Join(dir, name), &recorder.Options{Durability: d, OnError: func(err error) { told <- err }})
-						must(t, err)
-						record := func(name string) {
-							t.Helper()
-							must(t, rec.Log(format.SpanRef{}, named(name)))
-							must(t, rec.Flush(t.Context()))
-						}
-						record("before")
+						rec := tracetest.CreateAt(t, filepath.Join(dir, name), &recorder.Options{Durability: d, OnError: func(err error) { told <- err }})
+						writeNamed(t, rec, "before")
 						must(t, x.do(rec.StreamPath()))
 						time.Sleep(time.Second)
-						record("after")
+						writeNamed(t, rec, "after")
 						synctest.Wait()
 						if got := entryNames(t, rec.StreamPath()); !slices.Equal(got, []string{"after"}) {
 							t.Errorf("the new file has %q", got)
@@ -62,7 +56,7 @@ func TestNewFileAfterRemoval(t *testing.T) {
 						if has, err := rec.Durability(); has != d || err != nil || rec.Err() != nil {
 							t.Errorf("Durability is %v, %v; Err is %v", has, err, rec.Err())
 						}
-						record("later")
+						writeNamed(t, rec, "later")
 						sane(t, rec.Stats())
 						must(t, rec.Close(t.Context()))
 						if s := rec.Stats(); s.Entries.Dropped.Total() > 0 || s.Entries.Waiting > 0 {
@@ -114,25 +108,21 @@ func TestNoNewFileAfterRemoval(t *testing.T) {
 			t.Run(x.name+" "+d.String(), func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "traces")
 				must(t, os.Mkdir(dir, 0o700))
-				rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{Durability: d})
-				must(t, err)
-				must(t, rec.Log(format.SpanRef{}, named("before")))
-				must(t, rec.Flush(t.Context()))
+				rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{Durability: d})
+				writeNamed(t, rec, "before")
 				must(t, os.RemoveAll(dir))
 				must(t, x.do(t, dir))
 				acknowledged, tried := []string{"before"}, 0
 				log := func(name string) error {
 					tried++
 					name = fmt.Sprint(name, tried)
-					err := rec.Log(format.SpanRef{}, named(name))
+					err := logNamed(rec, name)
 					if err == nil {
 						acknowledged = append(acknowledged, name)
 					}
 					return err
 				}
-				if !eventually(func() bool { return errors.Is(log("while"), recorder.ErrUnlinked) }) {
-					t.Fatal("calls succeed")
-				}
+				eventually(t, "calls fail", func() bool { return errors.Is(log("while"), recorder.ErrUnlinked) })
 				for range 100 {
 					if err := log("refused"); !errors.Is(err, recorder.ErrUnlinked) {
 						t.Fatalf("Log: %v", err)
@@ -146,9 +136,7 @@ func TestNoNewFileAfterRemoval(t *testing.T) {
 				}
 				sane(t, rec.Stats())
 				must(t, os.Remove(dir))
-				if !eventually(func() bool { return log("after") == nil }) {
-					t.Fatal("calls still fail")
-				}
+				eventually(t, "calls succeed", func() bool { return log("after") == nil })
 				must(t, rec.Flush(t.Context()))
 				if has, err := rec.Durability(); has != d || err != nil {
 					t.Errorf("Durability is %v, %v at the end", has, err)
@@ -186,9 +174,8 @@ func TestFolderIsRemovedAtTheEnd(t *testing.T) {
 	for _, name := range []string{"app.et", "app.iet"} {
 		dir := filepath.Join(t.TempDir(), "traces")
 		must(t, os.Mkdir(dir, 0o700))
-		rec, err := recorder.Create(filepath.Join(dir, name), nil)
-		must(t, err)
-		must(t, rec.Log(format.SpanRef{}, named("lost")))
+		rec := tracetest.CreateAt(t, filepath.Join(dir, name), nil)
+		must(t, logNamed(rec, "lost"))
 		must(t, os.RemoveAll(dir))
 		must(t, os.WriteFile(dir, nil, 0o600))
 		if err := rec.Close(t.Context()); err == nil {
@@ -200,25 +187,30 @@ func TestFolderIsRemovedAtTheEnd(t *testing.T) {
 	}
 }
 
+// killedCopy returns a copy of a folder. It is as a kill would leave the folder now.
+func killedCopy(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "killed")
+	must(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
 // TestRecoveryTellsOfUnsavedEntries kills a recorder before a removed file is saved, and one whose file
 // was removed just now. Recovery says how many entries are gone.
 func TestRecoveryTellsOfUnsavedEntries(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 	for range 5 {
-		must(t, rec.Log(format.SpanRef{}, named("gone")))
+		must(t, logNamed(rec, "gone"))
 	}
 	must(t, rec.Flush(t.Context()))
-	killed := filepath.Join(t.TempDir(), "killed")
-	must(t, os.CopyFS(killed, os.DirFS(dir)))
+	killed := killedCopy(t, dir)
 	must(t, rec.Close(t.Context()))
 	must(t, os.Remove(filepath.Join(killed, "app.iet")))
 	var told []error
-	next, err := recorder.Create(filepath.Join(killed, "app.et"), &recorder.Options{
+	next := tracetest.CreateAt(t, filepath.Join(killed, "app.et"), &recorder.Options{
 		BufferDir: killed, OnError: func(err error) { told = append(told, err) },
 	})
-	must(t, err)
 	must(t, next.Close(t.Context()))
 	if len(told) != 1 || !strings.Contains(told[0].Error(), "5 entries are lost") {
 		t.Errorf("OnError was told %v", told)
@@ -229,8 +221,7 @@ func TestRecoveryTellsOfUnsavedEntries(t *testing.T) {
 // file has the span from before, when it came for the first time.
 func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 	res, err := rec.Resource(named(format.NameResource))
 	must(t, err)
 	log := func(name string) {
@@ -248,8 +239,7 @@ func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {
 	must(t, tracetest.WriteSpan(rec, s))
 	log("second")
 	must(t, rec.Flush(t.Context()))
-	killed := filepath.Join(t.TempDir(), "killed")
-	must(t, os.CopyFS(killed, os.DirFS(dir)))
+	killed := killedCopy(t, dir)
 	tracetest.Close(t, rec)
 	_, err = recorder.Recover(filepath.Join(killed, "app.et"), "")
 	must(t, err)
@@ -261,8 +251,7 @@ func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {
 // TestSharedAttributesOfWaitingSpan: attributes that log records share are there, although their span waits.
 func TestSharedAttributesOfWaitingSpan(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
-	rec, err := recorder.Create(path, nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, nil)
 	res, err := rec.Resource(named(format.NameResource))
 	must(t, err)
 	must(t, tracetest.WriteSpan(rec, span("s", 2, 1)))

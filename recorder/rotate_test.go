@@ -62,8 +62,7 @@ func TestRotate(t *testing.T) {
 	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityBuffered} {
 		t.Run(d.String(), func(t *testing.T) {
 			dir := t.TempDir()
-			rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{Durability: d, MaxFileSize: maxSize})
-			must(t, err)
+			rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{Durability: d, MaxFileSize: maxSize})
 			res, err := rec.Resource(named("resource"))
 			must(t, err)
 			var wg sync.WaitGroup
@@ -149,8 +148,7 @@ func TestRotate(t *testing.T) {
 func TestRotateContinues(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		dir := t.TempDir()
-		rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{Version: v, MaxFileEntries: 30})
-		must(t, err)
+		rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{Version: v, MaxFileEntries: 30})
 		res, err := rec.Resource(named("resource"))
 		must(t, err)
 		start := func(name string, id, parent byte) {
@@ -202,8 +200,7 @@ func TestKeepFiles(t *testing.T) {
 	for _, other := range []string{"app.20200101T000000.000Z.txt", "app.notes.et", "application.20200101T000000.000Z.et"} {
 		must(t, os.WriteFile(filepath.Join(dir, other), nil, 0o600))
 	}
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 20, KeepFiles: 3})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 20, KeepFiles: 3})
 	for i := range 200 {
 		must(t, rec.Log(format.SpanRef{}, logRecord(i)))
 	}
@@ -234,8 +231,7 @@ func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 				must(t, os.WriteFile(old, []byte("before the clock was set"), 0o600))
 				must(t, os.Chtimes(old, at, at))
 			}
-			rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 20, KeepFiles: 5})
-			must(t, err)
+			rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 20, KeepFiles: 5})
 			const records = 400
 			for i := range records {
 				must(t, rec.Log(format.SpanRef{}, logRecord(i)))
@@ -278,8 +274,7 @@ func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 func TestRotateByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{MaxFileAge: time.Hour})
-		must(t, err)
+		rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{MaxFileAge: time.Hour})
 		for i := range 100 {
 			must(t, rec.Log(format.SpanRef{}, logRecord(i)))
 		}
@@ -305,27 +300,24 @@ func TestNoRoomForNext(t *testing.T) {
 	dir := t.TempDir()
 	var mu sync.Mutex
 	var told []error
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{
 		MaxFileEntries: 20, Durability: recorder.DurabilityWriteThrough, OnError: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, err)
 		},
 	})
-	must(t, err)
 	aside := filepath.Join(dir, "gone")
 	must(t, os.Rename(dir, dir+"x")) // give the folder another name
 	for i := range 100 {
 		must(t, rec.Log(format.SpanRef{}, logRecord(i)))
 	}
 	must(t, os.Rename(dir+"x", dir))
-	if !eventually(func() bool {
+	eventually(t, "it tells of that", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.ContainsFunc(told, func(err error) bool { return errors.Is(err, recorder.ErrUnlinked) })
-	}) {
-		t.Error("it told nothing of that")
-	}
+	})
 	must(t, errors.Join(os.RemoveAll(aside)))
 	if err := rec.Close(context.Background()); err != nil && !errors.Is(err, recorder.ErrUnlinked) {
 		t.Error(err)
@@ -340,8 +332,7 @@ func TestNoRoomForNext(t *testing.T) {
 func TestRotateStranger(t *testing.T) {
 	for _, name := range []string{"app.et", "app.iet"} {
 		dir := t.TempDir()
-		rec, err := recorder.Create(filepath.Join(dir, name), &recorder.Options{MaxFileEntries: 32, KeepFiles: 1})
-		must(t, err)
+		rec := tracetest.CreateAt(t, filepath.Join(dir, name), &recorder.Options{MaxFileEntries: 32, KeepFiles: 1})
 		must(t, os.Rename(rec.StreamPath(), filepath.Join(t.TempDir(), "elsewhere")))
 		must(t, os.WriteFile(rec.StreamPath(), []byte("a stranger's"), 0o600))
 		for i := range 100 {
@@ -357,8 +348,7 @@ func TestRotateStranger(t *testing.T) {
 		_ = rec.Close(context.Background()) // returns the same error
 		found := false
 		for _, n := range dirNames(t, dir) {
-			b, err := os.ReadFile(filepath.Join(dir, n))
-			must(t, err)
+			b := readFile(t, filepath.Join(dir, n))
 			found = found || string(b) == "a stranger's"
 		}
 		if !found {
@@ -376,7 +366,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 	const leaked, maxSize = 60_000, 10 << 20
 	var told atomic.Int64
 	dir := t.TempDir()
-	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{
 		MaxFileSize: maxSize, KeepFiles: 100, MaxBlock: time.Minute,
 		OnError: func(err error) {
 			if !strings.Contains(err.Error(), "open spans stay in") {
@@ -385,7 +375,6 @@ func TestSpansThatNeverEnd(t *testing.T) {
 			told.Add(1)
 		},
 	})
-	must(t, err)
 	res, err := rec.Resource(named("resource"))
 	must(t, err)
 	ref := func(i int) (r format.SpanRef) {

@@ -25,8 +25,7 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "app.et")
-			rec, err := recorder.Create(path, &recorder.Options{Durability: d, OnError: func(err error) { t.Error(err) }})
-			must(t, err)
+			rec := tracetest.CreateAt(t, path, &recorder.Options{Durability: d, OnError: func(err error) { t.Error(err) }})
 			resource := tracetest.Entry(format.NameResource)
 			res, err := rec.Resource(resource)
 			must(t, err)
@@ -77,8 +76,7 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 // TestFollowerOfSuspendedRecorderWaits follows the file of a suspended recorder, long enough for the
 // follower to check whether the writer has died.
 func TestFollowerOfSuspendedRecorderWaits(t *testing.T) {
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	must(t, rec.Suspend(t.Context()))
 	f, err := format.Follow(rec.StreamPath(), &format.FollowOptions{Poll: time.Millisecond})
 	must(t, err)
@@ -90,7 +88,7 @@ func TestFollowerOfSuspendedRecorderWaits(t *testing.T) {
 	if _, e, err := f.Next(soon); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, %v", e, err)
 	}
-	must(t, rec.Log(format.SpanRef{}, named("after")))
+	must(t, logNamed(rec, "after"))
 	if _, e, err := f.Next(t.Context()); err != nil || e.Metadata.Name != "after" {
 		t.Errorf("got %v, %v", e, err)
 	}
@@ -102,8 +100,7 @@ func TestFollowerOfSuspendedRecorderWaits(t *testing.T) {
 func TestRecordWhileRecorderIsSuspended(t *testing.T) {
 	const goroutines, records = 4, 500
 	path := filepath.Join(t.TempDir(), "app.et")
-	rec, err := recorder.Create(path, nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, nil)
 	var recording, suspending sync.WaitGroup
 	over := make(chan struct{})
 	suspending.Go(func() {
@@ -121,7 +118,7 @@ func TestRecordWhileRecorderIsSuspended(t *testing.T) {
 	for g := range goroutines {
 		recording.Go(func() {
 			for i := range records {
-				if err := rec.Log(format.SpanRef{}, named(fmt.Sprint(g, " ", i))); err != nil {
+				if err := logNamed(rec, fmt.Sprint(g, " ", i)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -150,16 +147,13 @@ func TestChangedFileOfSuspendedRecorder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			rec, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
-			must(t, err)
-			must(t, rec.Log(format.SpanRef{}, named("before")))
+			rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), nil)
+			must(t, logNamed(rec, "before"))
 			must(t, rec.Suspend(t.Context()))
 			change(rec.StreamPath())
-			must(t, rec.Log(format.SpanRef{}, named("after")))
-			if err := rec.Flush(t.Context()); err != nil {
-				t.Error(err)
-			}
-			must(t, rec.Log(format.SpanRef{}, named("later")))
+			must(t, logNamed(rec, "after"))
+			must(t, rec.Flush(t.Context()))
+			must(t, logNamed(rec, "later"))
 			_ = rec.Close(t.Context()) // may return an error about lost records
 			if f := tracetest.Open(t, filepath.Join(dir, "app.et")); tracetest.Outline(t, f) != "root(later entrace.end)" {
 				t.Errorf("got %s", tracetest.Outline(t, f))
