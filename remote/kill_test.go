@@ -11,9 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -59,17 +59,15 @@ func TestKilledReceiver(t *testing.T) {
 	_, err = c.Write(append(b, 9, 0, 0, 0, 0, 0, 0, 0, 1)) // and a part of one
 	must(t, err)
 	name := ""
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if names := files(t, dir); len(names) == 1 {
-			name = filepath.Join(dir, names[0])
-			if fi, err := os.Stat(name); err == nil && fi.Size() == size {
-				break
-			}
+	tracetest.Eventually(t, "all whole entries are in the file", func() bool {
+		names := files(t, dir)
+		if len(names) != 1 {
+			return false
 		}
-		if time.Now().After(end) {
-			t.Fatal("nothing is received")
-		}
-	}
+		name = filepath.Join(dir, names[0])
+		fi, err := os.Stat(name)
+		return err == nil && fi.Size() == size
+	})
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
 	f, err := format.Open(name, nil)

@@ -328,12 +328,10 @@ func TestRemovedWhileItGrows(t *testing.T) {
 	_, err := c.Write(stream(format.Root(), named(0, "a")))
 	must(t, err)
 	var names []string
-	for range 500 {
-		if names = files(t, r.dir); len(names) == 1 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	tracetest.Eventually(t, "there is a file", func() bool {
+		names = files(t, r.dir)
+		return len(names) == 1
+	})
 	name := filepath.Join(r.dir, names[0])
 	f, err := osfile.OpenRead(name)
 	must(t, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -87,18 +87,15 @@ func (v *running) end() []remote.Received {
 }
 
 // await waits until so many connections have ended and returns their results.
-func (v *running) await(n int) []remote.Received {
+func (v *running) await(n int) (got []remote.Received) {
 	v.t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	tracetest.Eventually(v.t, fmt.Sprint(n, " connections have ended"), func() bool {
 		v.mu.Lock()
-		got := slices.Clip(v.got)
-		v.mu.Unlock()
-		if len(got) >= n {
-			return got
-		}
-	}
-	v.t.Fatalf("no %d connections have ended: %v", n, v.got)
-	return nil
+		defer v.mu.Unlock()
+		got = slices.Clip(v.got)
+		return len(got) >= n
+	})
+	return got
 }
 
 // dial connects to the receiver.
@@ -178,8 +175,7 @@ func TestRoundTrip(t *testing.T) {
 				s, err := remote.NewSender(r.addr, nil)
 				must(t, err)
 				path := filepath.Join(t.TempDir(), "a.et")
-				rec, err := recorder.Create(path, &recorder.Options{Version: v, Tee: s})
-				must(t, err)
+				rec := tracetest.CreateAt(t, path, &recorder.Options{Version: v, Tee: s})
 				record(t, rec, 500)
 				must(t, rec.Close(t.Context()))
 				got := r.await(1)[0]
@@ -190,10 +186,8 @@ func TestRoundTrip(t *testing.T) {
 				if st.Offered != st.Sent || st.Dropped+st.Waiting+st.Moved != 0 || st.Connections != 1 || got.Entries != int64(st.Sent)+1 {
 					t.Errorf("the account is %+v, and %d entries were received", st, got.Entries)
 				}
-				want, err := os.ReadFile(path)
-				must(t, err)
-				have, err := os.ReadFile(got.Path)
-				must(t, err)
+				want := tracetest.ReadFile(t, path)
+				have := tracetest.ReadFile(t, got.Path)
 				if !bytes.Equal(want, have) {
 					t.Error("what arrived differs from the file")
 				}

@@ -59,8 +59,7 @@ func TestS13NobodyThere(t *testing.T) {
 	var reports atomic.Int32
 	s := sender(t, "tcp://"+closed(t), remote.SenderOptions{MaxBuffer: 10 << 10, OnError: func(error) { reports.Add(1) }})
 	path := filepath.Join(t.TempDir(), "a.et")
-	rec, err := recorder.Create(path, &recorder.Options{Tee: s})
-	must(t, err)
+	rec := tracetest.CreateAt(t, path, &recorder.Options{Tee: s})
 	record(t, rec, 1000)
 	must(t, rec.Flush(context.Background()))
 	for s.Stats().Offered == 0 { // it gets the entries a moment later
@@ -72,7 +71,7 @@ func TestS13NobodyThere(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond) // many attempts
 	began := time.Now()
-	err = rec.Close(t.Context())
+	err := rec.Close(t.Context())
 	if err == nil || time.Since(began) > 4*time.Second {
 		t.Errorf("Close took %v: %v", time.Since(began), err)
 	}
@@ -82,9 +81,7 @@ func TestS13NobodyThere(t *testing.T) {
 	if n := reports.Load(); n != 1 {
 		t.Errorf("%d errors were reported, want the first alone", n)
 	}
-	f, err := format.Open(path, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, path)
 	if f.Len() != int(st.Offered)+1 {
 		t.Errorf("the file has %d entries, and %d were offered", f.Len(), st.Offered)
 	}
@@ -107,13 +104,8 @@ func TestS13Stall(t *testing.T) {
 	if d := time.Since(began); d > 20*time.Second {
 		t.Errorf("recording took %v", d)
 	}
-	st := balanced(t, s)
-	for end := began.Add(20 * time.Second); st.Dropped == 0 && time.Now().Before(end); st = balanced(t, s) {
-		time.Sleep(time.Millisecond) // a Tee gets entries in a goroutine of its own
-	}
-	if st.Dropped == 0 {
-		t.Errorf("the account is %+v", st)
-	}
+	// A Tee gets entries in a goroutine of its own.
+	tracetest.Eventually(t, "entries are dropped", func() bool { return balanced(t, s).Dropped > 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began = time.Now()
@@ -137,11 +129,7 @@ func TestS13Timeout(t *testing.T) {
 		_, err := rec.Append(&format.TraceEntry{Message: format.Some(long), Metadata: format.Metadata{Name: "e"}})
 		must(t, err)
 	}
-	for end := time.Now().Add(5 * time.Second); s.Stats().Connections < 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("there is no second connection: %+v", s.Stats())
-		}
-	}
+	tracetest.Eventually(t, "there is a second connection", func() bool { return s.Stats().Connections >= 2 })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_ = rec.Close(ctx) // what is lost is not what this is about
@@ -173,8 +161,7 @@ func again(t *testing.T, v format.Version) {
 	}()
 	noticed := make(chan error, 10)
 	s := sender(t, "tcp://"+addr, remote.SenderOptions{OnError: func(err error) { noticed <- err }})
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s, Version: v})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s, Version: v})
 	res, err := rec.Resource(tracetest.Resource("svc"))
 	must(t, err)
 	must(t, tracetest.WriteSpan(rec, span(res, 1, 0)))
@@ -279,8 +266,7 @@ func (r *trace) full() string {
 func TestDroppedParent(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{MaxBuffer: 4 << 10})
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s})
 	res, err := rec.Resource(tracetest.Entry(format.NameResource))
 	must(t, err)
 	must(t, tracetest.WriteSpan(rec, span(res, 1, 0)))
@@ -296,9 +282,7 @@ func TestDroppedParent(t *testing.T) {
 	if s := outline(t, got.Path); s != "root resource<root span 0001<resource span 0003<span 0001 entrace.end<root" {
 		t.Errorf("the file holds %s", s)
 	}
-	f, err := format.Open(got.Path, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, got.Path)
 	e, err := f.Entry(3)
 	must(t, err)
 	if v, _ := e.Attribute(format.AttrParentSpanID); v.Text() != "0000000000000002" {
@@ -314,8 +298,7 @@ func TestDroppedParent(t *testing.T) {
 func TestRotation(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{})
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s, MaxFileEntries: 40})
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s, MaxFileEntries: 40})
 	record(t, rec, 60)
 	must(t, rec.Close(t.Context()))
 	files := rec.Stats().Files // rotations

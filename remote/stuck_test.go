@@ -27,11 +27,7 @@ func TestRefusedEntry(t *testing.T) {
 		put("small")
 	}
 	must(t, rec.Flush(context.Background()))
-	for begin := time.Now(); s.Stats().Sent < 100; time.Sleep(10 * time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			t.Fatalf("what is behind it does not go: %+v", s.Stats())
-		}
-	}
+	tracetest.Eventually(t, "the records behind it are sent", func() bool { return s.Stats().Sent >= 100 })
 	_ = rec.Close(t.Context()) // it tells of the loss
 }
 
