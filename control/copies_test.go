@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestTwoSnapshotsOfOneProcess(t *testing.T) {
 	dir := t.TempDir()
 	shot := control.TraceConfig{Name: "shot", Providers: control.Spans | control.Logs | control.Goroutines, Window: time.Hour, On: onAPI("shot")}
-	r := newRig(t, control.Options{Config: base(dir, control.Spans|control.Logs, shot)})
+	r := rigOf(t, base(dir, control.Spans|control.Logs, shot))
 	ask := control.Request{Trigger: control.TriggerAPI, Key: "shot", Manual: true}
 	ctx, request := r.tracer.Start(t.Context(), "GET /cart")
 	child, query := r.tracer.Start(ctx, "SELECT")
@@ -30,9 +31,7 @@ func TestTwoSnapshotsOfOneProcess(t *testing.T) {
 	<-second.Done()
 	var files []*format.File
 	for _, path := range []string{first.Path(), second.Path()} {
-		f, err := format.Open(path, nil)
-		must(t, err)
-		defer f.Close()
+		f := tracetest.OpenFile(t, path)
 		files = append(files, f)
 	}
 	v, err := view.New(t.Context(), files, nil)

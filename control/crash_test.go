@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
@@ -141,9 +140,8 @@ func TestKillAndRecover(t *testing.T) {
 		acknowledged += len(said)
 		before := crashTraces(t, dir)
 		if round%2 == 0 {
-			r := newRig(t, control.Options{Config: persistent(dir)})
+			r := rigOf(t, persistent(dir))
 			r.quiet()
-			r.end()
 		} else {
 			crashes, finished, err := recovered(dir)
 			if len(crashes) != 1 || len(finished) != 0 || err != nil {
@@ -181,13 +179,12 @@ func TestRingOfLivingProcess(t *testing.T) {
 	dying := startChild(t, "record", dir)
 	dying.says(100)
 	said := dying.kill(syscall.SIGKILL)
-	r := newRig(t, control.Options{Config: persistent(dir)})
+	r := rigOf(t, persistent(dir))
 	crashes, _, err := recovered(dir) // nothing is left to do
 	if len(crashes) != 0 || err != nil {
 		t.Errorf("Recover finds %+v, %v", crashes, err)
 	}
 	r.quiet()
-	r.end()
 	if _, err := os.Stat(rings[0]); err != nil {
 		t.Fatalf("the ring of the living process: %v", err)
 	}
@@ -344,7 +341,7 @@ func TestKillWhileTracing(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond)
 		p.kill(syscall.SIGKILL)
 		age(t, dir)
-		r := newRig(t, control.Options{Config: persistent(dir)})
+		r := rigOf(t, persistent(dir))
 		r.end()
 		r.quiet()
 		onlyTraces(t, dir)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // aRing returns the name and the content of the file of a ring with some records.
@@ -37,8 +38,7 @@ func aRing(t *testing.T) (name string, data []byte) {
 	if len(rings) != 1 {
 		t.Fatalf("there are %q", rings)
 	}
-	data, err = os.ReadFile(rings[0])
-	must(t, err)
+	data = tracetest.ReadFile(t, rings[0])
 	r.end()
 	r.quiet()
 	return filepath.Base(rings[0]), data
@@ -104,7 +104,7 @@ func TestTornRing(t *testing.T) {
 		inTime(t, d.what, func() {
 			told := false
 			if i%4 == 0 {
-				r := newRig(t, control.Options{Config: base(dir, control.Logs)})
+				r := rigOf(t, base(dir, control.Logs))
 				r.end()
 				for _, path := range crashTraces(t, dir) {
 					w := links(t, path)
@@ -163,7 +163,7 @@ func TestNotRings(t *testing.T) {
 	must(t, os.WriteFile(outside, whole, 0o600))
 	must(t, os.Symlink(outside, filepath.Join(dir, "ring-link.ring")))
 	inTime(t, "it", func() {
-		r := newRig(t, control.Options{Config: base(dir, control.Logs)})
+		r := rigOf(t, base(dir, control.Logs))
 		r.end()
 		if n := len(r.errors()); n != 3 {
 			t.Errorf("%d errors are told, want one for each of the 3 files: %v", n, r.errors())

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -28,7 +29,7 @@ func TestFolderLimits(t *testing.T) {
 	dir := t.TempDir()
 	cfg := base(dir, control.Logs, control.TraceConfig{Name: "small-one", Providers: control.Logs, On: onAPI("")})
 	cfg.Keep.Files = most
-	r := newRig(t, control.Options{Config: cfg})
+	r := rigOf(t, cfg)
 	r.log.Info("small")
 	var names []string
 	for i := range n {
@@ -88,9 +89,8 @@ func mustResolve(t *testing.T, path string) string {
 func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	t.Helper()
 	name := filepath.Join(dir, fmt.Sprintf("%s-host-1-%s-old.et", at.UTC().Format("20060102T150405.000000Z"), seq))
-	rec, err := recorder.Create(name, nil)
-	must(t, err)
-	_, err = rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace}, Message: format.Some(strings.Repeat("z", size))})
+	rec := tracetest.CreateAt(t, name, nil)
+	_, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace}, Message: format.Some(strings.Repeat("z", size))})
 	must(t, err)
 	must(t, rec.Close(t.Context()))
 	must(t, os.Chtimes(name, at, at))
@@ -123,7 +123,7 @@ func TestFolderBytesAndAge(t *testing.T) {
 			must(t, os.WriteFile(other, []byte("x"), 0o600))
 			cfg := base(dir, control.Logs)
 			cfg.Keep = tt.keep
-			r := newRig(t, control.Options{Config: cfg})
+			r := rigOf(t, cfg)
 			r.end()
 			var left []string
 			for _, name := range traceFiles(t, dir) {
@@ -147,14 +147,11 @@ func TestFolderBytesAndAge(t *testing.T) {
 // that file.
 func TestFolderNothingYet(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "20261120T212712.021345Z-host-1-0001-x.et"),
-		&recorder.Options{Durability: recorder.DurabilityWriteThrough})
-	must(t, err)
-	data, err := os.ReadFile(rec.StreamPath())
-	must(t, err)
+	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "20261120T212712.021345Z-host-1-0001-x.et"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})
+	data := tracetest.ReadFile(t, rec.StreamPath())
 	must(t, os.WriteFile(filepath.Join(dir, filepath.Base(rec.StreamPath())), data, 0o600))
 	must(t, rec.Close(t.Context()))
-	r := newRig(t, control.Options{Config: base(dir, control.Logs)})
+	r := rigOf(t, base(dir, control.Logs))
 	r.end()
 	r.quiet()
 	for _, name := range traceFiles(t, dir) {

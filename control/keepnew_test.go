@@ -42,7 +42,7 @@ func TestKeepNewTracesWhenTheClockWasSet(t *testing.T) {
 				}
 				cfg := base(dir, control.Logs, control.TraceConfig{Name: "asked", Providers: control.Logs, On: onAPI("asked")})
 				cfg.Keep = keep
-				r := newRig(t, control.Options{Config: cfg})
+				r := rigOf(t, cfg)
 				r.log.Info(strings.Repeat("x", 20_000))
 				var made []string
 				for i := range 5 {
@@ -71,7 +71,7 @@ func TestKeepALongStream(t *testing.T) {
 	dir := t.TempDir()
 	cfg := deepTrace(dir)
 	cfg.Keep.Files = 3
-	r := newRig(t, control.Options{Config: cfg})
+	r := rigOf(t, cfg)
 	deep, err := r.ctl.Start(t.Context(), api("deep"))
 	must(t, err)
 	var last *control.Trace
@@ -114,8 +114,7 @@ func deadRing(t *testing.T, dir string, v format.Version, at time.Time, records 
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	b, err := os.ReadFile(from)
-	must(t, err)
+	b := tracetest.ReadFile(t, from)
 	must(t, os.WriteFile(to, b, 0o600))
 }
 
@@ -125,8 +124,7 @@ func deadStream(t *testing.T, dir string, at time.Time, records int) (et string)
 	t.Helper()
 	name := at.UTC().Format("20060102T150405.000000Z") + "-host-7-0001-deep"
 	from := filepath.Join(t.TempDir(), name)
-	rec, err := recorder.Create(from+".et", &recorder.Options{BufferDir: filepath.Dir(from)})
-	must(t, err)
+	rec := tracetest.CreateAt(t, from+".et", &recorder.Options{BufferDir: filepath.Dir(from)})
 	for range records {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("why it died"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}}))
 	}
@@ -149,7 +147,7 @@ func TestKeepWhatWasRecovered(t *testing.T) {
 	}
 	cfg := base(dir, control.Logs)
 	cfg.Keep = control.Keep{Files: 2, Age: 24 * time.Hour}
-	newRig(t, control.Options{Config: cfg}).quiet()
+	rigOf(t, cfg).quiet()
 	crashes := crashTraces(t, dir)
 	if len(crashes) != 1 || countText(t, crashes[0], "why it died") != 7 {
 		t.Errorf("the traces of crashes are %q", crashes)
@@ -245,8 +243,7 @@ func TestCrashBufferStaysIfItCannotBeRead(t *testing.T) {
 		must(t, err)
 		_, err = f.WriteAt(make([]byte, 4096-from), from)
 		must(t, errors.Join(err, f.Close()))
-		want, err := os.ReadFile(buffer)
-		must(t, err)
+		want := tracetest.ReadFile(t, buffer)
 		for range 2 {
 			_, _, err = recovered(dir)
 			must(t, err)

@@ -279,8 +279,7 @@ func TestEveryLinkFinds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "x.et")
-			rec, err := recorder.Create(name, nil)
-			must(t, err)
+			rec := tracetest.CreateAt(t, name, nil)
 			must(t, tt.fill(rec))
 			must(t, rec.Close(t.Context()))
 			if _, problems := walk(t, name); len(problems) == 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -25,7 +26,7 @@ import (
 // TestOffIsOff counts the allocations of calls that record nothing.
 func TestOffIsOff(t *testing.T) {
 	var none *control.Control
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.RuntimeMetrics)}) // neither spans nor logs
+	r := rigOf(t, base(t.TempDir(), control.RuntimeMetrics)) // neither spans nor logs
 	for name, c := range map[string]*control.Control{"nil": none, "off": r.ctl} {
 		if c.Enabled(control.Spans | control.Logs) {
 			t.Errorf("%s: spans or logs are on", name)
@@ -37,7 +38,7 @@ func TestOffIsOff(t *testing.T) {
 	if !r.ctl.Enabled(control.RuntimeMetrics) {
 		t.Error("what the ring has is not on")
 	}
-	on := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs)})
+	on := rigOf(t, base(t.TempDir(), control.Logs))
 	for name, log := range map[string]*slog.Logger{
 		"the provider is off": r.log,
 		"the level is below":  slog.New(slogadapter.New(on.ctl.Recorder(), &slogadapter.Options{Level: slog.LevelError})),
@@ -54,7 +55,7 @@ func TestOffIsOff(t *testing.T) {
 
 // TestDroppedSpan compares the allocations of a dropped span with and without a control.
 func TestDroppedSpan(t *testing.T) {
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs)})
+	r := rigOf(t, base(t.TempDir(), control.Logs))
 	with := func(s sdktrace.Sampler, own ...sdktrace.TracerProviderOption) float64 {
 		tp := sdktrace.NewTracerProvider(append(own, sdktrace.WithSampler(s))...)
 		defer func() { must(t, tp.Shutdown(context.Background())) }()
@@ -126,8 +127,7 @@ func TestOffOpensNoFile(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		text, err := os.ReadFile(calls)
-		must(t, err)
+		text := tracetest.ReadFile(t, calls)
 		if !strings.Contains(string(text), dir) {
 			t.Fatal("strace has not seen the change of folder")
 		}

@@ -22,7 +22,7 @@ func panicRig(t *testing.T) *rig {
 	cfg, err := control.Env("PANICS", t.TempDir(), nil).Config()
 	must(t, err)
 	cfg.Ring.Bytes, cfg.Ring.Persist = 4<<20, false
-	return newRig(t, control.Options{Config: cfg})
+	return rigOf(t, cfg)
 }
 
 // serve serves one request to h with a real server, which logs to the rig.
@@ -72,7 +72,7 @@ func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := panicRig(t)
 			r.serve(c.h(r))
-			w := everyLink(t, r.wait(1)[0].Path())
+			w := r.last(1)
 			want := strings.Replace(c.reason, "ID", w.attr(w.head, "request.trace_id"), 1)
 			if got := w.attr(w.head, "reason"); got != want {
 				t.Errorf("the reason is %q, want %q", got, want)

@@ -52,15 +52,7 @@ var must = tracetest.Must
 // patience is how long a test waits for an event that must happen.
 const patience = 60 * time.Second
 
-// eventually waits until ok reports true.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
-		}
-	}
-}
+var eventually = tracetest.Eventually
 
 // A rig is a control with a pipeline, a tracer and a logger, as in a program.
 type rig struct {
@@ -109,6 +101,12 @@ func newRig(t testing.TB, o control.Options) *rig {
 	return r
 }
 
+// rigOf is newRig with no other options than a configuration.
+func rigOf(t testing.TB, cfg *control.Config) *rig {
+	t.Helper()
+	return newRig(t, control.Options{Config: cfg})
+}
+
 // end shuts the rig down. It can be called twice.
 func (r *rig) end() {
 	r.t.Helper()
@@ -148,6 +146,12 @@ func (r *rig) wait(n int) []*control.Trace {
 		r.t.Fatalf("%d traces, want %d", got, n)
 	}
 	return r.traces()
+}
+
+// last waits for n traces, and walks through the last one.
+func (r *rig) last(n int) *walked {
+	r.t.Helper()
+	return everyLink(r.t, r.wait(n)[n-1].Path())
 }
 
 func (r *rig) start(q control.Request) *control.Trace {

@@ -24,7 +24,7 @@ func TestWindow(t *testing.T) {
 		Name: "long", Providers: control.Spans | control.Logs, Window: time.Hour, On: onAPI("long"),
 	})
 	cfg.Ring.Bytes = bytes
-	r := newRig(t, control.Options{Config: cfg})
+	r := rigOf(t, cfg)
 	const nested, wide = 20, 30
 	ctx := context.Background()
 	var open []trace.Span
@@ -51,7 +51,7 @@ func TestWindow(t *testing.T) {
 		n++
 	}
 	r.start(api("long"))
-	w := everyLink(t, r.wait(1)[0].Path())
+	w := r.last(1)
 	asked, got, evicted := w.number(w.head, "window.asked_nano"), w.number(w.head, "window.got_nano"), w.number(w.head, "evicted")
 	if asked != int64(time.Hour) || got <= 0 || got >= asked || got > int64(time.Since(began)) || evicted <= 0 {
 		t.Errorf("the window is %v of %v with %d evicted, while the load took %v", time.Duration(got), time.Duration(asked), evicted, time.Since(began))
@@ -96,9 +96,9 @@ func TestWindow(t *testing.T) {
 
 // TestEvictedIsToldOf evicts more segments than a ring can note, and checks the count of evicted records.
 func TestEvictedIsToldOf(t *testing.T) {
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "long", Providers: control.Logs, Window: time.Hour, On: onAPI("long"),
-	})})
+	}))
 	const n = 6000 // each record fills a segment
 	text := strings.Repeat("z", 50<<10)
 	for range n {
@@ -141,9 +141,9 @@ func TestSnapshotIsPartOfStream(t *testing.T) {
 	const goroutines = 2
 	snapshots := hosttest.Times(5, 100)
 	all := control.Spans | control.Logs
-	r := newRig(t, control.Options{Config: base(t.TempDir(), all,
+	r := rigOf(t, base(t.TempDir(), all,
 		control.TraceConfig{Name: "all", Mode: control.ModeStream, Providers: all, On: onAPI("all")},
-		control.TraceConfig{Name: "some", Providers: all, Window: 2 * time.Second, On: onAPI("some")})})
+		control.TraceConfig{Name: "some", Providers: all, Window: 2 * time.Second, On: onAPI("some")}))
 	q := api("all")
 	q.Manual = true // no timeout
 	stream := r.start(q)

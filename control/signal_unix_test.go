@@ -14,9 +14,9 @@ import (
 // TestAskBySignal requests two traces by signal. Such requests count as requests by hand, so no rate
 // limit holds for them.
 func TestAskBySignal(t *testing.T) {
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs,
+	r := rigOf(t, base(t.TempDir(), control.Logs,
 		control.TraceConfig{Name: "usr1", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerSignal}}, Every: time.Hour, PerHour: 1},
-		control.TraceConfig{Name: "usr2", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerSignal, Key: "SIGUSR2"}}})})
+		control.TraceConfig{Name: "usr2", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerSignal, Key: "SIGUSR2"}}}))
 	for i, sig := range []unix.Signal{unix.SIGUSR1, unix.SIGUSR1, unix.SIGUSR2} {
 		must(t, unix.Kill(unix.Getpid(), sig))
 		trace := r.wait(i + 1)[i] // otherwise the system may merge two signals

@@ -116,7 +116,7 @@ func TestStreamKeepsItsConfig(t *testing.T) {
 		t.Errorf("the stream goes by %q", got)
 	}
 	r.stop(api("deep"))
-	w := everyLink(t, r.wait(1)[0].Path())
+	w := r.last(1)
 	if got := w.attr(w.head, "config.id"); got != "old" {
 		t.Errorf("the trace says that it is of configuration %q, want old", got)
 	}
@@ -180,7 +180,7 @@ func TestProviderTypo(t *testing.T) {
 		t.Errorf("configuration %q is in force", got)
 	}
 	r.start(api("x"))
-	w := everyLink(t, r.wait(1)[0].Path())
+	w := r.last(1)
 	if got := w.attr(w.head, "config.id"); got != "right" {
 		t.Errorf("the trace says that it is of configuration %q", got)
 	}

@@ -158,16 +158,16 @@ func TestProviderConflict(t *testing.T) {
 		}
 	}
 	defer stop()
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "deep", Mode: control.ModeStream, Providers: control.Logs | control.CPUProfile, On: onAPI("deep"),
-	})})
+	}))
 	r.start(api("deep"))
 	r.log.Info("recorded all the same")
 	if why := r.ctl.Stats().Off["cpu.profile"]; !strings.Contains(why, "already in use") {
 		t.Errorf("the account says that the provider is off for %q", why)
 	}
 	r.stop(api("deep"))
-	w := everyLink(t, r.wait(1)[0].Path())
+	w := r.last(1)
 	id := w.one("provider off")
 	if got := w.attr(id, "error"); w.attr(id, "provider") != "cpu.profile" || !strings.Contains(got, "already in use") {
 		t.Errorf("the trace says of %s: %q", w.attr(id, "provider"), got)
@@ -183,7 +183,7 @@ func TestProviderConflict(t *testing.T) {
 		r.start(api("deep"))
 		burn()
 		r.stop(api("deep"))
-		w := everyLink(t, r.wait(n)[n-1].Path())
+		w := r.last(n)
 		if ids := w.named("provider off"); len(ids) != 0 {
 			t.Fatalf("the provider is off: %s", w.attr(ids[0], "error"))
 		}
@@ -210,7 +210,7 @@ func burn() {
 // TestTracesKeepNoJournal: a program can keep all traces that OnTrace has told of.
 func TestTracesKeepNoJournal(t *testing.T) {
 	cfg := base(t.TempDir(), control.Logs, control.TraceConfig{Name: "s", Mode: control.ModeStream, Providers: control.Logs, On: onAPI("s")})
-	r := newRig(t, control.Options{Config: cfg})
+	r := rigOf(t, cfg)
 	before := tracetest.HeapMB()
 	for range 100 {
 		r.start(api("s"))
@@ -227,9 +227,9 @@ func TestTracesKeepNoJournal(t *testing.T) {
 // TestStreamIsFull records to a stream until it reaches its limit.
 func TestStreamIsFull(t *testing.T) {
 	const most = 64 << 10
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "small", Mode: control.ModeStream, Providers: control.Logs, MaxBytes: most, On: onAPI("small"), Timeout: time.Hour,
-	})})
+	}))
 	text := strings.Repeat("x", 500)
 	for round := range 3 {
 		q := api("small")
@@ -248,7 +248,7 @@ func TestStreamIsFull(t *testing.T) {
 				return false
 			}
 		})
-		w := everyLink(t, r.wait(round + 1)[round].Path())
+		w := r.last(round + 1)
 		end := w.one("trace end")
 		if got := w.attr(end, "end.reason"); got != "max_bytes" {
 			t.Errorf("the stream ended for %q, want max_bytes", got)
@@ -271,7 +271,7 @@ func TestStreamEnds(t *testing.T) {
 	short := stream("timeout")
 	short.Timeout = 30 * time.Millisecond
 	dir := t.TempDir()
-	r := newRig(t, control.Options{Config: base(dir, control.Logs, stream("stopped"), short, stream("shutdown"), stream("aborted"))})
+	r := rigOf(t, base(dir, control.Logs, stream("stopped"), short, stream("shutdown"), stream("aborted")))
 	for _, name := range []string{"stopped", "timeout", "shutdown", "aborted"} {
 		r.start(api(name))
 	}
@@ -297,9 +297,9 @@ func TestStreamEnds(t *testing.T) {
 // it is stopped.
 func TestStreamTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+		r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 			Name: "s", Mode: control.ModeStream, Providers: control.Logs, On: onAPI("*"), Timeout: time.Minute,
-		})})
+		}))
 		byHand, longer, wish := api("by hand"), api("longer"), api("wish")
 		byHand.Manual, longer.Timeout = true, time.Hour // more than the configuration allows
 		wish.Manual, wish.Timeout = true, 2*time.Minute
@@ -330,6 +330,5 @@ func TestStreamTimeout(t *testing.T) {
 			}
 		}
 		r.quiet()
-		r.end()
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/httpapi"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 func onError() []control.On {
@@ -38,7 +38,7 @@ func TestFirstError(t *testing.T) {
 			Name: "first-error", On: onError(), Providers: control.Spans | control.Logs, Window: window, Every: time.Minute,
 		})
 		cfg.Ring.Bytes = 16 << 20
-		r := newRig(t, control.Options{Config: cfg})
+		r := rigOf(t, cfg)
 		for range 100 {
 			r.log.Debug("too old")
 		}
@@ -52,7 +52,7 @@ func TestFirstError(t *testing.T) {
 		r.log.WarnContext(ctx, "no reason")
 		r.log.ErrorContext(ctx, "the reason", "code", 7)
 		synctest.Wait()
-		w := everyLink(t, r.wait(1)[0].Path())
+		w := r.last(1)
 		m := w.messages()
 		if m["of the window"] != debugs || m["the reason"] != 1 || m["no reason"] != 1 || m["too old"] != 0 {
 			t.Errorf("the trace has %d records of the window, %d of the error, %d too old", m["of the window"], m["the reason"], m["too old"])
@@ -83,7 +83,7 @@ func TestFirstError(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.log.Error("after a minute")
 		synctest.Wait()
-		w = everyLink(t, r.wait(2)[1].Path())
+		w = r.last(2)
 		if n := w.messages()["after a minute"]; n != 1 {
 			t.Errorf("the second trace has the error %d times", n)
 		}
@@ -91,16 +91,15 @@ func TestFirstError(t *testing.T) {
 			t.Errorf("%d verdicts, want one for each of %d errors: %v", n, errs+2, r.ctl.Stats().Verdicts)
 		}
 		r.quiet()
-		r.end()
 	})
 }
 
 // TestErrorStorm logs errors from many goroutines at once. It runs with the real
 // clock.
 func TestErrorStorm(t *testing.T) {
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "error", On: onError(), Providers: control.Logs, Every: time.Hour,
-	})})
+	}))
 	const goroutines, each = 8, 500
 	done := make(chan bool)
 	for range goroutines {
@@ -115,7 +114,7 @@ func TestErrorStorm(t *testing.T) {
 		<-done
 	}
 	eventually(t, "a verdict for each", func() bool { return sum(r.ctl.Stats(), control.TriggerLog) == goroutines*each })
-	w := everyLink(t, r.wait(1)[0].Path())
+	w := r.last(1)
 	if w.messages()["storm"] == 0 {
 		t.Error("the error is not in the trace that it asked for")
 	}
@@ -127,13 +126,13 @@ func TestErrorStorm(t *testing.T) {
 
 // TestLogHandler checks that LogHandler triggers on records that go to another handler.
 func TestLogHandler(t *testing.T) {
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "error", On: onError(), Providers: control.Logs,
-	})})
+	}))
 	elsewhere := slog.New(r.ctl.LogHandler(slog.NewTextHandler(io.Discard, nil))).With("a", 1).WithGroup("g")
 	elsewhere.Warn("no reason")
 	elsewhere.Error("the reason")
-	w := everyLink(t, r.wait(1)[0].Path())
+	w := r.last(1)
 	if got := w.attr(w.head, "key"); got != "the reason" {
 		t.Errorf("the reason is %q", got)
 	}
@@ -142,10 +141,10 @@ func TestLogHandler(t *testing.T) {
 // TestSlowSpan ends spans below and above the limit.
 func TestSlowSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
+		r := rigOf(t, base(t.TempDir(), control.Spans, control.TraceConfig{
 			Name: "slow", Providers: control.Spans,
 			On: []control.On{{Trigger: control.TriggerSpan, Key: "POST *", LongerThan: 800 * time.Millisecond}},
-		})})
+		}))
 		for _, span := range []struct {
 			name  string
 			takes time.Duration
@@ -158,7 +157,7 @@ func TestSlowSpan(t *testing.T) {
 			s.End()
 			synctest.Wait()
 		}
-		w := everyLink(t, r.wait(1)[0].Path())
+		w := r.last(1)
 		id := w.one("POST /slow")
 		if d, ended := w.ended(id); !ended || d != 900*time.Millisecond {
 			t.Errorf("the span has taken %v, ended: %t", d, ended)
@@ -167,7 +166,6 @@ func TestSlowSpan(t *testing.T) {
 			t.Errorf("the request is of a span of %v", time.Duration(got))
 		}
 		r.quiet()
-		r.end()
 	})
 }
 
@@ -179,12 +177,12 @@ func blockedHere(release <-chan struct{}) { <-release }
 // TestHang checks that the trace is made while the span is still open.
 func TestHang(t *testing.T) {
 	const limit = 100 * time.Millisecond
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
+	r := rigOf(t, base(t.TempDir(), control.Spans, control.TraceConfig{
 		Name: "hang", Providers: control.Spans | control.Goroutines,
 		On: []control.On{
 			{Trigger: control.TriggerWatchdog, Key: "hangs", LongerThan: limit}, {Trigger: control.TriggerSpan, Key: "hangs", LongerThan: limit},
 		},
-	})})
+	}))
 	release, done := make(chan struct{}), make(chan struct{})
 	var ref format.SpanRef
 	began := make(chan struct{})
@@ -198,7 +196,7 @@ func TestHang(t *testing.T) {
 		span.End()
 	}()
 	<-began
-	w := everyLink(t, r.wait(1)[0].Path())
+	w := r.last(1)
 	row, there := w.v.Span(ref)
 	_, id := w.v.ID(row)
 	if !there {
@@ -250,9 +248,9 @@ func local(h http.Handler, method, target string) *httptest.ResponseRecorder {
 
 // TestAskByHTTP requests traces by HTTP.
 func TestAskByHTTP(t *testing.T) {
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs,
+	r := rigOf(t, base(t.TempDir(), control.Logs,
 		control.TraceConfig{Name: "asked", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}, Every: time.Hour},
-		control.TraceConfig{Name: "deep", Mode: control.ModeStream, Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}})})
+		control.TraceConfig{Name: "deep", Mode: control.ModeStream, Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}}))
 	h := httpapi.New(r.ctl, nil)
 	r.log.Info("before")
 	steps := []struct {
@@ -287,8 +285,7 @@ func TestAskByHTTP(t *testing.T) {
 			t.Error("429 does not say when to ask again")
 		}
 		if w.Code == 201 && strings.HasPrefix(s.target, "/snapshot") {
-			file, err := os.ReadFile(files[s.traces-1])
-			must(t, err)
+			file := tracetest.ReadFile(t, files[s.traces-1])
 			if got := local(h, "GET", "/"+w.Header().Get("Location")); got.Code != 200 || got.Body.String() != string(file) {
 				t.Errorf("GET %s answers %d and %d bytes, want the file's %d", w.Header().Get("Location"), got.Code, got.Body.Len(), len(file))
 			}
@@ -334,9 +331,9 @@ func TestAskByHTTP(t *testing.T) {
 
 // TestHandlerPanics lets handlers panic with various values.
 func TestHandlerPanics(t *testing.T) {
-	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
+	r := rigOf(t, base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
 		Name: "panic", Providers: control.Spans | control.Logs, On: []control.On{{Trigger: control.TriggerPanic}},
-	})})
+	}))
 	serve := func(value any) (got any) {
 		defer func() { got = recover() }()
 		h := http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
@@ -362,7 +359,7 @@ func TestHandlerPanics(t *testing.T) {
 		if got := serve(value); got != value {
 			t.Errorf("the panic went on with %v, want %v", got, value)
 		}
-		w := everyLink(t, r.wait(i + 1)[i].Path())
+		w := r.last(i + 1)
 		text := fmt.Sprint(value) // also for a value whose String panics
 		found := false
 		for id := range w.entries {
@@ -430,7 +427,7 @@ func TestUnheardTriggers(t *testing.T) {
 					if err := cfg.Validate(); err != nil {
 						return
 					}
-					r := newRig(t, control.Options{Config: cfg})
+					r := rigOf(t, cfg)
 					_, span := r.tracer.Start(context.Background(), "span")
 					time.Sleep(time.Second)
 					span.End()

@@ -17,14 +17,13 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // droppedIn returns the number of dropped entries in the end entry of a trace.
 func droppedIn(t *testing.T, name string) int {
 	t.Helper()
-	f, err := format.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, name)
 	e, err := f.Entry(uint32(f.Len() - 1))
 	must(t, err)
 	v, ok := e.Attribute("dropped")
@@ -64,9 +63,7 @@ func deepStream(t *testing.T, r *rig) *control.Trace {
 // countText returns how many entries of a trace have the message text.
 func countText(t *testing.T, name, text string) (n int) {
 	t.Helper()
-	f, err := format.Open(name, nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, name)
 	must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
 		if e.Message.Value == text {
 			n++
@@ -85,7 +82,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 	for _, how := range []string{"the next trace", "Recover", "the next start"} {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
-			r := newRig(t, control.Options{Config: deepTrace(dir)})
+			r := rigOf(t, deepTrace(dir))
 			tr := deepStream(t, r)
 			et := tr.Path()
 			iet := strings.TrimSuffix(et, ".et") + ".iet"
@@ -125,7 +122,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 					t.Errorf("Recover has finished %q: %v", finished, err)
 				}
 			case "the next start":
-				newRig(t, control.Options{Config: deepTrace(dir)}).end()
+				rigOf(t, deepTrace(dir)).end()
 			}
 			if n := countText(t, et, strings.Repeat("x", 100)); n != deepRecords {
 				t.Errorf("the ET has %d records, want %d", n, deepRecords)
@@ -143,7 +140,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	r := newRig(t, control.Options{Config: deepTrace(dir)})
+	r := rigOf(t, deepTrace(dir))
 	text := strings.Repeat("x", 100)
 	for range 1000 {
 		r.log.Info(text)
@@ -177,7 +174,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	dir := t.TempDir()
 	cfg := deepTrace(dir)
 	cfg.Keep.Files = 1
-	r := newRig(t, control.Options{Config: cfg})
+	r := rigOf(t, cfg)
 	before, err := r.ctl.Start(t.Context(), api("asked"))
 	must(t, err)
 	tr := deepStream(t, r)

@@ -70,10 +70,10 @@ func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 		}, "GET /b", place},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
+			r := rigOf(t, base(t.TempDir(), control.Spans, control.TraceConfig{
 				Name: "hang", Providers: control.Spans | control.Goroutines,
 				On: []control.On{{Trigger: control.TriggerWatchdog, LongerThan: time.Hour}},
-			})})
+			}))
 			release, done := make(chan struct{}), make(chan struct{})
 			root := make(chan trace.SpanContext, 1)
 			go func() {
@@ -121,9 +121,9 @@ func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 func TestReasonNamesTheRequest(t *testing.T) {
 	for _, mode := range []control.Mode{control.ModeSnapshot, control.ModeStream} {
 		t.Run(string(mode), func(t *testing.T) {
-			r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
+			r := rigOf(t, base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
 				Name: "error", Mode: mode, Providers: control.Spans | control.Logs, On: onError(),
-			})})
+			}))
 			ctx, get := r.tracer.Start(context.Background(), "GET /orders")
 			ctx, price := r.tracer.Start(ctx, "price")
 			r.log.ErrorContext(ctx, "pricing failed")

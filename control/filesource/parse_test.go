@@ -51,8 +51,7 @@ func TestParseErrors(t *testing.T) {
 		{"provider too long", ok + "ring: {always: [" + strings.Repeat("a", 100) + "]}", []string{`f:2:17: ring.always[0]: unknown provider "` + strings.Repeat("a", 64) + `": known providers are ` + known}},
 		{"long anchor", "dir: *" + strings.Repeat("a", 300) + "\n", []string{`f:1:6: unknown anchor '` + strings.Repeat("a", 184)}},
 	}
-	b, err := os.ReadFile("testdata/errors.txt")
-	must(t, err)
+	b := tracetest.ReadFile(t, "testdata/errors.txt")
 	cases := strings.Split("\n"+string(b), "\n-- ")[1:]
 	for i := 0; i < len(cases); i += 2 {
 		name, text, _ := strings.Cut(cases[i], " --\n")
@@ -144,10 +143,8 @@ func TestParseAliases(t *testing.T) {
 }
 
 func TestParseExample(t *testing.T) {
-	text, err := os.ReadFile("testdata/control.yaml")
-	must(t, err)
-	doc, err := os.ReadFile("doc.go")
-	must(t, err)
+	text := tracetest.ReadFile(t, "testdata/control.yaml")
+	doc := tracetest.ReadFile(t, "doc.go")
 	inDoc := "//\t" + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n//\t") + "\n//\n"
 	if !strings.Contains(string(doc), inDoc) {
 		t.Error("doc.go does not have testdata/control.yaml as it is")

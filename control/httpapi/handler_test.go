@@ -402,8 +402,7 @@ func TestHandlerMounted(t *testing.T) {
 		f := newRig(t)
 		must(t, f.Recorder().Log(format.SpanRef{}, tracetest.Log("said")))
 		same := func(text, file string) bool {
-			b, err := os.ReadFile(f.Dir() + "/" + file)
-			must(t, err)
+			b := tracetest.ReadFile(t, f.Dir()+"/"+file)
 			return text == string(b)
 		}
 		mux := http.NewServeMux()
@@ -505,9 +504,7 @@ func TestHandlerConfig(t *testing.T) {
 	if w := ask(h, "PUT", "/config?for=1ms", "id: short"); w.Code != 200 {
 		t.Errorf("for a millisecond: %d %s", w.Code, w.Body)
 	}
-	for r.Config().ID != "prod" { // until that has passed
-		time.Sleep(time.Millisecond)
-	}
+	tracetest.Eventually(t, "that has passed", func() bool { return r.Config().ID == "prod" })
 	if w := ask(h, "PUT", "/config", "", func(r *http.Request) { r.Body = nil }); w.Code != 400 {
 		t.Errorf("no body: %d", w.Code)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 func TestBuild(t *testing.T) {
@@ -95,10 +96,7 @@ func TestProcessSample(t *testing.T) {
 // TestStatisticsAreDocumented: an attribute has the name that the package's documentation says. It
 // names twins, such as user and system, once.
 func TestStatisticsAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := tracetest.ReadFile(t, "doc.go")
 	twin := strings.NewReplacer("time.system", "time.user", "faults.minor", "faults.major", ".involuntary", ".voluntary", "io.write", "io.read")
 	for _, a := range statAttributes {
 		if !strings.Contains(string(doc), "\t  "+twin.Replace(a.name)+" ") {

@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/retain"
-	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // sweep recovers the folder like a start, and returns the names of the finished traces.
@@ -33,17 +33,12 @@ func sweep(f *Folder) (finished []string, err error) {
 	return finished, errors.Join(rerr, err)
 }
 
-func folderMust(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 func folderOf(t testing.TB) *Folder {
 	t.Helper()
 	f, err := Open(filepath.Join(t.TempDir(), "traces"))
-	folderMust(t, err)
+	must(t, err)
 	return f
 }
 
@@ -51,15 +46,15 @@ func folderOf(t testing.TB) *Folder {
 func folderPut(t testing.TB, f *Folder, at time.Time, seq, size int, manual bool) string {
 	t.Helper()
 	n := traceName{time: at.UTC().Truncate(time.Microsecond), host: "h", pid: 7, seq: uint64(seq), manual: manual, config: "c"}
-	folderMust(t, os.WriteFile(f.path(n.String()), make([]byte, size), 0o600))
-	folderMust(t, os.Chtimes(f.path(n.String()), at, at))
+	must(t, os.WriteFile(f.path(n.String()), make([]byte, size), 0o600))
+	must(t, os.Chtimes(f.path(n.String()), at, at))
 	return n.String()
 }
 
 func folderNames(t testing.TB, f *Folder) []string {
 	t.Helper()
 	files, err := f.List()
-	folderMust(t, err)
+	must(t, err)
 	var names []string
 	for _, file := range files {
 		names = append(names, file.Name)
@@ -76,18 +71,17 @@ func TestFolderChild(t *testing.T) {
 		t.Skip("this is for other tests")
 	}
 	f, err := Open(".")
-	folderMust(t, err)
+	must(t, err)
 	switch do {
 	case "write": // until it is killed
 		name := f.NewName(time.Now(), "deep", true)
-		r, err := recorder.Create(f.path(name), nil)
-		folderMust(t, err)
+		r := tracetest.CreateAt(t, f.path(name), nil)
 		for range 100 {
 			_, err := r.Append(&format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}})
-			folderMust(t, err)
+			must(t, err)
 		}
 		tmp, err := osfile.CreateTemp(f.path(name))
-		folderMust(t, err)
+		must(t, err)
 		fmt.Println("wrote", name)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		runtime.KeepAlive(tmp)
@@ -96,13 +90,13 @@ func TestFolderChild(t *testing.T) {
 		fmt.Println("ready")
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		n, err := f.Trim(retain.Keep{Files: 50}, folderDay)
-		folderMust(t, err)
+		must(t, err)
 		fmt.Println("removed", n)
 	case "sweep":
 		fmt.Println("ready")
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		done, err := sweep(f)
-		folderMust(t, err)
+		must(t, err)
 		fmt.Println("finished", len(done))
 	}
 }
@@ -117,17 +111,17 @@ type folderProcess struct {
 func folderStart(t *testing.T, do string, f *Folder) *folderProcess {
 	t.Helper()
 	program, err := os.Executable()
-	folderMust(t, err)
+	must(t, err)
 	p := &folderProcess{Cmd: exec.Command(program, "-test.run=^TestFolderChild$")}
 	p.Env = append(os.Environ(), "ENTRACE_FOLDER_CHILD="+do)
 	p.Dir = f.dir
 	p.Stderr = os.Stderr
 	p.in, err = p.StdinPipe()
-	folderMust(t, err)
+	must(t, err)
 	out, err := p.StdoutPipe()
-	folderMust(t, err)
+	must(t, err)
 	p.out = bufio.NewReader(out)
-	folderMust(t, p.Start())
+	must(t, p.Start())
 	t.Cleanup(func() {
 		if p.ProcessState == nil {
 			_ = p.Process.Kill()
@@ -151,7 +145,7 @@ func (p *folderProcess) line(t *testing.T, word string) string {
 
 func (p *folderProcess) kill(t *testing.T) {
 	t.Helper()
-	folderMust(t, p.Process.Kill())
+	must(t, p.Process.Kill())
 	_ = p.Wait()
 }
 
@@ -164,15 +158,15 @@ func folderBoth(t *testing.T, do, word string, f *Folder) (sum int) {
 	}
 	for _, p := range two {
 		_, err := io.WriteString(p.in, "go\n")
-		folderMust(t, err)
+		must(t, err)
 	}
 	for _, p := range two {
 		var n int
 		_, err := fmt.Sscan(p.line(t, word), &n)
-		folderMust(t, err)
+		must(t, err)
 		sum += n
 		_, _ = io.Copy(io.Discard, p.out)
-		folderMust(t, p.Wait())
+		must(t, p.Wait())
 	}
 	return sum
 }
@@ -180,8 +174,8 @@ func folderBoth(t *testing.T, do, word string, f *Folder) (sum int) {
 func TestOpenFolder(t *testing.T) {
 	base := t.TempDir()
 	file := filepath.Join(base, "file")
-	folderMust(t, os.WriteFile(file, nil, 0o600))
-	folderMust(t, os.Mkdir(filepath.Join(base, "there"), 0o755))
+	must(t, os.WriteFile(file, nil, 0o600))
+	must(t, os.Mkdir(filepath.Join(base, "there"), 0o755))
 	links := os.Symlink(filepath.Join(base, "there"), filepath.Join(base, "link")) == nil &&
 		os.Symlink(filepath.Join(base, "nowhere"), filepath.Join(base, "dangling")) == nil
 	for _, c := range []struct {
@@ -214,7 +208,7 @@ func TestOpenFolder(t *testing.T) {
 	}
 	for dir, want := range map[string]fs.FileMode{"a/b/c": 0o700, "there": 0o755} {
 		fi, err := os.Stat(filepath.Join(base, dir))
-		folderMust(t, err)
+		must(t, err)
 		if fi.Mode().Perm() != want {
 			t.Errorf("%s has the mode %v, want %v", dir, fi.Mode().Perm(), want)
 		}
@@ -227,11 +221,11 @@ func folderForeign(t *testing.T, f *Folder) func() {
 	t.Helper()
 	const name = "20261120T212712.021345Z-h-1-000%d-c%s"
 	outside := filepath.Join(t.TempDir(), "outside.et")
-	folderMust(t, os.WriteFile(outside, []byte("outside"), 0o600))
+	must(t, os.WriteFile(outside, []byte("outside"), 0o600))
 	long := time.Now().Add(-time.Hour)
 	put := func(name string) {
-		folderMust(t, os.WriteFile(f.path(name), nil, 0o600))
-		folderMust(t, os.Chtimes(f.path(name), long, long))
+		must(t, os.WriteFile(f.path(name), nil, 0o600))
+		must(t, os.Chtimes(f.path(name), long, long))
 	}
 	for _, s := range []string{
 		"notes.txt", "x.et", "x.iet", "x.iet.buffer", ".x.et.tmp-123", ".hidden", "2026.et", ".tmp-1",
@@ -239,27 +233,26 @@ func folderForeign(t *testing.T, f *Folder) func() {
 	} {
 		put(s)
 	}
-	folderMust(t, os.Mkdir(f.path(fmt.Sprintf(name, 2, ".et")), 0o700))
-	folderMust(t, os.Mkdir(f.path(fmt.Sprintf(name, 3, ".iet")), 0o700))
-	folderMust(t, os.Mkdir(f.path("."+fmt.Sprintf(name, 3, ".et.tmp-1")), 0o700))
+	must(t, os.Mkdir(f.path(fmt.Sprintf(name, 2, ".et")), 0o700))
+	must(t, os.Mkdir(f.path(fmt.Sprintf(name, 3, ".iet")), 0o700))
+	must(t, os.Mkdir(f.path("."+fmt.Sprintf(name, 3, ".et.tmp-1")), 0o700))
 	_ = os.Symlink(outside, f.path(fmt.Sprintf(name, 4, ".et")))
 	_ = os.Symlink(outside, f.path(fmt.Sprintf(name, 5, ".iet")))
 	_ = os.Symlink(outside, f.path("."+fmt.Sprintf(name, 5, ".et.tmp-1")))
 	if mkfifo, err := exec.LookPath("mkfifo"); err == nil {
-		folderMust(t, exec.Command(mkfifo, f.path(fmt.Sprintf(name, 6, ".et")), f.path(fmt.Sprintf(name, 7, ".iet")),
+		must(t, exec.Command(mkfifo, f.path(fmt.Sprintf(name, 6, ".et")), f.path(fmt.Sprintf(name, 7, ".iet")),
 			f.path("."+fmt.Sprintf(name, 6, ".et.tmp-1"))).Run())
 	}
 	look := func() map[string]string {
 		all := make(map[string]string)
 		list, err := os.ReadDir(f.dir)
-		folderMust(t, err)
+		must(t, err)
 		for _, e := range list {
 			fi, err := e.Info()
-			folderMust(t, err)
+			must(t, err)
 			all[e.Name()] = fmt.Sprint(fi.Mode(), fi.Size(), fi.ModTime())
 		}
-		text, err := os.ReadFile(outside)
-		folderMust(t, err)
+		text := tracetest.ReadFile(t, outside)
 		all[outside] = string(text)
 		return all
 	}
@@ -285,7 +278,7 @@ func TestFolderLeavesOthersAlone(t *testing.T) {
 		t.Errorf("sweep: %v, %v", done, err)
 	}
 	list, err := os.ReadDir(f.dir)
-	folderMust(t, err)
+	must(t, err)
 	for _, e := range list {
 		if file, _, err := f.OpenFile(e.Name()); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("open(%q): %v, want ErrNotExist", e.Name(), err)
@@ -300,7 +293,7 @@ func TestFolderList(t *testing.T) {
 	b := folderPut(t, f, folderDay.Add(time.Second), 2, 20, true)
 	a := folderPut(t, f, folderDay, 9, 10, false)
 	files, err := f.List()
-	folderMust(t, err)
+	must(t, err)
 	want := []File{
 		{Name: a, Size: 10, Time: folderDay, Config: "c"},
 		{Name: b, Size: 20, Time: folderDay.Add(time.Second), Manual: true, Config: "c"},
@@ -314,7 +307,7 @@ func TestFolderList(t *testing.T) {
 	if !slices.Equal(files, want) {
 		t.Errorf("list has %v, want %v", files, want)
 	}
-	folderMust(t, os.RemoveAll(f.dir))
+	must(t, os.RemoveAll(f.dir))
 	if _, err := f.List(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the folder: %v, want ErrNotExist", err)
 	}
@@ -354,10 +347,10 @@ func TestFolderTrim(t *testing.T) {
 			folderPut(t, f, folderDay.Add(time.Duration(i)*time.Hour), i+1, 10, r < 'a')
 		}
 		n, err := f.Trim(c.k, folderDay.Add(5*time.Hour))
-		folderMust(t, err)
+		must(t, err)
 		var got strings.Builder
 		files, err := f.List()
-		folderMust(t, err)
+		must(t, err)
 		for _, file := range files {
 			r := rune('a' + int(file.Time.Sub(folderDay)/time.Hour))
 			if file.Manual {
@@ -378,7 +371,7 @@ func TestFolderTrimError(t *testing.T) {
 	}
 	folderPut(t, f, folderDay, 1, 10, false)
 	folderPut(t, f, folderDay, 2, 10, false)
-	folderMust(t, os.Chmod(f.dir, 0o500))
+	must(t, os.Chmod(f.dir, 0o500))
 	defer os.Chmod(f.dir, 0o700)
 	if n, err := f.Trim(retain.Keep{Files: 1}, folderDay); n != 0 || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("trim: %d, %v, want ErrPermission", n, err)
@@ -399,10 +392,10 @@ func TestFolderTrimMany(t *testing.T) {
 		} else {
 			var err error
 			removed, err = f.Trim(retain.Keep{Files: 50}, folderDay)
-			folderMust(t, err)
+			must(t, err)
 		}
 		files, err := f.List()
-		folderMust(t, err)
+		must(t, err)
 		manual := 0
 		for _, file := range files {
 			if file.Manual {
@@ -421,7 +414,7 @@ func TestFolderTrimMany(t *testing.T) {
 
 // folderForeign2 is one foreign file.
 func folderForeign2(t *testing.T, f *Folder) func() {
-	folderMust(t, os.WriteFile(f.path("other.et"), []byte("x"), 0o600))
+	must(t, os.WriteFile(f.path("other.et"), []byte("x"), 0o600))
 	return func() {
 		if text, err := os.ReadFile(f.path("other.et")); err != nil || string(text) != "x" {
 			t.Errorf("other.et has %q, %v", text, err)
@@ -433,13 +426,13 @@ func TestFolderOpen(t *testing.T) {
 	f := folderOf(t)
 	name := folderPut(t, f, folderDay, 1, 5, false)
 	file, fi, err := f.OpenFile(name)
-	folderMust(t, err)
+	must(t, err)
 	b, err := io.ReadAll(file)
 	if err != nil || len(b) != 5 || fi.Size() != 5 {
 		t.Errorf("the file has %d bytes, %v, and its size is %d, want 5", len(b), err, fi.Size())
 	}
-	folderMust(t, file.Close())
-	folderMust(t, os.WriteFile(filepath.Join(filepath.Dir(f.dir), name), []byte("above"), 0o600))
+	must(t, file.Close())
+	must(t, os.WriteFile(filepath.Join(filepath.Dir(f.dir), name), []byte("above"), 0o600))
 	for _, s := range []string{
 		"", ".", "..", "/", "../" + name, "./" + name, name + "/", "x/../" + name, f.path(name), strings.TrimSuffix(name, ".et") + ".iet",
 		strings.Replace(name, "0001", "0002", 1), "other.et", name + "\x00", strings.ToLower(name),

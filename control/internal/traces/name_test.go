@@ -68,7 +68,7 @@ func TestFileNameTaken(t *testing.T) {
 		n, _ := parseFileName(f.NewName(time.Now(), "c", false))
 		n.time = n.time.Add(time.Second)
 		n.seq++
-		folderMust(t, os.WriteFile(f.path(strings.TrimSuffix(n.String(), ".et")+ext), nil, 0o600))
+		must(t, os.WriteFile(f.path(strings.TrimSuffix(n.String(), ".et")+ext), nil, 0o600))
 		got := f.NewName(n.time, "c", false)
 		if got == n.String() {
 			t.Errorf("%s is given while there is a %s", got, ext)

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -23,7 +24,7 @@ func TestFolderSweep(t *testing.T) {
 	q := folderStart(t, "write", f)
 	alive := q.line(t, "wrote")
 	before, err := os.ReadDir(f.dir)
-	folderMust(t, err)
+	must(t, err)
 	if done, err := sweep(f); len(done) != 0 || err != nil {
 		t.Errorf("sweep while both live: %v, %v", done, err)
 	}
@@ -49,7 +50,7 @@ func TestFolderSweep(t *testing.T) {
 	}
 	folderAge(t, f)
 	_, err = sweep(f)
-	folderMust(t, err)
+	must(t, err)
 	folderOnly(t, f, name, alive)
 }
 
@@ -57,11 +58,11 @@ func TestFolderSweep(t *testing.T) {
 func folderAge(t *testing.T, f *Folder) {
 	t.Helper()
 	list, err := os.ReadDir(f.dir)
-	folderMust(t, err)
+	must(t, err)
 	long := time.Now().Add(-time.Hour)
 	for _, e := range list {
 		if strings.HasPrefix(e.Name(), ".") {
-			folderMust(t, os.Chtimes(f.path(e.Name()), long, long))
+			must(t, os.Chtimes(f.path(e.Name()), long, long))
 		}
 	}
 }
@@ -70,7 +71,7 @@ func folderAge(t *testing.T, f *Folder) {
 func folderCheck(t *testing.T, f *Folder, name string) {
 	t.Helper()
 	r, err := recorder.Inspect(f.path(name))
-	folderMust(t, err)
+	must(t, err)
 	if r.Format != format.ET || r.Reason != mapping.CutClean || r.Entries != 102 {
 		t.Errorf("%s is %+v, want an ET of 102 entries, of which the last says that it was recovered", name, r)
 	}
@@ -80,7 +81,7 @@ func folderCheck(t *testing.T, f *Folder, name string) {
 func folderOnly(t *testing.T, f *Folder, want ...string) {
 	t.Helper()
 	list, err := os.ReadDir(f.dir)
-	folderMust(t, err)
+	must(t, err)
 	var got []string
 	for _, e := range list {
 		got = append(got, e.Name())
@@ -104,7 +105,7 @@ func TestFolderSweepTwoProcesses(t *testing.T) {
 		t.Errorf("both together finished %d of %d", n, len(names))
 	}
 	_, err := sweep(f) // what one has held while the other looked
-	folderMust(t, err)
+	must(t, err)
 	for _, name := range names {
 		folderCheck(t, f, name)
 	}
@@ -122,19 +123,18 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		return name, strings.TrimSuffix(f.path(name), ".et") + ".iet"
 	}
 	keep := func(t *testing.T, path string) []byte {
-		b, err := os.ReadFile(path)
-		folderMust(t, err)
+		b := tracetest.ReadFile(t, path)
 		return b
 	}
 	t.Run("stream beside its trace", func(t *testing.T) {
 		f := folderOf(t)
 		name, path := stream(t, f)
 		_, err := recorder.Recover(path, "") // cuts it
-		folderMust(t, err)
+		must(t, err)
 		iet := keep(t, path)
 		_, err = sweep(f)
-		folderMust(t, err)
-		folderMust(t, os.WriteFile(path, iet, 0o600))
+		must(t, err)
+		must(t, os.WriteFile(path, iet, 0o600))
 		if done, err := sweep(f); len(done) != 0 || err != nil {
 			t.Errorf("sweep: %v, %v", done, err)
 		}
@@ -144,11 +144,11 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		f := folderOf(t)
 		name, path := stream(t, f)
 		_, err := recorder.Recover(path, "")
-		folderMust(t, err)
+		must(t, err)
 		iet := keep(t, path)
 		_, err = sweep(f)
-		folderMust(t, err)
-		folderMust(t, os.WriteFile(path, iet[:len(iet)*2/3], 0o600))
+		must(t, err)
+		must(t, os.WriteFile(path, iet[:len(iet)*2/3], 0o600))
 		if done, err := sweep(f); len(done) != 0 || !errors.Is(err, deadtrace.ErrOtherEntries) {
 			t.Errorf("sweep: %v, %v, want deadtrace.ErrOtherEntries", done, err)
 		}
@@ -160,9 +160,9 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		if _, err := os.Lstat(path + ".buffer"); err != nil {
 			t.Skip("there are no crash buffers here")
 		}
-		folderMust(t, os.Remove(path))
+		must(t, os.Remove(path))
 		_, err := sweep(f)
-		folderMust(t, err)
+		must(t, err)
 		if _, err := os.Lstat(path + ".buffer"); err == nil {
 			t.Error("the crash buffer stays")
 		}
@@ -175,7 +175,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("nothing written", func(t *testing.T) {
 		for _, text := range []string{"", "ENTR"} {
 			f := folderOf(t)
-			folderMust(t, os.WriteFile(f.path("20261120T212712.021345Z-h-1-0001-c.iet"), []byte(text), 0o600))
+			must(t, os.WriteFile(f.path("20261120T212712.021345Z-h-1-0001-c.iet"), []byte(text), 0o600))
 			if done, err := sweep(f); len(done) != 0 || err != nil {
 				t.Errorf("sweep: %v, %v", done, err)
 			}
@@ -186,12 +186,12 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		f := folderOf(t)
 		name, path := stream(t, f)
 		_, err := recorder.Recover(path, "")
-		folderMust(t, err)
+		must(t, err)
 		iet := keep(t, path)
 		for i := range 20 {
 			iet[len(iet)/2+i] = 0xff
 		}
-		folderMust(t, os.WriteFile(path, iet, 0o600))
+		must(t, os.WriteFile(path, iet, 0o600))
 		for _, want := range [][]string{{name}, nil} {
 			if done, err := sweep(f); err != nil || !slices.Equal(done, want) {
 				t.Errorf("sweep: %v, %v, want %v", done, err, want)
@@ -206,7 +206,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("no trace at all", func(t *testing.T) {
 		f := folderOf(t)
 		const bad = "20261120T212712.021345Z-h-1-0001-c.iet"
-		folderMust(t, os.WriteFile(f.path(bad), []byte("this is no trace at all"), 0o600))
+		must(t, os.WriteFile(f.path(bad), []byte("this is no trace at all"), 0o600))
 		name, _ := stream(t, f)
 		done, err := sweep(f)
 		if err == nil || !slices.Equal(done, []string{name}) {
@@ -218,17 +218,17 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		f := folderOf(t)
 		const name = "20261120T212712.021345Z-h-1-0001-a.tmp-b"
 		for _, s := range []string{".et", ".iet", ".iet.buffer", ".iet.broken", ".20261120T212712.021Z.et"} {
-			folderMust(t, os.WriteFile(f.path("."+name+s+".tmp-123"), nil, 0o600))
+			must(t, os.WriteFile(f.path("."+name+s+".tmp-123"), nil, 0o600))
 		}
 		folderAge(t, f)
-		folderMust(t, os.WriteFile(f.path("."+name+".et.tmp-new"), nil, 0o600)) // not locked yet, perhaps
+		must(t, os.WriteFile(f.path("."+name+".et.tmp-new"), nil, 0o600)) // not locked yet, perhaps
 		living, err := osfile.CreateTemp(f.path(name + ".et"))
-		folderMust(t, err)
+		must(t, err)
 		defer living.Discard()
 		long := time.Now().Add(-time.Hour)
-		folderMust(t, os.Chtimes(living.Name(), long, long))
+		must(t, os.Chtimes(living.Name(), long, long))
 		_, err = sweep(f)
-		folderMust(t, err)
+		must(t, err)
 		folderOnly(t, f, "."+name+".et.tmp-new", filepath.Base(living.Name()))
 	})
 }
