@@ -9,7 +9,6 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -25,8 +24,7 @@ func TestErrorsComeBack(t *testing.T) {
 	rec := create(t, nil)
 	slog.SetDefault(slog.New(slogadapter.New(rec, nil)))
 	notice.SetErrorHandler(func(err error) { log.Print(err) })
-	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	must(t, err)
+	p := spanProcessor(t, rec)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p), sdktrace.WithSyncer(newExporter(t, rec)))
 	done := make(chan struct{})
 	go func() {

@@ -53,9 +53,7 @@ func finish(t testing.TB, rec *recorder.Recorder) *view.View {
 	if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
 		t.Fatal(err)
 	}
-	f, err := format.Open(rec.Path(), nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
+	f := testkit.OpenFile(t, rec.Path())
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	return v
@@ -100,6 +98,13 @@ func newExporter(t testing.TB, rec *recorder.Recorder) *exporter.Exporter {
 	e, err := exporter.New(exporter.WithRecorder(rec))
 	must(t, err)
 	return e
+}
+
+func spanProcessor(t testing.TB, rec *recorder.Recorder) *exporter.SpanProcessor {
+	t.Helper()
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	return p
 }
 
 func spanContext(span byte, flags trace.TraceFlags, remote bool, state string) trace.SpanContext {
@@ -328,8 +333,7 @@ func TestUnsampled(t *testing.T) {
 // already.
 func TestManyLinks(t *testing.T) {
 	rec := create(t, nil)
-	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	must(t, err)
+	p := spanProcessor(t, rec)
 	limits := sdktrace.NewSpanLimits()
 	limits.LinkCountLimit = 3
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p), sdktrace.WithRawSpanLimits(limits))
@@ -395,9 +399,7 @@ func TestTwoResources(t *testing.T) {
 		provider := func(service string) *sdktrace.TracerProvider {
 			option := sdktrace.WithSyncer(newExporter(t, rec))
 			if way == "live" {
-				p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-				must(t, err)
-				option = sdktrace.WithSpanProcessor(p)
+				option = sdktrace.WithSpanProcessor(spanProcessor(t, rec))
 			}
 			return sdktrace.NewTracerProvider(option, sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))))
 		}
@@ -438,9 +440,7 @@ func TestExporterShutdown(t *testing.T) {
 	if err := e.Shutdown(t.Context()); err != nil {
 		t.Errorf("the second Shutdown: %v", err)
 	}
-	f, err := format.Open(path, nil)
-	must(t, err)
-	defer f.Close()
+	f := testkit.OpenFile(t, path)
 	if f.Format() != format.ET || f.Len() != 4 {
 		t.Errorf("%v of %d entries, want an ET of 4", f.Format(), f.Len())
 	}
@@ -449,8 +449,7 @@ func TestExporterShutdown(t *testing.T) {
 // TestBorrowedRecorder: a recorder that was passed as an option stays open.
 func TestBorrowedRecorder(t *testing.T) {
 	rec := create(t, nil)
-	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	must(t, err)
+	p := spanProcessor(t, rec)
 	must(t, errors.Join(newExporter(t, rec).Shutdown(t.Context()), p.Shutdown(t.Context())))
 	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "x"}}); err != nil {
 		t.Errorf("after both have shut down: %v", err)
@@ -538,8 +537,7 @@ func TestProcessorReportsOnce(t *testing.T) {
 	reports := 0
 	notice.SetErrorHandler(func(error) { mu.Lock(); reports++; mu.Unlock() })
 	rec := create(t, nil)
-	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	must(t, err)
+	p := spanProcessor(t, rec)
 	must(t, rec.Close(t.Context()))
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	for range 10 {

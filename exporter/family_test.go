@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -35,10 +36,8 @@ func leftover(t *testing.T, bases ...string) {
 		}
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(words)}))
 		// The buffer first: a later one may say that its records are in the file.
-		buffer, err = os.ReadFile(filepath.Join(dir, "app.iet.buffer"))
-		must(t, err)
-		iet, err = os.ReadFile(filepath.Join(dir, "app.iet"))
-		must(t, err)
+		buffer = read(t, filepath.Join(dir, "app.iet.buffer"))
+		iet = read(t, filepath.Join(dir, "app.iet"))
 		must(t, rec.Close(t.Context()))
 	}
 	for _, base := range bases {
@@ -138,12 +137,7 @@ func TestDeadSiblings(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	must(t, err)
-	return b
-}
+var read = tracetest.ReadFile
 
 // TestKeepsBounds: with the defaults there are 50 finished files of a service and 2 GiB at most,
 // and the oldest go first.
@@ -242,8 +236,7 @@ func textHandler(f writerFunc) slog.Handler { return slog.NewTextHandler(f, nil)
 // finished makes a finished trace.
 func finished(t *testing.T, base string) {
 	t.Helper()
-	rec, err := recorder.Create(base+".et", nil)
-	must(t, err)
+	rec := tracetest.CreateAt(t, base+".et", nil)
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("finished")}))
 	must(t, rec.Close(t.Context()))
 }
@@ -266,8 +259,7 @@ func TestLivingDoNotCount(t *testing.T) {
 		finished(t, fmt.Sprint("shop-", 10+i))
 	}
 	for i := range 5 {
-		rec, err := recorder.Create(fmt.Sprintf("shop-%d.et", 100+i), nil)
-		must(t, err)
+		rec := tracetest.CreateAt(t, fmt.Sprintf("shop-%d.et", 100+i), nil)
 		defer rec.Close(t.Context())
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(strings.Repeat("x", 2<<20))}))
 		must(t, rec.Flush(t.Context()))

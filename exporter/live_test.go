@@ -30,9 +30,7 @@ func both(t *testing.T, fn func(t *testing.T, tp *sdktrace.TracerProvider, rec *
 		rec := create(t, nil)
 		var o sdktrace.TracerProviderOption
 		if mode == "live" {
-			p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-			must(t, err)
-			o = sdktrace.WithSpanProcessor(p)
+			o = sdktrace.WithSpanProcessor(spanProcessor(t, rec))
 		} else {
 			o = sdktrace.WithBatcher(newExporter(t, rec))
 		}
@@ -97,8 +95,7 @@ func TestLiveReadsLikeBatch(t *testing.T) {
 func TestDroppedLinksAreThoseThatAreMissing(t *testing.T) {
 	for _, x := range []struct{ most, atStart, later int }{{3, 2, 5}, {3, 5, 0}, {3, 5, 2}, {3, 0, 7}, {128, 2, 2}, {1, 1, 1}} {
 		rec := create(t, nil)
-		p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-		must(t, err)
+		p := spanProcessor(t, rec)
 		limits := sdktrace.NewSpanLimits()
 		limits.LinkCountLimit = x.most
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p), sdktrace.WithRawSpanLimits(limits))
@@ -147,9 +144,7 @@ func TestForgottenSpanReadsLikeOthers(t *testing.T) {
 		rec := create(t, nil)
 		var all []sdktrace.SpanProcessor
 		for range 2 {
-			p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-			must(t, err)
-			all = append(all, p)
+			all = append(all, spanProcessor(t, rec))
 		}
 		if forgets {
 			all = []sdktrace.SpanProcessor{startsOnly{all[0].(*exporter.SpanProcessor)}, endsOnly{all[1].(*exporter.SpanProcessor)}}
@@ -207,8 +202,7 @@ func outlineOf(t testing.TB, v *view.View) string {
 // TestLiveIsInFile reads the file while spans are open.
 func TestLiveIsInFile(t *testing.T) {
 	rec := create(t, nil)
-	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	must(t, err)
+	p := spanProcessor(t, rec)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	count := func() (n int) {
 		must(t, rec.Flush(context.Background()))
@@ -227,9 +221,7 @@ func TestLiveIsInFile(t *testing.T) {
 	if n := count(); n != 6 {
 		t.Errorf("%d entries when the spans have ended, want 6", n)
 	}
-	if err := errors.Join(tp.Shutdown(context.WithoutCancel(ctx)), p.Shutdown(t.Context())); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(tp.Shutdown(context.WithoutCancel(ctx)), p.Shutdown(t.Context())))
 	_, late := tp.Tracer("").Start(t.Context(), "late")
 	late.End()
 	if n := count(); n != 6 {
@@ -243,8 +235,7 @@ func TestLateProcessor(t *testing.T) {
 	rec := create(t, nil)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(tracetest.NewNoopExporter())))
 	_, early := tp.Tracer("").Start(t.Context(), "early")
-	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	must(t, err)
+	p := spanProcessor(t, rec)
 	tp.RegisterSpanProcessor(p)
 	early.SetAttributes(attribute.Int("n", 1))
 	early.End()

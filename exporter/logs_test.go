@@ -102,8 +102,7 @@ func TestLogRecordsReadAsTheyWereEmitted(t *testing.T) {
 	}
 	for _, way := range []string{"processor", "exporter"} {
 		rec := create(t, nil)
-		live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-		must(t, err)
+		live := spanProcessor(t, rec)
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
 		res := resource.NewSchemaless(attribute.String("service.name", "shop"))
 		lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(logProcessor(t, way, rec)), sdklog.WithResource(res), sdklog.WithAllowKeyDuplication())

@@ -16,9 +16,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/internal/testkit/metrictest"
+	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/recorder"
 )
+
+var must = testkit.Must
 
 // stub is an ended span.
 func stub(id byte, name string) tracetest.SpanStub {
@@ -49,13 +52,9 @@ func wantComponents(t *testing.T, all, want string) {
 func TestExporterMetrics(t *testing.T) {
 	r := metrictest.Measured(t)
 	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{MaxEntrySize: 1}) // the least there is
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e, err := New(WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var many []attribute.KeyValue
 	for i := range 200 {
 		many = append(many, attribute.Int(fmt.Sprint("attribute ", i), i))
@@ -66,24 +65,18 @@ func TestExporterMetrics(t *testing.T) {
 	export := func(stubs ...tracetest.SpanStub) error {
 		return e.ExportSpans(t.Context(), tracetest.SpanStubs(stubs).Snapshots())
 	}
-	if err := export(stub(1, "good"), waits); err != nil {
-		t.Error(err)
-	}
+	must(t, export(stub(1, "good"), waits))
 	if err := export(bad, stub(4, "good")); err != nil { // what is too large shows when it is written
 		t.Error(err)
 	}
-	if err := rec.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, rec.Close(t.Context()))
 	if err := export(stub(5, "late")); !errors.Is(err, recorder.ErrClosed) {
 		t.Errorf("the error is %v", err)
 	}
 	if got := r.Collect(t); !strings.Contains(got, "spans.dropped{entrace_recorder/0,reason=too_large} 1\n") {
 		t.Errorf("the numbers are\n%s", got)
 	}
-	if err := e.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, e.Shutdown(t.Context()))
 	if err := errors.Join(e.Shutdown(t.Context()), export(stub(6, "a"), stub(7, "b"))); !errors.Is(err, selfmetrics.ErrShutdown) {
 		t.Errorf("the error is %v", err)
 	}
@@ -104,14 +97,9 @@ func TestExporterMetrics(t *testing.T) {
 func TestProcessorMetrics(t *testing.T) {
 	r := metrictest.Measured(t)
 	metrictest.Handled(t, func() {})
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := testkit.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	p, err := NewSpanProcessor(WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	tracer := tp.Tracer("")
 	_, open := tracer.Start(t.Context(), "open")
@@ -128,14 +116,10 @@ func TestProcessorMetrics(t *testing.T) {
 	if got := r.Collect(t); !strings.Contains(got, "span.exported{entrace_span_processor/0} 100\n") {
 		t.Errorf("the numbers are\n%s", got)
 	}
-	if err := rec.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, rec.Close(t.Context()))
 	open.End()
 	_, late := tracer.Start(t.Context(), "ends after Shutdown")
-	if err := tp.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, tp.Shutdown(t.Context()))
 	late.End()
 	all := r.Collect(t)
 	if all != ofComponents(all) {
@@ -152,30 +136,19 @@ func TestProcessorMetrics(t *testing.T) {
 func TestLogMetrics(t *testing.T) {
 	r := metrictest.Measured(t)
 	metrictest.Handled(t, func() {})
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := testkit.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	p, err := NewLogProcessor(WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e, err := NewLogExporter(WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	record := func() error {
 		return errors.Join(p.OnEmit(t.Context(), new(sdklog.Record)), e.Export(t.Context(), make([]sdklog.Record, 3)))
 	}
-	if err := errors.Join(record(), record(), rec.Close(t.Context())); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(record(), record(), rec.Close(t.Context())))
 	if err := record(); !errors.Is(err, recorder.ErrClosed) {
 		t.Errorf("the error is %v", err)
 	}
-	if err := errors.Join(p.Shutdown(t.Context()), e.Shutdown(t.Context())); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(p.Shutdown(t.Context()), e.Shutdown(t.Context())))
 	if err := record(); !errors.Is(err, sdklog.ErrExporterShutdown) {
 		t.Errorf("the error is %v", err)
 	}

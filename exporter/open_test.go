@@ -11,20 +11,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // TestOpenSpansKeepMonotonicTime checks that the start of an open span has a monotonic
 // reading, and that a start time that the application set is kept.
 func TestOpenSpansKeepMonotonicTime(t *testing.T) {
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	p, err := NewSpanProcessor(WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	before := time.Now()
 	_, now := tp.Tracer("t").Start(t.Context(), "now")
@@ -45,10 +40,6 @@ func TestOpenSpansKeepMonotonicTime(t *testing.T) {
 	now.End()
 	old.End()
 	ctx := context.WithoutCancel(t.Context())
-	if err := tp.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := rec.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, tp.Shutdown(ctx))
+	must(t, rec.Close(ctx))
 }

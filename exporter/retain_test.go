@@ -56,10 +56,8 @@ func TestSpansKeepNoCallersMemory(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rec := create(t, nil)
-			e, err := exporter.New(exporter.WithRecorder(rec))
-			must(t, err)
-			p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-			must(t, err)
+			e := newExporter(t, rec)
+			p := spanProcessor(t, rec)
 			before := testkit.HeapMB()
 			test.run(p, e)
 			if got := testkit.HeapMB(); got > before+50 {

@@ -26,8 +26,7 @@ func TestGivenTimesComeBack(t *testing.T) {
 			p, err = exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 			must(t, err)
 		} else {
-			e, err := exporter.New(exporter.WithRecorder(rec))
-			must(t, err)
+			e := newExporter(t, rec)
 			p = sdktrace.NewSimpleSpanProcessor(e)
 		}
 		want := make(map[[8]byte][2]int64, spans)

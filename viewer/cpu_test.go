@@ -8,7 +8,6 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-	"github.com/entrace-go/entrace/viewer"
 )
 
 // TestWhyHasProcessorTime: the samples of a CPU profile at and below a span, or of all of its name where the span has few.
@@ -36,7 +35,7 @@ func TestWhyHasProcessorTime(t *testing.T) {
 	sample(long, 50, "block", "decode", "main")
 	sample(short, 20, "block", "scale", "scale", "main")
 	sample(0, 40, "idle")
-	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	h := served(t, all)
 	type function struct {
 		Name        string
 		Line        int

@@ -90,7 +90,7 @@ func TestGapsInWindow(t *testing.T) {
 	for i := range 100 {
 		all = append(all, at(1, i+2, fmt.Sprint("kid", i), format.U64Value(uint64(1e18+int64(i)*1e9)), 5e8))
 	}
-	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	h := served(t, all)
 	got := jsonOf[struct {
 		Gaps []struct {
 			Took int64 `json:"duration_nano"`
@@ -153,7 +153,7 @@ func TestRuntimeOfManySamples(t *testing.T) {
 			Value float64
 			Count int
 		}
-	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/runtime")
+	}](t, served(t, all), "/api/runtime")
 	most, n := 0.0, 0
 	for _, x := range got.Collections {
 		most = max(most, x.Value)
@@ -181,7 +181,7 @@ func TestWhyOfNoFailures(t *testing.T) {
 		Bars []struct {
 			To int64 `json:"to_nano"`
 		}
-	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/why?row=1&of=failed")
+	}](t, served(t, all), "/api/why?row=1&of=failed")
 	if w.Of != "slow" || w.Slow != 5 || w.Bars[len(w.Bars)-1].To < 0 {
 		t.Errorf("it is %+v", w)
 	}
@@ -210,7 +210,7 @@ func TestWhyCut(t *testing.T) {
 			Among  bool
 			Shares struct{ In, Others int }
 		}
-		h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+		h := served(t, all)
 		if w := jsonOf[why](t, h, "/api/why?row=1500"); w.Slow != 10 || w.Shares.In != 10 || w.Least < 200*ms || !w.Among {
 			t.Errorf("%s: it is %+v", name, w)
 		}
@@ -235,7 +235,7 @@ func TestFlameOfLongNames(t *testing.T) {
 		}
 		all = append(all, at(0, i+1, name, format.U64Value(uint64(1e18+int64(i)*1e9)), took, word("half", fmt.Sprint(i/20))))
 	}
-	f := jsonOf[struct{ Nodes []struct{ More float64 } }](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/flame?q=.half%20%3D%20%221%22")
+	f := jsonOf[struct{ Nodes []struct{ More float64 } }](t, served(t, all), "/api/flame?q=.half%20%3D%20%221%22")
 	if len(f.Nodes) != 2 || math.Abs(f.Nodes[0].More) > 1e-9 || math.Abs(f.Nodes[1].More) > 1e-9 {
 		t.Errorf("hits that take as long as the others are %+v", f.Nodes)
 	}

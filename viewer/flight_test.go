@@ -44,7 +44,7 @@ func flight() []*format.TraceEntry {
 // TestHitsErrorsAndTimesAreThoseOfTheTree compares the counts of the page with the rows that it shows
 // when all rows are open.
 func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
-	h := serve(t, viewOf(t, format.ET, flight()), viewer.Options{})
+	h := served(t, flight())
 	all := rowsOf(t, h, "depth=9")
 	if got, want := all.text(), "GET /cart, entrace.trace, ·runtime.metrics, ·runtime.metrics, ·crash"; got != want {
 		t.Errorf("the tree has %s, want %s", got, want)
@@ -176,7 +176,7 @@ func TestRuntime(t *testing.T) {
 		sample("runtime.metrics", "runtime/metrics", 10, heap(5), format.Attribute{Name: "/sched/goroutines:goroutines", Value: format.U64Value(3)}),
 		sample("runtime.metrics", "another", 15, heap(9)), sample("gc", "runtime/debug", 12, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(4)}),
 	}
-	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	h := served(t, all)
 	got := jsonOf[map[string][]struct {
 		Time  int64 `json:"time_unix_nano"`
 		Value float64

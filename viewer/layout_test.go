@@ -6,7 +6,6 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-	"github.com/entrace-go/entrace/viewer"
 )
 
 // TestDeepTraceOpensToItsLastRow opens all levels of a very deep trace, and then shows only the path to
@@ -17,7 +16,7 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 	for id := range uint32(levels) {
 		all = append(all, tracetest.Below(id, tracetest.Entry(fmt.Sprint("level ", id+1))))
 	}
-	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	h := served(t, all)
 	if r := rowsOf(t, h, "depth=1000000000"); r.Total != levels {
 		t.Errorf("with all levels open there are %d rows, want %d", r.Total, levels)
 	}
@@ -39,7 +38,7 @@ func TestFirstHitsLookAtFewRows(t *testing.T) {
 		all = append(all, tracetest.Entry("common"))
 	}
 	all[len(all)-1].Metadata.Name = "rare"
-	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	h := served(t, all)
 	for word, want := range map[string]int{"common": 200, "rare": 0} {
 		got := jsonOf[struct {
 			Count int

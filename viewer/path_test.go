@@ -2,7 +2,6 @@ package viewer_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,10 +13,7 @@ import (
 
 // TestCriticalPath: where Go's execution trace tells what a request waited for, its path is measured, else inferred.
 func TestCriticalPath(t *testing.T) {
-	recorded, err := os.ReadFile("../internal/read/gotrace/testdata/go1.26.trace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorded := tracetest.ReadFile(t, "../internal/read/gotrace/testdata/go1.26.trace")
 	span := func(parent uint32, name, id string) *format.TraceEntry {
 		return tracetest.Below(parent, tracetest.Entry(name,
 			format.AttrTime, uint64(1e18), format.AttrSpanID, id,
@@ -42,12 +38,12 @@ func TestCriticalPath(t *testing.T) {
 			Duration int64 `json:"duration_nano"`
 		}
 	}
-	got := jsonOf[answer](t, serve(t, viewOf(t, format.ET, entries), viewer.Options{}), "/api/critical?row=3")
+	got := jsonOf[answer](t, served(t, entries), "/api/critical?row=3")
 	if got.Span.Name != "request" || !got.Inferred || len(got.Steps) != 1 || got.Steps[0].Span.Name != "reindex" || got.Steps[0].State != "" {
 		t.Errorf("inferred it is %+v", got)
 	}
 	entries = append(entries, &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: tracetest.Attributes("data", recorded)})
-	got = jsonOf[answer](t, serve(t, viewOf(t, format.ET, entries), viewer.Options{}), "/api/critical?row=3")
+	got = jsonOf[answer](t, served(t, entries), "/api/critical?row=3")
 	if got.Span.Name != "request" || got.Inferred || len(got.Steps) != 1 || got.Steps[0].Span.Name != "reindex" || got.Steps[0].State != "sleep" || got.Steps[0].Duration*100 < 95*got.Duration || got.Steps[0].Span.Row != 3 {
 		t.Errorf("measured it is %+v", got)
 	}

@@ -109,7 +109,7 @@ func TestGoroutines(t *testing.T) {
 		}
 		GoroutinesAt   int64 `json:"goroutines_at_unix_nano"`
 		MoreGoroutines int   `json:"more_goroutines"`
-	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/top")
+	}](t, served(t, all), "/api/top")
 	if g := top.Goroutines; len(g) != 20 || top.GoroutinesAt != 20 || top.MoreGoroutines != 7 || fmt.Sprint(g[:2]) != "[{main.idle 7 0 0} {main.lock 3 2 0}]" {
 		t.Errorf("%+v", top)
 	}

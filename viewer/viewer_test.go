@@ -43,6 +43,12 @@ func serve(t testing.TB, v *view.View, o viewer.Options) *viewer.Handler {
 	return viewer.New(v, &o)
 }
 
+// served returns a handler of a trace with entries.
+func served(t testing.TB, entries []*format.TraceEntry) *viewer.Handler {
+	t.Helper()
+	return serve(t, viewOf(t, format.ET, entries), viewer.Options{})
+}
+
 func ask(h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = "127.0.0.1:7"
@@ -64,7 +70,7 @@ func ask(h http.Handler, method, path string, header ...string) *httptest.Respon
 
 // TestDoor: a request without authorization gets no data and does not learn which paths exist.
 func TestDoor(t *testing.T) {
-	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	h := served(t, querytest.Entries())
 	for _, x := range []struct {
 		method, path string
 		header       []string
@@ -170,7 +176,7 @@ func (r *rows) text() string {
 
 // TestRows checks which rows are visible, depending on which rows are open.
 func TestRows(t *testing.T) {
-	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	h := served(t, querytest.Entries())
 	for _, x := range []struct{ query, want string }{
 		{"", "GET /cart, GET /cart, render, hang, starting up"},
 		{"depth=1", "GET /cart, ·authorize, ·SELECT price, GET /cart, ·SELECT price, ·retry 7, render, ·SELECT price, hang, ·waiting, starting up"},
@@ -216,7 +222,7 @@ func jsonOf[T any](t testing.TB, h http.Handler, path string) (v T) {
 
 // TestCases: the page finds the same hits as query and grep, one after the other.
 func TestCases(t *testing.T) {
-	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	h := served(t, querytest.Entries())
 	for _, c := range querytest.Cases {
 		type found struct {
 			Count, Index int
@@ -239,7 +245,7 @@ func TestCases(t *testing.T) {
 	}
 	for _, c := range querytest.Cases {
 		// A handler that has not run the query yet searches only the rows that it shows.
-		fresh := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+		fresh := served(t, querytest.Entries())
 		r := rowsOf(t, fresh, "depth=9&q="+url.QueryEscape(c.Query))
 		var got []uint32
 		for i, f := range r.flags {
@@ -272,7 +278,7 @@ func TestCases(t *testing.T) {
 
 // TestDetails: everything about a row.
 func TestDetails(t *testing.T) {
-	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	h := served(t, querytest.Entries())
 	type details struct {
 		ID, Name, Status, Description, Service, Trace string
 		Start                                         int64 `json:"start_unix_nano"`
@@ -302,7 +308,7 @@ func TestDetails(t *testing.T) {
 
 // TestComplete checks the completions of a query.
 func TestComplete(t *testing.T) {
-	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	h := served(t, querytest.Entries())
 	for text, want := range map[string]string{
 		"na":               "name",
 		".us":              ".user",
@@ -351,7 +357,7 @@ func TestHostile(t *testing.T) {
 
 // TestTags: an answer that the client has is not sent again until the trace has grown.
 func TestTags(t *testing.T) {
-	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	h := served(t, querytest.Entries())
 	tag := ask(h, "GET", "/api/rows?depth=1").Header().Get("ETag")
 	if w := ask(h, "GET", "/api/rows?depth=1", "If-None-Match", tag); w.Code != 304 || w.Body.Len() > 0 {
 		t.Errorf("with its tag: %d", w.Code)
@@ -376,7 +382,7 @@ func TestTags(t *testing.T) {
 			t.Errorf("whether %s has grown out of %s: %v", et, known, got)
 		}
 	}
-	if again := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{}); ask(again, "GET", "/api/rows?depth=1", "If-None-Match", tag).Code != 200 {
+	if again := served(t, querytest.Entries()); ask(again, "GET", "/api/rows?depth=1", "If-None-Match", tag).Code != 200 {
 		t.Error("the answer of another handler is taken for the same")
 	}
 }
@@ -385,8 +391,7 @@ func TestTags(t *testing.T) {
 func live(t *testing.T) (h *viewer.Handler, s *httptest.Server, rec *recorder.Recorder, log func(text string)) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "live.et")
-	rec, err := recorder.Create(name, nil)
-	must(t, err)
+	rec = tracetest.CreateAt(t, name, nil)
 	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
 	log = func(text string) {
 		must(t, rec.Log(format.SpanRef{}, tracetest.Log(text)))
@@ -504,7 +509,7 @@ func TestPause(t *testing.T) {
 
 // TestWay checks the rows above hits.
 func TestWay(t *testing.T) {
-	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	h := served(t, querytest.Entries())
 	for query, want := range map[string][]int{
 		"q=payment":                             {2, 4},
 		"q=" + url.QueryEscape("level >= warn"): {2, 4, 7, 10},

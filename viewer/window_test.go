@@ -210,7 +210,7 @@ func TestExtremeTimes(t *testing.T) {
 		{format.Root(), tracetest.Entry("untimed")},
 		{format.Root(), e(0, math.MaxInt64), e(math.MaxInt64, math.MaxInt64), e(math.MaxUint64, 1), e(1, math.MaxUint64)},
 	} {
-		h := serve(t, viewOf(t, format.ET, entries), viewer.Options{})
+		h := served(t, entries)
 		for _, path := range []string{"rows?x=", "top?x=", "strip?n=10", "strip?n=0", "strip?n=4000&q=extreme", "find?at=0&q=extreme", "facets?q=extreme", "facets?x=", "table?x=", "table?form=rows&sort=5", "table?form=calls", "table?csv=1", "flame?q=extreme", "flame?by=count", "why?row=1", "critical?row=1", "talk?row=0", "entry?row=0"} {
 			for _, more := range []string{"", "&window=0,9223372036854775807", "&window=last:9223372036854775807", "&window=-9223372036854775808,-9223372036854775807", "&window=-9223372036854775808,9223372036854775807", "&window=9223372036854775806,9223372036854775807", "&least=9223372036854775807"} {
 				if w := ask(h, "GET", "/api/"+path+more); w.Code >= 500 {
@@ -514,7 +514,7 @@ func TestFlameOfEqualWidths(t *testing.T) {
 		got := jsonOf[struct {
 			Nodes []struct{ Up int }
 			Left  int
-		}](t, serve(t, viewOf(t, format.ET, entries), viewer.Options{}), "/api/flame?by=count")
+		}](t, served(t, entries), "/api/flame?by=count")
 		if len(got.Nodes) != 8000 || got.Left != len(entries)-1-8000 {
 			t.Errorf("%d nodes, and %d left out", len(got.Nodes), got.Left)
 		}
@@ -549,7 +549,7 @@ func TestBesideOfLongSpans(t *testing.T) {
 			span("tick", 10_000*(i+1)+1000*k, 100)
 		}
 	}
-	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	h := served(t, all)
 	type answer struct {
 		Count   int
 		Slow    int
@@ -598,7 +598,7 @@ func TestBesideByChance(t *testing.T) {
 			for i := range 30 {
 				span(fmt.Sprint("job ", i%10), 2000)
 			}
-			got := jsonOf[struct{ Beside []struct{ Name string } }](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/why?row=1")
+			got := jsonOf[struct{ Beside []struct{ Name string } }](t, served(t, all), "/api/why?row=1")
 			if len(got.Beside) > 0 {
 				wrong++
 			}
@@ -634,11 +634,11 @@ func TestBesideOfTheSameName(t *testing.T) {
 			Name       string
 			In, Others float64
 		}
-	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/why?row=3")
+	}](t, served(t, all), "/api/why?row=3")
 	if len(got.Beside) != 1 || got.Beside[0].Name != "job" || got.Beside[0].In != 1 || got.Beside[0].Others != 0 {
 		t.Errorf("got %+v", got.Beside)
 	}
-	flame := jsonOf[struct{ Nodes []struct{ Count int } }](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/flame")
+	flame := jsonOf[struct{ Nodes []struct{ Count int } }](t, served(t, all), "/api/flame")
 	if len(flame.Nodes) != 1 || flame.Nodes[0].Count != 32 {
 		t.Errorf("the flame is %+v", flame.Nodes)
 	}

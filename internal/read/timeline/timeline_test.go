@@ -26,6 +26,15 @@ func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32))
 	return x.View()
 }
 
+// withArrows returns the timeline of v, with its arrows.
+func withArrows(t testing.TB, v *view.View) *timeline.Timeline {
+	t.Helper()
+	tl, err := timeline.NewTimeline(t.Context(), v)
+	must(t, err)
+	must(t, tl.Arrows(t.Context()))
+	return tl
+}
+
 func spanID(n int) [8]byte { return [8]byte{1, 5: byte(n >> 16), 6: byte(n >> 8), 7: byte(n)} }
 
 // overlapping writes n spans that all overlap. Each has an event, a log record and a link to the
@@ -71,13 +80,9 @@ func TestTimelineMemory(t *testing.T) {
 			}
 		}
 	}()
-	tl, err := timeline.NewTimeline(t.Context(), v)
-	must(t, err)
-	must(t, tl.Arrows(t.Context()))
+	tl := withArrows(t, v)
 	calls := 0
-	if err := tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error { calls++; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error { calls++; return nil }))
 	close(stop)
 	got, limit := int64(<-peak)-int64(before.HeapAlloc), int64(64<<20+96*v.Len())
 	t.Logf("%d bytes for %d entries", got, v.Len())
@@ -141,15 +146,11 @@ func TestDetailedSame(t *testing.T) {
 			write(s.Entry(otel.Where{}))
 		}
 	})
-	tl, err := timeline.NewTimeline(t.Context(), v)
-	must(t, err)
-	must(t, tl.Arrows(t.Context()))
+	tl := withArrows(t, v)
 	var want []timeline.Moment
-	if err := tl.Moments(t.Context(), func(m *timeline.Moment) error { want = append(want, *m); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tl.Moments(t.Context(), func(m *timeline.Moment) error { want = append(want, *m); return nil }))
 	n := 0
-	err = tl.Detailed(t.Context(), func(m *timeline.Moment, d *timeline.Details) error {
+	err := tl.Detailed(t.Context(), func(m *timeline.Moment, d *timeline.Details) error {
 		if !reflect.DeepEqual(*m, want[n]) {
 			t.Fatalf("moment %d is %v, want %v", n, *m, want[n])
 		}
@@ -210,9 +211,7 @@ func TestDetailsNames(t *testing.T) {
 			write(format.Root())
 			write(entry(c...))
 		})
-		tl, err := timeline.NewTimeline(t.Context(), v)
-		must(t, err)
-		must(t, tl.Arrows(t.Context()))
+		tl := withArrows(t, v)
 		var d timeline.Details
 		start := time.Now()
 		must(t, tl.Details(1, &d))
@@ -245,9 +244,7 @@ func TestDetailsDurations(t *testing.T) {
 		e.Attributes = append(e.Attributes, tracetest.Attributes("took", int64(24e6), "n", int64(24e6), "text", "x", mapping.AttrDurations, `["took","text"]`)...)
 		write(e)
 	})
-	tl, err := timeline.NewTimeline(t.Context(), v)
-	must(t, err)
-	must(t, tl.Arrows(t.Context()))
+	tl := withArrows(t, v)
 	var d timeline.Details
 	must(t, tl.Details(1, &d))
 	got := make(map[string]string)
@@ -278,9 +275,7 @@ func TestTimelineKeepsNoTimes(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	tl, err := timeline.NewTimeline(t.Context(), v)
-	must(t, err)
-	must(t, tl.Arrows(t.Context()))
+	tl := withArrows(t, v)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > 10*n || tl.Processes[0].Lanes != 2 {
@@ -299,11 +294,9 @@ func TestTimelineOfManyLanes(t *testing.T) {
 			write(s.Entry(otel.Where{}))
 		}
 	})
-	tl, err := timeline.NewTimeline(t.Context(), v)
-	must(t, err)
-	must(t, tl.Arrows(t.Context()))
+	tl := withArrows(t, v)
 	want := int32(0)
-	err = tl.Moments(t.Context(), func(m *timeline.Moment) error {
+	err := tl.Moments(t.Context(), func(m *timeline.Moment) error {
 		if m.Kind == timeline.Begins {
 			if m.Lane != want {
 				t.Fatalf("span %d is on lane %d", want, m.Lane)
