@@ -69,6 +69,26 @@ func controlTraces(t *testing.T, dir, name string) []string {
 	return files
 }
 
+// oneTrace waits for the only finished trace of that name in a folder, and returns its view.
+func oneTrace(t *testing.T, dir, name string) *view.View {
+	t.Helper()
+	var files []string
+	eventually(t, "the trace "+name, func() bool {
+		files = controlTraces(t, dir, name)
+		return len(files) == 1
+	})
+	return read(t, files[0])
+}
+
+// slowSpan records a span of 11 ms.
+func slowSpan(t *testing.T, p *entrace.Pipeline) trace.Span {
+	t.Helper()
+	_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "slow span")
+	time.Sleep(11 * time.Millisecond)
+	s.End()
+	return s
+}
+
 // ringOf returns a control with a ring on the heap, which ends with the test.
 func ringOf(t *testing.T, always control.Set, traces ...control.TraceConfig) *control.Control {
 	t.Helper()
@@ -137,8 +157,7 @@ func TestControlEnvironment(t *testing.T) {
 			}
 			oneSpan(t, p)
 			log.Error("the reason")
-			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "error")) == 1 })
-			v := read(t, controlTraces(t, p.Control().Dir(), "error")[0])
+			v := oneTrace(t, p.Control().Dir(), "error")
 			if count(t, v, "span") != 1 || count(t, v, "the reason") != 1 {
 				t.Error("the trace lacks the span or the log record")
 			}
@@ -184,8 +203,7 @@ func TestControlEnvironment(t *testing.T) {
 			}
 			oneSpan(t, p)
 			log.Error("the reason")
-			eventually(t, "a trace", func() bool { return len(controlTraces(t, "a/b", "error")) == 1 })
-			if v := read(t, controlTraces(t, "a/b", "error")[0]); count(t, v, "span") != 0 || count(t, v, "the reason") != 1 {
+			if v := oneTrace(t, "a/b", "error"); count(t, v, "span") != 0 || count(t, v, "the reason") != 1 {
 				t.Error("the trace has a span, or lacks the log record")
 			}
 		}},
@@ -203,20 +221,14 @@ func TestControlEnvironment(t *testing.T) {
 			}
 		}},
 		{"slow", map[string]string{"": "ring", "_ON_SLOW": "10ms"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
-			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "slow span")
-			time.Sleep(11 * time.Millisecond)
-			s.End()
-			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "slow")) == 1 })
-			if v := read(t, controlTraces(t, p.Control().Dir(), "slow")[0]); count(t, v, "slow span") != 1 {
+			slowSpan(t, p)
+			if v := oneTrace(t, p.Control().Dir(), "slow"); count(t, v, "slow span") != 1 {
 				t.Error("the trace lacks the span")
 			}
 		}},
 		{"execution trace", map[string]string{"_EXEC_TRACE": "1", "_ON_SLOW": "10ms"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
-			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "slow span")
-			time.Sleep(11 * time.Millisecond)
-			s.End()
-			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "slow")) == 1 })
-			v := read(t, controlTraces(t, p.Control().Dir(), "slow")[0])
+			s := slowSpan(t, p)
+			v := oneTrace(t, p.Control().Dir(), "slow")
 			marked := false
 			for r := range v.Rows() {
 				if v.Name(r) != "exec.trace" {
@@ -267,9 +279,7 @@ func TestControlEnvironment(t *testing.T) {
 			p := setup(t)
 			tt.check(t, dir, p, slog.New(slogadapter.New(p.Recorder(), nil)))
 			must(t, p.Shutdown(t.Context()))
-			if told() != "" {
-				t.Errorf("it reported %s", told())
-			}
+			wantNoReport(t, told)
 			if left, err := filepath.Glob("*/*.ring"); len(left) != 0 || err != nil {
 				t.Errorf("%q are left, %v", left, err)
 			}
@@ -669,9 +679,7 @@ func TestControlShutdown(t *testing.T) {
 			t.Errorf("the control answers %v", err)
 		}
 		must(t, errors.Join(ctl.Shutdown(t.Context()), p.Shutdown(t.Context())))
-		if told() != "" {
-			t.Errorf("it reported %s", told())
-		}
+		wantNoReport(t, told)
 	})
 	t.Run("somebody's", func(t *testing.T) {
 		clean(t)

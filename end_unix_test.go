@@ -116,9 +116,7 @@ func TestPanicLeavesItsReason(t *testing.T) {
 					t.Fatalf("%v\n%s", state, out)
 				}
 				crash := func() (texts []string) {
-					f, err := recorder.Open("app.et", nil)
-					must(t, err)
-					defer f.Close()
+					f := tracetest.Open(t, "app.et")
 					newest, died := uint64(0), uint64(0)
 					must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
 						v, _ := e.Attribute(format.AttrTime)
@@ -155,9 +153,7 @@ func TestPanicLeavesItsReason(t *testing.T) {
 func TestKillAfterEmitLosesNothing(t *testing.T) {
 	clean(t)
 	ended(t, "kill after logs")
-	f, err := recorder.Open("app.et", nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.Open(t, "app.et")
 	v := tracetest.View(t, f)
 	var got, want []string
 	for row := range v.Rows() {
@@ -240,9 +236,7 @@ func TestEndsOnSignals(t *testing.T) {
 	if w, ok := state.Sys().(syscall.WaitStatus); !ok || !w.Signaled() || w.Signal() != syscall.SIGTERM {
 		t.Errorf("it ended with %v\n%s", state, out)
 	}
-	f, err := recorder.Open("app.et", nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.Open(t, "app.et")
 	if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || last.Metadata.Name != mapping.NameEnd || f.Format() != format.ET {
 		t.Errorf("it is %v and ends with %v, %v", f.Format(), last, err)
 	}

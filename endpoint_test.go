@@ -15,7 +15,6 @@ import (
 
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/remote"
 	"github.com/entrace-go/entrace/view"
@@ -85,9 +84,7 @@ func TestEndpoint(t *testing.T) {
 			must(t, p.Shutdown(t.Context()))
 			got := end()[0]
 			must(t, got.Err)
-			f, err := format.Open(got.Path, nil)
-			must(t, err)
-			defer f.Close()
+			f := tracetest.OpenFile(t, got.Path)
 			v := tracetest.View(t, f)
 			spans := 0
 			for id := range v.Rows() {

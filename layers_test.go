@@ -3,12 +3,13 @@ package entrace_test
 import (
 	"cmp"
 	"maps"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 const (
@@ -171,8 +172,7 @@ func covering[T any](of map[string]T, path string) (key string, ok bool) {
 // TestReadmeSaysWhatIsLinked compares the README's table of linked modules with the
 // transitive imports of the packages.
 func TestReadmeSaysWhatIsLinked(t *testing.T) {
-	readme, err := os.ReadFile("docs/links.md")
-	must(t, err)
+	readme := tracetest.ReadFile(t, "docs/links.md")
 	said := make(map[string]bool) // each row includes the rows above it
 	name := regexp.MustCompile("`([^`]+)`")
 	for _, p := range []string{"recorder", "slogadapter", "exporter", "entrace"} {

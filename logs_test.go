@@ -18,7 +18,6 @@ import (
 
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -34,9 +33,7 @@ func emit(ctx context.Context, severity log.Severity, body string) {
 // messages returns the log records of a.et, each with the name of its parent entry.
 func messages(t *testing.T) string {
 	t.Helper()
-	f, err := format.Open("a.et", nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, "a.et")
 	v := tracetest.View(t, f)
 	var all []string
 	for row := range v.Rows() {

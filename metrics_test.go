@@ -27,16 +27,12 @@ func TestSetupMetrics(t *testing.T) {
 			must(t, err)
 			_, s := p.TracerProvider().Tracer("").Start(t.Context(), "s")
 			s.End()
-			if err := p.ForceFlush(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must(t, p.ForceFlush(t.Context()))
 			if got := r.Collect(t); !strings.Contains(got, test.want) || !strings.Contains(got, "spans.waiting{entrace_recorder/0} ") {
 				t.Errorf("the numbers are\n%s\nwant %s", got, test.want)
 			}
 			for range 2 {
-				if err := p.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
+				must(t, p.Shutdown(t.Context()))
 			}
 			if all := r.Collect(t); strings.Contains(all, "{entrace_recorder/") {
 				t.Errorf("after Shutdown there still is\n%s", all)
@@ -54,8 +50,6 @@ func TestSetupMetricsFailed(t *testing.T) {
 	}
 	_, s := p.TracerProvider().Tracer("").Start(t.Context(), "s")
 	s.End()
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must(t, p.Shutdown(context.Background()))
 	r.Want(t, "")
 }

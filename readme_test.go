@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
@@ -70,10 +71,8 @@ func readBack(ctx context.Context) error {
 }
 
 func TestReadmeSnippets(t *testing.T) {
-	readme, err := os.ReadFile("docs/library.md")
-	must(t, err)
-	source, err := os.ReadFile("readme_test.go")
-	must(t, err)
+	readme := tracetest.ReadFile(t, "docs/library.md")
+	source := tracetest.ReadFile(t, "readme_test.go")
 	parts := strings.Split(string(source), "\t// README\n")
 	if len(parts) != 4 {
 		t.Fatalf("there are %d snippets, want 3", len(parts)-1)
@@ -93,8 +92,7 @@ func TestReadmeSnippets(t *testing.T) {
 // TestReadmeProgram builds the first Go block of the README without changes, and runs
 // it.
 func TestReadmeProgram(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	must(t, err)
+	readme := tracetest.ReadFile(t, "README.md")
 	_, rest, _ := strings.Cut(string(readme), "```go\n")
 	program, _, _ := strings.Cut(rest, "```\n")
 	dir := t.TempDir()
@@ -124,9 +122,7 @@ func TestReadmeSnippetsRun(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	ctx := t.Context()
-	if err := errors.Join(byHand(ctx), readBack(ctx)); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(byHand(ctx), readBack(ctx)))
 	r, err := recorder.Inspect("app.et")
 	if err != nil || r.Entries != 6 || !r.Ended {
 		t.Errorf("%+v, %v; want 6 entries and a clean end", r, err)

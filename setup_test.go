@@ -27,6 +27,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -46,6 +47,14 @@ func reports(t *testing.T) func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		return strings.Join(all, "\n")
+	}
+}
+
+// wantNoReport fails the test if something was reported.
+func wantNoReport(t *testing.T, told func() string) {
+	t.Helper()
+	if got := told(); got != "" {
+		t.Errorf("it reported %s", got)
 	}
 }
 
@@ -105,9 +114,7 @@ func TestSetupDefaults(t *testing.T) {
 		t.Error("the global propagator does not propagate traces")
 	}
 	must(t, errors.Join(p.ForceFlush(t.Context()), p.Shutdown(t.Context()), p.Shutdown(t.Context())))
-	g, err := format.Open(filepath.Join(dir, want), nil)
-	must(t, err)
-	defer g.Close()
+	g := testkit.OpenFile(t, filepath.Join(dir, want))
 	e, err := g.Entry(1)
 	must(t, err)
 	if e.Message.Value != "my shop/../é" || g.Format() != format.ET {
@@ -116,9 +123,7 @@ func TestSetupDefaults(t *testing.T) {
 	if e, err := g.Entry(2); err != nil || e.Parent != 1 {
 		t.Errorf("the log record is below %d, %v; want the resource", e.Parent, err)
 	}
-	if told() != "" {
-		t.Errorf("it reported %s", told())
-	}
+	wantNoReport(t, told)
 }
 
 func TestEnvironmentSays(t *testing.T) {
@@ -149,15 +154,11 @@ func TestEnvironmentSays(t *testing.T) {
 	if !strings.HasPrefix(name, fmt.Sprintf("shop-%d-20", os.Getpid())) || !strings.HasSuffix(name, "Z.iet") {
 		t.Errorf("the file is %s", name)
 	}
-	f, err := format.Open(p.Recorder().Path(), nil)
-	must(t, err)
-	defer f.Close()
+	f := testkit.OpenFile(t, p.Recorder().Path())
 	if f.Version() != format.V2 || f.Format() != format.IET || f.Len() != 4 {
 		t.Errorf("%d entries as %v of version %d, want 4 as iet of version 2", f.Len(), f.Format(), f.Version())
 	}
-	if told() != "" {
-		t.Errorf("it reported %s", told())
-	}
+	wantNoReport(t, told)
 }
 
 func TestOptionBeatsEnvironment(t *testing.T) {
@@ -175,17 +176,13 @@ func TestOptionBeatsEnvironment(t *testing.T) {
 		t.Errorf("%d spans are written, want 1 live", n)
 	}
 	must(t, p.Shutdown(t.Context()))
-	f, err := format.Open(filepath.Join(dir, "option.iet"), nil)
-	must(t, err)
-	defer f.Close()
+	f := testkit.OpenFile(t, filepath.Join(dir, "option.iet"))
 	e, err := f.Entry(1)
 	must(t, err)
 	if host, _ := e.Attribute("host.name"); f.Version() != format.V1 || host.Text() != "h" || f.Len() != 5 {
 		t.Errorf("%d entries of version %d, host %q", f.Len(), f.Version(), host.Text())
 	}
-	if told() != "" {
-		t.Errorf("it reported %s", told())
-	}
+	wantNoReport(t, told)
 }
 
 // TestBadValues: each bad value is reported with its text and has no other effect.
@@ -230,9 +227,7 @@ func TestTracesExporterNone(t *testing.T) {
 	if st := flushed(t, p.Recorder()).Stats(); st.Spans.Offered != 0 || st.Entries.Written != 3 {
 		t.Errorf("the account is %+v, want the log record and no span", st)
 	}
-	if told() != "" {
-		t.Errorf("it reported %s", told())
-	}
+	wantNoReport(t, told)
 }
 
 func TestFactoryFails(t *testing.T) {

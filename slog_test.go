@@ -42,8 +42,7 @@ func stderr(t *testing.T) func() string {
 		must(t, f.Close())
 	})
 	return func() string {
-		b, err := os.ReadFile(f.Name())
-		must(t, err)
+		b := tracetest.ReadFile(t, f.Name())
 		return string(b)
 	}
 }
@@ -74,9 +73,7 @@ func TestConsoleCostsNoRecords(t *testing.T) {
 	}()
 	slog.New(h).Info("the database is gone")
 	must(t, p.Recorder().Flush(t.Context()))
-	f, err := format.Open("app.iet", nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, "app.iet")
 	var got []string
 	for id := range uint32(f.Len()) {
 		e, err := f.Entry(id)
@@ -135,9 +132,7 @@ func TestSlogDefault(t *testing.T) {
 	if strings.Contains(console(), "not wanted") {
 		t.Errorf("stderr has %q", console())
 	}
-	f, err := format.Open("app.et", nil)
-	must(t, err)
-	defer f.Close()
+	f := tracetest.OpenFile(t, "app.et")
 	v := tracetest.View(t, f)
 	var got []string
 	must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
@@ -372,8 +367,7 @@ func TestLogOptions(t *testing.T) {
 	level.Set(slog.LevelWarn)
 	log.Info("second")
 	must(t, p.Shutdown(t.Context()))
-	b, err := os.ReadFile("app.et")
-	must(t, err)
+	b := tracetest.ReadFile(t, "app.et")
 	if !strings.Contains(string(b), "first") || strings.Contains(string(b), "second") {
 		t.Errorf("recorded is %q", b)
 	}

@@ -179,8 +179,7 @@ func TestVariablesAreKnown(t *testing.T) {
 	}
 	found := 0
 	for _, name := range []string{"doc.go", "exporter/doc.go", "README.md"} {
-		b, err := os.ReadFile(name)
-		must(t, err)
+		b := tracetest.ReadFile(t, name)
 		for _, v := range regexp.MustCompile(`OTEL_EXPORTER_ENTRACE_[A-Z_]+`).FindAllString(string(b), -1) {
 			if found++; !known[v] {
 				t.Errorf("%s names %s", name, v)
@@ -271,8 +270,7 @@ func TestEnvironmentPageIsOfTheCode(t *testing.T) {
 			t.Errorf("%s has no comment with its default and meaning", name)
 		}
 	}
-	b, err := os.ReadFile(name)
-	must(t, err)
+	b := tracetest.ReadFile(t, name)
 	page := string(b)
 	before, rest, ok := strings.Cut(page, head)
 	_, after, end := strings.Cut(rest, "\n\n")
