@@ -2,6 +2,7 @@ package recorder_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -58,7 +59,10 @@ func TestCloseOnError(t *testing.T) {
 			})
 			dir := filepath.Dir(rec.Path())
 			must(t, renameAway(dir)) // so that no next file can be made
-			defer func() { must(t, renameBack(dir)) }()
+			defer func() {
+				_ = os.RemoveAll(dir) // the writer may have made it anew
+				must(t, renameBack(dir))
+			}()
 			for i := range 2000 {
 				if rec.Log(format.SpanRef{}, logRecord(i)) != nil {
 					break
