@@ -145,6 +145,13 @@ func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions)
 			line(show.Dim, "%d. %s, which can be chance: %s", i+1, head, c.Evidence[0].Text)
 			continue
 		}
+		if c.From != analyze.NoTime {
+			to := "the end"
+			if c.To != analyze.NoTime {
+				to = p.time.at(int64(c.To), "15:04:05.000")
+			}
+			line("", "   from %s to %s", p.time.at(int64(c.From), "15:04:05.000"), to)
+		}
 		for _, e := range c.Evidence {
 			if line("", "   %s", e.Text); e.Place != "" {
 				line(show.Dim, "     at %s", e.Place)

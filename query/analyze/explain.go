@@ -83,7 +83,13 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	if whole {
 		whole, err = w.among(ctx, x)
 	}
-	if w.divide(0); err == nil && !whole {
+	w.divide(0)
+	for i := range x.Causes {
+		if c := &x.Causes[i]; c.Sure && alone {
+			c.From, c.To = w.group(c.Service, &c.Evidence[0]).period()
+		}
+	}
+	if err == nil && !whole {
 		for _, q := range was {
 			q.now = false
 		}
@@ -222,7 +228,7 @@ func (w *workload) rank(more float64) *Explanation {
 	causes := make(map[string]*Cause)
 	cause := func(service string) *Cause {
 		if causes[service] == nil {
-			causes[service] = &Cause{Service: service}
+			causes[service] = &Cause{Service: service, From: NoTime, To: NoTime}
 		}
 		return causes[service]
 	}

@@ -101,6 +101,13 @@ func TestExplainAlone(t *testing.T) {
 			t.Errorf("seed %d: the first sign is at %.2f of the time, and not at two thirds", seed, share)
 		}
 	}
+	for to, want := range map[int]int{0: 0, 280: 280} { // the first cause says from when to when
+		c := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 400, From: 200, To: to, Fails: .8}, 9)}, analyze.NoTime).Causes[0]
+		at := func(i int) analyze.Time { return analyze.Time(1_700_000_000_000_000_000 + int64(i)*int64(20*time.Millisecond)) }
+		if c.From < at(196) || c.From > at(206) || want == 0 && c.To != analyze.NoTime || want > 0 && (c.To < at(want-6) || c.To > at(want+4)) {
+			t.Errorf("until %d: it is from %v to %v, want from %v to %v", to, c.From, c.To, at(200), at(want))
+		}
+	}
 	run := record(t, &querytest.Mall{Requests: 300, From: 200, Fails: .5}, 5)
 	since := analyze.Time(1_700_000_000_000_000_000 + 200*int64(20*time.Millisecond))
 	if x := explained(t, nil, []query.Run{run}, since); x.Verdict != "cause: stock, "+x.Causes[0].Operation || x.Looked.Requests != [2]int{200, 100} || x.Failed[1] < 30 || x.Failed[0] > 20 {

@@ -18,6 +18,7 @@ const (
 	farAbove = 3   // slow calls are reported if their median exceeds the median of all calls this many times
 	leastGap = 0.2 // the least difference between the shares of slow calls and of other calls that have a value
 	gapByRun = 0.5 // the same for spans that ran at the same time, because many spans do
+	inPeriod = 0.8 // a period is reported if it has at least this share of the slow calls, and at most this share of all calls
 )
 
 // ofOutcome matches attributes that say how a call ended, and not why, as OpenTelemetry's conventions name them.
@@ -39,7 +40,7 @@ type group struct {
 // error, if they are at most half of all calls. The causes are sorted by importance.
 func (w *workload) slow() (list []Cause) {
 	add := func(service string, e Evidence, p Parts) {
-		list = append(list, Cause{Service: service, Operation: e.Operation, Kind: e.Kind, Score: e.Share, Sure: true, Parts: p, Evidence: []Evidence{e}, Query: e.query(service)})
+		list = append(list, Cause{From: NoTime, To: NoTime, Service: service, Operation: e.Operation, Kind: e.Kind, Score: e.Share, Sure: true, Parts: p, Evidence: []Evidence{e}, Query: e.query(service)})
 	}
 	time := 0.0
 	for _, q := range w.requests {
@@ -169,6 +170,46 @@ func (w *workload) group(service string, e *Evidence) *group {
 		}
 	}
 	return g
+}
+
+// period returns when most of the slow or failed calls happened. It returns NoTime for from if they happened at all
+// times, and for to if they lasted until the end.
+func (g *group) period() (from, to Time) {
+	type at struct {
+		start int64
+		in    bool
+	}
+	var all []at
+	for in, calls := range g.sides {
+		for _, c := range calls {
+			all = append(all, at{c.start, in})
+		}
+	}
+	slices.SortFunc(all, func(a, b at) int { return cmp.Compare(a.start, b.start) })
+	bad := len(g.sides[true])
+	share := float64(bad) / float64(len(all))
+	// The part with the largest excess of such calls, over as many as everywhere.
+	excess, most, begin, first, end, in, within := 0.0, 0.0, 0, 0, 0, 0, 0
+	for i, c := range all {
+		if excess <= 0 {
+			excess, begin, in = 0, i, 0
+		}
+		if excess -= share; c.in {
+			excess++
+			in++
+		}
+		if excess > most {
+			most, first, end, within = excess, begin, i+1, in
+		}
+	}
+	if bad < few || float64(within) < inPeriod*float64(bad) || float64(end-first) > inPeriod*float64(len(all)) {
+		return NoTime, NoTime
+	}
+	begins, last, until := all[first].start, all[end-1].start, all[len(all)-1].start
+	if len(all)-end > few && until-last > (last-begins)/10 {
+		return Time(begins), Time(last)
+	}
+	return Time(begins), NoTime
 }
 
 // add adds a call if it is now, and if its run is the run of the calls added before.

@@ -17,6 +17,7 @@ import (
 type Mall struct {
 	Requests int
 	From     int                // the request with which it begins to be different
+	To       int                // the request with which this ends, if it is not 0
 	Slow     map[string]float64 // by how much the time of an operation grows
 	Delay    time.Duration      // of calls to stock
 	Fails    float64            // how often stock fails, in all requests .02
@@ -56,7 +57,7 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 		if o.Pods && i%5 == 0 {
 			stock = "pod"
 		}
-		differs := i >= o.From && (!o.Pods || stock == "pod") && (o.Tenant == "" || o.Tenant == tenant)
+		differs := i >= o.From && (o.To == 0 || i < o.To) && (!o.Pods || stock == "pod") && (o.Tenant == "" || o.Tenant == tenant)
 		took := func(name string, base time.Duration) int64 {
 			d := float64(base) * math.Exp(.25*r.NormFloat64())
 			if f := o.Slow[name]; f > 0 && differs {

@@ -512,6 +512,8 @@ export interface Cause {
   score: number
   sure: boolean
   parts: Parts
+  from_unix_nano: bigint | null
+  to_unix_nano: bigint | null
   example: Line | null
   evidence: Evidence[]
   more: number

@@ -291,6 +291,11 @@ function Causes({
                 {c.sure && <span class="err">{i + 1}</span>} {plain(c.operation)}{' '}
                 <span class="q">{plain(c.service)}</span>
               </h3>
+              {c.from_unix_nano !== null && (
+                <p class="q">
+                  from {moment(c.from_unix_nano, 3)} {c.to_unix_nano ? `to ${moment(c.to_unix_nano, 3)}` : 'to the end'}
+                </p>
+              )}
               {c.evidence.map(e => (
                 <p class="says">
                   {plain(e.text)}
