@@ -59,7 +59,7 @@ type Cause struct {
 	Score     float64    `json:"score"` // the sum of Parts, which are shares of the time and of the requests
 	Sure      bool       `json:"sure"`
 	Parts     Parts      `json:"parts"`
-	From      Time       `json:"from_unix_nano"`     // when the calls of the first evidence begin, or NoTime if they are everywhere
+	From      Time       `json:"from_unix_nano"`     // when the calls of the first evidence begin, or NoTime if they are everywhere or as Since says
 	To        Time       `json:"to_unix_nano"`       // when they end, or NoTime if they last until the end
 	Example   view.Row   `json:"example" null:"yes"` // a typical call of the first evidence, if the cause is sure
 	Evidence  []Evidence `json:"evidence"`           // at most five, the most significant first

@@ -86,7 +86,9 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	w.divide(0)
 	for i := range x.Causes {
 		if c := &x.Causes[i]; c.Sure && alone {
-			c.From, c.To = w.group(c.Service, &c.Evidence[0]).period()
+			if c.From, c.To = w.group(c.Service, &c.Evidence[0]).period(); c.To == NoTime && x.Since != nil {
+				c.From = NoTime // Since says it
+			}
 		}
 	}
 	if err == nil && !whole {

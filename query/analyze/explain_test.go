@@ -101,11 +101,15 @@ func TestExplainAlone(t *testing.T) {
 			t.Errorf("seed %d: the first sign is at %.2f of the time, and not at two thirds", seed, share)
 		}
 	}
-	for to, want := range map[int]int{0: 0, 280: 280} { // the first cause says from when to when
-		c := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 400, From: 200, To: to, Fails: .8}, 9)}, analyze.NoTime).Causes[0]
+	for to := range 2 { // the first cause says from when to when, if Since does not say it
+		x := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 400, From: 200, To: 280 * to, Fails: .8}, 9)}, analyze.NoTime)
 		at := func(i int) analyze.Time { return analyze.Time(1_700_000_000_000_000_000 + int64(i)*int64(20*time.Millisecond)) }
-		if c.From < at(196) || c.From > at(206) || want == 0 && c.To != analyze.NoTime || want > 0 && (c.To < at(want-6) || c.To > at(want+4)) {
-			t.Errorf("until %d: it is from %v to %v, want from %v to %v", to, c.From, c.To, at(200), at(want))
+		c, from := x.Causes[0], x.Causes[0].From
+		if to == 0 {
+			from = x.Since.At
+		}
+		if from < at(196) || from > at(206) || (to == 0) != (c.From == analyze.NoTime && c.To == analyze.NoTime) || to == 1 && (c.To < at(274) || c.To > at(284)) {
+			t.Errorf("%d: since %v, it is from %v to %v, want from %v to %v", to, x.Since, c.From, c.To, at(200), at(280))
 		}
 	}
 	run := record(t, &querytest.Mall{Requests: 300, From: 200, Fails: .5}, 5)
