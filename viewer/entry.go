@@ -282,7 +282,7 @@ func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, 
 		d.Resource = attributesOf(entry.UserAttributes(), most)
 	}
 	t := v.Tree()
-	d.Logs = s.logRanks().between(t.Rank(r), t.End(r))
+	d.Logs = s.logs().between(t.Rank(r), t.End(r))
 	for kid := range t.Children(r) {
 		if v.Role(kid) == view.RoleLink {
 			if err := d.addLink(v, kid, most); err != nil {

@@ -115,8 +115,8 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (any, error)
 	f := new(found)
 	switch what := q.Get("what"); what {
 	case "error":
-		if f.ranks, err = s.ranksIn(ctx, s.errorRanks(), w); err == nil {
-			f.outside = s.errorRanks().n - f.ranks.n
+		if f.ranks, err = s.ranksIn(ctx, s.errors(), w); err == nil {
+			f.outside = s.errors().n - f.ranks.n
 		}
 	case "open":
 		f, err = s.foundIn(ctx, "{ span:open }", w)

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"github.com/entrace-go/entrace/view"
 )
 
 // growEvery is the shortest time between two checks of the files. If a check takes long, the time is
@@ -159,15 +157,7 @@ func (h *Handler) rest() {
 	}
 	h.mu.Unlock()
 	for _, s := range states {
-		s.finds.drop()
-		s.findsIn.drop()
-		s.layouts.drop()
-		s.insides.drop()
-		s.strips.drop()
-		s.requests.drop()
-		s.levels.drop()
-		s.levelsIn.drop()
-		s.tables.drop()
+		s.forget("")
 		s.v.Columns().Drop()
 	}
 	if h.options.Released != nil {
@@ -241,24 +231,4 @@ func (h *Handler) reopen(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.state = next
-}
-
-// continues reports whether a view contains all rows of an earlier view, with the same numbers.
-func continues(v, was *view.View) bool {
-	if v.Len() < was.Len() || len(v.Files()) < len(was.Files()) {
-		return false
-	}
-	for i := range was.Files() {
-		known, n := hashOf(was, i, fingerprintSize)
-		if now, m := hashOf(v, i, n); now != known || m != n {
-			return false
-		}
-	}
-	for r := range was.Rows() {
-		file, id := was.ID(r)
-		if f, i := v.ID(r); f != file || i != id {
-			return false
-		}
-	}
-	return true
 }

@@ -69,12 +69,9 @@ func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (any, error
 	if err != nil {
 		return nil, err
 	}
-	l, ok := s.levels.get(c.key)
-	if !ok {
-		if l, err = s.levelsOf(ctx, c); err != nil {
-			return nil, err
-		}
-		s.levels.put(c.key, l)
+	l, err := remember(&s.results, "levels", c.key, func() (*levels, error) { return s.levelsOf(ctx, c) })
+	if err != nil {
+		return nil, err
 	}
 	x := s.extent(c.root)
 	if c.window.isSet {
@@ -88,15 +85,10 @@ func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (any, error
 		x.from, x.to = part.from, part.to
 	}
 	if !l.packed && q.Has("from") {
-		key := fmt.Sprint(c.key, " ", x.from, x.to)
-		part, ok := s.levelsIn.get(key)
-		if !ok {
-			if part, err = s.packPart(ctx, l, x.from, x.to); err != nil {
-				return nil, err
-			}
-			s.levelsIn.put(key, part)
+		l, err = remember(&s.results, "levels in a part", fmt.Sprint(c.key, " ", x.from, x.to), func() (*levels, error) { return s.packPart(ctx, l, x.from, x.to) })
+		if err != nil {
+			return nil, err
 		}
-		l = part
 	}
 	out, err := s.runsOf(ctx, l, x.from, x.to, n)
 	if err != nil {
@@ -198,7 +190,7 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 // packPart returns levels for the spans that overlap the time between from and to, in lanes without
 // overlap. If there are too many of these spans, it returns l.
 func (s *state) packPart(ctx context.Context, l *levels, from, to int64) (*levels, error) {
-	times := s.blockTimes()
+	times := s.times()
 	var spans []view.Row
 	for k := range s.v.Columns().Blocks() {
 		if times[k][0] > to || times[k][1] < from {
@@ -348,7 +340,7 @@ func difference(a, b int64) int64 {
 // cells returns the runs of each lane by the part of the time in which they begin. Spans that began before
 // the time are in the first part.
 func (s *state) cells(ctx context.Context, l *levels, base []int, lanes int, from, to int64, n int) ([][]run, error) {
-	numbers, times := s.serviceNumbers(), s.blockTimes()
+	numbers, times := s.serviceNumbers(), s.times()
 	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() ([][]run, func(k int)) {
 		cells := make([][]run, lanes)
 		return cells, func(k int) {

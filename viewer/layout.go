@@ -4,65 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/bits"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
-
-// A rankSet is a set of ranks of the tree that can count its members in a range, and return the k-th
-// one.
-type rankSet struct {
-	view.Set[int]
-
-	sums []uint32 // how many members are before each word
-	n    int
-}
-
-func newRankSet(n int) *rankSet { return &rankSet{Set: make(view.Set[int], n/64+1)} }
-
-// done computes the sums. It is called after all members have been added.
-func (s *rankSet) done() {
-	s.sums = make([]uint32, len(s.Set))
-	s.n = 0
-	for i, w := range s.Set {
-		s.sums[i] = uint32(s.n)
-		s.n += bits.OnesCount64(w)
-	}
-}
-
-// before returns how many members are below i.
-func (s *rankSet) before(i int) int {
-	if i/64 >= len(s.Set) {
-		return s.n
-	}
-	return int(s.sums[i/64]) + bits.OnesCount64(s.Set[i/64]&(1<<(i%64)-1))
-}
-
-// between returns how many members are in [from, to).
-func (s *rankSet) between(from, to int) int { return s.before(to) - s.before(from) }
-
-// at returns the k-th member, counted from 0. The member must exist.
-func (s *rankSet) at(k int) int {
-	w, _ := slices.BinarySearchFunc(s.sums, uint32(k), func(sum, k uint32) int {
-		if sum <= k {
-			return -1
-		}
-		return 1
-	})
-	w--
-	word := s.Set[w]
-	for range k - int(s.sums[w]) {
-		word &= word - 1
-	}
-	return w*64 + bits.TrailingZeros64(word)
-}
 
 // isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only these
 // rows. A row without a line, such as a resource, is left out, and the rows below it are shown at its
@@ -134,46 +84,12 @@ type layout struct {
 	outside int // outermost rows that are left out because they do not overlap the window
 }
 
-// A latest is a cache of the last few results of a computation, by their keys. It is safe for
-// concurrent use.
-type latest[T any] struct {
-	mu   sync.Mutex
-	keys []string
-	list []T
-}
-
-const fewLatest = 4
-
-// drop removes all results.
-func (l *latest[T]) drop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.keys, l.list = nil, nil
-}
-
-func (l *latest[T]) get(key string) (v T, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.Index(l.keys, key); i >= 0 {
-		return l.list[i], true
-	}
-	return v, false
-}
-
-func (l *latest[T]) put(key string, v T) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.keys, l.list = append(l.keys, key), append(l.list, v); len(l.keys) > fewLatest {
-		l.keys, l.list = l.keys[1:], l.list[1:]
-	}
-}
-
 // layout returns the layout of a shape.
 func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
-	key := fmt.Sprint(h)
-	if l, ok := s.layouts.get(key); ok {
-		return l, nil
-	}
+	return remember(&s.results, "layout", fmt.Sprint(h), func() (*layout, error) { return s.layoutOf(ctx, h) })
+}
+
+func (s *state) layoutOf(ctx context.Context, h shape) (*layout, error) {
 	part, outside, err := s.part(ctx, h)
 	if err != nil {
 		return nil, err
@@ -213,7 +129,6 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 		}
 	}
 	l.ranks.done()
-	s.layouts.put(key, l)
 	return l, nil
 }
 
@@ -267,42 +182,8 @@ func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] 
 	return out
 }
 
-// ranksOf returns the ranks of the rows for which the function is returns true. It computes them once and
-// keeps them in *kept.
-func (s *state) ranksOf(kept **rankSet, is func(r view.Row, f view.Flags) bool) *rankSet {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if *kept == nil {
-		t := s.v.Tree()
-		set := newRankSet(t.Len())
-		for r := range s.v.Rows() {
-			if is(r, s.v.Flags(r)) {
-				set.Add(t.Rank(r))
-			}
-		}
-		set.done()
-		*kept = set
-	}
-	return *kept
-}
-
-// hiddenRanks returns the ranks of the rows without a line in the tree.
-func (s *state) hiddenRanks() *rankSet {
-	return s.ranksOf(&s.hidden, func(r view.Row, f view.Flags) bool { return f.Role() != view.RoleFolded && !isShown(s.v, r) })
-}
-
-// logRanks returns the ranks of log records and events.
-func (s *state) logRanks() *rankSet {
-	return s.ranksOf(&s.logs, func(_ view.Row, f view.Flags) bool { return f.Role() == view.RoleLog || f.Role() == view.RoleEvent })
-}
-
-// errorRanks returns the ranks of the rows that are errors, as analyze.Top counts them. The recorder's own
-// entries are not errors: its entry of a crash only says which kind of file this is.
-func (s *state) errorRanks() *rankSet {
-	return s.ranksOf(&s.errors, func(r view.Row, f view.Flags) bool {
-		return isShown(s.v, r) && f.IsError() && f.Role() != view.RoleRecorder
-	})
-}
+// finds is the kind of the results of queries.
+const finds = "find"
 
 // A found holds the rows that a query selects.
 type found struct {
@@ -322,9 +203,10 @@ func (e *tableError) Error() string {
 
 // found runs a query, or returns the result of an earlier run.
 func (s *state) found(ctx context.Context, text string) (*found, error) {
-	if f, ok := s.finds.get(text); ok {
-		return f, nil
-	}
+	return remember(&s.results, finds, text, func() (*found, error) { return s.find(ctx, text) })
+}
+
+func (s *state) find(ctx context.Context, text string) (*found, error) {
 	q, err := query.Parse(text)
 	if err != nil {
 		return nil, err
@@ -344,6 +226,5 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 		}
 	}
 	f.ranks.done()
-	s.finds.put(text, f)
 	return f, nil
 }

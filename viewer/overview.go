@@ -83,17 +83,16 @@ func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	x, known := s.requests.get(fmt.Sprint(w))
-	if !known {
+	x, err := remember(&s.results, "requests", fmt.Sprint(w), func() (*analyze.Requests, error) {
 		f, err := s.foundIn(ctx, "{}", w)
 		if err != nil {
 			return nil, err
 		}
-		if x, err = analyze.RequestsOf(ctx, s.v, f.rows); err != nil {
-			return nil, err
-		}
-		s.requests.drop() // only one is cached, because it may be large
-		s.requests.put(fmt.Sprint(w), x)
+		s.forget("requests") // only one is cached, because it may be large
+		return analyze.RequestsOf(ctx, s.v, f.rows)
+	})
+	if err != nil {
+		return nil, err
 	}
 	if text := q.Get("box"); text != "" {
 		var b analyze.Box

@@ -185,7 +185,7 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 		return nil, nil //nolint:nilnil // without a query there are none
 	}
 	hits := make(map[view.Row]bool)
-	if _, known := s.finds.get(text); !known {
+	if s.known(finds, text) == nil {
 		q, err := query.Parse(text)
 		if err != nil {
 			return nil, err
@@ -263,56 +263,7 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 func (s *state) below(r view.Row) int {
 	t := s.v.Tree()
 	rank, end := t.Rank(r), t.End(r)
-	return end - rank - 1 - s.hiddenRanks().between(rank+1, end)
-}
-
-// An extent is the time range of some rows.
-type extent struct {
-	from, to int64 // the first and the last time, 0 if there is none
-	timed    bool  // some row has a time
-	spans    bool  // some row is a span
-	newest   int   // the file with the last time
-}
-
-// extent returns the extent of the shown rows at and below root.
-func (s *state) extent(root view.Row) extent {
-	x := extent{from: math.MaxInt64, to: math.MinInt64}
-	look := func(r view.Row) {
-		if !isShown(s.v, r) {
-			return
-		}
-		x.spans = x.spans || s.v.Role(r) == view.RoleSpan
-		if start, timed := s.v.Start(r); timed {
-			took, _ := s.v.Duration(r)
-			if end := max(start, start+int64(took)); end > x.to {
-				x.to = end
-				x.newest, _ = s.v.ID(r)
-			}
-			x.from, x.timed = min(x.from, start), true
-		}
-	}
-	if root == 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.whole != nil {
-			return *s.whole
-		}
-		for r := range s.v.Rows() {
-			look(r)
-		}
-	} else {
-		t := s.v.Tree()
-		for rank := t.Rank(root); rank < t.End(root); rank++ {
-			look(t.Row(rank))
-		}
-	}
-	if !x.timed {
-		x.from, x.to = 0, 0
-	}
-	if root == 0 {
-		s.whole = &x
-	}
-	return x
+	return end - rank - 1 - s.hidden().between(rank+1, end)
 }
 
 // treeRow returns a row for the tree, without the fields that depend on the other rows of the answer.
@@ -320,7 +271,7 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 	v, t := s.v, s.v.Tree()
 	f := v.Flags(r)
 	x := treeRow{
-		Row: r, Start: s.startOf(r), Took: s.tookOf(r), Below: s.below(r), Errors: s.errorRanks().between(t.Rank(r)+1, t.End(r)), Name: e.Metadata.Name, Service: v.Service(r),
+		Row: r, Start: s.startOf(r), Took: s.tookOf(r), Below: s.below(r), Errors: s.errors().between(t.Rank(r)+1, t.End(r)), Name: e.Metadata.Name, Service: v.Service(r),
 		Text: attributesText(ranker.Attributes(r, e)), Flags: uint32(f), Ticks: []tick{}, Parts: []innerSpan{},
 	}
 	if f.Role() == view.RoleLog || x.Name == "" {
@@ -332,7 +283,7 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 	if x.Below > 0 {
 		x.Flags |= flagParent
 	}
-	if s.errorRanks().Has(t.Rank(r)) {
+	if s.errors().Has(t.Rank(r)) {
 		x.Flags |= flagError
 	}
 	if f.Role() != view.RoleSpan {

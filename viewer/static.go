@@ -165,7 +165,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		}
 		d.Up = append(d.Up, places[up])
 		flags := uint32(v.Flags(r))
-		if s.errorRanks().Has(t.Rank(r)) {
+		if s.errors().Has(t.Rank(r)) {
 			flags |= flagError
 		}
 		d.Flags = append(d.Flags, flags)
@@ -282,7 +282,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	d.Meta, _ = a.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
 	d.Meta["static"], d.Meta["goroutines"] = text, false // of the execution traces, the page has only the waits
-	hues := maps.Clone(s.hues)
+	hues := maps.Clone(s.hues())
 	maps.DeleteFunc(hues, func(name string, _ int) bool { return !slices.Contains(d.Strings, name) }) // names that no row of the page has
 	d.Meta["names"] = hues
 	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {

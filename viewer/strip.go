@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -47,18 +46,14 @@ func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (any, error
 	if err != nil {
 		return nil, err
 	}
-	all := s.extent(0)
+	all := s.whole()
 	from, to := all.from, all.to
 	if w.isSet {
 		from, to = w.from, w.to
 	}
-	key := fmt.Sprint(n, from, to)
-	out, ok := s.strips.get(key)
-	if !ok {
-		if out, err = s.stripOf(ctx, n, from, to); err != nil {
-			return nil, err
-		}
-		s.strips.put(key, out)
+	out, err := remember(&s.results, "strip", fmt.Sprint(n, from, to), func() (*strip, error) { return s.stripOf(ctx, n, from, to) })
+	if err != nil {
+		return nil, err
 	}
 	if text := q.Get("q"); text != "" {
 		f, err := s.found(ctx, text)
@@ -101,7 +96,7 @@ const fineBins = 1 << 14
 
 func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
 	numbers, none, samples := s.serviceNumbers(), len(s.services()), s.sampleMetas()
-	spans := s.blockTimes()
+	spans := s.times()
 	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() (*stripPart, func(k int)) {
 		p := &stripPart{errors: make([]uint32, n), open: make([]uint32, n), busy: make([]uint64, fineBins/64)}
 		for i := range p.services {
@@ -207,32 +202,6 @@ func serviceIn(b *columns.Block, i int, numbers []int, none int) int {
 		return numbers[code]
 	}
 	return none
-}
-
-// blockTimes returns the first and the last time in each block. For a span that has not ended, the duration
-// is the time for which it was open at least.
-func (s *state) blockTimes() [][2]int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.times == nil {
-		s.times = make([][2]int64, s.v.Columns().Blocks())
-		for k := range s.times {
-			first, last := int64(math.MaxInt64), int64(math.MinInt64)
-			b := s.v.Columns().Block(k)
-			for i, start := range b.Start {
-				if start != columns.NoTime {
-					took := b.Duration[i]
-					if view.Flags(b.Flags[i]).Open() {
-						d, _ := s.v.OpenFor(view.Row(b.First) + view.Row(i))
-						took = int64(d)
-					}
-					first, last = min(first, start), max(last, start, start+max(0, took))
-				}
-			}
-			s.times[k] = [2]int64{first, last}
-		}
-	}
-	return s.times
 }
 
 // idleTimes returns the longest gaps between the busy bins, in the order of time.

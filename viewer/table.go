@@ -73,23 +73,19 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (any, error
 	if form == "rows" {
 		return s.rowTable(ctx, text, w, by, first, n, q.Has("csv"))
 	}
-	key := fmt.Sprintf("%s %v %q %s", form, w, text, q.Get("than"))
-	t, ok := s.tables.get(key)
-	if !ok {
+	t, err := remember(&s.results, "table", fmt.Sprintf("%s %v %q %s", form, w, text, q.Get("than")), func() (*table, error) {
 		switch form {
 		case "":
-			t, err = s.queryTable(ctx, text, w)
+			return s.queryTable(ctx, text, w)
 		case "calls":
-			t, err = s.callTable(ctx, text, w)
+			return s.callTable(ctx, text, w)
 		case "compare":
-			t, err = s.compareTable(ctx, q, w)
-		default:
-			err = badRequest("form can be rows, calls or compare")
+			return s.compareTable(ctx, q, w)
 		}
-		if err != nil {
-			return nil, err
-		}
-		s.tables.put(key, t)
+		return nil, badRequest("form can be rows, calls or compare")
+	})
+	if err != nil {
+		return nil, err
 	}
 	lines := t.lines
 	if at := max(by, -by) - 1; at >= 0 && at < len(t.Columns) { // the query may have had more columns before
@@ -279,7 +275,7 @@ func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row]
 	if len(t.lines) > maxSparked {
 		return nil
 	}
-	x := s.extent(0)
+	x := s.whole()
 	if w.isSet {
 		x.from, x.to = w.from, w.to
 	}

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/query"
-	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -107,38 +106,14 @@ type Handler struct {
 	resting *time.Timer   // reset by each request; nil before the first one
 }
 
-// A state holds a view and the results that were computed from it.
+// A state holds a view and what was computed from it.
 type state struct {
-	v           *view.View
-	against     *state // nil: there is none
-	fingerprint string
-	beginnings  []beginning // of the files
-
-	checking sync.Mutex
-	checked  time.Time
-	broken   error // the result of the last check
-
-	names      []string // of the files
-	generation int      // grows when rows get other numbers
-
-	mu           sync.Mutex
-	errors       *rankSet // rows that are errors
-	hidden       *rankSet // rows without a line in the tree
-	logs         *rankSet // log records and events
-	whole        *extent  // of all rows
-	serviceNames []string // nil: not computed yet
-	hues         map[string]int
-	clocks       []skew     // nil: not computed yet
-	times        [][2]int64 // the first and the last time in each block
-	layouts      latest[*layout]
-	insides      latest[view.Set[view.Row]]
-	strips       latest[*strip]
-	requests     latest[*analyze.Requests]
-	levels       latest[*levels]
-	levelsIn     latest[*levels] // in a part of the time
-	tables       latest[*table]
-	finds        latest[*found]
-	findsIn      latest[*found] // in a window
+	v          *view.View
+	against    *state // nil: there is none
+	generation int    // grows when rows get other numbers
+	*files
+	facts
+	results
 }
 
 // New returns a handler that shows a view. A nil o means defaults. If v is nil, the page shows the text
@@ -151,7 +126,7 @@ func New(v *view.View, o *Options) *Handler {
 	h := &Handler{options: *o, idle: make(chan struct{}, 1), pins: make(map[string]*pin), nonce: rand.Text()[:8]}
 	h.options.Base = strings.TrimSuffix(o.Base, "/")
 	if o.Against != nil {
-		h.against = &state{v: o.Against}
+		h.against = &state{v: o.Against, files: new(files), facts: factsOf(o.Against, nil)}
 	}
 	if v != nil {
 		h.state = h.stateOf(v, 0)
@@ -161,17 +136,8 @@ func New(v *view.View, o *Options) *Handler {
 
 // stateOf returns a new state for a view.
 func (h *Handler) stateOf(v *view.View, generation int) *state {
-	s := &state{v: v, against: h.against, fingerprint: fingerprint(v, fingerprintSize), generation: generation}
-	for i, f := range v.Files() {
-		if h.options.Names != nil {
-			s.names = append(s.names, h.options.Names(i))
-		} else {
-			s.names = append(s.names, f.Name())
-		}
-		hash, n := hashOf(v, i, beginningSize)
-		s.beginnings = append(s.beginnings, beginning{hash, n})
-	}
-	return s
+	f := h.filesOf(v)
+	return &state{v: v, against: h.against, generation: generation, files: f, facts: factsOf(v, f.names)}
 }
 
 // Idle returns a channel that receives an item when the last open page has gone.
@@ -181,84 +147,6 @@ func (h *Handler) view() *state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state
-}
-
-// fingerprintSize is the largest number of bytes of entries that a fingerprint covers.
-const fingerprintSize = 64 << 10
-
-// sameTrace reports whether known is the fingerprint of the trace v, or was its fingerprint before the
-// trace grew.
-func sameTrace(v *view.View, known string) bool {
-	parts := strings.Split(known, "-")
-	if len(parts) != 3 {
-		return false
-	}
-	n, err := strconv.ParseInt(parts[1], 36, 32)
-	return err == nil && n > 0 && n <= fingerprintSize && fingerprint(v, n) == known
-}
-
-// fingerprint returns a text that identifies a trace. The text consists of a hash of the first bytes of the
-// entries of the first file, the number of hashed bytes, and the number of files. The parameter most limits
-// the number of hashed bytes. The text is the same for an IET and for the ET that is made from it.
-// [sameTrace] compares fingerprints of files that have grown.
-func fingerprint(v *view.View, most int64) string {
-	hash, n := hashOf(v, 0, most)
-	return hash + "-" + strconv.FormatInt(n, 36) + "-" + strconv.Itoa(len(v.Files()))
-}
-
-// hashOf returns a hash of the first bytes of a file's entries, and the number of hashed bytes. The
-// parameter most is the limit of that number.
-func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
-	e := v.Files()[file].Raw()
-	h := sha256.New()
-	left, gap := most, int64(e.Gap())
-	var buf []byte // a copy: if the file is truncated meanwhile, reading faults in the middle
-	for id := uint32(0); int(id) < v.Entries(file) && left > 0; id++ {
-		from := e.Offset(id) + gap
-		n := min(left, e.Offset(id+1)-from)
-		buf = buf[:0]
-		if e.View(from, n, func(b []byte) { buf = append(buf, b...) }) != nil {
-			break
-		}
-		h.Write(buf)
-		left -= n
-	}
-	return hex.EncodeToString(h.Sum(nil)[:8]), most - left
-}
-
-// A beginning identifies the first bytes of a file's entries.
-type beginning struct {
-	hash string
-	n    int64
-}
-
-// beginningSize is the largest number of bytes of a beginning.
-const beginningSize = 4 << 10
-
-// checkEvery is the shortest time between two checks whether another program has changed the files.
-const checkEvery = time.Second
-
-// intact returns an error if a file was truncated or overwritten since the view was made.
-func (s *state) intact() error {
-	s.checking.Lock()
-	defer s.checking.Unlock()
-	if time.Since(s.checked) < checkEvery {
-		return s.broken
-	}
-	s.checked, s.broken = time.Now(), nil
-	for i, was := range s.beginnings {
-		hash, n := hashOf(s.v, i, was.n)
-		if hash == was.hash {
-			continue
-		}
-		text := " is another file now: somebody has overwritten it while it was open"
-		if n < was.n {
-			text = " was truncated while it was open"
-		}
-		s.broken = &problem{status: http.StatusConflict, text: s.names[i] + text}
-		break
-	}
-	return s.broken
 }
 
 // editorPages are the sources of an editor's pages. With embed=1, these pages may embed the page. No web
@@ -512,12 +400,12 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (any, error) {
 	for i := range v.Files() {
 		files = append(files, file{s.names[i], v.Entries(i)})
 	}
-	whole, services := s.extent(0), s.services()
+	whole := s.whole()
 	state, states := h.states(v)
 	return map[string]any{
-		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": services, "names": s.hues,
+		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(), "names": s.hues(),
 		"timed": whole.timed, "spans": whole.spans, "first_unix_nano": whole.from, "last_unix_nano": whole.to,
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s), "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...), "goroutines": s.v.HasStates(),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.clocks(), "clockCommand": h.clockCommand(s), "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...), "goroutines": s.v.HasStates(),
 	}, nil
 }
 
@@ -541,7 +429,7 @@ func (h *Handler) command(verb string, flags ...string) string {
 // clockCommand returns a command that opens the files with corrected clocks, "" if the clocks agree.
 func (h *Handler) clockCommand(s *state) string {
 	var flags []string
-	for _, c := range s.skews() {
+	for _, c := range s.clocks() {
 		flags = append(flags, "--clock", c.Name+"="+c.Late)
 	}
 	if len(flags) == 0 {
@@ -581,66 +469,4 @@ func (h *Handler) states(v *view.View) (all string, files []State) {
 		all, files = h.options.States(v)
 	}
 	return all, append([]State{}, files...)
-}
-
-// services returns the services, those with the most rows first. The order decides their colors.
-func (s *state) services() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.serviceNames == nil {
-		s.serviceNames, s.hues = s.findServices(), s.findHues()
-	}
-	return s.serviceNames
-}
-
-func (s *state) findServices() []string {
-	counts := make(map[string]int)
-	byResource := make(map[uint16]int)
-	for k := range s.v.Columns().Blocks() {
-		for _, code := range s.v.Columns().Block(k).Resource {
-			byResource[code]++
-		}
-	}
-	resources := s.v.Columns().Resources()
-	for code, n := range byResource {
-		if int(code) < len(resources) {
-			if name := s.v.Service(view.Row(resources[code])); name != "" {
-				counts[name] += n
-			}
-		}
-	}
-	names := s.v.Services()
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
-	return append([]string{}, names...)
-}
-
-// mostHues is the largest number of span names for which the server chooses a color.
-const mostHues = 64
-
-// findHues returns color numbers for the first mostHues names of spans. The first ten names have ten
-// different colors. A name keeps its color while a file grows.
-func (s *state) findHues() map[string]int {
-	metas := s.v.Columns().Metas()
-	ofSpans := make([]bool, len(metas))
-	for k := range s.v.Columns().Blocks() {
-		b := s.v.Columns().Block(k)
-		for i, code := range b.Meta {
-			if int(code) < len(metas) && view.Flags(b.Flags[i]).Role() == view.RoleSpan {
-				ofSpans[code] = true
-			}
-		}
-	}
-	hues, taken := make(map[string]int), [10]bool{}
-	for code := 0; code < len(metas) && len(hues) < mostHues; code++ {
-		name := metas[code].Name
-		if _, known := hues[name]; known || !ofSpans[code] {
-			continue
-		}
-		n := int(crc32.ChecksumIEEE([]byte(name)) % 10)
-		for len(hues) < len(taken) && taken[n] {
-			n = (n + 3) % 10
-		}
-		hues[name], taken[n] = n, true
-	}
-	return hues
 }

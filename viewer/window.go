@@ -31,7 +31,7 @@ func (s *state) windowOf(q url.Values) (window, error) {
 		if err != nil || n <= 0 {
 			return window{}, badRequest("window is not a number of nanoseconds")
 		}
-		x := s.extent(0)
+		x := s.whole()
 		return window{x.to - int64(min(uint64(n), uint64(x.to-x.from))), x.to, true}, nil
 	}
 	first, last, _ := strings.Cut(text, ",")
@@ -54,15 +54,9 @@ func (w window) options() *query.Options {
 
 // inside returns the rows that overlap a window.
 func (s *state) inside(ctx context.Context, w window) (view.Set[view.Row], error) {
-	if rows, ok := s.insides.get(fmt.Sprint(w)); ok {
-		return rows, nil
-	}
-	rows, err := query.Overlapping(ctx, s.v, nil, w.from, w.to)
-	if err != nil {
-		return nil, err
-	}
-	s.insides.put(fmt.Sprint(w), rows)
-	return rows, nil
+	return remember(&s.results, "inside", fmt.Sprint(w), func() (view.Set[view.Row], error) {
+		return query.Overlapping(ctx, s.v, nil, w.from, w.to)
+	})
 }
 
 // ranksIn returns the ranks of a set whose rows overlap a window.
@@ -90,26 +84,21 @@ func (s *state) foundIn(ctx context.Context, text string, w window) (*found, err
 	if !w.isSet {
 		return s.found(ctx, text)
 	}
-	key := fmt.Sprint(w, text)
-	if f, ok := s.findsIn.get(key); ok {
-		return f, nil
-	}
-	all, err := s.found(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	inside, err := s.inside(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	f := *all
-	f.rows = both(all.rows, inside)
-	if f.ranks, err = s.ranksIn(ctx, all.ranks, w); err != nil {
-		return nil, err
-	}
-	f.outside = all.ranks.n - f.ranks.n
-	s.findsIn.put(key, &f)
-	return &f, nil
+	return remember(&s.results, "find in", fmt.Sprint(w, text), func() (*found, error) {
+		all, err := s.found(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		inside, err := s.inside(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		f := *all
+		f.rows = both(all.rows, inside)
+		f.ranks, err = s.ranksIn(ctx, all.ranks, w)
+		f.outside = all.ranks.n - f.ranks.n
+		return &f, err
+	})
 }
 
 // both returns the rows that two sets have in common.

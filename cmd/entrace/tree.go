@@ -172,7 +172,7 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 	workers := min(runtime.GOMAXPROCS(0), 8)
 	for range workers {
 		own := *p
-		own.Rows = p.Rows.Copy()
+		own.Rows = p.Copy()
 		wait.Go(func() {
 			for b := range jobs {
 				own.batch(b)

@@ -103,7 +103,9 @@ func TestExplainAlone(t *testing.T) {
 	}
 	for to := range 2 { // the first cause says from when to when, if Since does not say it
 		x := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 400, From: 200, To: 280 * to, Fails: .8}, 9)}, analyze.NoTime)
-		at := func(i int) analyze.Time { return analyze.Time(1_700_000_000_000_000_000 + int64(i)*int64(20*time.Millisecond)) }
+		at := func(i int) analyze.Time {
+			return analyze.Time(1_700_000_000_000_000_000 + int64(i)*int64(20*time.Millisecond))
+		}
 		c, from := x.Causes[0], x.Causes[0].From
 		if to == 0 {
 			from = x.Since.At

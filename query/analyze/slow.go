@@ -291,7 +291,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 	}
 	for _, f := range c.Fields {
 		resource := strings.HasPrefix(f.Field, "resource.")
-		if f.Field[0] != '.' && !(resource && instances) || SaysOutcome(f.Field) || accidental.MatchString(f.Field) {
+		if f.Field[0] != '.' && (!resource || !instances) || SaysOutcome(f.Field) || accidental.MatchString(f.Field) {
 			continue
 		}
 		if at := slices.IndexFunc(f.Values, func(x query.ValueShare) bool { return x.Difference > 0 }); at >= 0 {

@@ -446,7 +446,10 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
           </button>
         ) : null)}
       {a.size && whole.value === null && (
-        <span class="q"> the first {count(new Blob([a.value]).size)} of {count(a.size)} bytes are shown and searched</span>
+        <span class="q">
+          {' '}
+          the first {count(new Blob([a.value]).size)} of {count(a.size)} bytes are shown and searched
+        </span>
       )}
       <Actions query={long ? '' : query} value={value} />
     </div>
