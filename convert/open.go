@@ -131,14 +131,7 @@ func (t *Trace) open(ctx context.Context) (*Trace, error) {
 func (o *opener) finish(err error) (*Trace, error) {
 	t := o.trace
 	if err == nil && t.once == nil {
-		vo := &view.Options{Workers: o.options.Workers}
-		if len(o.options.Clock) > 0 {
-			vo.Clock = t.clock(o.options.Clock)
-		}
-		if len(t.traces) > 0 {
-			vo.ExecTrace = t.execTrace
-		}
-		t.view, err = view.New(o.ctx, t.files, vo)
+		t.view, err = t.Corrected(o.ctx, o.options.Clock)
 	}
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -147,6 +140,18 @@ func (o *opener) finish(err error) (*Trace, error) {
 		return t, nil
 	}
 	return t, t.Damage()
+}
+
+// Corrected returns another view of the files, with clocks corrected as by [OpenOptions].Clock.
+func (t *Trace) Corrected(ctx context.Context, clocks map[string]time.Duration) (*view.View, error) {
+	o := &view.Options{Workers: t.options.Workers}
+	if len(clocks) > 0 {
+		o.Clock = t.clock(clocks)
+	}
+	if len(t.traces) > 0 {
+		o.ExecTrace = t.execTrace
+	}
+	return view.New(ctx, t.files, o)
 }
 
 // execTrace returns the Go execution trace from which f was made, or nil if there is none.

@@ -2,7 +2,9 @@ package viewer_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -44,6 +46,30 @@ func TestTableQueryIsRefusedBeforeItRuns(t *testing.T) {
 	}
 	if w := ask(h, http.MethodGet, "/api/find?q="+url.QueryEscape("{ .user != nil } | count() > 1")); w.Code != http.StatusOK {
 		t.Errorf("a condition on a count is answered with %d", w.Code)
+	}
+}
+
+// TestCorrect: with clock=auto, answers come from the view with corrected clocks, and a failed correction is an answer.
+func TestCorrect(t *testing.T) {
+	v := viewOf(t, format.ET, querytest.Entries())
+	type meta struct {
+		First int64 `json:"first_unix_nano"`
+	}
+	failure := error(nil)
+	h := serve(t, v, viewer.Options{Correct: func(ctx context.Context) (*view.View, error) {
+		if failure != nil {
+			return nil, failure
+		}
+		return view.New(ctx, v.Files(), &view.Options{Clock: func(*format.File, string) time.Duration { return time.Hour }})
+	}})
+	failure = errors.New("the disk hums")
+	if w := ask(h, http.MethodGet, "/api/meta?clock=auto"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "the disk hums") {
+		t.Errorf("a correction that fails is answered with %d %s", w.Code, w.Body)
+	}
+	failure = nil
+	was, now := jsonOf[meta](t, h, "/api/meta").First, jsonOf[meta](t, h, "/api/meta?clock=auto").First
+	if was == 0 || now-was != int64(time.Hour) {
+		t.Errorf("the first time is %d, and corrected by an hour %d", was, now)
 	}
 }
 

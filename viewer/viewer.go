@@ -54,6 +54,9 @@ type Options struct {
 	// must describe the new files. If the files are the same, Reopen returns nil. The handler calls Reopen
 	// once a second while a page is open, from one goroutine at a time.
 	Reopen func(ctx context.Context) (*view.View, error)
+	// Correct, if set, returns a view of the same files with the clocks corrected that seem to be wrong. The page
+	// then has a button that corrects them. Correct does not go with Follow.
+	Correct func(ctx context.Context) (*view.View, error)
 	// Released, if set, is called some time after the last request, when the handler has dropped
 	// the results of requests, such as columns of attributes. A program that does nothing else can
 	// then return memory to the system.
@@ -111,6 +114,7 @@ type state struct {
 	v          *view.View
 	against    *state // nil: there is none
 	generation int    // grows when rows get other numbers
+	corrected  []skew // the corrections of clocks
 	*files
 	facts
 	results
@@ -138,6 +142,19 @@ func New(v *view.View, o *Options) *Handler {
 func (h *Handler) stateOf(v *view.View, generation int) *state {
 	f := h.filesOf(v)
 	return &state{v: v, against: h.against, generation: generation, files: f, facts: factsOf(v, f.names)}
+}
+
+// correct returns a state with corrected clocks.
+func (h *Handler) correct(ctx context.Context, s *state) (*state, error) {
+	return remember(&s.results, "correct", "", func() (*state, error) {
+		v, err := h.options.Correct(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := h.stateOf(v, s.generation)
+		c.corrected = s.clocks()
+		return c, nil
+	})
 }
 
 // Idle returns a channel that receives an item when the last open page has gone.
@@ -283,12 +300,15 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	var a any // a value that becomes JSON, bytes, or a func that writes bytes
-	if err = s.intact(); err == nil {
+	if err = s.intact(); err == nil && h.options.Correct != nil && values.Get("clock") == "auto" {
+		s, err = h.correct(r.Context(), s)
+	}
+	if err == nil {
 		a, err = call(r.Context(), s, values)
 	}
 	h.restLater()
 	if err != nil {
-		h.failed(w, r, err)
+		h.failed(w, r, s, err)
 		return
 	}
 	cached(w, r, tag, func() {
@@ -316,7 +336,7 @@ type failure struct {
 	Command string `json:"command,omitempty"` // a command for something that the page cannot do
 }
 
-func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
+func (h *Handler) failed(w http.ResponseWriter, r *http.Request, s *state, err error) {
 	if r.Context().Err() != nil {
 		return // the client has gone
 	}
@@ -329,7 +349,7 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 		f = failure{Error: q.Text, Pos: &q.Pos, Hint: q.Hint, Try: q.Try}
 	}
 	if t, ok := errors.AsType[*tableError](err); ok {
-		status, f.Command = http.StatusUnprocessableEntity, h.command("stats", "-q", t.query)
+		status, f.Command = http.StatusUnprocessableEntity, h.command(s, "stats", "-q", t.query)
 	}
 	writeFailure(w, status, f)
 }
@@ -405,13 +425,13 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (any, error) {
 	return map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(), "names": s.hues(),
 		"timed": whole.timed, "spans": whole.spans, "first_unix_nano": whole.from, "last_unix_nano": whole.to,
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.clocks(), "clockCommand": h.clockCommand(s), "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...), "goroutines": s.v.HasStates(),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command(s, "view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.clocks(), "corrected": append([]skew{}, s.corrected...), "canCorrect": h.options.Correct != nil, "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...), "goroutines": s.v.HasStates(),
 	}, nil
 }
 
 // command returns a command line of 'entrace' with verb and flags for the same files, quoted for a
 // shell. It returns "" if no command can open the files.
-func (h *Handler) command(verb string, flags ...string) string {
+func (h *Handler) command(s *state, verb string, flags ...string) string {
 	if len(h.options.Arguments) == 0 {
 		return ""
 	}
@@ -420,22 +440,13 @@ func (h *Handler) command(verb string, flags ...string) string {
 	if verb == "view" {
 		flags = slices.Concat(flags, h.options.AgainstArguments)
 	}
+	for _, c := range s.corrected {
+		flags = append(flags, "--clock", c.Name+"="+c.Late)
+	}
 	for _, arg := range slices.Concat(flags, h.options.Arguments) {
 		line.WriteString(" " + shellQuote(arg))
 	}
 	return line.String()
-}
-
-// clockCommand returns a command that opens the files with corrected clocks, "" if the clocks agree.
-func (h *Handler) clockCommand(s *state) string {
-	var flags []string
-	for _, c := range s.clocks() {
-		flags = append(flags, "--clock", c.Name+"="+c.Late)
-	}
-	if len(flags) == 0 {
-		return ""
-	}
-	return h.command("view", flags...)
 }
 
 // shellQuote quotes an argument for a shell.

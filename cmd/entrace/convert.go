@@ -147,6 +147,18 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 	return errors.Join(err, t.Damage())
 }
 
+// addLate adds the corrections of clocks that seem to be wrong to clocks, and returns them as texts.
+func addLate(clocks map[string]time.Duration, t *convert.Trace) (late []string) {
+	var files []string
+	for i := range t.View().Files() {
+		files = append(files, t.Name(i))
+	}
+	for _, c := range analyze.Clocks(t.View(), files) {
+		late, clocks[c.Name] = append(late, c.Name+" "+c.Text()), clocks[c.Name]+c.Late
+	}
+	return late
+}
+
 // open opens files and folders as one view. It reports on stderr which entries are missing so far.
 func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.Trace, error) {
 	if err := checkFrom(o.from); err != nil {
@@ -187,14 +199,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	}
 	t, err := convert.Open(ctx, names, options)
 	if t != nil && t.View() != nil && (auto || o.compares) {
-		var late []string
-		var files []string
-		for i := range t.View().Files() {
-			files = append(files, t.Name(i))
-		}
-		for _, c := range analyze.Clocks(t.View(), files) {
-			late, clocks[c.Name] = append(late, c.Name+" "+c.Text()), clocks[c.Name]+c.Late
-		}
+		late := addLate(clocks, t)
 		switch text := show.Safe(strings.Join(late, ", ")); {
 		case len(late) > 0 && auto:
 			a.say("clocks are corrected: %s", text)

@@ -198,6 +198,16 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	options.States = t.states
 	options.Save = t.save
+	if !o.follow {
+		options.Correct = func(ctx context.Context) (*view.View, error) {
+			clocks, _, err := o.clocks()
+			if err != nil {
+				return nil, err
+			}
+			addLate(clocks, t.now())
+			return t.now().Corrected(ctx, clocks)
+		}
+	}
 	hasExecTrace := t.now().View().HasStates()
 	for _, f := range convert.Formats() {
 		if f.Writes && (f.Format != convert.GoTrace || hasExecTrace) {

@@ -5,7 +5,7 @@ import { find, mode, problem, query, text, than } from './search'
 import { depth, earlier, going, maxDepth, opened, shape, toggled, wanted, withPath } from './selection'
 import { readToggled, shapeQuery } from './source'
 import { axis, chosen, chosenText, folded, inside, lengths, shortest } from './time'
-import { embedded, meta } from './trace'
+import { corrected, embedded, meta } from './trace'
 
 export const other = signal('') // the fingerprint of the link's file, if the page shows another file
 
@@ -23,6 +23,7 @@ export function readAddress(search: string) {
   arrived++
   const q = new URLSearchParams(search)
   q.delete('embed')
+  q.delete('clock')
   const number = (name: string) => {
     const n = Number(q.get(name))
     return Number.isSafeInteger(n) && n >= 0 ? n : 0
@@ -89,6 +90,7 @@ export function address(): string {
   if (meta.value) q.set('f', meta.value.fingerprint)
   q.set('v', view.value)
   if (embedded) q.set('embed', '1')
+  if (corrected) q.set('clock', 'auto')
   const asked = view.value === 'table' && problem.value?.command ? text.value.trim() : query.value
   if (asked) q.set('q', asked)
   if (than.value) q.set('vs', than.value)

@@ -6,7 +6,7 @@ import * as page from './page'
 import { none } from './parts'
 import * as search from './search'
 import * as selection from './selection'
-import type { Explanation, Line, Repeat, Top } from './source'
+import type { Explanation, Line, Meta, Repeat, Top } from './source'
 import { count, duration, many, moment, plain, quoted } from './text'
 import * as time from './time'
 import * as trace from './trace'
@@ -40,6 +40,7 @@ export function Overview() {
     'repeated calls': t.repeats.length,
     gaps: t.gaps.length
   }).flatMap(([what, n]) => (n ? [] : [what]))
+  const clocks = m.corrected.length ? m.corrected : m.clocks
   const causes = <Causes find={m.static === undefined && find} locks={t.locks} />
   return (
     <div class="topv" tabIndex={-1}>
@@ -52,22 +53,15 @@ export function Overview() {
           ))}
         </ul>
       )}
-      {m.clocks.length > 0 && (
+      {clocks.length > 0 && (
         <p class="clocks">
-          {m.clocks
-            .map(
-              c =>
-                `The clock of ${plain(c.name)} seems ${c.late.startsWith('-') ? c.late.slice(1) + ' fast' : c.late.slice(1) + ' late'}`
-            )
-            .join('. ')}
-          .{' '}
-          {m.clockCommand && (
-            <>
-              <code class="mono">{plain(m.clockCommand)}</code>{' '}
-              <button class="btn s" onClick={() => page.copy(m.clockCommand)}>
-                Copy the command
-              </button>
-            </>
+          {clocks.map(clockText).join(' ')}{' '}
+          {m.canCorrect ? (
+            <button class="btn s" onClick={trace.toggleClocks}>
+              {m.corrected.length ? 'As recorded' : 'Correct'}
+            </button>
+          ) : (
+            'With --clock auto, times are corrected.'
           )}
         </p>
       )}
@@ -315,6 +309,12 @@ function Causes({
       </ul>
     </section>
   )
+}
+
+function clockText({ name, late }: Meta['clocks'][0]) {
+  const clock = 'The clock of ' + plain(name)
+  if (trace.corrected) return `${clock} is corrected by ${late}.`
+  return `${clock} seems ${late.slice(1)} ${late.startsWith('-') ? 'fast' : 'late'}.`
 }
 
 const lines = (list: Line[]): Item[] =>

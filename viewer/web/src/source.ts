@@ -54,7 +54,8 @@ export interface Meta {
   states: State[]
   newest: number
   clocks: { name: string; late: string }[]
-  clockCommand: string
+  corrected: { name: string; late: string }[]
+  canCorrect: boolean
   against: string
   formats: Format[]
   static?: string // the query of a page that is one file; undefined for other pages
@@ -178,11 +179,14 @@ export function readToggled(x: string | null): number[] {
 export class Server {
   private pin = ''
 
-  constructor(private token: string) {}
+  constructor(
+    private token: string,
+    private clock: string
+  ) {}
 
   // ask sends a request. It leaves out parameters without a value.
   private async ask(path: string, q: object, signal?: AbortSignal): Promise<Response> {
-    const all = Object.entries<unknown>({ ...q, pin: this.pin })
+    const all = Object.entries<unknown>({ ...q, pin: this.pin, clock: this.clock })
       .filter(([, v]) => v !== undefined && v !== false && v !== '')
       .map(([k, v]) => [k, String(v)])
     const r = await fetch('api/' + path + '?' + new URLSearchParams(all), {

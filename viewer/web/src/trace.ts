@@ -31,6 +31,16 @@ export function pace(): string {
 // embedded is true if the page is part of an editor.
 export const embedded = new URLSearchParams(location.search).get('embed') === '1'
 
+// corrected is true if the page shows times corrected by the clocks that seem to be wrong.
+export const corrected = new URLSearchParams(location.search).get('clock') === 'auto'
+
+export function toggleClocks() {
+  const q = new URLSearchParams(location.search)
+  if (corrected) q.delete('clock')
+  else q.set('clock', 'auto')
+  location.search = String(q)
+}
+
 const token = 'entrace-token'
 
 // askOthers returns the tokens of other pages with this address in the browser. A page in another tab may be open,
@@ -72,7 +82,7 @@ export async function begin(waits: (text: string) => void) {
   const given = hash.get('token')
   if (given) history.replaceState(null, '', location.pathname + location.search)
   const look = async (own: string) => {
-    source = new Server(own)
+    source = new Server(own, corrected ? 'auto' : '')
     const ask = () => source.meta(new URLSearchParams(location.search).get('f') ?? '')
     let m = await ask()
     if (own) {
