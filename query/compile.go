@@ -413,7 +413,7 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 			}
 			return Value{}
 		}), nil
-	case fieldRunning, fieldRunnable, fieldSyscall, fieldGC, fieldMutex, fieldSync, fieldChan, fieldSelect, fieldNet, fieldSleep, fieldBlocked, fieldStates:
+	case fieldRunning, fieldRunnable, fieldSyscall, fieldGC, fieldMutex, fieldSync, fieldChan, fieldSelect, fieldNet, fieldSleep, fieldBlocked, fieldStates, fieldGoroutine:
 		return m.stateField(f)
 	case fieldDepth:
 		return func(e *env) Value { return intValue(int64(v.Depth(e.row))) }, nil

@@ -68,6 +68,7 @@ const (
 	fieldSleep
 	fieldBlocked
 	fieldStates // how the span was found in an execution trace
+	fieldGoroutine
 )
 
 // bareNames are the names that need no scope. They are valid in all filters.
@@ -90,7 +91,7 @@ var intrinsics = map[string]fieldKind{
 	"span:self": fieldSelf, "span:depth": fieldDepth, "span:open": fieldOpen, "span:failed": fieldFailed,
 	"span:running": fieldRunning, "span:runnable": fieldRunnable, "span:syscall": fieldSyscall, "span:gc": fieldGC,
 	"span:mutex": fieldMutex, "span:sync": fieldSync, "span:chan": fieldChan, "span:select": fieldSelect, "span:net": fieldNet,
-	"span:sleep": fieldSleep, "span:blocked": fieldBlocked, "span:states": fieldStates,
+	"span:sleep": fieldSleep, "span:blocked": fieldBlocked, "span:states": fieldStates, "span:goroutine": fieldGoroutine,
 	"trace:duration": fieldTraceDuration, "trace:rootName": fieldRootName, "trace:rootService": fieldRootService, "trace:id": fieldTraceID,
 	"event:name": fieldEventName, "event:timeSinceStart": fieldEventSince,
 	"link:traceID": fieldLinkTrace, "link:spanID": fieldLinkSpan,

@@ -33,6 +33,8 @@ func (m *machine) stateField(f *field) (eval, error) {
 			return stringValue(x.Join.String())
 		case !ok:
 			return Value{}
+		case f.kind == fieldGoroutine:
+			return intValue(x.Goroutine)
 		}
 		n := int64(0)
 		for _, s := range sum {

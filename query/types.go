@@ -44,7 +44,7 @@ func (k fieldKind) valueKind() valueKind {
 	case fieldName, fieldMessage, fieldTarget, fieldService, fieldFile, fieldStatusMessage, fieldSpanID, fieldParentID, fieldTraceID,
 		fieldRootName, fieldRootService, fieldEventName, fieldLinkTrace, fieldLinkSpan, fieldStates:
 		return kindString
-	case fieldLine, fieldEntry, fieldDepth, fieldChildCount:
+	case fieldLine, fieldEntry, fieldDepth, fieldChildCount, fieldGoroutine:
 		return kindInt
 	case fieldDuration, fieldSelf, fieldTraceDuration, fieldEventSince, fieldRunning, fieldRunnable, fieldSyscall, fieldGC, fieldMutex, fieldSync, fieldChan, fieldSelect, fieldNet, fieldSleep, fieldBlocked:
 		return kindDuration

@@ -17,10 +17,12 @@ type MeasuredPath struct {
 	Span     view.Row  `json:"span"`
 	Inferred bool      `json:"inferred"` // false
 	Join     view.Join `json:"join"`     // how the span was found in the execution trace
-	Open     bool      `json:"open"`     // the span had not ended when the trace ended
-	Known    float64   `json:"known"`    // the share of the time that the steps explain, from 0 to 1
-	From     int64     `json:"from_unix_nano"`
-	Duration int64     `json:"duration_nano"`
+	// Goroutine is the number of the goroutine on which the span began.
+	Goroutine int64   `json:"goroutine"`
+	Open      bool    `json:"open"`  // the span had not ended when the trace ended
+	Known     float64 `json:"known"` // the share of the time that the steps explain, from 0 to 1
+	From      int64   `json:"from_unix_nano"`
+	Duration  int64   `json:"duration_nano"`
 	// Steps are in the order of time.
 	Steps []MeasuredStep `json:"steps"`
 
@@ -91,7 +93,7 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 	}
 	took, ended := v.Duration(r)
 	whole := max(to-from, int64(took)) // the trace may begin after the span, or end before it
-	p := &MeasuredPath{Span: r, From: start, Duration: whole, Open: s.End == 0 && !ended, Join: s.Join, own: longestOf(s.Times)}
+	p := &MeasuredPath{Span: r, From: start, Duration: whole, Open: s.End == 0 && !ended, Join: s.Join, Goroutine: s.Goroutine, own: longestOf(s.Times)}
 	late := start - from
 	if s.Begin == 0 {
 		late = start + whole - to

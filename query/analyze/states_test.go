@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -114,6 +115,8 @@ func TestStates(t *testing.T) {
 			`{ span:blocked > 55ms && span:running > 0 }`: "feeder owner request",
 			`{ span:states = "` + join + `" }`:            "feeder owner request",
 			`{ span:mutex = nil }`:                        "",
+			`{ span:goroutine > 0 }`:                      "feeder owner request",
+			`{ span:goroutine = 0 }`:                      "",
 		} {
 			if got := selects(t, v, text); !strings.HasPrefix(got, want) || want == "" && got != "" {
 				t.Errorf("%s: %s selects %q, want %q", join, text, got, want)
@@ -122,6 +125,9 @@ func TestStates(t *testing.T) {
 		request := spanNamed(t, v, "request")
 		m, err := analyze.Measured(t.Context(), v, request)
 		must(t, err)
+		if m != nil && selects(t, v, fmt.Sprintf("{ span:goroutine = %d }", m.Goroutine)) != "request" {
+			t.Errorf("%s: goroutine %d did not only work for the request", join, m.Goroutine)
+		}
 		if m == nil || m.Known < .95 || m.Join.String() != join || m.Open {
 			t.Fatalf("%s: the measured path is %+v", join, m)
 		}

@@ -290,6 +290,7 @@ export interface Waited {
   span: Line
   inferred: boolean
   join: string
+  goroutine: number
   open: boolean
   known: number
   from_unix_nano: bigint

@@ -375,8 +375,7 @@ function Chosen({
           <button
             class="btn s"
             onClick={() => {
-              search.text.value = c.query
-              search.find()
+              search.look(c.query)
               page.view.value = 'flame'
             }}>
             Merge as a flame

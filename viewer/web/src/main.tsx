@@ -318,8 +318,7 @@ function Pills() {
       aria-pressed={is(q)}
       onClick={() => {
         const off = is(q)
-        search.text.value = off ? '' : q
-        search.find().then(ok => (ok || off) && selection.setMode(off ? 'mark' : 'only'))
+        search.look(off ? '' : q).then(ok => (ok || off) && selection.setMode(off ? 'mark' : 'only'))
       }}>
       {label}
     </button>

@@ -26,9 +26,8 @@ export function Overview() {
     )
   // find goes to the first hit, or to the first at or after the row from.
   const find = (q: string, from = 0, isHit = false) => {
-    search.text.value = q
     page.view.value = 'tree'
-    search.find().then(ok => {
+    search.look(q).then(ok => {
       if (from) page.selected.value = from
       if (isHit) selection.go(from)
       else if (ok) selection.next('next')
@@ -262,12 +261,7 @@ function Causes({
           <>
             {' '}
             that the query selects{' '}
-            <button
-              class="lk"
-              onClick={() => {
-                search.text.value = ''
-                void search.find()
-              }}>
+            <button class="lk" onClick={() => search.look('')}>
               (all requests)
             </button>
           </>

@@ -15,8 +15,7 @@ const Try = ({ query }: { query: string }) => (
   <button
     class="btn s"
     onClick={() => {
-      search.text.value = query
-      search.find()
+      search.look(query)
       document.getElementById('query')!.focus()
     }}>
     Find <code class="mono">{plain(query)}</code>
@@ -205,8 +204,7 @@ export function Query() {
             class="ib"
             aria-label="Clear the query"
             onClick={() => {
-              search.text.value = ''
-              search.find()
+              search.look('')
               selection.setMode('mark')
               input.current!.focus()
             }}>

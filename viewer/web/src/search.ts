@@ -102,6 +102,12 @@ export async function find(quietly = false): Promise<boolean> {
   }
 }
 
+// look replaces the query.
+export function look(q: string) {
+  text.value = q
+  return find()
+}
+
 // count asks which of the hits is selected.
 let counting: ReturnType<typeof setTimeout> | undefined
 

@@ -1,10 +1,11 @@
 // The waits of a span, according to Go's execution trace in the file.
 
 import { useSignal } from '@preact/signals'
-import { Fragment } from 'preact'
+import { type ComponentChildren, Fragment } from 'preact'
 import { flip, useAnswer } from './ask'
 import { stateColors } from './bars'
 import { Frames, Go, none, Section } from './parts'
+import * as search from './search'
 import type { Frame, Line, MeasuredStep, StateTime, Waited } from './source'
 import { count, duration, many, plain } from './text'
 import * as trace from './trace'
@@ -12,7 +13,7 @@ import * as trace from './trace'
 const sum = (list: StateTime[]) => list.reduce((n, t) => n + t.time_nano, 0n)
 
 // Sums is a bar with the time in each state, and its legend.
-function Sums({ title, list }: { title: string; list: StateTime[] }) {
+function Sums({ title, list }: { title: ComponentChildren; list: StateTime[] }) {
   const whole = Number(sum(list)) || 1,
     some = list.filter(t => Number(t.time_nano) >= whole / 200)
   return (
@@ -38,6 +39,13 @@ function Sums({ title, list }: { title: string; list: StateTime[] }) {
 const place = (f: Frame) =>
   `${f.function.slice(f.function.lastIndexOf('/') + 1)} ${f.file.replace(/.*[/\\]/, '')}:${f.line}`
 
+// Goroutine is a button that finds the spans of a goroutine.
+const Goroutine = ({ n }: { n: number }) => (
+  <button class="lk" onClick={() => search.look(`{ span:goroutine = ${n} }`)}>
+    goroutine {n}
+  </button>
+)
+
 const Who = ({
   span,
   of = '',
@@ -50,7 +58,7 @@ const Who = ({
   own: number
 }) =>
   !span ? (
-    <>goroutine {goroutine}</>
+    <Goroutine n={goroutine} />
   ) : span.row === own ? (
     <>this</>
   ) : (
@@ -83,7 +91,9 @@ function Wait({ w, row }: { w: MeasuredStep; row: number }) {
         <>
           , ended by{' '}
           {w.ended_by.span?.row === row ? (
-            `its goroutine ${w.ended_by.goroutine}`
+            <>
+              its <Goroutine n={w.ended_by.goroutine} />
+            </>
           ) : (
             <Who span={w.ended_by.span} of={w.ended_by.other_request} goroutine={w.ended_by.goroutine} own={row} />
           )}
@@ -125,7 +135,14 @@ export function Waits({ row }: { row: number }) {
           {'\u202f'}% of it.
         </p>
       )}
-      <Sums title="Its goroutine" list={w.own} />
+      <Sums
+        title={
+          <>
+            Its <Goroutine n={w.goroutine} />
+          </>
+        }
+        list={w.own}
+      />
       {w.whole && <Sums title="What it waited for" list={w.sums} />}
       {w.waits.length > 0 && (
         <>

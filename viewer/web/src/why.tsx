@@ -30,14 +30,10 @@ export function WhyOf({ row }: { row: number }) {
     low = w.of === 'failed' ? undefined : w.least_nano,
     high = w.most_nano
   const slowest = w.count > 0 && w.faster === w.count - (w.open ? 0 : 1)
-  const look = (q: string) => {
-    search.text.value = q
-    search.find()
-  }
   const without = w.without && p && (
     <>
       {' '}
-      <button class="lk" onClick={() => look(w.without)}>
+      <button class="lk" onClick={() => search.look(w.without)}>
         Find each {plain(p.span.name)} without it
       </button>
     </>
@@ -92,7 +88,7 @@ export function WhyOf({ row }: { row: number }) {
                 ; median {duration(w.median_nano)}
                 {w.failed > 0 && <>; {count(w.failed)} failed</>}.{' '}
                 {w.where && (
-                  <button class="lk" onClick={() => look(w.where)}>
+                  <button class="lk" onClick={() => search.look(w.where)}>
                     Find all of the name
                   </button>
                 )}
@@ -149,7 +145,7 @@ export function WhyOf({ row }: { row: number }) {
           {w.request.fields.length > 0 && (
             <>
               <p class="q">Of their requests:</p>
-              <Shares c={w.request} of={w.of} add={where => w.where && look(`{ ${where} } >> ${w.where}`)} />
+              <Shares c={w.request} of={w.of} add={where => w.where && search.look(`{ ${where} } >> ${w.where}`)} />
             </>
           )}
           {w.follows.length > 0 && <p class="q says">Follows from it: {plain(w.follows.join(', '))}</p>}
@@ -171,7 +167,7 @@ export function WhyOf({ row }: { row: number }) {
               <button
                 class="lk"
                 onClick={() =>
-                  look(
+                  search.look(
                     w.where.replace(
                       / }$/,
                       (low === undefined ? ' && (span:failed || level >= error)' : ` && duration >= ${low}ns`) +

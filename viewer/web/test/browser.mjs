@@ -702,8 +702,11 @@ test('states: strips below the bars and the panel say what a request waited for'
   await places.getByRole('button').first().click() // the longest: one of the others has not waited, and one was waiting for the report
   await until(() => selected(page), t => t === 'GET /order')
   const waits = page.locator('.det .waits')
-  await until(() => waits.textContent(), t => /What it waited for, measured.*Its goroutineselect \d.*Longest waitsselect [\d.]+\s*m?s in database\/sql\.\(\*DB\)\.conn at main\.list main\.go:\d+, ended by GET \/order at main\.list.*Step by step/.test(t.replace(/\u202f/g, ' ')))
+  await until(() => waits.textContent(), t => /What it waited for, measured.*Its goroutine \d+select \d.*Longest waitsselect [\d.]+\s*m?s in database\/sql\.\(\*DB\)\.conn at main\.list main\.go:\d+, ended by GET \/order at main\.list.*Step by step/.test(t.replace(/\u202f/g, ' ')))
   if (shots) await page.screenshot({ path: shots + '/viewer-waiting.png' })
+  await waits.getByRole('button', { name: /^goroutine \d+$/ }).first().click() // what else it did
+  await until(() => page.inputValue('#query'), t => /^{ span:goroutine = \d+ }$/.test(t))
+  await until(() => page.textContent('.hits'), t => /^1 of 1 hit/.test(t))
   await waits.getByRole('button', { name: /^main\.list/ }).first().click()
   await until(() => waits.locator('.code').first().textContent(), t => /database\/sql\.\(\*DB\)\.conn/.test(t))
   const before = await page.evaluate(() => new URLSearchParams(location.search).get('s') + location.hash)
