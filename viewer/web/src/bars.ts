@@ -65,6 +65,39 @@ const whole = [1, 2, 5, 10, 15, 30, 60, 180, 360, 720, 1440].map(n => BigInt(n) 
 // clamp returns the number from least to most that is nearest to n; least if most is below it.
 export const clamp = (least: number, n: number, most: number) => Math.max(least, Math.min(most, n))
 
+// A Cell of the map of requests has a column x for the time and a row y for the duration.
+export interface Cell {
+  x: number
+  y: number
+  count: number
+  failed: number
+}
+
+// quantiles returns a quantile of the durations over time, a value for each column. Columns next to each other with
+// fewer than 12 requests have one value. edges are the least durations of the rows and the end of the last row.
+export function quantiles(cells: Cell[], columns: number, edges: number[], q: number): number[] {
+  const out: number[] = []
+  let group: Cell[] = [],
+    n = 0,
+    i = 0
+  for (let x = 0; x < columns; x++) {
+    for (; cells[i]?.x === x; i++)
+      if (cells[i]!.y < edges.length - 1) {
+        group.push(cells[i]!)
+        n += cells[i]!.count
+      }
+    if (n < 12) continue
+    group.sort((a, b) => a.y - b.y)
+    let k = 0
+    for (let below = group[0]!.count; below < n * q; below += group[k]!.count) k++
+    while (out.length <= x) out.push(edges[group[k]!.y + 1]!)
+    group = []
+    n = 0
+  }
+  while (out.length && out.length < columns) out.push(out.at(-1)!)
+  return out
+}
+
 // zoomOf returns the factor by which a wheel or a pinch zooms: it follows the movement of the fingers.
 export const zoomOf = (e: WheelEvent) => clamp(0.8, Math.exp(((e.deltaMode ? 40 : 1) * e.deltaY) / 100), 1.25)
 

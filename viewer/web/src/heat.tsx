@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { drag, spot, useLatest, useWidth } from './ask'
-import { begin, clamp, color } from './bars'
+import { begin, type Cell, clamp, color, quantiles } from './bars'
 import * as page from './page'
 import { none } from './parts'
 import * as search from './search'
@@ -42,13 +42,6 @@ export interface Mark {
 }
 let drawn: Mark[] = []
 export const lastHeat = () => drawn
-
-interface Cell {
-  x: number
-  y: number
-  count: number
-  failed: number
-}
 
 function cellsOf(h: Heat): Cell[] {
   const rows = h.edges.length || 1,
@@ -221,9 +214,21 @@ export function HeatMap({
               act={find && (() => find('{ span:open }'))}
             />
           )}
-          <Figure name="Median" value={took(h.p50_nano)} />
-          <Figure name="p95" value={took(h.p95_nano)} hint="Choose the slower ones" act={slower(h.p95_nano)} />
-          <Figure name="p99" value={took(h.p99_nano)} hint="Choose the slower ones" act={slower(h.p99_nano)} />
+          {(
+            [
+              ['Median', 0.5, h.p50_nano, false],
+              ['p95', 0.95, h.p95_nano, slower(h.p95_nano)],
+              ['p99', 0.99, h.p99_nano, slower(h.p99_nano)]
+            ] as const
+          ).map(([name, q, d, act]) => (
+            <Figure
+              name={name}
+              value={took(d)}
+              hint="Choose the slower ones"
+              act={act}
+              line={quantiles(cells, columns, h.edges, q)}
+            />
+          ))}
           {h.longest && (
             <Figure
               name="Longest"
@@ -310,12 +315,12 @@ const Figure = ({
     <span>{name}</span>
     <b>{value}</b>
     <span class="el">{children}</span>
-    {line && <Line of={line} />}
+    {!!line?.length && <Line of={line} />}
   </button>
 )
 
 // Line draws a line over time, from a value for each column.
-/*LINE*/ function Line({ of }: { of: number[] }) {
+function Line({ of }: { of: number[] }) {
   const most = Math.max(1, ...of)
   return (
     <svg viewBox={`0 0 ${of.length} 12`} preserveAspectRatio="none" aria-hidden>

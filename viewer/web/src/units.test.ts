@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { steps, x } from './bars'
+import { quantiles, steps, x } from './bars'
 import { folded, indents, staying } from './indent'
 import { markdown } from './issue'
 import { conversation } from './said'
@@ -382,4 +382,13 @@ test('colors of names can be told from the ground, and nearly all from each othe
       for (const b of names.slice(i + 1))
         assert.ok(Math.hypot(...lab(a).map((v, j) => v - lab(b)[j]!)) >= 0.095, `${a} and ${b}`)
   }
+})
+
+test('quantiles over time: columns with few requests share a value, and open requests do not count', () => {
+  const cell = (x: number, y: number, count: number) => ({ x, y, count, failed: 0 })
+  const cells = [cell(0, 0, 6), cell(1, 0, 5), cell(1, 1, 1), cell(1, 3, 90), cell(3, 2, 24), cell(4, 0, 3)]
+  const edges = [0, 10, 100, 1000]
+  assert.deepEqual(quantiles(cells, 6, edges, 0.5), [10, 10, 1000, 1000, 1000, 1000])
+  assert.deepEqual(quantiles(cells, 6, edges, 0.99), [100, 100, 1000, 1000, 1000, 1000])
+  assert.deepEqual(quantiles(cells.slice(0, 1), 6, edges, 0.5), [])
 })
