@@ -54,8 +54,14 @@ function timesOf(window: string): Times | null {
 
 const limit = (text: string) =>
   new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
+
+// wordsOf returns the words and the phrases in quotes of a query, in lower case.
+const wordsOf = (q: string) =>
+  (q.toLowerCase().match(/"[^"]*"?|[^\s"]+/g) ?? []).map(w => w.replaceAll('"', '')).filter(Boolean)
+
 const isQuery = (q: string) =>
-  /[{}|]|[<>=~]/.test(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // but not a query of the buttons
+  /[{}|]|[<>=~]/.test(q.replace(/"[^"]*"/g, '')) &&
+  !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // but not a query of the buttons
 
 export class Static implements Source {
   private end: number[] // by row, from 1 on: the place after the last row below it
@@ -150,13 +156,18 @@ export class Static implements Source {
   private matcher(q: string): (i: number) => boolean {
     if (q.startsWith('{ span:failed')) return i => isError(this.flags(i)) // the queries of the buttons
     if (q === '{ span:open }') return i => isOpen(this.flags(i))
-    const words = q
-      .toLowerCase()
-      .split(/\s+/)
-      .filter(Boolean)
-      .map(w => w.replace(/^"|"$/g, ''))
+    const words = wordsOf(q)
     return i => {
-      const text = [this.name(i), this.service(i), this.text(i), this.d.entries[i - 1]!.message].join(' ').toLowerCase()
+      const e = this.d.entries[i - 1]!
+      const text = [
+        e.role === 'log' ? '' : e.name,
+        e.message,
+        e.target,
+        e.description,
+        ...e.attributes.flatMap(a => [a.name, a.kind === 'String' ? a.value : ''])
+      ]
+        .join('\n')
+        .toLowerCase()
       return words.every(w => text.includes(w))
     }
   }
@@ -370,7 +381,7 @@ export class Static implements Source {
       row,
       path: row ? this.path(row) : [],
       hints: [],
-      words: /[{}]/.test(q) ? [] : q.toLowerCase().split(/\s+/).filter(Boolean),
+      words: /[{}]/.test(q) ? [] : wordsOf(q),
       known: true
     }
   }

@@ -995,6 +995,15 @@ test('top: the cause is said first, with its evidence and what shows it, also by
   assert.equal(await exported.getByRole('button', { name: 'Show in the tree' }).count(), 0)
   await page.getByRole('button', { name: 'Show in the tree' }).click()
   await until(() => page.textContent('.hits'), t => /of 120 hits/.test(t))
+  for (const q of ['north', 'warehouse NORTH', '"warehouse north"', 'stock', 'traces', 'reserve "north"', '"a=b"']) { // a page that is one file finds the same rows
+    const found = []
+    for (const p of [page, exported]) {
+      await p.fill('#query', q)
+      await p.waitForTimeout(500)
+      found.push(/(\d[\d,]*|no) hits?/.exec(await p.textContent('.hits'))[1])
+    }
+    assert.equal(found[1], found[0], q)
+  }
 })
 
 test('overview: a box on the map is answered, moved and sized by keys, and leads into the tree; so do figures', async () => {
