@@ -77,7 +77,7 @@ type Parts struct {
 
 // An Evidence is a sign of a cause.
 type Evidence struct {
-	Kind      string  `json:"kind"` // slower, slower calls, more calls, slow, error, warning, new or no longer
+	Kind      string  `json:"kind"` // slower, slower calls, more calls, slow, error, warning, new, no longer, share or onset
 	Operation string  `json:"operation"`
 	Place     string  `json:"place,omitempty"` // the place in the source
 	Pattern   string  `json:"pattern,omitempty"`
@@ -91,6 +91,7 @@ type Evidence struct {
 	Sure      bool    `json:"sure"`
 
 	about item
+	odd   *oddity
 	calls *counted
 }
 
@@ -121,7 +122,7 @@ func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evid
 	x := w.items[o.item]
 	e := Evidence{
 		Kind: kind, Operation: o.name, Place: x.place, Pattern: x.said(), After: w.items[o.after].text, Before: Count{N: o.counts[0], Of: o.counts[1]},
-		Now: Count{N: o.counts[2], Of: o.counts[3]}, Share: share, Log10P: -o.p, Sure: sure, about: x,
+		Now: Count{N: o.counts[2], Of: o.counts[3]}, Share: share, Log10P: -o.p, Sure: sure, about: x, odd: o,
 	}
 	if x.cause != "" {
 		e.Pattern += ": " + x.cause
@@ -167,5 +168,9 @@ func (e *Evidence) query(service string) string {
 		}
 		return of
 	}
-	return "{ " + of + " && " + query.Where("name", e.Operation) + " }"
+	all := "{ " + of + " && " + query.Where("name", e.Operation) + " }"
+	if e.Kind == "no longer" && e.about.kind == itemSpan {
+		return "{ " + query.Where("name", e.about.text) + " } !<< " + all
+	}
+	return all
 }

@@ -86,9 +86,7 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	w.divide(0)
 	for i := range x.Causes {
 		if c := &x.Causes[i]; c.Sure && alone {
-			if c.From, c.To = w.group(c.Service, &c.Evidence[0]).period(); c.To == NoTime && x.Since != nil {
-				c.From = NoTime // Since says it
-			}
+			c.From, c.To = w.group(c.Service, &c.Evidence[0]).period()
 		}
 	}
 	if err == nil && !whole {
@@ -98,6 +96,9 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		err = w.within(ctx, x.Causes)
 	}
 	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 {
+		if alone && err == nil {
+			err = w.onset(ctx, x, &x.Causes[at])
+		}
 		if c := &x.Causes[at]; len(c.Evidence) > 1 && c.Evidence[1].Kind == "share" {
 			x.Verdict += ", " + c.Evidence[1].Pattern
 		} else if what := cmp.Or(c.Operation, c.Evidence[0].Pattern); what != "" {
@@ -106,6 +107,9 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	}
 	for i := range x.Causes {
 		c := &x.Causes[i]
+		if c.To == NoTime && x.Since != nil && w.near(c.From, x.Since.At) {
+			c.From = NoTime // Since says it
+		}
 		n, rest := len(c.Evidence), c.Evidence[1:]
 		switch {
 		case c.Sure:

@@ -114,6 +114,26 @@ func TestExplainAlone(t *testing.T) {
 			t.Errorf("%d: since %v, it is from %v to %v, want from %v to %v", to, x.Since, c.From, c.To, at(200), at(280))
 		}
 	}
+	// What happened only when it began is said, of calls that became slow and of calls that left out something.
+	for _, m := range []querytest.Mall{{Slow: map[string]float64{"SELECT items": 8}}, {Gone: true}} {
+		for _, panics := range []string{"worker panicked: index 7 is out of range", ""} {
+			m.Requests, m.From, m.Panic, m.Collects = 400, 200, panics, panics != ""
+			x := explained(t, nil, []query.Run{record(t, &m, 9)}, analyze.NoTime)
+			said := ""
+			for _, e := range x.Causes[0].Evidence {
+				if e.Kind == "onset" {
+					said += e.Text + "; "
+				}
+			}
+			want := ""
+			if panics != "" {
+				want = "only then: error worker panicked: index <number> is out of range; garbage is collected 50 times a second from then on, before "
+			}
+			if !strings.HasPrefix(said, want) || want == "" && said != "" {
+				t.Errorf("%v: %s, and when it began %q, want %q", m, x.Verdict, said, want)
+			}
+		}
+	}
 	run := record(t, &querytest.Mall{Requests: 300, From: 200, Fails: .5}, 5)
 	since := analyze.Time(1_700_000_000_000_000_000 + 200*int64(20*time.Millisecond))
 	if x := explained(t, nil, []query.Run{run}, since); x.Verdict != "cause: stock, "+x.Causes[0].Operation || x.Looked.Requests != [2]int{200, 100} || x.Failed[1] < 30 || x.Failed[0] > 20 {

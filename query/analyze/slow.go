@@ -148,7 +148,7 @@ func (w *workload) within(ctx context.Context, causes []Cause) error {
 // group returns the calls now to which an evidence applies, and the other calls.
 func (w *workload) group(service string, e *Evidence) *group {
 	g := &group{sides: make(map[bool][]*call)}
-	switch n, known := w.numbers[e.about]; {
+	switch {
 	case e.Over > 0:
 		list := w.own[operation{service, e.Operation}]
 		if e.calls != nil {
@@ -162,10 +162,10 @@ func (w *workload) group(service string, e *Evidence) *group {
 		for _, d := range list {
 			g.add(d.call, d.took > over)
 		}
-	case known && (e.Kind == "error" || e.Kind == "warning"):
+	case e.odd != nil:
 		for _, c := range w.all {
 			if c.service == service && (c.name == e.Operation || e.Operation == "") {
-				g.add(c, c.does(n))
+				g.add(c, e.odd.in(c))
 			}
 		}
 	}
@@ -202,7 +202,8 @@ func (g *group) period() (from, to Time) {
 			most, first, end, within = excess, begin, i+1, in
 		}
 	}
-	if bad < few || float64(within) < inPeriod*float64(bad) || float64(end-first) > inPeriod*float64(len(all)) {
+	if float64(within) < inPeriod*float64(bad) || float64(end-first) > inPeriod*float64(len(all)) ||
+		stat.MoreOften(within, end-first, bad-within, len(all)-(end-first)) < need(len(all), 0) {
 		return NoTime, NoTime
 	}
 	begins, last, until := all[first].start, all[end-1].start, all[len(all)-1].start

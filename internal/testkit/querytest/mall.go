@@ -23,6 +23,8 @@ type Mall struct {
 	Fails    float64            // how often stock fails, in all requests .02
 	Declined float64            // how often shop logs an error, in all requests .03
 	Gone     bool               // shop does not call stock
+	Panic    string             // what the first different request logs as an error, alone
+	Collects bool               // garbage is collected in each different request
 	Tenant   string             // whose requests alone are different; there are t0 to t19
 	Cached   bool               // two of five reads of items take a hundredth of the time
 	Reads    int                // how often items are read one by one
@@ -129,6 +131,14 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 			if fails {
 				log("shop", order, begin+reserve, format.LevelError, "order failed: "+why)
 			}
+		}
+		if i == o.From && o.Panic != "" {
+			log("shop", order, at, format.LevelError, o.Panic)
+		}
+		if differs && o.Collects {
+			e := tracetest.Entry("gc", format.AttrTime, uint64(at), format.AttrDuration, uint64(time.Millisecond))
+			e.Metadata.Target = "runtime/debug"
+			x.Add(e)
 		}
 		if r.Float64() < .03 || differs && r.Float64() < o.Declined {
 			log("shop", order, at+int64(time.Millisecond), format.LevelError, "card declined for user 4711")
