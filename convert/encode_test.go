@@ -19,7 +19,7 @@ func known(t *testing.T, c codec) {
 	t.Helper()
 	c.Format = "test"
 	before := codecs
-	codecs = append([]codec{c}, codecs...)
+	codecs = append([]*codec{&c}, codecs...)
 	t.Cleanup(func() { codecs = before })
 }
 

@@ -61,8 +61,7 @@ type FormatInfo struct {
 // Formats returns all known formats. The caller owns the slice, but must not change the Extensions.
 func Formats() []FormatInfo {
 	all := make([]FormatInfo, len(codecs))
-	for i := range codecs {
-		c := &codecs[i]
+	for i, c := range codecs {
 		all[i] = c.FormatInfo
 		all[i].Reads, all[i].Writes, all[i].CPU = c.reads(), c.writes(), c.encodeCPU != nil
 	}
@@ -108,7 +107,7 @@ type codec struct {
 	// encodeCPU writes the samples of CPU profiles.
 	encodeCPU func(ctx context.Context, w io.Writer, v *view.View) error
 	// is reports whether a file that begins with head has the format. It is nil if the beginning does not
-	// show the format.
+	// show the format, or if the codec has no decode.
 	is func(head []byte) bool
 }
 
@@ -121,9 +120,9 @@ func (c *codec) reads() bool  { return c.decode != nil || c.own() }
 func (c *codec) writes() bool { return c.encode != nil || c.own() }
 
 func codecOf(f Format) *codec {
-	for i := range codecs {
-		if codecs[i].Format == f {
-			return &codecs[i]
+	for _, c := range codecs {
+		if c.Format == f {
+			return c
 		}
 	}
 	return nil
@@ -147,8 +146,8 @@ func (e *FormatError) Error() string {
 		text = fmt.Sprintf("format %s can only be written", e.Format)
 	}
 	var known []string
-	for i := range codecs {
-		if c := &codecs[i]; e.Write && c.writes() && (!e.CPU || c.encodeCPU != nil) || !e.Write && c.reads() {
+	for _, c := range codecs {
+		if e.Write && c.writes() && (!e.CPU || c.encodeCPU != nil) || !e.Write && c.reads() {
 			known = append(known, string(c.Format))
 		}
 	}
@@ -156,10 +155,10 @@ func (e *FormatError) Error() string {
 }
 
 func codecByExtension(file string) *codec {
-	for i := range codecs {
-		for _, ext := range codecs[i].Extensions {
+	for _, c := range codecs {
+		for _, ext := range c.Extensions {
 			if strings.HasSuffix(file, ext) {
-				return &codecs[i]
+				return c
 			}
 		}
 	}
@@ -172,8 +171,8 @@ const sniffSize = 4 << 10
 // sniff returns the codec for the file named file, whose first bytes are head. It returns nil if no codec reads
 // the file. ENTRACE's own formats are excluded. The content has precedence over the name.
 func sniff(head []byte, file string) *codec {
-	for i := range codecs {
-		if c := &codecs[i]; c.decode != nil && c.is != nil && c.is(head) {
+	for _, c := range codecs {
+		if c.is != nil && c.is(head) {
 			return c
 		}
 	}
@@ -261,7 +260,7 @@ func begins(with ...string) func(head []byte) bool {
 }
 
 // codecs lists all codecs in the order of Formats.
-var codecs = []codec{
+var codecs = []*codec{
 	{FormatInfo: FormatInfo{Format: ET, Extensions: []string{".et"}, What: "ENTRACE's mapped format"}},
 	{FormatInfo: FormatInfo{Format: IET, Extensions: []string{".iet"}, What: "ENTRACE's stream"}},
 	{FormatInfo: FormatInfo{Format: IETPrefix, Extensions: []string{".ietprefix"}, What: "the stream with lengths, as it goes over TCP"}},

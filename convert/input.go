@@ -191,12 +191,7 @@ func openRegular(name string) (*os.File, error) {
 
 // beginning returns the first bytes of r.
 func beginning(r io.Reader) ([]byte, error) {
-	head := make([]byte, sniffSize)
-	n, err := io.ReadFull(r, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
-	}
-	return head[:n], nil
+	return io.ReadAll(io.LimitReader(r, sniffSize))
 }
 
 // isStream reports whether x is an IET that can be converted in place to an ET of version v.

@@ -464,10 +464,11 @@ func (o *opener) load(x *source) error {
 	if x.info != nil {
 		o.trace.inputs = append(o.trace.inputs, x.info)
 	}
-	o.add(f, x.title, x.codec, nil)
+	var lost error
 	if damaged {
-		o.trace.damage[len(o.trace.damage)-1] = damage.Err
+		lost = damage.Err
 	}
+	o.add(f, x.title, x.codec, nil, lost)
 	if x.codec != nil && x.codec.Format == GoTrace && x.info != nil && o.options.Redact == nil {
 		o.keepTrace(x, f)
 	}
@@ -510,8 +511,6 @@ func (o *opener) loadOwn(name string) error {
 	fi, err := osfile.Stat(f.Name())
 	if err == nil {
 		o.trace.inputs = append(o.trace.inputs, fi)
-	} else {
-		fi = nil
 	}
 	var damage error
 	if o.options.Redact != nil {
@@ -519,8 +518,7 @@ func (o *opener) loadOwn(name string) error {
 			return err
 		}
 	}
-	o.add(f, name, nil, fi)
-	o.trace.damage[len(o.trace.damage)-1] = damage
+	o.add(f, name, nil, fi, damage)
 	return nil
 }
 
@@ -543,10 +541,10 @@ func (o *opener) redacted(f *format.File) (without *format.File, damage, err err
 	return without, f.Damage(), err
 }
 
-func (o *opener) add(f *format.File, name string, c *codec, opened os.FileInfo) {
+func (o *opener) add(f *format.File, name string, c *codec, opened os.FileInfo, damage error) {
 	t := o.trace
 	t.files, t.names, t.codecs = append(t.files, f), append(t.names, name), append(t.codecs, c)
-	t.damage, t.opened = append(t.damage, nil), append(t.opened, opened)
+	t.damage, t.opened = append(t.damage, damage), append(t.opened, opened)
 }
 
 // openSpool opens the trace in a temporary file.

@@ -15,40 +15,39 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// The first bytes of compressed files, and byte order marks.
+const bomUTF8 = "\xef\xbb\xbf" // a byte order mark
+
+// They say how a file that begins with head is wrapped.
 var (
-	magicGzip = []byte{0x1f, 0x8b}
-	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	bomUTF8   = []byte{0xef, 0xbb, 0xbf}
-	bomLittle = []byte{0xff, 0xfe}
-	bomBig    = []byte{0xfe, 0xff}
+	isGzip  = begins("\x1f\x8b")
+	isZstd  = begins("\x28\xb5\x2f\xfd")
+	isUTF8  = begins(bomUTF8)
+	isUTF16 = begins("\xff\xfe", "\xfe\xff")
 )
 
 // maxWrapped is the maximum number of nested layers, such as compression, around a trace.
 const maxWrapped = 3
 
-func isCompressed(head []byte) bool {
-	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
-}
+func isCompressed(head []byte) bool { return isGzip(head) || isZstd(head) }
 
 // isFramed reports whether a file is a series of messages, each after its length and each compressed by zstd.
 // The file exporter of OpenTelemetry's Collector writes such files.
 func isFramed(head []byte) bool {
-	return len(head) > frameSize && head[0] < 0x0a && bytes.HasPrefix(head[frameSize:], magicZstd)
+	return len(head) > frameSize && head[0] < 0x0a && isZstd(head[frameSize:])
 }
 
 // isWrapped reports whether a file that begins with head needs unwrapped.
 func isWrapped(head []byte) bool {
-	return isCompressed(head) || isFramed(head) || bytes.HasPrefix(head, bomUTF8) || bytes.HasPrefix(head, bomLittle) || bytes.HasPrefix(head, bomBig)
+	return isCompressed(head) || isFramed(head) || isUTF8(head) || isUTF16(head)
 }
 
 // unwrapped returns a reader of the content of r, whose first bytes are head: decompressed, or as UTF-8 without
 // a byte order mark.
 func unwrapped(r io.Reader, head []byte) (io.ReadCloser, error) {
 	switch {
-	case bytes.HasPrefix(head, magicGzip):
+	case isGzip(head):
 		return gzip.NewReader(r)
-	case bytes.HasPrefix(head, magicZstd):
+	case isZstd(head):
 		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return nil, err
@@ -57,7 +56,7 @@ func unwrapped(r io.Reader, head []byte) (io.ReadCloser, error) {
 	case isFramed(head):
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrame))
 		return &frameReader{r: r, d: d}, err
-	case bytes.HasPrefix(head, bomUTF8):
+	case isUTF8(head):
 		_, err := io.ReadFull(r, make([]byte, len(bomUTF8)))
 		return io.NopCloser(r), err
 	}
