@@ -13,7 +13,7 @@ import (
 func arrayText(v value) (string, otel.Encoding) {
 	b := append(make([]byte, 0, 2+len(v.text)), '[')
 	ok := true
-	v.Each(func(item value) bool {
+	for item := range v.Each {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
@@ -28,19 +28,20 @@ func arrayText(v value) (string, otel.Encoding) {
 			ok = utf8.ValidString(item.text)
 			b = jsontext.AppendString(b, item.text)
 		}
-		return ok
-	})
+		if !ok {
+			break
+		}
+	}
 	if ok {
 		return wire.View(append(b, ']')), otel.JSON
 	}
 	list := otel.Any{Kind: otel.List, List: make([]otel.Any, 0, v.Len())}
-	v.Each(func(item value) bool {
+	for item := range v.Each {
 		a := otel.TextAny(item.text)
 		if item.typ == kindF64 {
 			a = otel.Any{Kind: otel.Float, Float: item.F64()}
 		}
 		list.List = append(list.List, a)
-		return true
-	})
+	}
 	return string(otel.AppendAnyValue(nil, &list)), otel.AnyValue
 }

@@ -118,18 +118,6 @@ func (d *decoder) add(p *packet) {
 	}
 }
 
-// read reads an event packet again.
-func (d *decoder) read(v *pendingEvent) (*event, error) {
-	d.packet.Raw = d.b[v.offset:][:v.size]
-	if field, err := d.packet.parse(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errChanged, packetError(v.offset, int64(v.packet), field, err))
-	}
-	if d.packet.Metadata {
-		return nil, errChanged
-	}
-	return &d.packet.Event, nil
-}
-
 // convert writes an entry for each packet.
 func (d *decoder) convert() error {
 	if _, err := d.w.Write(format.Root()); err != nil {
@@ -193,11 +181,15 @@ func (d *decoder) option(o *packetAt) error {
 	return err
 }
 
-// event writes the entry of an event packet. The entry of the parent must be written already.
+// event reads an event packet again and writes its entry. The entry of the parent must be written already.
 func (d *decoder) event(v *pendingEvent) error {
-	ev, err := d.read(v)
+	d.packet.Raw = d.b[v.offset:][:v.size]
+	field, err := d.packet.parse()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errChanged, packetError(v.offset, int64(v.packet), field, err))
+	}
+	if d.packet.Metadata {
+		return errChanged
 	}
 	if v.size > maxForeign {
 		d.note(packetError(v.offset, int64(v.packet), "", errTooLarge))
@@ -207,17 +199,14 @@ func (d *decoder) event(v *pendingEvent) error {
 	if len(d.epochs) > 0 {
 		epoch = d.epochs[v.epoch]
 	}
-	trace := d.trace
-	parent := uint32(0)
+	trace, parent := d.trace, uint32(0)
 	if v.parent > 0 {
-		up := d.events.at(v.parent - 1)
-		parent = up.entry
-		if parent > 0 {
+		if parent = d.events.at(v.parent - 1).entry; parent > 0 {
 			trace = "" // the parent has the trace id
 		}
 	}
 	e := &d.entry
-	d.build.event(e, v, ev, epoch, trace, d.packet.Raw)
+	d.build.event(e, v, &d.packet.Event, epoch, trace, d.packet.Raw)
 	e.Parent = parent
 	v.entry, err = d.w.Write(e)
 	return err

@@ -110,11 +110,8 @@ func (x *index) hang(epochs []uint64) {
 	}
 }
 
-// name finds the parents that events name by id.
+// name finds the parents that events name by id. The slice order has the numbers of all events.
 func (x *index) name(order []uint32) {
-	for i := range order {
-		order[i] = uint32(i)
-	}
 	slices.SortFunc(order, func(a, b uint32) int {
 		w := x.at(b)
 		return cmp.Or(x.at(a).compare(w.trace, w.span), cmp.Compare(a, b))
