@@ -96,13 +96,12 @@ func EncodeSpeedscopeCPU(ctx context.Context, w io.Writer, v *view.View) error {
 		Samples    [][]int32 `json:"samples"`
 		Weights    []int64   `json:"weights"`
 	}
-	type shared struct {
-		Frames []named `json:"frames"`
-	}
 	var file struct {
-		Schema   string     `json:"$schema"`
-		Exporter string     `json:"exporter"`
-		Shared   shared     `json:"shared"`
+		Schema   string `json:"$schema"`
+		Exporter string `json:"exporter"`
+		Shared   struct {
+			Frames []named `json:"frames"`
+		} `json:"shared"`
 		Profiles []*sampled `json:"profiles"`
 	}
 	file.Schema, file.Exporter = speedscopeSchema, "entrace"

@@ -15,18 +15,10 @@ import (
 // the errors of v, w and ctx.
 func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 	e := speedscope{out: bufio.NewWriterSize(w, bufferSize)}
-	if err := e.read(ctx, v); err != nil {
-		return err
-	}
-	return e.write(ctx)
-}
-
-// read groups the spans by lane.
-func (e *speedscope) read(ctx context.Context, v *view.View) error {
 	frames := make(map[frame]int32)
 	lanes := make(map[lane]*profile)
 	known := make(map[string]int)
-	return eachSpan(ctx, v, func(m *timeline.Moment, service string) error {
+	err := eachSpan(ctx, v, func(m *timeline.Moment, service string) error {
 		data := v.Metadata(m.Row)
 		f := frame{data.Name, data.File.Value, data.Line.Value}
 		n, ok := frames[f]
@@ -49,6 +41,10 @@ func (e *speedscope) read(ctx context.Context, v *view.View) error {
 		p.events = append(p.events, event{uint64(m.Time) - uint64(e.base), n, m.Kind == timeline.Ends})
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return e.write(ctx)
 }
 
 const speedscopeSchema = "https://www.speedscope.app/file-format-schema.json"

@@ -2,6 +2,7 @@ package gotrace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -144,11 +145,8 @@ func whole(f *gotrace.Frame) string { return f.Func + " " + f.File + ":" + strco
 
 func spanOf(p *gotrace.Part) *otel.Span {
 	s := &otel.Span{
-		Name: p.Name, Kind: otel.KindInternal, Flags: 0x100, Start: p.From, Duration: p.To - p.From,
+		Name: cmp.Or(p.Name, "unknown"), Kind: otel.KindInternal, Flags: 0x100, Start: p.From, Duration: p.To - p.From,
 		Ended: p.Ended || p.Kind != gotrace.Task && p.Kind != gotrace.Region, // only these can hang
-	}
-	if s.Name == "" {
-		s.Name = "unknown"
 	}
 	id(s.TraceID[8:], p.Root)
 	id(s.SpanID[:], p.ID)

@@ -246,10 +246,7 @@ func (d *decoder) timed(n int) error {
 	}
 	e := d.begin(i, ev)
 	parent := d.parents[n]
-	e.Parent = d.resource
-	if parent != 0 {
-		e.Parent = d.resource + parent
-	}
+	e.Parent = d.resource + parent
 	at := max(d.meta.start+p.start(), 1) // 0 means no time
 	switch {
 	case !p.instant():

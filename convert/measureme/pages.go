@@ -171,18 +171,13 @@ func (s *scanner) take(tag byte, b []byte) error {
 		s.data.add(b)
 		return nil
 	case tagIndex:
-		width := indexSize
-		if s.version == oldVersion {
-			width = indexSizeV8
-		}
-		return st.records(b, at, width, func(b []byte, _ int) error {
+		return st.records(b, at, s.size(indexSize, indexSizeV8), func(b []byte, _ int) error {
 			s.addIndex(b)
 			return nil
 		})
 	}
-	width := s.eventWidth()
 	seen := false // a record that begins in this page
-	return st.records(b, at, width, func(b []byte, at int) error {
+	return st.records(b, at, s.size(eventSize, eventSizeV8), func(b []byte, at int) error {
 		n := int64(s.events.Len())
 		if n >= math.MaxInt32 {
 			return s.fail(at, errTooMany)
@@ -199,12 +194,12 @@ func (s *scanner) take(tag byte, b []byte) error {
 	})
 }
 
-// eventWidth returns the size of an event record.
-func (s *scanner) eventWidth() int {
+// size returns now or before, which are sizes in the present and in the old version.
+func (s *scanner) size(now, before int) int {
 	if s.version == oldVersion {
-		return eventSizeV8
+		return before
 	}
-	return eventSize
+	return now
 }
 
 // records calls fn with each record of width bytes and the offset of the record.
@@ -243,7 +238,7 @@ func (s *scanner) offset(i int64) int64 {
 	if n == 0 {
 		return 0
 	}
-	return int64(s.starts[n-1].offset) + (i-s.starts[n-1].number)*int64(s.eventWidth())
+	return int64(s.starts[n-1].offset) + (i-s.starts[n-1].number)*int64(s.size(eventSize, eventSizeV8))
 }
 
 func (s *scanner) eventError(i int64, err error) *input.Error {

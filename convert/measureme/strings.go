@@ -76,11 +76,9 @@ type stringTable struct {
 
 func newStringTable(s *scanner) *stringTable {
 	slices.SortFunc(s.index, func(a, b indexEntry) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.number, b.number)) })
-	t := &stringTable{data: &s.data, index: s.index, idSize: idSize, cache: make(map[uint64]string), budget: 16<<20 + 256*int64(len(s.b))}
-	if s.version == oldVersion {
-		t.idSize = idSizeV8
+	return &stringTable{
+		data: &s.data, index: s.index, idSize: s.size(idSize, idSizeV8), cache: make(map[uint64]string), budget: 16<<20 + 256*int64(len(s.b)),
 	}
-	return t
 }
 
 // address returns the address of the text of id, and whether id has a text.

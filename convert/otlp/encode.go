@@ -321,11 +321,9 @@ func (e *encoder) group(r view.Row, s *otel.Scope) (*codec.ScopeGroup, error) {
 	if to.scopes == nil {
 		to.scopes = make(map[string]*codec.ScopeGroup)
 	}
-	at := 0
-	for at < len(to.groups) && to.rows[at] != resource {
-		at++
-	}
-	if at == len(to.groups) {
+	at := slices.Index(to.rows, resource)
+	if at < 0 {
+		at = len(to.rows)
 		of := new(otel.Resource)
 		if resource != 0 {
 			entry, err := e.v.Entry(resource)
@@ -368,15 +366,13 @@ func (b *batch) reset() {
 // appendScopeKey appends bytes that identify a resource and scope.
 func appendScopeKey(b []byte, resource uint32, s *otel.Scope) []byte {
 	text := func(t string) {
-		n := len(t)
-		b = append(b, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
-		b = append(b, t...)
+		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(t))), t...)
 	}
-	b = append(b, byte(resource), byte(resource>>8), byte(resource>>16), byte(resource>>24))
+	b = binary.LittleEndian.AppendUint32(b, resource)
 	text(s.Name)
 	text(s.Version)
 	text(s.SchemaURL)
-	b = append(b, byte(s.Dropped), byte(s.Dropped>>8), byte(s.Dropped>>16), byte(s.Dropped>>24))
+	b = binary.LittleEndian.AppendUint32(b, s.Dropped)
 	for i := range s.Attributes {
 		a := &s.Attributes[i]
 		text(a.Name)

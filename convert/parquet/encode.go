@@ -167,12 +167,7 @@ func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 // place in the view implies, and adds the attributes that the span's place in the file does not imply.
 func asStored(entry, raw *format.TraceEntry) {
 	if _, has := raw.Attribute(format.AttrTraceID); !has {
-		for i := range entry.Attributes {
-			if entry.Attributes[i].Name == format.AttrTraceID {
-				entry.Attributes = append(entry.Attributes[:i], entry.Attributes[i+1:]...)
-				break
-			}
-		}
+		entry.Attributes = slices.DeleteFunc(entry.Attributes, func(a format.Attribute) bool { return a.Name == format.AttrTraceID })
 	}
 	if _, has := entry.Attribute(format.AttrParentSpanID); has {
 		return

@@ -308,7 +308,7 @@ func Text(attrs *otel.Attributes, name string) string {
 	for i := range *attrs {
 		if a := &(*attrs)[i]; a.Name == name && a.Encoding == otel.Native && a.Value.Kind() == format.KindString {
 			s := a.Value.Text()
-			*attrs = append((*attrs)[:i], (*attrs)[i+1:]...)
+			*attrs = slices.Delete(*attrs, i, i+1)
 			return s
 		}
 	}
