@@ -141,7 +141,7 @@ func (d *Dead) ReplaceCheckpoint(f io.WriterAt, data []byte) error {
 	}
 	sequence := d.sequence + 1
 	at := slotAt + int64(sequence%numSlots)*slotSize
-	if _, err := f.WriteAt(appendCheckpoint(nil, sequence, data, int(at)), at); err != nil {
+	if _, err := f.WriteAt(encodeCheckpoint(sequence, data, int(at)), at); err != nil {
 		return err
 	}
 	d.sequence, d.Checkpoint = sequence, slices.Clone(data)

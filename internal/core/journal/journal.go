@@ -239,7 +239,9 @@ func (j *Journal) Appended() (entries, spans uint64) {
 
 // nextSegment gives s, which is locked, an empty segment.
 func (j *Journal) nextSegment(s *shard) error {
-	seg, err := j.newSegment(s)
+	j.mu.Lock()
+	seg, err := j.take(s.stream, s.base, j.limit)
+	j.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -260,13 +262,6 @@ func (j *Journal) install(s *shard, seg *Segment) {
 	}
 	s.seg = seg
 	s.base += SegmentSize
-}
-
-// newSegment returns the next segment for s.
-func (j *Journal) newSegment(s *shard) (*Segment, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.take(s.stream, s.base, j.limit)
 }
 
 // take returns an empty segment for a shard. If limit segments are in use, take first evicts a
@@ -361,7 +356,8 @@ func (j *Journal) appendChain(s *shard, r *Record) (size int, err error) {
 // giveBack makes segments unreadable and frees them.
 func (j *Journal) giveBack(segs []*Segment) {
 	for _, seg := range segs {
-		seg.void()
+		// Make seg unreadable. Ignore an error: a missing page is unreadable anyway.
+		_ = seg.change(0, 8, func() { clear(seg.mem[:8]) })
 	}
 	j.Release(segs)
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -240,7 +238,7 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	if err != nil {
 		return nil, "", err
 	}
-	said := maps.Collect(lines(b))
+	said := parseLines(b)
 	name := said["path"]
 	host, _ := os.Hostname()
 	switch {
@@ -271,16 +269,14 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	return j, name, nil
 }
 
-// lines returns the keys and values of a file that names a journal.
-func lines(b []byte) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for line := range strings.Lines(string(b)) {
-			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			if !yield(key, value) {
-				return
-			}
-		}
+// parseLines returns the values of a file that names a journal, by their keys.
+func parseLines(b []byte) map[string]string {
+	said := make(map[string]string)
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		said[key] = value
 	}
+	return said
 }
 
 // deviceOf returns the device of the folder of a file. If the folder is gone, deviceOf returns the
@@ -421,7 +417,7 @@ func (d *DeadFile) Rename(to string) error {
 		if d.pointer == nil {
 			d.name = to
 		} else {
-			_ = writeBeside(d.File, to) // only sweep needs this
+			_, _ = d.WriteAt(encodeBeside(to), besideAt) // only sweep needs this
 		}
 	}
 	return err
@@ -473,7 +469,7 @@ func NoteElsewhere(beside string) (isNews, giveUp bool) {
 	if err != nil {
 		return true, false
 	}
-	said := maps.Collect(lines(b))
+	said := parseLines(b)
 	if since, err := strconv.ParseInt(said["missed"], 10, 64); err == nil {
 		return false, time.Since(time.Unix(since, 0)) >= keepFor && said["boot"] != "" && said["boot"] == osfile.BootID()
 	}
@@ -496,15 +492,9 @@ func readBeside(f io.ReaderAt) string {
 	return string(b[4:][:n])
 }
 
-func writeBeside(f io.WriterAt, name string) error {
-	b := appendBeside(nil, name)
-	_, err := f.WriteAt(b, besideAt)
-	return err
-}
-
-func appendBeside(b []byte, name string) []byte {
+func encodeBeside(name string) []byte {
 	if len(name) > maxBeside-4 {
 		name = ""
 	}
-	return append(binary.LittleEndian.AppendUint32(b, uint32(len(name))), name...)
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(name))), name...)
 }

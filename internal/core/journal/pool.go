@@ -76,8 +76,6 @@ func newPool(o *Options) (*pool, error) {
 	return p, nil
 }
 
-func isClosed(err error) bool { return errors.Is(err, os.ErrClosed) }
-
 // createLocked makes a file and locks it. Another process that looks for files of dead
 // processes may lock and remove the file first. In this case createLocked makes the file again.
 func createLocked(name string) (*os.File, error) {
@@ -121,7 +119,7 @@ func (p *pool) begin(beside string, n int) error {
 	copy(head[:], magic[:])
 	binary.LittleEndian.PutUint32(head[8:], Version)
 	binary.LittleEndian.PutUint32(head[12:], SegmentSize)
-	if err := errors.Join(p.write(head[:], 0), p.write(appendBeside(nil, beside), besideAt)); err != nil {
+	if err := errors.Join(p.write(head[:], 0), p.write(encodeBeside(beside), besideAt)); err != nil {
 		return err
 	}
 	if beside != "" {
@@ -244,13 +242,12 @@ func (p *pool) checkpoint(data []byte) error {
 	}
 	p.sequence++
 	at := slotAt + int(p.sequence%numSlots)*slotSize
-	return p.write(appendCheckpoint(nil, p.sequence, data, at), at)
+	return p.write(encodeCheckpoint(p.sequence, data, at), at)
 }
 
-// appendCheckpoint appends a checkpoint to b, encoded for the slot at the offset at in the header.
-func appendCheckpoint(b []byte, sequence uint64, data []byte, at int) []byte {
-	b = binary.LittleEndian.AppendUint64(append(b, make([]byte, 8)...), sequence)
-	b = append(b, data...)
+// encodeCheckpoint returns a checkpoint, encoded for the slot at the offset at in the header.
+func encodeCheckpoint(sequence uint64, data []byte, at int) []byte {
+	b := append(binary.LittleEndian.AppendUint64(make([]byte, 8), sequence), data...)
 	for len(b)%8 != 0 {
 		b = append(b, 0)
 	}

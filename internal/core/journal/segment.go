@@ -269,11 +269,6 @@ func (s *Segment) appendPart(b []byte, chain int) error {
 	return err
 }
 
-// void makes s unreadable.
-func (s *Segment) void() {
-	_ = s.change(0, 8, func() { clear(s.mem[:8]) }) // ignore an error: a missing page is unreadable anyway
-}
-
 // read returns the bytes of s before the offset end. It copies the bytes of a mapped segment to
 // buf. The first bytes of buf, whose number is have, are copied already. The error is a fault of
 // the mapping.
@@ -299,9 +294,4 @@ func (s *Segment) Copy(b []byte, end int) ([]byte, error) {
 	return b, err
 }
 
-func closeFile(f *os.File) error {
-	if err := f.Close(); err != nil && !isClosed(err) {
-		return err
-	}
-	return nil
-}
+func closeFile(f *os.File) error { return osfile.Ignore(f.Close(), os.ErrClosed) }
