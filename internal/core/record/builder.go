@@ -30,7 +30,6 @@ type Builder struct {
 	shared  *journal.Shared
 	split   int // offset at which the shared items belong
 	own     bool
-	attrs   int // number of attributes of the entry
 	place   *Place
 	known   []interned // the names that the place expects
 	next    int        // index in known of the next expected name
@@ -72,15 +71,12 @@ func (b *Builder) Data() []byte { return b.buf[journal.HeadSize:] }
 // Entries returns the number of entries that have ended.
 func (b *Builder) Entries() int { return b.entries }
 
-// Attributes returns the number of attributes of the entry that is being built.
-func (b *Builder) Attributes() int { return b.attrs }
-
 // begin begins an entry. It drops an entry that has not ended.
 func (b *Builder) begin() {
 	if b.entry > 0 {
 		b.Drop()
 	}
-	b.entry, b.attrs, b.own = len(b.buf), 0, true
+	b.entry, b.own = len(b.buf), true
 	b.groups.names, b.groups.ends, b.groups.matter = b.groups.names[:0], b.groups.ends[:0], false
 	b.place, b.known, b.missed = nil, nil, nil
 }
@@ -125,20 +121,7 @@ func (b *Builder) Place(p *Place, level uint8, message string) {
 // Head begins an entry.
 func (b *Builder) Head(h *wire.Head) {
 	b.begin()
-	flags := byte(0)
-	if h.HasMessage {
-		flags |= headMessage
-	}
-	if h.HasModule {
-		flags |= headModule
-	}
-	if h.HasFile {
-		flags |= headFile
-	}
-	if h.HasLine {
-		flags |= headLine
-	}
-	b.buf = append(b.buf, flags, h.Level)
+	b.buf = append(b.buf, headFlags(h), h.Level)
 	b.text(h.Name, true)
 	b.text(h.Target, true)
 	if h.HasModule {
@@ -156,6 +139,23 @@ func (b *Builder) Head(h *wire.Head) {
 		b.buf = appendBytes(b.buf, b.cut(b.message))
 	}
 	b.noteCut()
+}
+
+// headFlags returns the first byte of the head of an entry.
+func headFlags(h *wire.Head) (flags byte) {
+	if h.HasMessage {
+		flags |= headMessage
+	}
+	if h.HasModule {
+		flags |= headModule
+	}
+	if h.HasFile {
+		flags |= headFile
+	}
+	if h.HasLine {
+		flags |= headLine
+	}
+	return flags
 }
 
 // Message returns the message of the entry that is being built, redacted but not cut.
@@ -229,7 +229,6 @@ func (b *Builder) Truncated() { b.buf = append(b.buf, 0, codeTruncated) }
 
 // RecordTime adds the attribute with the time of the record.
 func (b *Builder) RecordTime() {
-	b.attrs++
 	b.buf = append(b.buf, 0, codeTime)
 }
 
@@ -257,7 +256,6 @@ func (b *Builder) Append(items []byte) { b.buf = append(b.buf, items...) }
 
 // name begins an attribute, and makes room for size bytes after its name.
 func (b *Builder) name(s string, size int) {
-	b.attrs++
 	if cap(b.buf)-len(b.buf) < 2+size {
 		b.grow(2 + size)
 	}
@@ -312,16 +310,16 @@ func (b *Builder) appendNumber(n uint16) {
 func (b *Builder) grow(n int) { b.buf = slices.Grow(b.buf, n) }
 
 // String adds an attribute.
-func (b *Builder) String(name, s string) { b.attribute(name, valueString, s) }
+func (b *Builder) String(name, s string) { b.attribute(name, ValueString, s) }
 
 // Bytes adds an attribute.
-func (b *Builder) Bytes(name, s string) { b.attribute(name, valueBytes, s) }
+func (b *Builder) Bytes(name, s string) { b.attribute(name, ValueBytes, s) }
 
 // JSON adds an attribute that is a JSON text.
-func (b *Builder) JSON(name, s string) { b.attribute(name, valueJSON, s) }
+func (b *Builder) JSON(name, s string) { b.attribute(name, ValueJSON, s) }
 
 // AnyValue adds an attribute that is the OTLP/JSON text of an AnyValue.
-func (b *Builder) AnyValue(name, s string) { b.attribute(name, valueAnyValue, s) }
+func (b *Builder) AnyValue(name, s string) { b.attribute(name, ValueAnyValue, s) }
 
 func (b *Builder) attribute(name string, kind byte, s string) {
 	size := len(s)
@@ -341,10 +339,10 @@ func (b *Builder) attribute(name string, kind byte, s string) {
 
 // cutValue adds the beginning of a text. A JSON text that is cut becomes a String.
 func (b *Builder) cutValue(kind byte, s string) {
-	if kind == valueBytes {
+	if kind == ValueBytes {
 		s = s[:b.MaxText]
 	} else {
-		s, kind = b.cut(s), valueString
+		s, kind = b.cut(s), ValueString
 		b.cutHead = false // Truncated marks the entry below
 	}
 	b.buf = appendBytes(append(b.buf, kind), s)
@@ -363,13 +361,13 @@ func (b *Builder) cut(s string) string {
 // Hex adds an attribute whose value is the text of an id in hex digits.
 func (b *Builder) Hex(name string, id []byte) {
 	b.name(name, 11+len(id))
-	b.buf = append(append(b.buf, valueHex, byte(len(id))), id...)
+	b.buf = append(append(b.buf, ValueHex, byte(len(id))), id...)
 }
 
 // Bool adds an attribute.
 func (b *Builder) Bool(name string, v bool) {
 	b.name(name, 1)
-	value := byte(valueBool)
+	value := byte(ValueBool)
 	if v {
 		value |= 1 << 4
 	}
@@ -379,25 +377,25 @@ func (b *Builder) Bool(name string, v bool) {
 // Float adds a Float with the bits n.
 func (b *Builder) Float(name string, n uint64) {
 	b.name(name, 9)
-	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, valueFloat), n)
+	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, ValueFloat), n)
 }
 
 // U64 adds an attribute.
 func (b *Builder) U64(name string, n uint64) {
 	b.name(name, 9)
-	b.integer(valueU64, n)
+	b.integer(ValueU64, n)
 }
 
 // I64 adds an attribute.
 func (b *Builder) I64(name string, n int64) {
 	b.name(name, 9)
-	b.integer(valueI64, uint64(n<<1)^uint64(n>>63))
+	b.integer(ValueI64, uint64(n<<1)^uint64(n>>63))
 }
 
 // Duration adds an attribute whose value is d in nanoseconds.
 func (b *Builder) Duration(name string, d time.Duration) {
 	b.name(name, 9)
-	b.integer(valueDuration, uint64(d<<1)^uint64(d>>63))
+	b.integer(ValueDuration, uint64(d<<1)^uint64(d>>63))
 }
 
 // integer appends n without its leading zeros. b.buf must have room for 9 bytes.
@@ -412,9 +410,9 @@ func (b *Builder) integer(kind byte, n uint64) {
 // Wide adds an attribute with the value hi<<64 | lo. If signed is set, this is in two's complement.
 func (b *Builder) Wide(name string, signed bool, hi, lo uint64) {
 	b.name(name, 17)
-	kind := byte(valueU128)
+	kind := byte(ValueU128)
 	if signed {
-		kind = valueI128
+		kind = ValueI128
 	}
 	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, kind), lo)
 	b.buf = binary.LittleEndian.AppendUint64(b.buf, hi)
@@ -450,7 +448,7 @@ func (b *Builder) Time(name string, t time.Time) {
 	}
 	at := len(b.buf)
 	b.buf = b.buf[:at+17]
-	b.buf[at] = valueTime
+	b.buf[at] = ValueTime
 	binary.LittleEndian.PutUint64(b.buf[at+1:], uint64(t.Unix()))
 	binary.LittleEndian.PutUint32(b.buf[at+9:], uint32(t.Nanosecond()))
 	binary.LittleEndian.PutUint32(b.buf[at+13:], uint32(int32(offset)))

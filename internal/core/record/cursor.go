@@ -148,23 +148,6 @@ const (
 	CodeTime // the attribute with the time of the record, which is in Item.Lo
 )
 
-// The kinds of values. The first eight are the kinds of package wire.
-const (
-	ValueString   = valueString
-	ValueBytes    = valueBytes
-	ValueBool     = valueBool
-	ValueFloat    = valueFloat
-	ValueU64      = valueU64
-	ValueI64      = valueI64
-	ValueU128     = valueU128
-	ValueI128     = valueI128
-	ValueTime     = valueTime
-	ValueJSON     = valueJSON
-	ValueAnyValue = valueAnyValue
-	ValueHex      = valueHex
-	ValueDuration = valueDuration
-)
-
 // An Item is an attribute or another part of an entry. Its texts alias the record.
 type Item struct {
 	Name Text // name of an attribute or group
@@ -260,7 +243,7 @@ func (c *Cursor) Common() (number uint16, kind uint8, lo uint64, text string) {
 	head := b[at]
 	at++
 	switch head & 15 {
-	case valueString:
+	case ValueString:
 		size := int(b[at])
 		at++
 		if size >= 1<<7 || size > len(b)-at {
@@ -268,19 +251,19 @@ func (c *Cursor) Common() (number uint16, kind uint8, lo uint64, text string) {
 		}
 		text = wire.View(b[at : at+size])
 		at += size
-	case valueBool:
+	case ValueBool:
 		lo = uint64(head >> 4 & 1)
-	case valueU64, valueI64, valueDuration:
+	case ValueU64, ValueI64, ValueDuration:
 		size := int(head >> 4)
 		if size > 8 {
 			return 0, 0, 0, ""
 		}
 		lo = binary.LittleEndian.Uint64(b[at:]) & (1<<(8*size) - 1)
-		if head&15 != valueU64 {
+		if head&15 != ValueU64 {
 			lo = lo>>1 ^ -(lo & 1)
 		}
 		at += size
-	case valueFloat:
+	case ValueFloat:
 		lo = binary.LittleEndian.Uint64(b[at:])
 		at += 8
 	default:
@@ -321,21 +304,21 @@ func (c *Cursor) value(i *Item) Code {
 	c.at++
 	i.Kind = head & 15
 	switch i.Kind {
-	case valueString, valueBytes, valueJSON, valueAnyValue, valueHex:
+	case ValueString, ValueBytes, ValueJSON, ValueAnyValue, ValueHex:
 		i.Text = c.bytes()
-	case valueBool:
+	case ValueBool:
 		i.Lo = uint64(head >> 4 & 1)
-	case valueFloat:
+	case ValueFloat:
 		i.Lo = c.uint64()
-	case valueU64:
+	case ValueU64:
 		i.Lo = c.integer(int(head >> 4))
-	case valueI64, valueDuration:
+	case ValueI64, ValueDuration:
 		n := c.integer(int(head >> 4))
 		i.Lo = n>>1 ^ -(n & 1)
-	case valueU128, valueI128:
+	case ValueU128, ValueI128:
 		i.Lo = c.uint64()
 		i.Hi = c.uint64()
-	case valueTime:
+	case ValueTime:
 		i.Lo = c.uint64()
 		n := c.uint64()
 		i.Hi, i.Offset = n&(1<<32-1), int32(n>>32)

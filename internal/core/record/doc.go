@@ -130,21 +130,22 @@ const (
 )
 
 // The kinds of values, in the low half of the byte. The high half of the byte is the size in bytes
-// for an integer, and the value for a Bool. Part of the journal's layout.
+// for an integer, and the value for a Bool. The first eight are the kinds of package wire. Part of
+// the journal's layout.
 const (
-	valueString   = 0  // uvarint, bytes
-	valueBytes    = 1  // uvarint, bytes
-	valueBool     = 2  //
-	valueFloat    = 3  // 8 bytes
-	valueU64      = 4  // little-endian, without leading zeros
-	valueI64      = 5  // zigzag, then as valueU64
-	valueU128     = 6  // low half, high half
-	valueI128     = 7  // low half, high half
-	valueTime     = 8  // seconds since 1970, int64; nanoseconds, uint32; zone offset in seconds, int32
-	valueJSON     = 9  // uvarint, bytes
-	valueAnyValue = 10 // uvarint, bytes: OTLP/JSON
-	valueHex      = 11 // uvarint, bytes: becomes a String of the bytes in hex digits
-	valueDuration = 12 // as valueI64
+	ValueString   = 0  // uvarint, bytes
+	ValueBytes    = 1  // uvarint, bytes
+	ValueBool     = 2  //
+	ValueFloat    = 3  // 8 bytes
+	ValueU64      = 4  // little-endian, without leading zeros
+	ValueI64      = 5  // zigzag, then as ValueU64
+	ValueU128     = 6  // low half, high half
+	ValueI128     = 7  // low half, high half
+	ValueTime     = 8  // seconds since 1970, int64; nanoseconds, uint32; zone offset in seconds, int32
+	ValueJSON     = 9  // uvarint, bytes
+	ValueAnyValue = 10 // uvarint, bytes: OTLP/JSON
+	ValueHex      = 11 // uvarint, bytes: becomes a String of the bytes in hex digits
+	ValueDuration = 12 // as ValueI64
 )
 
 // The kinds of definitions. Part of the journal's layout.

@@ -81,20 +81,20 @@ func (b *Builder) redacted(name string, kind byte, s string) (byte, string) {
 		b.verdict = b.Redact.Key(wire.View(b.key))
 	}
 	isText := false
-	if kind == valueBytes && b.verdict != redact.Replace && execbatch.IsTrace(s) {
+	if kind == ValueBytes && b.verdict != redact.Replace && execbatch.IsTrace(s) {
 		if safe, err := execbatch.Redact(b.Redact, s); err == nil {
 			return kind, safe
 		}
 	}
 	switch kind {
-	case valueJSON, valueAnyValue:
+	case ValueJSON, ValueAnyValue:
 		s, isText = b.Redact.JSON(b.verdict, name, s)
 	default:
 		s = b.Redact.Value(b.verdict, name, s)
-		isText = kind == valueBytes && b.verdict == redact.Replace
+		isText = kind == ValueBytes && b.verdict == redact.Replace
 	}
 	if isText {
-		kind = valueString
+		kind = ValueString
 	}
 	return kind, s
 }

@@ -416,7 +416,7 @@ func (p *Place) define() uint16 {
 		p.in.mu.Unlock()
 		return uint16(n)
 	}
-	b := append(appendHead(nil, &p.head), 0, codeEnd)
+	b := append(encodeHead(&p.head), 0, codeEnd)
 	n, _ := p.in.define(DefPlace, b, shortWait, func(n uint16) {
 		p.in.set(n, &Definition{Kind: DefPlace, Entry: b})
 		p.number.Store(uint32(n))
@@ -424,19 +424,9 @@ func (p *Place) define() uint16 {
 	return n
 }
 
-// appendHead appends the head of an entry, with texts in place of numbers.
-func appendHead(b []byte, h *wire.Head) []byte {
-	flags := byte(0)
-	set := func(bit byte, has bool) {
-		if has {
-			flags |= bit
-		}
-	}
-	set(headMessage, h.HasMessage)
-	set(headModule, h.HasModule)
-	set(headFile, h.HasFile)
-	set(headLine, h.HasLine)
-	b = append(b, flags, h.Level)
+// encodeHead returns the head of an entry, with texts in place of numbers.
+func encodeHead(h *wire.Head) []byte {
+	b := []byte{headFlags(h), h.Level}
 	text := func(has bool, s string) {
 		if has {
 			b = appendBytes(append(b, 0), s)
