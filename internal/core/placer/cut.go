@@ -8,12 +8,15 @@ import "github.com/entrace-go/entrace/internal/core/wire"
 func (p *Placer) CutTo(n uint64, size int64) {
 	first := p.next - uint64(len(p.staged))
 	gone := first - n
-	// now returns the new id of an entry, and whether the entry still exists.
+	// now returns the new id of an entry, 0 if it is lost, and whether the entry still exists.
 	now := func(id uint32) (uint32, bool) {
-		if uint64(id) < first {
-			return id, uint64(id) < n
+		switch {
+		case uint64(id) >= first:
+			return id - uint32(gone), true
+		case uint64(id) < n:
+			return id, true
 		}
-		return id - uint32(gone), true
+		return 0, false
 	}
 	offsets := make(map[uint32]int64) // offsets of the staged entries, by new id
 	var b []byte
@@ -24,11 +27,7 @@ func (p *Placer) CutTo(n uint64, size int64) {
 		from = s.End
 		head := len(wire.AppendUint(nil, uint64(s.Parent)))
 		s.ID, _ = now(s.ID)
-		if parent, ok := now(s.Parent); ok {
-			s.Parent = parent
-		} else {
-			s.Parent = 0
-		}
+		s.Parent, _ = now(s.Parent)
 		offsets[s.ID] = size + int64(len(b))
 		b = append(wire.AppendUint(b, uint64(s.Parent)), raw[head:]...)
 		s.End = len(b)
@@ -43,9 +42,5 @@ func (p *Placer) CutTo(n uint64, size int64) {
 			delete(p.resources, number)
 		}
 	}
-	if anchor, ok := now(p.anchor); ok {
-		p.anchor = anchor
-	} else {
-		p.anchor = 0
-	}
+	p.anchor, _ = now(p.anchor)
 }

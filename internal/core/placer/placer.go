@@ -382,50 +382,32 @@ func (p *Placer) Append(e *journal.Entry, parent uint32) (uint32, error) {
 	return s.ID, nil
 }
 
-// children stages n entries below parent.
-func (p *Placer) children(c *record.Cursor, n int, parent uint32) {
+// children stages n entries below parent, with l.
+func (p *Placer) children(c *record.Cursor, n int, parent uint32, l *links) {
 	var h record.Head
 	for i := range n {
 		if !c.Next(&h) {
 			p.drop(ErrBadRecord, n-i, 0)
 			return
 		}
-		if _, err := p.stage(c, &h, parent, &links{}); err != nil {
+		if _, err := p.stage(c, &h, parent, l); err != nil {
 			p.drop(err, 1, 0)
 		}
 	}
 }
 
-// end stages the entries of the record of a span's end.
+// end stages the entries of the record of a span's end. With keepOrphans, the entries of a span that has
+// no entry are written below the resource, with the ids of the span.
 func (p *Placer) end(r *record.Record) {
-	s := p.spans.get(&r.Ref)
-	if s == nil {
-		if p.keepOrphans {
-			p.orphan(r)
-			return
-		}
+	c := r.Cursor()
+	switch s := p.spans.get(&r.Ref); {
+	case s != nil:
+		p.children(&c, r.Entries, s.id, &links{})
+		p.spans.end(&r.Ref)
+	case p.keepOrphans:
+		p.children(&c, r.Entries, p.resource(r.Resource), &links{span: r.Ref.SpanID(), trace: r.Ref.TraceID()})
+	default:
 		p.drop(ErrNotOpen, r.Entries, 0)
-		return
-	}
-	c := r.Cursor()
-	p.children(&c, r.Entries, s.id)
-	p.spans.end(&r.Ref)
-}
-
-// orphan stages the entries of the end of a span that has no entry. They are written below the
-// resource, with the ids of the span.
-func (p *Placer) orphan(r *record.Record) {
-	parent := p.resource(r.Resource)
-	c := r.Cursor()
-	var h record.Head
-	for i := range r.Entries {
-		if !c.Next(&h) {
-			p.drop(ErrBadRecord, r.Entries-i, 0)
-			return
-		}
-		if _, err := p.stage(&c, &h, parent, &links{span: r.Ref.SpanID(), trace: r.Ref.TraceID()}); err != nil {
-			p.drop(err, 1, 0)
-		}
 	}
 }
 
@@ -440,7 +422,7 @@ func (p *Placer) either(r *record.Record, e *journal.Entry) {
 			return
 		}
 		skipItems(&c)
-		p.children(&c, r.Entries, s.id)
+		p.children(&c, r.Entries, s.id, &links{})
 		p.spans.end(&r.Ref)
 		return
 	}
@@ -460,7 +442,7 @@ func (p *Placer) endOpen(r *record.Record, id uint32) {
 		return
 	}
 	skipItems(&c)
-	p.children(&c, r.Entries-1, id)
+	p.children(&c, r.Entries-1, id, &links{})
 	whole.Next(&h)
 	h.HasMessage, h.Message = true, p.enc.definitionCache.head(&h).Name
 	h.Name = record.Text{Text: nameSpanEnd}
@@ -539,7 +521,7 @@ func (p *Placer) putSpan(r *record.Record) bool {
 			p.Forget()
 		}
 	}
-	p.children(&c, r.Entries-1, id)
+	p.children(&c, r.Entries-1, id, &links{})
 	return true
 }
 
@@ -670,7 +652,7 @@ func (p *Placer) OpenSpans() []OpenSpan {
 // ForgetEnded frees the memory of ended spans and of caches. It must not be called while entries
 // are staged.
 func (p *Placer) ForgetEnded() {
-	p.spans.forgetEnded()
+	p.spans = spanTable{open: p.spans.open, lost: p.spans.lost}
 	if p.pending.records == 0 {
 		p.DropPending()
 	}

@@ -91,9 +91,6 @@ func (t *spanTable) retire(ref *record.Ref, s *span) {
 	t.next = (t.next + 1) % maxEndedSpans
 }
 
-// forgetEnded forgets the ended spans.
-func (t *spanTable) forgetEnded() { *t = spanTable{open: t.open, lost: t.lost} }
-
 // drop forgets the span ref if its entry is id. The entry will not be written.
 func (t *spanTable) drop(ref *record.Ref, id uint32) {
 	if s := t.get(ref); s != nil && s.id == id {
