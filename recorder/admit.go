@@ -54,7 +54,10 @@ func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) 
 		// Each shard may have begun a segment. A request that is larger than the journal is admitted when no
 		// other request has room reserved.
 		if used+reserved <= int64(j.Segments()) || reserved == need && used <= int64(j.Shards()) {
-			return w.leaver(need), nil
+			return func() {
+				w.reserved.Add(-need)
+				need = 0
+			}, nil
 		}
 		w.reserved.Add(-need)
 		w.now()
@@ -82,19 +85,12 @@ func (w *writer) noRoom(ctx context.Context) error {
 	return err
 }
 
-func (w *writer) leaver(need int64) func() {
-	return func() {
-		w.reserved.Add(-need)
-		need = 0
-	}
-}
-
 // overflow returns an ErrOverflow that names the cause.
 func (w *writer) overflow() error {
 	if since := w.work.standing(); since >= w.o.MaxBlock/2 {
 		return fmt.Errorf("%w: the disk has not responded for %v", ErrOverflow, since.Round(time.Millisecond))
 	}
-	if w.work.isDisk() {
+	if 2*w.work.files.Load() > w.work.total.Load() { // calls of files take most of the working time
 		return fmt.Errorf("%w: the disk does not keep up", ErrOverflow)
 	}
 	return fmt.Errorf("%w: the processor does not keep up", ErrOverflow)

@@ -85,7 +85,10 @@ type Batch struct {
 
 // Batch returns an empty batch. A batch is large: callers that write often should reuse it.
 func (r *Recorder) Batch() *Batch {
-	b := &Batch{r: r, hint: newHint(r)}
+	b := &Batch{r: r}
+	if !r.Discards() {
+		b.hint = r.target.NewHint()
+	}
 	b.b.In, b.b.MaxText, b.b.Redact = r.intern, r.maxText, r.redactor()
 	return b
 }
@@ -255,7 +258,7 @@ func (b *Batch) Undo() {
 func (b *Batch) Write() error {
 	b.handOver()
 	defer b.Discard()
-	if b.handed > b.errs.refused && b.r.waits() {
+	if b.handed > b.errs.refused && b.r.target.Waits() {
 		if err := b.r.target.Wait(); err != nil {
 			b.errs.add(err)
 			b.errs.refused = b.handed

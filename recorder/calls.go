@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -378,12 +377,8 @@ func (r *rounds) begin() {
 	r.mu.Unlock()
 }
 
-func (r *rounds) end(err error) { r.endAt(0, err) }
-
-// endAll ends all rounds, including future ones.
-func (r *rounds) endAll(err error) { r.endAt(math.MaxUint64, err) }
-
-func (r *rounds) endAt(n uint64, err error) {
+// end ends the rounds that have begun, and those up to n.
+func (r *rounds) end(n uint64, err error) {
 	r.mu.Lock()
 	r.ended, r.err = max(n, r.begun, r.ended), err
 	r.wake()
@@ -471,6 +466,3 @@ func (k *work) standing() time.Duration {
 	}
 	return 0
 }
-
-// isDisk reports whether calls of files take most of the working time.
-func (k *work) isDisk() bool { return 2*k.files.Load() > k.total.Load() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -134,11 +135,7 @@ func (w *writer) close(ctx context.Context) error {
 	if removed && (lost != nil || left) { // the unfinished file has no name
 		w.countLost(f)
 	}
-	err = errors.Join(err, lost)
-	if cerr := f.f.Close(); !errors.Is(cerr, os.ErrClosed) {
-		err = errors.Join(err, cerr)
-	}
-	err = errors.Join(err, w.finished.wait(ctx))
+	err = errors.Join(err, lost, osfile.Ignore(f.f.Close(), os.ErrClosed), w.finished.wait(ctx))
 	// The files of other recorders can wait for the next start.
 	soon, cancel := context.WithTimeout(ctx, familyGrace)
 	defer cancel()
@@ -169,7 +166,7 @@ func (w *writer) end() (whole bool, err error) {
 	if err == nil || !survives {
 		err = errors.Join(err, w.writeEnd(false))
 	}
-	w.rounds.endAll(err) // for calls that were made just before
+	w.rounds.end(math.MaxUint64, err) // for calls that were made just before
 	whole = w.closeJournal(err == nil || !survives)
 	w.publish(err)
 	w.mu.Lock()

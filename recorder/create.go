@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/placer"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/file/osfile"
@@ -232,8 +231,8 @@ func newWriter(o *Options, in *record.Interner, name string) *writer {
 	w.placer = placer.New(&in.Table, &placer.Options{
 		Columns: o.Version == format.V2, MaxEntrySize: o.MaxEntrySize,
 		MaxPendingSpans: o.MaxWaitingSpans, MaxPendingBytes: o.MaxWaitingBytes, MaxPendingAge: o.MaxWaitingAge,
-		Park: w.park, Unpark: w.unpark,
-		ParkLeft: w.parkLeft, UnparkLeft: func(seg *journal.Segment) { w.left.drop(seg) },
+		Park: w.park, Unpark: w.parking.drop,
+		ParkLeft: w.left.add, UnparkLeft: w.left.drop,
 	})
 	w.placer.Drop = w.drop
 	w.callbacks.guard.Tell = w.report

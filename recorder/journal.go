@@ -226,8 +226,11 @@ func newParked(j *journal.Journal, stream uint32) parked {
 	return parked{j.NewStream(stream), make(map[*journal.Segment]int), make(map[*journal.Segment]bool)}
 }
 
-// add copies e to the stream and returns the segment of the copy, or nil if the stream has no room.
+// add copies e to the stream and returns the segment of the copy, or nil if there is no stream or no room.
 func (p *parked) add(e *journal.Entry) *journal.Segment {
+	if p.stream == nil {
+		return nil
+	}
 	seg, err := p.stream.Append(e.Time, e.Info, e.Data)
 	if err != nil {
 		return nil
@@ -269,21 +272,6 @@ func (w *writer) park(e *journal.Entry) (*journal.Segment, bool) {
 	}
 	seg := w.parking.add(e)
 	return seg, seg != nil
-}
-
-// unpark implements placer.Options.Unpark.
-func (w *writer) unpark(seg *journal.Segment) {
-	if seg != nil {
-		w.parking.drop(seg)
-	}
-}
-
-// parkLeft implements placer.Options.ParkLeft.
-func (w *writer) parkLeft(e *journal.Entry) *journal.Segment {
-	if w.left.stream == nil {
-		return nil
-	}
-	return w.left.add(e)
 }
 
 // checkpoint writes to the journal how many of its records are in the file, and releases the

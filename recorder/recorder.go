@@ -78,16 +78,6 @@ func (r *Recorder) takes(p record.Provider) bool {
 	return r != nil && r.on != nil && record.Providers(r.on.Load()).Has(p)
 }
 
-func newHint(r *Recorder) journal.Hint {
-	if r.target == nil {
-		return 0
-	}
-	return r.target.NewHint()
-}
-
-// waits reports whether a call has to wait for a file.
-func (r *Recorder) waits() bool { return r.target != nil && r.target.Waits() }
-
 // Discard returns a recorder that accepts everything and drops it, without
 // counting and without error. Its Close does nothing.
 func Discard() *Recorder { return new(Recorder) }
@@ -218,7 +208,7 @@ func (r *Recorder) putResource(number uint16) error {
 	rec := journal.Record{
 		Time: time.Now().UnixNano(), Info: record.Info(record.KindResource, 0, 0, number, 0), Data: make([]byte, journal.HeadSize),
 	}
-	hint := newHint(r)
+	hint := r.target.NewHint()
 	if err := r.target.Put(&rec, &hint, nil); err != nil && !errors.Is(err, ErrClosed) {
 		return err // the first record that needs the resource makes the writer write it
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/placer"
@@ -320,18 +319,6 @@ func (w *writer) repark() error {
 	return nil
 }
 
-// finishFile finishes a file that was rotated out.
-func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *entrybytes.Index) error {
-	err := osfile.SyncDir(iet)
-	if et {
-		err = format.Finalize(ctx, iet, strings.TrimSuffix(iet, tracename.IET)+tracename.ET, &format.FinalizeOptions{File: f, RemoveSource: true, Index: x})
-	}
-	if err != nil || !et {
-		err = errors.Join(err, f.Sync())
-	}
-	return errors.Join(err, osfile.Ignore(f.Close(), os.ErrClosed))
-}
-
 // A nextFile is a file that will take the place of the growing file.
 type nextFile struct {
 	sink   *fileSink
@@ -472,12 +459,19 @@ func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
 
 // finishOld finishes the file old, which was renamed to aside, in the background.
 func (w *writer) finishOld(old *fileSink, aside string) {
-	final := w.final != w.name
+	final, base := w.final != w.name, strings.TrimSuffix(aside, tracename.IET)
 	// Add it here and not when it is finished: files are finished concurrently, in any order.
-	w.finished.ended.Add(strings.TrimSuffix(aside, tracename.IET))
+	w.finished.ended.Add(base)
 	w.finished.add(old.f)
 	w.finished.start(func(ctx context.Context) error {
-		err := finishFile(ctx, old.f, aside, final, &old.index)
+		err := osfile.SyncDir(aside)
+		if final {
+			err = format.Finalize(ctx, aside, base+tracename.ET, &format.FinalizeOptions{File: old.f, RemoveSource: true, Index: &old.index})
+		}
+		if err != nil || !final {
+			err = errors.Join(err, old.f.Sync())
+		}
+		err = errors.Join(err, osfile.Ignore(old.f.Close(), os.ErrClosed))
 		w.finished.remove(old.f)
 		return errors.Join(err, w.prune(ctx, time.Now()))
 	})

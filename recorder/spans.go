@@ -11,8 +11,3 @@ func keyOf(s *format.SpanRef) (r record.Ref) {
 	copy(r[16:], s.SpanID[:])
 	return r
 }
-
-// refOf returns the SpanRef of a journal record's Ref.
-func refOf(r *record.Ref) format.SpanRef {
-	return format.SpanRef{TraceID: [16]byte(r.TraceID()), SpanID: [8]byte(r.SpanID())}
-}

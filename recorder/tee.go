@@ -65,7 +65,7 @@ func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 		if e.ID > 0 {
 			t := TeeEntry{ID: e.ID, Parent: e.Parent, Resource: e.IsResource, Raw: raw[from:e.End:e.End]}
 			if e.IsSpan {
-				t.Ref = refOf(&e.Ref)
+				t.Ref = format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())}
 			}
 			list = append(list, t)
 		}

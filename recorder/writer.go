@@ -106,7 +106,7 @@ func (w *writer) run() {
 				w.timerAt = time.Time{}
 			}
 			if due && !w.suspended || w.urgent.Load() {
-				w.writeAndReport()
+				_ = w.write() // write itself reports the error
 			}
 		case q := <-w.requests:
 			q.done <- q.fn(w)
@@ -114,8 +114,6 @@ func (w *writer) run() {
 		w.setTimer()
 	}
 }
-
-func (w *writer) writeAndReport() { _ = w.write() } // write itself reports the error
 
 // setTimer sets the timer for the next task, unless the timer fires before that.
 func (w *writer) setTimer() {
@@ -165,7 +163,7 @@ func (w *writer) write() error {
 		}
 	}
 	w.unsynced = nil
-	w.rounds.end(cmp.Or(err, w.goneErr()))
+	w.rounds.end(0, cmp.Or(err, w.goneErr()))
 	w.publish(err)
 	w.rotateIfDue() // a failed sync makes a rotation due
 	if err != nil {
