@@ -111,8 +111,8 @@ type config struct {
 	endpoint     string
 	sending      remote.SenderOptions
 	mode         Mode
-	factories    map[string]func(context.Context) (sdktrace.SpanExporter, error)
-	logFactories map[string]func(context.Context) (sdklog.Exporter, error)
+	factories    exporterFactories[sdktrace.SpanExporter]
+	logFactories exporterFactories[sdklog.Exporter]
 	provider     []sdktrace.TracerProviderOption
 	loggers      []sdklog.LoggerProviderOption
 	sampler      sdktrace.Sampler
@@ -124,6 +124,9 @@ type config struct {
 	signals      []os.Signal
 	noCrash      bool
 }
+
+// exporterFactories has the functions of WithSpanExporter or WithLogExporter by their names.
+type exporterFactories[E any] map[string]func(context.Context) (E, error)
 
 // WithControl makes Setup record live to the ring of c, including spans that are recorded but not
 // sampled. Options and variables for files then have no effect. The caller has to shut c down.
@@ -201,23 +204,13 @@ func WithResource(r *resource.Resource) Option { return option(func(c *config) {
 // variable lists the name, Setup calls f to make the exporter. Spans reach the exporter through a
 // batch span processor.
 func WithSpanExporter(name string, f func(context.Context) (sdktrace.SpanExporter, error)) Option {
-	return option(func(c *config) {
-		if c.factories == nil {
-			c.factories = make(map[string]func(context.Context) (sdktrace.SpanExporter, error))
-		}
-		c.factories[name] = f
-	})
+	return option(func(c *config) { c.factories[name] = f })
 }
 
 // WithLogExporter is like [WithSpanExporter], but for OTEL_LOGS_EXPORTER and the records of
 // OpenTelemetry's log API.
 func WithLogExporter(name string, f func(context.Context) (sdklog.Exporter, error)) Option {
-	return option(func(c *config) {
-		if c.logFactories == nil {
-			c.logFactories = make(map[string]func(context.Context) (sdklog.Exporter, error))
-		}
-		c.logFactories[name] = f
-	})
+	return option(func(c *config) { c.logFactories[name] = f })
 }
 
 // WithLoggerProviderOptions adds options for the SDK's LoggerProvider. If an option registers a
@@ -247,7 +240,7 @@ func WithEnvironmentParent() Option { return option(func(c *config) { c.parent =
 
 // newConfig returns a config with the options applied.
 func newConfig(options []Option) *config {
-	c := new(config)
+	c := &config{factories: make(exporterFactories[sdktrace.SpanExporter]), logFactories: make(exporterFactories[sdklog.Exporter])}
 	for _, o := range options {
 		switch o := o.(type) {
 		case option:

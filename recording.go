@@ -1,6 +1,7 @@
 package entrace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,20 +219,13 @@ func wrote(t *control.Trace) {
 	if t.Verdict() != control.VerdictStarted || t.Path() == "" {
 		return
 	}
-	why := t.Request.Reason
-	if why == "" {
-		why = string(t.Request.Trigger)
-	}
-	notice.Info(fmt.Sprintf("wrote %s: %s", t.Path(), why))
+	notice.Info(fmt.Sprintf("wrote %s: %s", t.Path(), cmp.Or(t.Request.Reason, string(t.Request.Trigger))))
 }
 
 // saved prints a notice about the trace of a process that died.
 func saved(c *tracedir.Result) {
-	why := c.Reason
-	if why == "" {
-		why = "killed, or os.Exit"
-	}
-	notice.Info(fmt.Sprintf("recovered %s from process %d, which ended at %s: %s", c.Output, c.PID, c.Time.UTC().Format(time.RFC3339), why))
+	notice.Info(fmt.Sprintf("recovered %s from process %d, which ended at %s: %s",
+		c.Output, c.PID, c.Time.UTC().Format(time.RFC3339), cmp.Or(c.Reason, "killed, or os.Exit")))
 }
 
 // mustBeLive reports settings that have no effect with a control: mode batch and an

@@ -202,16 +202,22 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 	for _, e := range exporters {
 		others = append(others, sdktrace.NewBatchSpanProcessor(e))
 	}
-	if records {
-		own = c.own(r)
+	if !records {
+		return nil, others
 	}
+	o := r.options(c)
+	if c.mode == ModeBatch && r.control == nil {
+		e, _ := exporter.New(o...) // an error is impossible: the recorder is open already
+		return sdktrace.NewBatchSpanProcessor(e), others
+	}
+	own, _ = exporter.NewSpanProcessor(o...)
 	return own, others
 }
 
 // named makes the exporters that a variable lists, with the factories that an option added. records
 // reports whether entrace should record. That is the case if the list has entrace, or if no name in
 // the list is known.
-func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, variable, option string, factories map[string]F) (records bool, others []E) {
+func named[E any](ctx context.Context, variable, option string, factories exporterFactories[E]) (records bool, others []E) {
 	s, _ := env.Lookup(variable)
 	names := env.List(s)
 	none := false
@@ -239,17 +245,6 @@ func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, vari
 		}
 	}
 	return records || !none && len(others) == 0, others
-}
-
-// own returns the span processor that writes to r.
-func (c *config) own(r *recording) sdktrace.SpanProcessor {
-	o := r.options(c)
-	if c.mode == ModeBatch && r.control == nil {
-		e, _ := exporter.New(o...) // an error is impossible: the recorder is open already
-		return sdktrace.NewBatchSpanProcessor(e)
-	}
-	p, _ := exporter.NewSpanProcessor(o...)
-	return p
 }
 
 // propagator returns the propagator that OTEL_PROPAGATORS names, or nil if the variable is none.
