@@ -124,11 +124,10 @@ func (in *incoming) create(service string) error {
 		return in.quota.Exceeded()
 	}
 	err := in.createFile(service)
-	if in.f != nil && in.begun != nil {
-		in.begun(in.f.Name())
-	}
 	if in.f == nil {
 		in.quota.Adjust(-1, 0)
+	} else if in.begun != nil {
+		in.begun(in.f.Name())
 	}
 	return err
 }
@@ -167,7 +166,7 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 		in.quota.Adjust(-1, 0)
 		return "", errors.Join(osfile.Remove(in.f, iet), osfile.Ignore(in.f.Close(), os.ErrClosed))
 	}
-	et := iet[:len(iet)-len("iet")] + "et"
+	et := strings.TrimSuffix(iet, "iet") + "et"
 	err := format.Finalize(ctx, iet, et, &format.FinalizeOptions{RemoveSource: true})
 	left := et
 	if f, failed := errors.AsType[*format.FinalizeError](err); failed && !f.Finished {

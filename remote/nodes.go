@@ -47,15 +47,12 @@ func (n *nodes) put(k key, x node) {
 		n.others[k.id%maxOthers] = other{k, x}
 		return
 	}
-	if n.young == nil {
-		n.young = make(map[key]node)
-	}
 	if len(n.young) >= maxSpans {
 		n.young, n.old = n.old, n.young
 		clear(n.young)
-		if n.young == nil {
-			n.young = make(map[key]node)
-		}
+	}
+	if n.young == nil {
+		n.young = make(map[key]node)
 	}
 	n.young[k] = x
 }

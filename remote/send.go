@@ -408,10 +408,9 @@ func (c *sendLoop) pause() {
 func (c *sendLoop) dial() (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
 	defer cancel()
+	dial := new(net.Dialer).DialContext
 	if c.endpoint.secure {
-		d := tls.Dialer{Config: c.o.TLS}
-		return d.DialContext(ctx, c.endpoint.network, c.endpoint.address)
+		dial = (&tls.Dialer{Config: c.o.TLS}).DialContext
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, c.endpoint.network, c.endpoint.address)
+	return dial(ctx, c.endpoint.network, c.endpoint.address)
 }

@@ -221,7 +221,11 @@ func (s *Sender) Close(ctx context.Context) error {
 	if !first || s.stats.Dropped == 0 {
 		return nil
 	}
-	return s.lost()
+	err := fmt.Errorf("remote: %d of %d entries were not sent", s.stats.Dropped, s.stats.Offered)
+	if s.err != nil {
+		err = fmt.Errorf("%w: %w", err, s.err)
+	}
+	return err
 }
 
 // awaitEnd waits for the end of run, slightly longer than the time that run has, and reports whether run has
@@ -241,13 +245,4 @@ func (s *Sender) awaitEnd(ctx context.Context) bool {
 	case <-t.C:
 		return false
 	}
-}
-
-// lost returns an error with the number of entries that were dropped.
-func (s *Sender) lost() error {
-	err := fmt.Errorf("remote: %d of %d entries were not sent", s.stats.Dropped, s.stats.Offered)
-	if s.err != nil {
-		err = fmt.Errorf("%w: %w", err, s.err)
-	}
-	return err
 }

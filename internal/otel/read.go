@@ -187,13 +187,6 @@ const (
 	AttrOpen           = "entrace.open" // false: the span has not ended, and OTLP had no attribute that said so
 )
 
-func (p *parsed) scopeOf(e *format.TraceEntry) Scope {
-	return Scope{
-		Name: e.Metadata.Target, Version: p.text(mapping.AttrScopeVersion), SchemaURL: p.text(AttrScopeSchemaURL),
-		Attributes: p.scope, Dropped: p.count(AttrScopeDropped),
-	}
-}
-
 // ReadSpan reads a span, without links and events, from its entry in the view. The parameter up is the parent
 // span, if it is valid.
 func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span { return new(Reader).Span(e, up) }
@@ -375,7 +368,11 @@ func (r *Reader) Log(e *format.TraceEntry) *Log {
 	p, l := &r.parsed, &r.log
 	p.parse(e)
 	*l = Log{
-		Message: e.Message.Value, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
+		Message: e.Message.Value, Metadata: e.Metadata, Attributes: p.users,
+		Scope: Scope{
+			Name: e.Metadata.Target, Version: p.text(mapping.AttrScopeVersion), SchemaURL: p.text(AttrScopeSchemaURL),
+			Attributes: p.scope, Dropped: p.count(AttrScopeDropped),
+		},
 		Severity:     p.number(AttrSeverityNumber, severityOf(e.Metadata.Level, p.text(mapping.AttrLogLevel))),
 		SeverityText: p.text(AttrSeverityText), EventName: p.text(AttrEventName), Dropped: p.count(mapping.AttrDroppedAttributes),
 		Body: TextAny(e.Message.Value),

@@ -99,7 +99,6 @@ type frame struct {
 
 // A Reader reads OTLP in one encoding. Only one goroutine at a time may use it.
 type Reader struct {
-	b  []byte
 	e  Encoding
 	in input
 	// OnLarge, if set, is called while a record is read that needs far more memory than its bytes. It is called
@@ -123,7 +122,7 @@ type ids struct {
 // NewReader returns a Reader of b, which must not change. Values that the Reader returns may alias b, and
 // memory of the Reader that the next read overwrites, unless a method says otherwise.
 func NewReader(b []byte, e Encoding) *Reader {
-	r := &Reader{b: b, e: e, most: math.MaxInt, left: math.MaxInt}
+	r := &Reader{e: e, most: math.MaxInt, left: math.MaxInt}
 	if e == JSON {
 		r.in = &cursor{b: b}
 	} else {

@@ -100,9 +100,7 @@ func (b *body) grow(most int64) error {
 	if err := b.reserve(n); err != nil {
 		return err
 	}
-	grown := make([]byte, len(b.data), n)
-	copy(grown, b.data)
-	b.data = grown
+	b.data = append(make([]byte, 0, n), b.data...)
 	return nil
 }
 

@@ -522,8 +522,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 			one.Refuse(n, ErrNoID)
 		}
 		done.Taken += one.Taken
-		done.Refused += one.Refused
-		done.Why = cmp.Or(done.Why, one.Why)
+		done.Refuse(one.Refused, one.Why)
 	}
 	switch {
 	case full != nil && done.Taken == 0:
