@@ -336,9 +336,13 @@ func writeTables(w io.Writer, v Version, t *table) error {
 
 // verifyET opens the ET file name, which was just written, and compares its tables with t.
 func verifyET(name string, t *table) error {
-	f, pool, err := openPool(name)
+	f, err := Open(name, nil)
 	if err != nil {
 		return err
+	}
+	pool, err := f.tables(true)
+	if err != nil {
+		return errors.Join(f.readError(err), f.Close())
 	}
 	n, gap := len(t.parents), uint64(t.gap())
 	same := slices.Equal(pool, t.parents)

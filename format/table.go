@@ -43,16 +43,6 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 	})
 }
 
-// openPool is like Open. For an ET it also returns the parent of each entry according to the pool.
-func openPool(name string) (f *File, pool []uint32, err error) {
-	if f, err = Open(name, nil); err == nil && f.format == ET {
-		if pool, err = f.tables(true); err != nil {
-			err = errors.Join(f.readError(err), f.Close())
-		}
-	}
-	return f, pool, err
-}
-
 // header reads the tables of an ET from b, the first bytes of the file. The parameter of is the size of the file.
 func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 	d := decoder{version: f.version, maxSize: math.MaxInt}

@@ -116,7 +116,8 @@ func (r *reader) read(ctx context.Context, x *file) {
 	err := safecall.Run(func() error {
 		rows, err := x.next(ctx, r.signal.role)
 		if err == nil && len(rows) > 0 {
-			err = r.send(ctx, x, rows)
+			deliver := messages(func(message []byte) error { return r.deliver(ctx, message) })
+			err = otlp.Encode(ctx, deliver, x.view, &otlp.EncodeOptions{Protobuf: true, Signals: r.signal.kind, Rows: slices.Values(rows)})
 			x.sent += len(rows)
 		}
 		return err
@@ -133,12 +134,6 @@ func (r *reader) read(ctx context.Context, x *file) {
 	}
 	r.log.Info("a file is read to its end", zap.String("file", x.path), zap.Stringer("what", r.signal.role), zap.Int("records", x.sent))
 	x.close()
-}
-
-// send sends rows of a file.
-func (r *reader) send(ctx context.Context, x *file, rows []view.Row) error {
-	return otlp.Encode(ctx, messages(func(message []byte) error { return r.deliver(ctx, message) }), x.view,
-		&otlp.EncodeOptions{Protobuf: true, Signals: r.signal.kind, Rows: slices.Values(rows)})
 }
 
 // A messages function is an io.Writer for Encode. Each call gets one message, which follows its size.

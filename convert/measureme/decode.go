@@ -242,7 +242,7 @@ func (d *decoder) timed(n int) error {
 	ev := d.event(i)
 	d.entry.Attributes = d.entry.Attributes[:0]
 	if !p.instant() {
-		d.add(format.AttrDuration, format.U64Value(p.end()-p.start()))
+		d.entry.Add(format.AttrDuration, format.U64Value(p.end()-p.start()))
 	}
 	e := d.begin(i, ev)
 	parent := d.parents[n]
@@ -250,21 +250,21 @@ func (d *decoder) timed(n int) error {
 	at := max(d.meta.start+p.start(), 1) // 0 means no time
 	switch {
 	case !p.instant():
-		d.add(attrMadeIDs, format.BoolValue(true))
+		d.entry.Add(attrMadeIDs, format.BoolValue(true))
 		var id [8]byte
 		binary.BigEndian.PutUint64(id[:], uint64(i)+1)
 		d.buf = wire.AppendHex(d.buf[:0], id[:])
-		d.add(format.AttrSpanID, alias(d.buf))
+		d.entry.Add(format.AttrSpanID, format.StringValue(wire.View(d.buf)))
 	case parent != 0:
-		d.add(mapping.AttrEvent, format.BoolValue(true))
+		d.entry.Add(mapping.AttrEvent, format.BoolValue(true))
 	default:
 		e.Message = format.Some(e.Metadata.Name)
 		e.Metadata.Name = nameLog
 	}
-	d.add(attrThread, format.I64Value(int64(ev.thread)))
-	d.add(format.AttrTime, format.U64Value(at))
+	d.entry.Add(attrThread, format.I64Value(int64(ev.thread)))
+	d.entry.Add(format.AttrTime, format.U64Value(at))
 	if !p.instant() && parent == 0 {
-		d.add(format.AttrTraceID, alias(d.traceID[:]))
+		d.entry.Add(format.AttrTraceID, format.StringValue(wire.View(d.traceID[:])))
 	}
 	_, err := d.w.Write(e)
 	return err
@@ -277,8 +277,8 @@ func (d *decoder) integer(i int64, ev *event) error {
 	e.Parent = d.resource
 	e.Message = format.Some(e.Metadata.Name)
 	e.Metadata.Name = nameLog
-	d.add(attrValue, format.I64Value(int64(ev.first())))
-	d.add(attrThread, format.I64Value(int64(ev.thread)))
+	d.entry.Add(attrValue, format.I64Value(int64(ev.first())))
+	d.entry.Add(attrThread, format.I64Value(int64(ev.thread)))
 	_, err := d.w.Write(e)
 	return err
 }
@@ -297,14 +297,10 @@ func (d *decoder) begin(i int64, ev *event) *format.TraceEntry {
 		if n == maxArgs-1 && more {
 			arg, more = arg+string(separator)+args, false
 		}
-		d.add(argName(n), format.StringValue(arg))
+		d.entry.Add(argName(n), format.StringValue(arg))
 	}
-	d.add(attrKind, format.StringValue(kind))
+	d.entry.Add(attrKind, format.StringValue(kind))
 	return e
-}
-
-func (d *decoder) add(name string, v format.Value) {
-	d.entry.Add(name, v)
 }
 
 func (d *decoder) text(i int64, id uint64) string {
@@ -332,9 +328,4 @@ func argName(n int) string {
 		return argNames[n]
 	}
 	return attrArg + strconv.Itoa(n)
-}
-
-// alias returns a String that shares the memory of b, which must not change.
-func alias(b []byte) format.Value {
-	return format.StringValue(wire.View(b))
 }

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/core/spanmap"
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/receivedfiles"
 	"github.com/entrace-go/entrace/internal/file/retain"
 	"github.com/entrace-go/entrace/internal/file/tracename"
@@ -653,12 +653,17 @@ func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) 
 		m = &mapper{writer: writer{rec: p.x.rec, batch: p.x.rec.Batch()}, dir: dir, file: p.x.number}
 	}
 	defer p.x.mappers.Put(m)
-	var elsewhere []spanmap.Key
-	if dir != nil {
-		elsewhere = dir.take(m.file)
+	m.batch.Discard()
+	m.done, m.scopes, m.scope = Result{}, scopes, otel.Scope{}
+	if dir != nil { // spans in other files, for which spans of this recorder may wait
+		for _, ids := range dir.take(m.file) {
+			m.batch.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
+		}
 	}
-	m.Begin(scopes, elsewhere)
-	m.Resource(&p.resource)
+	var err error
+	if m.resource, err = m.rec.Resource(p.resource.Entry()); err != nil {
+		m.done.Why = err // the records are written below the root
+	}
 	record := p.record
 	for scope := p.scope; scope < p.holder.end; scope++ {
 		m.record(r, &t.scopes[scope].head, t.records[record:t.scopes[scope].end])

@@ -53,26 +53,6 @@ type writer struct {
 	Elsewhere bool
 }
 
-// Begin begins a request, or the part of a request for this recorder. The recorder must have admitted it. The
-// parameter scopes is the number of bytes of scopes that may still be written; the writer subtracts the bytes
-// that it writes. The parameter elsewhere has spans that are in other files and for which spans of this
-// recorder may wait: each element is a trace id followed by a span id.
-func (w *writer) Begin(scopes *int64, elsewhere [][24]byte) {
-	w.batch.Discard()
-	for _, ids := range elsewhere {
-		w.batch.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
-	}
-	w.done, w.scopes, w.resource, w.scope = Result{}, scopes, nil, otel.Scope{}
-}
-
-// Resource sets the resource of the following records.
-func (w *writer) Resource(r *otel.Resource) {
-	var err error
-	if w.resource, err = w.rec.Resource(r.Entry()); err != nil {
-		w.done.Why = cmp.Or(w.done.Why, err) // the records are written below the root
-	}
-}
-
 // Scope sets the scope of the next n records. It reports whether the records may be written. If not, it has
 // counted them as refused.
 func (w *writer) Scope(s *otel.Scope, n int) bool {
