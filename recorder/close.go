@@ -104,7 +104,7 @@ func (w *writer) close(ctx context.Context) error {
 	whole, err := w.end()
 	var lost error
 	if w.file == nil {
-		return errors.Join(err, w.closeTee(ctx))
+		return errors.Join(err, w.tee.close(ctx))
 	}
 	f := w.file
 	removed, left := f.isRemoved(), false
@@ -139,18 +139,11 @@ func (w *writer) close(ctx context.Context) error {
 	// The files of other recorders can wait for the next start.
 	soon, cancel := context.WithTimeout(ctx, familyGrace)
 	defer cancel()
-	return errors.Join(err, w.family.wait(soon), w.closeTee(ctx))
+	return errors.Join(err, w.family.wait(soon), w.tee.close(ctx))
 }
 
 // familyGrace is how long Close waits until files of other recorders are finished and pruned.
 const familyGrace = time.Second
-
-func (w *writer) closeTee(ctx context.Context) error {
-	if w.tee == nil {
-		return nil
-	}
-	return w.tee.close(ctx)
-}
 
 // end writes the remaining records and the last entry. It reports whether all records are in the file.
 func (w *writer) end() (whole bool, err error) {

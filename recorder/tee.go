@@ -87,8 +87,11 @@ func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 
 // close closes the Tee after the Tee has received all entries. If a method of the Tee does
 // not return, close returns early, and the Tee is closed later. The reason may be that the
-// method itself has called Close.
+// method itself has called Close. A nil t has no Tee.
 func (t *teeQueue) close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
 	t.closes.Store(true)
 	var closing atomic.Bool
 	done := make(chan error, 1)

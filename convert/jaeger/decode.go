@@ -52,23 +52,21 @@ type span struct {
 	ParentSpanID  string         `json:"parentSpanID"` // in old versions
 	Flags         foreign.Number `json:"flags"`
 	OperationName string         `json:"operationName"`
-	References    []reference    `json:"references"`
-	StartTime     foreign.Number `json:"startTime"`
-	Duration      foreign.Number `json:"duration"`
-	Tags          []tag          `json:"tags"`
-	Logs          []struct {
+	References    []struct {
+		RefType string `json:"refType"`
+		TraceID string `json:"traceID"`
+		SpanID  string `json:"spanID"`
+	} `json:"references"`
+	StartTime foreign.Number `json:"startTime"`
+	Duration  foreign.Number `json:"duration"`
+	Tags      []tag          `json:"tags"`
+	Logs      []struct {
 		Timestamp foreign.Number `json:"timestamp"`
 		Fields    []tag          `json:"fields"`
 	} `json:"logs"`
 	ProcessID string   `json:"processID"`
 	Process   *process `json:"process"`
 	Warnings  []string `json:"warnings"`
-}
-
-type reference struct {
-	RefType string `json:"refType"`
-	TraceID string `json:"traceID"`
-	SpanID  string `json:"spanID"`
 }
 
 type tag struct {

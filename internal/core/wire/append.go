@@ -47,8 +47,6 @@ const (
 	KindI64    Kind = 5
 	KindU128   Kind = 6
 	KindI128   Kind = 7
-
-	NumKinds = 8
 )
 
 // NumLevels is the number of levels of an entry. Part of the file format.

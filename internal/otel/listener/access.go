@@ -108,9 +108,6 @@ func AddressOf(a net.Addr, exemptLoopback bool) netip.Prefix {
 	if ip.Is4() {
 		bits = 32
 	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	p, _ := ip.Prefix(bits) // the zero Prefix if ip is not valid
 	return p
 }
