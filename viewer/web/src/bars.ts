@@ -24,7 +24,10 @@ export interface Period {
   to: bigint
 }
 
-// A Drawn is a shape that was drawn, for code that examines a frame.
+// frames has what each canvas has drawn last, for code that examines it.
+export const frames: Record<string, object[]> = { tree: [], strip: [], flame: [], lanes: [], lane: [], heat: [] }
+
+// A Drawn is a shape that was drawn.
 export interface Drawn {
   kind: 'state' | 'bar' | 'part' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'
   row: number

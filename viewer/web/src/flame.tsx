@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { set, spot, useAnswer, useWidth } from './ask'
-import { begin, color } from './bars'
+import { begin, color, frames } from './bars'
 import { LanesView } from './lanes'
 import * as page from './page'
 import { Choose, none, wrong } from './parts'
@@ -17,8 +17,8 @@ const row = 20
 const letter = 6.4 // pixels
 const most = 1500 // the most levels that are drawn, because the size of a canvas is limited
 
-// A Box is a node that was drawn, for code that examines a frame.
-export interface Box {
+// A Box is a node that was drawn.
+interface Box {
   node: number
   name: string
   x: number
@@ -26,8 +26,6 @@ export interface Box {
   width: number
   more: boolean
 }
-let drawn: Box[] = []
-export const lastFlame = () => drawn
 
 export function FlameView() {
   const q = search.problem.value ? '' : search.query.value
@@ -131,7 +129,7 @@ function Chart({ f }: { f: Flame }) {
   const height = (deepest + 1) * row + 2
   void page.theme.value
   useEffect(() => {
-    drawn = boxes
+    frames.flame = boxes
     paint(canvas.current!, f, boxes, width, height, at.value, over.value)
   })
   const hit = (e: MouseEvent) => {

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { drag, spot, useLatest, useWidth } from './ask'
-import { begin, type Cell, clamp, color, quantiles } from './bars'
+import { begin, type Cell, clamp, color, frames, quantiles } from './bars'
 import * as page from './page'
 import { none } from './parts'
 import * as search from './search'
@@ -30,8 +30,8 @@ interface Box {
   y2: number
 }
 
-// A Mark is a part of the drawn map, for tests.
-export interface Mark {
+// A Mark is a part of the drawn map.
+interface Mark {
   kind: 'cell' | 'open' | 'box'
   x: number
   y: number
@@ -40,8 +40,6 @@ export interface Mark {
   count: number
   failed: number
 }
-let drawn: Mark[] = []
-export const lastHeat = () => drawn
 
 function cellsOf(h: Heat): Cell[] {
   const rows = h.edges.length || 1,
@@ -96,7 +94,7 @@ export function HeatMap({
     within = (c: Cell) => !b || (c.x >= b.x && c.x < b.x2 && c.y >= b.y && c.y < b.y2)
   void page.theme.value
   useEffect(() => {
-    if (canvas.current && h) drawn = paint(canvas.current, h, cells, width, within, b)
+    if (canvas.current && h) frames.heat = paint(canvas.current, h, cells, width, within, b)
   })
   const at = (x: number) => h!.from_unix_nano! + h!.column_nano * BigInt(x)
   const draw = (b: Box) => {

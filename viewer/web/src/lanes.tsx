@@ -2,7 +2,7 @@
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { pull, set, spot, useAnswer, useWidth } from './ask'
-import { type Axis, begin, clamp, color, steps, timeAt, x, zoomOf } from './bars'
+import { type Axis, begin, clamp, color, frames, steps, timeAt, x, zoomOf } from './bars'
 import * as page from './page'
 import { wrong } from './parts'
 import * as search from './search'
@@ -18,8 +18,8 @@ const row = 17,
   head = 20,
   letter = 6.4 // pixels
 
-// A Box is a run of spans that was drawn, for code that examines a frame.
-export interface Box {
+// A Box is a run of spans that was drawn.
+interface Box {
   run: number
   row: number
   name: string
@@ -28,8 +28,7 @@ export interface Box {
   y: number
   width: number
 }
-const frame: { drawn: Box[]; took: number } = { drawn: [], took: 0 }
-export const lastLanes = () => frame
+let drawn: Box[] = []
 
 const at = signal(0) // the row of the chosen run
 
@@ -80,7 +79,7 @@ export function LanesView() {
       long = BigInt(Math.max(1000, l!.long[run]!))
     time.axis.value = { from: from - long / 20n, to: from + long + long / 20n }
   }
-  const chosen = frame.drawn.find(b => b.row === at.value)?.run ?? -1
+  const chosen = drawn.find(b => b.row === at.value)?.run ?? -1
   list.zoom = zoom
   list.pan = by => {
     const d = ((range.to - range.from) * BigInt(Math.round(by * 100))) / 100n
@@ -103,7 +102,7 @@ export function LanesView() {
 
   const hit = (e: MouseEvent) => {
     const { x, y } = spot(canvas, e)
-    return frame.drawn.findLast(b => x >= b.x - 1 && x < b.x + b.width + 1 && y >= b.y && y < b.y + row)?.run ?? -1
+    return drawn.findLast(b => x >= b.x - 1 && x < b.x + b.width + 1 && y >= b.y && y < b.y + row)?.run ?? -1
   }
   // Drawing over a part of the time chooses it; a click chooses a run.
   const begin = (e: PointerEvent) => {
@@ -131,17 +130,17 @@ export function LanesView() {
   }
   const key = (e: KeyboardEvent) => {
     if (!l?.row.length) return
-    const now = frame.drawn.find(b => b.run === chosen) ?? frame.drawn[0]!
+    const now = drawn.find(b => b.run === chosen) ?? drawn[0]!
     const near = (list: Box[]) => list.sort((a, b) => Math.abs(a.x - now.x) - Math.abs(b.x - now.x))[0]
     const beside = (by: number) => {
-      const y = [...new Set(frame.drawn.map(b => b.y))]
+      const y = [...new Set(drawn.map(b => b.y))]
         .filter(y => (by > 0 ? y > now.y : y < now.y))
         .sort((a, b) => by * (a - b))[0]
-      return near(frame.drawn.filter(b => b.y === y))
+      return near(drawn.filter(b => b.y === y))
     }
     const to: Record<string, () => Box | undefined> = {
-      ArrowRight: () => near(frame.drawn.filter(b => b.y === now.y && b.x > now.x)),
-      ArrowLeft: () => near(frame.drawn.filter(b => b.y === now.y && b.x < now.x)),
+      ArrowRight: () => near(drawn.filter(b => b.y === now.y && b.x > now.x)),
+      ArrowLeft: () => near(drawn.filter(b => b.y === now.y && b.x < now.x)),
       ArrowDown: () => beside(1),
       ArrowUp: () => beside(-1),
       Enter: () => {
@@ -252,7 +251,6 @@ function paint(
   height: number,
   over: number
 ) {
-  const begun = performance.now()
   const most = Math.min(height, 16_000)
   const c = begin(canvas, axis.width, most)
   const ink = color('tx'),
@@ -319,6 +317,5 @@ function paint(
     c.fillStyle = ink
     c.fillText(name.length > room ? name.slice(0, room - 1) + '…' : name, Math.max(0, b.x) + 4, b.y + row / 2 - 1)
   }
-  frame.drawn = boxes
-  frame.took = performance.now() - begun
+  drawn = frames.lanes = boxes
 }

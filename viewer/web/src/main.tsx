@@ -5,37 +5,29 @@ import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
 import { flip, set } from './ask'
+import { frames } from './bars'
 import { Details } from './details'
 import { Facets } from './facets'
-import { FlameView, lastFlame } from './flame'
+import { FlameView } from './flame'
 import * as follow from './follow'
-import { lastHeat } from './heat'
 import { Icon } from './icons'
-import { lastLanes } from './lanes'
 import { Overview, title } from './overview'
 import * as page from './page'
 import { Query } from './query'
-import { hasRuntime, lastLane } from './runtime'
+import { hasRuntime } from './runtime'
 import * as search from './search'
 import * as selection from './selection'
 import { Problem } from './source'
-import { Chosen, lastStrip, Strip } from './strip'
+import { Chosen, Strip } from './strip'
 import { TableView } from './table'
 import { count, day, duration, many, plain, written, zone } from './text'
 import * as time from './time'
 import * as trace from './trace'
-import { lastFrame, list, phone, renew, Tree } from './tree'
+import { list, phone, renew, Tree } from './tree'
 
 declare global {
   interface Window {
-    __entrace?: {
-      frame: typeof lastFrame
-      strip: typeof lastStrip
-      flame: typeof lastFlame
-      lanes: typeof lastLanes
-      lane: typeof lastLane
-      heat: typeof lastHeat
-    }
+    __entrace?: typeof frames
   }
 }
 
@@ -701,14 +693,7 @@ async function start() {
   }
   document.title = plain(title()) + ' – entrace'
   addEventListener('keydown', press)
-  window.__entrace = {
-    frame: lastFrame,
-    strip: lastStrip,
-    flame: lastFlame,
-    lanes: lastLanes,
-    lane: lastLane,
-    heat: lastHeat
-  }
+  window.__entrace = frames
   const wideEnough = matchMedia('(min-width:1400px)')
   wide.value = wideEnough.matches
   wideEnough.addEventListener('change', e => {

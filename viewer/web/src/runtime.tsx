@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { useAnswer } from './ask'
-import { type Axis, begin, color, x } from './bars'
+import { type Axis, begin, color, frames, x } from './bars'
 import * as page from './page'
 import type { Runtime, Sample } from './source'
 import { count, duration, many } from './text'
@@ -10,14 +10,12 @@ import * as trace from './trace'
 
 export const hasRuntime = signal(false)
 
-// A Drawn is a shape that was drawn, for code that examines a frame.
-export interface Drawn {
+// A Drawn is a shape that was drawn.
+interface Drawn {
   kind: 'heap' | 'goroutines' | 'gc'
   x: number
   y: number
 }
-let drawn: Drawn[] = []
-export const lastLane = () => drawn
 
 const height = 46
 
@@ -44,7 +42,7 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
   const most = (list: Sample[]) => Math.max(0, ...list.map(p => p.value))
   void page.theme.value
   useEffect(() => {
-    drawn = paint(canvas.current!, axis, r, most(heap), most(goroutines))
+    frames.lane = paint(canvas.current!, axis, r, most(heap), most(goroutines))
   })
   const says = [
     heap.length && `heap up to ${bytes(most(heap))}`,

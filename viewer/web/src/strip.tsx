@@ -3,7 +3,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { pull, spot, useLatest, useWidth } from './ask'
-import { type Axis, begin, clamp, color, steps, timeAt, x } from './bars'
+import { type Axis, begin, clamp, color, frames, steps, timeAt, x } from './bars'
 import * as page from './page'
 import * as search from './search'
 import type { Strip as StripData } from './source'
@@ -16,15 +16,13 @@ const height = 56,
   barWidth = 3
 const edge = 5 // pixels beside an end of the chosen part in which the end can be dragged
 
-// A Shape is a shape that was drawn, for code that examines a frame.
-export interface Shape {
+// A Shape is a shape that was drawn.
+interface Shape {
   kind: 'bar' | 'error' | 'open' | 'hit' | 'chosen' | 'axis'
   x: number
   width: number
   height: number
 }
-let drawn: Shape[] = []
-export const lastStrip = () => drawn
 
 // period returns the times of the chosen part, or null if all of the time is chosen.
 export function period(): time.Period | null {
@@ -53,7 +51,7 @@ export function Strip() {
   const part = pulled.value ?? period()
   void page.theme.value
   useEffect(() => {
-    drawn = paint(canvas.current!, time.strip.value, axis, part, time.axis.value)
+    frames.strip = paint(canvas.current!, time.strip.value, axis, part, time.axis.value)
   })
   const timeOf = (e: PointerEvent) => timeAt(axis, clamp(0, spot(box, e).x / axis.width, 1))
   // A drag over the strip chooses a part, moves an end of the chosen part, or moves the whole part.

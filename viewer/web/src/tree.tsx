@@ -2,7 +2,7 @@
 import { batch, effect, signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { drag, set, spot, useAnswer, useLatest } from './ask'
-import { type Axis, type Bar, clamp, type Drawn, draw, foldsIn, steps, timeAt, x, zoomOf } from './bars'
+import { type Axis, type Bar, clamp, draw, foldsIn, frames, steps, timeAt, x, zoomOf } from './bars'
 import * as follow from './follow'
 import { Icon, Level } from './icons'
 import { indents, staying } from './indent'
@@ -33,8 +33,6 @@ const narrow = matchMedia('(max-width:720px)'),
 export const phone = () => narrow.matches
 const rowHeight = () => (!phone() ? 22 : coarse.matches ? 46 : 36)
 const durationWidth = () => (written.dated ? 130 : 86) // pixels; a time of day needs most of them
-const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
-export const lastFrame = () => frame
 
 // list has the functions that move the tree by keys; the tree sets them.
 export const list: {
@@ -490,8 +488,7 @@ export function Tree() {
   })
   void page.theme.value // read, because the bars are drawn in the colors of the theme
   useEffect(() => {
-    frame.drawn = draw(canvas.current!, bars, axis, narrow ? [] : axisLabels, size.value.height)
-    frame.rows = rows.length
+    frames.tree = draw(canvas.current!, bars, axis, narrow ? [] : axisLabels, size.value.height)
   })
 
   const thumb =

@@ -116,7 +116,7 @@ test('bars: on one axis, ghosts for what never ended, ticks, red ends', async ()
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))
   await until(async () => (await names(page)).length, n => n === 13)
-  const frame = () => page.evaluate(() => window.__entrace.frame().drawn)
+  const frame = () => page.evaluate(() => window.__entrace.tree)
   const drawn = await until(frame, d => d.length > 10)
   const of = (kind, row) => drawn.filter(d => d.kind === kind && (!row || d.row === row))
   assert.equal(of('ghost').length, 1)
@@ -491,7 +491,7 @@ test('axis: the pointer draws the part that is shown', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))
   await until(async () => (await names(page)).length, n => n === 13)
-  const bar = row => page.evaluate(row => window.__entrace.frame().drawn.find(d => d.kind === 'bar' && d.row === row), row)
+  const bar = row => page.evaluate(row => window.__entrace.tree.find(d => d.kind === 'bar' && d.row === row), row)
   const whole = await until(() => bar(2), b => b)
   const ruler = await page.locator('.ruler').boundingBox()
   await page.mouse.move(ruler.x + 1, ruler.y + 10)
@@ -513,11 +513,11 @@ test('axis: the pointer draws the part that is shown', async () => {
   await until(() => names(page), n => !n.includes('hang')) // what is later is left out
   assert.match(await page.textContent('.tool'), /4 roots outside/)
   await page.keyboard.press('i')
-  await until(() => page.evaluate(() => window.__entrace.frame().drawn), d => d.some(d => d.kind === 'out' && d.row === 12), 'an arrow for what is later')
+  await until(() => page.evaluate(() => window.__entrace.tree), d => d.some(d => d.kind === 'out' && d.row === 12), 'an arrow for what is later')
   await page.keyboard.press('i')
   await until(() => names(page), n => !n.includes('hang'))
   await page.keyboard.press('u') // which is later: that time is shown then
-  await until(() => page.evaluate(() => window.__entrace.frame().drawn), d => d.some(d => d.kind === 'ghost' && d.row === 12))
+  await until(() => page.evaluate(() => window.__entrace.tree), d => d.some(d => d.kind === 'ghost' && d.row === 12))
   await page.keyboard.press('0')
   await page.keyboard.press('0')
   await until(() => bar(2), b => b && Math.abs(b.width - whole.width) < 1)
@@ -543,7 +543,7 @@ test('axis: the pointer draws the part that is shown', async () => {
 })
 
 // strips are what is drawn on the strip; pull draws with the pointer from one place to another, both from 0 to 1.
-const strips = (page, kind) => page.evaluate(kind => (window.__entrace?.strip() ?? []).filter(d => d.kind === kind), kind)
+const strips = (page, kind) => page.evaluate(kind => (window.__entrace?.strip ?? []).filter(d => d.kind === kind), kind)
 const pull = async (page, where, from, to) => {
   const b = await page.locator(where).boundingBox()
   await page.mouse.move(b.x + b.width * from, b.y + b.height / 2)
@@ -565,7 +565,7 @@ test('strip: the density over time, with errors and hits, chooses rows in every 
   await until(() => page.textContent('.tool'), t => t.includes(`${401 - inside} roots outside`))
   const chosen = (await strips(page, 'chosen'))[0], width = (await page.locator('.strip').boundingBox()).width
   assert.ok(Math.abs(chosen.x / width - .5) < .01 && Math.abs(chosen.width / width - .1) < .01)
-  assert.ok((await page.evaluate(() => window.__entrace.frame().drawn)).every(d => d.kind !== 'out'), 'all rows are within it')
+  assert.ok((await page.evaluate(() => window.__entrace.tree)).every(d => d.kind !== 'out'), 'all rows are within it')
   await page.keyboard.press('i')
   await until(total, n => n === 401)
   await page.keyboard.press('i')
@@ -598,7 +598,7 @@ test('strip: the density over time, with errors and hits, chooses rows in every 
 test('strip: long times without anything take no room on the axis', async () => {
   const { url } = await serve('warehouse.et')
   const page = await open(at(url, '?v=tree&len=0'))
-  const frame = () => page.evaluate(() => window.__entrace?.frame().drawn ?? [])
+  const frame = () => page.evaluate(() => window.__entrace?.tree ?? [])
   await until(frame, d => d.length > 20)
   const widest = async () => Math.max(...(await frame()).filter(d => d.kind === 'bar').map(d => d.width))
   const before = await widest()
@@ -614,7 +614,7 @@ test('strip: long times without anything take no room on the axis', async () => 
 test('bars: requests that are short beside the whole time begin at one place, and show what is below them', async () => {
   const { url } = await serve('warehouse.et')
   const page = await open(at(url, '?v=tree'))
-  const of = kind => page.evaluate(kind => (window.__entrace?.frame().drawn ?? []).filter(d => d.kind === kind), kind)
+  const of = kind => page.evaluate(kind => (window.__entrace?.tree ?? []).filter(d => d.kind === kind), kind)
   const row = (await until(() => of('part'), d => d.length >= 10))[0].row
   const [bar] = (await of('bar')).filter(d => d.row === row), parts = (await of('part')).filter(d => d.row === row)
   assert.equal(parts.length, 2, 'reserve and authorize')
@@ -688,7 +688,7 @@ test('why: the few that take longest, where others are slow for another reason',
   await until(() => page.locator('.det').textContent(), t => /\.tenant = "acme"slow100\s%others0\s%/.test(t))
 })
 
-const frameOf = page => page.evaluate(() => window.__entrace?.frame().drawn ?? [])
+const frameOf = page => page.evaluate(() => window.__entrace?.tree ?? [])
 
 test('states: strips below the bars and the panel say what a request waited for', async () => {
   const { url } = await serve('waiting-pool.et')
@@ -755,7 +755,7 @@ test('why: on which functions the processor was, of a span and of all of its nam
   await path.locator('.path button', { hasText: 'scale running' }).first().waitFor() // it may work for the collector before
   await page.keyboard.press('c')
   await page.getByRole('button', { name: /^Critical path \d.*, measured$/ }).waitFor()
-  await until(() => page.evaluate(() => (window.__entrace?.frame().drawn ?? []).filter(d => d.kind === 'path').length), n => n > 0)
+  await until(() => page.evaluate(() => (window.__entrace?.tree ?? []).filter(d => d.kind === 'path').length), n => n > 0)
   const other = await open(at((await serve('warehouse.et')).url, '?v=tree&d=9'), { tab: 'why' })
   await other.locator('.rows .r', { hasText: 'POST /checkout' }).first().click()
   await other.locator('.det .says').first().waitFor()
@@ -842,7 +842,7 @@ test('pills and keys: errors, what never ended, the critical path, and no short 
   const { url } = await serve('warehouse.et')
   const page = await open(at(url, '?v=tree&d=9'))
   const total = async () => Number(await page.locator('.rows').getAttribute('aria-rowcount'))
-  const paths = () => page.evaluate(() => (window.__entrace?.frame().drawn ?? []).filter(d => d.kind === 'path'))
+  const paths = () => page.evaluate(() => (window.__entrace?.tree ?? []).filter(d => d.kind === 'path'))
   await until(total, n => n === 1800)
   await page.locator('.rows .r').nth(2).click()
   await page.keyboard.press('c')
@@ -868,7 +868,7 @@ test('pills and keys: errors, what never ended, the critical path, and no short 
 test('flame: spans merged by path, what the hits take longer for, widened by a click and by keys', async () => {
   const { url } = await serve('warehouse.et')
   const page = await open(at(url, '?v=flame'))
-  const boxes = () => page.evaluate(() => window.__entrace?.flame() ?? [])
+  const boxes = () => page.evaluate(() => window.__entrace?.flame ?? [])
   const all = await until(boxes, b => b.length === 3)
   assert.deepEqual(all.map(b => b.name), ['POST /checkout', 'reserve', 'authorize'])
   assert.ok(all.every(b => !b.more))
@@ -930,7 +930,7 @@ test('conversation: what was said to a model, in order, each thing once, as text
 test('runtime: heap, goroutines and collections below the rows, on their axis', async () => {
   const { url } = await serve('runtime.et')
   const page = await open(at(url, '?v=tree'))
-  const lane = () => page.evaluate(() => window.__entrace?.lane() ?? [])
+  const lane = () => page.evaluate(() => window.__entrace?.lane ?? [])
   const all = await until(lane, d => ['heap', 'goroutines', 'gc'].every(kind => d.some(d => d.kind === kind)))
   assert.match(await page.getByRole('img', { name: /^Go runtime: heap up to [\d.]+\sMiB, \d+ goroutines at most, \d+ collections?, longest pause / }).getAttribute('aria-label'), /Go runtime/)
   await page.locator('.rows').focus()
@@ -959,7 +959,7 @@ test('export: a page that is one file, without network: tree, strip, Why, words,
   await rowsAre(page, await names(served))
   const looks = p => p.$$eval('.rows .r', list => list.map(e => e.textContent))
   assert.deepEqual(await looks(page), await looks(served))
-  const drawn = p => p.evaluate(() => window.__entrace.frame().drawn.map(d => [d.kind, Math.round(d.x), d.y, Math.round(d.width)].join()).sort())
+  const drawn = p => p.evaluate(() => window.__entrace.tree.map(d => [d.kind, Math.round(d.x), d.y, Math.round(d.width)].join()).sort())
   await until(() => drawn(page), d => d.length > 20)
   assert.deepEqual(await drawn(page), await drawn(served))
   await until(() => strips(page, 'bar'), d => d.length > 3)
@@ -1008,7 +1008,7 @@ test('top: the cause is said first, with its evidence and what shows it, also by
 
 test('overview: a box on the map is answered, moved and sized by keys, and leads into the tree; so do figures', async () => {
   const page = await open((await serve('warehouse.et')).url)
-  const heat = kind => page.evaluate(kind => (window.__entrace?.heat() ?? []).filter(d => d.kind === kind), kind)
+  const heat = kind => page.evaluate(kind => (window.__entrace?.heat ?? []).filter(d => d.kind === kind), kind)
   const cells = await until(() => heat('cell'), l => l.length > 50)
   assert.equal(cells.reduce((n, c) => n + c.count, 0), 600)
   const b = await page.locator('.hm canvas').boundingBox(), chosen = page.locator('section.chosen')
@@ -1049,7 +1049,7 @@ test('overview: a page that is one file has the map, and says what it cannot tel
   const file = join(traces, 'map.html')
   execFileSync(entrace, ['export', 'warehouse.et', '-o', file], { cwd: traces })
   const page = await open('file://' + file, { offline: true })
-  await until(() => page.evaluate(() => (window.__entrace?.heat() ?? []).reduce((n, c) => n + c.count, 0)), n => n === 600)
+  await until(() => page.evaluate(() => (window.__entrace?.heat ?? []).reduce((n, c) => n + c.count, 0)), n => n === 600)
   await page.locator('.hm').focus()
   await page.keyboard.press('ArrowUp')
   assert.match(await until(() => page.textContent('section.chosen'), t => /needs/.test(t)), /^\d+ requests? chosenWhat they share needs 'entrace view'/)
@@ -1075,7 +1075,7 @@ test('export: a flame in time and one by number are those of the served page', a
     const pages = [await open('file://' + file + '#v=flame', { offline: true }), await open(at((await serve(name + '.et')).url, '?v=flame'))]
     let last = []
     const same = async (drawn, want) => { // and both are drawn anew, else the next click meets what moves
-      const looks = p => p.evaluate(drawn => window.__entrace[drawn]().drawn.map(b => [b.name, b.count, Math.round(b.x), b.y, Math.round(b.width)].join()).sort(), drawn)
+      const looks = p => p.evaluate(drawn => window.__entrace[drawn].map(b => [b.name, b.count, Math.round(b.x), b.y, Math.round(b.width)].join()).sort(), drawn)
       last = await until(async () => (await Promise.all(pages.map(looks))).map(l => JSON.stringify(l)), ([a, b]) => want(JSON.parse(b)) && a === b && a !== last[0])
     }
     const each = async act => { for (const p of pages) await act(p) }
@@ -1084,7 +1084,7 @@ test('export: a flame in time and one by number are those of the served page', a
     await each(async p => { await p.locator('.fl').hover(); for (let i = 0; i < 6; i++) await p.keyboard.press('w') })
     await same('lanes', l => l.some(b => Number(b.split(',').at(-1)) > 100))
     await each(async p => { // to one of the shortest
-      const b = await p.evaluate(() => window.__entrace.lanes().drawn.toSorted((a, b) => a.width - b.width || a.y - b.y || a.x - b.x)[0])
+      const b = await p.evaluate(() => window.__entrace.lanes.toSorted((a, b) => a.width - b.width || a.y - b.y || a.x - b.x)[0])
       await p.locator('.fl canvas').dblclick({ position: { x: b.x + b.width / 2, y: b.y + 5 } })
     })
     await same('lanes', l => l.some(b => Number(b.split(',').at(-1)) > 500))
@@ -1094,7 +1094,7 @@ test('export: a flame in time and one by number are those of the served page', a
     await each(p => p.getByRole('button', { name: 'Clear the query' }).click())
     await same('lanes', l => !l.every(isLeaf))
     await each(async p => { // one span and what is below
-      const b = await p.evaluate(() => window.__entrace.lanes().drawn.filter(b => b.y === window.__entrace.lanes().drawn[0].y).toSorted((a, b) => b.width - a.width)[0])
+      const b = await p.evaluate(() => window.__entrace.lanes.filter(b => b.y === window.__entrace.lanes[0].y).toSorted((a, b) => b.width - a.width)[0])
       await p.locator('.fl canvas').click({ position: { x: b.x + b.width / 2, y: b.y + 5 } })
       await p.getByRole('button', { name: 'This and what is below' }).click()
     })
@@ -1102,7 +1102,7 @@ test('export: a flame in time and one by number are those of the served page', a
     await each(p => p.getByRole('button', { name: 'Whole file' }).click())
     await each(async p => { await p.getByRole('button', { name: 'Number', exact: true }).click() })
     await until(() => pages[0].locator('.fi').textContent(), t => /spans?/.test(t))
-    const flame = p => p.evaluate(() => window.__entrace.flame().map(b => [b.name, Math.round(b.x), b.y, Math.round(b.width)].join()))
+    const flame = p => p.evaluate(() => window.__entrace.flame.map(b => [b.name, Math.round(b.x), b.y, Math.round(b.width)].join()))
     await until(() => Promise.all(pages.map(flame)), ([a, b]) => b.length > 1 && JSON.stringify(a) === JSON.stringify(b))
   }
 })
@@ -1173,7 +1173,7 @@ test('top: names have their services, a click zooms to the request, and clocks t
   await page.getByRole('button', { name: /^GET \// }).nth(3).click()
   await until(() => selected(page), t => t === 'GET /')
   const row = Number(await page.locator('.rows .r[aria-selected=true]').getAttribute('data-row'))
-  await until(() => page.evaluate(row => window.__entrace.frame().drawn.find(d => d.row === row && d.kind === 'bar')?.width ?? 0, row), w => w > 300)
+  await until(() => page.evaluate(row => window.__entrace.tree.find(d => d.row === row && d.kind === 'bar')?.width ?? 0, row), w => w > 300)
   assert.match(await page.locator('.stat').textContent(), /double click this request alone/)
   await page.getByRole('tab', { name: 'Overview' }).click()
   await page.getByRole('button', { name: 'Correct', exact: true }).click()
@@ -1209,7 +1209,7 @@ test('panic: a span with an exception and no status is an error, and says why', 
   await page.keyboard.press('e')
   await until(() => selected(page), t => t === 'GET /panic')
   assert.equal(await page.locator('.rows .r.bad .t').allTextContents().then(t => t.join()), 'GET /panic')
-  assert.ok((await page.evaluate(() => window.__entrace.frame().drawn)).some(d => d.kind === 'end' && d.row === 1))
+  assert.ok((await page.evaluate(() => window.__entrace.tree)).some(d => d.kind === 'end' && d.row === 1))
   const why = page.locator('.det section', { hasText: 'Why it failed' })
   await until(() => why.textContent(), t => /runtime\.plainError: assignment to entry in nil map/.test(t) && /main\.handler/.test(t))
 })
@@ -1251,7 +1251,7 @@ test('rows: what tells siblings apart, times of log records, bars of the rows at
   await until(() => many.locator('.rows').getAttribute('aria-rowcount'), n => Number(n) > 500_000)
   await many.keyboard.press('G')
   await until(() => many.locator('.sticky .t').allTextContents(), t => t.join() === 'nightly batch')
-  const bar = await until(() => many.evaluate(row => window.__entrace.frame().drawn.find(d => d.row === row && d.kind === 'bar'), batch), b => b)
+  const bar = await until(() => many.evaluate(row => window.__entrace.tree.find(d => d.row === row && d.kind === 'bar'), batch), b => b)
   assert.ok(bar.y < 22)
 })
 
@@ -1259,12 +1259,12 @@ test('choices: the theme and the width of the names stay over a reload; grid lin
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))
   await until(async () => (await names(page)).length, n => n === 13)
-  const line = () => page.evaluate(() => window.__entrace.frame().drawn.find(d => d.kind === 'line')?.color)
+  const line = () => page.evaluate(() => window.__entrace.tree.find(d => d.kind === 'line')?.color)
   const light = await line()
   const theme = page.getByRole('button', { name: /^Theme/ })
   await theme.click()
   await until(line, c => c !== light)
-  assert.deepEqual(await page.evaluate(() => [getComputedStyle(document.body).backgroundColor, window.__entrace.frame().drawn.find(d => d.kind === 'line').color]), ['rgb(16, 19, 24)', 'rgb(35, 41, 50)'])
+  assert.deepEqual(await page.evaluate(() => [getComputedStyle(document.body).backgroundColor, window.__entrace.tree.find(d => d.kind === 'line').color]), ['rgb(16, 19, 24)', 'rgb(35, 41, 50)'])
   const edge = await page.locator('.rsz').boundingBox()
   await page.mouse.move(edge.x + 3, edge.y + 5)
   await page.mouse.down()
@@ -1721,7 +1721,7 @@ test('flame in time: lanes by service, a part of the time, one span, and the way
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=flame'))
   await page.getByRole('button', { name: 'In time' }).click()
-  const boxes = () => page.evaluate(() => window.__entrace?.lanes().drawn ?? [])
+  const boxes = () => page.evaluate(() => window.__entrace?.lanes ?? [])
   const all = await until(boxes, b => b.length >= 8)
   const tint = await page.evaluate(b => [...document.querySelector('.fl canvas').getContext('2d').getImageData((b.x + b.width - 4) * devicePixelRatio, (b.y + 3) * devicePixelRatio, 1, 1).data], all.find(b => b.width > 30))
   assert.ok(Math.max(...tint.slice(0, 3)) - Math.min(...tint.slice(0, 3)) > 10, `a bar has the color ${tint}`)
@@ -1762,12 +1762,12 @@ test('flame in time: lanes by service, a part of the time, one span, and the way
   if (shots) {
     const many = await open(at((await serve('warehouse.et')).url, '?v=flame&by=lanes'), { viewport: { width: 1280, height: 520 } })
     await many.locator('.fn').waitFor()
-    await until(() => many.evaluate(() => window.__entrace.lanes().drawn.length), n => n > 100)
+    await until(() => many.evaluate(() => window.__entrace.lanes.length), n => n > 100)
     await many.mouse.move(300, 330)
     await many.keyboard.down('Control')
     for (let i = 0; i < 10; i++) await many.mouse.wheel(0, -100)
     await many.keyboard.up('Control')
-    await until(() => many.evaluate(() => window.__entrace.lanes().drawn.filter(b => b.width > 60).length), n => n > 2)
+    await until(() => many.evaluate(() => window.__entrace.lanes.filter(b => b.width > 60).length), n => n > 2)
     await many.waitForTimeout(500)
     await many.screenshot({ path: shots + '/viewer-flame.png' })
   }
@@ -1777,7 +1777,7 @@ test('flame in time: a million spans are runs, and those in sight have lanes', a
   const { url } = await serve('million.et')
   const page = await open(at(url, '?v=flame&by=lanes'))
   await page.getByText('too many for lanes of their own').waitFor()
-  const frame = () => page.evaluate(() => ({ n: window.__entrace?.lanes().drawn.length ?? 0 }))
+  const frame = () => page.evaluate(() => ({ n: window.__entrace?.lanes.length ?? 0 }))
   await until(frame, f => f.n > 100 && f.n <= 8000)
   await page.locator('.fl').hover()
   for (let i = 0; i < 40; i++) await page.keyboard.press('w')
