@@ -34,7 +34,6 @@ type Wait struct {
 	Span     int32 // an index of Trace.Spans
 	By       int32 // the span for which the goroutine that ended the wait worked; or Nobody or NoSpan
 	Class    int32 // an index of Trace.Classes
-	ByClass  int32 // the position of that goroutine, -1 if unknown
 	From, To int64
 }
 

@@ -33,7 +33,6 @@ type goroutine struct {
 	class    int32 // of the wait
 	sends    bool  // it waits for a receiver
 	by       int32 // the span that ended the last wait
-	byClass  int32
 
 	meetings meetings
 	coroutine
@@ -156,7 +155,7 @@ func (p *spanPass) goroutine(id int64) (*goroutine, error) {
 		} else {
 			g = new(goroutine)
 		}
-		*g = goroutine{id: id, state: none, raw: none, since: p.first, open: g.open[:0], helps: NoSpan, ended: NoSpan, pending: NoSpan, class: -1, by: Nobody, byClass: -1, isOld: !p.quiet}
+		*g = goroutine{id: id, state: none, raw: none, since: p.first, open: g.open[:0], helps: NoSpan, ended: NoSpan, pending: NoSpan, class: -1, by: Nobody, isOld: !p.quiet}
 		if p.window != nil {
 			g.track = p.window.track(id)
 		}
@@ -289,7 +288,7 @@ func (p *spanPass) transition(e *trace.Event, st *trace.StateTransition, at int6
 		if from == trace.GoWaiting || from == trace.GoUndetermined {
 			return nil // the begin of a generation repeats the state, which is known in more detail
 		}
-		g.class, g.waitFrom, g.by, g.byClass, g.sends = p.classes.of(st.Reason, st.Stack), at, Nobody, -1, st.Reason == "chan send"
+		g.class, g.waitFrom, g.by, g.sends = p.classes.of(st.Reason, st.Stack), at, Nobody, st.Reason == "chan send"
 		g.raw = p.classes.list[g.class].State
 		if next := p.goroutines[p.unblocked[0]]; st.Reason == "" && next != nil && p.unblocked[1] == id {
 			p.switches(g, next)
@@ -365,18 +364,19 @@ func (p *spanPass) ended(g *goroutine) {
 // woken handles the end of a wait.
 func (p *spanPass) woken(g *goroutine, e *trace.Event, at int64) {
 	by := int64(e.Goroutine())
-	g.by, g.byClass = Nobody, -1
+	g.by = Nobody
+	class := int32(-1)
 	if by >= 0 && by != g.id {
 		g.by = NoSpan
 		if up := p.goroutines[by]; up != nil {
 			g.by = p.worksFor(up)
 		}
-		if at-g.waitFrom >= LongWait {
-			g.byClass = p.classes.of("", e.Stack())
+		if g.track != nil && at-g.waitFrom >= LongWait {
+			class = p.classes.of("", e.Stack())
 		}
 	}
 	if g.track != nil {
-		g.track.wake = wake{by: by, class: g.byClass}
+		g.track.wake = wake{by, class}
 	}
 	p.waited(g, at)
 	p.unblocked = [2]int64{g.id, by}
@@ -403,10 +403,10 @@ func (p *spanPass) waited(g *goroutine, at int64) {
 	if p.quiet || g.class < 0 || g.raw >= NumStates || g.callee != nil || !g.counted().Blocked() {
 		return
 	}
-	span, by, byClass := p.worksFor(g), g.by, g.byClass
+	span, by := p.worksFor(g), g.by
 	if len(g.open) == 0 && g.helps != NoSpan {
 		if end := p.t.Spans[g.helps].End; end > g.waitFrom { // the span for which it waited ended before the wait
-			span, by, byClass, at = g.helps, Nobody, -1, end
+			span, by, at = g.helps, Nobody, end
 		}
 	}
 	d := at - g.waitFrom
@@ -415,7 +415,7 @@ func (p *spanPass) waited(g *goroutine, at int64) {
 	}
 	if span == NoSpan {
 		if b := g.unknown(); b != nil && d >= LongWait && len(b.waits) < maxBefore {
-			b.waits = append(b.waits, Wait{NoSpan, by, g.class, byClass, at - d, at})
+			b.waits = append(b.waits, Wait{NoSpan, by, g.class, at - d, at})
 		}
 		return
 	}
@@ -423,7 +423,7 @@ func (p *spanPass) waited(g *goroutine, at int64) {
 		d = at - s.Begin
 	}
 	if d >= LongWait && len(p.t.Waits) < maxWaits {
-		p.t.Waits = append(p.t.Waits, Wait{span, by, g.class, byClass, at - d, at})
+		p.t.Waits = append(p.t.Waits, Wait{span, by, g.class, at - d, at})
 	}
 }
 
