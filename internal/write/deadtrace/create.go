@@ -147,10 +147,8 @@ func archiveDead(stream string) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if fi.Size() > 0 {
-		if err := checkMagic(stream); err != nil {
-			return "", fmt.Errorf("%s: %w", stream, err) // do not touch a file that is not a trace
-		}
+	if err := checkMagic(stream); err != nil {
+		return "", err // do not touch a file that is not a trace
 	}
 	j, err := openLockedJournal(stream)
 	if err != nil {
@@ -213,7 +211,7 @@ func undoRotation(stream string) error {
 		return err
 	}
 	for _, name := range slices.Backward(names) {
-		if strings.HasSuffix(name, tracename.IET) && b.isOf(name) {
+		if isStream(name) && b.isOf(name) {
 			return osfile.Ignore(osfile.RenameNew(name, stream), fs.ErrExist)
 		}
 	}

@@ -253,7 +253,7 @@ func (b *journalTail) replay(f *os.File, s *survey) error {
 		return err
 	}
 	r := b.replayer(f, s)
-	if err := r.begin(s); err != nil {
+	if err := r.begin(); err != nil {
 		return err
 	}
 	if !s.same || s.end() < b.point.Size {
@@ -261,7 +261,7 @@ func (b *journalTail) replay(f *os.File, s *survey) error {
 			return err
 		}
 	}
-	if err := r.write(b, s); err != nil {
+	if err := r.write(b); err != nil {
 		return err
 	}
 	return f.Sync()
@@ -280,10 +280,10 @@ func (b *journalTail) tail(f io.ReaderAt, size int64, lenient bool) (at int64, t
 	at = s.end()
 	var w bytes.Buffer
 	r := b.replayer(&w, s)
-	if err := r.begin(s); err != nil {
+	if err := r.begin(); err != nil {
 		return 0, nil, err
 	}
-	err = r.write(b, s)
+	err = r.write(b)
 	return at, w.Bytes(), err
 }
 
@@ -316,13 +316,13 @@ func (b *journalTail) replayer(w io.Writer, s *survey) *replayer {
 }
 
 // begin writes the magic and the root if the IET does not have them.
-func (r *replayer) begin(s *survey) error {
-	if s.entries > 0 {
+func (r *replayer) begin() error {
+	if r.s.entries > 0 {
 		return nil
 	}
-	magic := wire.AppendMagic(nil, s.version, format.IET)
-	s.size = int64(len(magic))
-	r.placer.Resume(0, s.size, 0)
+	magic := wire.AppendMagic(nil, r.s.version, format.IET)
+	r.s.size = int64(len(magic))
+	r.placer.Resume(0, r.s.size, 0)
 	r.placer.Root()
 	return r.flush(0, magic...)
 }
@@ -354,7 +354,8 @@ func (r *replayer) flush(size int, magic ...byte) error {
 
 // write writes the records of b in their order, except for spans that are in the IET already. At the end
 // it writes the entry that says that the writer was killed.
-func (r *replayer) write(b *journalTail, s *survey) (err error) {
+func (r *replayer) write(b *journalTail) (err error) {
+	s := r.s
 	adds := b.adds(s)
 	place := func(e *journal.Entry) {
 		if err == nil {

@@ -145,7 +145,7 @@ const maxNamed = 5
 // inUse reports whether the trace is growing, is being finished, or still has to be finished.
 func (t *kept) inUse() bool {
 	return slices.ContainsFunc(t.files, func(name string) bool {
-		if !strings.HasSuffix(name, tracename.IET) {
+		if !isStream(name) {
 			return false
 		}
 		return osfile.Locked(name) || osfile.Exists(name+tracename.Journal) || !t.own && len(t.files) == 1 && markOf(name) == markNone

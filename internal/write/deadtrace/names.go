@@ -94,23 +94,24 @@ func ArchiveEarlier(final, stream string) error {
 	if !fi.Mode().IsRegular() {
 		return fmt.Errorf("%s: %w", final, format.ErrNotRegular)
 	}
-	if fi.Size() > 0 {
-		if err := checkMagic(final); err != nil {
-			return fmt.Errorf("%s: %w", final, err)
-		}
+	if err := checkMagic(final); err != nil {
+		return err
 	}
 	err = Aside(final, filepath.Ext(final), fi.ModTime(), func(to string) error { return osfile.RenameNew(final, to) })
 	return errors.Join(err, osfile.SyncDir(final))
 }
 
+// checkMagic returns an error if the file name is not a trace. It accepts a file that is too short for a trace.
 func checkMagic(name string) error {
 	f, err := osfile.OpenRead(name)
-	if err != nil {
-		return err
+	if err == nil {
+		defer f.Close()
+		_, _, err = format.ReadMagic(f)
 	}
-	defer f.Close()
-	_, _, err = format.ReadMagic(f)
-	return osfile.Ignore(err, format.ErrTruncated)
+	if err == nil || errors.Is(err, format.ErrTruncated) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // Aside calls try with names made from name, t and ext until a name is free.

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/mapfile"
 	"github.com/entrace-go/entrace/internal/file/osfile"
-	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
 // A Source holds the bytes of a trace: the bytes of its file, followed by the entries that were only
@@ -27,7 +25,7 @@ type Source struct {
 func OpenSource(name string, lenient bool) (*Source, error) {
 	var b *journalTail
 	var missing error
-	if strings.HasSuffix(name, tracename.IET) {
+	if isStream(name) {
 		// Open the journal before the file, so that no recovery happens in between.
 		if b, missing = openJournalTail(name, false); b == nil && missing == nil && osfile.Locked(name) {
 			missing = format.ErrLocked

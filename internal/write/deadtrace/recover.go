@@ -37,8 +37,13 @@ func recoverInPlace(name string) (*Result, error) {
 		return mendFile(name)
 	}
 	r, err := Finish(context.Background(), stream, &Options{IET: name == stream, Final: name})
-	if errors.Is(err, format.ErrUnsupported) {
-		return mendFileAs(stream, name)
+	if errors.Is(err, format.ErrUnsupported) { // the file is an IETPrefix or ET
+		r, err = mendFile(stream)
+		if err == nil && r.Format != format.ET && name != stream {
+			r.Output, r.Changed = name, true
+			err = format.Finalize(context.Background(), stream, name, &format.FinalizeOptions{RemoveSource: true})
+		}
+		return r, err
 	}
 	if r != nil || err != nil && name != stream {
 		return r, err
@@ -61,16 +66,11 @@ func recoverInPlace(name string) (*Result, error) {
 // entries. If the file is an ET, mendFile also removes the stream from which the ET was made, in case a
 // process was killed before it had removed the stream.
 func mendFile(name string) (*Result, error) {
-	file, err := format.Open(name, &format.OpenOptions{Prefix: true})
+	r, err := reportOn(name)
 	if err != nil {
 		return nil, err
 	}
-	report, err := file.Report()
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, err
-	}
-	r := &Result{Report: Report{Report: *report, Output: report.Name}}
-	if r.Live {
+	if r.Output = r.Name; r.Live {
 		return r, fmt.Errorf("recover %s: %w", r.Name, format.ErrLocked)
 	}
 	if r.Reason == mapping.CutClean {
@@ -118,31 +118,26 @@ func removeLeftover(r *Result) error {
 // isStream reports whether name is the name of an IET.
 func isStream(name string) bool { return strings.HasSuffix(name, tracename.IET) }
 
-// mendFileAs is like mendFile, for an IETPrefix or ET called stream from which the trace name is made.
-func mendFileAs(stream, name string) (*Result, error) {
-	r, err := mendFile(stream)
-	if err != nil || r.Format == format.ET || name == stream {
-		return r, err
-	}
-	r.Output, r.Changed = name, true
-	return r, format.Finalize(context.Background(), stream, name, &format.FinalizeOptions{RemoveSource: true})
-}
-
-// Inspect reports on the whole entries of the file name. If the writer died, it also reports on the
-// writer's journal. It changes nothing.
-func Inspect(name string) (*Result, error) {
+// reportOn reports on the whole entries of the file name.
+func reportOn(name string) (*Result, error) {
 	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	file, err := f.Report()
+	r, err := f.Report()
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Report: Report{Report: *file}}
-	if r.Live || !isStream(r.Name) {
-		return r, nil
+	return &Result{Report: Report{Report: *r}}, nil
+}
+
+// Inspect reports on the whole entries of the file name. If the writer died, it also reports on the
+// writer's journal. It changes nothing.
+func Inspect(name string) (*Result, error) {
+	r, err := reportOn(name)
+	if err != nil || r.Live || !isStream(r.Name) {
+		return r, err
 	}
 	b, err := openJournalTail(r.Name, false)
 	if isUnreachable(err) {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
@@ -119,7 +118,7 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 	}
 	defer tmp.Discard()
 	to := format.ET
-	if strings.HasSuffix(output, tracename.IET) {
+	if isStream(output) {
 		to = format.IET
 	}
 	if replace {
