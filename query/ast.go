@@ -38,7 +38,6 @@ type (
 	binary struct {
 		op   string
 		a, b expr
-		pos  int
 	}
 
 	// compare compares a with a constant, or with b.
@@ -47,7 +46,6 @@ type (
 
 		a, b  expr     // b is nil if the comparison holds the whole right side
 		right *literal // the right side in the query, nil if it is not a single literal
-		pos   int
 	}
 
 	// words is a search for free text.
@@ -106,12 +104,10 @@ type (
 		n      int64
 		x      expr
 		bottom bool
-		pos    int
 	}
 	stageSort struct {
 		x    expr
 		desc bool
-		pos  int
 	}
 	stageLimit struct{ n int64 }
 

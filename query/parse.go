@@ -321,7 +321,6 @@ func (p *parser) or() (expr, error) {
 	}
 	first := ""
 	for {
-		t := p.peek()
 		op := ""
 		switch {
 		case p.is("&&") || p.isWord("and"):
@@ -348,7 +347,7 @@ func (p *parser) or() (expr, error) {
 		if err := cmp.Or(p.wantBool(a), p.wantBool(b)); err != nil {
 			return nil, err
 		}
-		a = &binary{op: op, a: a, b: b, pos: t.pos}
+		a = &binary{op, a, b}
 	}
 }
 
@@ -404,7 +403,7 @@ func (p *parser) compare() (expr, error) {
 
 // comparison parses the right side of an operator.
 func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
-	c := &compare{a: a, pos: t.pos}
+	c := &compare{a: a}
 	c.op = op
 	if k := typeOf(a); k == kindString || k == kindNil {
 		defer func(was bool) { p.bare = was }(p.bare)
@@ -658,7 +657,7 @@ func (p *parser) power() (expr, error) {
 
 // arithmetic returns a op b. If both are number literals, it returns the computed number.
 func (p *parser) arithmetic(t *token, a, b expr) (expr, error) {
-	x := &binary{op: t.text, a: a, b: b, pos: t.pos}
+	x := &binary{t.text, a, b}
 	if err := cmp.Or(p.wantNumber(a, t), p.wantNumber(b, t)); err != nil {
 		return nil, err
 	}

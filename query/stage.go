@@ -65,7 +65,7 @@ func (p *parser) stage() (stage, error) {
 	case "topk", "bottomk":
 		return p.top(t)
 	case "sort":
-		return p.sort(t)
+		return p.sort()
 	case "limit":
 		n, err := p.count()
 		if err != nil {
@@ -123,7 +123,7 @@ func (p *parser) top(t *token) (stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stageTop{n: n, bottom: t.text == "bottomk", pos: t.pos}
+	s := &stageTop{n: n, bottom: t.text == "bottomk"}
 	if p.take(",") {
 		if s.x, err = p.column(); err != nil {
 			return nil, err
@@ -134,7 +134,7 @@ func (p *parser) top(t *token) (stage, error) {
 	return s, p.want(")")
 }
 
-func (p *parser) sort(t *token) (stage, error) {
+func (p *parser) sort() (stage, error) {
 	if err := p.want("("); err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (p *parser) sort(t *token) (stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stageSort{x: x, pos: t.pos}
+	s := &stageSort{x: x}
 	if p.isWord("asc") || p.isWord("desc") {
 		s.desc = p.next().text == "desc"
 	}

@@ -176,7 +176,7 @@ func (p *parser) bucket(t *token) (expr, error) {
 			return nil, err
 		}
 	}
-	return &binary{op: "bucket", a: a, b: b, pos: t.pos}, p.want(")")
+	return &binary{"bucket", a, b}, p.want(")")
 }
 
 // namedOrText returns the expression for the name of an enum value without a comparison. It matches
@@ -198,8 +198,8 @@ func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
 		default: // users do not search for a role by its name alone
 			continue
 		}
-		c := &compare{comparison: comparison{op: "=", value: v}, a: f, pos: t.pos}
-		x = &binary{op: "||", a: c, b: x, pos: t.pos}
+		c := &compare{comparison: comparison{op: "=", value: v}, a: f}
+		x = &binary{"||", c, x}
 	}
 	return x, nil
 }
