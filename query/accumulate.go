@@ -231,7 +231,7 @@ func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
 	}
 	if a.ints.spread != nil {
 		for _, q := range qs {
-			line = append(line, Value{kind: a.kind, n: a.ints.quantile(q)})
+			line = append(line, Value{kind: a.kind, n: a.ints.spread.quantile(q)})
 		}
 		return line
 	}

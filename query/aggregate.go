@@ -3,7 +3,6 @@ package query
 import (
 	"cmp"
 	endian "encoding/binary"
-	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -393,8 +392,4 @@ func (m *machine) shares(name string, rows, chosen view.Set[view.Row]) ([]shareO
 		}
 	}
 	return list, m.ctx.Err()
-}
-
-func tooManyGroups(by []expr) error {
-	return &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select fewer rows first, or group by fewer fields"}
 }

@@ -126,11 +126,7 @@ func (e *Error) WithValue(ctx context.Context, v *view.View) *Error {
 	if err != nil || len(r.Table.Lines) == 0 {
 		return e
 	}
-	value := r.Table.Lines[0][0]
-	text := value.String()
-	if value.kind == kindString {
-		text = quote(text)
-	}
+	text := (&literal{value: r.Table.Lines[0][0]}).String()
 	whole := e.Query[:e.valueAt] + " " + text + e.Query[e.valueEnd:]
 	if _, err := parse(whole); err != nil || len(whole) > maxTry {
 		return e
@@ -197,16 +193,21 @@ func (p *parser) noName(t *token, at int) *Error {
 		hint = "a text needs quotes: " + fix
 		if before := &p.tokens[max(0, at-2)]; before.kind == tokenWord {
 			if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != kindNil {
-				names := enumNames(f.kind.enumOf())
-				err := p.fail(t, "known values are "+strings.Join(names, ", "), "%s has no value %s", f.text, t.text)
-				if s := nearest(strings.ToLower(t.text), names); s != "" {
-					_ = err.trying(p.with(t.pos, t.end, s))
-				}
-				return err
+				return p.noValue(f, f.kind.enumOf(), t.text, t.pos, t.end)
 			}
 		}
 	}
 	return p.fail(t, hint+"?", "%s is not a known name", t.text).trying(p.with(t.pos, end, fix))
+}
+
+// noValue returns the error for a name at [pos, end) that is not a value of x, which has values of an enum kind.
+func (p *parser) noValue(x expr, kind valueKind, name string, pos, end int) *Error {
+	names := enumNames(kind)
+	err := p.failAt(pos, "known values are "+strings.Join(names, ", "), "%s has no value %s", x, name)
+	if s := nearest(strings.ToLower(name), names); s != "" {
+		_ = err.trying(p.with(pos, end, s))
+	}
+	return err
 }
 
 // otherOperators maps operators of other languages to the operators to write in their place.

@@ -222,11 +222,9 @@ func (m *machine) filter(x expr) (node, error) {
 			m.lacks[f.text] = lack{x, f, a}
 		}
 		if n == nil {
-			value, err := m.value(x)
-			if err != nil {
+			if n, err = m.eachRow(x); err != nil {
 				return nil, err
 			}
-			n = &rows{func(e *env) bool { return isTrue(value(e)) }, 50}
 		}
 		if role, ok := f.role(); ok {
 			n = allOf{onlyRole[role], n}
@@ -235,11 +233,13 @@ func (m *machine) filter(x expr) (node, error) {
 	case *words:
 		return &textNode{is: m.words(x), texts: textsOf(x)}, nil
 	}
+	return m.eachRow(x)
+}
+
+// eachRow compiles an expression to a node that evaluates it for one row after the other.
+func (m *machine) eachRow(x expr) (node, error) {
 	value, err := m.value(x)
-	if err != nil {
-		return nil, err
-	}
-	return &rows{func(e *env) bool { return isTrue(value(e)) }, 50}, nil
+	return &rows{func(e *env) bool { return isTrue(value(e)) }, 50}, err
 }
 
 // boundFilter compiles an expression about events or links. Conditions joined by && apply to the
@@ -357,8 +357,7 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		for i, s := range messages {
 			table[i] = answer(stringValue(s))
 		}
-		none := answer(Value{})
-		return &messagesNode{table, none, is}, nil
+		return &messagesNode{table, answer(Value{}), is}, nil
 	case fieldAttribute, fieldOwn, fieldOfLog:
 		a, err := m.attribute(f.name)
 		if err != nil || len(a.parts) != 1 || a.parts[0].column == nil {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -302,7 +303,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 		merge(x)
 	}
 	if len(all.keys) > maxGroups {
-		return nil, tooManyGroups(by)
+		return nil, &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select fewer rows first, or group by fewer fields"}
 	}
 	if err == nil && twice >= 0 {
 		err = m.sortOut(&keep[twice], twice, all, start)
@@ -339,7 +340,9 @@ func (m *machine) sortOut(k *keeps, at int, all *groups, start func(g *groups) *
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			keepWanted(list)
+			for _, x := range list {
+				x.s.values = append(x.s.values, x.d)
+			}
 		}
 	})
 }

@@ -108,11 +108,8 @@ func (l *lexer) skipSpace() error {
 		case unicode.IsSpace(r):
 			l.pos += n
 		case strings.HasPrefix(rest, "//"):
-			end := strings.IndexByte(rest, '\n')
-			if end < 0 {
-				end = len(rest)
-			}
-			l.pos += end
+			line, _, _ := strings.Cut(rest, "\n")
+			l.pos += len(line)
 		case strings.HasPrefix(rest, "/*"):
 			end := strings.Index(rest[2:], "*/")
 			if end < 0 {

@@ -523,28 +523,18 @@ func wholeID(f *field, id string) string {
 // fit converts a literal that is compared with x to a value of the kind of x.
 func (p *parser) fit(x expr, l *literal) (Value, error) {
 	kind := typeOf(x)
-	enum := kindNil
-	if kind >= kindLevel {
-		enum = kind
-	}
+	isEnum := kind >= kindLevel
 	switch {
-	case enum != kindNil && (l.word != "" || l.value.kind == kindString):
-		name := l.word
-		if name == "" {
-			name = l.value.s
-		}
-		v, ok := enumNamed(enum, name)
+	case isEnum && (l.word != "" || l.value.kind == kindString):
+		name := cmp.Or(l.word, l.value.s)
+		v, ok := enumNamed(kind, name)
 		if !ok {
-			err := p.failAt(l.pos, "known values are "+strings.Join(enumNames(enum), ", "), "%s has no value %s", x, name)
-			if s := nearest(strings.ToLower(name), enumNames(enum)); s != "" {
-				_ = err.trying(p.with(l.pos, l.end, s))
-			}
-			return v, err
+			return v, p.noValue(x, kind, name, l.pos, l.end)
 		}
 		return v, nil
-	case enum != kindNil && l.value.isNumber():
-		err := p.failAt(l.pos, "known values are "+strings.Join(enumNames(enum), ", "), "%s is not a number", x)
-		if f, ok := x.(*field); ok && enum == kindStatus {
+	case isEnum && l.value.isNumber():
+		err := p.failAt(l.pos, "known values are "+strings.Join(enumNames(kind), ", "), "%s is not a number", x)
+		if f, ok := x.(*field); ok && kind == kindStatus {
 			err.Hint += "; that of HTTP is .http.response.status_code"
 			_ = err.trying(p.with(f.pos, f.end, ".http.response.status_code"))
 		}

@@ -45,13 +45,6 @@ func (s *spread) addWanted(list []wanted, d int64) []wanted {
 	return list
 }
 
-// keepWanted stores the durations of a list in their spreads.
-func keepWanted(list []wanted) {
-	for _, x := range list {
-		x.s.values = append(x.s.values, x.d)
-	}
-}
-
 // find returns the bucket of the value with the given rank. It also returns the number of values in
 // all buckets before it.
 func (s *spread) find(rank int64) (bucket int, before int64) {
@@ -122,7 +115,7 @@ func (d *durations) merge(b *durations) {
 }
 
 // want announces the quantiles that will be requested. If want returns true, all durations must be passed to
-// addWanted, and the resulting list to keepWanted, before quantile is called.
+// addWanted, and the resulting list be added to the values of the spreads, before a quantile is computed.
 func (d *durations) want(qs []float64) bool {
 	if d.spread == nil {
 		return false
@@ -132,12 +125,4 @@ func (d *durations) want(qs []float64) bool {
 		d.spread.wanted[bucket] = true
 	}
 	return true
-}
-
-// quantile returns an exact quantile of the durations. d must hold at least one duration.
-func (d *durations) quantile(q float64) int64 {
-	if d.spread != nil {
-		return d.spread.quantile(q)
-	}
-	return stat.Quantile(d.all, q)
 }

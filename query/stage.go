@@ -262,8 +262,7 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 		return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "quantile() needs the quantiles to compute")
 	}
 	if t.text[0] == 'p' {
-		q := map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}[t.text]
-		a.args = []float64{q}
+		a.args = []float64{map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}[t.text]}
 	}
 	a.text = t.text + "(" + strings.Join(texts, ", ") + ")"
 	return a, p.want(")")

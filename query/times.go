@@ -30,7 +30,7 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 		switch {
 		case !ok:
 			return time.Time{}, fmt.Errorf("%s: no row of the trace has a time", s)
-		case d >= 0 && !strings.HasPrefix(s, "-"):
+		case s[0] == '+':
 			return time.Unix(0, first).Add(d), nil
 		}
 		return time.Unix(0, last).Add(d), nil
