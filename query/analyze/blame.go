@@ -156,9 +156,9 @@ func (w *workload) divide(i int) {
 }
 
 // divided splits a list into the items before and the items now.
-func divided[T any](list []T, isNow func(T) bool) (before, now []T) {
+func divided[T interface{ isNow() bool }](list []T) (before, now []T) {
 	for _, x := range list {
-		if isNow(x) {
+		if x.isNow() {
 			now = append(now, x)
 		} else {
 			before = append(before, x)
@@ -169,7 +169,7 @@ func divided[T any](list []T, isNow func(T) bool) (before, now []T) {
 
 // series compares the times of all operations and edges.
 func (w *workload) series() (all []*series, mid, scale float64) {
-	before, now := divided(w.requests, func(q *request) bool { return q.now })
+	before, now := divided(w.requests)
 	var whole []int64
 	for _, q := range before {
 		whole = append(whole, q.took)
@@ -182,7 +182,7 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 	}
 	for edge, m := range []map[operation][]duration{w.own, w.edges} {
 		for _, key := range slices.SortedFunc(maps.Keys(m), operation.compare) {
-			if was, is := divided(m[key], isNow); len(was) >= few && len(is) > 0 {
+			if was, is := divided(m[key]); len(was) >= few && len(is) > 0 {
 				all = append(all, newSeries(key, edge > 0, was, is, floor))
 			}
 		}
@@ -313,7 +313,7 @@ func need(n int, more float64) float64 { return alpha + more + math.Log10(float6
 func (w *workload) oddities() (all []*oddity, n tried) {
 	everywhere := make(map[stratum]strata)
 	for _, op := range slices.SortedFunc(maps.Keys(w.byName), operation.compare) {
-		was, is := divided(w.byName[op], func(x *call) bool { return x.request.now })
+		was, is := divided(w.byName[op])
 		if len(was) == 0 || len(is) == 0 {
 			continue
 		}

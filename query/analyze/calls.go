@@ -11,7 +11,6 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -82,6 +81,10 @@ type request struct {
 	now         bool // the request is explained; otherwise it is part of the baseline
 	eighth      int  // the part of the recording
 }
+
+func (q *request) isNow() bool { return q.now }
+func (c *call) isNow() bool    { return c.request.now }
+func (d duration) isNow() bool { return d.call.request.now }
 
 // A duration is the time of one call.
 type duration struct {
@@ -179,9 +182,7 @@ func triggeredAt(v *view.View, r view.Row) Time {
 	}
 	trace, _ := e.Attribute("request.trace_id")
 	span, _ := e.Attribute("request.span_id")
-	traceID, _ := wire.ParseID[[16]byte](trace.Text())
-	spanID, _ := wire.ParseID[[8]byte](span.Text())
-	if row, found := v.Span(format.SpanRef{TraceID: traceID, SpanID: spanID}); found {
+	if row := spanNamed(v, trace.Text(), span.Text()); row != 0 {
 		if began, known := v.Start(v.Outermost(row)); known {
 			return Time(began)
 		}

@@ -107,7 +107,7 @@ func (w *workload) count() {
 func (w *workload) moreCalls(floor int64) (all []*series) {
 	grown := make(map[operation]float64) // the additional calls of a span
 	for _, c := range w.counts {
-		was, is := divided(c.times, isNow)
+		was, is := divided(c.times)
 		if len(was) < few || len(is) == 0 {
 			continue
 		}
@@ -129,5 +129,3 @@ func mean(list []duration) (sum float64) {
 	}
 	return sum
 }
-
-func isNow(d duration) bool { return d.call.request.now }

@@ -78,7 +78,7 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 			x.Since = nil
 		}
 	}
-	was, _ := divided(w.requests, func(q *request) bool { return q.now })
+	was, _ := divided(w.requests)
 	exchange()
 	if whole {
 		whole, err = w.among(ctx, x)
@@ -210,7 +210,7 @@ type end struct {
 
 // rank ranks the causes of the differences between before and now. It adds more to the bounds.
 func (w *workload) rank(more float64) *Explanation {
-	before, now := divided(w.requests, func(q *request) bool { return q.now })
+	before, now := divided(w.requests)
 	x := &Explanation{Looked: Looked{Requests: [2]int{len(before), len(now)}}}
 	for i, list := range [2][]*request{before, now} {
 		for _, q := range list {

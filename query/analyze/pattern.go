@@ -2,7 +2,8 @@ package analyze
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	texts "github.com/entrace-go/entrace/internal/text"
 )
 
 // maxPattern is the maximum number of bytes of a text that are used for its pattern.
@@ -18,12 +19,7 @@ func patternOf(text string) string { return patternWith(text, false) }
 func patternWith(text string, places bool) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxPattern {
-		for text = text[:maxPattern]; len(text) > 0; text = text[:len(text)-1] {
-			if r, _ := utf8.DecodeLastRuneInString(text); r != utf8.RuneError {
-				break
-			}
-		}
-		text += "…"
+		text = texts.Head(text, maxPattern) + "…"
 	}
 	if !strings.ContainsAny(text, "0123456789\"'`") {
 		return text

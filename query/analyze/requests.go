@@ -52,7 +52,7 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 	q := &Requests{view: v, where: "parent = nil", beside: sync.OnceValue(func() *besides { return besidesOf(v) })}
 	left := withoutRuns(v, rows)
 	within := Above(v, left)
-	if slices.ContainsFunc(v.Columns().Resources(), func(r uint32) bool { return v.Service(view.Row(r)) == mapping.RunService }) {
+	if slices.Contains(v.Services(), mapping.RunService) {
 		q.where = "(" + q.where + " || " + query.Where("parent:service", mapping.RunService) + ")"
 	}
 	known := make(map[operation]int32)
@@ -397,10 +397,12 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 
 // at returns the value of a key. It adds a new value if there is none.
 func at[K comparable, V any](m map[K]*V, key K) *V {
-	if m[key] == nil {
-		m[key] = new(V)
+	x := m[key]
+	if x == nil {
+		x = new(V)
+		m[key] = x
 	}
-	return m[key]
+	return x
 }
 
 // query returns a query that selects the requests in a box.

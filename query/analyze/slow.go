@@ -154,7 +154,7 @@ func (w *workload) group(service string, e *Evidence) *group {
 		if e.calls != nil {
 			list = e.calls.times
 		}
-		_, list = divided(list, isNow)
+		_, list = divided(list)
 		over := e.Over
 		if slow := stat.Slow(tooks(list)); len(slow) > 0 {
 			over = min(over, slow[0]-1) // include calls that were already slow before

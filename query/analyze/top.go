@@ -97,11 +97,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		b := v.Columns().Block(k)
 		for i := range rows[k*columns.Words : (k+1)*columns.Words].All() {
 			r, f := view.Row(b.First)+i, view.Flags(b.Flags[i])
-			s := services[b.Resource[i]]
-			if s == nil {
-				s = new(ServiceCount)
-				services[b.Resource[i]] = s
-			}
+			s := at(services, b.Resource[i])
 			switch f.Role() {
 			case view.RoleSpan:
 				top.Spans++
@@ -147,11 +143,8 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		if int(code) < len(resources) {
 			s.Service = v.Service(view.Row(resources[code]))
 		}
-		if all := byName[s.Service]; all != nil {
-			all.Spans, all.Logs, all.Errors = all.Spans+s.Spans, all.Logs+s.Logs, all.Errors+s.Errors
-		} else {
-			byName[s.Service] = s
-		}
+		all := at(byName, s.Service)
+		*all = ServiceCount{s.Service, all.Spans + s.Spans, all.Logs + s.Logs, all.Errors + s.Errors}
 	}
 	for _, s := range byName {
 		if s.Spans > 0 || s.Logs > 0 { // other services only have entries of a recorder, such as why the process died
@@ -184,14 +177,13 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 // withoutRuns returns the rows without the spans that entrace run recorded for commands. It returns all rows if
 // they have no other spans.
 func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
-	ofRun := func(r view.Row) bool { return v.Service(r) == mapping.RunService }
-	if !slices.ContainsFunc(v.Columns().Resources(), func(r uint32) bool { return ofRun(view.Row(r)) }) {
+	if !slices.Contains(v.Services(), mapping.RunService) {
 		return rows
 	}
 	left, spans := v.NewSet(), false
 	for r := range rows.All() {
 		isSpan := v.Role(r) == view.RoleSpan
-		if !isSpan || !ofRun(r) {
+		if !isSpan || v.Service(r) != mapping.RunService {
 			left.Add(r)
 			spans = spans || isSpan
 		}
