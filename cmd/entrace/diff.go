@@ -127,11 +127,9 @@ func (l *limit) exceeded(before, after float64) bool {
 	return l != nil && after > before*(1+l.share)+l.by
 }
 
-// worse numbers the ways in which a path can be worse.
-type worse int
-
+// The ways in which a path can be worse.
 const (
-	slower worse = iota
+	slower = iota
 	moreSpans
 	newErrors
 	newSpans

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/entrace-go/entrace/internal/read/show"
@@ -112,7 +111,9 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 			rows = around(l.v, rows, o.before, o.after)
 		}
 		if o.tree {
-			err = a.grepTree(ctx, l, rows, w, o)
+			p := a.printer(l.v, o.time)
+			p.only, p.first = withAncestors(l.v, setOf(l.v, rows)), l.first()
+			err = p.all(ctx, w, 0)
 		} else {
 			err = a.rowPrinter(l, w, &o.lookFlags).all(rows)
 		}
@@ -174,14 +175,6 @@ func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 		}
 	}
 	return query.InTime(v, keep)
-}
-
-// grepTree prints rows and their ancestors as a tree.
-func (a *app) grepTree(ctx context.Context, l *look, rows []view.Row, w io.Writer, o *grepOptions) error {
-	p := a.printer(l.v, o.time)
-	p.only = withAncestors(l.v, setOf(l.v, rows))
-	p.first = l.first()
-	return p.all(ctx, w, 0)
 }
 
 // A rowPrinter prints one line for each row, in the form that tree prints.

@@ -18,13 +18,13 @@ const lastSize = 4 << 20
 
 // A lastPart holds the entries at the end of a file.
 type lastPart struct {
-	entries []*format.TraceEntry
-	end     int64 // the offset at which the last entry ends
-	isET    bool  // nothing can follow the entries
+	entries []*format.TraceEntry // at least one
+	end     int64                // the offset at which the last entry ends
+	isET    bool                 // nothing can follow the entries
 }
 
 // ended reports whether the last entry marks a clean end.
-func (p *lastPart) ended() bool { return len(p.entries) > 0 && p.entries[len(p.entries)-1].IsEnd() }
+func (p *lastPart) ended() bool { return p.entries[len(p.entries)-1].IsEnd() }
 
 // readLast reads the entries in the last lastSize bytes of a file. If it returns nil, [recorder.Open] must read
 // the whole file.
@@ -33,11 +33,7 @@ func readLast(name string) (*lastPart, error) {
 	if strings.HasSuffix(name, tracename.ET) {
 		return lastOfET(name)
 	}
-	entries, end, err := lastOfIET(name)
-	if err != nil || entries == nil {
-		return nil, err
-	}
-	return &lastPart{entries: entries, end: end}, nil
+	return lastOfIET(name)
 }
 
 // lastOfET reads the last entries of an ET, using the ET's index. Only an ET written by a recorder has its entries
@@ -71,41 +67,44 @@ func lastOfET(name string) (*lastPart, error) {
 	return p, nil
 }
 
-// lastOfIET reads the last entries of an IET, and returns the offset
-// at which the last entry ends. An IET has no index of its entries, so lastOfIET searches for an offset
-// from which entry follows entry to the end of the file. It returns no entries if it finds no such
+// lastOfIET reads the last entries of an IET. An IET has no index of its entries, so lastOfIET searches for an offset
+// from which entry follows entry to the end of the file. It returns nil if it finds no such
 // chain or more than one, if the file is small or of another format, and if the journal of a dead
 // writer holds part of the trace: recorder.Open reads such files. If an attribute near the end of the
 // file holds a whole trace of several megabytes, lastOfIET wrongly returns the entries of that trace.
-func lastOfIET(name string) (entries []*format.TraceEntry, end int64, err error) {
+func lastOfIET(name string) (*lastPart, error) {
 	src, err := deadtrace.OpenSource(name, false)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer src.Close()
 	grows := errors.Is(src.Missing, format.ErrLocked)
 	v, stored, err := format.ReadMagic(src)
 	if err != nil || stored != format.IET || src.Size() < 4*lastSize || src.Size() != src.Stored || src.Missing != nil && !grows {
-		return nil, 0, err
+		return nil, err
 	}
 	base := src.Size() - lastSize
 	b := make([]byte, lastSize)
 	if _, err = src.ReadAt(b, base); err != nil && !errors.Is(err, io.EOF) {
-		return nil, 0, err
+		return nil, err
 	}
 	if src.Shrunk() {
-		return nil, 0, format.ErrShrunk
+		return nil, format.ErrShrunk
 	}
 	c := chains{b: b, version: v, grows: grows}
 	at := c.find()
+	if at == nil {
+		return nil, nil //nolint:nilnil // the caller then reads the whole file
+	}
+	p := &lastPart{end: base + int64(at[len(at)-1])}
 	for i := 1; i < len(at); i++ {
 		e := new(format.TraceEntry)
 		if _, err := format.DecodeTraceEntry(b[at[i-1]:at[i]], v, e); err != nil {
-			return nil, 0, nil // Open reports where the error is
+			return nil, nil //nolint:nilnil,nilerr // Open reports where the error is
 		}
-		entries, end = append(entries, e), base+int64(at[i])
+		p.entries = append(p.entries, e)
 	}
-	return entries, end, nil
+	return p, nil
 }
 
 // chains searches the last bytes of a file for a chain: entries that follow each other without a gap.

@@ -77,11 +77,11 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 	if err != nil {
 		return err
 	}
-	f, damage, err := a.openEntries(ctx, name, o)
+	f, opened, damage, err := a.openEntries(ctx, name, o)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer opened.Close()
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the script ran longer than %s", o.timeout))
@@ -108,7 +108,7 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 			a.exit(exitData)
 		}
 	})()
-	r, err := lua.Run(ctx, f.File, script, text, &lua.Options{Output: out, Threads: o.threads, Upstream: o.compat != "", MaxMemory: memory})
+	r, err := lua.Run(ctx, f, script, text, &lua.Options{Output: out, Threads: o.threads, Upstream: o.compat != "", MaxMemory: memory})
 	if err != nil {
 		return errors.Join(w.Flush(), err)
 	}
@@ -143,34 +143,25 @@ func readScript(in io.Reader, name string) (string, error) {
 	return string(b), err
 }
 
-// An entryFile is a file and the value that opened the file. Close closes this value.
-type entryFile struct {
-	*format.File
-
-	with io.Closer
-}
-
-func (f *entryFile) Close() error { return f.with.Close() }
-
-// openEntries opens a file of any format for a script. The first error is damage in the file: the
-// script still gets the entries that are whole. The second error says why the file cannot be opened.
-func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (*entryFile, error, error) {
+// openEntries opens a file of any format for a script. The caller closes opened. The first error is damage in the
+// file: the script still gets the entries that are whole. The second error says why the file cannot be opened.
+func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (f *format.File, opened io.Closer, damage, err error) {
 	if own, err := inPlace(name, o.from); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	} else if !own {
 		t, err := a.open(ctx, []string{name}, &o.lookFlags)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
-		return &entryFile{t.View().Files()[0], t}, t.Damage(), nil
+		return t.View().Files()[0], t, t.Damage(), nil
 	}
-	f, err := recorder.Open(name, &format.OpenOptions{Lenient: true})
+	f, err = recorder.Open(name, &format.OpenOptions{Lenient: true})
 	if err != nil {
-		return nil, nil, known(name, torn(name, err))
+		return nil, nil, nil, known(name, torn(name, err))
 	}
 	n, missing := f.Journal()
 	a.tellJournal(f.Name(), n, missing)
-	return &entryFile{f, f}, torn(name, f.Damage()), nil
+	return f, f, torn(name, f.Damage()), nil
 }
 
 // A terminalWriter escapes characters that would act on a terminal.

@@ -412,21 +412,15 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	r.report(ctx)
 }
 
-// names returns the files that the run has written.
-func (r *running) names() []string {
-	list := []string{format.Find(r.file)}
-	self := format.Find(r.self())
-	if _, err := os.Stat(self); err == nil {
-		list = append(list, self)
-	}
-	return list
-}
-
 // report prints a summary of the trace to stderr. Depending on the flags, it also compares the trace and shows it.
 func (r *running) report(ctx context.Context) {
 	own := *r.app
 	own.out = r.err
-	names := r.names()
+	names := []string{format.Find(r.file)} // the files that the run has written
+	self := format.Find(r.self())
+	if _, err := os.Stat(self); err == nil {
+		names = append(names, self)
+	}
 	r.tell(own.topLines(ctx, names))
 	if n := r.server.Metrics(); n > 0 {
 		r.say("%s with metrics came, which are not kept", plural(int(n), "request"))
@@ -457,13 +451,13 @@ const againstLines = 3
 
 // topLines prints a summary like that of top, in at most five lines.
 func (a *app) topLines(ctx context.Context, names []string) error {
-	o := &topOptions{lookFlags: lookFlags{time: timeLocal}, limit: 2}
-	l, err := a.lookRows(ctx, names, &o.lookFlags)
+	o := &lookFlags{time: timeLocal}
+	l, err := a.lookRows(ctx, names, o)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	found, err := analyze.Top(ctx, l.v, l.result.Rows, o.limit, nil)
+	found, err := analyze.Top(ctx, l.v, l.result.Rows, 2, nil)
 	if err != nil {
 		return err
 	}

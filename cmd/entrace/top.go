@@ -141,7 +141,7 @@ func (p *overviewPrinter) never() error {
 	if p.Open > len(p.NeverEnded) {
 		never += fmt.Sprintf(", the %d oldest of %d", len(p.NeverEnded), p.Open)
 	}
-	err := p.rowsBelow(never, p.NeverEnded, func(r view.Row) string { return openPlace(p.v, r) })
+	err := p.rowsBelow(never, p.NeverEnded, p.openPlace)
 	if p.Locks != "" {
 		fmt.Fprintln(p.w, p.wrapped(show.Safe(p.Locks)))
 	}
@@ -180,7 +180,7 @@ func (p *overviewPrinter) all() error {
 		p.begins("Services")
 		err = p.services()
 	}
-	err = errors.Join(err, p.rowsBelow("Slowest requests", p.Slowest, func(r view.Row) string { return slowestPart(p.v, r) }))
+	err = errors.Join(err, p.rowsBelow("Slowest requests", p.Slowest, p.slowestPart))
 	if len(p.Waits) > 0 && err == nil {
 		p.begins("Waits, as an execution trace tells")
 		err = p.waits()
@@ -200,22 +200,14 @@ func (p *overviewPrinter) all() error {
 	return err
 }
 
-// openPlace returns the place where the goroutine of an open span was last seen, or "" if the place is unknown.
-func openPlace(v *view.View, r view.Row) string {
-	if place := stackBelow(v, r); place != "" {
-		return "in " + show.Safe(place)
-	}
-	return ""
-}
-
-// stackBelow returns the place in the program of the last stack among the children of row r, or "" if no child has
-// a stack.
-func stackBelow(v *view.View, r view.Row) (place string) {
-	for kid := range v.Tree().Children(r) {
-		if role := v.Role(kid); role != view.RoleOther && role != view.RoleLog {
+// openPlace returns the place where the goroutine of an open span was last seen: the place in the program of the last
+// stack among the children of row r. It returns "" if no child has a stack.
+func (p *overviewPrinter) openPlace(r view.Row) (place string) {
+	for kid := range p.v.Tree().Children(r) {
+		if role := p.v.Role(kid); role != view.RoleOther && role != view.RoleLog {
 			continue
 		}
-		e, err := v.Entry(kid)
+		e, err := p.v.Entry(kid)
 		if err != nil {
 			continue
 		}
@@ -225,11 +217,15 @@ func stackBelow(v *view.View, r view.Row) (place string) {
 			}
 		}
 	}
+	if place != "" {
+		place = "in " + show.Safe(place)
+	}
 	return place
 }
 
 // slowestPart names the span below row r with the longest self time.
-func slowestPart(v *view.View, r view.Row) string {
+func (p *overviewPrinter) slowestPart(r view.Row) string {
+	v := p.v
 	part, ok := analyze.SlowestPart(v, r)
 	if !ok {
 		return ""
