@@ -170,13 +170,7 @@ func isInteger(f float64) bool {
 	return f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 && (f != 0 || !math.Signbit(f))
 }
 
-// prettyTable formats a table on several lines, with sorted keys.
-func prettyTable(t *vm.LTable) string {
-	var b strings.Builder
-	pretty(&b, t, "", make(map[*vm.LTable]bool))
-	return b.String()
-}
-
+// pretty formats a table on several lines, with sorted keys.
 func pretty(b *strings.Builder, v vm.LValue, indent string, seen map[*vm.LTable]bool) {
 	t, ok := v.(*vm.LTable)
 	switch {

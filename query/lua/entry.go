@@ -47,7 +47,7 @@ func (r *reader) full(id uint32) (*format.TraceEntry, error) {
 		return nil, err
 	}
 	e := &r.entry
-	if !r.upstream && e.Message.Valid && !slices.ContainsFunc(e.Attributes, isMessage) {
+	if !r.upstream && e.Message.Valid && !slices.ContainsFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == messageName }) {
 		e.Add(messageName, format.StringValue(e.Message.Value))
 	}
 	if !slices.IsSortedFunc(e.Attributes, byName) {
@@ -57,8 +57,6 @@ func (r *reader) full(id uint32) (*format.TraceEntry, error) {
 }
 
 const messageName = "message"
-
-func isMessage(a format.Attribute) bool { return a.Name == messageName }
 
 func byName(a, b format.Attribute) int { return strings.Compare(a.Name, b.Name) }
 
@@ -383,7 +381,11 @@ func (t *thread) openEntries() {
 		t.print("Lua log: " + debugValue(l.Get(1)))
 		return 0
 	})
-	set("en_pretty_table", func() vm.LValue { return vm.LString(prettyTable(t.table(1))) })
+	set("en_pretty_table", func() vm.LValue {
+		var b strings.Builder
+		pretty(&b, t.table(1), "", make(map[*vm.LTable]bool))
+		return vm.LString(b.String())
+	})
 	set("en_foreach", t.foreach)
 	set("en_join", func() vm.LValue {
 		var ids []uint32

@@ -319,22 +319,7 @@ func isSpec(spec string) bool {
 
 // quoted formats a text as a Lua literal.
 func quoted(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for i := range len(s) {
-		switch c := s[i]; c {
-		case '"', '\\', '\n':
-			b.WriteString("\\" + string(c))
-		case '\r':
-			b.WriteString(`\r`)
-		case 0:
-			b.WriteString(`\000`)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
+	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", "\\\n", "\r", `\r`, "\x00", `\000`).Replace(s) + `"`
 }
 
 // openBits defines the library bit, which computes with 32 bits.
