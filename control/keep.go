@@ -69,7 +69,7 @@ func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) 
 	if err != nil {
 		return 0, false, err
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	err = f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
 		if _, span := e.Attribute(format.AttrSpanID); span {
 			d, _ := e.Attribute(format.AttrDuration)
@@ -82,7 +82,10 @@ func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) 
 			if !ok {
 				continue
 			}
-			text := valueText(&v)
+			text := v.String()
+			if v.Kind() == format.KindBytes {
+				text = v.Text()
+			}
 			if _, asked := values[text]; asked {
 				values[strings.Clone(text)] = true // cloned: the map stores the new key, and text belongs to the file
 			}
@@ -95,12 +98,4 @@ func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) 
 	}
 	met = (len(k.Any) == 0 || slices.ContainsFunc(k.Any, has)) && !slices.ContainsFunc(k.All, func(s string) bool { return !has(s) })
 	return longest, met && err == nil, err
-}
-
-// valueText returns the value of an attribute in the notation of configurations.
-func valueText(v *format.Value) string {
-	if v.Kind() == format.KindBytes {
-		return v.Text()
-	}
-	return v.String()
 }

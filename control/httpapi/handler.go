@@ -110,41 +110,38 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// route answers a request by its path and method.
+// route answers a request by its path and method. For HEAD it calls the function for GET.
 func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 	at := strings.TrimPrefix(r.URL.Path, "/")
 	file, isFile := strings.CutPrefix(at, tracesDir)
 	id, isStop := strings.CutPrefix(at, "stop/")
+	type methods map[string]func(http.ResponseWriter, *http.Request) error
+	var by methods
 	switch {
 	case at == "":
-		return do(w, r, methods{"GET": h.index})
+		by = methods{"GET": h.index}
 	case at == "snapshot":
-		return do(w, r, methods{"POST": h.snapshot})
+		by = methods{"POST": h.snapshot}
 	case at == "start":
-		return do(w, r, methods{"POST": h.start})
+		by = methods{"POST": h.start}
 	case at == "config" && h.o.AllowConfig:
-		return do(w, r, methods{"PUT": h.setConfig, "DELETE": h.endConfig})
+		by = methods{"PUT": h.setConfig, "DELETE": h.endConfig}
 	case isStop && id != "" && !strings.Contains(id, "/"):
-		return do(w, r, methods{"POST": func(w http.ResponseWriter, r *http.Request) error { return h.stop(w, r, id) }})
+		by = methods{"POST": func(w http.ResponseWriter, r *http.Request) error { return h.stop(w, r, id) }}
 	case isFile && file != "":
-		return do(w, r, methods{"GET": func(w http.ResponseWriter, r *http.Request) error { return h.file(w, r, file) }})
+		by = methods{"GET": func(w http.ResponseWriter, r *http.Request) error { return h.file(w, r, file) }}
+	default:
+		return &statusError{http.StatusNotFound, "not found"}
 	}
-	return &statusError{http.StatusNotFound, "not found"}
-}
-
-type methods map[string]func(http.ResponseWriter, *http.Request) error
-
-// do calls the function for the request's method. For HEAD it calls the function for GET.
-func do(w http.ResponseWriter, r *http.Request, m methods) error {
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	if fn := m[method]; fn != nil {
+	if fn := by[method]; fn != nil {
 		return fn(w, r)
 	}
 	var allow []string
-	for name := range m {
+	for name := range by {
 		allow = append(allow, name)
 		if name == http.MethodGet {
 			allow = append(allow, http.MethodHead)
@@ -364,7 +361,7 @@ func (h *handler) index(w http.ResponseWriter, r *http.Request) error {
 		}
 		v.Total = len(files)
 		for _, f := range slices.Backward(files[max(0, len(files)-maxListed):]) {
-			v.Files = append(v.Files, fileView{f.Name, f.Size, f.Time, f.Manual, f.Config, base + tracesDir + f.Name})
+			v.Files = append(v.Files, fileView{f, base + tracesDir + f.Name})
 		}
 	}
 	return answer(w, http.StatusOK, v)

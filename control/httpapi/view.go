@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/internal/traces"
 )
 
 type onView struct {
@@ -40,12 +41,9 @@ type runningView struct {
 }
 
 type fileView struct {
-	Name   string    `json:"name"`
-	Size   int64     `json:"size"`
-	Time   time.Time `json:"time"`
-	Manual bool      `json:"manual"`
-	Config string    `json:"config"`
-	Href   string    `json:"href"`
+	traces.File
+
+	Href string `json:"href"`
 }
 
 type indexView struct {

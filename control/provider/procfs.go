@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"path"
+	"strconv"
 )
 
 // Parsers of files in /proc and in a cgroup. They skip unknown lines, because each version of Linux adds some.
@@ -65,14 +66,9 @@ func kilobytes(b []byte) maybe {
 
 // decimal parses b as a decimal number, with optional white space around it.
 func decimal(b []byte) maybe {
-	b = bytes.TrimSpace(b)
-	var n uint64
-	for _, c := range b {
-		d := uint64(c - '0')
-		if c < '0' || c > '9' || n > (math.MaxUint64-d)/10 {
-			return maybe{}
-		}
-		n = n*10 + d
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
+	if err != nil {
+		return maybe{}
 	}
-	return maybe{n, len(b) > 0}
+	return maybe{n, true}
 }

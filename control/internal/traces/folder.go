@@ -21,11 +21,11 @@ import (
 
 // A File is a finished trace.
 type File struct {
-	Name   string    // the file name, without the folder
-	Size   int64     // in bytes
-	Time   time.Time // when the trace began, from its name; UTC
-	Manual bool      // the trace was requested manually
-	Config string    // the name of the trace in the configuration, or "crash"
+	Name   string    `json:"name"`   // the file name, without the folder
+	Size   int64     `json:"size"`   // in bytes
+	Time   time.Time `json:"time"`   // when the trace began, from its name; UTC
+	Manual bool      `json:"manual"` // the trace was requested manually
+	Config string    `json:"config"` // the name of the trace in the configuration, or "crash"
 
 	modified time.Time
 }

@@ -39,20 +39,11 @@ const (
 
 // String returns the file name.
 func (n traceName) String() string {
-	b := n.time.AppendFormat(make([]byte, 0, 128), fileTime)
-	b = append(append(b, '-'), n.host...)
-	b = strconv.AppendUint(append(b, '-'), uint64(n.pid), 10)
-	b = append(b, '-')
-	seq := strconv.FormatUint(n.seq, 10)
-	for range 4 - len(seq) {
-		b = append(b, '0')
-	}
-	b = append(b, seq...)
+	manual := ""
 	if n.manual {
-		b = append(b, 'm')
+		manual = "m"
 	}
-	b = append(append(b, '-'), n.config...)
-	return string(append(b, tracename.ET...))
+	return fmt.Sprintf("%s-%s-%d-%04d%s-%s%s", n.time.Format(fileTime), n.host, n.pid, n.seq, manual, n.config, tracename.ET)
 }
 
 // isName reports whether s is the file name of a finished trace.

@@ -92,7 +92,7 @@ func (f *Folder) recoverRing(c *Result) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = d.Close() }()
+	defer d.Close()
 	var n note
 	_ = json.Unmarshal(d.Note, &n) // without a note the fields are empty
 	c.PID, c.Service, c.Time, c.Damaged = n.PID, n.Service, d.Last, d.Damaged
