@@ -155,9 +155,8 @@ func (sn *Snapshot) Close() {
 	}
 }
 
-// read returns the bytes of p. It may copy them to buf. If again is not set, the snapshot does
-// not keep p for a later read.
-func (sn *Snapshot) read(p *part, buf []byte, again bool) (data []byte, err error) {
+// read returns the bytes of p. It may copy them to buf. The snapshot does not keep p for a later read.
+func (sn *Snapshot) read(p *part, buf []byte) (data []byte, err error) {
 	if sn.j == nil {
 		return p.data, nil
 	}
@@ -167,23 +166,21 @@ func (sn *Snapshot) read(p *part, buf []byte, again bool) (data []byte, err erro
 		if data = p.data; data == nil {
 			return nil, journal.ErrDamaged
 		}
-		if !again {
-			p.data = nil
-		}
+		p.data = nil
 		return data, nil
 	}
-	if buf, err = p.seg.Copy(buf[:0], p.end); err == nil && !again {
+	if buf, err = p.seg.Copy(buf[:0], p.end); err == nil {
 		delete(sn.held, p.seg)
 		p.seg = nil
 	}
 	return buf, err
 }
 
-// parts converts a list of parts for a Merge. If again is set, the parts are read again later.
-func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
+// parts converts a list of parts for a Merge.
+func (sn *Snapshot) parts(list []*part) (parts []journal.Part) {
 	for _, p := range list {
 		parts = append(parts, journal.Part{Base: p.base, End: p.end, Read: func(buf []byte, _, _ int) ([]byte, error) {
-			return sn.read(p, buf, again)
+			return sn.read(p, buf)
 		}})
 	}
 	return parts
@@ -195,30 +192,27 @@ type copying struct {
 	sn       *Snapshot
 	to       placer.Importer
 	from     int64
-	begun    bool                      // the window has begun: all older records have been handled
-	pending  spanmap.Map[startedSpan]  // spans that have not ended when the window begins
-	retained spanmap.Map[struct{}]     // the pending spans whose beginning was retained
-	ended    spanmap.Map[struct{}]     // spans whose end was evicted
-	late     map[record.Ref][]heldBack // records that refer to spans not written yet
-	whole    []heldBack                // older spans that were recorded whole, after their end
+	begun    bool                           // the window has begun: all older records have been handled
+	pending  spanmap.Map[startedSpan]       // spans that have not ended when the window begins
+	retained spanmap.Map[struct{}]          // the pending spans whose beginning was retained
+	ended    spanmap.Map[struct{}]          // spans whose end was evicted
+	late     map[record.Ref][]journal.Entry // records that refer to spans not written yet
+	whole    []journal.Entry                // older spans that were recorded whole, after their end
 	order    int
 	rec      record.Record
 }
 
 // A startedSpan is the beginning of a span.
 type startedSpan struct {
-	heldBack
-
+	entry journal.Entry
 	order int
 }
 
-// heldBack is a copy of a record.
-type heldBack struct{ e journal.Entry }
-
-func hold(e *journal.Entry) heldBack {
+// hold returns a copy of a record.
+func hold(e *journal.Entry) journal.Entry {
 	c := *e
 	c.Data, c.Segment = slices.Clone(e.Data), nil
-	return heldBack{c}
+	return c
 }
 
 // Create calls recorder.Create and returns a recorder for the snapshot.
@@ -239,20 +233,26 @@ func createWith(name string, o *recorder.Options, v format.Version, in *record.I
 // must call Copy only once.
 func (sn *Snapshot) Copy(r *recorder.Recorder) error {
 	return r.WithFile(func(to placer.Importer) error {
-		c := &copying{sn: sn, to: to, from: math.MinInt64, late: make(map[record.Ref][]heldBack)}
+		from := int64(math.MinInt64)
 		if !sn.o.From.IsZero() {
-			c.from = sn.o.From.UnixNano()
+			from = sn.o.From.UnixNano()
 		}
-		c.readRetained()
-		c.merge()
-		c.begin()
-		c.orphans()
+		sn.copySpans(to, from).orphans()
 		for to.StagePending() {
 			to.Flush(false)
 		}
 		to.Flush(true)
 		return to.Err()
 	})
+}
+
+// copySpans copies everything except the records of spans whose beginning is missing.
+func (sn *Snapshot) copySpans(to placer.Importer, from int64) *copying {
+	c := &copying{sn: sn, to: to, from: from, late: make(map[record.Ref][]journal.Entry)}
+	c.readRetained()
+	c.merge()
+	c.begin()
+	return c
 }
 
 // IsOpen reports whether r has written a span but not its end.
@@ -268,7 +268,7 @@ func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
 
 // readRetained reads the retained records: the beginnings of spans, and the marks of ended spans.
 func (c *copying) readRetained() {
-	cur := journal.NewCursor(journal.StreamRetained, c.sn.parts(c.sn.retained, false))
+	cur := journal.NewCursor(journal.StreamRetained, c.sn.parts(c.sn.retained))
 	for e := cur.Next(); e != nil; e = cur.Next() {
 		if !c.rec.Parse(e) {
 			continue
@@ -297,7 +297,7 @@ func (c *copying) wait(e *journal.Entry) {
 func (c *copying) merge() {
 	streams := make([][]journal.Part, len(c.sn.streams))
 	for i := range streams {
-		streams[i] = c.sn.parts(c.sn.streams[i], false)
+		streams[i] = c.sn.parts(c.sn.streams[i])
 	}
 	if len(streams) == 0 {
 		return
@@ -354,7 +354,7 @@ func (c *copying) take(e *journal.Entry) {
 		if r.Time+c.duration(r) >= c.from {
 			c.whole = append(c.whole, hold(e))
 		}
-	case r.Kind == record.KindEnd && old:
+	case r.Kind == record.KindEnd:
 		c.pending.Delete(key)
 	}
 }
@@ -374,12 +374,12 @@ func (c *copying) begin() {
 	list := c.whole
 	c.whole = nil
 	for _, s := range open {
-		list = append(list, s.heldBack)
+		list = append(list, s.entry)
 	}
-	slices.SortStableFunc(list, func(a, b heldBack) int { return cmp.Compare(a.e.Time, b.e.Time) })
+	slices.SortStableFunc(list, func(a, b journal.Entry) int { return cmp.Compare(a.Time, b.Time) })
 	for i := range list {
-		if c.rec.Parse(&list[i].e) {
-			c.apply(&list[i].e)
+		if c.rec.Parse(&list[i]) {
+			c.apply(&list[i])
 		}
 	}
 }
@@ -398,7 +398,7 @@ func (c *copying) apply(e *journal.Entry) {
 		ref := r.Ref
 		c.place(e)
 		for i := range c.late[ref] {
-			c.place(&c.late[ref][i].e)
+			c.place(&c.late[ref][i])
 		}
 		delete(c.late, ref)
 	case r.Kind == record.KindEnd && !c.to.Knows(&r.Ref):
@@ -419,12 +419,12 @@ func (c *copying) place(e *journal.Entry) {
 // orphans writes the records of spans whose beginning is missing.
 func (c *copying) orphans() {
 	refs := slices.SortedFunc(maps.Keys(c.late), func(a, b record.Ref) int {
-		return cmp.Or(cmp.Compare(c.late[a][0].e.Time, c.late[b][0].e.Time), slices.Compare(a[:], b[:]))
+		return cmp.Or(cmp.Compare(c.late[a][0].Time, c.late[b][0].Time), slices.Compare(a[:], b[:]))
 	})
 	keeps := c.to.KeepOrphans(true)
 	for _, ref := range refs {
 		for i := range c.late[ref] {
-			e := &c.late[ref][i].e
+			e := &c.late[ref][i]
 			c.sn.Orphans += uint64(e.Info.Entries())
 			c.place(e)
 		}
@@ -480,10 +480,7 @@ func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error)
 		sn = g.capture(SnapshotOptions{Providers: p & (1 << record.ProviderSpans)}, st)
 		if record.Providers(g.buffered.Load()).Has(record.ProviderSpans) {
 			sn.o.From = time.Unix(0, math.MaxInt64) // only open spans
-			c := &copying{sn: sn, to: to, from: math.MaxInt64, late: make(map[record.Ref][]heldBack)}
-			c.readRetained()
-			c.merge()
-			c.begin()
+			sn.copySpans(to, math.MaxInt64)
 			to.Flush(true)
 		}
 		return to.Err()
