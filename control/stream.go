@@ -113,7 +113,7 @@ func (t *Trace) writeEnd(how endReason, why string) {
 	_ = t.rec.Flush(context.Background()) // before the entries are counted; the recorder keeps the error
 	st := t.rec.Stats()
 	addDropped(e, &st.Entries.Dropped)
-	_ = child(t.rec, e, time.Now()) // the recorder keeps and counts the error
+	_ = child(t.rec, e) // the recorder keeps and counts the error
 }
 
 // Begin implements [recorder.Tee].

@@ -258,7 +258,8 @@ func addDropped(e *format.TraceEntry, d *recorder.Dropped) {
 }
 
 // child writes an entry below the first entry of the trace.
-func child(rec *recorder.Recorder, e *format.TraceEntry, at time.Time) error {
+func child(rec *recorder.Recorder, e *format.TraceEntry) error {
+	at := time.Now()
 	e.Add(format.AttrTime, format.TimeValue(at))
 	return traces.Write(rec, traces.Own, format.SpanRef{}, at, e)
 }
@@ -273,13 +274,14 @@ func (t *Trace) off(p Set, err error) {
 	if known {
 		return
 	}
+	why := cut(err.Error())
 	e := &format.TraceEntry{
-		Message:  format.Some(name + ": " + cut(err.Error())),
+		Message:  format.Some(name + ": " + why),
 		Metadata: format.Metadata{Name: nameProviderOff, Target: target, Level: format.LevelWarn},
 	}
 	e.Add("provider", format.StringValue(name))
-	e.Add("error", format.StringValue(cut(err.Error())))
-	_ = child(t.rec, e, time.Now()) // the recorder keeps and counts the error
+	e.Add("error", format.StringValue(why))
+	_ = child(t.rec, e) // the recorder keeps and counts the error
 }
 
 // discard removes the file of the trace.

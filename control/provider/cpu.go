@@ -104,8 +104,7 @@ func (c *cpuProfile) stop() error {
 func (c *cpuProfile) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	restart, err := c.nextPart()
-	return errors.Join(restart, err)
+	return errors.Join(c.nextPart())
 }
 
 // flushPart is like flush, but for the loop: it handles the errors itself.

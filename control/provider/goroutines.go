@@ -69,15 +69,12 @@ func moveInside(s *control.Session, groups []*group) {
 
 // waitsIn reports whether the name of a function in which the goroutine waits begins with one of the prefixes.
 func (g *group) waitsIn(prefixes ...string) bool {
-	for _, l := range g.locations {
-		for i := range l.Line {
-			name := functionName(l, i)
-			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
-				return true
-			}
-			if !inStandardLibrary(texts.PackageOf(name)) {
-				return false
-			}
+	for name := range g.functions() {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			return true
+		}
+		if !inStandardLibrary(texts.PackageOf(name)) {
+			return false
 		}
 	}
 	return false

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,17 +92,13 @@ func groups(p *profile.Profile) []*group {
 	for _, l := range p.Location {
 		numbers[l] = g.place(l)
 	}
-	var all []*group
 	for _, s := range p.Sample {
-		found, isNew := g.group(s, numbers)
-		if isNew {
-			all = append(all, found)
-		}
+		found := g.group(s, numbers)
 		for i := range min(len(s.Value), len(found.values)) {
 			found.values[i] += s.Value[i]
 		}
 	}
-	return all
+	return slices.Collect(maps.Values(g.groups))
 }
 
 type grouper struct {
@@ -124,8 +121,8 @@ func (g *grouper) place(l *profile.Location) uint32 {
 	return n
 }
 
-// group returns the group of s, and whether the group is new.
-func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32) (*group, bool) {
+// group returns the group of s.
+func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32) *group {
 	labels, ref := labelsOf(s)
 	g.text = g.text[:0]
 	// Each location has at least one frame, so locations after the first maxFrames do not appear in the text of
@@ -137,17 +134,17 @@ func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32)
 	}
 	g.text = append(append(g.text, ref.TraceID[:]...), ref.SpanID[:]...)
 	for _, l := range labels {
-		g.text = binary.AppendUvarint(g.text, uint64(len(l.name)))
-		g.text = append(g.text, l.name...)
-		g.text = binary.AppendUvarint(g.text, uint64(len(l.value)))
-		g.text = append(g.text, l.value...)
+		for _, text := range []string{l.name, l.value} {
+			g.text = binary.AppendUvarint(g.text, uint64(len(text)))
+			g.text = append(g.text, text...)
+		}
 	}
 	if found, ok := g.groups[string(g.text)]; ok {
-		return found, false
+		return found
 	}
 	made := &group{locations: s.Location, labels: labels, ref: ref, key: string(g.text)}
 	g.groups[made.key] = made
-	return made, true
+	return made
 }
 
 // labelsOf returns the labels of s, sorted by name, and the span that the labels trace_id and span_id identify.

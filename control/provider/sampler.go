@@ -3,6 +3,7 @@ package provider
 import (
 	"fmt"
 	"runtime/metrics"
+	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/control"
@@ -123,12 +124,7 @@ func (s *sampler) add(d metrics.Description, in control.Set) {
 }
 
 func (s *sampler) index(name string) int {
-	for i := range s.samples {
-		if s.samples[i].Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(s.samples, func(m metrics.Sample) bool { return m.Name == name })
 }
 
 // read reads all metrics. Deltas are relative to the previous read.

@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"cmp"
+	"iter"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -28,17 +30,13 @@ func (g *group) stack() string {
 	for _, l := range g.locations {
 		// A location without lines has only an address, and counts as one frame.
 		for i := range max(len(l.Line), 1) {
-			start := len(b)
-			if start > 0 {
+			if len(b) > 0 {
 				b = append(b, '\n')
 			}
+			start := len(b)
 			b = appendFrame(b, l, i)
 			if frames++; frames > maxFrames || len(b) > maxStackBytes-len("\n"+ellipsis) {
-				b = b[:start]
-				if start > 0 {
-					b = append(b, '\n')
-				}
-				return string(append(b, ellipsis...))
+				return string(append(b[:start], ellipsis...))
 			}
 		}
 	}
@@ -70,38 +68,38 @@ func functionName(l *profile.Location, i int) string {
 	return l.Line[i].Function.Name
 }
 
+// functions returns the names of the functions of the stack, innermost first.
+func (g *group) functions() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, l := range g.locations {
+			for i := range l.Line {
+				if name := functionName(l, i); name != "" && !yield(name) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // function returns the name of the innermost function for which wanted returns true. If there is no such
 // function, it returns the name of the innermost function, or "unknown function" for a stack without names.
 func (g *group) function(wanted func(name string) bool) string {
 	first := ""
-	for _, l := range g.locations {
-		for i := range l.Line {
-			name := functionName(l, i)
-			if name == "" {
-				continue
-			}
-			if wanted(name) {
-				return texts.Cut(name, maxLabelValue)
-			}
-			if first == "" {
-				first = name
-			}
+	for name := range g.functions() {
+		if wanted(name) {
+			return texts.Cut(name, maxLabelValue)
 		}
+		first = cmp.Or(first, name)
 	}
-	if first == "" {
-		return "unknown function"
-	}
-	return texts.Cut(first, maxLabelValue)
+	return texts.Cut(cmp.Or(first, "unknown function"), maxLabelValue)
 }
 
 // ofProgram reports whether a function of the stack is outside of the standard library. It returns false for
 // goroutines that the standard library runs for the program.
 func (g *group) ofProgram() bool {
-	for _, l := range g.locations {
-		for i := range l.Line {
-			if name := functionName(l, i); name != "" && !inStandardLibrary(texts.PackageOf(name)) {
-				return true
-			}
+	for name := range g.functions() {
+		if !inStandardLibrary(texts.PackageOf(name)) {
+			return true
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -48,13 +49,6 @@ func (s *system) read(name string) []byte {
 		return nil
 	}
 	defer f.Close()
-	n := 0
-	for n < len(s.buf) {
-		m, err := f.Read(s.buf[n:])
-		n += m
-		if err != nil {
-			break
-		}
-	}
+	n, _ := io.ReadFull(f, s.buf[:])
 	return s.buf[:n]
 }
