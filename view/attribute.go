@@ -93,8 +93,7 @@ func (v *View) attribute(name string) *attributeReader {
 	for i, s := range v.shapes {
 		a.at[i] = int32(slices.Index(s, name))
 		for _, name := range s {
-			n := len(name)
-			a.size[i] += int32(n + wire.UintSize(wire.AppendUint(nil, uint64(n))[0]))
+			a.size[i] += int32(len(wire.AppendString(nil, name)))
 		}
 	}
 	if name == mapping.AttrStatusDescription {

@@ -159,12 +159,7 @@ func (b *builder) foundAt(s *wantSlot, r Row) {
 
 // spanID returns the id of the span at row r.
 func (b *builder) spanID(r Row) (uint64, error) {
-	v, _, err := b.fileOf(r).file.Attribute(b.id(r), format.AttrSpanID)
-	if err != nil || len(v.Text()) != 16 {
-		return 0, err
-	}
-	id, _ := hexDigits([]byte(v.Text()))
-	return id, nil
+	return b.fileOf(r).attributeID(b.id(r), format.AttrSpanID)
 }
 
 // best returns the row that a want refers to. This is the first row of the span in the same file, or else the

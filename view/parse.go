@@ -680,7 +680,7 @@ func (v *values) take(f field, a format.Value) {
 		if a.Kind() > format.KindBytes {
 			return nil
 		}
-		return append([]byte{}, a.Text()...)
+		return []byte(a.Text())
 	}
 	switch f {
 	case fieldTime:

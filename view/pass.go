@@ -35,6 +35,18 @@ func (s *source) chunkEnd(first, limit uint32) uint32 {
 	return first + max(n, 1)
 }
 
+// attributeID parses an attribute of an entry as a span id. It returns 0 if the attribute is no span id.
+func (s *source) attributeID(id uint32, name string) (uint64, error) {
+	a, _, err := s.file.Attribute(id, name)
+	if err != nil || len(a.Text()) != 16 {
+		return 0, err
+	}
+	if n, ok := hexDigits([]byte(a.Text())); ok {
+		return n, nil
+	}
+	return 0, nil
+}
+
 // parse fills c with the records of its entries. If c.err is nil afterwards, c has a record for
 // every entry.
 func (s *source) parse(w *parser, c *chunk) {

@@ -78,8 +78,7 @@ func New(ctx context.Context, files []*format.File, o *Options) (*View, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	b := newBuilder(files, o)
-	return b.extend(ctx)
+	return newBuilder(files, o).extend(ctx)
 }
 
 // Extend returns a view of the current contents of the files. It returns v if nothing was added to the files. The
@@ -376,14 +375,9 @@ func (v *View) Ref(r Row) format.SpanRef {
 
 // attributeID parses an attribute of row r as a span id.
 func (v *View) attributeID(r Row, name string) (id [8]byte, err error) {
-	a, _, err := v.fileOf(r).file.Attribute(v.id(r), name)
-	if err != nil || len(a.Text()) != 16 {
-		return id, err
-	}
-	if n, ok := hexDigits([]byte(a.Text())); ok {
-		binary.BigEndian.PutUint64(id[:], n)
-	}
-	return id, nil
+	n, err := v.fileOf(r).attributeID(v.id(r), name)
+	binary.BigEndian.PutUint64(id[:], n)
+	return id, err
 }
 
 // Span returns the row of the span with the given ids, and whether the span is in the view. If several spans have

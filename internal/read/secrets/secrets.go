@@ -4,6 +4,7 @@ package secrets
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
@@ -17,27 +18,22 @@ import (
 // not nil, it is called with each field that changes, such as "message" or "attribute db.password". Replace
 // reports whether a field has changed.
 func Replace(r *redact.Redactor, e *format.TraceEntry, found func(field string)) bool {
-	x := replacer{r: r, e: e, found: found}
+	x := replacer{r: r, e: e, found: found, renamed: make(map[string]string)}
 	x.text("name", &e.Metadata.Name)
 	x.text("target", &e.Metadata.Target)
 	x.text("module path", &e.Metadata.ModulePath.Value)
 	x.text("file", &e.Metadata.File.Value)
 	x.text("message", &e.Message.Value)
-	var isJSON map[string]bool
+	isJSON := make(map[string]bool)
 	for i := range e.Attributes {
 		if a := &e.Attributes[i]; a.Name == mapping.AttrJSON || a.Name == mapping.AttrAnyValue {
-			for name := range otel.Names(a.Value) {
-				if isJSON == nil {
-					isJSON = make(map[string]bool)
-				}
-				isJSON[name] = true
-			}
+			maps.Copy(isJSON, otel.Names(a.Value))
 		}
 	}
 	for i := range e.Attributes {
 		x.attribute(&e.Attributes[i], isJSON)
 	}
-	if x.renamed != nil {
+	if len(x.renamed) > 0 {
 		kept := e.Attributes[:0]
 		for _, a := range e.Attributes {
 			if x.list(&a) {
@@ -74,13 +70,6 @@ func (x *replacer) text(field string, s *string) {
 	}
 }
 
-func (x *replacer) rename(from, to string) {
-	if x.renamed == nil {
-		x.renamed = make(map[string]string)
-	}
-	x.renamed[from] = to
-}
-
 // attribute replaces the secrets of an attribute.
 func (x *replacer) attribute(a *format.Attribute, isJSON map[string]bool) {
 	switch a.Name {
@@ -113,7 +102,7 @@ func (x *replacer) attribute(a *format.Attribute, isJSON map[string]bool) {
 				a.Value = format.StringValue(now)
 			}
 			if isText {
-				x.rename(stored, "")
+				x.renamed[stored] = ""
 			}
 			x.note("attribute " + safe)
 		}
@@ -121,7 +110,7 @@ func (x *replacer) attribute(a *format.Attribute, isJSON map[string]bool) {
 	if safe != stored {
 		a.Name = safe
 		if _, dropped := x.renamed[stored]; !dropped {
-			x.rename(stored, safe)
+			x.renamed[stored] = safe
 		}
 		x.note("the name of attribute " + safe)
 	}

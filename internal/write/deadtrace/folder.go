@@ -78,12 +78,8 @@ func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func
 
 // IsOthers reports whether err says that another process is using the same trace or was faster.
 func IsOthers(err error) bool {
-	for _, other := range []error{format.ErrLocked, format.ErrShrunk, fs.ErrNotExist} {
-		if errors.Is(err, other) {
-			return true
-		}
-	}
-	return errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrOtherEntries)
+	return errors.Is(err, format.ErrLocked) || errors.Is(err, format.ErrShrunk) || errors.Is(err, fs.ErrNotExist) ||
+		errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrOtherEntries)
 }
 
 // isForeign reports whether err says that a file is not a readable trace.
