@@ -20,14 +20,13 @@ func (c *Control) LogHandler(next slog.Handler) slog.Handler {
 }
 
 type logHandler struct {
-	next slog.Handler
-	c    *Control
+	slog.Handler
+
+	c *Control
 }
 
-func (h logHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
-
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
-	err := h.next.Handle(ctx, r)
+	err := h.Handler.Handle(ctx, r)
 	if text, is := ring.ServedPanic(r.Message); is {
 		h.c.firePanic(text, "panic: "+text, format.SpanRef{})
 	}
@@ -38,9 +37,9 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return logHandler{h.next.WithAttrs(attrs), h.c}
+	return logHandler{h.Handler.WithAttrs(attrs), h.c}
 }
 
 func (h logHandler) WithGroup(name string) slog.Handler {
-	return logHandler{h.next.WithGroup(name), h.c}
+	return logHandler{h.Handler.WithGroup(name), h.c}
 }

@@ -61,8 +61,7 @@ func Named(names ...string) (Set, error) {
 	for _, name := range names {
 		i := slices.Index(registry.names, name)
 		if i < 0 {
-			known := slices.Clone(registry.names)
-			slices.Sort(known)
+			known := slices.Sorted(slices.Values(registry.names))
 			return 0, fmt.Errorf("unknown provider %q: known providers are %s", text.Head(name, 64), strings.Join(known, ", "))
 		}
 		s |= 1 << i

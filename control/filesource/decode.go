@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,19 +83,17 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		names = append(names, keyOf(f.Name))
 	}
 	d.pairs(n, path, func(key, value *yaml.Node) {
-		for i, name := range names {
-			if name != key.Value {
-				continue
-			}
-			path := join(path, name)
-			if isEmpty(value) { // like a missing key
-				d.places[path] = placeOf(value)
-				return
-			}
-			d.value(value, path, v.Field(i))
+		i := slices.Index(names, key.Value)
+		if i < 0 {
+			d.problem(placeOf(key), path, fmt.Errorf("unknown key %s: known keys are %s", quote(key.Value), strings.Join(names, ", ")))
 			return
 		}
-		d.problem(placeOf(key), path, fmt.Errorf("unknown key %s: known keys are %s", quote(key.Value), strings.Join(names, ", ")))
+		path := join(path, key.Value)
+		if isEmpty(value) { // like a missing key
+			d.places[path] = placeOf(value)
+			return
+		}
+		d.value(value, path, v.Field(i))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -286,8 +287,7 @@ func Write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at tim
 // WriteTimed is like Write, and adds the attribute time_unix_nano before the attributes of e.
 func WriteTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	own := *e
-	own.Attributes = append(make([]format.Attribute, 0, len(e.Attributes)+1), format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
-	own.Attributes = append(own.Attributes, e.Attributes...)
+	own.Attributes = slices.Concat([]format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(at)}}, e.Attributes)
 	return Write(rec, p, ref, at, &own)
 }
 

@@ -30,10 +30,9 @@ type Dead struct {
 	// Gone is [recorder.ErrJournalGone] if the ring was in memory and that memory is lost.
 	Gone error
 
-	f     *journal.DeadFile // nil: the ring is gone
-	name  string
-	sn    Snapshot
-	table *record.Table
+	f    *journal.DeadFile // nil: the ring is gone
+	name string
+	sn   Snapshot
 }
 
 // A NotRingError says that a file is not the file of a ring. Size is the size of the file.
@@ -50,7 +49,7 @@ func (e *NotRingError) Error() string {
 func Open(name string) (*Dead, error) {
 	f, err := journal.OpenDead(name, true)
 	if errors.Is(err, journal.ErrGone) {
-		return &Dead{Gone: err, Version: format.DefaultVersion, name: name, table: record.ReadTable(new(journal.Dead))}, nil
+		return &Dead{Gone: err, Version: format.DefaultVersion, name: name, sn: Snapshot{table: record.ReadTable(new(journal.Dead))}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func (d *Dead) read() error {
 	if err != nil {
 		return err
 	}
-	d.Damaged, d.Version, d.table = dead.Damaged, format.DefaultVersion, record.ReadTable(dead)
+	d.Damaged, d.Version, d.sn.table = dead.Damaged, format.DefaultVersion, record.ReadTable(dead)
 	if b := dead.Checkpoint; len(b) >= noteHead {
 		if [4]byte(b[:4]) != noteKind {
 			return &NotRingError{Size: fi.Size()} // the journal of a recorder
@@ -118,7 +117,6 @@ func (d *Dead) empty(size int64) (*journal.Dead, error) {
 // records sets the times of d, and the parts and the beginning of its snapshot.
 func (d *Dead) records(dead *journal.Dead) {
 	sn := &d.sn
-	sn.table = d.table
 	first, last, from := int64(math.MaxInt64), int64(math.MinInt64), int64(math.MinInt64)
 	collect := func(stream uint32) (parts []*part) {
 		begun := int64(math.MinInt64) // time of the first record, if the stream has lost its first segments
@@ -154,7 +152,7 @@ func (d *Dead) records(dead *journal.Dead) {
 // Snapshot returns the content of the ring. The caller must call it only once.
 func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 	sn := &d.sn
-	sn.o, sn.version, sn.table = o, d.Version, d.table
+	sn.o, sn.version = o, d.Version
 	sn.Taken = d.Last
 	if o.From.After(sn.From) {
 		sn.From = o.From

@@ -484,7 +484,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) e
 	}
 	if err == nil && e != nil && g.o.OnLog != nil && g.tellsOf(e) {
 		told := LogEvent{
-			Level: format.Level(e.Level), Message: string(append([]byte(nil), e.Message...)),
+			Level: format.Level(e.Level), Message: strings.Clone(e.Message),
 			Span: format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())},
 		}
 		g.guard.Call("OnLog", func() { g.o.OnLog(&told) })
