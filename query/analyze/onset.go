@@ -52,45 +52,22 @@ func (w *workload) onset(ctx context.Context, x *Explanation, c *Cause) error {
 	if was, is := 1e9*n[0]/float64(from-first), 1e9*n[1]/float64(max(1, to-from)); n[1] >= fewApart && is > farAbove*was {
 		add("garbage collections", fmt.Sprintf("garbage is collected %.2g times a second from then on, before %.2g", is, was))
 	}
-	return w.errorsThen(ctx, v, from, add)
+	return errorsThen(ctx, v, from-w.length()/splits, from+w.length()/50, add)
 }
 
-// errorsThen adds the errors that happened at most a few times, and only near a time.
-func (w *workload) errorsThen(ctx context.Context, v *view.View, from Time, add func(pattern, text string)) error {
+// errorsThen adds an error that happened at most a few times, and only near a time.
+func errorsThen(ctx context.Context, v *view.View, after, before Time, add func(pattern, text string)) error {
 	found, err := find(ctx, v, "{ (span:failed || level >= error) && entry:role != event && entry:role != recorder }")
 	if err != nil {
 		return err
 	}
-	type kind struct{ n, near int }
-	kinds, texts := make(map[string]*kind), errorTexts{v: v, ctx: ctx}
-	var order []string
-	for r := range found.Rows.All() {
-		if passed, err := texts.passed(r, found.Rows); passed || err != nil {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		text, err := texts.of(r)
-		if err != nil {
-			return err
-		}
-		text = patternWith(text, true)
-		k := kinds[text]
-		if k == nil {
-			k = new(kind)
-			kinds[text], order = k, append(order, text)
-		}
-		k.n++
-		if start, timed := v.Start(r); timed && Time(start) > from-w.length()/splits && Time(start) < from+w.length()/50 {
-			k.near++
+	var o Overview
+	err = o.patterns(ctx, v, found.Rows, slices.Collect(found.Rows.All()), maxPatterns)
+	for _, p := range o.Patterns {
+		if start, timed := v.Start(p.First); timed && p.Count <= few && Time(start) > after && Time(start) < before {
+			add(p.Pattern, "only then: error "+p.Pattern)
+			break
 		}
 	}
-	for _, text := range order {
-		if k := kinds[text]; k.near == k.n && k.n <= few {
-			add(text, "only then: error "+text)
-			return nil
-		}
-	}
-	return nil
+	return err
 }
