@@ -167,7 +167,7 @@ func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions)
 	line("", "failed requests: %d of %d%s; errors of spans and log records: %d", x.Failed[1], n[1], strings.TrimSuffix(fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0]), ", 0 of the 0 others"), p.Errors)
 	line(show.Dim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
 	if x.Chance[1] > 0 {
-		line(show.Dim, "requests that are exchanged at random differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
+		line(show.Dim, "by chance, requests differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
 	}
 	if !x.Complete {
 		line(show.Dim, "not all requests were looked at: they are too many, or have no time")

@@ -133,7 +133,11 @@ func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evid
 		if x.kind == itemLog && placeInText.FindString(what) == what {
 			what = what[strings.LastIndexByte(what, '/')+1:]
 		}
-		e.Text = fmt.Sprintf("no longer %s %s: now in %s", map[itemKind]string{itemLog: "logged", itemSpan: "done", itemCall: "called"}[x.kind], what, counts)
+		less := "no longer"
+		if 2*e.Now.N > e.Now.Of {
+			less = "less often"
+		}
+		e.Text = fmt.Sprintf("%s %s %s: now in %s", less, map[itemKind]string{itemLog: "logged", itemSpan: "done", itemCall: "called"}[x.kind], what, counts)
 	}
 	return e
 }

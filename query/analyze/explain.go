@@ -118,6 +118,9 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 			rest = nil
 		}
 		c.Evidence = c.Evidence[:1+min(len(rest), maxEvidence-1)]
+		for k := range c.Evidence {
+			c.Evidence[k].Text = strings.TrimSuffix(c.Evidence[k].Text, ": "+c.Operation) // said above
+		}
 		c.More = n - len(c.Evidence)
 	}
 	if x.Complete, x.Apart = all == len(w.requests), w.apart; x.Verdict == "" {
