@@ -54,7 +54,7 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		for _, q := range w.requests {
 			selected.sides[q.now] = append(selected.sides[q.now], &call{request: q, row: q.row})
 		}
-		x.Shares, err = w.why(ctx, selected, false, 1)
+		x.Shares, err = w.why(ctx, selected, new(Evidence), 1)
 		for _, c := range x.Causes {
 			for i := range c.Evidence {
 				c.Evidence[i].Text = strings.Replace(c.Evidence[i].Text, "(before ", "(others ", 1)

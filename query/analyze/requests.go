@@ -298,7 +298,7 @@ func (q *Requests) group(ctx context.Context, g *ChoiceGroup, p compared, first 
 		if first && i == 0 {
 			ran = q.beside().ran(longest.row, in, others)
 		}
-		list, err = tell(ctx, list, q.view, in, others, ran, groups, false)
+		list, err = tell(ctx, list, q.view, in, others, ran, groups, leastGap, false)
 	}
 	g.Evidence = append(g.Evidence, list...)
 	return err

@@ -136,7 +136,7 @@ func (w *workload) within(ctx context.Context, causes []Cause) error {
 			slices.SortStableFunc(calls, func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
 			c.Example = calls[len(calls)/2].row
 		}
-		why, err := w.why(ctx, g, c.Evidence[0].Over > 0, len(causes))
+		why, err := w.why(ctx, g, &c.Evidence[0], len(causes))
 		if err != nil {
 			return err
 		}
@@ -222,7 +222,11 @@ func (g *group) add(c *call, in bool) {
 
 // why returns what distinguishes the calls of a group from the other calls. groups is the number of groups. For
 // slow calls, why also considers spans that ran at the same time.
-func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (list []Evidence, err error) {
+func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (list []Evidence, err error) {
+	slow, gap := e.Over > 0, leastGap
+	if n, of := e.Before.N*e.Now.Of, e.Before.Of*e.Now.N; n < of {
+		gap *= 1 - float64(n)/float64(of) // of the calls that show the evidence, some did so before
+	}
 	if len(g.sides[true]) < few || len(g.sides[false]) < few {
 		return nil, nil
 	}
@@ -250,7 +254,7 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {
 			return tellRan(list, ran, groups), nil // an attribute would describe most calls, not the problem
 		}
-		if list, err = tell(ctx, list, g.view, in, others, ran, groups, i == 0); err != nil {
+		if list, err = tell(ctx, list, g.view, in, others, ran, groups, gap, i == 0); err != nil {
 			return nil, err
 		}
 	}
@@ -280,8 +284,8 @@ func (g *group) requests(list []Evidence, groups int) []Evidence {
 }
 
 // tell adds to a list what distinguishes spans from others: attributes, and spans that ran at the same time.
-// groups is the number of groups. If instances is set, the first attribute of resources is one of them.
-func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int, instances bool) ([]Evidence, error) {
+// groups is the number of groups, and gap the least difference between shares. If instances is set, the first attribute of resources is one of them.
+func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int, gap float64, instances bool) ([]Evidence, error) {
 	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 	if err != nil {
 		return nil, err
@@ -299,7 +303,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 			x := f.Values[at]
 			p := stat.MoreOften(int(x.In), int(c.In), int(x.Others), int(c.Others))
 			// Omit values that a query cannot name or that are too long for a sentence.
-			if uint(len(x.Where)-1) >= maxPattern || x.Chance || x.Difference < leastGap || p < need(tests, 0) {
+			if uint(len(x.Where)-1) >= maxPattern || x.Chance || x.Difference < gap || p < need(tests, 0) {
 				continue
 			}
 			instances = instances && !resource
