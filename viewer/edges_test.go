@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
@@ -330,5 +331,50 @@ func TestFlameBottomUp(t *testing.T) {
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("it is %v, want %v", got, want)
+	}
+}
+
+// TestRequestOfCalls: why calls are slow is asked of their requests, if the calls have no attributes themselves; and a failed
+// request has the innermost failure below it, the last one of several.
+func TestRequestOfCalls(t *testing.T) {
+	all, id := []*format.TraceEntry{format.Root()}, 0
+	add := func(parent int, name string, took int64, pairs ...any) int {
+		id++
+		e := at(uint32(parent), id, name, format.U64Value(uint64(1e18+int64(id)*1e9)), took)
+		e.Attributes = append(e.Attributes, tracetest.Attributes(pairs...)...)
+		all = append(all, e)
+		return len(all) - 1
+	}
+	for i := range 40 {
+		request := add(0, "GET /", 200*ms, "tenant", fmt.Sprint("t", i%8))
+		took := int64(10*ms + i)
+		if i%8 == 3 {
+			took = 100 * ms
+		}
+		add(request, "SELECT", took)
+	}
+	failed := func(says string) []any {
+		return []any{mapping.AttrStatusCode, "ERROR", mapping.AttrStatusDescription, says}
+	}
+	request := add(0, "GET /broken", 200*ms, failed("")...)
+	add(request, "try", ms, failed("refused")...)
+	again := add(request, "try", ms, failed("")...)
+	add(again, "connect", ms, failed("timeout")...)
+	h := served(t, all)
+	type shares struct {
+		Fields []struct {
+			Field  string
+			Values []struct{ Where string }
+		}
+	}
+	w := jsonOf[struct{ Shares, Request shares }](t, h, "/api/why?row=2")
+	if len(w.Shares.Fields) != 0 || len(w.Request.Fields) != 1 || w.Request.Fields[0].Values[0].Where != `.tenant = "t3"` {
+		t.Errorf("it is %+v", w)
+	}
+	for row, want := range map[int]string{request: "connect: timeout", again: "connect: timeout", request + 1: ""} {
+		d := jsonOf[struct{ Inner *struct{ Name string } }](t, h, fmt.Sprint("/api/entry?row=", row))
+		if got := d.Inner; (got == nil) != (want == "") || got != nil && got.Name != want {
+			t.Errorf("within row %d failed %+v, want %q", row, got, want)
+		}
 	}
 }
