@@ -526,6 +526,8 @@ func TestFaultySyscalls(t *testing.T) {
 		{"EINTR of fallocate", recorder.DurabilityProcess, "app.iet.buffer", "fallocate:error=EINTR:when=1+2", "", false},
 		{"fsync", recorder.DurabilityPower, "app.iet", "fsync:error=EIO:when=5", "input/output error", true},
 		{"close", recorder.DurabilityProcess, "app.iet", "close:error=EIO", "input/output error", false},
+		{"EROFS of rename", recorder.DurabilityProcess, "app.et", "renameat2:error=EROFS", "read-only file system", false},
+		{"the buffer stays", recorder.DurabilityProcess, "app.iet.buffer", "unlinkat:error=EROFS", "", false},
 		{"no room for the buffer", recorder.DurabilityProcess, "app.iet.buffer", "fallocate:error=ENOSPC", "", false},
 		{"no write to the buffer", recorder.DurabilityProcess, "app.iet.buffer", "pwrite64:error=ENOSPC:when=20", "", false},
 	} {

@@ -332,6 +332,8 @@ func (w *writer) closeJournal(whole bool) bool {
 	}
 	if whole {
 		if len(w.noted) > 0 { // if Remove fails, a reader of the journal must not miss the IET, which becomes the ET
+			w.parking.from = w.parking.stream.Position() // no span is pending any more
+			w.checkpoint()
 			c := deadtrace.ParseCheckpoint(w.noted)
 			c.Entries = 0
 			_ = j.Checkpoint(c.Append(nil))
