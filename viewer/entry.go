@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,21 +222,21 @@ func (d *details) addStack(v *view.View, r view.Row, most int) error {
 }
 
 // entry answers with everything about a row. With the parameter all, values are not cut.
-func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (any, error) {
-	r, err := s.rowOf(q, "row")
-	if err != nil {
-		return nil, err
+func (h *Handler) entry(ctx context.Context, q *request) (any, error) {
+	r := q.row("row")
+	if q.err != nil {
+		return nil, q.err
 	}
 	most := cutSize
 	if q.Has("all") {
 		most = 64 << 20
 	}
-	d, err := s.detailsOf(ctx, r, most)
+	d, err := q.detailsOf(ctx, r, most)
 	if err != nil {
 		return nil, err
 	}
-	d.Path = s.path(r)
-	d.Talk, err = s.hasTalk(r)
+	d.Path = q.path(r)
+	d.Talk, err = q.hasTalk(r)
 	return d, err
 }
 
@@ -349,12 +348,12 @@ type record struct {
 const maxLogs = 1000
 
 // logs answers with the log records and events at and below a row, ordered by time.
-func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (any, error) {
-	r, err := s.rowOf(q, "row")
-	if err != nil {
-		return nil, err
+func (h *Handler) logs(ctx context.Context, q *request) (any, error) {
+	r := q.row("row")
+	if q.err != nil {
+		return nil, q.err
 	}
-	v, t := s.v, s.v.Tree()
+	v, t := q.v, q.v.Tree()
 	rows := v.NewSet()
 	for rank := t.Rank(r); rank < t.End(r); rank++ {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
@@ -372,7 +371,7 @@ func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (any, error)
 		if err != nil {
 			return nil, err
 		}
-		x := record{Row: r, Time: s.startOf(r), Level: v.Flags(r).Severity().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(ranker.Attributes(r, e))}
+		x := record{Row: r, Time: q.startOf(r), Level: v.Flags(r).Severity().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(ranker.Attributes(r, e))}
 		if !e.Message.Valid {
 			x.Text = strings.Clone(preview(e.Metadata.Name))
 		}

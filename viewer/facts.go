@@ -67,8 +67,11 @@ type extent struct {
 	newest   int   // the file with the last time
 }
 
-// extent returns the extent of the shown rows at and below root.
-func (s *state) extent(root view.Row) extent {
+// extent returns the extent of the shown rows at and below root. If the window is set, from and to are its times.
+func (s *state) extent(root view.Row, w window) extent {
+	if w.isSet {
+		return extent{from: w.from, to: w.to}
+	}
 	if root == 0 {
 		return s.whole()
 	}

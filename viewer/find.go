@@ -2,7 +2,6 @@ package viewer
 
 import (
 	"context"
-	"net/url"
 	"slices"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
@@ -51,16 +50,9 @@ const maxWay = maxToggled - 200
 
 // way answers with the rows at and below root that must be open so that all hits of a query are visible. If
 // these are too many rows for a shape, it answers with the first ones.
-func (h *Handler) way(ctx context.Context, s *state, q url.Values) (any, error) {
-	root, err := s.rowOf(q, "root")
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.windowOf(q)
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.foundIn(ctx, q.Get("q"), w)
+func (h *Handler) way(ctx context.Context, q *request) (any, error) {
+	root := q.row("root")
+	f, err := q.selected(ctx, q.Get("q"))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +60,7 @@ func (h *Handler) way(ctx context.Context, s *state, q url.Values) (any, error) 
 		Rows []view.Row `json:"rows"` // ascending
 		More bool       `json:"more"`
 	}{Rows: []view.Row{}}
-	t := s.v.Tree()
+	t := q.v.Tree()
 	from, end := t.Rank(root)+1, t.End(root)
 	if root == 0 {
 		end = t.Len()
@@ -79,9 +71,9 @@ func (h *Handler) way(ctx context.Context, s *state, q url.Values) (any, error) 
 		if k%1024 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		for r := s.v.Parent(t.Row(f.ranks.at(k))); r != 0 && !seen.Has(t.Rank(r)); r = s.v.Parent(r) {
+		for r := q.v.Parent(t.Row(f.ranks.at(k))); r != 0 && !seen.Has(t.Rank(r)); r = q.v.Parent(r) {
 			seen.Add(t.Rank(r))
-			if isShown(s.v, r) {
+			if isShown(q.v, r) {
 				out.Rows = append(out.Rows, r)
 			}
 			if r == root {
@@ -100,28 +92,25 @@ func (h *Handler) way(ctx context.Context, s *state, q url.Values) (any, error) 
 // before it. Without dir, the answer has the row itself if it is selected. The parameter what replaces the
 // query: what=error selects errors, and what=open selects spans that have not ended. With the parameter
 // first, find answers quickly, with the number of the first hits.
-func (h *Handler) find(ctx context.Context, s *state, q url.Values) (any, error) {
-	at, err := s.rowOf(q, "at")
-	if err != nil {
-		return nil, err
+func (h *Handler) find(ctx context.Context, q *request) (any, error) {
+	at := q.row("at")
+	if q.Has("first") && q.err == nil {
+		return q.first(ctx, q.Get("q"))
 	}
-	if q.Has("first") {
-		return s.first(ctx, q.Get("q"))
+	w := q.window()
+	if q.err != nil {
+		return nil, q.err
 	}
-	w, err := s.windowOf(q)
-	if err != nil {
-		return nil, err
-	}
-	f := new(found)
+	f, err := new(found), error(nil)
 	switch what := q.Get("what"); what {
 	case "error":
-		if f.ranks, err = s.ranksIn(ctx, s.errors(), w); err == nil {
-			f.outside = s.errors().n - f.ranks.n
+		if f.ranks, err = q.ranksIn(ctx, q.errors(), w); err == nil {
+			f.outside = q.errors().n - f.ranks.n
 		}
 	case "open":
-		f, err = s.foundIn(ctx, "{ span:open }", w)
+		f, err = q.selected(ctx, "{ span:open }")
 	case "":
-		f, err = s.foundIn(ctx, q.Get("q"), w)
+		f, err = q.selected(ctx, q.Get("q"))
 	default:
 		err = badRequest("what can be error or open")
 	}
@@ -130,7 +119,7 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (any, error)
 	}
 	ranks := f.ranks
 	out := foundRow{Count: ranks.n, Outside: f.outside, Path: []place{}, Hints: append([]query.Hint{}, f.hints...), Words: append([]string{}, f.words...)}
-	t := s.v.Tree()
+	t := q.v.Tree()
 	rank := t.Rank(at)
 	here := ranks.before(rank)
 	switch dir := q.Get("dir"); {
@@ -148,7 +137,7 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (any, error)
 	}
 	if out.Index > 0 {
 		out.Row = t.Row(ranks.at(out.Index - 1))
-		out.Path = s.path(out.Row)
+		out.Path = q.path(out.Row)
 	}
 	return out, nil
 }
@@ -171,13 +160,13 @@ type foundRow struct {
 const maxItems = 30
 
 // complete answers with the possible completions of a query. The parameter at is the offset in the query.
-func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (any, error) {
+func (h *Handler) complete(ctx context.Context, q *request) (any, error) {
 	text := q.Get("q")
-	at, err := number(q, "at", len(text), len(text)+1)
-	if err != nil {
-		return nil, err
+	at := q.number("at", len(text), len(text)+1)
+	if q.err != nil {
+		return nil, q.err
 	}
-	from, list, err := query.Complete(ctx, s.v, text[:at])
+	from, list, err := query.Complete(ctx, q.v, text[:at])
 	if err != nil {
 		return nil, err
 	}

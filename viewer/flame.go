@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -92,16 +91,16 @@ const (
 // the names are the roots, by self time, and the names above them are below. With
 // another side, each node is compared with the same node of the other side. Otherwise, with a query, it is
 // compared with the spans of the same names that the query does not select.
-func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (any, error) {
-	c, err := s.selectionOf(ctx, q)
+func (h *Handler) flame(ctx context.Context, q *request) (any, error) {
+	c, err := q.selection(ctx)
 	if err != nil {
 		return nil, err
 	}
-	than, err := s.sideOf(ctx, q, c.window)
+	than, err := q.side(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.flameOf(ctx, c, than, q.Get("by"))
+	return q.flameOf(ctx, c, than, q.Get("by"))
 }
 
 // A flameAnswer has the widest nodes of a flame, and the number of nodes that are left out.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
@@ -57,40 +56,30 @@ type laneHead struct {
 // all spans below them; without one, all spans at and below root. Spans that do not overlap the time
 // between the parameters from and to are left out. The parameter n is the number of parts into which that
 // time is divided.
-func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (any, error) {
-	n, err := number(q, "n", 1000, maxBins+1)
+func (h *Handler) lanes(ctx context.Context, q *request) (any, error) {
+	n := q.bins()
+	c, err := q.selection(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if n == 0 {
-		return nil, badRequest("n is not a number from 1 on")
-	}
-	c, err := s.selectionOf(ctx, q)
+	l, err := remember(&q.results, "levels", c.key, func() (*levels, error) { return q.levelsOf(ctx, c) })
 	if err != nil {
 		return nil, err
 	}
-	l, err := remember(&s.results, "levels", c.key, func() (*levels, error) { return s.levelsOf(ctx, c) })
-	if err != nil {
-		return nil, err
-	}
-	x := s.extent(c.root)
-	if c.window.isSet {
-		x.from, x.to = c.window.from, c.window.to
-	}
+	x := q.extent(c.root, c.window)
 	if q.Has("from") {
-		part, err := s.windowOf(url.Values{"window": {q.Get("from") + "," + q.Get("to")}})
-		if err != nil {
-			return nil, err
+		x = q.extent(c.root, q.windowOf(q.Get("from")+","+q.Get("to")))
+		if q.err != nil {
+			return nil, q.err
 		}
-		x.from, x.to = part.from, part.to
 	}
 	if !l.packed && q.Has("from") {
-		l, err = remember(&s.results, "levels in a part", fmt.Sprint(c.key, " ", x.from, x.to), func() (*levels, error) { return s.packPart(ctx, l, x.from, x.to) })
+		l, err = remember(&q.results, "levels in a part", fmt.Sprint(c.key, " ", x.from, x.to), func() (*levels, error) { return q.packPart(ctx, l, x.from, x.to) })
 		if err != nil {
 			return nil, err
 		}
 	}
-	out, err := s.runsOf(ctx, l, x.from, x.to, n)
+	out, err := q.runsOf(ctx, l, x.from, x.to, n)
 	if err != nil {
 		return nil, err
 	}

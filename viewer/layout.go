@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,35 +40,29 @@ type shape struct {
 // maxToggled is the largest number of rows that a request can open and close.
 const maxToggled = 4000
 
-// shapeOf reads the shape of a request from its parameters. The parameter x lists the toggled rows, each as
+// shape reads the shape of a request from its parameters. The parameter x lists the toggled rows, each as
 // the difference from the row before it, in base 36.
-func (s *state) shapeOf(q url.Values) (h shape, err error) {
-	if h.root, err = s.rowOf(q, "root"); err != nil {
-		return h, err
-	}
-	if h.depth, err = number(q, "depth", 0, math.MaxInt32); err != nil {
-		return h, err
-	}
+func (q *request) shape() shape {
+	h := shape{root: q.row("root"), depth: q.number("depth", 0, math.MaxInt32), only: q.Get("only")}
 	at := uint64(0)
 	if x := q.Get("x"); x != "" {
 		for d := range strings.SplitSeq(x, ".") {
 			n, err := strconv.ParseUint(d, 36, 32)
-			if at += n; err != nil || at >= uint64(s.v.Len()) || len(h.toggled) == maxToggled {
-				return h, badRequest("x is not a list of rows")
+			if at += n; err != nil || at >= uint64(q.v.Len()) || len(h.toggled) == maxToggled {
+				q.fail("x is not a list of rows")
+				break
 			}
 			h.toggled = append(h.toggled, view.Row(at))
 		}
 	}
-	h.only = q.Get("only")
-	if h.window, err = s.windowOf(q); err != nil {
-		return h, err
-	}
+	h.window = q.window()
 	if text := q.Get("least"); text != "" {
+		var err error
 		if h.least, err = strconv.ParseInt(text, 10, 64); err != nil || h.least < 0 {
-			return h, badRequest("least is not a number of nanoseconds")
+			q.fail("least is not a number of nanoseconds")
 		}
 	}
-	return h, nil
+	return h
 }
 
 func (h *shape) isToggled(r view.Row) bool {

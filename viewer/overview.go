@@ -1,60 +1,39 @@
 package viewer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
-	"github.com/entrace-go/entrace/view"
 )
-
-// rowsIn returns the rows in the window of a request, and the window as options of a query. Without a
-// window, it returns all rows and nil.
-func (s *state) rowsIn(ctx context.Context, values url.Values) (view.Set[view.Row], *query.Options, error) {
-	w, err := s.windowOf(values)
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := s.foundIn(ctx, "{}", w)
-	if err != nil {
-		return nil, nil, err
-	}
-	return f.rows, w.options(), nil
-}
 
 // maxTop is the largest number of items in a list of an overview.
 const maxTop = 8
 
 // top answers with an overview.
-func (h *Handler) top(ctx context.Context, s *state, values url.Values) (any, error) {
-	rows, in, err := s.rowsIn(ctx, values)
+func (h *Handler) top(ctx context.Context, q *request) (any, error) {
+	f, err := q.selected(ctx, "{}")
 	if err != nil {
 		return nil, err
 	}
-	t, err := analyze.Top(ctx, s.v, rows, maxTop, in)
+	t, err := analyze.Top(ctx, q.v, f.rows, maxTop, q.window().options())
 	if err != nil {
 		return nil, err
 	}
-	return s.encoded(ctx, t, nil)
+	return q.encoded(ctx, t, nil)
 }
 
 // explain answers why the requests of a part are slow or fail. It compares them with the other side, if
 // any. Without another side but with a query, it compares the requests that the query selects with others
 // of the same names. Otherwise it compares the requests after a change with the requests before the change.
-func (h *Handler) explain(ctx context.Context, s *state, q url.Values) (any, error) {
-	w, err := s.windowOf(q)
-	if err != nil {
-		return nil, err
-	}
+func (h *Handler) explain(ctx context.Context, q *request) (any, error) {
 	text := q.Get("q")
-	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+	f, err := q.selected(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	than, err := s.sideOf(ctx, q, w)
+	than, err := q.side(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +41,11 @@ func (h *Handler) explain(ctx context.Context, s *state, q url.Values) (any, err
 	if than != nil {
 		before = append(before, than.run())
 	}
-	x, err := analyze.Explain(ctx, before, []query.Run{{View: s.v, Rows: f.rows}}, analyze.NoTime, text != "")
+	x, err := analyze.Explain(ctx, before, []query.Run{{View: q.v, Rows: f.rows}}, analyze.NoTime, text != "")
 	if err != nil {
 		return nil, err
 	}
-	return s.encoded(ctx, x, nil)
+	return q.encoded(ctx, x, nil)
 }
 
 const (
@@ -78,18 +57,14 @@ const (
 // and the m rows for their durations. With the parameter box, heat answers with the properties that the
 // requests in a box share. The box is "FROM,TO,LEAST,MOST" in nanoseconds. An "f" at the end limits the
 // answer to failed requests.
-func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error) {
-	w, err := s.windowOf(q)
-	if err != nil {
-		return nil, err
-	}
-	x, err := remember(&s.results, "requests", fmt.Sprint(w), func() (*analyze.Requests, error) {
-		f, err := s.foundIn(ctx, "{}", w)
+func (h *Handler) heat(ctx context.Context, q *request) (any, error) {
+	x, err := remember(&q.results, "requests", q.Get("window"), func() (*analyze.Requests, error) {
+		f, err := q.selected(ctx, "{}")
 		if err != nil {
 			return nil, err
 		}
-		s.forget("requests") // only one is cached, because it may be large
-		return analyze.RequestsOf(ctx, s.v, f.rows)
+		q.forget("requests") // only one is cached, because it may be large
+		return analyze.RequestsOf(ctx, q.v, f.rows)
 	})
 	if err != nil {
 		return nil, err
@@ -105,15 +80,11 @@ func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error)
 		if err != nil {
 			return nil, err
 		}
-		return s.encoded(ctx, c, nil)
+		return q.encoded(ctx, c, nil)
 	}
-	n, err := number(q, "n", heatColumns, maxHeat)
-	if err != nil {
-		return nil, err
+	n, m := q.number("n", heatColumns, maxHeat), q.number("m", heatRows, maxHeat)
+	if q.err != nil {
+		return nil, q.err
 	}
-	m, err := number(q, "m", heatRows, maxHeat)
-	if err != nil {
-		return nil, err
-	}
-	return s.encoded(ctx, x.Heat(n, max(1, m)), nil)
+	return q.encoded(ctx, x.Heat(n, max(1, m)), nil)
 }

@@ -2,7 +2,6 @@ package viewer
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"time"
 
@@ -50,19 +49,19 @@ func (s *state) pathOf(ctx context.Context, whole view.Row) (*analyze.CriticalPa
 }
 
 // critical answers with the critical path of the outermost span above a row.
-func (h *Handler) critical(ctx context.Context, s *state, q url.Values) (any, error) {
-	r, err := s.rowOf(q, "row")
-	if err != nil {
-		return nil, err
+func (h *Handler) critical(ctx context.Context, q *request) (any, error) {
+	r := q.row("row")
+	if q.err != nil {
+		return nil, q.err
 	}
-	for r != 0 && s.v.Role(r) != view.RoleSpan {
-		r = s.v.Parent(r)
+	for r != 0 && q.v.Role(r) != view.RoleSpan {
+		r = q.v.Parent(r)
 	}
-	out, err := s.pathAnswer(ctx, s.v.Outermost(r), func(r view.Row) rowNumber { return rowNumber(r) })
+	out, err := q.pathAnswer(ctx, q.v.Outermost(r), func(r view.Row) rowNumber { return rowNumber(r) })
 	if err != nil || out == nil {
 		return nil, err
 	}
-	return s.encoded(ctx, out, nil)
+	return q.encoded(ctx, out, nil)
 }
 
 // longest returns a function that reports whether a step is one of the n longest. It has to be called once for each

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -78,56 +77,39 @@ type tick struct {
 // rows answers with up to n visible rows. One of three parameters selects the first row: first is its index
 // among the visible rows; at is a row that must be in the answer; last selects the last rows. With fill,
 // rows are opened from the top on until that number of rows is visible.
-func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (any, error) {
-	form, err := s.shapeOf(q)
-	if err != nil {
-		return nil, err
-	}
-	n, err := number(q, "n", 60, maxRows+1)
-	if err != nil {
-		return nil, err
-	}
-	fill, err := number(q, "fill", 0, maxRows+1)
-	if err != nil {
-		return nil, err
+func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
+	form, n, fill := q.shape(), q.number("n", 60, maxRows+1), q.number("fill", 0, maxRows+1)
+	first, at := q.number("first", 0, math.MaxInt32), q.row("at")
+	if q.err != nil {
+		return nil, q.err
 	}
 	var toggled []int
+	var err error
 	if fill > 0 && len(form.toggled) == 0 {
-		if toggled, err = s.fill(ctx, &form, fill); err != nil {
+		if toggled, err = q.fill(ctx, &form, fill); err != nil {
 			return nil, err
 		}
 	}
-	l, err := s.layout(ctx, form)
-	if err != nil {
-		return nil, err
-	}
-	first, err := number(q, "first", 0, math.MaxInt32)
+	l, err := q.layout(ctx, form)
 	if err != nil {
 		return nil, err
 	}
 	if q.Has("at") {
-		at, err := s.rowOf(q, "at")
-		if err != nil {
-			return nil, err
-		}
-		first = max(0, l.ranks.before(s.v.Tree().Rank(at))-n/3)
+		first = max(0, l.ranks.before(q.v.Tree().Rank(at))-n/3)
 	}
 	first = min(first, l.ranks.n-1)
 	if q.Has("last") {
 		first = l.ranks.n - n
 	}
 	first = max(0, min(first, l.ranks.n))
-	above, rows := s.between(l, first, min(first+n, l.ranks.n))
-	hits, err := s.hits(ctx, q.Get("q"), rows)
+	above, rows := q.between(l, first, min(first+n, l.ranks.n))
+	hits, err := q.hits(ctx, q.Get("q"), rows)
 	if err != nil {
 		return nil, err
 	}
-	x := s.extent(form.root)
-	if form.window.isSet {
-		x.from, x.to = form.window.from, form.window.to
-	}
+	x := q.extent(form.root, form.window)
 	out := &treeRows{Total: l.ranks.n, First: first, From: x.from, To: x.to, Outside: l.outside, Toggled: toggled}
-	read, ranker, depths := s.v.NewReader(), interest.NewRanker(s.v), make(map[view.Row]int)
+	read, ranker, depths := q.v.NewReader(), interest.NewRanker(q.v), make(map[view.Row]int)
 	list := make([]treeRow, len(rows))
 	for i, r := range rows {
 		if i%64 == 0 && ctx.Err() != nil {
@@ -137,18 +119,18 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (any, error)
 		if err != nil {
 			return nil, err
 		}
-		depths[r] = s.depth(r, form.root, depths)
-		if up := s.v.Parent(r); r != form.root && isShown(s.v, up) {
+		depths[r] = q.depth(r, form.root, depths)
+		if up := q.v.Parent(r); r != form.root && isShown(q.v, up) {
 			depths[up] = depths[r] - 1
 		}
-		list[i] = s.treeRow(r, e, ranker)
+		list[i] = q.treeRow(r, e, ranker)
 		if list[i].Depth = depths[r]; hits[r] {
 			list[i].Flags |= flagHit
 		}
-		if rank := s.v.Tree().Rank(r); list[i].Below > 0 && l.ranks.between(rank+1, s.v.Tree().End(r)) > 0 {
+		if rank := q.v.Tree().Rank(r); list[i].Below > 0 && l.ranks.between(rank+1, q.v.Tree().End(r)) > 0 {
 			list[i].Flags |= flagExpanded
 		} else if list[i].Flags&flagSpans != 0 && list[i].Took != nil {
-			list[i].Parts = s.parts(r, *list[i].Took)
+			list[i].Parts = q.parts(r, *list[i].Took)
 		}
 	}
 	out.Above, out.Rows = list[:above], list[above:]

@@ -2,7 +2,6 @@ package viewer
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/columns"
@@ -44,6 +43,6 @@ func isDump(m format.Metadata) bool { return m.Name == "goroutines" && m.Target 
 
 // runtime answers with the facts about the Go runtime that a flight recorder has: the size of the heap, the
 // number of goroutines, and the garbage collections with the length of their pauses.
-func (h *Handler) runtime(ctx context.Context, s *state, _ url.Values) (any, error) {
-	return analyze.RuntimeOf(ctx, s.v)
+func (h *Handler) runtime(ctx context.Context, q *request) (any, error) {
+	return analyze.RuntimeOf(ctx, q.v)
 }

@@ -3,29 +3,28 @@ package viewer
 import (
 	"context"
 	"io"
-	"net/url"
 	"slices"
 )
 
 // save answers with rows in the format that the parameter format names. With a query, these are the
 // selected rows; without one, the rows at and below root. Rows that do not overlap the window are left out.
-func (h *Handler) save(ctx context.Context, s *state, q url.Values) (any, error) {
+func (h *Handler) save(ctx context.Context, q *request) (any, error) {
 	format := q.Get("format")
 	if h.options.Save == nil || !slices.ContainsFunc(h.options.Formats, func(f Format) bool { return f.Name == format }) {
 		return nil, badRequest("this page cannot save as " + format)
 	}
-	c, err := s.selectionOf(ctx, q)
+	c, err := q.selection(ctx)
 	if err != nil {
 		return nil, err
 	}
 	rows := c.hits
 	if rows == nil {
-		rows = s.v.NewSet()
+		rows = q.v.NewSet()
 		for rank := c.from; rank < c.end; rank++ {
-			if r := s.v.Tree().Row(rank); c.isInside(r) {
+			if r := q.v.Tree().Row(rank); c.isInside(r) {
 				rows.Add(r)
 			}
 		}
 	}
-	return func(to io.Writer) error { return h.options.Save(ctx, to, s.v, rows, format) }, nil
+	return func(to io.Writer) error { return h.options.Save(ctx, to, q.v, rows, format) }, nil
 }

@@ -2,7 +2,6 @@ package viewer
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,23 +19,24 @@ const (
 
 // stateStrips answers with strips of the states of the goroutines of spans. The parameter rows lists rows
 // with the number of parts of their strips, as in 7:40,9:120.
-func (h *Handler) stateStrips(ctx context.Context, s *state, q url.Values) (any, error) {
+func (h *Handler) stateStrips(ctx context.Context, q *request) (any, error) {
 	var rows []view.Row
 	parts := make(map[view.Row]int)
 	for pair := range strings.SplitSeq(q.Get("rows"), ",") {
 		row, n, _ := strings.Cut(pair, ":")
-		r, err := s.rowOf(url.Values{"row": {row}}, "row")
-		if err != nil {
-			return nil, err
-		}
+		q.Set("row", row)
+		r := q.row("row")
 		width, err := strconv.Atoi(n)
 		if err != nil || width < 1 || width > maxStrip || len(rows) == maxStrips {
-			return nil, badRequest("a row and 1 to " + strconv.Itoa(maxStrip) + " parts are needed, of " + strconv.Itoa(maxStrips) + " rows at most")
+			q.fail("a row and 1 to " + strconv.Itoa(maxStrip) + " parts are needed, of " + strconv.Itoa(maxStrips) + " rows at most")
+		}
+		if q.err != nil {
+			return nil, q.err
 		}
 		rows = append(rows, r)
 		parts[r] = width
 	}
-	strips, err := analyze.NewStrips(ctx, s.v, slices.Values(rows), stripsBudget)
+	strips, err := analyze.NewStrips(ctx, q.v, slices.Values(rows), stripsBudget)
 	if err != nil {
 		return nil, err
 	}
@@ -67,20 +67,20 @@ const (
 )
 
 // waitedFor answers with the waits of a span.
-func (h *Handler) waitedFor(ctx context.Context, s *state, q url.Values) (any, error) {
-	r, err := s.rowOf(q, "row")
-	if err != nil {
-		return nil, err
+func (h *Handler) waitedFor(ctx context.Context, q *request) (any, error) {
+	r := q.row("row")
+	if q.err != nil {
+		return nil, q.err
 	}
-	m, err := analyze.Measured(ctx, s.v, r)
+	m, err := analyze.Measured(ctx, q.v, r)
 	if err != nil || m == nil {
 		return nil, err
 	}
-	out := waited{m, m.Known >= analyze.MeasuredShare, m.Own(), m.Sums(), m.Longest(s.v, maxWaits), 0}
-	m.Steps, out.Rest, _ = m.Lines(s.v, .01)
+	out := waited{m, m.Known >= analyze.MeasuredShare, m.Own(), m.Sums(), m.Longest(q.v, maxWaits), 0}
+	m.Steps, out.Rest, _ = m.Lines(q.v, .01)
 	out.Rest += max(0, len(m.Steps)-maxWaitSteps)
 	m.Steps = m.Steps[:min(len(m.Steps), maxWaitSteps)]
-	return s.encoded(ctx, out, nil)
+	return q.encoded(ctx, out, nil)
 }
 
 // A waitPlace is a place at which spans waited, with a description for people.
@@ -94,16 +94,16 @@ type waitPlace struct {
 const maxPlaces = 8
 
 // waits answers with the places at which spans waited longest.
-func (h *Handler) waits(ctx context.Context, s *state, q url.Values) (any, error) {
-	rows, _, err := s.rowsIn(ctx, q)
+func (h *Handler) waits(ctx context.Context, q *request) (any, error) {
+	f, err := q.selected(ctx, "{}")
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.waitPlaces(ctx, rows)
+	out, err := q.waitPlaces(ctx, f.rows)
 	if err != nil {
 		return nil, err
 	}
-	return s.encoded(ctx, out, nil)
+	return q.encoded(ctx, out, nil)
 }
 
 func (s *state) waitPlaces(ctx context.Context, rows view.Set[view.Row]) (out []waitPlace, err error) {

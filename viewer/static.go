@@ -209,22 +209,22 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 
 // addAnswers adds the current answers of the handler, limited to the rows of the page.
 func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
-	q := url.Values{"q": {text}}
+	q := &request{state: s, Values: url.Values{"q": {text}}}
 	c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: s.withoutSamples(only)}, query.Run{View: s.v, Rows: s.v.NewSet()})
 	if err != nil {
 		return err
 	}
 	d.Facets = contrastOf(c, false, true)
-	if d.Table, err = h.table(ctx, s, q); err != nil {
+	if d.Table, err = h.table(ctx, q); err != nil {
 		return err
 	}
 	q.Set("csv", "1")
-	lines, err := h.table(ctx, s, q)
+	lines, err := h.table(ctx, q)
 	if err != nil {
 		return err
 	}
 	d.CSV = string(lines.([]byte))
-	chosen, err := s.selectionOf(ctx, q)
+	chosen, err := q.selection(ctx)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	if err := errors.Join(d.addPaths(ctx, s, only, number), d.addWhy(ctx, s, only, places)); err != nil {
 		return err
 	}
-	a, err := h.meta(ctx, s, url.Values{})
+	a, err := h.meta(ctx, &request{state: s})
 	if err != nil {
 		return err
 	}

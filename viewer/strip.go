@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -34,36 +33,25 @@ type strip struct {
 
 // strip answers with the density of the rows over time. The parameter n is the number of bins. The bins
 // cover the window, or the whole time if there is no window.
-func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (any, error) {
-	n, err := number(q, "n", 1000, maxBins+1)
-	if err != nil {
-		return nil, err
+func (h *Handler) strip(ctx context.Context, q *request) (any, error) {
+	n, x := q.bins(), q.extent(0, q.window())
+	if q.err != nil {
+		return nil, q.err
 	}
-	if n == 0 {
-		return nil, badRequest("n is not a number from 1 on")
-	}
-	w, err := s.windowOf(q)
-	if err != nil {
-		return nil, err
-	}
-	all := s.whole()
-	from, to := all.from, all.to
-	if w.isSet {
-		from, to = w.from, w.to
-	}
-	out, err := remember(&s.results, "strip", fmt.Sprint(n, from, to), func() (*strip, error) { return s.stripOf(ctx, n, from, to) })
+	from, to := x.from, x.to
+	out, err := remember(&q.results, "strip", fmt.Sprint(n, from, to), func() (*strip, error) { return q.stripOf(ctx, n, from, to) })
 	if err != nil {
 		return nil, err
 	}
 	if text := q.Get("q"); text != "" {
-		f, err := s.found(ctx, text)
+		f, err := q.found(ctx, text)
 		if err != nil {
 			return nil, err
 		}
 		with := *out
 		with.Hits = make([]uint32, n)
 		for rank := range f.ranks.All() {
-			if start, timed := s.v.Start(s.v.Tree().Row(rank)); timed {
+			if start, timed := q.v.Start(q.v.Tree().Row(rank)); timed {
 				if i := bin(start, from, to, n); i != noBin {
 					with.Hits[i]++
 				}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,35 +51,27 @@ const (
 // computes, or else a summary of the selected spans by service and name. The parameter sort is the number
 // of a column, from 1 on. If the number is negative, the smallest values come first. Any other number means
 // no sorting. With csv, the answer has all lines as CSV (RFC 4180).
-func (h *Handler) table(ctx context.Context, s *state, q url.Values) (any, error) {
-	w, err := s.windowOf(q)
-	if err != nil {
-		return nil, err
-	}
-	first, err := number(q, "first", 0, 1<<30)
-	if err != nil {
-		return nil, err
-	}
-	n, err := number(q, "n", 100, maxLines+1)
-	if err != nil {
-		return nil, err
-	}
+func (h *Handler) table(ctx context.Context, q *request) (any, error) {
+	w, first, n := q.window(), q.number("first", 0, 1<<30), q.number("n", 100, maxLines+1)
 	by, err := strconv.Atoi(cmp.Or(q.Get("sort"), "0"))
 	if err != nil {
-		return nil, badRequest("sort is not a number of a column")
+		q.fail("sort is not a number of a column")
+	}
+	if q.err != nil {
+		return nil, q.err
 	}
 	text, form := q.Get("q"), q.Get("form")
 	if form == "rows" {
-		return s.rowTable(ctx, text, w, by, first, n, q.Has("csv"))
+		return q.rowTable(ctx, by, first, n)
 	}
-	t, err := remember(&s.results, "table", fmt.Sprintf("%s %v %q %s", form, w, text, q.Get("than")), func() (*table, error) {
+	t, err := remember(&q.results, "table", fmt.Sprintf("%s %v %q %s", form, w, text, q.Get("than")), func() (*table, error) {
 		switch form {
 		case "":
-			return s.queryTable(ctx, text, w)
+			return q.queryTable(ctx, text, w)
 		case "calls":
-			return s.callTable(ctx, text, w)
+			return q.callTable(ctx)
 		case "compare":
-			return s.compareTable(ctx, q, w)
+			return q.compareTable(ctx)
 		}
 		return nil, badRequest("form can be rows, calls or compare")
 	})
@@ -275,10 +266,7 @@ func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row]
 	if len(t.lines) > maxSparked {
 		return nil
 	}
-	x := s.whole()
-	if w.isSet {
-		x.from, x.to = w.from, w.to
-	}
+	x := s.extent(0, w)
 	counts, err := from.Spread(ctx, s.v, rows, x.from, (x.to-x.from)/sparkBins+1, sparkBins)
 	if _, tooMany := errors.AsType[*query.Error](err); tooMany {
 		return nil // the table has no charts then
@@ -293,18 +281,19 @@ func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row]
 }
 
 // callTable returns a table of the calls between services.
-func (s *state) callTable(ctx context.Context, text string, w window) (*table, error) {
-	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+func (q *request) callTable(ctx context.Context) (*table, error) {
+	f, err := q.selected(ctx, q.Get("q"))
 	if err != nil {
 		return nil, err
 	}
-	calls := s.v.NewSet()
+	v := q.v
+	calls := v.NewSet()
 	for r := range f.rows.All() {
-		if up := s.v.Parent(r); s.v.Role(r) == view.RoleSpan && s.v.Role(up) == view.RoleSpan && s.v.Service(up) != s.v.Service(r) {
+		if up := v.Parent(r); v.Role(r) == view.RoleSpan && v.Role(up) == view.RoleSpan && v.Service(up) != v.Service(r) {
 			calls.Add(r)
 		}
 	}
-	from, err := query.Groups(ctx, s.v, calls, "parent:service, service", .5, .95, .99)
+	from, err := query.Groups(ctx, v, calls, "parent:service, service", .5, .95, .99)
 	if err != nil {
 		return nil, err
 	}
@@ -323,19 +312,19 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 
 // compareTable returns a table of the differences between the spans that a query selects and the spans of
 // the other side. Each line is a path of analyze.Compare.
-func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*table, error) {
-	f, err := s.foundIn(ctx, cmp.Or(q.Get("q"), "{}"), w)
+func (q *request) compareTable(ctx context.Context) (*table, error) {
+	f, err := q.selected(ctx, q.Get("q"))
 	if err != nil {
 		return nil, err
 	}
-	than, err := s.sideOf(ctx, q, w)
+	than, err := q.side(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if than == nil {
 		return nil, badRequest("there is nothing to compare with")
 	}
-	d, err := analyze.Compare(ctx, []query.Run{than.run()}, []query.Run{{View: s.v, Rows: f.rows}})
+	d, err := analyze.Compare(ctx, []query.Run{than.run()}, []query.Run{{View: q.v, Rows: f.rows}})
 	if err != nil {
 		return nil, err
 	}
@@ -397,8 +386,8 @@ var rowColumns = []column{{"time", "time"}, {"service", "text"}, {"name", "text"
 
 // rowTable answers with the rows that a query selects, sorted by a column. Without a column, they are
 // sorted by time, the newest first. Only the lines of the answer are read.
-func (s *state) rowTable(ctx context.Context, text string, w window, by, first, n int, asCSV bool) (any, error) {
-	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+func (q *request) rowTable(ctx context.Context, by, first, n int) (any, error) {
+	f, err := q.selected(ctx, q.Get("q"))
 	if err != nil {
 		return nil, err
 	}
@@ -407,18 +396,19 @@ func (s *state) rowTable(ctx context.Context, text string, w window, by, first, 
 		at, by = 0, 1
 	}
 	const mostCSV = 100_000
+	asCSV := q.Has("csv")
 	if asCSV {
 		first, n = 0, mostCSV
 	}
 	if first+n > mostCSV {
 		return nil, badRequest("only the first " + strconv.Itoa(mostCSV) + " lines are sorted")
 	}
-	list, err := s.firstRows(ctx, f.ranks, at, by > 0, first+n)
+	list, err := q.firstRows(ctx, f.ranks, at, by > 0, first+n)
 	if err != nil {
 		return nil, err
 	}
 	t := &table{Columns: rowColumns, hints: f.hints}
-	read, ranker := s.v.NewReader(), interest.NewRanker(s.v)
+	read, ranker := q.v.NewReader(), interest.NewRanker(q.v)
 	var lines []tableLine
 	for _, r := range list[min(first, len(list)):] {
 		e, err := read.Entry(r)
@@ -427,7 +417,7 @@ func (s *state) rowTable(ctx context.Context, text string, w window, by, first, 
 		}
 		l := tableLine{row: r}
 		for i := range rowColumns[:len(rowColumns)-1] {
-			l.values = append(l.values, s.valueAt(r, i))
+			l.values = append(l.values, q.valueAt(r, i))
 		}
 		l.values = append(l.values, textValue(strings.Clone(attributesText(ranker.Attributes(r, e)))))
 		lines = append(lines, l)

@@ -2,7 +2,6 @@ package viewer
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -61,12 +60,12 @@ func (s *state) hasTalk(r view.Row) (bool, error) {
 }
 
 // talk answers with the conversation at and below a row.
-func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (any, error) {
-	r, err := s.rowOf(q, "row")
-	if err != nil {
-		return nil, err
+func (h *Handler) talk(ctx context.Context, q *request) (any, error) {
+	r := q.row("row")
+	if q.err != nil {
+		return nil, q.err
 	}
-	v, t := s.v, s.v.Tree()
+	v, t := q.v, q.v.Tree()
 	out, all := []turn{}, 0 // in the order of the tree, because log records may have no time
 	end := min(t.End(r), t.Rank(r)+talkRows)
 	read := v.NewReader()
@@ -89,7 +88,7 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (any, error)
 			return nil, err
 		}
 		x := turn{
-			Row: row, Span: row, Start: s.startOf(row), Took: s.tookOf(row), Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: v.Flags(row).IsError(),
+			Row: row, Span: row, Start: q.startOf(row), Took: q.tookOf(row), Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: v.Flags(row).IsError(),
 			Body: e.Message.Value[:min(len(e.Message.Value), maxSpoken)], Attributes: attributesOf(spokenOf(e.UserAttributes()), maxSpoken),
 		}
 		if v.Role(row) != view.RoleSpan {

@@ -273,7 +273,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		h.events(w, r)
 		return
 	}
-	calls := map[string]func(ctx context.Context, s *state, q url.Values) (any, error){
+	calls := map[string]func(ctx context.Context, q *request) (any, error){
 		"api/meta": h.meta, "api/top": h.top, "api/explain": h.explain, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
 		"api/find": h.find, "api/complete": h.complete, "api/row": h.row, "api/way": h.way,
 		"api/strip": h.strip, "api/heat": h.heat, "api/why": h.why, "api/critical": h.critical, "api/flame": h.flame, "api/talk": h.talk, "api/runtime": h.runtime, "api/facets": h.facets, "api/table": h.table, "api/save": h.save, "api/lanes": h.lanes, "api/states": h.stateStrips, "api/waited": h.waitedFor, "api/waits": h.waits,
@@ -304,7 +304,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		s, err = h.correct(r.Context(), s)
 	}
 	if err == nil {
-		a, err = call(r.Context(), s, values)
+		a, err = call(r.Context(), &request{state: s, Values: values})
 	}
 	h.restLater()
 	if err != nil {
@@ -364,44 +364,62 @@ func writeFailure(w http.ResponseWriter, status int, f failure) {
 	_ = json.NewEncoder(w).Encode(f)
 }
 
-// number returns the value of a request parameter. The value must be a number from 0 to limit-1. If the
-// request does not have the parameter, number returns missing.
-func number(q url.Values, name string, missing, limit int) (int, error) {
-	s := q.Get(name)
-	if s == "" {
-		return missing, nil
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n >= limit {
-		return 0, badRequest(name + " is not a number from 0 to " + strconv.Itoa(limit-1))
-	}
-	return n, nil
+// A request holds the parameters of a request and the state that it asks about.
+type request struct {
+	*state
+	url.Values
+
+	err error // the first error of a method that reads a parameter
 }
 
-// rowOf returns the row in a request parameter. The row must have a line in the tree, or be 0.
-func (s *state) rowOf(q url.Values, name string) (view.Row, error) {
-	n, err := number(q, name, 0, s.v.Len())
-	if err != nil {
-		return 0, err
+// fail sets the error of a request, unless it has one.
+func (q *request) fail(text string) { q.err = cmp.Or(q.err, badRequest(text)) }
+
+// number returns the value of a parameter. The value must be a number from 0 to limit-1. If the
+// request does not have the parameter, number returns missing.
+func (q *request) number(name string, missing, limit int) int {
+	text := q.Get(name)
+	if text == "" {
+		return missing
 	}
-	if r := view.Row(n); r == 0 || isShown(s.v, r) {
-		return r, nil
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n >= limit {
+		q.fail(name + " is not a number from 0 to " + strconv.Itoa(limit-1))
+		return 0
 	}
-	return 0, badRequest(name + " is a row that is not shown")
+	return n
+}
+
+// bins returns the parameter n, the number of parts into which the answer divides a time.
+func (q *request) bins() int {
+	n := q.number("n", 1000, maxBins+1)
+	if n == 0 {
+		q.fail("n is not a number from 1 on")
+	}
+	return n
+}
+
+// row returns the row in a parameter. The row must have a line in the tree, or be 0.
+func (q *request) row(name string) view.Row {
+	r := view.Row(q.number(name, 0, q.v.Len()))
+	if r != 0 && !isShown(q.v, r) {
+		q.fail(name + " is a row that is not shown")
+	}
+	return r
 }
 
 // row answers with the row of the entry FILE#ID. Links use entries, so that they stay valid when the
 // files are converted.
-func (h *Handler) row(_ context.Context, s *state, q url.Values) (any, error) {
+func (h *Handler) row(_ context.Context, q *request) (any, error) {
 	at := strings.LastIndexByte(q.Get("id"), '#') // the last one: the name of a file may contain #
 	name, id := q.Get("id")[:max(0, at)], q.Get("id")[at+1:]
 	n, err := strconv.ParseUint(id, 10, 32)
 	if at < 0 || err != nil {
 		return nil, badRequest("id is not as in app.et#12")
 	}
-	for i := range s.v.Files() {
-		if name == "" && i == 0 || s.names[i] == name {
-			if r, ok := s.v.Row(i, uint32(n)); ok {
+	for i := range q.v.Files() {
+		if name == "" && i == 0 || q.names[i] == name {
+			if r, ok := q.v.Row(i, uint32(n)); ok {
 				return map[string]any{"row": r}, nil
 			}
 		}
@@ -410,22 +428,22 @@ func (h *Handler) row(_ context.Context, s *state, q url.Values) (any, error) {
 }
 
 // meta answers with properties of the trace.
-func (h *Handler) meta(_ context.Context, s *state, q url.Values) (any, error) {
-	v := s.v
+func (h *Handler) meta(_ context.Context, q *request) (any, error) {
+	v := q.v
 	type file struct {
 		Name    string `json:"name"`
 		Entries int    `json:"entries"`
 	}
 	var files []file
 	for i := range v.Files() {
-		files = append(files, file{s.names[i], v.Entries(i)})
+		files = append(files, file{q.names[i], v.Entries(i)})
 	}
-	whole := s.whole()
+	whole := q.whole()
 	state, states := h.states(v)
 	return map[string]any{
-		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(), "names": s.hues(),
+		"fingerprint": q.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": q.entries(), "rows": v.Len(), "generation": q.generation, "services": q.services(), "names": q.hues(),
 		"timed": whole.timed, "spans": whole.spans, "first_unix_nano": whole.from, "last_unix_nano": whole.to,
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command(s, "view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.clocks(), "corrected": append([]skew{}, s.corrected...), "canCorrect": h.options.Correct != nil, "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...), "goroutines": s.v.HasStates(),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command(q.state, "view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": q.clocks(), "corrected": append([]skew{}, q.corrected...), "canCorrect": h.options.Correct != nil, "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...), "goroutines": q.v.HasStates(),
 	}, nil
 }
 

@@ -1,11 +1,9 @@
 package viewer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -94,34 +92,29 @@ func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 
 // facets answers with the fields of the rows in the window, and with the differences between the rows that
 // the query selects and the others. If alike is set, only others of the same names count.
-func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (any, error) {
-	w, err := s.windowOf(q)
+func (h *Handler) facets(ctx context.Context, q *request) (any, error) {
+	found, err := q.selected(ctx, "{}")
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.foundIn(ctx, "{}", w)
-	if err != nil {
-		return nil, err
-	}
-	all := s.withoutSamples(found.rows)
-	in, others := query.Run{View: s.v, Rows: all}, query.Run{View: s.v, Rows: s.v.NewSet()}
-	text := q.Get("q")
-	if text != "" {
-		f, err := s.foundIn(ctx, text, w)
+	all := q.withoutSamples(found.rows)
+	in, others := query.Run{View: q.v, Rows: all}, query.Run{View: q.v, Rows: q.v.NewSet()}
+	if text := q.Get("q"); text != "" {
+		f, err := q.selected(ctx, text)
 		if err != nil {
 			return nil, err
 		}
 		in.Rows = both(all, f.rows)
 		others.Rows = without(all, f.rows)
 	}
-	than, err := s.sideOf(ctx, q, w)
+	than, err := q.side(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if than != nil {
 		others = than.run()
 	} else if q.Has("alike") {
-		others.Rows = s.namesakes(others.Rows, in.Rows)
+		others.Rows = q.namesakes(others.Rows, in.Rows)
 	}
 	c, err := query.ContrastOf(ctx, in, others)
 	if err != nil {
@@ -154,47 +147,44 @@ func without(a, b view.Set[view.Row]) view.Set[view.Row] {
 }
 
 // why answers why a span took so long or failed.
-func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) {
-	r, err := s.rowOf(q, "row")
-	if err != nil {
-		return nil, err
+func (h *Handler) why(ctx context.Context, q *request) (any, error) {
+	r := q.row("row")
+	if q.err != nil {
+		return nil, q.err
 	}
-	w, err := s.windowOf(q)
-	if err != nil {
-		return nil, err
-	}
-	v := s.v
+	v := q.v
 	if v.Role(r) != view.RoleSpan {
 		return nil, badRequest("the row is not a span")
 	}
 	where, outside := whereNamesake(v, r), false
-	same, err := s.foundIn(ctx, where, w)
+	same, err := q.selected(ctx, where)
 	if err != nil {
 		return nil, err
 	}
-	if w.isSet && !same.rows.Has(r) { // r is outside the window: compare with all spans of its name
-		w, outside = window{}, true
-		if same, err = s.foundIn(ctx, where, w); err != nil {
+	if q.Has("window") && !same.rows.Has(r) { // r is outside the window: compare with all spans of its name
+		q.Del("window")
+		outside = true
+		if same, err = q.selected(ctx, where); err != nil {
 			return nil, err
 		}
 	}
-	out, in, err := s.whyOf(ctx, r, same.rows, q.Get("of"))
+	out, in, err := q.whyOf(ctx, r, same.rows, q.Get("of"))
 	if err != nil {
 		return nil, err
 	}
 	out.Where, out.Outside = where, outside
-	if root := s.v.Outermost(r); root != r {
+	if root := v.Outermost(r); root != r {
 		out.Without = where + " !<< " + whereNamesake(v, root)
 	}
 	if q.Get("than") == "" { // without than, all spans of the name are compared with the other file, as above
 		q.Del("q")
 	}
-	than, err := s.sideOf(ctx, q, w)
+	than, err := q.side(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if than != nil {
-		if err := s.whyAgainst(ctx, out, q.Get("q"), w, than); err != nil {
+		if err := q.whyAgainst(ctx, out, than); err != nil {
 			return nil, err
 		}
 	}
@@ -202,7 +192,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) 
 	for i := range out.Beside {
 		out.Beside[i].Name = preview(out.Beside[i].Name)
 	}
-	if out.CPU, err = s.processorTime(ctx, r, same.rows); err != nil {
+	if out.CPU, err = q.processorTime(ctx, r, same.rows); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -306,13 +296,13 @@ func groupOf(v *view.View, rows view.Set[view.Row]) group {
 	return group{len(d.list), d.failed, d.median()}
 }
 
-// whyAgainst sets out.Against. An empty text compares all spans of the name and service.
-func (s *state) whyAgainst(ctx context.Context, out *why, text string, w window, than *side) error {
-	here, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+// whyAgainst sets out.Against. Without a query, it compares all spans of the name and service.
+func (q *request) whyAgainst(ctx context.Context, out *why, than *side) error {
+	here, err := q.selected(ctx, q.Get("q"))
 	if err != nil {
 		return err
 	}
-	same, err := s.foundIn(ctx, out.Where, w)
+	same, err := q.selected(ctx, out.Where)
 	if err != nil {
 		return err
 	}
@@ -320,7 +310,7 @@ func (s *state) whyAgainst(ctx context.Context, out *why, text string, w window,
 	if err != nil {
 		return err
 	}
-	a, b := query.Run{View: s.v, Rows: both(here.rows, same.rows)}, query.Run{View: than.of.v, Rows: both(than.rows, there.rows)}
+	a, b := query.Run{View: q.v, Rows: both(here.rows, same.rows)}, query.Run{View: than.of.v, Rows: both(than.rows, there.rows)}
 	c, err := query.ContrastOf(ctx, a, b)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -19,28 +18,30 @@ type window struct {
 	isSet    bool
 }
 
-// windowOf reads the parameter window of a request: two times in nanoseconds, as in "FROM,TO", or
-// "last:N" for the last N nanoseconds of the trace.
-func (s *state) windowOf(q url.Values) (window, error) {
-	text := q.Get("window")
+// window reads the parameter window of a request.
+func (q *request) window() window { return q.windowOf(q.Get("window")) }
+
+// windowOf reads a window: two times in nanoseconds, as in "FROM,TO", or "last:N" for the last N
+// nanoseconds of the trace.
+func (q *request) windowOf(text string) window {
 	if text == "" {
-		return window{}, nil
+		return window{}
 	}
 	if last, ok := strings.CutPrefix(text, "last:"); ok {
 		n, err := strconv.ParseInt(last, 10, 64)
 		if err != nil || n <= 0 {
-			return window{}, badRequest("window is not a number of nanoseconds")
+			q.fail("window is not a number of nanoseconds")
 		}
-		x := s.whole()
-		return window{x.to - int64(min(uint64(n), uint64(x.to-x.from))), x.to, true}, nil
+		x := q.whole()
+		return window{x.to - int64(min(uint64(n), uint64(x.to-x.from))), x.to, true}
 	}
 	first, last, _ := strings.Cut(text, ",")
 	from, ferr := strconv.ParseInt(first, 10, 64)
 	to, terr := strconv.ParseInt(last, 10, 64)
 	if ferr != nil || terr != nil || from > to || to-from < 0 { // the last condition is true if the length overflows
-		return window{}, badRequest("window is not two times in nanoseconds")
+		q.fail("window is not two times in nanoseconds")
 	}
-	return window{from, to, true}, nil
+	return window{from, to, true}
 }
 
 // options returns the options that limit a query to the rows of the window, or nil if the window is not
@@ -101,6 +102,15 @@ func (s *state) foundIn(ctx context.Context, text string, w window) (*found, err
 	})
 }
 
+// selected returns the rows in the window of the request that a query selects. An empty query selects all rows.
+func (q *request) selected(ctx context.Context, text string) (*found, error) {
+	w := q.window()
+	if q.err != nil {
+		return nil, q.err
+	}
+	return q.foundIn(ctx, cmp.Or(text, "{}"), w)
+}
+
 // both returns the rows that two sets have in common.
 func both(a, b view.Set[view.Row]) view.Set[view.Row] {
 	out := make(view.Set[view.Row], len(a))
@@ -133,25 +143,25 @@ type side struct {
 
 func (d *side) run() query.Run { return query.Run{View: d.of.v, Rows: d.rows} }
 
-// sideOf returns the rows that a request compares its own rows with. If the page has another trace, these
+// side returns the rows that a request compares its own rows with. If the page has another trace, these
 // are rows of that trace: the rows that the query in the parameter than selects, or without it the rows
 // that the request's own query selects. Otherwise they are the rows of this trace that the query in than
-// selects. Without another trace and without than, sideOf returns nil.
-func (s *state) sideOf(ctx context.Context, q url.Values, w window) (*side, error) {
+// selects. Without another trace and without than, side returns nil.
+func (q *request) side(ctx context.Context) (*side, error) {
 	text := q.Get("than")
 	switch {
-	case s.against != nil:
-		f, err := s.against.found(ctx, cmp.Or(text, q.Get("q"), "{}"))
+	case q.against != nil:
+		f, err := q.against.found(ctx, cmp.Or(text, q.Get("q"), "{}"))
 		if err != nil {
 			return nil, err
 		}
-		return &side{s.against, f.rows}, nil
+		return &side{q.against, f.rows}, nil
 	case text != "":
-		f, err := s.foundIn(ctx, text, w)
+		f, err := q.selected(ctx, text)
 		if err != nil {
 			return nil, err
 		}
-		return &side{s, f.rows}, nil
+		return &side{q.state, f.rows}, nil
 	}
 	return nil, nil //nolint:nilnil // there is none
 }
@@ -168,30 +178,27 @@ type selection struct {
 	root      view.Row
 }
 
-// selectionOf reads the parameters q, root and window of a request.
-func (s *state) selectionOf(ctx context.Context, q url.Values) (*selection, error) {
-	w, err := s.windowOf(q)
-	if err != nil {
-		return nil, err
+// selection reads the parameters q, root and window of a request.
+func (q *request) selection(ctx context.Context) (*selection, error) {
+	w, root := q.window(), q.row("root")
+	if q.err != nil {
+		return nil, q.err
 	}
-	root, err := s.rowOf(q, "root")
-	if err != nil {
-		return nil, err
-	}
-	t, text := s.v.Tree(), q.Get("q")
+	t, text := q.v.Tree(), q.Get("q")
 	c := &selection{key: strconv.Itoa(int(root)) + " " + fmt.Sprint(w, text), from: t.Rank(root), end: t.End(root), window: w, root: root}
 	if root == 0 {
 		c.end = t.Len()
 	}
 	if text != "" {
-		f, err := s.foundIn(ctx, text, w)
+		f, err := q.selected(ctx, text)
 		if err != nil {
 			return nil, err
 		}
 		c.hits = f.rows
 	}
 	if w.isSet {
-		if c.inside, err = s.inside(ctx, w); err != nil {
+		var err error
+		if c.inside, err = q.inside(ctx, w); err != nil {
 			return nil, err
 		}
 	}
