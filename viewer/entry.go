@@ -35,12 +35,15 @@ func attributesOf(list []format.Attribute, most int) []attribute {
 		x := attribute{Name: a.Name, Kind: a.Value.Kind().String(), Value: a.Value.String()}
 		if len(x.Value) > most {
 			x.Size = len(x.Value)
-			x.Value = strings.ToValidUTF8(x.Value[:most], "")
+			x.Value = cut(x.Value, most)
 		}
 		out = append(out, x)
 	}
 	return out
 }
+
+// cut returns the first bytes of a text.
+func cut(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
 
 // A place is a row with its name.
 type place struct {
@@ -111,8 +114,7 @@ func (d *details) addException(v *view.View, r view.Row, most int) error {
 		}
 		text := func(name string) string {
 			a, _ := e.Attribute(name)
-			s := a.Text()
-			return strings.ToValidUTF8(s[:min(len(s), most)], "")
+			return cut(a.Text(), most)
 		}
 		d.Exception = &exception{kid, text("exception.type"), text("exception.message"), text("exception.stacktrace")}
 		return nil
@@ -147,7 +149,7 @@ func (d *details) addInner(v *view.View, r view.Row, most int) error {
 		}
 	}
 	text = strings.TrimSuffix(v.Name(in)+": "+text, ": ")
-	d.Inner = &place{in, strings.ToValidUTF8(text[:min(len(text), most)], "")}
+	d.Inner = &place{in, cut(text, most)}
 	return err
 }
 
@@ -215,9 +217,7 @@ func (d *details) addStack(v *view.View, r view.Row, most int) error {
 	}
 	text, _ := e.Attribute("stack")
 	count, _ := e.Attribute("count")
-	lines := text.Text()
-	lines = strings.ToValidUTF8(lines[:min(len(lines), most)], "")
-	d.Stacks = append(d.Stacks, stack{r, at, count.String(), preview(e.Message.Value), lines})
+	d.Stacks = append(d.Stacks, stack{r, at, count.String(), preview(e.Message.Value), cut(text.Text(), most)})
 	return nil
 }
 

@@ -61,13 +61,9 @@ func (h *Handler) way(ctx context.Context, q *request) (any, error) {
 		More bool       `json:"more"`
 	}{Rows: []view.Row{}}
 	t := q.v.Tree()
-	from, end := t.Rank(root)+1, t.End(root)
-	if root == 0 {
-		end = t.Len()
-	}
 	seen := newRankSet(t.Len())
-	last := f.ranks.before(end)
-	for k := f.ranks.before(from); k < last && !out.More; k++ {
+	last := f.ranks.before(t.End(root))
+	for k := f.ranks.before(t.Rank(root) + 1); k < last && !out.More; k++ {
 		if k%1024 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

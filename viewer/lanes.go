@@ -79,11 +79,7 @@ func (h *Handler) lanes(ctx context.Context, q *request) (any, error) {
 			return nil, err
 		}
 	}
-	out, err := q.runsOf(ctx, l, x.from, x.to, n)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return q.runsOf(ctx, l, x.from, x.to, n)
 }
 
 // levelsOf gives each selected span its lane.

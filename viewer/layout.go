@@ -90,11 +90,7 @@ func (s *state) layoutOf(ctx context.Context, h shape) (*layout, error) {
 	t := s.v.Tree()
 	l := &layout{shape: h, ranks: newRankSet(t.Len())}
 	var ends []int // the ends of the shown rows above the row at rank
-	first, end := t.Rank(h.root), t.End(h.root)
-	if h.root == 0 {
-		first, end = 1, t.Len()
-	}
-	for rank, n := first, 0; rank < end; n++ {
+	for rank, n := t.Rank(h.root), 0; rank < t.End(h.root); n++ {
 		if n%(1<<16) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

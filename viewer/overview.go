@@ -41,7 +41,7 @@ func (h *Handler) explain(ctx context.Context, q *request) (any, error) {
 	if than != nil {
 		before = append(before, than.run())
 	}
-	x, err := analyze.Explain(ctx, before, []query.Run{{View: q.v, Rows: f.rows}}, analyze.NoTime, text != "")
+	x, err := analyze.Explain(ctx, before, []query.Run{q.run(f.rows)}, analyze.NoTime, text != "")
 	if err != nil {
 		return nil, err
 	}

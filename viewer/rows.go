@@ -101,7 +101,7 @@ func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 	if q.Has("last") {
 		first = l.ranks.n - n
 	}
-	first = max(0, min(first, l.ranks.n))
+	first = max(0, first)
 	above, rows := q.between(l, first, min(first+n, l.ranks.n))
 	hits, err := q.hits(ctx, q.Get("q"), rows)
 	if err != nil {

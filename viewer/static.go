@@ -76,13 +76,7 @@ func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) err
 	if o == nil {
 		o = new(StaticOptions)
 	}
-	maxRows, maxBytes := o.MaxRows, o.MaxBytes
-	if maxRows == 0 {
-		maxRows = 200_000
-	}
-	if maxBytes == 0 {
-		maxBytes = 20_000_000
-	}
+	maxRows, maxBytes := cmp.Or(o.MaxRows, 200_000), cmp.Or(o.MaxBytes, 20_000_000)
 	data, err := h.staticData(ctx, o.Query, maxRows)
 	if err != nil {
 		return err
@@ -210,7 +204,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 // addAnswers adds the current answers of the handler, limited to the rows of the page.
 func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
 	q := &request{state: s, Values: url.Values{"q": {text}}}
-	c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: s.withoutSamples(only)}, query.Run{View: s.v, Rows: s.v.NewSet()})
+	c, err := query.ContrastOf(ctx, s.run(s.withoutSamples(only)), s.run(s.v.NewSet()))
 	if err != nil {
 		return err
 	}
@@ -243,36 +237,23 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		}
 		d.Flames[by] = f
 	}
-	t, err := analyze.Top(ctx, s.v, only, maxTop, nil)
-	if err != nil {
-		return err
-	}
 	number := func(r view.Row) rowNumber { return rowNumber(places[r]) }
-	if d.Top, err = s.encoded(ctx, t, number); err != nil {
+	encode := func(x any, failed error) (out json.RawMessage) {
+		if failed == nil {
+			out, failed = s.encoded(ctx, x, number)
+		}
+		err = cmp.Or(err, failed)
+		return out
+	}
+	d.Top = encode(analyze.Top(ctx, s.v, only, maxTop, nil))
+	d.Explain = encode(analyze.Explain(ctx, nil, []query.Run{s.run(only)}, analyze.NoTime, false))
+	d.Waits = encode(s.waitPlaces(ctx, only))
+	requests, failed := analyze.RequestsOf(ctx, s.v, only)
+	if err = cmp.Or(err, failed); err != nil {
 		return err
 	}
-	x, err := analyze.Explain(ctx, nil, []query.Run{{View: s.v, Rows: only}}, analyze.NoTime, false)
-	if err == nil {
-		d.Explain, err = s.encoded(ctx, x, number)
-	}
-	if err != nil {
-		return err
-	}
-	requests, err := analyze.RequestsOf(ctx, s.v, only)
-	if err == nil {
-		d.Heat, err = s.encoded(ctx, requests.Heat(heatColumns, heatRows), number)
-	}
-	if err != nil {
-		return err
-	}
-	waits, err := s.waitPlaces(ctx, only)
-	if err == nil {
-		d.Waits, err = s.encoded(ctx, waits, number)
-	}
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(d.addPaths(ctx, s, only, number), d.addWhy(ctx, s, only, places)); err != nil {
+	d.Heat = encode(requests.Heat(heatColumns, heatRows), nil)
+	if err := errors.Join(err, d.addPaths(ctx, s, only, number), d.addWhy(ctx, s, only, places)); err != nil {
 		return err
 	}
 	a, err := h.meta(ctx, &request{state: s})

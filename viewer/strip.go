@@ -71,7 +71,7 @@ func bin(at, from, to int64, n int) int {
 	return min(n-1, int(float64(uint64(at-from))*float64(n)/float64(max(1, uint64(to-from)))))
 }
 
-// A stripPart holds the counts of one goroutine.
+// A stripPart holds the counts of one goroutine, or of all.
 type stripPart struct {
 	services [stripColors][]uint32
 	errors   []uint32
@@ -85,11 +85,15 @@ const fineBins = 1 << 14
 func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
 	numbers, none, samples := s.serviceNumbers(), len(s.services()), s.sampleMetas()
 	spans := s.times()
-	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() (*stripPart, func(k int)) {
+	newPart := func() *stripPart {
 		p := &stripPart{errors: make([]uint32, n), open: make([]uint32, n), busy: make([]uint64, fineBins/64)}
 		for i := range p.services {
 			p.services[i] = make([]uint32, n)
 		}
+		return p
+	}
+	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() (*stripPart, func(k int)) {
+		p := newPart()
 		return p, func(k int) {
 			if spans[k][0] > to || spans[k][1] < from {
 				return
@@ -129,35 +133,27 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 	if err != nil {
 		return nil, err
 	}
-	out := &strip{
-		From: from, To: to,
-		Errors: make([]uint32, n), Open: make([]uint32, n), Hits: []uint32{},
-	}
-	busy := make([]uint64, fineBins/64)
-	used := 0
-	var services [stripColors][]uint32
-	for i := range services {
-		services[i] = make([]uint32, n)
-	}
+	all, used := newPart(), 0
 	for _, p := range parts {
-		for c := range services {
+		for c := range all.services {
 			for i, x := range p.services[c] {
-				if services[c][i] += x; x > 0 {
+				if all.services[c][i] += x; x > 0 {
 					used = max(used, c+1)
 				}
 			}
 		}
 		for i := range n {
-			out.Errors[i] += p.errors[i]
-			out.Open[i] += p.open[i]
+			all.errors[i] += p.errors[i]
+			all.open[i] += p.open[i]
 		}
 		for i, w := range p.busy {
-			busy[i] |= w
+			all.busy[i] |= w
 		}
 	}
-	out.Services = append([][]uint32{}, services[:used]...)
-	out.Idle = idleTimes(busy, from, to)
-	return out, nil
+	return &strip{
+		From: from, To: to, Services: append([][]uint32{}, all.services[:used]...),
+		Errors: all.errors, Open: all.open, Hits: []uint32{}, Idle: idleTimes(all.busy, from, to),
+	}, nil
 }
 
 // serviceNumbers returns, for each resource, the index of its service in s.services(). The length of

@@ -324,7 +324,7 @@ func (q *request) compareTable(ctx context.Context) (*table, error) {
 	if than == nil {
 		return nil, badRequest("there is nothing to compare with")
 	}
-	d, err := analyze.Compare(ctx, []query.Run{than.run()}, []query.Run{{View: q.v, Rows: f.rows}})
+	d, err := analyze.Compare(ctx, []query.Run{than.run()}, []query.Run{q.run(f.rows)})
 	if err != nil {
 		return nil, err
 	}

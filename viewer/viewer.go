@@ -160,11 +160,7 @@ func (h *Handler) correct(ctx context.Context, s *state) (*state, error) {
 // Idle returns a channel that receives an item when the last open page has gone.
 func (h *Handler) Idle() <-chan struct{} { return h.idle }
 
-func (h *Handler) view() *state {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.state
-}
+func (h *Handler) view() *state { return h.pinned("") }
 
 // editorPages are the sources of an editor's pages. With embed=1, these pages may embed the page. No web
 // site can have such an address.

@@ -98,7 +98,7 @@ func (h *Handler) facets(ctx context.Context, q *request) (any, error) {
 		return nil, err
 	}
 	all := q.withoutSamples(found.rows)
-	in, others := query.Run{View: q.v, Rows: all}, query.Run{View: q.v, Rows: q.v.NewSet()}
+	in, others := q.run(all), q.run(q.v.NewSet())
 	if text := q.Get("q"); text != "" {
 		f, err := q.selected(ctx, text)
 		if err != nil {
@@ -241,7 +241,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	if out.Of == "" {
 		return out, in, nil
 	}
-	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: without(same, in)})
+	c, err := query.ContrastOf(ctx, s.run(in), s.run(without(same, in)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -266,7 +266,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 		for r := range without(same, in).All() {
 			others.Add(v.Outermost(r))
 		}
-		if c, err = query.ContrastOf(ctx, query.Run{View: v, Rows: mine}, query.Run{View: v, Rows: without(others, mine)}); err != nil {
+		if c, err = query.ContrastOf(ctx, s.run(mine), s.run(without(others, mine))); err != nil {
 			return nil, nil, err
 		}
 		c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field[0] != '.' || analyze.SaysOutcome(f.Field) })
@@ -310,7 +310,7 @@ func (q *request) whyAgainst(ctx context.Context, out *why, than *side) error {
 	if err != nil {
 		return err
 	}
-	a, b := query.Run{View: q.v, Rows: both(here.rows, same.rows)}, query.Run{View: than.of.v, Rows: both(than.rows, there.rows)}
+	a, b := q.run(both(here.rows, same.rows)), than.of.run(both(than.rows, there.rows))
 	c, err := query.ContrastOf(ctx, a, b)
 	if err != nil {
 		return err

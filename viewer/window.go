@@ -134,6 +134,9 @@ func withAbove(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	return out
 }
 
+// run returns rows of the view as the side of a comparison.
+func (s *state) run(rows view.Set[view.Row]) query.Run { return query.Run{View: s.v, Rows: rows} }
+
 // A side holds the rows that are compared with the rows of a query. They belong to this trace or to another
 // one.
 type side struct {
@@ -141,7 +144,7 @@ type side struct {
 	rows view.Set[view.Row]
 }
 
-func (d *side) run() query.Run { return query.Run{View: d.of.v, Rows: d.rows} }
+func (d *side) run() query.Run { return d.of.run(d.rows) }
 
 // side returns the rows that a request compares its own rows with. If the page has another trace, these
 // are rows of that trace: the rows that the query in the parameter than selects, or without it the rows
@@ -186,9 +189,6 @@ func (q *request) selection(ctx context.Context) (*selection, error) {
 	}
 	t, text := q.v.Tree(), q.Get("q")
 	c := &selection{key: strconv.Itoa(int(root)) + " " + fmt.Sprint(w, text), from: t.Rank(root), end: t.End(root), window: w, root: root}
-	if root == 0 {
-		c.end = t.Len()
-	}
 	if text != "" {
 		f, err := q.selected(ctx, text)
 		if err != nil {
