@@ -33,8 +33,6 @@ import * as trace from './trace'
 import { Waits } from './waits'
 import { HitsOf, WhyOf } from './why'
 
-const messageOf = (x: unknown) => (x instanceof Error ? x.message : String(x))
-
 const levelOfName = (name: string) => ['TRACE', 'DEBUG', 'INFO', 'WARN', 'ERROR'].indexOf(name)
 
 export function Details() {
@@ -57,7 +55,7 @@ export function Details() {
           x => {
             if (!stop.signal.aborted) {
               page.entry.value = null
-              failed.value = messageOf(x)
+              failed.value = x.message
             }
           }
         ),
@@ -411,19 +409,14 @@ const Plain = ({ name, value, query }: { name: string; value: string; query: str
 function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; scope?: string }) {
   const whole = useSignal<string | null>(null)
   const value = whole.value ?? a.value
-  const shown =
-    a.kind.toLowerCase() !== 'string'
-      ? value
-      : /^(db\.(query\.text|statement))$/.test(a.name)
-        ? sql(value)
-        : pretty(value)
+  const kind = a.kind.toLowerCase()
+  const shown = kind !== 'string' ? value : /^(db\.(query\.text|statement))$/.test(a.name) ? sql(value) : pretty(value)
   const long = shown.includes('\n') || shown.length > 160
   const query = a.size ? '' : `${scope}${fieldName(a.name)} = ${literal(a.kind, a.value)}`
   const all = async () => {
     const e = await trace.source.entry(row, true)
     whole.value = (scope ? (e.resource ?? []) : e.attributes)[n]?.value ?? a.value
   }
-  const kind = a.kind.toLowerCase()
   return (
     <div class={'kv' + (long ? ' long' : '')} tabIndex={-1}>
       <span class="k mono">{plain(a.name)}</span>
@@ -438,18 +431,18 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
           {plain(shown)}
         </span>
       )}
-      {a.size &&
-        whole.value === null &&
-        (trace.meta.value!.static === undefined ? (
-          <button class="lk" onClick={all}>
-            Show all {count(a.size)} bytes
-          </button>
-        ) : null)}
       {a.size && whole.value === null && (
-        <span class="q">
-          {' '}
-          the first {count(new Blob([a.value]).size)} of {count(a.size)} bytes are shown and searched
-        </span>
+        <>
+          {trace.meta.value!.static === undefined && (
+            <button class="lk" onClick={all}>
+              Show all {count(a.size)} bytes
+            </button>
+          )}
+          <span class="q">
+            {' '}
+            the first {count(new Blob([a.value]).size)} of {count(a.size)} bytes are shown and searched
+          </span>
+        </>
       )}
       <Actions query={long ? '' : query} value={value} />
     </div>

@@ -5,7 +5,7 @@ import { act, root, selected, tell } from './page'
 import { depth, earlier, going, opened, toggled, wanted } from './selection'
 import type { Meta } from './source'
 import { axis, chosen } from './time'
-import { meta, rowsKnown } from './trace'
+import { meta } from './trace'
 
 export const paused = signal(false)
 export const fresh = signal(0) // number of new rows since the pause began, or since the end was in sight
@@ -17,7 +17,6 @@ export function grow(m: Meta) {
     news = m.files.filter(f => !was.files.some(o => o.name === f.name)).map(f => f.name)
   batch(() => {
     meta.value = { ...m, same: was.same }
-    rowsKnown.value = m.rows
     if (m.generation !== was.generation) {
       act()
       going.stop()

@@ -8,9 +8,7 @@ const paths: Record<string, string> = {
   plus: 'M8 3v10M3 8h10',
   minus: 'M3 8h10',
   link: 'M6.500 9.500l3-3M7 4.5l1.500-1.500a3 3 0 0 1 4.500 4.500L11.500 9M9 11.500L7.500 13a3 3 0 0 1-4.500-4.500L4.500 7',
-  root: 'M3 3v7h9M9 7l3 3-3 3',
-  pause: 'M5.500 3v10M10.500 3v10',
-  play: 'M5 3l8 5-8 5z'
+  root: 'M3 3v7h9M9 7l3 3-3 3'
 }
 
 export const Icon = ({ name }: { name: string }) => (

@@ -9,14 +9,12 @@ export interface Said {
   text: string
   name?: string
   id?: string
-  row: number
 }
 
 // A Step is a span of the conversation, with the messages that are new in it.
 export interface Step {
   row: number
   name: string
-  operation: string
   model: string
   tokens: [string, string]
   finish: string
@@ -69,8 +67,8 @@ const isObject = (v: unknown): v is Record<string, unknown> => typeof v === 'obj
 
 // parts returns the content of a message. Messages of the current conventions have parts; messages of earlier ones
 // have content and tool calls.
-function parts(m: unknown, role: string, row: number): Said[] {
-  if (!isObject(m)) return textOf(m) ? [{ role, kind: 'text', text: textOf(m), row }] : []
+function parts(m: unknown, role: string): Said[] {
+  if (!isObject(m)) return textOf(m) ? [{ role, kind: 'text', text: textOf(m) }] : []
   const by = typeof m.role === 'string' ? m.role : role
   const list: unknown[] = Array.isArray(m.parts)
     ? m.parts
@@ -80,7 +78,7 @@ function parts(m: unknown, role: string, row: number): Said[] {
         ? [m]
         : []
   const said = list.flatMap((p): Said[] => {
-    if (!isObject(p)) return [{ role: by, kind: 'text', text: textOf(p), row }]
+    if (!isObject(p)) return [{ role: by, kind: 'text', text: textOf(p) }]
     const id = typeof p.id === 'string' ? p.id : ''
     switch (p.type) {
       case 'text':
@@ -89,24 +87,22 @@ function parts(m: unknown, role: string, row: number): Said[] {
           {
             role: p.type === 'reasoning' ? by + ', reasoning' : by,
             kind: 'text',
-            text: textOf(p.content ?? p.text),
-            row
+            text: textOf(p.content ?? p.text)
           }
         ]
       case 'tool_call':
-        return [{ role: by, kind: 'call', name: textOf(p.name), id, text: textOf(p.arguments), row }]
+        return [{ role: by, kind: 'call', name: textOf(p.name), id, text: textOf(p.arguments) }]
       case 'tool_call_response':
-        return [{ role: by, kind: 'result', id, text: textOf(p.response ?? p.result), row }]
+        return [{ role: by, kind: 'result', id, text: textOf(p.response ?? p.result) }]
     }
-    return [{ role: by, kind: 'other', text: textOf(p), row }]
+    return [{ role: by, kind: 'other', text: textOf(p) }]
   })
   if (!list.length && m.content !== undefined)
     said.push({
       role: by,
       kind: by === 'tool' ? 'result' : 'text',
       id: textOf(m.id ?? m.tool_call_id),
-      text: textOf(m.content),
-      row
+      text: textOf(m.content)
     })
   if (Array.isArray(m.tool_calls))
     for (const c of m.tool_calls) {
@@ -117,11 +113,10 @@ function parts(m: unknown, role: string, row: number): Said[] {
           kind: 'call',
           name: textOf(f.name),
           id: isObject(c) ? textOf(c.id) : '',
-          text: textOf(f.arguments),
-          row
+          text: textOf(f.arguments)
         })
     }
-  if (isObject(m.message)) said.push(...parts(m.message, by, row))
+  if (isObject(m.message)) said.push(...parts(m.message, by))
   return said.filter(s => s.text || s.kind === 'call')
 }
 
@@ -138,7 +133,6 @@ export function conversation(turns: Turn[]): Step[] {
       s = {
         row: t.span,
         name: t.role === 'span' ? t.name : '',
-        operation: '',
         model: '',
         tokens: ['', ''],
         finish: '',
@@ -169,7 +163,6 @@ export function conversation(turns: Turn[]): Step[] {
       s.took = t.took_nano
       s.failed = t.failed
     }
-    s.operation ||= value('operation.name')
     s.model ||= value('response.model') || value('request.model')
     s.tokens = [s.tokens[0] || value('usage.input_tokens'), s.tokens[1] || value('usage.output_tokens')]
     s.finish ||= value('response.finish_reasons').replace(/[[\]"]/g, '')
@@ -181,38 +174,23 @@ export function conversation(turns: Turn[]): Step[] {
       ['completion', 'assistant']
     ] as const) {
       const text = value(name)
-      if (text) for (const m of many(json(text) ?? text)) say(s, parts(m, role, t.row))
+      if (text) for (const m of many(json(text) ?? text)) say(s, parts(m, role))
     }
-    if (value('tool.call.arguments'))
-      say(s, [
-        {
-          role: 'assistant',
-          kind: 'call',
-          name: value('tool.name'),
-          id: value('tool.call.id'),
-          text: textOf(json(value('tool.call.arguments')) ?? value('tool.call.arguments')),
-          row: t.row
-        }
-      ])
-    if (value('tool.call.result'))
-      say(s, [
-        {
-          role: 'tool',
-          kind: 'result',
-          name: value('tool.name'),
-          id: value('tool.call.id'),
-          text: textOf(json(value('tool.call.result')) ?? value('tool.call.result')),
-          row: t.row
-        }
-      ])
+    for (const [what, role, kind] of [
+      ['arguments', 'assistant', 'call'],
+      ['result', 'tool', 'result']
+    ] as const) {
+      const text = value('tool.call.' + what)
+      if (text)
+        say(s, [{ role, kind, name: value('tool.name'), id: value('tool.call.id'), text: textOf(json(text) ?? text) }])
+    }
     const event = /^gen_ai\.(system|user|assistant|tool)\.message$|^gen_ai\.(choice)$/.exec(t.name)
     if (event)
       say(
         s,
         parts(
           json(t.body) ?? json(value('event.content')) ?? (t.body || value('event.content')),
-          event[1] ?? 'assistant',
-          t.row
+          event[1] ?? 'assistant'
         )
       )
   }

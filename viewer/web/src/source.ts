@@ -209,8 +209,8 @@ export class Server {
   meta(f?: string) {
     return this.json<Meta>('meta', { f })
   }
-  top(window: string, signal?: AbortSignal) {
-    return this.json<Top>('top', { window }, signal)
+  top(window: string) {
+    return this.json<Top>('top', { window })
   }
   explain(part: Part, signal?: AbortSignal) {
     return this.json<Explanation>('explain', part, signal)
@@ -221,8 +221,8 @@ export class Server {
   choice(window: string, box: string) {
     return this.json<Choice>('heat', { window, box })
   }
-  strip(n: number, q: string, signal?: AbortSignal) {
-    return this.json<Strip>('strip', { n, q }, signal)
+  strip(n: number, q: string) {
+    return this.json<Strip>('strip', { n, q })
   }
   why(row: number, part: Part, of: string, signal?: AbortSignal) {
     return this.json<Why>('why', { ...part, row, of }, signal)

@@ -148,7 +148,7 @@ export function TableView() {
                                 ? -i - 1
                                 : page.order.value === -i - 1
                                   ? 0
-                                  : c.kind === 'text' && page.order.value !== -i - 1
+                                  : c.kind === 'text'
                                     ? -i - 1
                                     : i + 1
                           }}>

@@ -226,14 +226,7 @@ export function literal(kind: string, value: string): string {
 }
 
 // quoted returns a text as it is written in a query.
-export const quoted = (text: string) =>
-  '"' +
-  text
-    .replace(/[\\"]/g, c => '\\' + c)
-    .replace(/\n/g, '\\n')
-    .replace(/\t/g, '\\t')
-    .replace(/\r/g, '\\r') +
-  '"'
+export const quoted = (text: string) => `"${text.replace(/[\\"\n\t\r]/g, c => JSON.stringify(c).slice(1, -1))}"`
 
 // fieldName returns the name of an attribute as it is written in a query: in quotes, unless it surely needs none.
 export const fieldName = (name: string) => '.' + (/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : quoted(name))

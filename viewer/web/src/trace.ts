@@ -18,7 +18,6 @@ export function shade(service = '', name = ''): number {
 
 // hue returns the style with the color of a span.
 export const hue = (service?: string, name?: string) => ({ background: `var(--s${shade(service, name)})` })
-export const rowsKnown = signal(0)
 export let source: Source
 
 // pace returns a text that changes when answers about the whole trace must be requested again. It changes with the
@@ -75,7 +74,6 @@ export async function begin(waits: (text: string) => void) {
     // the page is one file
     source = await Static.open(data)
     meta.value = await source.meta()
-    rowsKnown.value = meta.value.rows
     return
   }
   const hash = new URLSearchParams(location.hash.slice(1))
@@ -103,7 +101,6 @@ export async function begin(waits: (text: string) => void) {
     for (const own of await askOthers()) if (!meta.value) await look(own).catch(() => {})
     if (!meta.value) throw e
   }
-  rowsKnown.value = meta.value!.rows
 }
 
 // running reports whether a process writes one of the files. ending says how the newest file ended.

@@ -120,8 +120,7 @@ function useStrips(rows: [number, number][]) {
 }
 
 export function Tree() {
-  const scroller = useRef<HTMLDivElement>(null),
-    canvas = useRef<HTMLCanvasElement>(null),
+  const canvas = useRef<HTMLCanvasElement>(null),
     box = useRef<HTMLDivElement>(null)
   const first = useSignal(0),
     size = useSignal({ width: 800, height: 400 }),
@@ -600,7 +599,6 @@ export function Tree() {
         onPointerLeave={set(cross, null)}>
         <div
           class="rows"
-          ref={scroller}
           role="treegrid"
           aria-label="Spans and log records"
           aria-rowcount={p.total}
