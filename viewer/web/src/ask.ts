@@ -1,6 +1,7 @@
 // Hooks with which parts of the page request their data, and helpers for the pointer.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { theme } from './page'
 import * as trace from './trace'
 
 // useAnswer sends a request whenever the key changes. It keeps the last answer until the next one arrives.
@@ -82,6 +83,16 @@ export function useWidth(box: { current: HTMLElement | null }): number {
     return () => watch.disconnect()
   }, [])
   return width.value
+}
+
+// usePaint draws a canvas after each rendering of the component, and again when the colors change.
+export function usePaint(draw: (canvas: HTMLCanvasElement) => void) {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  void theme.value
+  useEffect(() => {
+    if (canvas.current) draw(canvas.current)
+  })
+  return canvas
 }
 
 // drag follows a pointer that was pressed on an element, from the fourth pixel on. The argument of done says

@@ -1,7 +1,7 @@
 // The flame: spans merged by the names above them, the widest first, or spans in their time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { set, spot, useAnswer, useWidth } from './ask'
+import { set, spot, useAnswer, usePaint, useWidth } from './ask'
 import { begin, color, frames } from './bars'
 import { LanesView } from './lanes'
 import * as page from './page'
@@ -82,8 +82,7 @@ export function FlameView() {
 }
 
 function Chart({ f }: { f: Flame }) {
-  const box = useRef<HTMLDivElement>(null),
-    canvas = useRef<HTMLCanvasElement>(null)
+  const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box),
     at = useSignal(0),
     zoom = useSignal(-1),
@@ -127,10 +126,9 @@ function Chart({ f }: { f: Flame }) {
     }
   }
   const height = (deepest + 1) * row + 2
-  void page.theme.value
-  useEffect(() => {
+  const canvas = usePaint(canvas => {
     frames.flame = boxes
-    paint(canvas.current!, f, boxes, width, height, at.value, over.value)
+    paint(canvas, f, boxes, width, height, at.value, over.value)
   })
   const hit = (e: MouseEvent) => {
     const { x, y } = spot(canvas, e)

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { drag, spot, useLatest, useWidth } from './ask'
+import { drag, spot, useLatest, usePaint, useWidth } from './ask'
 import { begin, type Cell, clamp, color, frames, quantiles } from './bars'
 import * as page from './page'
 import { none } from './parts'
@@ -72,8 +72,7 @@ export function HeatMap({
   find: false | ((q: string) => void)
   children: ComponentChildren
 }) {
-  const holder = useRef<HTMLDivElement>(null),
-    canvas = useRef<HTMLCanvasElement>(null)
+  const holder = useRef<HTMLDivElement>(null)
   const width = useWidth(holder) - edge - gutter,
     asked = useSignal('') // a box of times and durations, which stays while the trace grows
   const n = clamp(1, Math.floor(width / cell), 999)
@@ -92,9 +91,8 @@ export function HeatMap({
   const enough = h && h.requests >= fewest // a few requests are better examined one by one
   const b = h && boxOf(h, asked.value),
     within = (c: Cell) => !b || (c.x >= b.x && c.x < b.x2 && c.y >= b.y && c.y < b.y2)
-  void page.theme.value
-  useEffect(() => {
-    if (canvas.current && h) frames.heat = paint(canvas.current, h, cells, width, within, b)
+  const canvas = usePaint(canvas => {
+    if (h) frames.heat = paint(canvas, h, cells, width, within, b)
   })
   const at = (x: number) => h!.from_unix_nano! + h!.column_nano * BigInt(x)
   const draw = (b: Box) => {
@@ -424,13 +422,8 @@ function paint(
     else {
       fill('heat', 1, y(x.y + 1), high - 0.6)
       fill('heat2', level, y(x.y + 1), high - 0.6)
-      if (x.failed)
-        fill(
-          'err',
-          0.7 + 0.3 * level,
-          y(x.y + 1) + (2 * x.failed > x.count ? 0 : high / 2),
-          2 * x.failed > x.count ? high - 0.6 : high / 2 - 0.6
-        )
+      const above = 2 * x.failed > x.count ? 0 : high / 2
+      if (x.failed) fill('err', 0.7 + 0.3 * level, y(x.y + 1) + above, high - above - 0.6)
     }
     shapes.push({
       kind: open ? 'open' : 'cell',

@@ -1,7 +1,7 @@
 // Spans in their time: each service has lanes. The spans of a lane do not overlap, unless there are too many spans.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { pull, set, spot, useAnswer, useWidth } from './ask'
+import { pull, set, spot, useAnswer, usePaint, useWidth } from './ask'
 import { type Axis, begin, clamp, color, frames, steps, timeAt, x, zoomOf } from './bars'
 import * as page from './page'
 import { wrong } from './parts'
@@ -33,15 +33,14 @@ let drawn: Box[] = []
 const at = signal(0) // the row of the chosen run
 
 export function LanesView() {
-  const box = useRef<HTMLDivElement>(null),
-    canvas = useRef<HTMLCanvasElement>(null)
+  const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box),
     over = useSignal(-1),
     brushed = useSignal<[number, number] | null>(null)
   const m = trace.meta.value!,
-    w = time.inside.value ? period() : null,
+    all = (time.inside.value && period()) || { from: m.first_unix_nano, to: m.last_unix_nano },
     part = search.part(),
-    shown = time.axis.value ?? (page.root.value ? null : (w ?? { from: m.first_unix_nano, to: m.last_unix_nano }))
+    shown = time.axis.value ?? (page.root.value ? null : all)
   const { value: l, failed } = useAnswer<Lanes>(
     width < 1 ? '' : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${trace.pace()}`,
     signal => trace.source.lanes(part, shown, clamp(1, Math.round(width), 4000), signal)
@@ -61,17 +60,15 @@ export function LanesView() {
     }
   }
   const services = (l?.lanes ?? []).flatMap(of => Array<string>(of.levels).fill(of.service))
-  void page.theme.value
-  useEffect(() => {
-    if (l) paint(canvas.current!, l, axis, tops, services, heads, y + 2, over.value)
+  const canvas = usePaint(canvas => {
+    if (l) paint(canvas, l, axis, tops, services, heads, y + 2, over.value)
   })
 
   const zoom = (by: number, part = 0.5) => {
     const span = range.to - range.from,
       next = (span * BigInt(Math.round(by * 100))) / 100n,
       from = range.from + ((span - next) * BigInt(Math.round(part * 1000))) / 1000n
-    const to = from + (next < 10n ? 10n : next),
-      all = w ?? { from: m.first_unix_nano, to: m.last_unix_nano }
+    const to = from + (next < 10n ? 10n : next)
     time.axis.value = from <= all.from && to >= all.to ? null : { from, to }
   }
   const fit = (run: number) => {
@@ -159,6 +156,7 @@ export function LanesView() {
     }
   }
   const run = over.value >= 0 && l && over.value < l.row.length ? over.value : chosen
+  const on = l && run >= 0 && run < l.row.length ? l : null
   return (
     <>
       {l && (
@@ -187,7 +185,7 @@ export function LanesView() {
         ref={box}
         role="group"
         tabIndex={0}
-        aria-label={`Spans in time; arrows move, Enter shows one in the tree. ${l && run >= 0 && run < l.row.length ? says(l, run) : ''}`}
+        aria-label={`Spans in time; arrows move, Enter shows one in the tree. ${on ? says(on, run) : ''}`}
         onKeyDown={key}
         onPointerDown={begin}
         onPointerMove={e => {
@@ -207,22 +205,22 @@ export function LanesView() {
         )}
       </div>
       {wrong(failed)}
-      {l && run >= 0 && run < l.row.length && (
+      {on && (
         <div class="fi">
-          <b>{plain(l.names[l.name[run]!]!)}</b> <span class="q">{plain(serviceOf(l, l.lane[run]!))}</span>{' '}
-          {l.count[run]! > 1 ? (
-            `and ${many(l.count[run]! - 1, 'other span')} within ${duration(BigInt(l.long[run]!))}`
+          <b>{plain(on.names[on.name[run]!]!)}</b> <span class="q">{plain(serviceOf(on, on.lane[run]!))}</span>{' '}
+          {on.count[run]! > 1 ? (
+            `and ${many(on.count[run]! - 1, 'other span')} within ${duration(BigInt(on.long[run]!))}`
           ) : (
             <>
-              {l.open[run] ? 'never ended, open for ' : ''}
-              {duration(BigInt(l.long[run]!))} from {moment(l.from_unix_nano + BigInt(l.at[run]!), 6)}
+              {on.open[run] ? 'never ended, open for ' : ''}
+              {duration(BigInt(on.long[run]!))} from {moment(on.from_unix_nano + BigInt(on.at[run]!), 6)}
             </>
           )}
-          {l.errors[run]! > 0 && <span class="err">, {many(l.errors[run]!, 'error')}</span>}{' '}
-          <button class="btn s" onClick={() => selection.go(l.row[run]!)}>
+          {on.errors[run]! > 0 && <span class="err">, {many(on.errors[run]!, 'error')}</span>}{' '}
+          <button class="btn s" onClick={() => selection.go(on.row[run]!)}>
             Show in the tree
           </button>{' '}
-          <button class="btn s" onClick={() => selection.subtree(l.row[run]!)}>
+          <button class="btn s" onClick={() => selection.subtree(on.row[run]!)}>
             This and what is below
           </button>
         </div>

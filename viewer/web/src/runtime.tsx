@@ -1,7 +1,6 @@
 // The Go runtime below the rows, on the same time axis: heap, goroutines and collections.
 import { signal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
-import { useAnswer } from './ask'
+import { useAnswer, usePaint } from './ask'
 import { type Axis, begin, color, frames, x } from './bars'
 import * as page from './page'
 import type { Runtime, Sample } from './source'
@@ -34,15 +33,13 @@ export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
 }
 
 function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
-  const canvas = useRef<HTMLCanvasElement>(null)
   const seen = (list: Sample[]) => list.filter(p => p.time_unix_nano >= axis.from && p.time_unix_nano <= axis.to)
   const heap = seen(r.heap),
     goroutines = seen(r.goroutines),
     gc = seen(r.collections)
   const most = (list: Sample[]) => Math.max(0, ...list.map(p => p.value))
-  void page.theme.value
-  useEffect(() => {
-    frames.lane = paint(canvas.current!, axis, r, most(heap), most(goroutines))
+  const canvas = usePaint(canvas => {
+    frames.lane = paint(canvas, axis, r, most(heap), most(goroutines))
   })
   const says = [
     heap.length && `heap up to ${bytes(most(heap))}`,

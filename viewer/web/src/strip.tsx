@@ -1,8 +1,8 @@
 // The strip is part of every view. It shows how many rows begin in each part of the time, and selects a part of the
 // time.
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
-import { pull, spot, useLatest, useWidth } from './ask'
+import { useRef } from 'preact/hooks'
+import { pull, spot, useLatest, usePaint, useWidth } from './ask'
 import { type Axis, begin, clamp, color, frames, steps, timeAt, x } from './bars'
 import * as page from './page'
 import * as search from './search'
@@ -37,8 +37,7 @@ export function period(): time.Period | null {
 }
 
 export function Strip() {
-  const box = useRef<HTMLDivElement>(null),
-    canvas = useRef<HTMLCanvasElement>(null)
+  const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box),
     pulled = useSignal<time.Period | null>(null)
   const m = trace.meta.value!
@@ -49,9 +48,8 @@ export function Strip() {
     time.strip.value = await trace.source.strip(n, q)
   })
   const part = pulled.value ?? period()
-  void page.theme.value
-  useEffect(() => {
-    frames.strip = paint(canvas.current!, time.strip.value, axis, part, time.axis.value)
+  const canvas = usePaint(canvas => {
+    frames.strip = paint(canvas, time.strip.value, axis, part, time.axis.value)
   })
   const timeOf = (e: PointerEvent) => timeAt(axis, clamp(0, spot(box, e).x / axis.width, 1))
   // A drag over the strip chooses a part, moves an end of the chosen part, or moves the whole part.

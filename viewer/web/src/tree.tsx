@@ -1,7 +1,7 @@
 // The tree with its time axis.
 import { batch, effect, signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { drag, set, spot, useAnswer, useLatest } from './ask'
+import { drag, set, spot, useAnswer, useLatest, usePaint } from './ask'
 import { type Axis, type Bar, clamp, draw, foldsIn, frames, steps, timeAt, x, zoomOf } from './bars'
 import * as follow from './follow'
 import { Icon, Level } from './icons'
@@ -120,8 +120,7 @@ function useStrips(rows: [number, number][]) {
 }
 
 export function Tree() {
-  const canvas = useRef<HTMLCanvasElement>(null),
-    box = useRef<HTMLDivElement>(null)
+  const box = useRef<HTMLDivElement>(null)
   const first = useSignal(0),
     size = useSignal({ width: 800, height: 400 }),
     nameWidth = Number(page.nameShare.value) || (trace.meta.value!.spans ? 0.42 : 0.7)
@@ -267,7 +266,7 @@ export function Tree() {
   }
   list.open = open => {
     const i = selectedAt(),
-      at = i < 0 ? null : p.at(i)
+      at = p.at(i)
     if (!at) return
     const f = at.flags
     if (open) {
@@ -289,8 +288,7 @@ export function Tree() {
     selection.open(1 + Math.max(0, ...rows.map(({ at }) => (at && isExpanded(at.flags) ? at.depth + 1 : 0))))
   list.short = () => time.leaveOutShort(inSight)
   list.root = () => {
-    const i = selectedAt(),
-      at = i < 0 ? null : p.at(i),
+    const at = p.at(selectedAt()),
       e = page.entry.value
     if (at ? isParent(at.flags) : e?.row === page.selected.value && e.below > 0)
       selection.subtree(at ? at.row : page.selected.value)
@@ -320,8 +318,7 @@ export function Tree() {
     setAxis(range.from + d, range.to + d)
   }
   list.fit = () => {
-    const i = selectedAt(),
-      at = i < 0 ? null : p.at(i)
+    const at = p.at(selectedAt())
     if (!at || at.start_unix_nano === null) return
     const from = at.start_unix_nano,
       took = at.took_nano || 1000n
@@ -485,9 +482,8 @@ export function Tree() {
       }
     ]
   })
-  void page.theme.value // read, because the bars are drawn in the colors of the theme
-  useEffect(() => {
-    frames.tree = draw(canvas.current!, bars, axis, narrow ? [] : axisLabels, size.value.height)
+  const canvas = usePaint(canvas => {
+    frames.tree = draw(canvas, bars, axis, narrow ? [] : axisLabels, size.value.height)
   })
 
   const thumb =
