@@ -28,6 +28,8 @@ export function readAddress(search: string) {
     const n = Number(q.get(name))
     return Number.isSafeInteger(n) && n >= 0 ? n : 0
   }
+  // one returns a parameter if it is one of the given texts.
+  const one = <T extends string>(name: string, ...of: T[]) => of.find(x => x === q.get(name))
   batch(() => {
     const print = q.get('f')
     if (meta.value && !prints.size) {
@@ -36,15 +38,9 @@ export function readAddress(search: string) {
       if (print && meta.value.same) prints.add(print)
     }
     other.value = print && meta.value && !prints.has(print) ? print : ''
-    const known = (n: number) => (n < (meta.value?.rows ?? 0) ? n : 0)
-    view.value =
-      q.get('v') === 'top' || (!q.size && (meta.value?.rows ?? 0) > 0)
-        ? 'top'
-        : q.get('v') === 'table'
-          ? 'table'
-          : q.get('v') === 'flame'
-            ? 'flame'
-            : 'tree'
+    const rows = meta.value?.rows ?? 0,
+      known = (n: number) => (n < rows ? n : 0)
+    view.value = one('v', 'top', 'table', 'flame') ?? (!q.size && rows > 0 ? 'top' : 'tree')
     text.value = q.get('q') ?? ''
     than.value = q.get('vs') ?? ''
     details.value = !q.has('p')
@@ -70,16 +66,9 @@ export function readAddress(search: string) {
     withPath.value = q.has('c')
     lengths.value = q.has('len') ? q.get('len') === '1' : null
     lane.value = q.get('g') !== '0'
-    wide.value = (['count', 'lanes', 'up'] as const).find(w => w === q.get('by')) ?? 'time'
+    wide.value = one('by', 'count', 'lanes', 'up') ?? 'time'
     shortest.value = /^\d{1,18}$/.test(q.get('l') ?? '') ? BigInt(q.get('l')!) : 0n
-    form.value =
-      q.get('b') === 'rows'
-        ? 'rows'
-        : q.get('b') === 'calls'
-          ? 'calls'
-          : q.get('b') === 'compare' && (meta.value?.against || than.value)
-            ? 'compare'
-            : ''
+    form.value = one('b', 'rows', 'calls', ...(meta.value?.against || than.value ? (['compare'] as const) : [])) ?? ''
     order.value = Number.isSafeInteger(Number(q.get('o'))) ? Number(q.get('o')) : 0
   })
 }

@@ -83,10 +83,10 @@ export function Details() {
         )}
       </aside>
     )
-  const shown =
-    (tab.value === 'why' && e.role !== 'span') || (tab.value === 'talk' && !e.talk) ? 'attributes' : tab.value
+  const span = e.role === 'span'
+  const shown = (tab.value === 'why' && !span) || (tab.value === 'talk' && !e.talk) ? 'attributes' : tab.value
   const tabs: [string, string][] = [
-    ...(e.role === 'span' ? [['why', 'Why'] as [string, string]] : []),
+    ...(span ? [['why', 'Why'] as [string, string]] : []),
     ['attributes', 'Attributes'],
     ...(e.talk ? [['talk', 'Conversation'] as [string, string]] : []),
     ['logs', `Logs ${count(e.logs)}`],
@@ -96,7 +96,7 @@ export function Details() {
     <aside class="det" aria-label="Details" tabIndex={0}>
       <div class="dh">
         <h2>
-          {e.role === 'span' ? (
+          {span ? (
             <i class="sw" style={trace.hue(e.service, e.name)} />
           ) : (
             <Level level={levelOfName(e.level)} event={e.role === 'event'} />
@@ -124,7 +124,7 @@ export function Details() {
         </h2>
         {e.path.length > 0 && <Path key={e.row} path={e.path} />}
         <dl class="facts">
-          {e.role === 'span' ? (
+          {span ? (
             <>
               <Fact name="Duration" value={e.open ? unended(e) : e.took_nano ? duration(e.took_nano) : '-'} />
               <Fact name="Self" value={e.self_nano && !e.open ? duration(e.self_nano) : '-'} />
@@ -133,7 +133,7 @@ export function Details() {
             <Fact name="Level" value={e.level} />
           )}
           <Fact
-            name={e.role === 'span' ? 'Start' : 'Time'}
+            name={span ? 'Start' : 'Time'}
             value={e.start_unix_nano ? moment(e.start_unix_nano) : '-'}
             title={
               e.start_unix_nano
@@ -141,11 +141,7 @@ export function Details() {
                 : ''
             }
           />
-          {e.role === 'span' ? (
-            <Fact name="Status" value={e.status} />
-          ) : (
-            <Fact name="Service" value={e.service || '-'} />
-          )}
+          {span ? <Fact name="Status" value={e.status} /> : <Fact name="Service" value={e.service || '-'} />}
         </dl>
       </div>
       <div class="dt" role="tablist">
@@ -381,16 +377,17 @@ const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => (
 
 const Actions = ({ query, value }: { query: string; value: string }) => (
   <span class="ka">
-    {query && (
-      <button title={'Only ' + query} aria-label={'Only ' + query} onClick={() => search.add(query)}>
-        <Icon name="plus" />
-      </button>
-    )}
-    {query && (
-      <button title={'Without ' + query} aria-label={'Without ' + query} onClick={() => search.add(query, true)}>
-        <Icon name="minus" />
-      </button>
-    )}
+    {query &&
+      (
+        [
+          ['Only ', 'plus'],
+          ['Without ', 'minus']
+        ] as const
+      ).map(([what, icon]) => (
+        <button title={what + query} aria-label={what + query} onClick={() => search.add(query, icon === 'minus')}>
+          <Icon name={icon} />
+        </button>
+      ))}
     <button title="Copy" aria-label="Copy the value" onClick={() => page.copy(value)}>
       <Icon name="copy" />
     </button>

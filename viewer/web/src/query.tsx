@@ -230,22 +230,21 @@ export function Query() {
           </ul>
         )}
       </div>
-      <button
-        class="ib"
-        aria-label="Previous hit"
-        title="Previous hit (N)"
-        disabled={!f?.count}
-        onClick={() => selection.next('prev')}>
-        <Icon name="up" />
-      </button>
-      <button
-        class="ib"
-        aria-label="Next hit"
-        title="Next hit (n)"
-        disabled={!f?.count}
-        onClick={() => selection.next('next')}>
-        <Icon name="down" />
-      </button>
+      {(
+        [
+          ['prev', 'Previous hit', 'N', 'up'],
+          ['next', 'Next hit', 'n', 'down']
+        ] as const
+      ).map(([dir, label, key, icon]) => (
+        <button
+          class="ib"
+          aria-label={label}
+          title={`${label} (${key})`}
+          disabled={!f?.count}
+          onClick={() => selection.next(dir)}>
+          <Icon name={icon} />
+        </button>
+      ))}
       <Choose
         label="What the query does"
         now={search.mode.value}

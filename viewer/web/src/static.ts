@@ -66,6 +66,7 @@ const isQuery = (q: string) =>
 export class Static implements Source {
   private end: number[] // by row, from 1 on: the place after the last row below it
   private depth: number[]
+  private all: number[] // the rows
   private starts: bigint[]
   private tooks: bigint[]
   private whole: Times
@@ -87,12 +88,13 @@ export class Static implements Source {
     const n = d.up.length
     this.end = Array.from({ length: n + 1 }, (_, i) => i + 1)
     this.depth = [0]
+    this.all = d.up.map((_, i) => i + 1)
     for (let i = n; i > 0; i--) {
       const up = d.up[i - 1]!
       this.end[up] = Math.max(this.end[up]!, this.end[i]!)
     }
     this.end[0] = n + 1
-    for (let i = 1; i <= n; i++) this.depth[i] = this.up(i) ? this.depth[this.up(i)]! + 1 : 0
+    for (const i of this.all) this.depth[i] = this.up(i) ? this.depth[this.up(i)]! + 1 : 0
     this.starts = [noTime, ...d.entries.map(e => e.start_unix_nano ?? noTime)]
     this.tooks = [-1n, ...d.entries.map(e => e.took_nano ?? -1n)]
     const times = this.extent(1, n + 1, true)
@@ -140,9 +142,6 @@ export class Static implements Source {
   private service(i: number) {
     return this.d.entries[i - 1]!.service
   }
-  private *all() {
-    for (let i = 1; i <= this.d.up.length; i++) yield i
-  }
 
   private inside(i: number, window: string): boolean {
     if (!window) return true
@@ -174,7 +173,7 @@ export class Static implements Source {
 
   private hits(q: string, window = ''): number[] {
     const is = this.matcher(q)
-    return [...this.all()].filter(i => is(i) && this.inside(i, window))
+    return this.all.filter(i => is(i) && this.inside(i, window))
   }
 
   // layout returns the visible rows of a shape.
@@ -185,7 +184,7 @@ export class Static implements Source {
     if (s.only || s.window || s.least) {
       const is = s.only ? this.matcher(s.only) : () => true
       part = new Set()
-      for (const i of this.all()) {
+      for (const i of this.all) {
         const of = this.isSpan(i) ? i : this.up(i)
         const short =
           s.least > 0n &&
@@ -362,7 +361,7 @@ export class Static implements Source {
     const q = ask.q ?? ''
     if (isQuery(q)) throw limit('A query')
     const all = ask.what
-      ? [...this.all()].filter(i => (ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))))
+      ? this.all.filter(i => (ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))))
       : this.hits(q)
     const list = all.filter(i => this.inside(i, ask.window ?? ''))
     let k = list.indexOf(ask.at)
@@ -405,7 +404,7 @@ export class Static implements Source {
       open = zero(),
       hits = q ? zero() : [],
       is = q ? this.matcher(q) : () => false
-    for (const i of this.all()) {
+    for (const i of this.all) {
       if (this.starts[i] === noTime) continue
       const at = Math.min(
         n - 1,
@@ -434,7 +433,7 @@ export class Static implements Source {
       took_nano: took >= 0n ? took : null,
       open: isOpen(this.flags(row)),
       among: w.of === 'failed' ? failed : w.of === 'slow' && took >= w.least_nano,
-      faster: [...this.all()].filter(
+      faster: this.all.filter(
         i =>
           this.isSpan(i) &&
           key(i) === key(row) &&

@@ -134,8 +134,8 @@ export function TableView() {
             <thead>
               <tr>
                 {t.columns.map((c, i) => {
-                  const up =
-                    page.order.value === i + 1 ? 'descending' : page.order.value === -i - 1 ? 'ascending' : 'none'
+                  const order = page.order.value,
+                    up = order === i + 1 ? 'descending' : order === -i - 1 ? 'ascending' : 'none'
                   return (
                     <th aria-sort={up} class={c.kind}>
                       {page.form.value === 'rows' && c.name === 'attributes' ? (
@@ -144,13 +144,7 @@ export function TableView() {
                         <button
                           onClick={() => {
                             page.order.value =
-                              page.order.value === i + 1
-                                ? -i - 1
-                                : page.order.value === -i - 1
-                                  ? 0
-                                  : c.kind === 'text'
-                                    ? -i - 1
-                                    : i + 1
+                              order === i + 1 ? -i - 1 : order === -i - 1 ? 0 : c.kind === 'text' ? -i - 1 : i + 1
                           }}>
                           {plain(c.name)}
                           {up === 'descending' ? ' ↓' : up === 'ascending' ? ' ↑' : ''}
@@ -168,25 +162,25 @@ export function TableView() {
                   onClick={e => {
                     if (!(e.target as HTMLElement).closest('button') && !getSelection()?.toString()) take(l, e.altKey)
                   }}>
-                  {l.values.map((v, i) => (
-                    <td
-                      class={
-                        t.columns[i]!.kind +
-                        ((t.columns[i]!.name === 'errors' && v !== '0') || v === 'error' ? ' err' : '')
-                      }
-                      title={t.columns[i]!.kind === 'text' && v !== null ? plain(String(v)) : undefined}>
-                      {(l.where || l.row) && (i === 0 || t.columns[i]!.name === 'name') ? (
-                        <button
-                          class="lk"
-                          title={l.where ? `Show ${plain(l.where)}; with Alt all others` : 'Show in the tree'}
-                          onClick={e => take(l, e.altKey)}>
-                          {cell(v, t.columns[i]!.kind) || '(none)'}
-                        </button>
-                      ) : (
-                        cell(v, t.columns[i]!.kind)
-                      )}
-                    </td>
-                  ))}
+                  {l.values.map((v, i) => {
+                    const { kind, name } = t.columns[i]!
+                    return (
+                      <td
+                        class={kind + ((name === 'errors' && v !== '0') || v === 'error' ? ' err' : '')}
+                        title={kind === 'text' && v !== null ? plain(String(v)) : undefined}>
+                        {(l.where || l.row) && (i === 0 || name === 'name') ? (
+                          <button
+                            class="lk"
+                            title={l.where ? `Show ${plain(l.where)}; with Alt all others` : 'Show in the tree'}
+                            onClick={e => take(l, e.altKey)}>
+                            {cell(v, kind) || '(none)'}
+                          </button>
+                        ) : (
+                          cell(v, kind)
+                        )}
+                      </td>
+                    )
+                  })}
                   {l.spark && (
                     <td>
                       <Spark list={l.spark} />
