@@ -64,23 +64,16 @@ export function LanesView() {
     if (l) paint(canvas, l, axis, tops, services, heads, y + 2, over.value)
   })
 
-  const zoom = (by: number, part = 0.5) => {
-    const span = range.to - range.from,
-      next = (span * BigInt(Math.round(by * 100))) / 100n,
-      from = range.from + ((span - next) * BigInt(Math.round(part * 1000))) / 1000n
-    const to = from + (next < 10n ? 10n : next)
-    time.axis.value = from <= all.from && to >= all.to ? null : { from, to }
+  list.zoom = (by, part = 0.5) => {
+    const next = time.zoomed(range, by, part)
+    time.axis.value = next.from <= all.from && next.to >= all.to ? null : next
   }
   const fit = (run: number) => {
-    const from = l!.from_unix_nano + BigInt(l!.at[run]!),
-      long = BigInt(Math.max(1000, l!.long[run]!))
-    time.axis.value = { from: from - long / 20n, to: from + long + long / 20n }
+    time.axis.value = time.around(l!.from_unix_nano + BigInt(l!.at[run]!), BigInt(Math.max(1000, l!.long[run]!)))
   }
   const chosen = drawn.find(b => b.row === at.value)?.run ?? -1
-  list.zoom = zoom
   list.pan = by => {
-    const d = ((range.to - range.from) * BigInt(Math.round(by * 100))) / 100n
-    time.axis.value = { from: range.from + d, to: range.to + d }
+    time.axis.value = time.panned(range, by)
   }
   list.fit = () => {
     if (l && chosen >= 0) fit(chosen)

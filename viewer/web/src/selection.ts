@@ -3,7 +3,7 @@ import { batch, computed, signal } from '@preact/signals'
 import { act, acted, jumps, notice, root, selected, sheet, tell, turns, view } from './page'
 import { find, found, type Mode, mode, only, query, text, textOf, than } from './search'
 import type { Shape } from './source'
-import { axis, type Period, shortest, toggleInside, windowText } from './time'
+import { around, axis, type Period, shortest, toggleInside, windowText } from './time'
 import { meta, pace, source } from './trace'
 
 export const depth = signal(0)
@@ -182,8 +182,7 @@ export async function go(row: number, jump = true, zoom = false) {
       reveal(row, e.path, jump && !zoom)
       const from = request.start_unix_nano,
         took = request.took_nano ?? 0n
-      if (zoom && from && took > 0n && request.role === 'span')
-        axis.value = { from: from - took / 20n, to: from + took + took / 20n }
+      if (zoom && from && took > 0n && request.role === 'span') axis.value = around(from, took)
     })
   } catch (e) {
     if (!own.aborted) tell(textOf(e))

@@ -43,6 +43,28 @@ export function leaveOutShort(of: bigint) {
   shortest.value = [5n, 2n, 1n].map(n => n * round).find(n => n * 100n <= of) ?? round
 }
 
+const share = (n: bigint, part: number, of: number) => (n * BigInt(Math.round(part * of))) / BigInt(of)
+
+// zoomed returns a period that is by times as long. The time at a place, from 0 to 1, keeps its place.
+export function zoomed({ from, to }: Period, by: number, place: number): Period {
+  const long = share(to - from, by, 100),
+    next = long < 10n ? 10n : long,
+    begin = from + share(to - from - next, place, 1000)
+  return { from: begin, to: begin + next }
+}
+
+// panned returns a period that is later by a part of its length.
+export function panned({ from, to }: Period, by: number): Period {
+  const d = share(to - from, by, 100)
+  return { from: from + d, to: to + d }
+}
+
+// around returns a span's time with a little time on both sides.
+export const around = (from: bigint, took: bigint): Period => ({
+  from: from - took / 20n,
+  to: from + took + took / 20n
+})
+
 // choose leaves out the rows outside of a part of the time. With null, it shows all rows.
 export function choose(part: typeof chosen.value) {
   if (part && 'from' in part && part.to - part.from < 10n) part = { from: part.from, to: part.from + 10n }

@@ -293,7 +293,7 @@ export function Tree() {
     if (at ? isParent(at.flags) : e?.row === page.selected.value && e.below > 0)
       selection.subtree(at ? at.row : page.selected.value)
   }
-  const setAxis = (from: bigint, to: bigint) => {
+  const setAxis = ({ from, to }: time.Period) => {
     if (scale) {
       time.toggleLengths()
       return
@@ -306,23 +306,17 @@ export function Tree() {
         : { from, to }
   }
   list.zoom = (by, at = cross.peek() ?? 0.5) => {
-    const span = range.to - range.from
-    let next = (span * BigInt(Math.round(by * 100))) / 100n
-    if (next < 10n) next = 10n
-    const from = range.from + ((span - next) * BigInt(Math.round(at * 1000))) / 1000n
-    setAxis(from, from + next)
+    setAxis(time.zoomed(range, by, at))
   }
   list.pan = by => {
-    const d = ((range.to - range.from) * BigInt(Math.round(by * 100))) / 100n
-    if (by > 0 ? range.from + d > p.to : range.to + d < p.from) return
-    setAxis(range.from + d, range.to + d)
+    const next = time.panned(range, by)
+    if (by > 0 ? next.from > p.to : next.to < p.from) return
+    setAxis(next)
   }
   list.fit = () => {
     const at = p.at(selectedAt())
     if (!at || at.start_unix_nano === null) return
-    const from = at.start_unix_nano,
-      took = at.took_nano || 1000n
-    setAxis(from - took / 20n, from + took + took / 20n)
+    setAxis(time.around(at.start_unix_nano, at.took_nano || 1000n))
   }
 
   // If the query, the window or the threshold selects other rows, the selected row stays in sight, or else the
