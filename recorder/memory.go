@@ -58,7 +58,8 @@ func (m *memory) Put(r *journal.Record, _ *journal.Hint, _ *record.LogEvent) err
 	}
 	m.place(r, m.placer.Place)
 	if entries, _, _ := m.placer.Pending(); entries > 0 {
-		for !m.placer.EnforceBounds(time.Now()) {
+		for done := false; !done; {
+			done = m.placer.EnforceBounds(time.Now())
 		}
 	}
 	m.take()
