@@ -119,18 +119,18 @@ func TestExplainAlone(t *testing.T) {
 		for _, panics := range []string{"worker panicked: index 7 is out of range", ""} {
 			m.Requests, m.From, m.Panic, m.Collects = 400, 200, panics, panics != ""
 			x := explained(t, nil, []query.Run{record(t, &m, 9)}, analyze.NoTime)
-			said := ""
+			var said strings.Builder
 			for _, e := range x.Causes[0].Evidence {
 				if e.Kind == "onset" {
-					said += e.Text + "; "
+					said.WriteString(e.Text + "; ")
 				}
 			}
 			want := ""
 			if panics != "" {
 				want = "only then: error worker panicked: index <number> is out of range; garbage is collected 50 times a second from then on, before "
 			}
-			if !strings.HasPrefix(said, want) || want == "" && said != "" {
-				t.Errorf("%v: %s, and when it began %q, want %q", m, x.Verdict, said, want)
+			if !strings.HasPrefix(said.String(), want) || want == "" && said.String() != "" {
+				t.Errorf("%v: %s, and when it began %q, want %q", m, x.Verdict, said.String(), want)
 			}
 		}
 	}
