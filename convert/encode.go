@@ -206,3 +206,31 @@ func checkRecording(out string) error {
 	}
 	return nil
 }
+
+// copyFile writes all whole entries of f, after calling change on each if change is not nil.
+func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func(e *format.TraceEntry)) error {
+	var raw []byte
+	for id := range uint32(f.Len()) {
+		if id%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var err error
+		if change == nil && f.Version() == w.Version() {
+			if raw, err = f.Raw().Append(raw[:0], id); err == nil {
+				_, err = w.WriteRaw(raw, f.Parent(id))
+			}
+		} else {
+			var e *format.TraceEntry
+			if e, err = f.Entry(id); err == nil {
+				if change != nil {
+					change(e)
+				}
+				_, err = w.Write(e)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: entry %d: %w", f.Name(), id, err)
+		}
+	}
+	return nil
+}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/convert/stdouttrace"
 	"github.com/entrace-go/entrace/convert/zipkin"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -373,4 +376,17 @@ var codecs = []*codec{
 
 func decodeOTLP(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return otlp.Decode(ctx, r, w, nil)
+}
+
+func openRegular(name string) (*os.File, error) {
+	f, err := osfile.OpenRead(name)
+	if errors.Is(err, osfile.ErrNotRegular) {
+		err = fmt.Errorf("%s: %w", name, format.ErrNotRegular)
+	}
+	return f, err
+}
+
+// beginning returns the first bytes of r.
+func beginning(r io.Reader) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(r, sniffSize))
 }

@@ -181,19 +181,6 @@ func peek(r io.Reader) (head []byte, all io.Reader, err error) {
 // magicSize is the number of bytes that suffice to detect ENTRACE's own formats and compression.
 const magicSize = 10
 
-func openRegular(name string) (*os.File, error) {
-	f, err := osfile.OpenRead(name)
-	if errors.Is(err, osfile.ErrNotRegular) {
-		err = fmt.Errorf("%s: %w", name, format.ErrNotRegular)
-	}
-	return f, err
-}
-
-// beginning returns the first bytes of r.
-func beginning(r io.Reader) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(r, sniffSize))
-}
-
 // isStream reports whether x is an IET that can be converted in place to an ET of version v.
 func (x *source) isStream(v format.Version) bool {
 	if x.src == nil || x.src.Size() != x.src.Stored {

@@ -14,34 +14,6 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// copyFile writes all whole entries of f, after calling change on each if change is not nil.
-func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func(e *format.TraceEntry)) error {
-	var raw []byte
-	for id := range uint32(f.Len()) {
-		if id%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		var err error
-		if change == nil && f.Version() == w.Version() {
-			if raw, err = f.Raw().Append(raw[:0], id); err == nil {
-				_, err = w.WriteRaw(raw, f.Parent(id))
-			}
-		} else {
-			var e *format.TraceEntry
-			if e, err = f.Entry(id); err == nil {
-				if change != nil {
-					change(e)
-				}
-				_, err = w.Write(e)
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("%s: entry %d: %w", f.Name(), id, err)
-		}
-	}
-	return nil
-}
-
 // merge writes the entries of the files of v to w as one trace, as documented at Trace.Encode. The function
 // keep selects the rows to write; their ancestors are written as well. A nil keep means all rows.
 func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool, hasNoEnd func(file int) bool) error {

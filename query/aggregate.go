@@ -165,21 +165,6 @@ func (m *machine) evals(list []expr) ([]eval, error) {
 	return all, nil
 }
 
-// canonical returns the same value for all numbers that are equal.
-func canonical(v Value) Value {
-	switch {
-	case v.kind != kindFloat:
-		return v
-	case math.IsNaN(v.float()):
-		return floatValue(math.NaN())
-	case v.float() != math.Trunc(v.float()) || v.float() < -1<<63 || v.float() >= 1<<64:
-		return v
-	case v.float() >= 1<<63:
-		return uintValue(uint64(v.float()))
-	}
-	return intValue(int64(v.float()))
-}
-
 // having keeps the rows of those traces for which the comparison of the aggregate is true. If by is not empty,
 // having compares each group of each trace separately. It processes only some traces at a time, so that the number
 // of groups in memory is at most maxGroups, or the number of rows of one trace if that number is larger.
@@ -280,13 +265,8 @@ func (m *machine) havingCount(a *stageAggregate, rows view.Set[view.Row]) view.S
 	return out
 }
 
-const (
-	// compareTop is the maximum number of values that compare() shows for an attribute.
-	compareTop = 10
-	// maxCompared is the maximum number of values that compare() counts for an attribute. An
-	// attribute with more values is probably an id.
-	maxCompared = 10_000
-)
+// compareTop is the maximum number of values that compare() shows for an attribute.
+const compareTop = 10
 
 // A shareOf counts how often an attribute has one value, in the selection and in the baseline.
 type shareOf struct {

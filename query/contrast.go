@@ -15,6 +15,10 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
+// maxCompared is the maximum number of values of an attribute that are counted. An attribute with more values is
+// probably an id.
+const maxCompared = 10_000
+
 // A Contrast describes how a set of rows differs from the other rows.
 type Contrast struct {
 	In     int64 `json:"in"` // rows

@@ -243,17 +243,3 @@ func rounded(x *big.Float, kind valueKind) Value {
 	f, _ := x.Float64()
 	return floatValue(f)
 }
-
-// wholeValue returns x as a value of the given kind, or as a float if it does not fit.
-func wholeValue(x *big.Int, kind valueKind) Value {
-	switch {
-	case x.IsInt64() && kind == kindUint:
-		return intValue(x.Int64())
-	case x.IsInt64():
-		return Value{kind: kind, n: x.Int64()}
-	case x.IsUint64() && kind <= kindUint:
-		return uintValue(x.Uint64())
-	}
-	f, _ := new(big.Float).SetInt(x).Float64()
-	return floatValue(f)
-}

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
@@ -425,41 +424,3 @@ func (n *messagesNode) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 	})
 }
 func (n *messagesNode) cost() int { return 3 }
-
-// metaValue returns the value of a field that is stored in the metadata.
-func metaValue(kind fieldKind, m *format.Metadata) Value {
-	switch kind {
-	case fieldName:
-		return stringValue(m.Name)
-	case fieldTarget:
-		return stringValue(m.Target)
-	case fieldFile:
-		if m.File.Valid {
-			return stringValue(m.File.Value)
-		}
-	case fieldLine:
-		if m.Line.Valid {
-			return intValue(int64(m.Line.Value))
-		}
-	}
-	return Value{}
-}
-
-// flagsValue returns the value of a field that is stored in the flags.
-func flagsValue(kind fieldKind, f view.Flags) Value {
-	switch {
-	case kind == fieldLevel:
-		return enumValue(kindLevel, uint8(f.Severity())) // error for every failed span, whatever level was recorded
-	case kind == fieldRole:
-		return enumValue(kindRole, uint8(f.Role()))
-	case f.Role() != view.RoleSpan:
-		return Value{}
-	case kind == fieldStatus:
-		return enumValue(kindStatus, columns.Status(uint16(f)))
-	case kind == fieldOpen:
-		return boolValue(f.Open())
-	case kind == fieldFailed:
-		return boolValue(f.Failed())
-	}
-	return enumValue(kindSpanKind, columns.Kind(uint16(f)))
-}

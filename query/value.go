@@ -290,3 +290,32 @@ func holdsOrder(op string, n int) bool {
 	}
 	return n <= 0
 }
+
+// canonical returns the same value for all numbers that are equal.
+func canonical(v Value) Value {
+	switch {
+	case v.kind != kindFloat:
+		return v
+	case math.IsNaN(v.float()):
+		return floatValue(math.NaN())
+	case v.float() != math.Trunc(v.float()) || v.float() < -1<<63 || v.float() >= 1<<64:
+		return v
+	case v.float() >= 1<<63:
+		return uintValue(uint64(v.float()))
+	}
+	return intValue(int64(v.float()))
+}
+
+// wholeValue returns x as a value of the given kind, or as a float if it does not fit.
+func wholeValue(x *big.Int, kind valueKind) Value {
+	switch {
+	case x.IsInt64() && kind == kindUint:
+		return intValue(x.Int64())
+	case x.IsInt64():
+		return Value{kind: kind, n: x.Int64()}
+	case x.IsUint64() && kind <= kindUint:
+		return uintValue(x.Uint64())
+	}
+	f, _ := new(big.Float).SetInt(x).Float64()
+	return floatValue(f)
+}

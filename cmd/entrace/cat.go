@@ -16,7 +16,6 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
-	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
 func (a *app) catCommand() *cobra.Command {
@@ -156,9 +155,4 @@ func appendTime(b []byte, v format.Value) []byte {
 		return show.AppendValue(b, v)
 	}
 	return time.Unix(0, n).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000000Z")
-}
-
-// duration returns d, in nanoseconds, with about three digits.
-func duration[D int64 | time.Duration](d D) string {
-	return string(quantity.AppendShort(nil, time.Duration(d)))
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/entrace-go/entrace/internal/read/show"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
 // printJSON prints v as one JSON object. It escapes characters that would act on a terminal.
@@ -43,3 +45,8 @@ func (a *app) paint(color, s string) string {
 }
 
 func (a *app) level(l format.Level) string { return a.paint(show.LevelColor(l), l.String()) }
+
+// duration returns d, in nanoseconds, with about three digits.
+func duration[D int64 | time.Duration](d D) string {
+	return string(quantity.AppendShort(nil, time.Duration(d)))
+}

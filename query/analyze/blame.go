@@ -26,6 +26,8 @@ const (
 	farOff        = 5      // a time that is so many limits away is also compared with the times of all operations
 	calleeNow     = 1.1    // of the only edge of both its ends, the callee ranks first
 	notSure       = 0.5    // the weight of a cause without sure evidence
+	splits        = 12     // the number of parts between which a recording without a baseline can be divided
+	fewApart      = 10     // the fewest requests before and after the division, if there are twice as many
 	leastVariance = 3      // the least variance of a number of errors that is considered normally distributed
 )
 

@@ -11,33 +11,6 @@ const (
 	moreOften  = 2 // more calls count if an operation is called at least so many times as often
 )
 
-// An arrow leads from the operation of some spans to the operation of spans directly below them.
-type arrow struct{ from, to operation }
-
-func (a arrow) compare(b arrow) int { return cmp.Or(a.from.compare(b.from), a.to.compare(b.to)) }
-
-func (a arrow) operation() operation {
-	return operation{a.from.service, a.from.name + " → " + a.to.name}
-}
-
-// An arrowCalls holds the calls along an arrow.
-type arrowCalls struct {
-	calls, time int64       // the number of calls, and their time with all calls below them
-	by          []callCount // in the order of the calling spans
-}
-
-// A callCount says how often a span calls an operation. A span may have several counts.
-type callCount struct{ span, calls int }
-
-// A counted holds the number of calls of each calling span, multiplied by the average time of a call. So it is
-// compared as times are.
-type counted struct {
-	arrow
-
-	each  int64 // the average time of a call
-	times []duration
-}
-
 // called counts the calls that the spans of a request make. A call after one that failed is a retry and does not
 // count, because the failure is the cause.
 func (w *workload) called(spans []*member) {

@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	splits    = 12      // the number of parts between which a recording without a baseline can be divided
-	fewApart  = 10      // the fewest requests before and after the division, if there are twice as many
 	exchanges = 20      // how often requests are exchanged to measure the effect of chance
 	mostTries = 100_000 // the most requests compared in all exchanges; twice as many if chance once does as much
 )

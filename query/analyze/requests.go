@@ -395,16 +395,6 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 	return list, spans, nil
 }
 
-// at returns the value of a key. It adds a new value if there is none.
-func at[K comparable, V any](m map[K]*V, key K) *V {
-	x := m[key]
-	if x == nil {
-		x = new(V)
-		m[key] = x
-	}
-	return x
-}
-
 // query returns a query that selects the requests in a box.
 func (q *Requests) query(b Box) string {
 	where := []string{"entry:role = span", q.where}

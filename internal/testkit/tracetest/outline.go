@@ -59,21 +59,6 @@ func Open(t testing.TB, name string) *format.File {
 	return opened(t)(recorder.Open(name, nil))
 }
 
-// OpenFile opens a file alone for the rest of the test.
-func OpenFile(t testing.TB, name string) *format.File {
-	t.Helper()
-	return opened(t)(format.Open(name, nil))
-}
-
-func opened(t testing.TB) func(f *format.File, err error) *format.File {
-	return func(f *format.File, err error) *format.File {
-		t.Helper()
-		Must(t, err)
-		t.Cleanup(func() { _ = f.Close() })
-		return f
-	}
-}
-
 // Outline returns the names of the entries of a file in one line, in the form name(children…).
 func Outline(t testing.TB, f *format.File) string {
 	return outline(f, func(id uint32) string {

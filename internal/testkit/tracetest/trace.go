@@ -98,3 +98,18 @@ func View(t testing.TB, files ...*format.File) *view.View {
 	Must(t, err)
 	return v
 }
+
+// OpenFile opens a file alone for the rest of the test.
+func OpenFile(t testing.TB, name string) *format.File {
+	t.Helper()
+	return opened(t)(format.Open(name, nil))
+}
+
+func opened(t testing.TB) func(f *format.File, err error) *format.File {
+	return func(f *format.File, err error) *format.File {
+		t.Helper()
+		Must(t, err)
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+}

@@ -1,10 +1,8 @@
 package deadtrace
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,9 +11,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/core/wire"
-	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
@@ -111,73 +106,3 @@ func RemoveTemps(ctx context.Context, dir string, list []fs.DirEntry, patient bo
 		osfile.RemoveDead(name)
 	}
 }
-
-// A mark is the kind of entry that ends an IET, found in the last bytes of the IET.
-type mark uint8
-
-const (
-	markNone      mark = iota
-	markRecovered      // recovery has saved the whole entries
-	markRotated        // the writer has continued in another file
-	markEnd            // the writer has closed the IET
-)
-
-// EndsCleanly reports whether the last bytes of the IET name are the entry that marks a clean
-// end. It does not read the other entries.
-func EndsCleanly(name string) bool { return markOf(name) >= markRotated }
-
-// IsFinished reports whether nothing is left to do for the IET name, which may have lost all but its
-// journal. Nothing is left to do if it has no journal and no text of a crash, and if its last bytes say how
-// it ended or its user has made it read-only.
-func IsFinished(name string) bool {
-	if osfile.Exists(name+tracename.Journal) || osfile.Exists(name+crashtext.Ext) {
-		return false
-	}
-	fi, err := os.Lstat(name)
-	return err == nil && fi.Mode()&0o200 == 0 || markOf(name) != markNone
-}
-
-func markOf(name string) mark {
-	f, err := osfile.OpenRead(name)
-	if err != nil {
-		return markNone
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return markNone
-	}
-	return lastMark(f, fi.Size())
-}
-
-// lastMark returns the mark of f, which has size bytes.
-func lastMark(f io.ReaderAt, size int64) mark {
-	v, stored, err := format.ReadMagic(f)
-	if err != nil || stored != format.IET {
-		return markNone
-	}
-	b := make([]byte, min(size-wire.MagicSize, endSize))
-	if _, err := f.ReadAt(b, size-int64(len(b))); err != nil {
-		return markNone
-	}
-	at := max(bytes.LastIndex(b, []byte(mapping.NameEnd)), bytes.LastIndex(b, []byte(mapping.NameRecovered)))
-	for from := max(0, at-maxBeforeName); from < at; from++ {
-		var e format.TraceEntry
-		n, err := format.DecodeTraceEntry(b[from:], v, &e)
-		switch {
-		case err != nil || n != len(b)-from:
-		case e.IsRotated():
-			return markRotated
-		case e.IsEnd():
-			return markEnd
-		case e.IsRecovered():
-			return markRecovered
-		}
-	}
-	return markNone
-}
-
-const (
-	endSize       = 4 << 10 // more than the size of an entry with a mark
-	maxBeforeName = 64      // the largest number of bytes before the name in such an entry
-)

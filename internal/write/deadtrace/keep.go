@@ -24,26 +24,6 @@ type kept struct {
 	own   bool // the trace has the path of this recording
 }
 
-// splitName splits the name of a trace file. path is the name without extension, and base is the path
-// without the time of a renamed trace. named is that time, zero if the name has none. ok is false if
-// the name is not the name of a trace.
-func splitName(name string) (path, base string, named time.Time, ok bool) {
-	ext := filepath.Ext(name)
-	if ext != tracename.ET && ext != tracename.IET {
-		return "", "", named, false
-	}
-	path = strings.TrimSuffix(name, ext)
-	suffix := archivedSuffix.FindString(name)
-	if suffix == "" {
-		return path, path, named, true
-	}
-	at, err := time.Parse(TimeFormat, suffix[1:][:len(TimeFormat)])
-	if err != nil {
-		at = time.Time{} // not a valid time, such as 20261399T…
-	}
-	return path, strings.TrimSuffix(name, suffix), at, true
-}
-
 // familyOf returns the traces of a family, except for the growing trace at this path.
 func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 	dir, own := filepath.Split(strings.TrimSuffix(stream, tracename.IET))

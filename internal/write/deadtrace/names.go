@@ -1,6 +1,7 @@
 package deadtrace
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -165,3 +166,40 @@ func compareArchived(a, b string) int {
 
 // TimeFormat is the format of the time in the name of a renamed trace.
 const TimeFormat = "20060102T150405.000Z"
+
+// splitName splits the name of a trace file. path is the name without extension, and base is the path
+// without the time of a renamed trace. named is that time, zero if the name has none. ok is false if
+// the name is not the name of a trace.
+func splitName(name string) (path, base string, named time.Time, ok bool) {
+	ext := filepath.Ext(name)
+	if ext != tracename.ET && ext != tracename.IET {
+		return "", "", named, false
+	}
+	path = strings.TrimSuffix(name, ext)
+	suffix := archivedSuffix.FindString(name)
+	if suffix == "" {
+		return path, path, named, true
+	}
+	at, err := time.Parse(TimeFormat, suffix[1:][:len(TimeFormat)])
+	if err != nil {
+		at = time.Time{} // not a valid time, such as 20261399T…
+	}
+	return path, strings.TrimSuffix(name, suffix), at, true
+}
+
+// compare returns nil if the first size bytes of two files are the same. The error is [fs.ErrExist] if
+// the bytes of the file other differ or cannot be read.
+func compare(f, other io.ReaderAt, size int64) error {
+	a, b := make([]byte, flushSize), make([]byte, flushSize)
+	for at := int64(0); at < size; {
+		n := min(flushSize, size-at)
+		if _, err := f.ReadAt(a[:n], at); err != nil {
+			return err
+		}
+		if _, err := other.ReadAt(b[:n], at); err != nil || !bytes.Equal(a[:n], b[:n]) {
+			return fs.ErrExist
+		}
+		at += n
+	}
+	return nil
+}

@@ -1,7 +1,6 @@
 package deadtrace
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -72,23 +71,6 @@ func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
 	}
 	err = compare(f, o, size)
 	return err == nil, err
-}
-
-// compare returns nil if the first size bytes of two files are the same. The error is [fs.ErrExist] if
-// the bytes of the file other differ or cannot be read.
-func compare(f, other io.ReaderAt, size int64) error {
-	a, b := make([]byte, flushSize), make([]byte, flushSize)
-	for at := int64(0); at < size; {
-		n := min(flushSize, size-at)
-		if _, err := f.ReadAt(a[:n], at); err != nil {
-			return err
-		}
-		if _, err := other.ReadAt(b[:n], at); err != nil || !bytes.Equal(a[:n], b[:n]) {
-			return fs.ErrExist
-		}
-		at += n
-	}
-	return nil
 }
 
 // linkBroken gives the file name a second name, because the file will be replaced. f is this file.
