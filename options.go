@@ -24,65 +24,65 @@ import (
 // The variables. The comment of each variable is its row in docs/environment.md: the default and
 // the meaning.
 const (
-	// `live` | `live`: spans when they start and end; `batch`: when they have ended.
+	// `live` | `live`: record spans when they start and end; `batch`: only when they have ended.
 	envMode = "OTEL_EXPORTER_ENTRACE_MODE"
 
-	// `info` | the least level of log records; `debug` for a flight recorder.
+	// `info` | the lowest level of log records; `debug` with a flight recorder.
 	envLevel = "OTEL_EXPORTER_ENTRACE_LEVEL"
 
-	// – | `tcp://host:port`, `tls://host:port`, `unix:///path` or `host:port`: where `entrace receive`
-	// takes a copy.
+	// – | `tcp://host:port`, `tls://host:port`, `unix:///path` or `host:port`: an
+	// `entrace receive` that gets a copy.
 	envEndpoint = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
 
-	// – | what is shown to the receiver, 16 to 256 bytes.
+	// – | the token that the receiver asks for, 16 to 256 bytes.
 	envToken = "OTEL_EXPORTER_ENTRACE_TOKEN" //nolint:gosec // the name of a variable, not a token
 
-	// `off` | `ring`: snapshots when something asks; `stream`: a trace of everything as well.
+	// `off` | `ring`: a flight recorder, which writes a file when a trigger asks; `stream`: it
+	// also writes everything to a file.
 	envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
 
-	// – | a YAML file instead of those below, followed while the program runs.
+	// – | a YAML file instead of the `CONTROL` variables below; the program follows its changes.
 	envControlConfig = envControl + "_CONFIG"
 
-	// `{service}-traces` | the folder of its files.
+	// `{service}-traces` | the folder for the flight recorder's files.
 	envControlDir = envControl + "_DIR"
 
-	// `32MiB` | the size of the ring.
+	// `32MiB` | the size of the ring: memory in which new data replaces the oldest.
 	envControlBytes = envControl + "_RING_BYTES"
 
-	// `spans,logs,runtime.metrics,gc` | what is recorded.
+	// `spans,logs,runtime.metrics,gc` | what the flight recorder records.
 	envProviders = envControl + "_PROVIDERS"
 
-	// `0` | `1`: the runtime's execution trace as well, which says what goroutines waited for.
+	// `0` | `1`: also record Go's execution trace, which says what goroutines waited for.
 	envExecTrace = envControl + "_EXEC_TRACE"
 
-	// `30s` | how far back the file goes that the first ERROR record asks for; `off`.
+	// `30s` | the first ERROR record writes a file of this much time before it; or `off`.
 	envOnError = envControl + "_ON_ERROR"
 
-	// `off` | a span that took longer asks for a file.
+	// `off` | a span that took longer than this writes a file.
 	envOnSlow = envControl + "_ON_SLOW"
 
-	// `off` | a span that is open for longer asks for a file.
+	// `off` | a span that is open for longer than this writes a file.
 	envOnHang = envControl + "_ON_HANG"
 
-	// `on` | `off`: Setup does not add `tracebacklabels=1` to `GODEBUG`, by which a crash of a program with a flight
-	// recorder names the spans of its goroutines; child processes inherit `GODEBUG`.
+	// `on` | `off`: Setup does not add `tracebacklabels=1` to `GODEBUG`, which makes a crash name the spans of
+	// goroutines if there is a flight recorder. Child processes inherit `GODEBUG`.
 	envCrashLabels = "OTEL_EXPORTER_ENTRACE_CRASH_LABELS"
 
-	// – | set by `entrace run`: other exporters that this program does not have are for programs in
-	// other languages, and nothing is said of them.
+	// – | set by `entrace run`: the program does not report unknown exporters, which may be for other
+	// languages.
 	envRun = "OTEL_EXPORTER_ENTRACE_RUN"
 
-	// `entrace` | a list: `entrace`, `none`, names given with `WithSpanExporter`.
+	// `entrace` | where spans go: a list of `entrace`, `none` and names given with `WithSpanExporter`.
 	envTracesExporter = "OTEL_TRACES_EXPORTER"
 
-	// `entrace` | a list for the records of OpenTelemetry's log API: `entrace`, `none`, names given
-	// with `WithLogExporter`.
+	// `entrace` | the same for OpenTelemetry's log API, and `WithLogExporter`.
 	envLogsExporter = "OTEL_LOGS_EXPORTER"
 
 	// `false` | `true`: nothing is recorded.
 	envDisabled = "OTEL_SDK_DISABLED"
 
-	// `tracecontext,baggage` | a list of these two, or `none`.
+	// `tracecontext,baggage` | how spans reach other services: a list of these two, or `none`.
 	envPropagators = "OTEL_PROPAGATORS"
 )
 

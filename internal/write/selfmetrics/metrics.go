@@ -29,7 +29,7 @@ import (
 // they exist if one of these variables is "true", in upper or lower case, and they go to the global
 // MeterProvider.
 const (
-	// `false` | `true`: metrics of the exporter itself.
+	// `false` | `true`: OpenTelemetry metrics of the exporter itself.
 	envObservability     = "OTEL_GO_X_OBSERVABILITY"
 	envSelfObservability = "OTEL_GO_X_SELF_OBSERVABILITY" // its older name
 )

@@ -19,48 +19,49 @@ import (
 // The variables. The comment of each variable is its row in docs/environment.md: the default and
 // the meaning.
 const (
-	// `{service}-{pid}.et` | the file, or a folder in which it has its default name (`traces/`);
-	// `{service}`, `{pid}` and `{time}` expand; `none`: no file.
+	// `{service}-{pid}.et` | the file, or a folder (`traces/`) for a file with the default name;
+	// `{service}`, `{pid}` and `{time}` are replaced; `none`: no file.
 	envPath = "OTEL_EXPORTER_ENTRACE_PATH"
 
-	// by the extension, else `et` | `et` or `iet`: what is there after Shutdown.
+	// by the extension, else `et` | `et` or `iet`: the file that Shutdown leaves.
 	envFormat = "OTEL_EXPORTER_ENTRACE_FORMAT"
 
-	// `1` | `1` or `2`: ENTRACE's disk version.
+	// `1` | `1` or `2`: the version of ENTRACE's file format.
 	envVersion = "OTEL_EXPORTER_ENTRACE_VERSION"
 
-	// shared memory, or beside the file | the folder of the crash buffer.
+	// shared memory, or beside the file | the folder of the crash buffer, which keeps the newest
+	// records of a killed process.
 	envBufferDir = "OTEL_EXPORTER_ENTRACE_BUFFER_DIR"
 	envMode      = "OTEL_EXPORTER_ENTRACE_MODE"
 
-	// `process` | what survives what: `process`, `writethrough`, `power`, `buffered`
+	// `process` | which crashes a recording survives: `process`, `writethrough`, `power`, `buffered`
 	// ([durability.md](durability.md)).
 	envDurability = "OTEL_EXPORTER_ENTRACE_DURABILITY"
 
-	// `256MiB` | the size at which a new file begins; `0`: never.
+	// `256MiB` | the size of a file at which the next begins; `0`: any size.
 	envMaxFileSize = "OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE"
 
-	// `0` | the age at which a new file begins; `0`: never.
+	// `0` | the age of a file at which the next begins; `0`: any age.
 	envMaxAge = "OTEL_EXPORTER_ENTRACE_MAX_AGE"
 
-	// `50` | how many finished files of the service are kept when a new one begins; the new one is not
-	// counted, so that one more is there after the program has ended.
+	// `50` | how many finished files of the service stay when a new file begins; the new one is not
+	// counted.
 	envKeep = "OTEL_EXPORTER_ENTRACE_KEEP"
 
-	// `2GiB` | how many bytes of them.
+	// `2GiB` | how many bytes of finished files stay.
 	envKeepBytes = "OTEL_EXPORTER_ENTRACE_KEEP_BYTES"
 
-	// `default` | which values are replaced as secrets: `default`, `off`, or a file with a policy
+	// `default` | which secrets are replaced: `default`, `off`, or a file with a policy
 	// ([redaction.md](redaction.md)).
 	envRedact = "OTEL_EXPORTER_ENTRACE_REDACT"
 
-	// `16384` | how many spans wait for their parents.
+	// `16384` | how many spans may wait until their parents are recorded.
 	envWaitingSpans = "OTEL_EXPORTER_ENTRACE_WAITING_SPANS"
 
-	// `64MiB` | in how many bytes.
+	// `64MiB` | the most bytes of waiting spans.
 	envWaitingBytes = "OTEL_EXPORTER_ENTRACE_WAITING_BYTES"
 
-	// `60s` | for how long.
+	// `60s` | the longest wait of a span.
 	envWaitingAge = "OTEL_EXPORTER_ENTRACE_WAITING_AGE"
 	envEndpoint   = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
 	envControl    = "OTEL_EXPORTER_ENTRACE_CONTROL"
