@@ -19,15 +19,15 @@ type row struct {
 
 // table has a row for each state.
 var table = []row{
-	{stateLive, "a living process has the stream or its journal locked", "nothing", Running, "TestLocks"},
-	{stateElsewhere, "the journal is in the memory of another machine or container, or of another version of this module", "a start waits a day for it; `entrace recover` finishes the stream without it", Killed, "TestContainers"},
-	{stateNoTrace, "no IET, or one of another user", "nothing", Damaged, "TestFolderSweepLeftovers"},
-	{stateEmpty, "nothing was recorded", "it is removed", "", "TestCreateDropsEmpty"},
-	{stateWhole, "the recorder closed it", "a trace that was to become an ET becomes one", Ended, "TestKillDuringFinalize"},
-	{stateTorn, "the recorder died: the stream ends anywhere, and there may be a journal", "the journal goes behind the whole entries, a mark says that recovery did so, and the ET is made", Killed, "TestKillUnderLoad"},
-	{stateCorrupt, "bytes within the stream are no entries", "the original is kept as `.broken`; the whole entries before the damage go on as those of a torn one", Damaged, "TestKillDuringRecoveryOfCorrupt"},
-	{stateJournalAlone, "a journal without its stream", "a stream is made of it, and is finished as a torn one", Killed, "TestKillDuringRecoveryOfRotation"},
-	{stateLeftover, "a stream whose ET is there with the same entries", "the stream is removed", Ended, "TestKillDuringFinalize"},
+	{stateLive, "a living process holds a lock on the stream or its journal", "nothing", Running, "TestLocks"},
+	{stateElsewhere, "the journal is in the memory of another machine or container, or of another version of this module", "a start of the program waits a day for the journal; `entrace recover` finishes the stream without the journal", Killed, "TestContainers"},
+	{stateNoTrace, "no IET, or an IET of another user", "nothing", Damaged, "TestFolderSweepLeftovers"},
+	{stateEmpty, "nothing was recorded", "the stream is removed", "", "TestCreateDropsEmpty"},
+	{stateWhole, "the recorder closed the stream", "if the trace was to become an ET, the ET is made", Ended, "TestKillDuringFinalize"},
+	{stateTorn, "the recorder died; the stream may end inside an entry, and there may be a journal", "the journal is appended to the whole entries, then the recovery mark, and the ET is made", Killed, "TestKillUnderLoad"},
+	{stateCorrupt, "bytes in the middle of the stream are not entries", "the original is kept as `.broken`; the whole entries before the damage are finished like the stream of a dead recorder", Damaged, "TestKillDuringRecoveryOfCorrupt"},
+	{stateJournalAlone, "a journal without its stream", "a stream is made from the journal and finished like the stream of a dead recorder", Killed, "TestKillDuringRecoveryOfRotation"},
+	{stateLeftover, "a stream and an ET with the same entries", "the stream is removed", Ended, "TestKillDuringFinalize"},
 }
 
 // TestTableIsInTheDocs: docs/durability.md has the table of states, and each of their tests exists.
@@ -47,7 +47,7 @@ func TestTableIsInTheDocs(t *testing.T) {
 		}
 	}
 	var want strings.Builder
-	want.WriteString("| what there is | what is done | it is | test |\n| --- | --- | --- | --- |\n")
+	want.WriteString("| what recovery finds | what it does | state that commands print | test |\n| --- | --- | --- | --- |\n")
 	for _, r := range table {
 		want.WriteString("| " + r.is + " | " + r.done + " | " + r.word + " | `" + r.test + "` |\n")
 		if !strings.Contains(tests.String(), "\nfunc "+r.test+"(") {
