@@ -44,7 +44,7 @@ const (
 	// – | a YAML file instead of the `CONTROL` variables below; the program follows its changes.
 	envControlConfig = envControl + "_CONFIG"
 
-	// `{service}-traces` | the folder for the flight recorder's files.
+	// `{service}-traces` | the flight recorder's folder.
 	envControlDir = envControl + "_DIR"
 
 	// `32MiB` | the size of the ring: memory in which new data replaces the oldest.
@@ -76,7 +76,8 @@ const (
 	// `entrace` | where spans go: a list of `entrace`, `none` and names given with `WithSpanExporter`.
 	envTracesExporter = "OTEL_TRACES_EXPORTER"
 
-	// `entrace` | the same for OpenTelemetry's log API, and `WithLogExporter`.
+	// `entrace` | where records of OpenTelemetry's log API go: names as above, or of
+	// `WithLogExporter`.
 	envLogsExporter = "OTEL_LOGS_EXPORTER"
 
 	// `false` | `true`: nothing is recorded.
