@@ -92,9 +92,9 @@ func (f *bufferedFile) Flush() error {
 // A recording is an output with a recorder whose file stays an IET.
 type recording struct{ *recorder.Recorder }
 
-func createRecording(b testing.TB, dir string, d recorder.Durability) recording {
+func createRecording(b testing.TB, dir string, o recorder.Options) recording {
 	b.Helper()
-	rec, err := recorder.Create(filepath.Join(dir, "app.iet"), &recorder.Options{Durability: d})
+	rec, err := recorder.Create(filepath.Join(dir, "app.iet"), &o)
 	must(b, err)
 	return recording{rec}
 }

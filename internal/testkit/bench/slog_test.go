@@ -97,13 +97,18 @@ type handler struct {
 
 func recorded(name string, d recorder.Durability) handler {
 	return handler{name, func(b *testing.B, dir string) (slog.Handler, output) {
-		rec := createRecording(b, dir, d)
+		o := recorder.Options{Durability: d}
+		if name == "entrace-beside" { // the journal is beside the file, as in a container
+			o.BufferDir = dir
+		}
+		rec := createRecording(b, dir, o)
 		return slogadapter.New(rec.Recorder, nil), rec
 	}}
 }
 
 var (
 	entraceDefault      = recorded("entrace", recorder.DurabilityProcess)
+	entraceBeside       = recorded("entrace-beside", recorder.DurabilityProcess)
 	entraceBuffered     = recorded("entrace-buffered", recorder.DurabilityBuffered)
 	entraceWriteThrough = recorded("entrace-writethrough", recorder.DurabilityWriteThrough)
 
@@ -180,7 +185,7 @@ func logRecords(b *testing.B, c call, h handler, goroutines int) {
 // default.
 func BenchmarkSlogFile(b *testing.B) {
 	for _, c := range []call{ten, two} {
-		for _, h := range []handler{entraceDefault, entraceBuffered, entraceWriteThrough, phusluFile, slogFile} {
+		for _, h := range []handler{entraceDefault, entraceBeside, entraceBuffered, entraceWriteThrough, phusluFile, slogFile} {
 			b.Run(c.name+"/"+h.name, func(b *testing.B) { logRecords(b, c, h, 1) })
 		}
 	}

@@ -135,7 +135,7 @@ func BenchmarkExportSpans(b *testing.B) {
 		open func(b *testing.B, dir string) (sdktrace.SpanExporter, output)
 	}{
 		{"entrace", func(b *testing.B, dir string) (sdktrace.SpanExporter, output) {
-			rec := createRecording(b, dir, recorder.DurabilityProcess)
+			rec := createRecording(b, dir, recorder.Options{Durability: recorder.DurabilityProcess})
 			e, err := exporter.New(exporter.WithRecorder(rec.Recorder))
 			must(b, err)
 			return e, rec
@@ -206,13 +206,13 @@ func BenchmarkLiveSpan(b *testing.B) {
 		}{
 			{"nothing", func(*testing.B, string) (sdktrace.SpanProcessor, output) { return nothing{}, none{} }},
 			{"entrace", func(b *testing.B, dir string) (sdktrace.SpanProcessor, output) {
-				rec := createRecording(b, dir, recorder.DurabilityProcess)
+				rec := createRecording(b, dir, recorder.Options{Durability: recorder.DurabilityProcess})
 				p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec.Recorder))
 				must(b, err)
 				return p, rec
 			}},
 			{"entrace-batch", func(b *testing.B, dir string) (sdktrace.SpanProcessor, output) {
-				rec := createRecording(b, dir, recorder.DurabilityProcess)
+				rec := createRecording(b, dir, recorder.Options{Durability: recorder.DurabilityProcess})
 				e, err := exporter.New(exporter.WithRecorder(rec.Recorder))
 				must(b, err)
 				// Blocking, so that no span is dropped.
