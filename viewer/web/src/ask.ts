@@ -1,7 +1,7 @@
 // Hooks with which parts of the page request their data, and helpers for the pointer.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { theme } from './page'
+import { byName, theme } from './page'
 import * as trace from './trace'
 
 // useAnswer sends a request whenever the key changes. It keeps the last answer until the next one arrives.
@@ -89,6 +89,7 @@ export function useWidth(box: { current: HTMLElement | null }): number {
 export function usePaint(draw: (canvas: HTMLCanvasElement) => void) {
   const canvas = useRef<HTMLCanvasElement>(null)
   void theme.value
+  void byName.value
   useEffect(() => {
     if (canvas.current) draw(canvas.current)
   })

@@ -13,6 +13,7 @@ import * as follow from './follow'
 import { Icon } from './icons'
 import { Overview, title } from './overview'
 import * as page from './page'
+import { Choose } from './parts'
 import { Query } from './query'
 import { hasRuntime } from './runtime'
 import * as search from './search'
@@ -137,6 +138,7 @@ function App() {
             {zone(m.last_unix_nano ?? 0n)}
           </button>
         )}
+        <Legend />
         <button
           class="ib"
           aria-label={'Theme: ' + page.theme.value}
@@ -301,6 +303,45 @@ const requests = '{ parent = nil }',
   errors = '{ span:failed || (level >= error && entry:role != event) }',
   open = '{ span:open }'
 
+// Legend says what the colors of spans stand for.
+function Legend() {
+  const m = trace.meta.value!,
+    several = m.services.length > 1
+  return (
+    <details
+      class="legend no-n"
+      onFocusOut={e => {
+        if (!e.currentTarget.contains(e.relatedTarget as Node | null)) e.currentTarget.open = false
+      }}>
+      <summary class="ib" title="What the colors of spans stand for">
+        Colors
+      </summary>
+      <div class="pop" tabIndex={-1}>
+        {several && (
+          <Choose
+            label="What colors stand for"
+            now={page.byName.value}
+            to={id => {
+              page.byName.value = id
+            }}
+            of={[
+              ['', 'Services'],
+              ['1', 'Names']
+            ]}
+          />
+        )}
+        <ul>
+          {(several && !page.byName.value ? m.services : Object.keys(m.names)).map(n => (
+            <li class="el">
+              <i class="hue" style={trace.hue(n, n)} /> {plain(n) || '(no name)'}
+            </li>
+          ))}
+        </ul>
+      </div>
+    </details>
+  )
+}
+
 // Pills are buttons for what people look for first.
 function Pills() {
   const is = (q: string) => search.query.value === q && search.mode.value === 'only'
@@ -341,7 +382,13 @@ function Pills() {
         </button>
       )}
       {hasRuntime.value && (
-        <button class="btn s no-n" aria-pressed={page.lane.value} onClick={flip(page.lane)}>
+        <button
+          class="btn s no-n"
+          aria-pressed={page.lane.value && !time.byLength.value}
+          onClick={() => {
+            page.lane.value = time.byLength.value || !page.lane.value
+            if (page.lane.value) time.lengths.value = false // the lane is on an axis of time
+          }}>
           GC and runtime
         </button>
       )}

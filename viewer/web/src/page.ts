@@ -91,6 +91,7 @@ export const facets = kept('facets', '1') // facets are shown if there is room
 export const facetsOver = signal(false) // facets lie over the rows if there is no room
 export const tab = kept('tab', 'why') // the tab of the details
 export const theme = kept('theme', 'auto')
+export const byName = kept('by-name', '') // the colors stand for names of spans, also if there are several services
 export const utc = kept('utc', '') // times are written in UTC
 export const nameShare = kept('name', '') // the share of the width; '' for one that suits the trace
 

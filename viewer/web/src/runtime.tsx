@@ -5,6 +5,7 @@ import { type Axis, begin, color, frames, x } from './bars'
 import * as page from './page'
 import type { Runtime, Sample } from './source'
 import { count, duration, many } from './text'
+import * as time from './time'
 import * as trace from './trace'
 
 export const hasRuntime = signal(false)
@@ -28,7 +29,7 @@ const bytes = (n: number) =>
 export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
   const { value: r } = useAnswer<Runtime>(trace.pace(), signal => trace.source.runtime(signal))
   hasRuntime.value = !!r && r.heap.length + r.collections.length > 0
-  if (!r || !hasRuntime.value || !page.lane.value) return null
+  if (!r || !hasRuntime.value || !page.lane.value || time.byLength.value) return null
   return <Lane r={r} axis={axis} left={left} />
 }
 

@@ -1,6 +1,6 @@
 // The trace that the page shows, and its source.
 import { signal } from '@preact/signals'
-import { session } from './page'
+import { byName, session } from './page'
 import { type Meta, Problem, Server, type Source } from './source'
 import { Static } from './static'
 import { moment } from './text'
@@ -8,10 +8,10 @@ import { moment } from './text'
 export const meta = signal<Meta | null>(null)
 
 // shade returns the number of the color of a span. If the trace has several services, the color stands for the
-// service, otherwise for the name of the span.
+// service, otherwise, or if byName is set, for the name of the span.
 export function shade(service = '', name = ''): number {
   const m = meta.value!
-  return m.services.length > 1
+  return m.services.length > 1 && !byName.value
     ? Math.max(0, m.services.indexOf(service)) % 8
     : 8 + (Object.hasOwn(m.names, name) ? Number(m.names[name]) : name.length % 10)
 }

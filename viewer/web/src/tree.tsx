@@ -650,7 +650,7 @@ export function Tree() {
           </button>
         )}
       </div>
-      {!narrow && !scale && <RuntimeLane axis={axis} left={axisLeft} />}
+      {!narrow && <RuntimeLane axis={axis} left={axisLeft} />}
     </div>
   )
 }

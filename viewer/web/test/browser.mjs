@@ -1393,6 +1393,24 @@ test('tables: a query that makes one is refused with the command that prints it'
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `entrace stats -q '{ name != "it'\\''s" } | count() by(name)' shop.et --clock shop.et=+1ms`)
 })
 
+test('colors: the legend has the services or the names, a press changes what they stand for, and it is kept', async () => {
+  const { url } = await serve('warehouse.et')
+  const page = await open(at(url, '?v=tree'))
+  const legend = page.locator('.legend'), color = () => page.evaluate(() => window.__entrace?.tree.find(d => d.kind === 'bar')?.color)
+  const before = await until(color, c => !!c)
+  await legend.locator('summary').click()
+  assert.deepEqual(await legend.locator('li').allTextContents(), [' shop', ' stock'])
+  await legend.getByRole('button', { name: 'Names' }).click()
+  await until(() => legend.locator('li').allTextContents(), l => l.join() === ' POST /checkout, authorize, reserve')
+  const now = await until(color, c => !!c && c !== before)
+  const of = e => e.evaluate(e => getComputedStyle(e).backgroundColor)
+  assert.equal(await of(legend.locator('li .hue').first()), await of(page.locator('.rows .r .sw').first()))
+  await page.locator('.rows .r').first().click()
+  assert.equal(await legend.evaluate(e => e.open), false)
+  await page.reload()
+  await until(color, c => c === now)
+})
+
 test('link: the address has the state, and a link to another file says so', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))
