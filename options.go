@@ -56,7 +56,7 @@ const (
 	// `0` | `1`: also record Go's execution trace, which says what goroutines waited for.
 	envExecTrace = envControl + "_EXEC_TRACE"
 
-	// `30s` | the first ERROR record writes a file of this much time before it; or `off`.
+	// `30s` | at the first ERROR record, a file is written with this much time before the record; `off`: not.
 	envOnError = envControl + "_ON_ERROR"
 
 	// `off` | a span that took longer than this writes a file.
@@ -69,8 +69,8 @@ const (
 	// goroutines if there is a flight recorder. Child processes inherit `GODEBUG`.
 	envCrashLabels = "OTEL_EXPORTER_ENTRACE_CRASH_LABELS"
 
-	// – | set by `entrace run`: the program does not report unknown exporters, which may be for other
-	// languages.
+	// – | set by `entrace run` for its command: unknown names of exporters are not reported, because SDKs of
+	// other languages may know them.
 	envRun = "OTEL_EXPORTER_ENTRACE_RUN"
 
 	// `entrace` | where spans go: a list of `entrace`, `none` and names given with `WithSpanExporter`.

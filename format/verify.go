@@ -16,7 +16,7 @@ var (
 	errNotShortest  = errors.New("the number is not in its shortest form")
 	errUnsorted     = errors.New("the names are not sorted: other readers do not find them")
 	errDuplicate    = errors.New("the name occurs twice: other readers find either one")
-	errNotRoot      = errors.New("the first entry is not the usual root")
+	errNotRoot      = errors.New("the first entry is not the root entry that recorders write")
 	errPoolParent   = errors.New("the parent differs from the one in the pool")
 	errAllZero      = errors.New("all bytes of the entry are 0")
 	errMissingEntry = errors.New("the file has no entries")

@@ -35,7 +35,7 @@ type machine struct {
 	attrs map[string]*attribute
 	roles bool            // the query has a condition on the role, so all rows can be selected
 	few   bool            // only a few rows are read, so that making columns is not worth it
-	lacks map[string]lack // by the field of != or !~; used for hints
+	lacks map[string]lack // the conditions with != or !~, by the text of their field, for hints about rows without the field
 
 	traces   []traceInfo
 	noStates string // the reason why the states that the query uses are unknown, or empty

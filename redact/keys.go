@@ -122,7 +122,8 @@ func alphanumeric(c byte) bool { return upper(c) || lowerLetter(c) || digit(c) }
 func isSecret(key string) (secret, ends bool) {
 	w := words{key: key}
 	var last wordClass
-	pending, atEnd := false, false // pending: previous words name a secret; atEnd: the last word does if no word follows
+	pending := false // the words so far name a secret
+	atEnd := false   // the current word names a secret if the key ends with it
 	for word := w.next(); word != nil; word = w.next() {
 		if len(word) == 0 { // a number
 			continue

@@ -162,9 +162,9 @@ func (b *builder) spanID(r Row) (uint64, error) {
 	return b.fileOf(r).attributeID(b.id(r), format.AttrSpanID)
 }
 
-// best returns the row that a want refers to. This is the first row of the span in the same file, or else the
-// first row in any file. For a later half, it is the first row of another file that did not begin in an earlier
-// file, or else the first row of another file before the half itself. best returns noRow if there is no such row.
+// best returns the row of the span to which x refers, or noRow. This is the first row of the span in the file of
+// x.row, or else in any file. If x.row is a later half of a span, it is the first row in another file with which the
+// span really began, or else the first row in another file that is before x.row.
 func (b *builder) best(x want, s *wantSlot) Row {
 	own := b.fileOf(x.row)
 	if !x.half {

@@ -21,9 +21,9 @@ const (
 	burstTime  = .5  // the largest share of the time
 )
 
-// burstOf returns the shortest period in which nearly all spans of the set in began. It returns nil if this
-// period is more than burstTime of the period in which all spans of the set same began, or if the set in
-// has too few spans or all of them.
+// burstOf returns the shortest period in which nearly all spans of the set "in" began, which is a part of the set
+// "same". It returns nil if the period is longer than the share burstTime of the time in which the spans of "same"
+// began, if "in" has too few spans, or if it is all of "same".
 func (s *state) burstOf(in, same view.Set[view.Row]) *burst {
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	var starts []int64

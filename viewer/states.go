@@ -17,8 +17,8 @@ const (
 	stripsBudget = 5 * time.Second // the most time in execution traces that is read for an answer
 )
 
-// stateStrips answers with strips of the states of the goroutines of spans. The parameter rows lists rows
-// with the number of parts of their strips, as in 7:40,9:120.
+// stateStrips answers with a strip for each requested span: the states of its goroutine over time, one for each
+// equal part of the span. The parameter "rows" lists rows with numbers of parts, as in 7:40,9:120.
 func (h *Handler) stateStrips(ctx context.Context, q *request) (any, error) {
 	var rows []view.Row
 	parts := make(map[view.Row]int)

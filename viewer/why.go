@@ -36,7 +36,7 @@ type why struct {
 	Shares  query.Contrast   `json:"shares"`
 	Request query.Contrast   `json:"request"` // of attributes of their requests, if Shares is empty
 	Follows []string         `json:"follows"` // queries of values that they share because they failed
-	Burst   *burst           `json:"burst"`   // nil: the compared spans began at all times
+	Burst   *burst           `json:"burst"`   // nil: the compared spans did not begin in a burst, or are too few
 	Beside  []analyze.Beside `json:"beside"`
 	CPU     *processorTime   `json:"cpu"`     // nil: no samples
 	Against *against         `json:"against"` // nil: the page compares with no other trace
@@ -276,8 +276,8 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	return out, in, nil
 }
 
-// An against compares the spans of a name with the same spans of the other side. If the other side is another query,
-// these are the spans that the two queries select; if it is another file, all of the name.
+// An against compares the spans of one name and service here with the spans of that name and service on the other
+// side. With another query, these are on each side the spans that its query selects, otherwise all of the name.
 type against struct {
 	Here   group          `json:"here"`
 	There  group          `json:"there"`

@@ -53,7 +53,7 @@ that shows it. What can be chance is not a cause. docs/explain.md says how it de
 
 func (a *app) explain(ctx context.Context, names []string, o *explainOptions) error {
 	if o.failOn != "" && o.failOn != "cause" {
-		return usagef("--fail-on is %q, it must be cause", o.failOn)
+		return usagef("--fail-on is %q, the only value is \"cause\"", o.failOn)
 	}
 	baseline := o.lookFlags
 	baseline.since, baseline.until = "", ""

@@ -118,10 +118,10 @@ type chains struct {
 // fewEntries is the longest chain, in entries, that find still rejects as a coincidence.
 const fewEntries = 32
 
-// find returns the offsets in b at which the entries begin, and the end of the last entry. A chain can
-// start at a wrong offset and then meet a real entry, so find drops the entries that begin in the
-// first eighth of b. If a second chain from the first eighth reaches the end, find returns nil, because
-// the bytes of an attribute can look like entries. find gives up when all chains together are eight
+// find looks for the chain that starts in the first eighth of b and reaches the end of the file. It returns the
+// offsets of its entries and the end of the last one, without the entries in the first eighth: a chain can start at
+// a wrong offset and meet the real entries later. find returns nil if two such chains never meet: one of them is
+// made of bytes of an attribute, and find cannot know which. It also gives up when all chains together are eight
 // times as long as b: crafted bytes can make every chain long.
 func (c *chains) find() []int {
 	left := 8 * len(c.b)

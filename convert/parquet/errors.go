@@ -16,7 +16,7 @@ var (
 	errOrder       = errors.New("the id is not larger than that of the previous row")
 	errEarly       = problem(errCorrupt, "the values end early")
 	errPairs       = problem(errCorrupt, "keys and values differ in number")
-	errLevels      = problem(errCorrupt, "the levels are damaged")
+	errLevels      = problem(errCorrupt, "the repetition or definition levels are damaged")
 	errDeltas      = problem(errCorrupt, "the differences are damaged")
 	errRuns        = problem(errCorrupt, "the runs are damaged")
 )

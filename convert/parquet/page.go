@@ -342,7 +342,7 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	}
 	if err == nil && h.Type == meta.DataPage {
 		if l.maxRep > 0 && v1.RepetitionLevelEncoding != meta.RLE || l.maxDef > 0 && v1.DefinitionLevelEncoding != meta.RLE {
-			return problem(errUnsupported, "levels in an encoding other than RLE")
+			return problem(errUnsupported, "repetition or definition levels in an encoding other than RLE")
 		}
 		for i, most := range [2]int{l.maxRep, l.maxDef} {
 			if most > 0 && err == nil {

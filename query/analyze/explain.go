@@ -178,7 +178,7 @@ func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swa
 	}
 }
 
-// surest returns how sure the first sure cause is.
+// surest returns how significant the sure evidence of the first sure cause is, or 0 if no cause is sure.
 func (x *Explanation) surest() (p float64) {
 	for _, c := range x.Causes {
 		if !c.Sure {

@@ -240,7 +240,7 @@ func (f Format) FuzzDecode(fz *testing.F, samples ...string) {
 	fz.Fuzz(func(t *testing.T, in []byte) { f.try(t, in) })
 }
 
-// Text decodes a text, and returns the output of Encode for the result and the error of Decode.
+// Text decodes a text and encodes the result again. It returns the output of Encode, and the error of Decode.
 func (f Format) Text(t *testing.T, in string) (string, error) {
 	iet, err := f.Back(t.Context(), t, strings.NewReader(in), format.V2)
 	return string(f.Bytes(t, Read(t, iet))), err

@@ -148,7 +148,7 @@ func Family(path, service string) *regexp.Regexp {
 	s := regexp.QuoteMeta(base)
 	for placeholder, is := range map[string]string{"{pid}": pid, "{time}": `\d{8}T\d{6}Z`} {
 		if strings.Contains(dir, placeholder) || !own && strings.Contains(base, placeholder) {
-			return nil // the files of other processes are in other folders, or the service is unknown
+			return nil // other processes have other folders, or a name does not say to which service a file belongs
 		}
 		s = strings.ReplaceAll(s, regexp.QuoteMeta(placeholder), is)
 	}

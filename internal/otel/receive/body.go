@@ -42,7 +42,8 @@ func (b *body) release() {
 	}
 }
 
-// reserve counts memory for data with a capacity of n bytes.
+// reserve changes the memory that b has reserved to n bytes. It returns an error if all bodies of the server would
+// then exceed MaxMemory.
 func (b *body) reserve(n int64) error {
 	more := n - b.reserved
 	if b.server.memory.Add(more) > b.server.o.MaxMemory {

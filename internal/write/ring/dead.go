@@ -114,7 +114,7 @@ func (d *Dead) empty(size int64) (*journal.Dead, error) {
 	return new(journal.Dead), err
 }
 
-// records sets the times of d, and the parts and the beginning of its snapshot.
+// records reads the journal dead. It sets First and Last of d, and the parts and the time From of its snapshot.
 func (d *Dead) records(dead *journal.Dead) {
 	sn := &d.sn
 	first, last, from := int64(math.MaxInt64), int64(math.MinInt64), int64(math.MinInt64)
