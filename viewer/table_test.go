@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,9 +56,9 @@ func TestCorrect(t *testing.T) {
 	type meta struct {
 		First int64 `json:"first_unix_nano"`
 	}
-	failure := error(nil)
+	failure, calls := error(nil), 0
 	h := serve(t, v, viewer.Options{Correct: func(ctx context.Context) (*view.View, error) {
-		if failure != nil {
+		if calls++; failure != nil {
 			return nil, failure
 		}
 		return view.New(ctx, v.Files(), &view.Options{Clock: func(*format.File, string) time.Duration { return time.Hour }})
@@ -67,9 +68,14 @@ func TestCorrect(t *testing.T) {
 		t.Errorf("a correction that fails is answered with %d %s", w.Code, w.Body)
 	}
 	failure = nil
+	var pages sync.WaitGroup
+	for range 4 { // the requests of a page come at once
+		pages.Go(func() { ask(h, http.MethodGet, "/api/rows?clock=auto") })
+	}
+	pages.Wait()
 	was, now := jsonOf[meta](t, h, "/api/meta").First, jsonOf[meta](t, h, "/api/meta?clock=auto").First
-	if was == 0 || now-was != int64(time.Hour) {
-		t.Errorf("the first time is %d, and corrected by an hour %d", was, now)
+	if was == 0 || now-was != int64(time.Hour) || calls != 2 {
+		t.Errorf("the first time is %d, and corrected by an hour %d, in %d corrections", was, now, calls)
 	}
 }
 

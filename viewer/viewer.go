@@ -100,6 +100,7 @@ type Handler struct {
 
 	nonce   string     // part of the ETags, different for each handler
 	growing sync.Mutex // held while the files are read for new entries
+	fixing  sync.Mutex // held while clocks are corrected, so that several requests wait for one view
 	mu      sync.Mutex // held while the view is replaced
 	state   *state
 	against *state          // nil: there is none
@@ -146,6 +147,8 @@ func (h *Handler) stateOf(v *view.View, generation int) *state {
 
 // correct returns a state with corrected clocks.
 func (h *Handler) correct(ctx context.Context, s *state) (*state, error) {
+	h.fixing.Lock()
+	defer h.fixing.Unlock()
 	return remember(&s.results, "correct", "", func() (*state, error) {
 		v, err := h.options.Correct(ctx)
 		if err != nil {

@@ -222,7 +222,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	for _, name := range names {
 		rings, _ := filepath.Glob(filepath.Join(name, "*.ring")) // none if name is a file
 		for _, ring := range rings {
-			if err := knownRing(ring); err != nil && strings.Contains(err.Error(), "that died") {
+			if died, err := knownRing(ring); died {
 				a.say("%s", err)
 			}
 		}

@@ -366,7 +366,7 @@ func known(name string, err error) error {
 	if !errors.Is(err, format.ErrNotEntrace) {
 		return err
 	}
-	if ring := knownRing(name); ring != nil {
+	if _, ring := knownRing(name); ring != nil {
 		return ring
 	}
 	switch kind, _, unknown, ferr := convert.FormatOf(name); {
@@ -379,11 +379,12 @@ func known(name string, err error) error {
 	return err
 }
 
-// knownRing returns an error that says what to do with a ring or a crash buffer. It returns nil for other files.
-func knownRing(name string) error {
+// knownRing returns an error that says what to do with a ring or a crash buffer. died reports
+// whether it is the ring of a process that died. For other files, err is nil.
+func knownRing(name string) (died bool, err error) {
 	f, err := osfile.OpenRead(name)
 	if err != nil {
-		return nil //nolint:nilerr // that it cannot be opened was said already
+		return false, nil //nolint:nilerr // that it cannot be opened was said already
 	}
 	defer f.Close()
 	head := make([]byte, 4<<10)
@@ -395,20 +396,20 @@ func knownRing(name string) error {
 		journal, head = string(path), []byte("ENTRACEB")
 	}
 	if !bytes.HasPrefix(head, []byte("ENTRACEB")) {
-		return nil
+		return false, nil
 	}
 	state, pid := osfile.LockHolder(journal)
 	switch {
 	case state == osfile.LockHeld && pid > 0:
-		return fmt.Errorf("%s is the ring of process %d, which is running: 'kill -USR1 %d' makes the process write a trace", name, pid, pid)
+		return false, fmt.Errorf("%s is the ring of process %d, which is running: 'kill -USR1 %d' makes the process write a trace", name, pid, pid)
 	case state == osfile.LockHeld && runtime.GOOS == "windows":
-		return fmt.Errorf("%s is the ring of a running process: it writes a trace when a trigger fires", name)
+		return false, fmt.Errorf("%s is the ring of a running process: it writes a trace when a trigger fires", name)
 	case state == osfile.LockHeld:
-		return fmt.Errorf("%s is the ring of a running process: SIGUSR1 makes the process write a trace", name)
+		return false, fmt.Errorf("%s is the ring of a running process: SIGUSR1 makes the process write a trace", name)
 	case strings.HasSuffix(name, ".buffer"):
-		return fmt.Errorf("%s is the crash buffer of %s: name that file instead", name, strings.TrimSuffix(name, ".buffer"))
+		return false, fmt.Errorf("%s is the crash buffer of %s: name that file instead", name, strings.TrimSuffix(name, ".buffer"))
 	}
-	return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace from it", name, filepath.Dir(name))
+	return true, fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace from it", name, filepath.Dir(name))
 }
 
 // tellJournal prints notes about the journal of the file name on stderr. The first says that n entries come from

@@ -198,7 +198,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	options.States = t.states
 	options.Save = t.save
-	if !o.follow {
+	if !o.follow && !slices.Contains(o.clock, "auto") {
 		options.Correct = func(ctx context.Context) (*view.View, error) {
 			clocks, _, err := o.clocks()
 			if err != nil {

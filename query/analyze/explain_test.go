@@ -125,6 +125,13 @@ func TestExplainAlone(t *testing.T) {
 					said.WriteString(e.Text + "; ")
 				}
 			}
+			m.Again = true // what happens later as well is no sign
+			for _, e := range explained(t, nil, []query.Run{record(t, &m, 9)}, analyze.NoTime).Causes[0].Evidence {
+				if strings.HasPrefix(e.Text, "only then") {
+					t.Errorf("of an error that comes again: %s", e.Text)
+				}
+			}
+			m.Again = false
 			want := ""
 			if panics != "" {
 				want = "only then: error worker panicked: index <number> is out of range; garbage is collected 50 times a second from then on, before "

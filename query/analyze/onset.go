@@ -55,7 +55,7 @@ func (w *workload) onset(ctx context.Context, x *Explanation, c *Cause) error {
 	return errorsThen(ctx, v, from-w.length()/splits, from+w.length()/50, add)
 }
 
-// errorsThen adds an error that happened at most a few times, and only near a time.
+// errorsThen adds an error that happened once, near a time.
 func errorsThen(ctx context.Context, v *view.View, after, before Time, add func(pattern, text string)) error {
 	found, err := find(ctx, v, "{ (span:failed || level >= error) && entry:role != event && entry:role != recorder }")
 	if err != nil {
@@ -64,7 +64,7 @@ func errorsThen(ctx context.Context, v *view.View, after, before Time, add func(
 	var o Overview
 	err = o.patterns(ctx, v, found.Rows, slices.Collect(found.Rows.All()), maxPatterns)
 	for _, p := range o.Patterns {
-		if start, timed := v.Start(p.First); timed && p.Count <= few && Time(start) > after && Time(start) < before {
+		if start, timed := v.Start(p.First); timed && p.Count == 1 && Time(start) > after && Time(start) < before {
 			add(p.Pattern, "only then: error "+p.Pattern)
 			break
 		}

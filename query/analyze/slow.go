@@ -284,7 +284,8 @@ func (g *group) requests(list []Evidence, groups int) []Evidence {
 }
 
 // tell adds to a list what distinguishes spans from others: attributes, and spans that ran at the same time.
-// groups is the number of groups, and gap the least difference between shares. If instances is set, the first attribute of resources is one of them.
+// groups is the number of groups, and gap the least difference between shares. If instances is set, the first
+// attribute of resources is one of them.
 func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int, gap float64, instances bool) ([]Evidence, error) {
 	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 	if err != nil {

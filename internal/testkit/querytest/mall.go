@@ -24,6 +24,7 @@ type Mall struct {
 	Declined float64            // how often shop logs an error, in all requests .03
 	Gone     bool               // shop does not call stock
 	Panic    string             // what the first different request logs as an error, alone
+	Again    bool               // the last request logs this, too
 	Collects bool               // garbage is collected in each different request
 	Tenant   string             // whose requests alone are different; there are t0 to t19
 	Cached   bool               // two of five reads of items take a hundredth of the time
@@ -132,7 +133,7 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 				log("shop", order, begin+reserve, format.LevelError, "order failed: "+why)
 			}
 		}
-		if i == o.From && o.Panic != "" {
+		if o.Panic != "" && (i == o.From || o.Again && i == o.Requests-1) {
 			log("shop", order, at, format.LevelError, o.Panic)
 		}
 		if differs && o.Collects {
