@@ -56,7 +56,7 @@ const (
 	// `0` | `1`: also record Go's execution trace, which says what goroutines waited for.
 	envExecTrace = envControl + "_EXEC_TRACE"
 
-	// `30s` | at the first ERROR record, a file is written with this much time before the record; `off`: not.
+	// `30s` | an ERROR record writes a file with this much time before it, at most once a minute; `off`: not.
 	envOnError = envControl + "_ON_ERROR"
 
 	// `off` | a span that took longer than this writes a file.
@@ -65,8 +65,8 @@ const (
 	// `off` | a span that is open for longer than this writes a file.
 	envOnHang = envControl + "_ON_HANG"
 
-	// `on` | `off`: Setup does not add `tracebacklabels=1` to `GODEBUG`, which makes a crash name the spans of
-	// goroutines if there is a flight recorder. Child processes inherit `GODEBUG`.
+	// `on` | with a flight recorder, Setup adds `tracebacklabels=1` to `GODEBUG`, so that a crash names the spans of
+	// goroutines; `off`: it does not. Child processes inherit `GODEBUG`.
 	envCrashLabels = "OTEL_EXPORTER_ENTRACE_CRASH_LABELS"
 
 	// – | set by `entrace run` for its command: unknown names of exporters are not reported, because SDKs of

@@ -483,10 +483,7 @@ func wantWhole(t *testing.T, name string) {
 		t.Error(err)
 		return
 	}
-	f := tracetest.Open(t, name)
-	if got, want := tracetest.Outline(t, f), "root(whole)"; got != want {
-		t.Errorf("%s has %s, want %s", name, got, want)
-	}
+	wantWholeET(t, name)
 }
 
 // TestSyncReachesBuffer checks that Sync syncs the file and the crash buffer. It has to sync

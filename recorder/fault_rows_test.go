@@ -652,9 +652,11 @@ func TestFullDiskAtFinalize(t *testing.T) {
 
 func wantWholeET(t *testing.T, name string) {
 	t.Helper()
-	if got, want := tracetest.Outline(t, tracetest.Open(t, name)), "root(whole)"; got != want {
+	f := tracetest.Open(t, name)
+	if got, want := tracetest.Outline(t, f), "root(whole)"; got != want {
 		t.Errorf("%s has %s, want %s", name, got, want)
 	}
+	must(t, f.Close()) // not only at the end of the test: some callers unmount the disk
 }
 
 func TestConvertRoundTrip(t *testing.T) {

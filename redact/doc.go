@@ -53,5 +53,4 @@
 // message. In texts, it keeps a word in capitals in the place of a secret, as in "--password PASSWORD", and the
 // name of a file. It keeps personal data: names, addresses, card numbers. It keeps the names of files,
 // functions and packages, and the texts that the Go runtime writes itself; package recorder lists these texts.
-// runtime writes itself; package recorder says which.
 package redact

@@ -163,6 +163,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 		r.wants = span
 	case hasSpan && !e.Message.Valid && r.timed:
 		r.role = view.RoleSpan
+		r.timed = r.start != 0
 		r.span = span
 		r.wants = strings.ToLower(a[format.AttrParentSpanID].Text())
 	case e.Parent == 0 && e.Metadata.Name == format.NameResource:
