@@ -15,36 +15,34 @@ type Span struct {
 	Ref      format.SpanRef
 	Parent   format.SpanRef // zero for the first span of a trace
 	Remote   bool           // the parent is a span of another process
-	Resource *Resource      // a resource of this recorder; nil or one of another recorder means the root
-	// Time is when the span began, in nanoseconds since 1970. If several
-	// goroutines record, entries are written in the order of their times. Zero means
-	// now.
+	Resource *Resource      // nil, or a resource of another recorder: the span is below the root
+	// Time is the start of the span, in nanoseconds since 1970; zero means now. If several goroutines
+	// record, entries are written in the order of their times.
 	Time int64
-	// Wait makes the span wait if its parent is local and not written yet. An exporter
-	// sets it, because spans reach it before their parents.
+	// Wait makes the span wait until its parent is written, if the parent is a span of this process.
+	// Exporters set it, because they get a span before its parent.
 	Wait bool
-	// Open says that the span has not ended: EndSpan will describe the rest. If the file
-	// already has an open span with the same Ref, a span without Open ends the open span. The
-	// open span then gets the attributes of an end, all attributes of the application, the
-	// links and the events.
+	// Open means that the span has not ended; EndSpan adds the rest later. If a span without Open has the
+	// Ref of an open span in the file, it ends the open span, and only these of its data are written: the
+	// attributes of an end, all attributes of the application, the links and the events.
 	Open bool
 }
 
-// A Resource is an entry under which local root spans are written.
+// A Resource is the entry of an OpenTelemetry resource. Spans without a local parent are written below it.
 type Resource struct {
 	owner  *Recorder
 	number uint16
 }
 
-// A CallSite is a place in a program that records log records. It belongs to one
-// recorder and is safe for concurrent use.
+// A CallSite is a place in the source that makes log records. It belongs to one recorder and is safe for
+// concurrent use.
 type CallSite struct {
 	owner *Recorder
 	place *record.Place
 }
 
-// CallSite returns the call site that m describes. Records with this message do not store
-// the message again.
+// CallSite returns the call site with the metadata m. A record at the call site does not store the message
+// again, if its message is equal.
 func (r *Recorder) CallSite(m *format.Metadata, message string) *CallSite {
 	c := &CallSite{owner: r}
 	if !r.Discards() {
@@ -54,21 +52,20 @@ func (r *Recorder) CallSite(m *format.Metadata, message string) *CallSite {
 	return c
 }
 
-// A Batch builds records and passes them to a recorder. Log, Span and EndSpan begin a
-// record; the entries that follow belong to that record. Begin or BeginAt begins an entry,
-// String and similar methods add attributes, and End ends the entry. An entry without End
-// is left out. Entry adds a complete entry. The recorder gets a record when the next record
-// begins, or when Write is called.
+// A Batch builds records and passes them to a recorder. Log, Span and EndSpan begin a record; the entries
+// that follow belong to that record. Begin or BeginAt begins an entry, String and similar methods add
+// attributes, and End ends the entry. An entry without End is left out. Entry adds a complete entry. The
+// recorder gets a record when the next record begins, or when Write is called.
 //
-// A Batch can be used again after Write, by one goroutine at a time. The entries of one
-// Batch are written in the order of its calls, whatever the clock says. A Batch keeps no
-// reference to the strings that it gets.
+// A Batch can be used again after Write, by one goroutine at a time. The entries of one Batch are written
+// in the order of its calls, even if their times have another order. A Batch keeps no reference to the
+// strings that it gets.
 type Batch struct {
 	r    *Recorder
 	b    record.Builder
 	hint journal.Hint
 
-	// These fields describe the record that is being built.
+	// The record that is being built.
 	kind     record.Kind // 0: no record
 	flags    uint8
 	provider record.Provider
@@ -78,7 +75,7 @@ type Batch struct {
 	silent   bool // the record fires no trigger
 	err      error
 
-	rec    journal.Record // memory for handOver
+	rec    journal.Record // the argument of target.Put, reused
 	handed int            // number of records passed to the recorder
 	errs   joined
 }
@@ -93,7 +90,7 @@ func (r *Recorder) Batch() *Batch {
 	return b
 }
 
-// batch returns a batch from the pool, to be given back by release.
+// batch returns a batch from the pool. The caller must call release.
 func (r *Recorder) batch() *Batch {
 	if b, ok := r.batches.Get().(*Batch); ok {
 		return b
@@ -101,16 +98,16 @@ func (r *Recorder) batch() *Batch {
 	return r.Batch()
 }
 
-// release empties b and gives it back to the pool.
+// release empties b and returns it to the pool.
 func (b *Batch) release() {
 	b.Discard()
 	b.r.batches.Put(b)
 }
 
-// Discard drops the record that is being built, and forgets the errors of earlier records.
+// Discard drops the record that is being built, and removes the errors of earlier records.
 func (b *Batch) Discard() {
 	b.kind, b.err, b.handed = 0, nil, 0
-	b.event.Message, b.rec.With = "", nil // let the garbage collector free them
+	b.event.Message, b.rec.With = "", nil // release the memory
 	if b.errs.refused > 0 {
 		b.errs.reset()
 	}
@@ -136,7 +133,7 @@ func (b *Batch) begin(kind record.Kind, flags uint8, ref, parent *format.SpanRef
 	b.b.Reset(flags, &refs[0], &refs[1])
 }
 
-// handOver passes the record that was built to the recorder.
+// handOver passes the finished record to the recorder.
 func (b *Batch) handOver() {
 	kind := b.kind
 	if kind == 0 {
@@ -156,7 +153,7 @@ func (b *Batch) handOver() {
 	rec := &b.rec
 	b.b.Record(rec)
 	if rec.With != nil {
-		b.flags &^= record.FlagWait // shared attributes cannot move, so the record cannot wait
+		b.flags &^= record.FlagWait // a waiting record may be copied to another segment, but its shared attributes cannot
 	}
 	rec.Time = b.time
 	rec.Info = record.Info(kind, uint8(b.provider), b.flags, b.resource, entries)
@@ -176,12 +173,11 @@ func (b *Batch) handOver() {
 	}
 }
 
-// Log begins a log record, which has one entry. The record belongs to the span ref, or to
-// no span if ref is zero. It is written below its span. If the span is not in the file, the
-// record is written below the latest resource, or below the root if the recorder has no
-// resource; the record then gets the attributes trace_id and span_id, which the caller must
-// not add. unixNano, the time in nanoseconds since 1970, decides the order of entries; zero
-// means now.
+// Log begins a log record, which has one entry. The record belongs to the span ref, or to no span if ref is
+// zero. It is written below its span. If the span is not in the file, the record gets the attributes
+// trace_id and span_id, and is written below the latest resource, or below the root if the recorder has no
+// resource. The caller must not add these attributes. unixNano, the time in nanoseconds since 1970, decides
+// the order of entries; zero means now.
 func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 	if !ref.IsValid() {
 		b.begin(record.KindLog, 0, nil, nil, uint16(b.r.latest.Load()), unixNano)
@@ -192,10 +188,9 @@ func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 	b.event.Ref = keyOf(&ref)
 }
 
-// Below makes r the resource below which a log record is written if it is not written below its
-// span. Without Below the latest resource is used. Call Below after Log. If r belongs to
-// another recorder, the latest resource remains. A log record with Below waits for its span
-// while the span waits for its parent.
+// Below sets the resource of a log record that began with Log. If the record is not written below its span,
+// it is written below this resource, not below the latest one. A resource of another recorder is ignored.
+// After Below, the log record waits with its span if the span waits for its parent.
 func (b *Batch) Below(r *Resource) {
 	b.flags |= record.FlagWait
 	if r != nil && r.owner == b.r {
@@ -228,23 +223,23 @@ func (b *Batch) Span(h *Span) {
 	b.begin(record.KindSpan, flags, &h.Ref, &h.Parent, resource, h.Time)
 }
 
-// EndSpan begins the end of the span ref, which was written with Open. The entries that
-// follow are the links and events added since the span began. The last entry describes the
-// end of the span. All of them are written below the entry of the span. If the span has no
-// entry, they are dropped as invalid.
+// EndSpan begins the record of the end of the span ref, which was written with Open. The last entry of the
+// record describes the end. The entries before it are links and events that were added after the start. All
+// entries are written below the entry of the span. If the file has no entry for the span, they are dropped
+// as invalid.
 func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
 	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
 }
 
-// Elsewhere says that the span ref is in another file, so that spans no longer wait for it. Call
+// Elsewhere reports that the span ref is in another file, so that its child spans do not wait for it. Call
 // Elsewhere before the other records of the batch.
 func (b *Batch) Elsewhere(ref format.SpanRef) {
 	b.begin(record.KindElsewhere, record.FlagRef, &ref, nil, 0, 0)
 	b.handOver()
-	b.Discard() // ignore an error: without this record the spans wait until their bounds end the wait
+	b.Discard() // an error is harmless: the spans then wait until a bound ends the wait
 }
 
-// Undo drops the record that is being built, and counts it as an invalid record.
+// Undo drops the record that is being built, and counts it as invalid.
 func (b *Batch) Undo() {
 	if b.kind != 0 && !b.r.Discards() {
 		entries := max(b.b.Entries(), 1)
@@ -270,7 +265,7 @@ func (b *Batch) Write() error {
 // A RefusedError says how many records of a [Batch] the recorder refused, and why.
 type RefusedError struct {
 	Records int
-	Errs    []error // each kind of error once
+	Errs    []error // without repetitions
 }
 
 func (e *RefusedError) Error() string { return errors.Join(e.Errs...).Error() }
@@ -278,7 +273,7 @@ func (e *RefusedError) Error() string { return errors.Join(e.Errs...).Error() }
 // Unwrap returns Errs.
 func (e *RefusedError) Unwrap() []error { return e.Errs }
 
-// joined gathers the errors of records. It keeps each kind of error once.
+// joined collects the errors of records, without repetitions.
 type joined struct {
 	errs    []error
 	refused int
@@ -314,7 +309,7 @@ func entryTime(e *format.TraceEntry) int64 {
 	return 0
 }
 
-// Log records one log record, as a [Batch] of its own.
+// Log records one log record, with a [Batch] of its own.
 func (r *Recorder) Log(ref format.SpanRef, e *format.TraceEntry) error {
 	if r.Discards() {
 		return nil

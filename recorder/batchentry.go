@@ -39,12 +39,11 @@ func (b *Batch) level(l format.Level) {
 // End ends an entry.
 func (b *Batch) End() { b.b.End() }
 
-// User says that the attributes that follow are the application's. A reserved name is then
-// escaped, as the tables of package slogadapter say, and a name that occurs twice gets "#2".
-// Before User, names are stored as they are.
+// User begins the attributes of the application. From here on, a reserved name is escaped, as the tables of
+// package slogadapter say, and a name that occurs twice gets "#2". Names before User are stored unchanged.
 func (b *Batch) User() { b.b.User() }
 
-// Group makes name and a dot the prefix of the application's attributes that follow, until
+// Group begins a group: the names of the application's attributes get the prefix name and a dot, until
 // EndGroup or the end of the entry.
 func (b *Batch) Group(name string) { b.b.Group(name) }
 
@@ -57,14 +56,14 @@ func (b *Batch) Truncated() { b.b.Truncated() }
 // String adds an attribute. A text that is not valid UTF-8 becomes Bytes.
 func (b *Batch) String(name, value string) { b.b.String(name, value) }
 
-// JSON adds an attribute whose value is a JSON text, and lists its name in "otel.json".
+// JSON adds a string attribute that is a JSON text, and adds its name to the list in "otel.json".
 func (b *Batch) JSON(name, value string) { b.b.JSON(name, value) }
 
-// AnyValue adds an attribute whose value is the OTLP/JSON text of an AnyValue, and lists
-// its name in "otel.anyvalue".
+// AnyValue adds a string attribute that is the OTLP/JSON text of an AnyValue, and adds its name to the list
+// in "otel.anyvalue".
 func (b *Batch) AnyValue(name, value string) { b.b.AnyValue(name, value) }
 
-// Bytes adds an attribute.
+// Bytes adds an attribute. value is copied.
 func (b *Batch) Bytes(name string, value []byte) {
 	v := format.BytesValue(value)
 	b.b.Bytes(name, v.Text())
@@ -78,7 +77,7 @@ func (b *Batch) Float(name string, value float64) { b.b.Float(name, math.Float64
 
 // U64 adds an attribute.
 func (b *Batch) U64(name string, value uint64) {
-	// A record with time 0 gets the current time later, so its time is not known here.
+	// If b.time is 0, handOver sets the time of the record later, so it is not known here.
 	if !journal.CoarseClock && value == uint64(b.time) && value != 0 && b.kind != 0 && name == format.AttrTime && b.b.Own() {
 		b.b.RecordTime()
 		return
@@ -89,13 +88,13 @@ func (b *Batch) U64(name string, value uint64) {
 // I64 adds an attribute.
 func (b *Batch) I64(name string, value int64) { b.b.I64(name, value) }
 
-// Duration adds d as an I64 of nanoseconds, and lists the name of the attribute in "entrace.duration".
+// Duration adds d as an I64 of nanoseconds, and adds its name to the list in "entrace.duration".
 func (b *Batch) Duration(name string, d time.Duration) { b.b.Duration(name, d) }
 
-// Time adds the text of t in the format [time.RFC3339Nano].
+// Time adds a string attribute, t in the format [time.RFC3339Nano].
 func (b *Batch) Time(name string, t time.Time) { b.b.Time(name, t) }
 
-// ID adds the text of a trace or span id, which has two lower-case hex digits for each byte.
+// ID adds a string attribute, a trace or span id as lower-case hex digits.
 func (b *Batch) ID(name string, id []byte) { b.b.Hex(name, id) }
 
 // Value adds an attribute of any kind.
@@ -108,7 +107,7 @@ func (b *Batch) Value(name string, v *format.Value) {
 	b.b.Value(name, uint8(v.Kind()), v.Text(), hi, lo)
 }
 
-// Entry adds the entry e. The parent in e is ignored.
+// Entry adds the entry e. It ignores e.Parent.
 func (b *Batch) Entry(e *format.TraceEntry) {
 	b.Begin(e.Message, &e.Metadata)
 	for i := range e.Attributes {
@@ -123,15 +122,14 @@ type Attributes struct {
 	owner  *Recorder
 	shared atomic.Pointer[journal.Shared]
 	groups record.Groups
-	uses   atomic.Uint32 // number of uses, counted up to the last value of renumberAt
+	uses   atomic.Uint32 // number of uses; not counted beyond the last value of renumberAt
 }
 
-// renumberAt lists the numbers of uses after which the names of Attributes get numbers.
-// Attributes that are used less often, for example by one request, get no numbers, so that
-// names which never occur again use up no numbers.
+// renumberAt lists the counts of uses at which the names in Attributes are replaced by numbers. Numbers are
+// scarce: Attributes with fewer uses, for example those of one request, get none.
 var renumberAt = [2]uint32{8, 64}
 
-// used counts a use of a, and gives the names numbers if the count is in renumberAt.
+// used counts a use of a. If the count is in renumberAt, it replaces names by numbers.
 func (a *Attributes) used() {
 	if a.uses.Load() >= renumberAt[1] {
 		return
@@ -144,9 +142,9 @@ func (a *Attributes) used() {
 	}
 }
 
-// Attributes returns the attributes and open groups of before, which may be nil, extended by
-// the attributes and groups that build adds to b. The result is for Share. If b is building a
-// record, that record is lost.
+// Attributes returns new attributes: those of before, which may be nil, and those that build adds to b.
+// Groups that are open in before, or after build, remain open in the result. The result is for Share. Call
+// Attributes while b is building no record, because such a record is lost.
 func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
 	b.kind, b.err = 0, nil
 	b.b.Reset(0, nil, nil)
@@ -163,8 +161,8 @@ func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
 	return a
 }
 
-// Share adds the attributes a to a log record. Groups that are open at the end of a stay
-// open. Several records that share the same Attributes need little more room than one record.
+// Share adds the attributes a to a log record, and opens the groups that are open in a. Many records that
+// share Attributes need little more memory than one.
 func (b *Batch) Share(a *Attributes) {
 	if a.owner != b.r {
 		b.err = errForeign

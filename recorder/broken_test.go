@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestTornRootAndEmptyJournal opens an IET whose root is incomplete and a journal without a
-// checkpoint, of this layout or another one. Nothing panics.
+// TestTornRootAndEmptyJournal starts with an IET whose root is incomplete, and a journal without a
+// checkpoint, or with another layout. Create and Recover do not panic, and the next trace is complete.
 func TestTornRootAndEmptyJournal(t *testing.T) {
 	for _, torn := range []int{0, 5, 11, 15} {
 		for _, journal := range [][]byte{{}, make([]byte, 200_000), append([]byte("ENTRACEB\x01\x00\x00\x00\x00\x00\x01\x00"), make([]byte, 100_000)...)} {

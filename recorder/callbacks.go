@@ -8,23 +8,23 @@ import (
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
-// callbacks runs functions of the application one after the other. It has a goroutine only
-// while functions are queued. The size of the queue is bounded.
+// callbacks calls functions of the application, one at a time. It has a goroutine only while functions are
+// queued. The queue has a maximum size.
 type callbacks struct {
 	guard safecall.Guard
 
 	mu sync.Mutex
 
 	queue   []callback
-	size    int // bytes that the queue keeps
+	size    int // bytes of memory that the queued functions refer to
 	running bool
-	idle    chan struct{} // closed when the queue becomes empty; nil if no function was ever queued
+	idle    chan struct{} // closed when the queue becomes empty; nil before the first function
 	started time.Time     // when the running function began
 	current int           // the size of the running function
 }
 
 type callback struct {
-	name string // the name in messages
+	name string // the name for messages
 	fn   func()
 	size int
 }
@@ -32,12 +32,12 @@ type callback struct {
 const (
 	maxCallbacks     = 1024
 	maxCallbackBytes = 8 << 20
-	// callbackGrace is how long Close waits for a function that does not return. The function
-	// may itself be the caller of Close.
+	// callbackGrace is how long Close waits for a function that does not return. Perhaps that function
+	// itself has called Close.
 	callbackGrace = 2 * time.Second
 )
 
-// post queues fn, which keeps size bytes alive. It returns false if the queue has no room.
+// post queues fn, which refers to size bytes of memory. It returns false if the queue has no room.
 func (c *callbacks) post(name string, size int, fn func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,14 +48,14 @@ func (c *callbacks) post(name string, size int, fn func()) bool {
 	return true
 }
 
-// mustPost queues fn even if the queue is full. It is for rare calls that must not be lost.
+// mustPost queues fn even if the queue is full. It is for rare functions that must not be lost.
 func (c *callbacks) mustPost(name string, fn func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.add(callback{name, fn, 0})
 }
 
-// add queues a function. The caller holds c.mu.
+// add queues f. The caller holds c.mu.
 func (c *callbacks) add(f callback) {
 	c.queue = append(c.queue, f)
 	c.size += f.size
@@ -82,7 +82,7 @@ func (c *callbacks) next() (name string, fn func(), ok bool) {
 	return f.name, f.fn, true
 }
 
-// runningFor returns how long the current function has run.
+// runningFor returns how long the current function has run, 0 if there is none.
 func (c *callbacks) runningFor() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +92,8 @@ func (c *callbacks) runningFor() time.Duration {
 	return time.Since(c.started)
 }
 
-// wait returns when no function is queued or running, when ctx ends, or when a function has
-// run for callbackGrace.
+// wait returns when no function is queued or running, when ctx ends, or when a function runs for longer
+// than callbackGrace.
 func (c *callbacks) wait(ctx context.Context) {
 	c.mu.Lock()
 	idle, running := c.idle, c.running

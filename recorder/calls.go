@@ -22,16 +22,16 @@ type published struct {
 	previous   [2]uint64  // entries, spans; appended to journals before the live one
 	bytes      int64
 	files      int
-	err        error // the last error that cost entries
-	failing    bool  // err was reported, and no write has succeeded since
+	err        error // the last error that made the recorder lose entries
+	failing    bool  // OnError has been called for err, and no write has succeeded since
 	unlinked   error
 	flushes    uint64 // number of writes, including those that failed
 	flushErr   error  // the error of the last write
 	durability Durability
-	fallback   error // why durability is not the one in Options
+	fallback   error // why durability differs from Options.Durability
 }
 
-// lose counts as dropped what was counted as written.
+// lose counts entries and spans that were counted as written as dropped instead.
 func (p *published) lose(entries, spans int) {
 	for i, n := range [...]int{entries, spans} {
 		p.written[i] -= uint64(n)
@@ -42,7 +42,7 @@ func (p *published) lose(entries, spans int) {
 // A request is a function that the writer runs.
 type request struct {
 	fn   func(*writer) error
-	done chan error // has room for one
+	done chan error // capacity 1
 }
 
 // droppedCalls counts the entries and spans that calls could not append, by reason.
@@ -60,9 +60,9 @@ func (d *droppedCalls) add(err error, entries, spans int) {
 }
 
 const (
-	// writeAfter is the longest time that records wait for the writer.
+	// writeAfter is how long records wait in the journal before the writer begins to write.
 	writeAfter = 100 * time.Millisecond
-	// flushSize is the number of bytes that the writer gathers for one write.
+	// flushSize is how many bytes the writer collects for one write.
 	flushSize = 256 << 10
 )
 
@@ -81,14 +81,14 @@ func (w *writer) Put(r *journal.Record, hint *journal.Hint, _ *record.LogEvent) 
 	switch {
 	case soon:
 		w.now()
-	case w.wait.Load(): // the caller asks for a write after its last record
+	case w.wait.Load(): // do not wake the writer: the caller calls Wait after its last record
 	case !w.armed.Load() && !w.armed.Swap(true):
 		w.wakeUp()
 	}
 	return nil
 }
 
-// now makes the writer write at once.
+// now makes the writer write at once, without waiting for the timer.
 func (w *writer) now() {
 	if !w.urgent.Load() && !w.urgent.Swap(true) {
 		w.wakeUp()
@@ -102,9 +102,8 @@ func (w *writer) wakeUp() {
 	}
 }
 
-// putLater appends a record that found no room, or counts it as dropped. It waits for the
-// writer, for at most MaxBlock. Once a call has waited in vain, other calls do not wait
-// until the writer has written something again.
+// putLater tries again to append a record that found no room, for at most MaxBlock. If it gives up, it
+// counts the record as dropped, and other calls do not wait until the writer has written something again.
 func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) error {
 	const shortestPause, longestPause = 100 * time.Microsecond, 5 * time.Millisecond
 	w.waiting.Add(1)
@@ -119,11 +118,11 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 		case w.closed.Load():
 			return w.refuse(ErrClosed, r)
 		case w.goneErr() != nil:
-			w.now() // perhaps a new file can be made now
+			w.now() // the writer tries again to make a new file
 			return w.refuse(cmp.Or(w.goneErr(), ErrUnlinked), r)
 		case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy), errors.Is(err, journal.ErrClosed):
 		default: // the file of the journal failed
-			cause := err // a copy: the writer reads it while err changes here
+			cause := err // err changes below while the writer reads the copy
 			w.broken.CompareAndSwap(nil, &cause)
 		}
 		w.now()
@@ -136,7 +135,7 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 			w.setStuck(true)
 			return w.refuse(ferr, r) // for example, the disk is full
 		}
-		waited := errors.Is(err, journal.ErrBusy) // Append waited for its shard as long as it may
+		waited := errors.Is(err, journal.ErrBusy) // Append has already waited for its shard for the longest allowed time
 		if late || !patient && (w.stuck.Load() || waited) {
 			err := w.overflow()
 			w.setStuck(true)
@@ -154,7 +153,7 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 	}
 }
 
-// goneErr returns why calls fail, if the file was removed and a new file cannot be made.
+// goneErr returns the error for calls if the file was removed and a new file cannot be made, else nil.
 func (w *writer) goneErr() error {
 	if gone := w.gone.Load(); gone != nil {
 		return *gone
@@ -162,7 +161,8 @@ func (w *writer) goneErr() error {
 	return nil
 }
 
-// setStuck sets whether calls skip the wait for the writer because a call has waited in vain.
+// setStuck sets whether calls give up at once instead of waiting for the writer. It is set after a call has
+// waited without success.
 func (w *writer) setStuck(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +170,7 @@ func (w *writer) setStuck(on bool) {
 	w.live.Load().SetHurry(on)
 }
 
-// flushed returns how often the writer has written, and the error of the last write.
+// flushed returns the number of writes so far, and the error of the last write.
 func (w *writer) flushed() (n uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +186,8 @@ func (w *writer) refuse(err error, r *journal.Record) error {
 // Drop implements target.
 func (w *writer) Drop(err error, entries, spans int) { w.dropped.add(err, entries, spans) }
 
-// failed stores an error that costs entries or delays them, and reports the first of a series.
+// failed stores an error because of which entries are lost or late. If no error was stored since the last
+// successful write, it also reports the error.
 func (w *writer) failed(err error) {
 	w.mu.Lock()
 	first := !w.published.failing
@@ -250,7 +251,7 @@ func (w *writer) Durability() (Durability, error) {
 	return w.published.durability, w.published.fallback
 }
 
-// ask lets the goroutine of the writer run fn, and returns the error of fn or of ctx.
+// ask makes the goroutine of the writer run fn, and returns the error of fn or of ctx.
 func (w *writer) ask(ctx context.Context, fn func(*writer) error) error {
 	q, err := w.send(ctx, fn)
 	if err != nil {
@@ -259,10 +260,10 @@ func (w *writer) ask(ctx context.Context, fn func(*writer) error) error {
 	return q.wait(ctx)
 }
 
-// send passes fn to the goroutine of the writer.
+// send passes fn to the goroutine of the writer and does not wait for its result.
 func (w *writer) send(ctx context.Context, fn func(*writer) error) (*request, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err // check first, because select chooses at random between ready cases
+		return nil, err // select below chooses at random between ready cases
 	}
 	q := &request{fn, make(chan error, 1)}
 	select {
@@ -283,7 +284,7 @@ func (q *request) wait(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	select {
-	case err := <-q.done: // done and ctx were both ready
+	case err := <-q.done: // done and ctx were ready at the same time
 		return err
 	default:
 		return ctx.Err()
@@ -298,8 +299,9 @@ func (w *writer) Flush(ctx context.Context) error {
 	return w.ask(ctx, func(w *writer) error { return cmp.Or(w.write(), w.goneErr()) })
 }
 
-// anchorWait is how long the first entry of a flight recorder's trace waits for the file. No
-// call of the application waits that long. If the entry cannot be written, the trace is given up.
+// anchorWait is the minimum of the time for which the first entry of a flight recorder's trace waits for
+// the file. No call of the application waits for this entry. If the entry cannot be written, there is no
+// trace.
 const anchorWait = 10 * time.Second
 
 // Append implements target.
@@ -320,7 +322,7 @@ func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint3
 	switch {
 	case err == nil:
 		if err = q.wait(ctx); errors.Is(err, context.DeadlineExceeded) {
-			return 0, ErrOverflow // the entry may be written later, and is counted then
+			return 0, ErrOverflow // the writer may still write the entry, and counts it then
 		}
 	case errors.Is(err, ErrClosed):
 		w.Drop(err, 1, 0)
@@ -348,11 +350,11 @@ func (w *writer) Wait() error {
 	return err
 }
 
-// shortWait is how long a call waits for the file while the disk does not respond.
+// shortWait is how long a call waits for a round while the disk does not respond.
 const shortWait = time.Millisecond
 
-// rounds numbers the writes of the writer. A call waits for the end of the next round, and gets
-// the error of that write.
+// rounds numbers the writes of the writer. A call waits for the end of a round that begins after its
+// records were appended, and gets the error of that write.
 type rounds struct {
 	mu sync.Mutex
 
@@ -362,22 +364,21 @@ type rounds struct {
 	ticks        bool          // the timer of roundTick is running
 }
 
-// next returns the number of the next round. That round writes everything that was appended
-// before this call.
+// next returns the number of the next round, which writes everything that was appended before this call.
 func (r *rounds) next() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.begun + 1
 }
 
-// begin begins a round. The caller then writes everything that was appended before.
+// begin begins a round. After begin, the caller reads the journal.
 func (r *rounds) begin() {
 	r.mu.Lock()
 	r.begun++
 	r.mu.Unlock()
 }
 
-// end ends the rounds that have begun, and those up to n.
+// end ends the rounds that have begun, and all rounds up to the number n.
 func (r *rounds) end(n uint64, err error) {
 	r.mu.Lock()
 	r.ended, r.err = max(n, r.begun, r.ended), err
@@ -397,7 +398,7 @@ func (r *rounds) wake() {
 // timer for each call would cost more than the rest of the call.
 const roundTick = time.Millisecond
 
-// wait returns when round n has ended, or after the time most.
+// wait returns the error of round n when it has ended, or [ErrOverflow] after the time most.
 func (r *rounds) wait(n uint64, most time.Duration) error {
 	var start time.Time
 	for {
@@ -433,14 +434,15 @@ func (r *rounds) tick() {
 	r.mu.Unlock()
 }
 
-// work measures how much of its recent working time, about a second, the writer spent in calls of files.
+// work measures which part of its working time the writer spends in calls of files. Older times have less
+// weight.
 type work struct {
 	since atomic.Int64 // when the running call of a file began, in nanoseconds since 1970; 0: no call is running
 	files atomic.Int64 // nanoseconds spent in calls of files
-	total atomic.Int64 // nanoseconds of work, including these calls
+	total atomic.Int64 // nanoseconds of work, including the time in calls of files
 }
 
-// end adds the time since begun, when a round of work began, to the total.
+// end adds the time since begun to the total. A round of work began at that time.
 func (k *work) end(begun time.Time) {
 	k.total.Add(int64(time.Since(begun)))
 	if k.total.Load() > int64(time.Second) {
@@ -459,7 +461,7 @@ func (k *work) disk(fn func() error) error {
 	return err
 }
 
-// standing returns how long the running call of a file has taken so far, 0 if no call is running.
+// standing returns how long the running call of a file has lasted, 0 if no call is running.
 func (k *work) standing() time.Duration {
 	if since := k.since.Load(); since != 0 {
 		return time.Duration(time.Now().UnixNano() - since)

@@ -16,28 +16,27 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// Close writes all records that still wait and the entry that marks a clean end, and
-// finishes the file. Call Close once for each Create that returned this recorder: the last
-// of these calls closes the recorder, and further calls do nothing. Entries that are recorded
-// later are dropped and counted. Close also returns the last error that cost entries.
+// Close writes all waiting records and the entry of a clean end, and finishes the file. Call Close once for
+// each Create that returned this recorder: the last of these calls closes the recorder, and further calls
+// do nothing. Later records are dropped and counted. If entries were lost, Close also returns the last
+// error that caused a loss.
 //
-// If ctx ends before the ET is complete, Close leaves a whole IET and returns the error of
-// ctx. The next Create on that path, or Recover, makes the ET from this IET. After the end of
-// ctx, Close returns within half a second, even if the disk does not respond; it uses this
-// time to write the records that are in memory. Whatever fails, nothing recorded is lost:
-// records that cannot be written stay in the journal.
+// If ctx ends before the ET is complete, Close leaves a whole IET and returns the error of ctx. The next
+// Create on that path, or Recover, makes the ET from this IET. Close returns within half a second after the
+// end of ctx, even if the disk does not respond; in this time it writes records that are in memory. Records
+// that cannot be written stay in the journal.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r.Discards() {
 		return nil
 	}
 	if ctx == nil {
-		ctx = context.Background() // a nil ctx would panic halfway and leave the file locked
+		ctx = context.Background() // with a nil ctx, Close would panic halfway and leave the file locked
 	}
 	if !r.unref() {
 		return nil
 	}
 	if s := r.slot; s != nil {
-		s.mu.Lock() // no other recorder of this path is made until this one has ended
+		s.mu.Lock() // until r has ended, Create makes no other recorder of this path
 		defer leaveSlot(r.stream, s)
 		defer s.mu.Unlock()
 		s.recorder = nil
@@ -45,8 +44,8 @@ func (r *Recorder) Close(ctx context.Context) error {
 	return r.target.Close(ctx)
 }
 
-// closeGrace is how long Close waits for the writer after the context of Close has ended. The
-// writer needs less time, unless the disk does not respond.
+// closeGrace is how long Close waits for the writer after the end of its context. The writer needs less
+// time if the disk responds.
 const closeGrace = 500 * time.Millisecond
 
 // Close implements target.
@@ -54,8 +53,8 @@ func (w *writer) Close(ctx context.Context) error {
 	w.closed.Store(true)
 	patience, cancel := graceful(ctx)
 	defer cancel()
-	// Do not use a request: a writer that hangs must close when the disk responds again, even if
-	// nobody waits for the writer any more.
+	// Do not send a request. The writer may not respond now, but it must close when the disk responds
+	// again, even if no call waits for it any more.
 	c := &closing{ctx, make(chan error, 1)}
 	w.closing.Store(c)
 	w.wakeUp()
@@ -78,7 +77,7 @@ func (w *writer) Close(ctx context.Context) error {
 	return err
 }
 
-// unfinished says why a file could not be finished in time.
+// unfinished returns the reason why a file could not be finished in time.
 func unfinished(before, now Counts) string {
 	if now.Written == before.Written {
 		return "the disk does not respond"
@@ -89,17 +88,17 @@ func unfinished(before, now Counts) string {
 // closing is the request of Close to the writer.
 type closing struct {
 	ctx  context.Context
-	done chan error // has room for one
+	done chan error // capacity 1
 }
 
-// graceful returns a context that ends closeGrace after ctx.
+// graceful returns a context that ends closeGrace after the end of ctx.
 func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(closeGrace, cancel) })
 	return later, func() { stop(); cancel() }
 }
 
-// close ends the recording. It is the last thing that the goroutine of w does.
+// close ends the recording. The goroutine of w calls it and then ends.
 func (w *writer) close(ctx context.Context) error {
 	whole, err := w.end()
 	var lost error
@@ -129,20 +128,20 @@ func (w *writer) close(ctx context.Context) error {
 		lost = format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: true, Index: &f.index})
 		var finalize *format.FinalizeError
 		if errors.As(lost, &finalize) && finalize.Finished {
-			removed = false // the ET has everything
+			removed = false // the ET has all entries
 		}
 	}
 	if removed && (lost != nil || left) { // the unfinished file has no name
 		w.countLost(f)
 	}
 	err = errors.Join(err, lost, osfile.Ignore(f.f.Close(), os.ErrClosed), w.finished.wait(ctx))
-	// The files of other recorders can wait for the next start.
+	// Files of other recorders need not be finished now: the next start does it.
 	soon, cancel := context.WithTimeout(ctx, familyGrace)
 	defer cancel()
 	return errors.Join(err, w.family.wait(soon), w.tee.close(ctx))
 }
 
-// familyGrace is how long Close waits until files of other recorders are finished and pruned.
+// familyGrace is how long Close waits for the finishing and pruning of other recorders' files.
 const familyGrace = time.Second
 
 // end writes the remaining records and the last entry. It reports whether all records are in the file.
@@ -159,7 +158,7 @@ func (w *writer) end() (whole bool, err error) {
 	if err == nil || !survives {
 		err = errors.Join(err, w.writeEnd(false))
 	}
-	w.rounds.end(math.MaxUint64, err) // for calls that were made just before
+	w.rounds.end(math.MaxUint64, err) // wakes calls that were made just before
 	whole = w.closeJournal(err == nil || !survives)
 	w.publish(err)
 	w.mu.Lock()
@@ -168,7 +167,8 @@ func (w *writer) end() (whole bool, err error) {
 	return whole, errors.Join(err, osfile.Ignore(last, err))
 }
 
-// writeRest closes the journal to calls, and writes all records in the journal and all pending spans.
+// writeRest makes the journal refuse new records, and writes all records in the journal, including the
+// spans that wait for their parents.
 func (w *writer) writeRest() error {
 	if w.suspended {
 		return nil
@@ -186,10 +186,10 @@ func (w *writer) writeRest() error {
 	return err
 }
 
-// lose counts as dropped the records that cannot be written and the records still in the journal.
+// lose counts as dropped all records that are staged, pending or still in the journal.
 func (w *writer) lose(err error) {
 	w.dropStaged(err)
-	w.reader.Capture() // a write that failed early has not called Capture
+	w.reader.Capture() // needed if the last write failed before it called Capture
 	for e := w.reader.Next(); e != nil; e = w.reader.Next() {
 		w.drop(err, e.Info.Entries(), e.Info.Spans())
 	}
@@ -198,8 +198,8 @@ func (w *writer) lose(err error) {
 	w.placer.DropPending()
 }
 
-// writeEnd writes the last entry of a file. The entry marks a clean end, or says that the process
-// that made the records was killed.
+// writeEnd writes the last entry of a file: the entry of a clean end, or, if the process that made the
+// records died, the entry that says so.
 func (w *writer) writeEnd(rotated bool) error {
 	end := deadtrace.RecoveredEntry()
 	if !w.died {
@@ -222,7 +222,7 @@ func (w *writer) writeEnd(rotated bool) error {
 	return err
 }
 
-// endEntry returns the entry that marks a clean end. entries is the number of entries before it.
+// endEntry returns the entry of a clean end. entries is the number of entries before it.
 func endEntry(s Stats, entries uint64, r *redact.Redactor) *format.TraceEntry {
 	d := s.Entries.Dropped
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}}
@@ -244,7 +244,7 @@ func (w *writer) Sync(ctx context.Context) error {
 		return ErrClosed
 	}
 	return w.ask(ctx, func(w *writer) error {
-		w.checked = time.Time{} // check the name of the file now: a file without a name is useless
+		w.checked = time.Time{} // check the name of the file now, because a file without a name is useless
 		err := errors.Join(w.write(), w.goneErr(), w.finished.sync(), w.sink.sync())
 		if n := w.unsaved.Load(); n > 0 {
 			err = errors.Join(err, fmt.Errorf("sync %s: %w: what it held is not saved yet", w.name, ErrUnlinked))
@@ -252,8 +252,8 @@ func (w *writer) Sync(ctx context.Context) error {
 		if w.file == nil {
 			return err
 		}
-		// Recovery cuts the file to the size in the checkpoint. If the checkpoint on disk were older
-		// than the file, recovery would cut entries that Sync has promised to keep.
+		// Recovery cuts the file to the size in the checkpoint. An old checkpoint on disk would make it cut
+		// entries that Sync has promised to keep.
 		err = errors.Join(err, w.live.Load().Sync(), osfile.SyncDir(w.name))
 		if serr := w.file.syncErr; serr != nil {
 			w.failed(serr)

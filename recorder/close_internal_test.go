@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCloseSaysWhyItIsLate checks the error of Close after a timeout. It says that the disk does not
-// answer only if nothing was written in that time.
+// TestCloseSaysWhyItIsLate checks the error of Close after a timeout. Only if nothing was written in that
+// time, the error says that the disk does not respond.
 func TestCloseSaysWhyItIsLate(t *testing.T) {
 	for _, test := range []struct {
 		before, now Counts

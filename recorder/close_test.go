@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestCloseInCleanup closes a recorder in a cleanup of the garbage collector, after its
-// owner became unreachable, while spans wait and the timer is set.
+// TestCloseInCleanup closes a recorder in a cleanup of the garbage collector, after its owner became
+// unreachable. At this time a span waits for its parent and the timer is set.
 func TestCloseInCleanup(t *testing.T) {
 	type owner struct{ rec *recorder.Recorder }
 	path := filepath.Join(t.TempDir(), "app.et")
@@ -43,8 +43,7 @@ func TestCloseInCleanup(t *testing.T) {
 	}
 }
 
-// TestCloseOnError closes the recorder in OnError. Close must not wait for the call of
-// OnError in which it runs.
+// TestCloseOnError calls Close in OnError. Close must not wait until this call of OnError has returned.
 func TestCloseOnError(t *testing.T) {
 	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityBuffered} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -58,9 +57,9 @@ func TestCloseOnError(t *testing.T) {
 				},
 			})
 			dir := filepath.Dir(rec.Path())
-			must(t, renameAway(dir)) // so that no next file can be made
+			must(t, renameAway(dir)) // no new file can be made
 			defer func() {
-				_ = os.RemoveAll(dir) // the writer may have made it anew
+				_ = os.RemoveAll(dir) // the writer may have made the folder again
 				must(t, renameBack(dir))
 			}()
 			for i := range 2000 {

@@ -17,8 +17,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// eachDamage calls damage and check so many times, each time with a new copy of the file
-// and the crash buffer that the killed program c left.
+// eachDamage calls damage and check several times. Each time, it copies the file and the journal of the
+// killed program c, calls damage, finishes the trace, and calls check.
 func (c *crashRun) eachDamage(t *testing.T, damages int, damage func(t *testing.T, i int, stream, buffer string), check func(t *testing.T, i int, dir string, units map[string][]foundUnit)) {
 	t.Helper()
 	stream := readFile(t, filepath.Join(filepath.Dir(c.path), "app.iet"))
@@ -44,13 +44,15 @@ const (
 	flushedUnits = 15
 )
 
-// crashedBuffer returns a run whose units from flushedUnits on are in the buffer.
+// crashedBuffer returns the run of a program that died. Its units from number flushedUnits on are only in
+// the journal.
 func crashedBuffer(t *testing.T) *crashRun {
 	t.Helper()
 	c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1, units: crashedUnits, flushEvery: 1 << 30, end: "exit"}
 	c.flushEvery = flushedUnits
 	for {
-		// On a slow machine the timer can drain the buffer before the program ends. Then try again.
+		// On a slow machine, the writer may write the last units to the file before the program ends: try
+		// again.
 		out, err := c.finish(t)
 		if err == nil {
 			t.Fatal(out)
@@ -63,12 +65,11 @@ func crashedBuffer(t *testing.T) *crashRun {
 	}
 }
 
-// TestBufferDamaged cuts the crash buffer at every 512th offset, and changes a byte at
-// each of these offsets. Recovery never makes an entry that was not recorded or a second
-// copy of one, and keeps the entries that the file had.
+// TestBufferDamaged cuts the journal at multiples of 512 bytes, and changes a byte, or clears 512 bytes, at
+// these offsets. Recovery never makes an entry that was not recorded or a second copy of one.
 func TestBufferDamaged(t *testing.T) {
 	const step = 512
-	places := make(map[string][]int) // the offsets at which the damage has an effect
+	places := make(map[string][]int) // by kind of damage, the offsets at which the journal has content
 	first := crashedBuffer(t)
 	b := readFile(t, filepath.Join(filepath.Dir(first.path), "app.iet.buffer"))
 	for at := 0; at < len(b); at += step {
@@ -116,9 +117,8 @@ func TestBufferDamaged(t *testing.T) {
 	}
 }
 
-// TestBufferTruncatedWhileRunning truncates the crash buffer of a running recorder. The
-// process survives, reports the error and writes through from then on, and its counts
-// are correct.
+// TestBufferTruncatedWhileRunning truncates the journal of a running recorder. The process survives, the
+// error is reported, a new journal replaces the old one, and the counts are right.
 func TestBufferTruncatedWhileRunning(t *testing.T) {
 	for _, size := range []int64{0, 1000, 64 << 10, 64<<10 + 4096, 192 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestBufferTruncatedWhileRunning(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			_ = rec.Flush(context.Background()) // may return the error about the loss
+			_ = rec.Flush(context.Background()) // may return an error, because records are lost
 			for i := range 100 {
 				if err := logNamed(rec, fmt.Sprint("late ", i)); err != nil {
 					t.Errorf("late %d: %v", i, err)
@@ -176,7 +176,7 @@ func TestBufferTruncatedWhileRunning(t *testing.T) {
 			if st.Offered != st.Written+st.Waiting+st.Dropped.Total() || st.Offered < 1+3200+100 || st.Waiting != 0 {
 				t.Errorf("the account is %+v", st)
 			}
-			_ = rec.Close(context.Background()) // returns the error about the loss
+			_ = rec.Close(context.Background()) // may return an error, because records are lost
 			f := tracetest.Open(t, rec.Path())
 			if uint64(f.Len()) != st.Written+1 || f.Len()-2 < sum(taken)+100 {
 				t.Errorf("%d entries are in the file, %d were taken; %+v", f.Len(), sum(taken), st)

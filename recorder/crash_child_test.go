@@ -35,47 +35,47 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The crash tests start this test binary again as a program that records units. A unit is
-// one call of the recorder. The program counts in a mapped file how many units it has
-// begun, and how many are acknowledged: their calls returned without an error. The parent
-// kills the program and looks for the acknowledged units.
+// The crash tests start this test binary again as a program that records units. A unit is one call of the
+// recorder. The program counts the units in a mapped file: how many it has begun, and how many are
+// acknowledged, which means that their calls have returned no error. The parent process kills the program
+// and looks for the acknowledged units.
 //
-// Goroutine g of run r names its unit i "r.g.i". This sequence of ten units repeats:
+// The name of unit i of goroutine g in run r is "r.g.i". This sequence of ten units repeats:
 //
-//	0      a span that is open
-//	1..5   log records below it
-//	6      a span that waits for the one after the next, where it may wait
-//	7      a received log record below that span, which waits with it
-//	8      a span below the open one
-//	9      the end of the open one
+//	0      an open span
+//	1..5   log records below span 0
+//	6      a span below span 8, which is recorded later; it waits, if the durability allows it
+//	7      a received log record of span 6, which waits with it
+//	8      a span below span 0
+//	9      the end of span 0
 const (
 	crashEnv      = "ENTRACE_CRASH_CHILD"
 	maxGoroutines = 64
 	acksSize      = 2 * 8 * maxGoroutines
 )
 
-// A crashRun describes what one of these programs does.
+// A crashRun describes what such a program does.
 type crashRun struct {
 	run        int
 	path       string
 	durability recorder.Durability
 	version    format.Version
 	goroutines int
-	units      int // how many units each goroutine records, 0: until the program is killed
-	flushEvery int // flush after so many units of a goroutine
-	entries    int // the most entries in a file, 0: no rotation
+	units      int // number of units of each goroutine, 0: until the program is killed
+	flushEvery int // number of units of a goroutine between two calls of Flush
+	entries    int // maximum number of entries in a file, 0: no rotation
 	large      bool
-	end        string // "close", or how it dies: "exit", "panic", "fatal", "wait"
+	end        string // "close", another function such as "recover", or how it dies: "exit", "panic", "fatal", "wait"
 	signals    bool   // the program receives many signals
-	waiting    bool   // a span waits for a parent that never comes
-	orphans    bool   // a span may be written without its parent, because waiting was not safe
-	leaks      int    // spans that begin first and end last, see leakRef
-	spoils     bool   // garbage is appended to the file at unit 20
-	replaces   bool   // the journal is replaced at unit 20
-	suspend    int    // units of the first goroutine between two calls of Suspend, 0: none
-	journals   string // the folder of the journals, "": the folder of the trace, "default": as Create decides
+	waiting    bool   // the first span waits for a parent that is never recorded
+	orphans    bool   // not a mistake: spans and log records that wait may be written without their parent
+	leaks      int    // number of spans that begin before all units and end after them, see leakRef
+	spoils     bool   // before unit 20, garbage is appended to the file
+	replaces   bool   // before unit 20, the journal is replaced
+	suspend    int    // number of units of the first goroutine between two calls of Suspend, 0: no calls
+	journals   string // the folder of the journal, "": the folder of the trace, "default": Create decides
 
-	keptAcks []byte // the counts of the program that crashed
+	keptAcks []byte // the counts of the program that died, for a later recovery
 }
 
 func (c *crashRun) encode() string {
@@ -119,7 +119,7 @@ func decodeCrashRun(t *testing.T, s string) *crashRun {
 	}
 }
 
-// TestCrashChild is the test that the child process runs.
+// TestCrashChild is no test of its own: it is the program that the crash tests start.
 func TestCrashChild(t *testing.T) {
 	s := os.Getenv(crashEnv)
 	if s == "" {
@@ -168,7 +168,7 @@ func TestCrashChild(t *testing.T) {
 				must(t, errors.Join(err, f.Close()))
 			}
 			if c.replaces && i == 20 {
-				// Do it often enough that no other thread makes as many system calls.
+				// Repeat it, so that no other thread makes as many system calls as this one.
 				must(t, recorder.ReplaceJournal(t.Context(), rec, 5))
 			}
 			atomic.StoreUint64(begun, uint64(i+1))
@@ -190,7 +190,7 @@ func TestCrashChild(t *testing.T) {
 	for g := 1; g < c.goroutines; g++ {
 		wg.Go(func() { work(g) })
 	}
-	work(0) // runs in this thread
+	work(0) // in this thread
 	wg.Wait()
 	begun, returned := counter(m, 2*leaker), counter(m, 2*leaker+1)
 	for k := range c.leaks {
@@ -225,7 +225,7 @@ func recurse(n int) int {
 	var b [1 << 10]byte
 	b[n%len(b)] = byte(n)
 	if n < 0 {
-		return 0 // never reached: the stack overflows before
+		return 0 // not reached: the stack overflows first
 	}
 	return recurse(n+1) + int(b[n%7])
 }
@@ -242,8 +242,8 @@ func unitRef(run, g, i int) format.SpanRef {
 	return r
 }
 
-// leaker is the number of the goroutine under which the spans of crashRun.leaks are counted.
-// leakDuration is the duration of these spans.
+// leaker is the number under which the spans of crashRun.leaks are counted like units of a goroutine.
+// leakDuration is the duration of these spans in nanoseconds.
 const (
 	leaker       = maxGoroutines - 1
 	leakDuration = 5
@@ -261,8 +261,8 @@ func (*crashRun) leak(res *recorder.Resource, k int) *tracetest.Span {
 	return s
 }
 
-// checkLeaks checks the spans of leaks in a view of all files: a span whose end was acknowledged must
-// have ended.
+// checkLeaks checks the spans of crashRun.leaks in all files together: a span has ended if its end was
+// acknowledged.
 func (c *crashRun) checkLeaks(t *testing.T) {
 	t.Helper()
 	b := readFile(t, c.acks())
@@ -331,8 +331,7 @@ func (c *crashRun) unit(rec *recorder.Recorder, res *recorder.Resource, g, i int
 	return rec.Log(open, e)
 }
 
-// acked returns for each goroutine how many units have begun, and how many are
-// acknowledged.
+// acked returns for each goroutine how many units it has begun, and how many are acknowledged.
 func (c *crashRun) acked(t *testing.T) (begun, returned []int) {
 	t.Helper()
 	b := readFile(t, c.acks())
@@ -361,8 +360,8 @@ func (c *crashRun) command(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// kill starts the program and kills it after a random time. The time counts from the
-// first acknowledged unit, or with early from the start of the program.
+// kill starts the program and kills it after a random time. The time begins with the first acknowledged
+// unit, or, if early is set, with the start of the program.
 func (c *crashRun) kill(t *testing.T, early bool) {
 	t.Helper()
 	cmd := c.command(t)
@@ -399,7 +398,7 @@ func (c *crashRun) finish(t *testing.T) (output string, err error) {
 	return string(b), err
 }
 
-// traces returns the files with traces in a folder.
+// traces returns the paths of the traces in a folder.
 func traces(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
@@ -411,8 +410,7 @@ func traces(t *testing.T, dir string) []string {
 	return list
 }
 
-// settled finishes the files that a dead program left: with Create, or if odd is set with
-// Recover and then Create.
+// settled finishes the files of a dead program: with Create, or, if odd is set, with Recover before Create.
 func (c *crashRun) settled(t *testing.T, odd bool) {
 	t.Helper()
 	if odd {
@@ -429,13 +427,14 @@ func (c *crashRun) settled(t *testing.T, odd bool) {
 	tracetest.Close(t, rec)
 }
 
-// seen returns the entries that Open finds, and whether Open finds a trace. It fails the test
-// if Open changes a file.
+// seen returns the entries that Open finds, and whether it finds a trace. It checks that Open changes no
+// file.
 func seen(t *testing.T, path string) (raws []string, ok bool) {
 	t.Helper()
 	before := dirBytes(t, filepath.Dir(path))
 	f, err := recorder.Open(path, nil)
-	// A program that a parallel test starts has the locks of this process until it executes.
+	// A test that runs in parallel may be starting a process. That process holds the locks of this one
+	// until it executes its program.
 	for deadline := time.Now().Add(10 * time.Second); err == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if _, missing := f.Journal(); !errors.Is(missing, format.ErrLocked) {
 			break
@@ -474,19 +473,20 @@ func dirBytes(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A foundUnit is the place of a unit in the files.
+// A foundUnit says where a unit is in the files.
 type foundUnit struct {
 	file, parent, parentSpan string
 	id                       uint32
 }
 
-// collect reads all traces in a folder, and fails the test if Verify finds a problem in one.
+// collect returns the units in all traces of a folder, by name. It reports an error of the test if Verify
+// finds a problem.
 func collect(t *testing.T, dir string) map[string][]foundUnit {
 	t.Helper()
 	units := make(map[string][]foundUnit)
 	for _, name := range traces(t, dir) {
 		if fi, err := os.Stat(name); err == nil && fi.Size() == 0 {
-			continue // a loss of power can leave an empty file
+			continue // a loss of power can empty a file
 		}
 		if _, err := recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -508,8 +508,8 @@ func collect(t *testing.T, dir string) map[string][]foundUnit {
 	return units
 }
 
-// check looks for the units of a run. It returns how many acknowledged units are lost.
-// A loss fails the test unless the durability of c is buffered.
+// check checks that the files have the units of a run. It returns how many acknowledged units are lost. A
+// loss is an error, except with DurabilityBuffered, or if the unit waited and waiting was not safe.
 func (c *crashRun) check(t *testing.T, units map[string][]foundUnit) (lost int) {
 	t.Helper()
 	begun, returned := c.acked(t)

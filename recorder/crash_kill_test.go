@@ -19,8 +19,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// soakEnv is the environment variable that makes tests run longer, and that enables the
-// tests that need root.
+// soakEnv is the environment variable that makes tests run longer, and enables the tests that need root.
 const soakEnv = "ENTRACE_SOAK"
 
 // kills returns how often a test kills a program.
@@ -58,13 +57,12 @@ func storm() (stop func()) {
 	}
 }
 
-// journalFolders are values of crashRun.journals. With "" the journal is written; with "default"
-// it is mapped if the system has shared memory.
+// journalFolders has two values for crashRun.journals. With "" the journal is written; with "default" it is
+// mapped if the system has shared memory.
 var journalFolders = []string{"", "default"}
 
-// TestKillUnderLoad kills a program at a random moment while eight goroutines record.
-// Each acknowledged unit is in the files once, below its parent. In the buffered mode
-// the loss is bounded.
+// TestKillUnderLoad kills a program at a random moment while eight goroutines record. Each acknowledged
+// unit is in the files once, below its parent. With DurabilityBuffered, a bounded number of units is lost.
 func TestKillUnderLoad(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
@@ -87,7 +85,7 @@ func TestKillUnderLoad(t *testing.T) {
 				}
 				must(t, os.RemoveAll(filepath.Dir(c.path)))
 			}
-			// At most 64 segments on the heap are not in the file yet.
+			// The journal in memory has 64 segments of 64 KiB; a record has more than 64 bytes.
 			if d == recorder.DurabilityBuffered && most > 4<<20/64 {
 				t.Errorf("%d records were lost at once", most)
 			}
@@ -96,7 +94,7 @@ func TestKillUnderLoad(t *testing.T) {
 	}
 }
 
-// keep copies a folder to a place that remains after the test.
+// keep copies the folder of path, and returns the copy, which is not removed after the test.
 func keep(t *testing.T, path string) string {
 	dir, err := os.MkdirTemp("", "entrace-crash-") //nolint:usetesting // it is to stay
 	must(t, err)
@@ -104,9 +102,9 @@ func keep(t *testing.T, path string) string {
 	return dir
 }
 
-// TestKillChain kills one program after another on the same path, also while a program
-// finishes the files of the one before, and with rotation. Every acknowledged unit of
-// all programs is in one of the files, once.
+// TestKillChain kills many programs one after the other on the same path, with and without rotation. Some
+// are killed while they finish the files of the program before. Every acknowledged unit of all programs is
+// in one of the files, once.
 func TestKillChain(t *testing.T) {
 	for _, x := range []struct {
 		name    string
@@ -149,7 +147,7 @@ func TestKillChain(t *testing.T) {
 	}
 }
 
-// TestDeathWithoutClose ends programs without Close, in other ways than by a signal.
+// TestDeathWithoutClose checks programs that end without Close, but not by a signal.
 func TestDeathWithoutClose(t *testing.T) {
 	for _, end := range []string{"exit", "panic", "fatal"} {
 		for _, d := range durabilities[:3] {
@@ -169,9 +167,9 @@ func TestDeathWithoutClose(t *testing.T) {
 	}
 }
 
-// TestDeathWithSpansLeftBehind ends a program while the ends of spans are only in the journal.
-// The spans stayed behind in earlier files. After a recovery each span is complete, even
-// without these files.
+// TestDeathWithSpansLeftBehind checks a program that dies while only the journal has the ends of some
+// spans. These spans began in earlier files, and the last file does not repeat them. After recovery each
+// span is complete, even if the earlier files are removed.
 func TestDeathWithSpansLeftBehind(t *testing.T) {
 	for i, journals := range []string{"", "default", "", "default"} {
 		c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1, units: 90, flushEvery: 9, entries: 40, leaks: 30, replaces: i >= 2, end: "exit", journals: journals}
@@ -190,7 +188,7 @@ func TestDeathWithSpansLeftBehind(t *testing.T) {
 	}
 }
 
-// TestKillWhileSuspended kills a program whose goroutines record while one of them suspends the
+// TestKillWhileSuspended kills a program in which some goroutines record while another one suspends the
 // recorder again and again. Each acknowledged unit is in the files once.
 func TestKillWhileSuspended(t *testing.T) {
 	for i := range kills(t, 12) {
@@ -207,7 +205,7 @@ func TestKillWhileSuspended(t *testing.T) {
 	}
 }
 
-// TestSignals records while the process receives many signals. The file is the same as without signals.
+// TestSignals checks that records are not lost while the process receives many signals.
 func TestSignals(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
@@ -222,8 +220,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestWaitingSpans kills a program in which spans wait for parents that never come. All
-// these spans are in the file with their log records, and a span whose parent is in the file is below it.
+// TestWaitingSpans checks a program that dies while spans wait for parents that are never recorded.
+// Recovery writes these spans below their resource, with their log records below them.
 func TestWaitingSpans(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		t.Run(fmt.Sprint("v", v), func(t *testing.T) {
@@ -240,7 +238,7 @@ func TestWaitingSpans(t *testing.T) {
 			must(t, err)
 			units := collect(t, filepath.Dir(c.path))
 			c.check(t, units)
-			if len(units) != 64 || r.Entries != 64+3 { // 3 for the root, the resource and the end
+			if len(units) != 64 || r.Entries != 64+3 { // 3 for the root, the resource and the last entry
 				t.Errorf("%d units in %d entries, want 64 in 67", len(units), r.Entries)
 			}
 			for g := range 8 {
@@ -255,8 +253,8 @@ func TestWaitingSpans(t *testing.T) {
 	}
 }
 
-// TestLocks checks that a child process does not hold the locks of its parent's files,
-// and that a killed program holds no lock.
+// TestLocks checks that a child process does not hold the locks of its parent, and that a killed program
+// holds no lock.
 func TestLocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec := tracetest.CreateAt(t, path, nil)
@@ -266,7 +264,7 @@ func TestLocks(t *testing.T) {
 	if err == nil || !strings.Contains(out, format.ErrLocked.Error()) {
 		t.Errorf("the child that opens its parent's path: %v, %s; want %v", err, out, format.ErrLocked)
 	}
-	// A child that lives on, with everything that it inherits from this process.
+	// Start a child that lives on and has inherited everything that this process passes on.
 	other := &crashRun{path: filepath.Join(t.TempDir(), "other.et"), version: format.V1, goroutines: 1, units: 1, end: "wait"}
 	cmd := other.command(t)
 	must(t, cmd.Start())

@@ -24,8 +24,9 @@ import (
 
 const disksEnv = "ENTRACE_TEST_DISKS"
 
-// inNamespace runs the test again in a child process that may mount disks. here is true
-// in the child; dir is its folder for mounts, which is removed when the child ends.
+// inNamespace runs the test again in a child process that may mount disks. In the child it returns true and
+// the folder for mounts, which is removed when the child ends. In the parent it returns false after the
+// child has ended.
 func inNamespace(t *testing.T) (dir string, here bool) {
 	t.Helper()
 	if dir := os.Getenv(disksEnv); dir != "" {
@@ -54,7 +55,7 @@ func command(t *testing.T, name string, args ...string) {
 	}
 }
 
-// A disk is an ext4 file system in a file.
+// A disk is an ext4 file system whose content is the file image. It is mounted at root.
 type disk struct{ image, root string }
 
 func newDisk(t *testing.T, dir string, megabytes int64) *disk {
@@ -72,7 +73,7 @@ func newDisk(t *testing.T, dir string, megabytes int64) *disk {
 func (d *disk) mount(t *testing.T) {
 	t.Helper()
 	must(t, os.MkdirAll(d.root, 0o700))
-	// The system writes nothing back until a test asks for it.
+	// With these options, the system writes nothing to the image until a test asks for it.
 	command(t, "mount", "-o", "loop,commit=300,noauto_da_alloc", d.image, d.root)
 }
 
@@ -81,7 +82,7 @@ func (d *disk) unmount(t *testing.T) {
 	command(t, "umount", d.root)
 }
 
-// cut returns a copy of the disk in the state that a loss of power would leave now.
+// cut returns a copy of the disk. Its content is as after a loss of power at this moment.
 func (d *disk) cut(t *testing.T, dir string) *disk {
 	t.Helper()
 	must(t, os.MkdirAll(dir, 0o700))
@@ -91,7 +92,7 @@ func (d *disk) cut(t *testing.T, dir string) *disk {
 	return c
 }
 
-// writeBack makes the system write its pending data to the disk.
+// writeBack makes the system write its pending data to the image.
 func (d *disk) writeBack(t *testing.T) {
 	t.Helper()
 	f, err := os.Open(d.root)
@@ -100,9 +101,8 @@ func (d *disk) writeBack(t *testing.T) {
 	must(t, unix.Syncfs(int(f.Fd())))
 }
 
-// TestPowerCut records on a disk that loses power. With Sync, or with DurabilityPower,
-// all acknowledged records are in the file. Otherwise the file has the first part of
-// them and nothing else.
+// TestPowerCut records to a disk that loses power. The records before a Sync are in the file, and with
+// DurabilityPower all acknowledged records are.
 func TestPowerCut(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
@@ -110,7 +110,7 @@ func TestPowerCut(t *testing.T) {
 	}
 	for _, d := range durabilities {
 		for _, rotate := range []uint32{0, 100} {
-			for _, back := range []int{-1, 0, 5, 90} { // the disk is written back after so many records
+			for _, back := range []int{-1, 0, 5, 90} { // the record before which all data is written back
 				for _, sync := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%v/rotate %d/written back %d/sync %t", d, rotate, back, sync), func(t *testing.T) {
 						powerCut(t, filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "_")), d, rotate, back, sync)
@@ -177,8 +177,8 @@ func powerCut(t *testing.T, dir string, d recorder.Durability, rotate uint32, ba
 	t.Logf("%d safe, %d there, %d missing between", safe, most, missing)
 }
 
-// TestPowerCutDuringFinalize stops the finalizer at each of its system calls, and cuts the
-// power at that point. Then the IET or the ET is whole.
+// TestPowerCutDuringFinalize kills Finalize at each of its system calls, and cuts the power then. The IET
+// or the ET is whole.
 func TestPowerCutDuringFinalize(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
@@ -209,8 +209,8 @@ func TestPowerCutDuringFinalize(t *testing.T) {
 	})
 }
 
-// TestFullDisk fills a small file system while a program records, and then makes room
-// again. In process mode no acknowledged record is lost.
+// TestFullDisk fills a small file system while a program records, and later makes room again. No
+// acknowledged record is lost.
 func TestFullDisk(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
@@ -236,7 +236,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func fullDisk(t *testing.T, root string, d recorder.Durability) {
-	// If a call waits for the file and fails, its record may still be written later.
+	// The record of a call that waits for the file may be written later although the call has failed.
 	waits := d == recorder.DurabilityWriteThrough || d == recorder.DurabilityPower
 	var told atomic.Int64
 	rec := tracetest.CreateAt(t, filepath.Join(root, "app.et"), &recorder.Options{Durability: d, OnError: func(error) { told.Add(1) }})
@@ -247,7 +247,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 	for i := range 400 {
 		if i == 300 {
 			must(t, os.Remove(ballast))
-			time.Sleep(500 * time.Millisecond) // the recorder retries in this time
+			time.Sleep(500 * time.Millisecond) // the recorder tries again in this time
 		}
 		e := named(fmt.Sprint("e", i))
 		e.Message = format.Some(strings.Repeat("x", 20_000))
@@ -279,7 +279,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 		return nil
 	}))
 	must(t, f.Close())
-	if n := st.Written - 1; uint64(len(got)) != n { // the root is also counted
+	if n := st.Written - 1; uint64(len(got)) != n { // 1 for the root
 		t.Errorf("%d entries are there, want %d", len(got), n)
 	}
 	if waits {
@@ -290,7 +290,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 	}
 }
 
-// fill writes the file name until the disk is full.
+// fill writes to the file name until the disk is full.
 func fill(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -304,8 +304,8 @@ func fill(t *testing.T, name string) {
 	must(t, f.Close())
 }
 
-// TestCreateOnFullDisk creates a recorder without room for a crash buffer. The recorder
-// then writes through and reports that.
+// TestCreateOnFullDisk creates a recorder on a disk without room for a journal. The recorder then has
+// DurabilityWriteThrough, and calls OnError.
 func TestCreateOnFullDisk(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {

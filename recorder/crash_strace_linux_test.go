@@ -22,8 +22,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// needStrace skips a test without strace, and under the race detector, because the
-// detector makes many system calls itself.
+// needStrace skips a test if strace is missing, or under the race detector, which makes many system calls
+// itself.
 func needStrace(t *testing.T) {
 	t.Helper()
 	hosttest.NeedStrace(t)
@@ -32,22 +32,21 @@ func needStrace(t *testing.T) {
 	}
 }
 
-// traced runs the program of c under strace. args are further arguments of strace.
+// traced runs the program of c under strace, with the further arguments args for strace.
 func (c *crashRun) traced(t *testing.T, args ...string) (output string, err error) {
 	t.Helper()
 	cmd := c.command(t)
 	// Do not use --seccomp-bpf: with it strace 6.1 sends no signal.
 	args = append([]string{"-f", "-qq", "-o", filepath.Join(filepath.Dir(c.acks()), ".strace")}, args...)
 	run := exec.Command("strace", append(append(args, "--"), cmd.Args...)...)
-	// Under strace each system call stops its thread twice. With more than one processor most
-	// of the calls would come from threads that wait for one another.
+	// Under strace each system call stops its thread twice. With several processors, threads would wait for
+	// each other and make most of the system calls.
 	run.Env = append(cmd.Env, "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
 	b, err := run.CombinedOutput()
 	return string(b), err
 }
 
-// calls returns for each system call the largest number of times that one thread of the
-// program makes it.
+// calls returns for each system call the largest number of calls by one thread of the program.
 func (c *crashRun) calls(t *testing.T, names []string) map[string]int {
 	t.Helper()
 	if out, err := c.traced(t, "-e", "trace="+strings.Join(names, ",")); err != nil && c.end != "exit" {
@@ -66,8 +65,8 @@ func (c *crashRun) calls(t *testing.T, names []string) map[string]int {
 // changing are the system calls that change files.
 var changing = []string{"write", "pwrite64", "ftruncate", "fallocate", "fsync", "renameat2", "unlinkat", "copy_file_range", "openat", "flock", "close", "mmap", "munmap"}
 
-// killAtEveryCall runs the program of prepare again and again. Each time strace kills the
-// program at its next system call of names, and check checks the files that are left.
+// killAtEveryCall runs the program of prepare again and again. For n = 1, 2, …, strace kills it at its nth
+// call of each system call in names. check then checks the files that are left.
 func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *crashRun, check func(t *testing.T, c *crashRun)) {
 	t.Helper()
 	runs := 0
@@ -75,7 +74,7 @@ func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *c
 	most := first.calls(t, names)
 	check(t, first)
 	for _, name := range names {
-		alive := 0 // runs that were not killed: the number of calls changes from run to run
+		alive := 0 // runs that were not killed; more than one, because the number of calls varies
 		for n := 1; most[name] > 0 && alive < 2; n++ {
 			c := prepare(t)
 			out, err := c.traced(t, "-e", "trace="+name, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", name, n))
@@ -96,8 +95,8 @@ func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *c
 	t.Logf("%d runs, calls %v", runs, most)
 }
 
-// again returns a func that prepares the program of c for killAtEveryCall: it restores the
-// current state of the folder.
+// again returns a function prepare for killAtEveryCall. The function restores the folder to its current
+// state.
 func (c *crashRun) again(t *testing.T) func(*testing.T) *crashRun {
 	t.Helper()
 	dir, kept := filepath.Dir(c.path), filepath.Join(hosttest.MemoryDir(t), "kept")
@@ -119,18 +118,18 @@ func killed(err error) bool {
 	return w.Signaled() && w.Signal() == syscall.SIGKILL || exit.ExitCode() == 128+9
 }
 
-// TestKillAtEverySyscall kills a program at each of its system calls.
+// TestKillAtEverySyscall kills a program at each of its system calls that change files.
 func TestKillAtEverySyscall(t *testing.T) {
 	needStrace(t)
 	soak := os.Getenv(soakEnv) != ""
 	for _, x := range []struct {
 		durability recorder.Durability
 		entries    int
-		names      []string // without soak
+		names      []string // the system calls if the tests do not soak
 	}{
-		{recorder.DurabilityProcess, 0, nil}, // the next case makes the same calls and more
+		{recorder.DurabilityProcess, 0, nil}, // the next case also makes these calls
 		{recorder.DurabilityProcess, 20, changing[:8]},
-		{recorder.DurabilityPower, 20, []string{"fsync"}}, // it calls fsync far more often
+		{recorder.DurabilityPower, 20, []string{"fsync"}}, // with this durability, fsync is called far more often
 	} {
 		names := x.names
 		if soak {
@@ -156,8 +155,8 @@ func TestKillAtEverySyscall(t *testing.T) {
 	}
 }
 
-// crashed runs a program that dies with units in its crash buffer and in its file, and
-// returns the run.
+// crashed runs a program that dies while some of its units are in the file and the others only in the
+// journal. It returns the run.
 func crashed(t *testing.T, path string, v format.Version) *crashRun {
 	t.Helper()
 	c := &crashRun{path: path, version: v, goroutines: 1, units: 28, flushEvery: 15, end: "exit"}
@@ -167,8 +166,8 @@ func crashed(t *testing.T, path string, v format.Version) *crashRun {
 	return c
 }
 
-// TestKillDuringRecovery kills a recovery at each of its system calls, and then recovers
-// again. The file then has the records of the crash buffer once.
+// TestKillDuringRecovery kills Recover at each of its system calls, and then recovers again. The trace then
+// has each record of the journal once.
 func TestKillDuringRecovery(t *testing.T) {
 	needStrace(t)
 	for _, x := range []struct {
@@ -194,7 +193,7 @@ func TestKillDuringRecovery(t *testing.T) {
 				units := collect(t, filepath.Dir(c.path))
 				d := *c
 				if x.name != "same" {
-					d.entries = 1 // the parents are in another file
+					d.entries = 1 // a unit may be in another file than its parent
 				}
 				d.check(t, units)
 			})
@@ -202,8 +201,8 @@ func TestKillDuringRecovery(t *testing.T) {
 	}
 }
 
-// TestKillDuringRecoveryOfRotation is like TestKillDuringRecovery for a program that was killed
-// in a rotation: the new file had its name already, and the journal still named the old one.
+// TestKillDuringRecoveryOfRotation is like TestKillDuringRecovery, for a program that was killed in a
+// rotation: the new file had its name already, but the journal still described the old file.
 func TestKillDuringRecoveryOfRotation(t *testing.T) {
 	needStrace(t)
 	for _, ext := range []string{".et", ".iet"} {
@@ -227,8 +226,7 @@ func TestKillDuringRecoveryOfRotation(t *testing.T) {
 	}
 }
 
-// killInRotation kills the program in a rotation: when both files have their names, and the
-// program has recorded nothing since.
+// killInRotation kills the program just after both files of a rotation have their names.
 func (c *crashRun) killInRotation(t *testing.T) {
 	t.Helper()
 	cmd := c.command(t)
@@ -245,12 +243,12 @@ func (c *crashRun) killInRotation(t *testing.T) {
 		}
 	}
 	must(t, syscall.Kill(-run.Process.Pid, syscall.SIGKILL))
-	_ = run.Wait() // strace and the program were killed
+	_ = run.Wait() // strace and the program are dead
 }
 
-// TestKillDuringRecoveryOfCorrupt kills the recovery of a corrupt file at each of its
-// system calls, and then recovers again. The trace then has the whole entries of the file
-// and the records of the journal, and one copy of the original file remains.
+// TestKillDuringRecoveryOfCorrupt kills Recover of a corrupt file at each of its system calls, and then
+// recovers again. The trace then has the whole entries of the file and the records of the journal, and
+// there is one copy of the corrupt file.
 func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 	needStrace(t)
 	names := append(slices.Clone(changing[:8]), "linkat", "renameat", "rename")
@@ -279,9 +277,10 @@ func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 			corrupt, whole := breakEntry(t, name)
 			c.end = "recover"
 			killAtEveryCall(t, names, c.again(t), func(t *testing.T, c *crashRun) {
-				for range 2 { // the second recovery has nothing to do
+				for range 2 { // the second Recover has no work
 					_, err := recorder.Recover(c.path, "")
-					// What a test beside this one forks has the locks of this process until it runs its program.
+					// A test that runs in parallel may be starting a process. That process holds the locks
+					// of this one until it executes its program.
 					for until := time.Now().Add(time.Second); errors.Is(err, format.ErrLocked) && time.Now().Before(until); {
 						time.Sleep(time.Millisecond)
 						_, err = recorder.Recover(c.path, "")
@@ -313,8 +312,8 @@ func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 	}
 }
 
-// TestCreateSettlesCorruptWithJournal damages the file of a killed program. The next Create
-// then leaves the same files as Recover, including the records of the journal.
+// TestCreateSettlesCorruptWithJournal damages the file of a killed program. Create makes the same files of
+// it as Recover, with the records of the journal.
 func TestCreateSettlesCorruptWithJournal(t *testing.T) {
 	for _, ext := range []string{".et", ".iet"} {
 		c := crashed(t, filepath.Join(t.TempDir(), "app"+ext), format.V1)
@@ -347,8 +346,8 @@ func TestCreateSettlesCorruptWithJournal(t *testing.T) {
 	}
 }
 
-// breakEntry makes entry 5 of a file invalid. It returns the damaged file, and the number of
-// entries before that entry.
+// breakEntry makes entry 5 of a file invalid. It returns the content of the damaged file, and the number of
+// entries before entry 5.
 func breakEntry(t *testing.T, name string) (b []byte, whole int) {
 	t.Helper()
 	const before = 5
@@ -373,7 +372,7 @@ func breakEntry(t *testing.T, name string) (b []byte, whole int) {
 	return b, before
 }
 
-// wantOneWhole fails the test unless exactly one file of a folder has the entry of deadStream.
+// wantOneWhole checks that exactly one file of a folder has the entry of deadStream.
 func wantOneWhole(t *testing.T, dir string) {
 	t.Helper()
 	n := 0
@@ -393,9 +392,8 @@ func wantOneWhole(t *testing.T, dir string) {
 	}
 }
 
-// TestKillDuringFinalize kills the finalizer at each of its system calls. Then either the
-// IET is unchanged, or the ET is whole. The next recording removes temporary files that
-// are left.
+// TestKillDuringFinalize kills Finalize at each of its system calls. Then the IET is unchanged or the ET is
+// whole. The next recording removes the temporary files.
 func TestKillDuringFinalize(t *testing.T) {
 	needStrace(t)
 	t.Parallel()
@@ -418,7 +416,7 @@ func TestKillDuringFinalize(t *testing.T) {
 			wantWhole(t, c.path)
 		}
 		for _, name := range dirNames(t, dir) {
-			if strings.Contains(name, ".tmp-") { // make it old: a new one may belong to a living process
+			if strings.Contains(name, ".tmp-") { // temporary files that are new may belong to a living process
 				must(t, os.Chtimes(filepath.Join(dir, name), time.Time{}, time.Now().Add(-time.Hour)))
 			}
 		}
@@ -431,9 +429,9 @@ func TestKillDuringFinalize(t *testing.T) {
 	})
 }
 
-// TestFaultyFinalize lets each sync and rename of the finalizer fail. The finalizer
-// returns an error and leaves no temporary file. It leaves the IET unchanged, unless the
-// ET exists and is durable. The next attempt succeeds.
+// TestFaultyFinalize makes a sync, rename or removal of Finalize fail. Finalize returns an error. It leaves
+// the IET unchanged, unless the ET exists and is durable, and leaves no temporary file unless the removal
+// failed. The next attempt succeeds.
 func TestFaultyFinalize(t *testing.T) {
 	needStrace(t)
 	t.Parallel()
@@ -449,7 +447,7 @@ func TestFaultyFinalize(t *testing.T) {
 				c := &crashRun{path: filepath.Join(dir, "app.et"), goroutines: 1, end: "finalize"}
 				out, err := c.traced(t, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", call, errno, n))
 				if !bytes.Contains(readFile(t, filepath.Join(dir, ".strace")), []byte("INJECTED")) {
-					break // the program makes fewer calls
+					break // the program makes fewer than n calls
 				}
 				failed++
 				if err == nil {
@@ -459,7 +457,7 @@ func TestFaultyFinalize(t *testing.T) {
 				if gone := errors.Is(err, fs.ErrNotExist); !gone && !bytes.Equal(b, iet) {
 					t.Errorf("%s %s %d: the IET is not as it was (%v)\n%s", call, errno, n, err, out)
 				} else if _, err := os.Stat(c.path); err == nil || gone {
-					wantWhole(t, c.path) // the IET is removed last
+					wantWhole(t, c.path) // the IET is removed last, so the ET must be whole
 				}
 				for _, name := range dirNames(t, dir) {
 					if strings.Contains(name, ".tmp-") && call != "unlinkat" {
@@ -476,7 +474,7 @@ func TestFaultyFinalize(t *testing.T) {
 	}
 }
 
-// wantWhole fails the test unless name is the ET of deadStream.
+// wantWhole checks that the file name is the ET of deadStream.
 func wantWhole(t *testing.T, name string) {
 	t.Helper()
 	if _, err := recorder.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
@@ -486,8 +484,8 @@ func wantWhole(t *testing.T, name string) {
 	wantWholeET(t, name)
 }
 
-// TestSyncReachesBuffer checks that Sync syncs the file and the crash buffer. It has to sync
-// both, because recovery cuts the file to the size that the crash buffer records.
+// TestSyncReachesBuffer checks that Sync also syncs the journal. Recovery cuts the file to the size in the
+// journal, so an old journal would undo the sync of the file.
 func TestSyncReachesBuffer(t *testing.T) {
 	needStrace(t)
 	c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V1, goroutines: 1, units: 20, end: "sync"}
@@ -499,8 +497,8 @@ func TestSyncReachesBuffer(t *testing.T) {
 	}
 }
 
-// TestFaultySyscalls lets system calls on the stream fail. The counts and the files must
-// be correct. The program must report an error if a call failed.
+// TestFaultySyscalls makes system calls on the file or the journal fail. The files must have all
+// acknowledged units. If units are lost or delayed, the program must report an error.
 func TestFaultySyscalls(t *testing.T) {
 	needStrace(t)
 	for _, x := range []struct {
@@ -508,7 +506,7 @@ func TestFaultySyscalls(t *testing.T) {
 		d      recorder.Durability
 		file   string
 		inject string
-		said   string // what the program prints; "": nothing
+		said   string // a part of the error that the program prints; "": it prints none
 		lost   bool
 	}{
 		{"ENOSPC", recorder.DurabilityWriteThrough, "app.iet", "write:error=ENOSPC:when=9", "no space left", true},
@@ -534,8 +532,8 @@ func TestFaultySyscalls(t *testing.T) {
 			var c *crashRun
 			var out string
 			var err error
-			// strace counts the calls of each thread separately, and the scheduler decides
-			// which thread makes a call. So it can take several tries.
+			// strace counts the calls of each thread separately, and the scheduler decides which thread
+			// makes a call. Try again until strace has injected the failure.
 			for try := 1; ; try++ {
 				c = &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: x.d, version: format.V2, goroutines: 1, units: 40, flushEvery: 5, end: "close"}
 				c.orphans = x.file == "app.iet.buffer" && call == "pwrite64"
@@ -562,9 +560,9 @@ func TestFaultySyscalls(t *testing.T) {
 	}
 }
 
-// TestKillWhileJournalIsReplaced kills a program at each system call while it replaces its
-// journal and after that. Each acknowledged unit is in the files once, including a span that
-// waits. The journal is in the folder of the trace or in another one.
+// TestKillWhileJournalIsReplaced kills a program at each system call while and after it replaces its
+// journal. Each acknowledged unit is in the files once, also a span that waits for its parent. The journal
+// is in the folder of the trace or in another one.
 func TestKillWhileJournalIsReplaced(t *testing.T) {
 	c := crashRun{version: format.V1, goroutines: 1, units: 22, flushEvery: 50, waiting: true, replaces: true, end: "exit"}
 	c.killInBothPlaces(t, []string{"pwrite64", "renameat", "unlinkat"}, append(slices.Clone(changing), "renameat"), func(t *testing.T, c *crashRun, units map[string][]foundUnit) {
@@ -582,9 +580,9 @@ func TestKillWhileJournalIsSuspended(t *testing.T) {
 	c.killInBothPlaces(t, []string{"write", "unlinkat", "renameat2"}, changing, func(*testing.T, *crashRun, map[string][]foundUnit) {})
 }
 
-// killInBothPlaces kills the program of c at each of its system calls of names, or of soak if the tests
-// soak. It does so with the journal in the folder of the trace and in another one. check checks the files
-// that are left.
+// killInBothPlaces kills the program of c at each of its system calls in names, or in soak if the tests
+// soak. It does so with the journal in the folder of the trace and with the journal in another folder.
+// check checks the files that are left.
 func (c *crashRun) killInBothPlaces(t *testing.T, names, soak []string, check func(*testing.T, *crashRun, map[string][]foundUnit)) {
 	t.Helper()
 	needStrace(t)
@@ -615,9 +613,9 @@ func (c *crashRun) killInBothPlaces(t *testing.T, names, soak []string, check fu
 	}
 }
 
-// TestKillWithSpansLeftBehind kills a program at its system calls. In the program, spans end
-// that stayed behind in files of several rotations ago. Each span whose end was acknowledged
-// has ended.
+// TestKillWithSpansLeftBehind kills a program at its system calls. Some of its spans began several
+// rotations ago, are not repeated in the growing file, and end now. Each span whose end was acknowledged
+// has ended in the files.
 func TestKillWithSpansLeftBehind(t *testing.T) {
 	needStrace(t)
 	t.Parallel()
@@ -655,13 +653,13 @@ func TestKillWhileFileIsMended(t *testing.T) {
 	})
 }
 
-// TestRotationFails lets the renames of a rotation fail. The recorder goes on in the same
-// file, and the file has one end.
+// TestRotationFails makes the renames of a rotation fail. The recorder continues in the same file, which
+// has only one entry of a clean end.
 func TestRotationFails(t *testing.T) {
 	needStrace(t)
 	c := &crashRun{path: filepath.Join(t.TempDir(), "app.iet"), version: format.V1, goroutines: 1, units: 88, flushEvery: 29, entries: 40, end: "close"}
 	out, err := c.traced(t, "-e", "trace=renameat2", "-e", "inject=renameat2:error=EIO")
-	if err == nil || !strings.Contains(out, "rotate "+c.path) { // the error of Close
+	if err == nil || !strings.Contains(out, "rotate "+c.path) { // Close returns the error of the rotation
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if log := readFile(t, filepath.Join(filepath.Dir(c.path), ".strace")); !bytes.Contains(log, []byte("INJECTED")) {

@@ -48,7 +48,7 @@ var (
 	slots   = make(map[string]*slot)
 )
 
-// enterSlot returns the slot of a stream. The caller gives the slot back with leaveSlot.
+// enterSlot returns the slot of a stream. The caller must call leaveSlot when it no longer needs the slot.
 func enterSlot(stream string) *slot {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
@@ -61,7 +61,7 @@ func enterSlot(stream string) *slot {
 	return s
 }
 
-// leaveSlot gives a slot back.
+// leaveSlot removes a user of a slot, and the slot itself if no user is left.
 func leaveSlot(stream string, s *slot) {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
@@ -70,8 +70,8 @@ func leaveSlot(stream string, s *slot) {
 	}
 }
 
-// share reports whether r is open and not being closed. If so, and shared is set, it adds a
-// reference to r.
+// share reports whether r is open. It returns false while r is being closed. If r is open and shared is
+// set, share adds a reference to r.
 func (r *Recorder) share(shared bool) (open bool) {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
@@ -93,26 +93,25 @@ func (r *Recorder) unref() bool {
 	return r.refs == 0
 }
 
-// Create starts a trace. For the name app.et, the recorder streams app.iet and leaves app.et
-// when it is closed. For x.iet, the file stays an IET. The folder must exist. A nil o means
-// defaults.
+// Create starts a trace. For the name app.et, the recorder streams app.iet and leaves app.et when it is
+// closed. For x.iet, the file stays an IET. The folder must exist. A nil o means defaults.
 //
-// Create never replaces a trace. It renames an existing finished app.et to app.TIME.et, where
-// TIME is the UTC time of its last change. It finishes an app.iet whose writer died under such a
-// name. If a living process is writing app.iet, the error is [format.ErrLocked], even if that is
-// this process, unless o.Shared is set. If another process is finishing app.iet, Create waits for
+// Create never replaces a trace. It renames an existing finished app.et to app.TIME.et, where TIME is the
+// UTC time of its last change. If the writer of an existing app.iet died, Create finishes that file under
+// the same kind of name. If a living process is writing app.iet, the error is [format.ErrLocked], even if
+// that is this process, unless o.Shared is set. If another process is finishing app.iet, Create waits for
 // at most MaxBlock; after that it records to app.HOST-PID-RANDOM.et and calls OnNotice.
 //
-// The file is readable by the user alone. A symbolic link is not followed. If the name
-// belongs to something other than a regular file, the error is [format.ErrNotRegular].
+// The file is readable by the user alone. A symbolic link is not followed. If the name belongs to something
+// other than a regular file, the error is [format.ErrNotRegular].
 func Create(name string, o *Options) (*Recorder, error) {
 	return CreateWith(name, o, nil, false)
 }
 
-// CreateWith is [Create] for a recorder that uses the Interner in, so that it can write the records
-// of another recorder with the same Interner. The Interner may be nil. If died is set, these records
-// come from a process that died, and Close writes an entry that says so instead of a clean end.
-// CreateWith is for packages of this module.
+// CreateWith is [Create] with an Interner. The new recorder can write the records of another recorder that
+// uses the same Interner; in may be nil. If died is set, the records come from a process that died: Close
+// then writes an entry that says so, not the entry of a clean end. CreateWith is for packages of this
+// module.
 func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
 	if o == nil {
 		o = &Options{}
@@ -150,7 +149,7 @@ func create(name string, o *Options, in *record.Interner, died bool) (*Recorder,
 	defer s.mu.Unlock()
 	for s.recorder != nil {
 		if r := s.recorder; r.share(o.Shared) {
-			leaveSlot(stream, s) // r counts as a user of the slot already
+			leaveSlot(stream, s) // the reference to r already counts as a user of the slot
 			if o.Shared {
 				return r, nil
 			}
@@ -188,7 +187,7 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 		err = w.begin()
 	}
 	if err == nil && opt.Durability == DurabilityPower {
-		err = osfile.SyncDir(stream) // the name must survive as well as the data that calls sync later
+		err = osfile.SyncDir(stream) // calls will sync the data, but the name of the file must also survive
 	}
 	if err != nil {
 		_ = osfile.Remove(f, stream) // the file holds no entries yet
@@ -222,7 +221,7 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 	return r, nil
 }
 
-// newWriter returns a writer that has no sink and whose goroutine does not run yet.
+// newWriter returns a writer without a sink. Its goroutine does not run yet.
 func newWriter(o *Options, in *record.Interner, name string) *writer {
 	w := &writer{
 		o: o, intern: in, name: name, wake: make(chan struct{}, 1), admitting: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
@@ -243,7 +242,7 @@ func newWriter(o *Options, in *record.Interner, name string) *writer {
 	return w
 }
 
-// begin writes the magic and the root.
+// begin writes the magic and the first entry, the root.
 func (w *writer) begin() error {
 	if w.tee != nil {
 		w.tee.begin(w.version)
@@ -255,9 +254,9 @@ func (w *writer) begin() error {
 	return w.flush()
 }
 
-// Stream returns a recorder without a file. Its entries go only to the Tee of o,
-// nothing survives the process, and Close closes the Tee. Options for
-// files have no effect. The recorder accepts at most 2^32 entries.
+// Stream returns a recorder without a file. It passes its entries to the Tee of o only, nothing survives
+// the process, and Close closes the Tee. Options for files have no effect. The recorder accepts at most
+// 2^32 entries.
 func Stream(o *Options) *Recorder {
 	opt := o.withDefaults()
 	opt.Durability = DurabilityBuffered
@@ -271,8 +270,8 @@ func Stream(o *Options) *Recorder {
 	return newRecorder(w, in, &opt)
 }
 
-// realPath returns an absolute name with no symbolic link among its folders, so that
-// the name stays valid if the working directory changes.
+// realPath returns an absolute name whose folders are no symbolic links, so that the name stays valid if
+// the working directory changes.
 func realPath(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("empty name")
@@ -288,6 +287,6 @@ func realPath(name string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
-// maxNameSize is the limit for the size of a name in bytes. Most systems allow 255 bytes;
-// the rest is for suffixes.
+// maxNameSize is the maximum size of a name in bytes. Most systems allow 255 bytes, and file names get
+// suffixes.
 const maxNameSize = 200

@@ -24,8 +24,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestCreateTwiceSame checks that callers who share a path get the same recorder, however they spell
-// the path.
+// TestCreateTwiceSame checks that callers who share a path get the same recorder, even if they write the
+// path differently.
 func TestCreateTwiceSame(t *testing.T) {
 	dir := t.TempDir()
 	tracetest.Symlink(t, dir, filepath.Join(dir, "link"))
@@ -50,7 +50,7 @@ func TestCreateTwiceSame(t *testing.T) {
 	}
 }
 
-// TestRunTwice runs a program several times. It never replaces a trace.
+// TestRunTwice checks that several runs of a program with the same path do not replace each other's traces.
 func TestRunTwice(t *testing.T) {
 	for _, ext := range []string{".et", ".iet"} {
 		dir := t.TempDir()
@@ -80,8 +80,8 @@ func TestRunTwice(t *testing.T) {
 	}
 }
 
-// deadStream writes an IET as a killed program leaves it, with tail at its end. It returns the bytes
-// without tail.
+// deadStream writes the IET of a killed program, with the bytes tail at its end. It returns the IET without
+// tail.
 func deadStream(t *testing.T, name string, tail ...byte) []byte {
 	t.Helper()
 	b := wire.AppendMagic(nil, format.V1, format.IET)
@@ -112,7 +112,7 @@ func TestCreateDropsEmpty(t *testing.T) {
 	}
 }
 
-// The tests start this test binary as another process with one of these roles.
+// The roles in which the tests start their own binary as another process.
 const (
 	roleEnv  = "ENTRACE_TEST_ROLE"
 	pathEnv  = "ENTRACE_TEST_PATH"
@@ -120,7 +120,7 @@ const (
 	roleMany = "many" // opens and closes a recorder again and again
 )
 
-// TestRole is the test that such a process runs.
+// TestRole is no test of its own: it is the code of such a process.
 func TestRole(t *testing.T) {
 	path := os.Getenv(pathEnv)
 	switch os.Getenv(roleEnv) {
@@ -152,8 +152,8 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// TestProcessesCompete lets several processes open and close the same path, and kills
-// them at random moments. Each record that was acknowledged is in one of the files, once.
+// TestProcessesCompete lets several processes open and close the same path, and kills them at random
+// moments. Each record whose call has returned is in one of the files.
 func TestProcessesCompete(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -174,9 +174,9 @@ func TestProcessesCompete(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				// Later processes live longer, so that some of them record on a slow machine.
+				// Later processes live longer, so that some of them have time to record on a slow machine.
 				time.Sleep(time.Duration((1+i)*(40+(w*37+i*53)%90)) * time.Millisecond)
-				_ = cmd.Process.Kill() // it may have ended
+				_ = cmd.Process.Kill() // it may have ended already
 				_ = cmd.Wait()
 				mu.Lock()
 				for line := range strings.Lines(out.String()) {
@@ -189,7 +189,7 @@ func TestProcessesCompete(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	rec, err := recorder.Create(path, nil) // the next start finishes what is left
+	rec, err := recorder.Create(path, nil) // finishes the remaining files
 	must(t, err)
 	tracetest.Close(t, rec)
 	found := make(map[string]int)
@@ -239,8 +239,8 @@ func other(t *testing.T, path string) (cmd *exec.Cmd, stdin io.Closer) {
 	return cmd, in
 }
 
-// TestOtherProcess tries to record to the path of another process, while that process lives and after
-// it was killed.
+// TestOtherProcess calls Create with the path of another process, first while that process lives, then
+// after it was killed.
 func TestOtherProcess(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.et")
@@ -278,7 +278,7 @@ func TestOtherProcess(t *testing.T) {
 	}
 }
 
-// TestOtherProcessEnds follows the file of another process while that process closes it.
+// TestOtherProcessEnds follows the file of another process until that process closes it.
 func TestOtherProcessEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	cmd, in := other(t, path)
@@ -304,7 +304,7 @@ func TestOtherProcessEnds(t *testing.T) {
 	must(t, cmd.Wait())
 }
 
-// TestOtherProcessDies follows the file of another process while that process is killed.
+// TestOtherProcessDies follows the file of another process until that process is killed.
 func TestOtherProcessDies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	cmd, _ := other(t, path)
@@ -329,8 +329,8 @@ func TestOtherProcessDies(t *testing.T) {
 	}
 }
 
-// TestOtherProcessDiesBeforeFirstLook checks that a follower does not wait for a writer that died before
-// the follower first checked the lock.
+// TestOtherProcessDiesBeforeFirstLook checks that a follower does not wait for entries if the writer died
+// before the follower first checked the writer's lock.
 func TestOtherProcessDiesBeforeFirstLook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	cmd, _ := other(t, path)
@@ -349,8 +349,8 @@ func TestOtherProcessDiesBeforeFirstLook(t *testing.T) {
 	}
 }
 
-// TestFollowerThatSkipsEndIsAtTheEnd checks that a follower does not wait for entries after the entry of
-// a clean end.
+// TestFollowerThatSkipsEndIsAtTheEnd checks that a follower which has skipped the entry of a clean end
+// returns io.EOF.
 func TestFollowerThatSkipsEndIsAtTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.iet")
 	rec := tracetest.CreateAt(t, path, nil)
@@ -369,8 +369,8 @@ func TestFollowerThatSkipsEndIsAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestCreateWhileTraceIsFinished creates a recorder on a path while another process, which is played by
-// another goroutine, recovers what a dead one has left there. Create waits for that.
+// TestCreateWhileTraceIsFinished calls Create while another goroutine, in the role of another process,
+// recovers the trace of a dead writer at the same path. Create waits for it.
 func TestCreateWhileTraceIsFinished(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.et")
@@ -389,7 +389,7 @@ func TestCreateWhileTraceIsFinished(t *testing.T) {
 		done <- err
 	}()
 	for len(dirNames(t, dir)) == 1 {
-		time.Sleep(100 * time.Microsecond) // until it is at work
+		time.Sleep(100 * time.Microsecond) // until Recover has made its first file
 	}
 	rec := tracetest.CreateAt(t, path, &recorder.Options{MaxBlock: time.Minute})
 	must(t, <-done)
@@ -399,8 +399,9 @@ func TestCreateWhileTraceIsFinished(t *testing.T) {
 	tracetest.Close(t, rec)
 }
 
-// TestCreateBesideTraceThatIsFinished checks that Create takes another name, and says so, if somebody
-// else finishes the trace for longer than MaxBlock. A living writer is an error.
+// TestCreateBesideTraceThatIsFinished checks that Create records under another name, and calls OnNotice, if
+// another process finishes the trace for longer than MaxBlock. If a living process writes the trace, Create
+// fails.
 func TestCreateBesideTraceThatIsFinished(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.et")
@@ -422,7 +423,7 @@ func TestCreateBesideTraceThatIsFinished(t *testing.T) {
 	tracetest.Close(t, rec)
 }
 
-// TestCreateRace creates one path from many goroutines.
+// TestCreateRace calls Create for one path from many goroutines.
 func TestCreateRace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	var wg sync.WaitGroup

@@ -1,25 +1,24 @@
-// Package recorder records a trace from many goroutines so that nothing is lost when the
-// process is killed, and finishes the files of killed processes.
+// Package recorder records a trace from many goroutines so that nothing is lost when the process is killed,
+// and finishes the files of killed processes.
 //
 // # Writing
 //
-// [Create] opens a [Recorder]. It streams an IET file while the program runs
-// and makes the ET file when it is closed:
+// [Create] opens a [Recorder]. It streams an IET file while the program runs and makes the ET file when it
+// is closed:
 //
 //	rec, err := recorder.Create("app.et", nil) // streams app.iet
 //	…
 //	err = rec.Close(ctx) // leaves app.et
 //
-// Once a call has returned, its record survives the death of the process. The record
-// is in the file a tenth of a second later. See [Durability] for other choices. A
-// recording can consist of several files, see [Options]. OpenTelemetry spans reach a
-// recorder through package exporter, log/slog records through package slogadapter. A
-// program writes entries of its own with [Recorder.Append]. Adapters for other libraries
-// use a [Batch].
+// When a recording call has returned, its record survives the death of the process. A tenth of a second
+// later, the record is in the file. See [Durability] for other choices. A recording can consist of several
+// files, see [Options]. OpenTelemetry spans reach a recorder through package exporter, log/slog records
+// through package slogadapter. A program writes entries of its own with [Recorder.Append]. Adapters for
+// other libraries use a [Batch].
 //
 // # After a kill
 //
-// The next Create on the path finishes the files of a killed process in the background.
-// [Recover] and [RecoverFolder] finish them at once. [Open] and [Inspect] read an unfinished
-// trace, including the records that are only in the journal, and change nothing.
+// The next Create on the path finishes the files of a killed process in the background. [Recover] and
+// [RecoverFolder] finish them at once. [Open] and [Inspect] read an unfinished trace, including the records
+// that are only in the journal, and change nothing.
 package recorder

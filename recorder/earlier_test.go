@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the fixtures of this version in testdata/earlier again")
 
-// TestReadWhatEarlierVersionsLeft recovers journals of earlier versions, also with kinds of records that
-// are no longer written, and reads the files of these versions.
+// TestReadWhatEarlierVersionsLeft recovers journals that earlier versions wrote, also with kinds of records
+// that are no longer written, and reads files of these versions.
 func TestReadWhatEarlierVersionsLeft(t *testing.T) {
 	if *update {
 		writeFixtures(t)
@@ -33,7 +33,7 @@ func TestReadWhatEarlierVersionsLeft(t *testing.T) {
 		for _, name := range append(files, r.Output) {
 			want := want
 			if b, err := os.ReadFile(strings.Replace(name, filepath.Ext(name), ".txt", 1)); err == nil {
-				want = string(b) // version 2 sorts attributes
+				want = string(b) // version 2 of the format sorts attributes
 			}
 			if got := tracetest.Entries(t, name); got != want {
 				t.Errorf("%s has\n%swant\n%s", filepath.Base(name), got, want)
@@ -46,12 +46,12 @@ func TestReadWhatEarlierVersionsLeft(t *testing.T) {
 	})
 }
 
-// writeFixtures writes the fixtures of this version: a recording that is killed while its records are
-// only in the journal, and files of each format and disk version.
+// writeFixtures writes the fixtures of this version: the files of a recorder that is killed while its
+// records are only in the journal, and finished files of each format and version.
 func writeFixtures(t *testing.T) {
 	t.Helper()
 	var file, journal []byte
-	for journal == nil || bytes.Contains(file, []byte("span 1")) { // again if the records are in the file already
+	for journal == nil || bytes.Contains(file, []byte("span 1")) { // try again if the file has the records already
 		dir := t.TempDir()
 		rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 		must(t, err)

@@ -5,11 +5,11 @@ import (
 	"runtime"
 )
 
-// RaceEnabled tells the external tests that the race detector is on. Then pools drop objects at random.
+// RaceEnabled says whether the race detector is on. It makes pools drop objects at random.
 const RaceEnabled = raceEnabled
 
-// ReplaceJournal makes a recorder replace its journal n times, all in one thread. A recorder
-// otherwise does so after an error of the journal.
+// ReplaceJournal makes the writer of r replace its journal n times, locked to one thread. Without this
+// function, a recorder replaces its journal only after an error.
 func ReplaceJournal(ctx context.Context, r *Recorder, n int) error {
 	return r.target.(*writer).ask(ctx, func(w *writer) error {
 		runtime.LockOSThread()

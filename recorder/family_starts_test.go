@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestTwoStartsFinishTheDeadOnce starts several processes in one folder at once. One of them
-// finishes the files of a dead process, and no earlier trace of that name is lost.
+// TestTwoStartsFinishTheDeadOnce starts several recoveries of one folder at the same time. One of them
+// finishes the trace of a dead process, and no earlier trace with the same name is lost.
 func TestTwoStartsFinishTheDeadOnce(t *testing.T) {
 	from := t.TempDir()
 	rec, err := recorder.Create(filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
@@ -23,7 +23,8 @@ func TestTwoStartsFinishTheDeadOnce(t *testing.T) {
 	}
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("the last words")}))
 	left := make(map[string][]byte)
-	for _, ext := range []string{".iet.buffer", ".iet"} { // in this order: otherwise the buffer may say that its records are already in the file
+	// The buffer first: a later one might say that its records are in the file.
+	for _, ext := range []string{".iet.buffer", ".iet"} {
 		left[ext] = readFile(t, filepath.Join(from, "app"+ext))
 	}
 	must(t, rec.Close(t.Context()))
@@ -47,7 +48,7 @@ func TestTwoStartsFinishTheDeadOnce(t *testing.T) {
 			})
 		}
 		starts.Wait()
-		// Two processes at the same moment can each leave the file to the other. The next one finishes it.
+		// Each of two recoveries may have left the file to the other. The next recovery finishes it.
 		must(t, recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) { must(t, err) }))
 		var got []string
 		for _, name := range dirNames(t, dir) {

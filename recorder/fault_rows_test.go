@@ -39,7 +39,7 @@ import (
 
 var sane = recorder.Balanced
 
-// TestCutAtEveryByte recovers an IET in place that is cut at each of its bytes.
+// TestCutAtEveryByte cuts an IET at each byte and recovers it in place.
 func TestCutAtEveryByte(t *testing.T) {
 	whole := wire.AppendMagic(nil, format.V2, format.IET)
 	ends := []int{}
@@ -90,8 +90,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestMovedAway removes or renames the file of a running recorder. Close still makes the
-// whole ET.
+// TestMovedAway removes or renames the file of a running recorder. The ET of Close still has all records.
 func TestMovedAway(t *testing.T) {
 	for _, d := range durabilities {
 		for _, fate := range []string{"unlinked", "renamed"} {
@@ -114,14 +113,14 @@ func TestMovedAway(t *testing.T) {
 	}
 }
 
-// TestTruncatedByAnother truncates the file of a running recorder, or appends to it. Only the
-// records that were cut off are lost, a new file begins, and OnError is called once.
+// TestTruncatedByAnother truncates the file of a running recorder, or appends to it, as another program
+// might do. Only the truncated records are lost, a new file begins, and OnError is called once.
 func TestTruncatedByAnother(t *testing.T) {
 	const before, after = 60, 60
 	for _, x := range []struct {
 		name string
-		cut  func(sizes []int64) int64 // -1: append
-		left int                       // how many of the earlier records are left
+		cut  func(sizes []int64) int64 // returns the new size; -1: append
+		left int                       // how many of the first records remain
 	}{
 		{"to nothing", func([]int64) int64 { return 0 }, 0},
 		{"within the magic", func([]int64) int64 { return 5 }, 0},
@@ -284,7 +283,7 @@ func TestCreateNotRegular(t *testing.T) {
 			t.Fatalf("%s is a pipe: Create hangs", name)
 		}
 	}
-	// Create does not write to the target of a symbolic link in the place of the buffer.
+	// If the name of the buffer is a symbolic link, Create does not write to the target of the link.
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
 	must(t, os.WriteFile(target, []byte("precious"), 0o600))
@@ -321,7 +320,7 @@ func TestNoPlaceForTheFile(t *testing.T) {
 		t.Errorf("the folder has %q", names)
 	}
 	if os.Geteuid() == 0 {
-		return // root may write everywhere
+		return // root can write to every folder
 	}
 	must(t, os.Chmod(dir, 0o500))
 	if _, err := recorder.Create(filepath.Join(dir, "app.et"), nil); !errors.Is(err, fs.ErrPermission) {
@@ -329,7 +328,7 @@ func TestNoPlaceForTheFile(t *testing.T) {
 	}
 }
 
-// limited runs this test in another process with a limit on the size of files.
+// limited runs this test in another process, which sets the given limit.
 func limited(t *testing.T, limit, path string) (output string, err error) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -350,7 +349,7 @@ func TestPermissions(t *testing.T) {
 		for _, name := range dirNames(t, dir) {
 			fi, err := os.Lstat(filepath.Join(dir, name))
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // the file was finished in the meantime, under another name
+				continue // the file was finished meanwhile and has another name
 			}
 			must(t, err)
 			if fi.Mode().Perm()&0o077 != 0 {
@@ -374,8 +373,8 @@ func TestPermissions(t *testing.T) {
 	private("recovered")
 }
 
-// TestHostileServiceName checks that the file stays in its folder for any name of the
-// service, and that different names give different files.
+// TestHostileServiceName checks that the trace is in its folder for any name of the service, and that
+// services with different names have different files.
 func TestHostileServiceName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "in")
 	must(t, os.Mkdir(dir, 0o700))
@@ -439,7 +438,7 @@ type badValue struct{}
 func (badValue) LogValue() slog.Value { panic("on purpose") }
 func (badValue) Error() string        { panic("on purpose") }
 
-// TestPanickingValue checks that a value that panics loses only itself, and that no lock stays held.
+// TestPanickingValue checks that a panic of a value loses only this value, and leaves no lock held.
 func TestPanickingValue(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	log := slog.New(slogadapter.New(rec, nil))
@@ -452,7 +451,7 @@ func TestPanickingValue(t *testing.T) {
 		t.Errorf("%d entries", f.Len())
 	}
 	a, _, err := f.Attribute(1, "bad")
-	if err != nil || !strings.Contains(a.Text(), "LogValue panicked") { // in slog's words
+	if err != nil || !strings.Contains(a.Text(), "LogValue panicked") { // slog writes this text
 		t.Errorf("the value is %q, %v", a.Text(), err)
 	}
 	a, _, err = f.Attribute(2, "bad")
@@ -464,7 +463,7 @@ func TestPanickingValue(t *testing.T) {
 	}
 }
 
-// TestErrorIsLogged lets OnError log through the recorder that failed.
+// TestErrorIsLogged checks that OnError can log through the recorder that failed.
 func TestErrorIsLogged(t *testing.T) {
 	if s := os.Getenv(limitEnv); s != "" {
 		signal.Ignore(syscall.SIGXFSZ)
@@ -485,7 +484,7 @@ func TestErrorIsLogged(t *testing.T) {
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 40, Max: old.Max}))
 			for range 10 {
 				log.Info("x")
-				_ = rec.Flush(context.Background()) // returns the error
+				_ = rec.Flush(context.Background()) // it fails as intended
 			}
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
 			eventually(t, d.String()+": OnError is told once in each episode", func() bool { return told.Load() == 1 })
@@ -494,10 +493,10 @@ func TestErrorIsLogged(t *testing.T) {
 			sane(t, rec.Stats())
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 40, Max: old.Max}))
 			log.Info("z")
-			_ = rec.Flush(context.Background()) // returns the error again
+			_ = rec.Flush(context.Background()) // it fails as intended
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
 			eventually(t, d.String()+": OnError is told once in each episode", func() bool { return told.Load() == 2 })
-			_ = rec.Close(context.Background()) // returns the error
+			_ = rec.Close(context.Background()) // returns the error of the last Flush
 		}
 		return
 	}
@@ -506,7 +505,7 @@ func TestErrorIsLogged(t *testing.T) {
 	}
 }
 
-// TestCloseRaces closes a recorder in several ways while other goroutines record.
+// TestCloseRaces calls Close several times at once while other goroutines record.
 func TestCloseRaces(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
@@ -558,8 +557,8 @@ func TestCloseRaces(t *testing.T) {
 	}
 }
 
-// TestAccountIsExact records from 64 goroutines with every durability, with rotation and
-// limits for waiting spans. The counts must be exact.
+// TestAccountIsExact records from 64 goroutines with every durability, with rotation and a limit for
+// waiting spans. The counts must match the files.
 func TestAccountIsExact(t *testing.T) {
 	for _, d := range durabilities {
 		for _, entries := range []uint32{0, 700} {
@@ -616,8 +615,8 @@ func TestAccountIsExact(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtFinalize lets the disk become full at various sizes of the ET. Then only the
-// IET stays.
+// TestFullDiskAtFinalize makes the disk full after various numbers of bytes of the ET. Each time, only the
+// IET remains.
 func TestFullDiskAtFinalize(t *testing.T) {
 	if s := os.Getenv(limitEnv); s != "" {
 		signal.Ignore(syscall.SIGXFSZ)

@@ -21,32 +21,32 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// A faultyStream is a file whose calls fail in the way that a test sets.
+// A faultyStream is a file whose calls fail as a test requests.
 type faultyStream struct {
 	*os.File
 
 	mu sync.Mutex
 
-	onWrite  func(call int, b []byte) (n int, err error) // before each write; n bytes of b are written
+	onWrite  func(call int, b []byte) (n int, err error) // called before each write; only n bytes of b are written
 	truncate error
 	sync     error
 	calls    int
-	reads    int // of ReadAt
+	reads    int // number of calls of ReadAt
 }
 
-// fail sets which calls fail from now on, and restarts the count of writes.
+// fail sets the failures of later calls, and restarts the count of writes.
 func (f *faultyStream) fail(write func(call int, b []byte) (int, error), truncate, sync error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onWrite, f.truncate, f.sync, f.calls = write, truncate, sync, 0
 }
 
-// breakWrites makes each write fail with err from now on.
+// breakWrites makes all later writes fail with err.
 func (f *faultyStream) breakWrites(err error) {
 	f.fail(func(int, []byte) (int, error) { return 0, err }, nil, nil)
 }
 
-// mend ends all faults.
+// mend lets all calls succeed again.
 func (f *faultyStream) mend() { f.fail(nil, nil, nil) }
 
 func (f *faultyStream) Write(b []byte) (int, error) {
@@ -96,7 +96,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// faultRecorder makes a recorder over a faulty stream.
+// faultRecorder returns a recorder that writes to a faultyStream.
 func faultRecorder(t *testing.T, o Options) (*Recorder, *faultyStream) {
 	t.Helper()
 	return faultRecorderIn(t, t.TempDir(), o)
@@ -106,7 +106,7 @@ func faultRecorderIn(t *testing.T, dir string, o Options) (*Recorder, *faultyStr
 	t.Helper()
 	r, err := Create(filepath.Join(dir, "app.et"), &o)
 	must(t, err)
-	t.Cleanup(func() { _ = r.Close(context.Background()) }) // may return an error of the test
+	t.Cleanup(func() { _ = r.Close(context.Background()) }) // may return an error that the test has caused
 	var f *faultyStream
 	must(t, onWriter(r, func(w *writer) {
 		f = &faultyStream{File: w.file.f}
@@ -154,7 +154,7 @@ func faultSpan(name string, id, parent byte) *testSpan {
 	return s
 }
 
-// Balanced fails the test if the counts do not add up.
+// Balanced reports an error of the test if the counts do not add up.
 func Balanced(t *testing.T, st Stats) {
 	t.Helper()
 	for what, c := range map[string]Counts{"entries": st.Entries, "spans": st.Spans} {
@@ -164,7 +164,7 @@ func Balanced(t *testing.T, st Stats) {
 	}
 }
 
-// faultNames returns the names of the entries of a file, which must be whole.
+// faultNames returns the names of the entries of a file, except the root. The file must not be damaged.
 func faultNames(t *testing.T, name string) (names []string) {
 	t.Helper()
 	f, err := Open(name, nil)
@@ -180,9 +180,8 @@ func faultNames(t *testing.T, name string) (names []string) {
 	return names
 }
 
-// onEntryEnd fails the test unless the growing file ends at the end of an entry, with as
-// many entries as the counts say. It retries, because the writer may write between the
-// read of the file and the read of the counts.
+// onEntryEnd checks that the growing file ends at the end of an entry, and that its size and number of
+// entries are those in Stats. It tries this several times, because the writer may write between the two.
 func onEntryEnd(t *testing.T, r *Recorder, what string) {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -209,10 +208,11 @@ func allDurabilities(t *testing.T, fn func(t *testing.T, d Durability)) {
 	}
 }
 
-// waitsForFile reports whether a call waits for the file, and so returns the errors of the file.
+// waitsForFile reports whether calls wait until the file is written, so that they return errors of the
+// file.
 func waitsForFile(d Durability) bool { return d == DurabilityWriteThrough || d == DurabilityPower }
 
-// TestErrorAtEveryWrite lets the kth write fail, alone or together with the next two.
+// TestErrorAtEveryWrite makes the kth write fail, alone or together with the next two.
 func TestErrorAtEveryWrite(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO} {
@@ -260,7 +260,7 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 		default:
 			err = r.Log(faultRef(byte(i-i%4+1)), faultEntry(name))
 		}
-		want = append(want, name) // the record of a refused call may be written later
+		want = append(want, name) // the record of a refused call may still be written later
 		if err != nil {
 			refused++
 			if !errors.Is(err, errno) {
@@ -295,8 +295,8 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 	}
 }
 
-// TestChildOfRefused checks that a span whose call failed is still written later, and also the
-// spans below it.
+// TestChildOfRefused checks that a span is written later although its call failed, and that its child spans
+// are written below it.
 func TestChildOfRefused(t *testing.T) {
 	r, f := faultRecorder(t, Options{Durability: DurabilityWriteThrough})
 	res, err := r.Resource(faultEntry(format.NameResource))
@@ -312,7 +312,7 @@ func TestChildOfRefused(t *testing.T) {
 	child.Resource = res
 	must(t, writeSpan(r, child))
 	must(t, r.Log(faultRef(1), faultEntry("log")))
-	_ = r.Close(context.Background()) // returns the error about the loss
+	_ = r.Close(context.Background()) // returns the error of the failed write
 	g, err := Open(r.Path(), nil)
 	must(t, err)
 	defer g.Close()
@@ -325,7 +325,7 @@ func TestChildOfRefused(t *testing.T) {
 	}
 }
 
-// TestShortWriteAtEveryByte lets a write end after every number of bytes.
+// TestShortWriteAtEveryByte ends a write after each possible number of bytes.
 func TestShortWriteAtEveryByte(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		for n := 0; ; n++ {
@@ -352,7 +352,7 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 			must(t, r.Log(faultRef(1), faultEntry("after")))
 			must(t, r.Flush(context.Background()))
 			onEntryEnd(t, r, what)
-			_ = r.Close(context.Background()) // returns the error
+			_ = r.Close(context.Background()) // returns the error of the short write
 			want := []string{"before", "span", "event 1", "event 2", "after", mapping.NameEnd}
 			if got := faultNames(t, r.Path()); !slices.Equal(got, want) {
 				t.Fatalf("%s: the file has %q, want %q", what, got, want)
@@ -364,9 +364,8 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 	})
 }
 
-// TestTruncateFails lets a write and the following truncate fail, so that a part of an entry
-// stays in the file. The recorder never writes after that part, and the next recorder
-// cuts it off.
+// TestTruncateFails makes a write and the following truncate fail, so that a part of an entry remains in
+// the file. The recorder writes nothing after that part, and recovery cuts it off.
 func TestTruncateFails(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, Options{Durability: d})
@@ -382,7 +381,7 @@ func TestTruncateFails(t *testing.T) {
 			want = append(want, "torn")
 		}
 		refused := 0
-		for i := range 300 { // more than the buffer holds
+		for i := range 300 { // more than the journal holds
 			e := faultEntry(fmt.Sprint("e", i))
 			e.Message = format.Some(strings.Repeat("x", 30000))
 			if err := r.Log(format.SpanRef{}, e); err != nil {
@@ -418,9 +417,9 @@ func TestTruncateFails(t *testing.T) {
 	})
 }
 
-// TestNewFileAfterFailedSync checks that a new file begins after a sync has failed, because a later sync of the
-// same file does not bring lost data back. Calls succeed again from then on. If syncs go on failing, no
-// further file begins for a while.
+// TestNewFileAfterFailedSync checks that a new file begins after a failed sync, because another sync of the
+// same file would not bring lost data back. Calls succeed in the new file. If its syncs fail as well, the
+// recorder does not begin another file for a while.
 func TestNewFileAfterFailedSync(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, Options{Durability: d})
@@ -457,7 +456,7 @@ func TestNewFileAfterFailedSync(t *testing.T) {
 	})
 }
 
-// TestTraceIsFull records entries up to the last id that 32 bits can hold.
+// TestTraceIsFull records until the ids of entries exceed 32 bits.
 func TestTraceIsFull(t *testing.T) {
 	for _, rotates := range []bool{false, true} {
 		t.Run(fmt.Sprint("rotates ", rotates), func(t *testing.T) {
@@ -500,8 +499,8 @@ func TestTraceIsFull(t *testing.T) {
 	}
 }
 
-// TestDiskStands checks that calls wait no longer than MaxBlock while a write does not
-// return, and that dropped records are reported and counted.
+// TestDiskStands checks that calls wait no longer than MaxBlock while a write does not return, and that
+// refused records are counted.
 func TestDiskStands(t *testing.T) {
 	for _, d := range []Durability{DurabilityProcess, DurabilityBuffered} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -537,7 +536,7 @@ func TestDiskStands(t *testing.T) {
 			if refused.Load() == 0 || st.Entries.Dropped.Overflow != refused.Load() || taken.Load()+refused.Load() != 64*12 {
 				t.Errorf("%d taken, %d refused; %+v", taken.Load(), refused.Load(), st.Entries)
 			}
-			_ = r.Close(context.Background()) // returns the error about the loss
+			_ = r.Close(context.Background()) // returns the error of the refused records
 			if n := len(faultNames(t, r.Path())); uint64(n) != taken.Load()+1 {
 				t.Errorf("%d entries are in the file, want %d", n, taken.Load()+1)
 			}
@@ -545,8 +544,8 @@ func TestDiskStands(t *testing.T) {
 	}
 }
 
-// TestLargeParentSurvivesFullDisk records a span that is larger than a segment, and a span that
-// waits for it. A failed write loses neither of them.
+// TestLargeParentSurvivesFullDisk records a span that is larger than a segment of the journal, and a span
+// that waits for it. A failed write loses neither of them.
 func TestLargeParentSurvivesFullDisk(t *testing.T) {
 	r, f := faultRecorder(t, Options{})
 	child := faultSpan("child", 2, 1)
@@ -562,14 +561,14 @@ func TestLargeParentSurvivesFullDisk(t *testing.T) {
 	}
 	f.mend()
 	Balanced(t, r.Stats())
-	_ = r.Close(context.Background()) // returns the error about the loss
+	_ = r.Close(context.Background()) // returns the error of the failed write
 	if got, want := faultNames(t, r.Path()), []string{"parent", "child", mapping.NameEnd}; !slices.Equal(got, want) {
 		t.Errorf("the file has %q, want %q", got, want)
 	}
 }
 
-// TestWaitingAgeEverywhere checks that a span does not wait longer than the limit, even if
-// the program records nothing else, and that the timer stops when nothing waits.
+// TestWaitingAgeEverywhere checks that a span waits no longer than MaxWaitingAge, even if the program
+// records nothing else, and that the timer stops when no span waits.
 func TestWaitingAgeEverywhere(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		synctest.Test(t, func(t *testing.T) {
@@ -587,8 +586,7 @@ func TestWaitingAgeEverywhere(t *testing.T) {
 	})
 }
 
-// TestAgeInQuietProgram checks that a new file begins at its time although nothing is
-// recorded.
+// TestAgeInQuietProgram checks that a new file begins after MaxFileAge although nothing is recorded.
 func TestAgeInQuietProgram(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		synctest.Test(t, func(t *testing.T) {
@@ -606,8 +604,8 @@ func TestAgeInQuietProgram(t *testing.T) {
 	})
 }
 
-// TestClockGoesBack checks that entries of one caller stay in order when the clock is set back,
-// and that files that are rotated at the same moment get different names.
+// TestClockGoesBack checks that the entries of one caller remain in order if the clock is set back, and
+// that files that are finished at the same time get different names.
 func TestClockGoesBack(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, err := Create(filepath.Join(t.TempDir(), "app.iet"), &Options{Durability: d})
@@ -626,7 +624,7 @@ func TestClockGoesBack(t *testing.T) {
 		if got := faultNames(t, r.Path()); !slices.Equal(got, append(want, mapping.NameEnd)) && !raceEnabled {
 			t.Errorf("%v: the order is %q", d, got)
 		}
-		synctest.Test(t, func(t *testing.T) { // the clock stands still here
+		synctest.Test(t, func(t *testing.T) { // here the time does not advance
 			r, err := Create(filepath.Join(t.TempDir(), "app.et"), &Options{Durability: d, MaxFileEntries: 20})
 			must(t, err)
 			for i := range 200 {

@@ -21,9 +21,8 @@ import (
 
 const limitEnv = "ENTRACE_TEST_LIMIT"
 
-// TestFileSizeLimit makes writes fail at every byte of some entries, as a full disk does.
-// The file ends at the end of an entry, the loss is counted, and recording goes on when
-// there is room again.
+// TestFileSizeLimit makes writes fail after each number of bytes of some entries, like a full disk. The
+// file ends at the end of an entry, and recording continues when there is room again.
 func TestFileSizeLimit(t *testing.T) {
 	if limit := os.Getenv(limitEnv); limit != "" {
 		n, err := strconv.ParseInt(limit, 10, 64)
@@ -46,14 +45,14 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 }
 
-// recordLimited runs in a process of its own, because the limit holds for the whole process.
+// recordLimited is the test in a process of its own, because the limit is for the whole process.
 func recordLimited(t *testing.T, limit int64) {
 	signal.Ignore(syscall.SIGXFSZ)
 	path := os.Getenv(pathEnv)
 	rec := tracetest.CreateAt(t, path, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	restore := hosttest.LimitFiles(t, limit)
 
-	// The test writes a span with two children at once, and then a log record.
+	// Write a span with two events in one record, and then a log record.
 	parent := span("parent", 1, 0)
 	parent.Children = []format.TraceEntry{*named("event"), *named("event")}
 	serr := tracetest.WriteSpan(rec, parent)
@@ -84,7 +83,7 @@ func recordLimited(t *testing.T, limit int64) {
 		t.Error(err)
 	}
 	g := tracetest.Open(t, path)
-	if n := g.Len(); n != 7 { // including the entries that waited
+	if n := g.Len(); n != 7 { // also the entries that had to wait for room
 		t.Errorf("%d entries at the end, want 7", n)
 	}
 	end, err := g.Entry(uint32(g.Len() - 1))

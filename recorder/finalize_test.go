@@ -73,7 +73,7 @@ func TestFinalizeCancelled(t *testing.T) {
 	}
 }
 
-// TestFinalizeEmptyTrace finalizes a file that has only the magic. It is an empty trace.
+// TestFinalizeEmptyTrace finalizes a file that has only the magic. The result is an empty trace.
 func TestFinalizeEmptyTrace(t *testing.T) {
 	dir := t.TempDir()
 	iet, et := filepath.Join(dir, "a.iet"), filepath.Join(dir, "a.et")

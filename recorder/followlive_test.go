@@ -65,8 +65,8 @@ func TestFollowLiveRecorder(t *testing.T) {
 	}
 }
 
-// followLive follows a trace while it is recorded, until its end. It returns the names of
-// the entries, without the recorder's own entries.
+// followLive follows a trace until its end. It returns the names of the entries by id, without the entries
+// of the recorder itself.
 func followLive(t *testing.T, name string) map[uint32]string {
 	fl, err := format.Follow(name, &format.FollowOptions{Poll: time.Millisecond})
 	if err != nil {

@@ -24,7 +24,7 @@ func TestRandomTrees(t *testing.T) {
 		}
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: format.Version(1 + seed%2)})
 		spans := make([]*tracetest.Span, n)
-		parent := make([]int, n) // -1 none, -2 missing, -3 remote
+		parent := make([]int, n) // -1: none, -2: never recorded, -3: remote
 		for i := range spans {
 			s := &tracetest.Span{Span: recorder.Span{Wait: true, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: id8(i + 1)}}}
 			switch p := rnd.IntN(20); {

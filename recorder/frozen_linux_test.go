@@ -20,21 +20,21 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// frozenFor is how long the file system is frozen. slow is the limit for calls that do not wait
-// for the file system.
+// frozenFor is how long the file system is frozen. A call that takes longer than slow has waited for the
+// file system.
 const (
 	frozenFor = 4 * time.Second
 	slow      = time.Second
 )
 
-// TestFrozenDisk freezes the file system of a trace. The rest of the program runs on, and
-// calls wait no longer than their limit.
+// TestFrozenDisk freezes the file system of a trace. Goroutines without a recorder continue, and calls wait
+// no longer than their limit.
 func TestFrozenDisk(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
 		return
 	}
-	// With one processor, a page fault that waits for the file system would stop the whole program.
+	// With one processor, a page fault that waits for the file system stops the whole program.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const maxBlock = 100 * time.Millisecond
 	d := newDisk(t, dir, 256)
@@ -45,7 +45,7 @@ func TestFrozenDisk(t *testing.T) {
 	defer command(t, "umount", memory)
 	for _, x := range []struct {
 		medium, dir string
-		waiting     int // how many calls may wait for the disk: one for each shard
+		waiting     int // maximum number of calls that wait for the disk: one for each shard
 	}{{"mapped", memory, 0}, {"written", d.root, 2}} {
 		t.Run("recorder/"+x.medium, func(t *testing.T) {
 			path := filepath.Join(d.root, x.medium+".et")
@@ -62,7 +62,8 @@ func TestFrozenDisk(t *testing.T) {
 					}
 				})
 			})
-			if err := rec.Close(context.Background()); err != nil && !errors.Is(err, recorder.ErrOverflow) { // ErrOverflow is from calls that were refused
+			// Calls that were refused have set ErrOverflow.
+			if err := rec.Close(context.Background()); err != nil && !errors.Is(err, recorder.ErrOverflow) {
 				t.Error(err)
 			}
 			wantAcked(t, path, acked)
@@ -80,14 +81,14 @@ func TestFrozenDisk(t *testing.T) {
 	}
 }
 
-// frozen records with several goroutines while the disk is frozen, and returns which records
-// of each were acknowledged.
+// frozen records with several goroutines while the disk is frozen. It returns the numbers of the
+// acknowledged records of each goroutine.
 func frozen(t *testing.T, d *disk, rec *recorder.Recorder, waiting int, during func()) (acked [4]map[int]bool) {
 	t.Helper()
 	var stop, tooSlow atomic.Int64
 	var gap atomic.Int64
 	var all sync.WaitGroup
-	all.Go(func() { // work that has nothing to do with the recorder
+	all.Go(func() { // a goroutine without a recorder
 		for last := time.Now(); stop.Load() == 0; {
 			time.Sleep(time.Millisecond)
 			now := time.Now()
@@ -145,7 +146,7 @@ func frozen(t *testing.T, d *disk, rec *recorder.Recorder, waiting int, during f
 	return acked
 }
 
-// soon runs fn, and fails the test if fn waits for a file.
+// soon runs fn, and reports an error of the test if fn waits for a file.
 func soon(t *testing.T, what string, fn func()) {
 	t.Helper()
 	start := time.Now()
@@ -155,7 +156,7 @@ func soon(t *testing.T, what string, fn func()) {
 	}
 }
 
-// wantAcked fails the test unless each acknowledged record is in the file once.
+// wantAcked checks that each acknowledged record is in the file once.
 func wantAcked(t *testing.T, path string, acked [4]map[int]bool) {
 	t.Helper()
 	f := tracetest.Open(t, path)

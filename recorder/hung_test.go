@@ -32,7 +32,7 @@ func hang(t *testing.T, f *faultyStream) (resume func()) {
 	return resume
 }
 
-// within runs fn, and fails the test if fn takes longer than limit.
+// within runs fn, and reports an error of the test if fn takes longer than limit.
 func within(t *testing.T, what string, limit time.Duration, fn func()) {
 	t.Helper()
 	start := time.Now()
@@ -51,7 +51,7 @@ func within(t *testing.T, what string, limit time.Duration, fn func()) {
 // TestHungDisk blocks the writes of a file. No call waits longer than docs/faults.md allows.
 func TestHungDisk(t *testing.T) {
 	const maxBlock = 100 * time.Millisecond
-	const soon = 2 * time.Second // long enough for a busy machine; a blocked call never returns
+	const soon = 2 * time.Second // enough for a busy machine; a blocked call would never return
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, Options{Durability: d, MaxBlock: maxBlock})
 		resume := hang(t, f)
@@ -72,7 +72,7 @@ func TestHungDisk(t *testing.T) {
 				t.Errorf("Flush: %v", err)
 			}
 		})
-		for range 300 { // more records than the journal has room for
+		for range 300 { // more than the journal has room for
 			if errors.Is(r.Log(format.SpanRef{}, large), ErrOverflow) {
 				break
 			}
@@ -98,7 +98,7 @@ func TestHungDisk(t *testing.T) {
 	})
 }
 
-// TestCallsGoOnAfterHang checks that calls succeed again when the disk answers again.
+// TestCallsGoOnAfterHang checks that calls succeed again when the disk responds again.
 func TestCallsGoOnAfterHang(t *testing.T) {
 	r, f := faultRecorder(t, Options{MaxBlock: 20 * time.Millisecond})
 	resume := hang(t, f)
@@ -121,7 +121,8 @@ func TestCallsGoOnAfterHang(t *testing.T) {
 	}
 }
 
-// TestCallbacksMayDoAnything lets OnError and the Tee log, flush, close, panic and end their goroutine.
+// TestCallbacksMayDoAnything checks that OnError and the Tee may log, flush, close, panic and end their
+// goroutine.
 func TestCallbacksMayDoAnything(t *testing.T) {
 	for what, do := range map[string]func(r *Recorder){
 		"log":   func(r *Recorder) { _ = logNamed(r, "of a callback") },
@@ -145,13 +146,13 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 			_ = r.Flush(t.Context())
 			f.mend()
 			within(t, "Close", 8*time.Second, func() { _ = r.Close(context.Background()) })
-			<-r.target.(*writer).ended // Close in a callback returns before the writer has ended
+			<-r.target.(*writer).ended // Close of a callback may have returned before the writer has ended
 		})
 	}
 }
 
-// TestFailureOfTeeIsTold checks that OnError is called only for the first method of a Tee that does not return,
-// and that Close does not wait for a Tee whose Close does not.
+// TestFailureOfTeeIsTold checks that OnError is called once for a Tee whose methods panic or end their
+// goroutine, and that Close of the recorder does not wait for it.
 func TestFailureOfTeeIsTold(t *testing.T) {
 	for want, fail := range map[string]func(){"panicked": func() { panic("in the Tee") }, "ended its goroutine": runtime.Goexit} {
 		told := make(chan error, 100)
@@ -174,8 +175,8 @@ func (fail failingTee) Begin(format.Version)        { fail() }
 func (fail failingTee) Take([]TeeEntry)             { fail() }
 func (fail failingTee) Close(context.Context) error { fail(); return nil }
 
-// TestNothingWaitsAfterClose checks that what Close could not write counts as dropped if its journal is
-// gone with the process.
+// TestNothingWaitsAfterClose checks a Close that cannot write the last records. If the journal does not
+// survive the process, these records count as dropped.
 func TestNothingWaitsAfterClose(t *testing.T) {
 	for _, d := range []Durability{DurabilityBuffered, DurabilityWriteThrough, DurabilityPower} {
 		r, f := faultRecorder(t, Options{Durability: d})
@@ -204,7 +205,8 @@ func (*doingTee) Begin(format.Version)        {}
 func (t *doingTee) Take([]TeeEntry)           { t.once.Do(t.do) }
 func (*doingTee) Close(context.Context) error { return nil }
 
-// TestRotationReadsOpenSpansTogether: calls wait while open spans go to the next file, so they are not read one by one.
+// TestRotationReadsOpenSpansTogether checks that a rotation does not read the open spans one by one,
+// because calls wait meanwhile.
 func TestRotationReadsOpenSpansTogether(t *testing.T) {
 	const open = 20_000
 	r, f := faultRecorder(t, Options{MaxFileSize: 64 << 20})
@@ -231,7 +233,8 @@ func TestRotationReadsOpenSpansTogether(t *testing.T) {
 	}))
 }
 
-// TestSlowTeeIsNamed: what keeps Close is the Tee, and not the disk, and the file is finished.
+// TestSlowTeeIsNamed checks that the error of Close names the Tee, not the disk, if the file is finished
+// and the Tee is too slow.
 func TestSlowTeeIsNamed(t *testing.T) {
 	release := make(chan int)
 	r, err := Create(filepath.Join(t.TempDir(), "a.et"), &Options{Tee: &doingTee{do: func() { <-release }}})
@@ -249,7 +252,8 @@ func TestSlowTeeIsNamed(t *testing.T) {
 	}
 }
 
-// TestOnErrorOfClose checks that OnError gets an error of Close itself, even if OnError calls Close.
+// TestOnErrorOfClose checks that OnError gets an error which Close itself causes, even if OnError calls
+// Close.
 func TestOnErrorOfClose(t *testing.T) {
 	var r *Recorder
 	r, f := faultRecorder(t, Options{OnError: func(error) { _ = r.Close(context.Background()) }})
@@ -258,8 +262,8 @@ func TestOnErrorOfClose(t *testing.T) {
 	within(t, "Close", 5*time.Second, func() { _ = r.Close(context.Background()) })
 }
 
-// TestUnfinishedEntryIsLeftOut checks that an entry that was begun and not ended does not affect
-// the entries after it.
+// TestUnfinishedEntryIsLeftOut checks that an entry without End is left out and does not change later
+// entries.
 func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		r, _ := faultRecorder(t, Options{Version: v})
@@ -279,7 +283,7 @@ func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 			must(t, b.Write())
 		}
 		last := faultEntry("behind")
-		last.Attributes = nil // the entry gets the current time
+		last.Attributes = nil // a log record without a time gets the current time
 		must(t, r.Log(format.SpanRef{}, last))
 		must(t, r.Close(t.Context()))
 		st := r.Stats().Entries
@@ -289,8 +293,7 @@ func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestJournalLosesItsName removes the file of the journal while it is used. Records that are
-// acknowledged a moment later still survive the process.
+// TestJournalLosesItsName removes the file of the journal of a running recorder. A new journal replaces it.
 func TestJournalLosesItsName(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a file that is open keeps its name")
@@ -323,7 +326,7 @@ func TestJournalLosesItsName(t *testing.T) {
 	must(t, r.Close(t.Context()))
 }
 
-// TestSlotsAreGivenBack checks that a closed recorder leaves no memory in use for its path.
+// TestSlotsAreGivenBack checks that a closed recorder leaves no slot in memory.
 func TestSlotsAreGivenBack(t *testing.T) {
 	slotsMu.Lock()
 	before := len(slots)
@@ -343,8 +346,8 @@ func TestSlotsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestWaitingCallsAreServed makes calls that wait for the file while the file is written for
-// other calls. The next write serves each of them, and none waits until its timeout.
+// TestWaitingCallsAreServed makes calls while the writer writes the records of other calls. The next write
+// serves all of them, and no call waits until MaxBlock.
 func TestWaitingCallsAreServed(t *testing.T) {
 	rec, err := Create(filepath.Join(t.TempDir(), "app.iet"), &Options{Durability: DurabilityWriteThrough, MaxBlock: 10 * time.Second})
 	must(t, err)
@@ -359,7 +362,7 @@ func TestWaitingCallsAreServed(t *testing.T) {
 					return
 				}
 				done[i].Store(n + 1)
-				for done[1-i].Load() <= n { // in step, so that one call comes while the other one is written
+				for done[1-i].Load() <= n { // alternate, so that a call begins while the writer serves the other goroutine
 					runtime.Gosched()
 				}
 			}
@@ -369,8 +372,8 @@ func TestWaitingCallsAreServed(t *testing.T) {
 	must(t, rec.Close(context.Background()))
 }
 
-// TestAnchorWaitsLonger blocks the disk for longer than MaxBlock. An entry of the application is
-// refused. The head of a flight recorder's trace is not.
+// TestAnchorWaitsLonger blocks the disk for longer than MaxBlock. An entry of the application is refused,
+// but not the first entry of a flight recorder's trace.
 func TestAnchorWaitsLonger(t *testing.T) {
 	r, f := faultRecorder(t, Options{MaxBlock: 20 * time.Millisecond})
 	resume := hang(t, f)

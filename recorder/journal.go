@@ -9,10 +9,10 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// The journal of the growing file app.iet is app.iet.buffer. A checkpoint has a size of the
-// IET, and says how much of each stream of the journal is in that part of the IET. Recovery
-// cuts the IET to that size and appends the rest of the streams, so that the IET has each
-// record exactly once.
+// The journal of the growing file app.iet is app.iet.buffer. A checkpoint in the journal has a size of the
+// IET, and a position in each stream of the journal: the IET of this size contains all records before these
+// positions. Recovery cuts the IET to that size and appends the records after the positions, so that the
+// IET has each record exactly once.
 
 const (
 	// journalSegments is the number of segments for records that are not in the file yet, 4 MiB in all.
@@ -28,8 +28,8 @@ func journalOptions(o *Options) journal.Options {
 	}
 }
 
-// newJournal returns a journal as o asks for. If that fails, it returns a journal in memory
-// and the error. If replace is set, the journal will replace an existing one.
+// newJournal returns a journal for the durability in o. If it cannot be made, newJournal returns a journal
+// in memory and the error. If replace is set, the journal will replace an existing one.
 func newJournal(o *Options, name string, replace bool) (*journal.Journal, error) {
 	jo := journalOptions(o)
 	var err error
@@ -42,13 +42,13 @@ func newJournal(o *Options, name string, replace bool) (*journal.Journal, error)
 	}
 	j, herr := journal.New(jo)
 	if herr != nil {
-		return nil, herr // does not happen: a journal in memory cannot fail
+		return nil, herr // cannot happen: a journal in memory cannot fail
 	}
 	return j, err
 }
 
-// openJournal makes a journal for w, which has none. The error says why the journal does not survive the
-// process as it should.
+// openJournal makes a journal for w, which has none. If the journal survives less than o.Durability
+// promises, the error says why.
 func (w *writer) openJournal() error {
 	j, fallback := newJournal(w.o, w.journalName(), false)
 	if j == nil {
@@ -62,19 +62,19 @@ func (w *writer) openJournal() error {
 	return fallback
 }
 
-// suspend writes everything to the file and removes the journal. The next write makes another journal;
-// calls wait until then.
+// suspend writes everything to the file and removes the journal. Calls then wait until the next write makes
+// another journal.
 func (w *writer) suspend() error {
-	if w.suspended || w.waiting.Load() > 0 { // calls that wait for a journal would wait again
+	if w.suspended || w.waiting.Load() > 0 { // calls already wait for a journal
 		return nil
 	}
 	j := w.live.Load()
 	err := w.writeRest()
 	switch {
 	case j != w.live.Load():
-		return errors.Join(err, errors.New("the journal was replaced")) // calls may have appended to the new journal
+		return errors.Join(err, errors.New("the journal was replaced")) // records of calls may be in the new journal
 	case err != nil:
-		w.broken.CompareAndSwap(nil, &err) // have the journal replaced, because its shards are closed
+		w.broken.CompareAndSwap(nil, &err) // the shards are closed, so the journal must be replaced
 		return err
 	}
 	w.closeJournal(true)
@@ -85,7 +85,7 @@ func (w *writer) suspend() error {
 	return nil
 }
 
-// resume makes a journal after suspend.
+// resume makes a new journal after suspend.
 func (w *writer) resume() {
 	w.suspended = false
 	if err := w.openJournal(); err != nil {
@@ -93,7 +93,7 @@ func (w *writer) resume() {
 	}
 }
 
-// useJournal makes w read j and park spans in j. Calls append to the old journal until
+// useJournal makes w read j, and copy waiting spans to j. Calls append to the old journal until
 // publishJournal is called.
 func (w *writer) useJournal(j *journal.Journal) {
 	w.journal, w.noted = j, nil
@@ -103,8 +103,8 @@ func (w *writer) useJournal(j *journal.Journal) {
 	w.reader.Needs = w.placer.Needs
 }
 
-// publishJournal makes calls append to the journal w.journal. fallback says why the journal does
-// not survive the process as it should.
+// publishJournal makes calls append to w.journal. If the journal survives less than the durability
+// promises, fallback says why.
 func (w *writer) publishJournal(fallback error) {
 	w.mu.Lock()
 	if old := w.live.Load(); old != nil {
@@ -120,19 +120,19 @@ func (w *writer) publishJournal(fallback error) {
 	w.mu.Unlock()
 	w.wait.Store(d == DurabilityWriteThrough || d == DurabilityPower)
 	if w.goneErr() != nil {
-		w.journal.CloseShards() // calls must still fail
+		w.journal.CloseShards() // calls still have to fail
 	}
 }
 
 func (w *writer) journalName() string { return w.name + tracename.Journal }
 
-// replaceJournal makes a new journal because the current journal has failed or has lost its
-// name. The new journal is complete before it gets the name of the old one and before calls
-// append to it. So after a crash at any moment, a journal has everything that is not in the
-// file. Calls wait until the new journal is complete.
+// replaceJournal makes a new journal after the current journal has failed, or was removed or renamed. The
+// new journal is complete before it gets the name of the old one and before calls append to it. So the
+// journal with this name always has all records that are not in the file, even after a crash. Calls wait
+// until the new journal is complete.
 func (w *writer) replaceJournal(cause error) {
 	w.broken.Store(nil)
-	if w.staged() { // staged entries are in the old journal and not in the file yet
+	if w.staged() { // only the old journal has the staged entries
 		w.broken.CompareAndSwap(nil, &cause)
 		return
 	}
@@ -143,7 +143,7 @@ func (w *writer) replaceJournal(cause error) {
 		for e := w.reader.Next(); e != nil; e = w.reader.Next() {
 			w.placer.Place(e)
 		}
-		_ = w.dropLost() // the caller knows that the journal has failed
+		_ = w.dropLost() // the caller already knows that the journal has failed
 	}
 	err := w.flush()
 	var fallback error
@@ -153,7 +153,7 @@ func (w *writer) replaceJournal(cause error) {
 		}
 	}
 	if err != nil {
-		// The shards stay closed, so that calls wait until a later attempt succeeds.
+		// The shards stay closed: calls wait until a later attempt succeeds.
 		w.broken.CompareAndSwap(nil, &cause)
 		return
 	}
@@ -166,8 +166,8 @@ func (w *writer) replaceJournal(cause error) {
 	w.report(errors.Join(fmt.Errorf("%s: %w", what, cause), fallback))
 }
 
-// succeed makes a journal that replaces old. The journal old holds only waiting spans. If succeed
-// fails, old is unchanged.
+// succeed makes a journal that replaces old. At this time, old holds only spans that wait for their
+// parents. If succeed fails, old is unchanged.
 func (w *writer) succeed(old *journal.Journal) error {
 	j, err := newJournal(w.o, w.journalName(), true)
 	if err != nil {
@@ -181,24 +181,24 @@ func (w *writer) succeed(old *journal.Journal) error {
 		} else if w.checkpoint(); w.broken.Load() != nil {
 			err = *w.broken.Swap(nil)
 		} else if j.Medium() == journal.Heap {
-			_ = old.Remove() // neither has a name
+			_ = old.Remove() // both journals have no name
 		} else {
 			err = j.Replace(old)
 		}
 	}
 	if err != nil {
 		w.intern.Detach(j)
-		_ = j.Remove() // nobody has appended to it
+		_ = j.Remove() // no call has appended to it
 	}
 	return err
 }
 
-// doWithout replaces old by a journal in memory. From then on, spans are safe only in the file, so
-// doWithout writes the waiting spans there.
+// doWithout replaces old by a journal in memory. A span is then safe only in the file, so doWithout writes
+// the spans that wait for their parents to the file.
 func (w *writer) doWithout(old *journal.Journal) error {
 	j, err := journal.New(journalOptions(w.o))
 	if err != nil {
-		return err // does not happen: a journal in memory cannot fail
+		return err // cannot happen: a journal in memory cannot fail
 	}
 	w.useJournal(j)
 	w.placer.ReparkLeft()
@@ -208,15 +208,15 @@ func (w *writer) doWithout(old *journal.Journal) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	_ = old.Remove() // all its records are in the file
+	_ = old.Remove() // the file has all its records
 	return nil
 }
 
 // parked holds copies of span records in a stream of the journal.
 type parked struct {
 	stream *journal.Stream           // nil: the journal is in memory, so nothing survives the process
-	live   map[*journal.Segment]int  // number of live copies in each segment
-	done   map[*journal.Segment]bool // segments without live copies, which the last checkpoint may still need
+	live   map[*journal.Segment]int  // number of needed copies in each segment
+	done   map[*journal.Segment]bool // segments whose copies are not needed, except perhaps by the last checkpoint
 }
 
 func newParked(j *journal.Journal, stream uint32) parked {
@@ -226,7 +226,8 @@ func newParked(j *journal.Journal, stream uint32) parked {
 	return parked{j.NewStream(stream), make(map[*journal.Segment]int), make(map[*journal.Segment]bool)}
 }
 
-// add copies e to the stream and returns the segment of the copy, or nil if there is no stream or no room.
+// add copies e to the stream and returns the segment of the copy. It returns nil if there is no stream or
+// the journal has no room.
 func (p *parked) add(e *journal.Entry) *journal.Segment {
 	if p.stream == nil {
 		return nil
@@ -239,7 +240,7 @@ func (p *parked) add(e *journal.Entry) *journal.Segment {
 	return seg
 }
 
-// drop gives up one copy in seg.
+// drop removes one copy in seg from the count.
 func (p *parked) drop(seg *journal.Segment) {
 	if p.live[seg]--; p.live[seg] <= 0 {
 		delete(p.live, seg)
@@ -247,8 +248,8 @@ func (p *parked) drop(seg *journal.Segment) {
 	}
 }
 
-// release gives back the segments that have no live copies. It is called after a checkpoint that
-// does not need them.
+// release frees the segments without needed copies. The caller has written a checkpoint that does not need
+// them.
 func (p *parked) release() {
 	for seg := range p.done {
 		if p.live[seg] == 0 {
@@ -258,7 +259,7 @@ func (p *parked) release() {
 	clear(p.done)
 }
 
-// parking holds copies of the pending spans.
+// parking holds copies of the spans that wait for their parents.
 type parking struct {
 	parked
 
@@ -268,14 +269,14 @@ type parking struct {
 // park implements placer.Options.Park.
 func (w *writer) park(e *journal.Entry) (*journal.Segment, bool) {
 	if w.parking.stream == nil {
-		return nil, w.o.Durability != DurabilityPower // a span in memory would not survive a loss of power
+		return nil, w.o.Durability != DurabilityPower // if power must not be lost, do not wait: write the span now
 	}
 	seg := w.parking.add(e)
 	return seg, seg != nil
 }
 
-// checkpoint writes to the journal how many of its records are in the file, and releases the
-// segments that are not needed any more.
+// checkpoint writes to the journal which of its records are in the file, and frees the segments that are
+// not needed any more.
 func (w *writer) checkpoint() {
 	if b, _ := w.placer.Out(); len(b) > 0 {
 		return
@@ -291,7 +292,7 @@ func (w *writer) checkpoint() {
 		b := c.Append(buf[:0])
 		if err := w.journal.Checkpoint(b); err != nil {
 			w.broken.CompareAndSwap(nil, &err)
-			return // do not release segments that the last good checkpoint needs
+			return // the previous checkpoint still needs the segments
 		}
 		w.noted = append(w.noted[:0], b...)
 	}
@@ -300,7 +301,7 @@ func (w *writer) checkpoint() {
 	w.left.release()
 }
 
-// entries returns how many entries are lost if the file disappears. A checkpoint holds this number.
+// entries returns the number of entries that are lost if the file disappears, for the checkpoint.
 func (w *writer) entries() uint64 {
 	if w.leaving {
 		return 0
@@ -308,8 +309,8 @@ func (w *writer) entries() uint64 {
 	return w.placer.Entries()
 }
 
-// moveCheckpoint changes the last checkpoint to describe the file as it is now. The file has
-// become shorter; the records that were cut from it are still in the journal.
+// moveCheckpoint changes the last checkpoint after the file has become shorter. The records that were cut
+// from the file are still in the journal.
 func (w *writer) moveCheckpoint() {
 	if len(w.noted) == 0 {
 		return
@@ -322,8 +323,7 @@ func (w *writer) moveCheckpoint() {
 	}
 }
 
-// closeJournal removes the journal if all records are in the file, and reports whether
-// they are.
+// closeJournal removes the journal if all records are in the file. It returns whether they are.
 func (w *writer) closeJournal(whole bool) bool {
 	j := w.live.Load()
 	w.intern.Detach(j)
@@ -331,14 +331,14 @@ func (w *writer) closeJournal(whole bool) bool {
 		whole = false
 	}
 	if whole {
-		if len(w.noted) > 0 { // if Remove fails, a reader of the journal must not miss the IET, which becomes the ET
-			w.parking.from = w.parking.stream.Position() // no span is pending any more
+		if len(w.noted) > 0 { // if Remove fails, a reader of the journal must not expect the IET, which becomes the ET
+			w.parking.from = w.parking.stream.Position() // no span waits any more
 			w.checkpoint()
 			c := deadtrace.ParseCheckpoint(w.noted)
 			c.Entries = 0
 			_ = j.Checkpoint(c.Append(nil))
 		}
-		_ = j.Remove() // if it fails, recovery finds that the journal holds nothing new
+		_ = j.Remove() // if it fails, recovery finds no new records in the journal
 	} else {
 		_ = j.Close()
 	}

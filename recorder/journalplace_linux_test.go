@@ -34,15 +34,15 @@ func crashedElsewhere(t *testing.T) (c *crashRun, journals string) {
 		if r, err := recorder.Inspect(c.path); err == nil && r.Pending > 0 && r.Journal == nil {
 			return c, journals
 		}
-		for _, name := range []string{"app.iet", "app.iet.buffer"} { // try again: the records were written in the meantime
+		// Try again: all records were written to the file already.
+		for _, name := range []string{"app.iet", "app.iet.buffer"} {
 			must(t, os.Remove(filepath.Join(filepath.Dir(c.path), name)))
 		}
 	}
 }
 
-// TestJournalIsGone removes the journal of a dead program, as a restart of the machine
-// does. The next program finishes the file, reports once that records are lost, and leaves
-// no other files.
+// TestJournalIsGone removes the journal of a dead program, as a restart of the machine does. The next
+// program finishes the trace, reports once that records are lost, and leaves no other file.
 func TestJournalIsGone(t *testing.T) {
 	for _, how := range []string{"Create", "Create without the IET", "Recover"} {
 		t.Run(how, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestJournalIsGone(t *testing.T) {
 			if err != nil || !errors.Is(r.Journal, recorder.ErrJournalGone) || r.Entries == 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}
-			want := r.Entries + 1 // 1 for the entry that the writer was killed
+			want := r.Entries + 1 // 1 for the entry which says that the process died
 			var told []string
 			var mu sync.Mutex
 			start := func() {
@@ -105,8 +105,8 @@ func TestJournalIsGone(t *testing.T) {
 	}
 }
 
-// TestNameOfJournalIsLeft: Close wrote everything and removed the journal, but not the file that names it, as in a folder that has become
-// read-only. Nothing is missing.
+// TestNameOfJournalIsLeft checks the file app.iet.buffer that only names a journal elsewhere. If Close
+// removed the journal but could not remove this file, no record is reported as missing.
 func TestNameOfJournalIsLeft(t *testing.T) {
 	journals, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
 	must(t, err)
@@ -132,8 +132,8 @@ func TestNameOfJournalIsLeft(t *testing.T) {
 
 const containerEnv = "ENTRACE_CONTAINER"
 
-// inContainer runs a test of this program in new namespaces of processes and of mounts, with a
-// shared memory of its own.
+// inContainer runs a test of this binary in new namespaces of processes and mounts, with its own shared
+// memory.
 func inContainer(t *testing.T, name string, c *crashRun) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+name+"$", "-test.v")
@@ -152,9 +152,9 @@ func inContainer(t *testing.T, name string, c *crashRun) {
 	}
 }
 
-// TestContainers uses two containers that share only the folder of a trace. One container cannot
-// reach the journal of the other. It goes on, and leaves that journal to the other container.
-// Any container can finish the files that it leaves itself.
+// TestContainers uses two containers that share only the folder of a trace. The second container cannot
+// reach the journal of the first. It records nevertheless, and leaves that journal to the first container.
+// Each container finishes its own files.
 func TestContainers(t *testing.T) {
 	if s := os.Getenv(containerEnv); s != "" {
 		testInContainer(t, decodeCrashRun(t, s))
@@ -239,12 +239,12 @@ func testInContainer(t *testing.T, c *crashRun) {
 	if r, err := recorder.Recover(c.path, copied); err != nil || r.Entries == 0 {
 		t.Fatalf("Recover of a copy: %+v, %v", r, err)
 	}
-	for _, want := range []int{1, 0} { // OnError is called once
+	for _, want := range []int{1, 0} { // only the first start reports it
 		if told := startAndEnd(t, c.path); len(told) != want || want > 0 && !strings.Contains(told[0], recorder.ErrJournalElsewhere.Error()) {
 			t.Errorf("OnError was told %q", told)
 		}
 	}
-	// After a day a container no longer waits for the other one.
+	// A day later, the container no longer waits for the other one.
 	late := copyFolder(t, filepath.Dir(c.path))
 	pointers, err := filepath.Glob(filepath.Join(late, "*.iet.buffer"))
 	if err != nil || len(pointers) != 1 {

@@ -15,12 +15,12 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// Memory returns a recorder that keeps its entries in memory, for tests. Nothing survives the process,
-// and the memory has no limit. The recorder has no goroutine, no timer and no file: each call encodes its
+// Memory returns a recorder that keeps its entries in memory, for tests. Nothing survives the process, and
+// the memory has no limit. The recorder has no goroutine, no timer and no file: each call encodes its
 // record itself, under a lock. Options for files, waiting and callbacks have no effect.
 //
 // The function stream returns a copy of the IET with all records so far, including spans that wait for
-// their parents. The last entry of the copy says that the recording has ended, although it goes on.
+// their parents. The copy has an entry of a clean end, but the recording continues.
 func Memory(o *Options) (r *Recorder, stream func() []byte) {
 	opt := o.withDefaults()
 	m := &memory{intern: record.NewInterner(nil, opt.Redact)}
@@ -42,10 +42,10 @@ type memory struct {
 
 	mu     sync.Mutex
 	placer *placer.Placer
-	pieces [][]byte // the IET, in pieces so that growing copies nothing
+	pieces [][]byte // the IET; it grows by new pieces, so that nothing is copied
 	stats  Stats
 	closed bool
-	entry  journal.Entry // memory for Put
+	entry  journal.Entry // the argument of the placer, reused
 }
 
 // Put implements target.
@@ -66,8 +66,7 @@ func (m *memory) Put(r *journal.Record, _ *journal.Hint, _ *record.LogEvent) err
 	return nil
 }
 
-// place calls fn with r in the form in which a journal returns records, and counts r. The caller
-// holds m.mu.
+// place counts r and calls fn with r as an entry of a journal. The caller holds m.mu.
 func (m *memory) place(r *journal.Record, fn func(*journal.Entry)) {
 	m.stats.Entries.Offered += uint64(r.Info.Entries())
 	m.stats.Spans.Offered += uint64(r.Info.Spans())
@@ -90,7 +89,7 @@ const (
 	largePiece = 1 << 20
 )
 
-// add adds b to the IET.
+// add appends b to the IET.
 func (m *memory) add(b []byte) {
 	m.stats.Bytes += int64(len(b))
 	last := len(m.pieces) - 1
@@ -105,7 +104,7 @@ func (m *memory) add(b []byte) {
 	m.pieces[last] = append(m.pieces[last], b...)
 }
 
-// take moves the staged entries to the IET. The caller holds m.mu.
+// take appends the staged entries to the IET. The caller holds m.mu.
 func (m *memory) take() {
 	b, staged := m.placer.Out()
 	m.add(b)
@@ -131,7 +130,7 @@ func (m *memory) stream() []byte {
 		whole = append(whole, b...)
 		m.placer.Flushed(len(staged))
 	}
-	m.placer.Resume(entries, size, m.placer.Anchor()) // continue as if the end had not been added
+	m.placer.Resume(entries, size, m.placer.Anchor()) // remove the end entry from the state of the placer
 	return whole
 }
 
@@ -157,7 +156,7 @@ func (m *memory) drop(err error, entries, spans int) {
 	m.lose(err, entries, spans)
 }
 
-// lose counts entries and spans as dropped that were counted as offered before. The caller holds m.mu.
+// lose counts entries and spans as dropped. They were counted as offered before. The caller holds m.mu.
 func (m *memory) lose(err error, entries, spans int) {
 	err = ownError(err)
 	*m.stats.Entries.Dropped.reason(err) += uint64(entries)
@@ -210,7 +209,7 @@ func (m *memory) Stats() Stats {
 	return m.account()
 }
 
-// The other methods of target do nothing: nothing fails, and nothing waits.
+// The other methods of target do nothing, because no call fails or waits.
 
 func (m *memory) NewHint() journal.Hint           { return 0 }
 func (m *memory) Wait() error                     { return nil }

@@ -23,12 +23,12 @@ func names(t *testing.T, stream []byte) (all []string) {
 			return all
 		}
 		must(t, err)
-		all = append(all, strings.Clone(e.Metadata.Name)) // the entry is lent
+		all = append(all, strings.Clone(e.Metadata.Name)) // the memory of the entry is reused
 	}
 }
 
-// TestMemory: the stream is whole at any time, in both versions, and calls are refused as by other
-// recorders.
+// TestMemory checks that the stream is a whole IET at any time, in both versions, and that the recorder
+// refuses the same calls as other recorders.
 func TestMemory(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec, stream := recorder.Memory(&recorder.Options{Version: v})
@@ -41,7 +41,7 @@ func TestMemory(t *testing.T) {
 			}
 		}
 		e.Parent = id
-		for range 20_000 { // several pieces
+		for range 20_000 { // enough for several pieces
 			_, err = rec.Append(e)
 			must(t, err)
 		}

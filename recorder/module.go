@@ -10,16 +10,17 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// New returns the recorder of a ring. The recorder passes its records to t. It accepts only records of
-// the providers whose bits are set in taken, a record.Providers that can change. New is for packages of
-// this module.
+// New returns the recorder of a ring, which passes its records to t. taken is a record.Providers that can
+// change: the recorder accepts only records of providers whose bits are set. New is for packages of this
+// module.
 func New(t target, in *record.Interner, o *Options, taken *atomic.Uint64) *Recorder {
 	r := newRecorder(t, in, o)
 	r.ring, r.on = true, taken
 	return r
 }
 
-// Put records rec, which must be built with the interner of r. It is for packages of this module.
+// Put records rec. The caller must have built rec with the interner of r. Put is for packages of this
+// module.
 func (r *Recorder) Put(rec *journal.Record, hint *journal.Hint) error {
 	return r.target.Put(rec, hint, nil)
 }
@@ -29,15 +30,15 @@ func (r *Recorder) Put(rec *journal.Record, hint *journal.Hint) error {
 // module.
 func (r *Recorder) AppendAnchor(e *format.TraceEntry) (uint32, error) { return r.append(e, true) }
 
-// SetProvider sets the provider of the record that b builds. The record must have begun with Log. The
-// provider is usually neither spans nor log records. Like a log record, the record is written below its
-// span, or else below the entry of AppendAnchor. If the record has a span, its entry needs a message.
-// After SetProvider, even a record of ProviderLogs fires no trigger. SetProvider is for packages of this
-// module.
+// SetProvider sets the provider of the record that b builds, after Log has begun the record. The record is
+// written below its span, or else below the entry of AppendAnchor. If the record has a span, its entry
+// needs a message. The record fires no trigger, even if p is ProviderLogs. SetProvider is for packages of
+// this module.
 func (b *Batch) SetProvider(p record.Provider) { b.provider, b.silent = p, true }
 
-// WithFile runs fn on the goroutine that writes the file of r. It does nothing if r has no writer. The
-// records that fn places must be built with the interner of r. WithFile is for packages of this module.
+// WithFile runs fn on the goroutine that writes the file of r. If r writes no file and has no Tee, WithFile
+// does nothing. fn may place only records that were built with the interner of r. WithFile is for packages
+// of this module.
 func (r *Recorder) WithFile(fn func(placer.Importer) error) error {
 	t, ok := r.target.(*writer)
 	if !ok {
@@ -54,12 +55,11 @@ func (r *Recorder) WithFile(fn func(placer.Importer) error) error {
 	})
 }
 
-// Suspend writes the waiting records to the file and removes the journal. The next call that records
-// makes a new journal and waits for it. Until then the file stays locked and r uses only a file
-// descriptor. This suits a program with many recorders that uses few of them at a time. Suspend also
-// writes the spans that wait for their parents. If Suspend fails, r remains in use as before. While calls
-// wait for the new journal after an earlier Suspend, Suspend does nothing. It is for packages of this
-// module.
+// Suspend writes the waiting records to the file, including the spans that wait for their parents, and
+// removes the journal. The next recording call makes a new journal and waits for it. Until then the file
+// stays locked, and r uses only one file descriptor. Suspend suits a program with many recorders that uses
+// few of them at a time. If Suspend fails, r continues as before. If calls already wait for a new journal,
+// Suspend does nothing. It is for packages of this module.
 func (r *Recorder) Suspend(ctx context.Context) error {
 	w, ok := r.target.(*writer)
 	if !ok {
@@ -86,8 +86,8 @@ func (i *importer) Place(e *journal.Entry) {
 	i.Placer.Place(e)
 }
 
-// Flush writes the staged entries. It drops and counts entries that it cannot write, and goes on,
-// because a later write may succeed.
+// Flush writes the staged entries. If it fails, it drops and counts them, and continues, because a later
+// write may succeed.
 func (i *importer) Flush(now bool) {
 	b, _ := i.w.placer.Out()
 	if i.err != nil || len(b) < flushSize && (!now || len(b) == 0) {

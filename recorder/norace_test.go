@@ -2,5 +2,5 @@
 
 package recorder
 
-// raceEnabled makes large tests smaller.
+// raceEnabled is true under the race detector. Large tests are then smaller.
 const raceEnabled = false

@@ -30,7 +30,7 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.Format() == format.ET && !odd { // the report needs no second look at the file
+	if f.Format() == format.ET && !odd { // f.Verify has checked the whole file, so f has the report
 		r, err := f.Report()
 		if err != nil {
 			return nil, err

@@ -20,12 +20,12 @@ const (
 	// [Options].BufferDir for the place of the journal. If the journal cannot be made, the
 	// recorder uses DurabilityWriteThrough.
 	DurabilityProcess Durability = iota
-	// DurabilityWriteThrough means the same as DurabilityProcess, but the journal is not a
-	// file: a call waits until its record is in the trace file, for at most MaxBlock. Spans
-	// that wait for their parents are not in the file yet, and are lost with the process.
+	// DurabilityWriteThrough also means that records survive the death of the process, but it needs no
+	// journal file: a call waits until its record is in the trace file, at most for MaxBlock. A span that
+	// waits for its parent is only in memory, and is lost with the process.
 	DurabilityWriteThrough
-	// DurabilityPower means that records also survive a loss of power. Calls that wait at
-	// the same time share one fsync.
+	// DurabilityPower means that records also survive a loss of power. A call waits for an fsync; calls
+	// that wait at the same time share one.
 	DurabilityPower
 	// DurabilityBuffered guarantees nothing. The records of the last tenth of a second, or
 	// the last 256 KiB, are lost with the process. When the disk does not keep up, up to
@@ -37,7 +37,7 @@ const (
 
 var durabilityNames = [numDurabilities]string{"process", "writethrough", "power", "buffered"}
 
-// String returns the name that ParseDurability accepts.
+// String returns the name of d, which ParseDurability accepts.
 func (d Durability) String() string {
 	if d < numDurabilities {
 		return durabilityNames[d]
@@ -58,50 +58,45 @@ func ParseDurability(s string) (Durability, error) {
 
 // Options change how a [Recorder] works. The zero value means defaults.
 type Options struct {
-	// Version is the disk version that is written. The default is
-	// [format.DefaultVersion].
+	// Version is the disk version of the file. The default is [format.DefaultVersion].
 	Version format.Version
 	// Format is the format of the file that Close leaves. By default the name
 	// decides: IET for x.iet, else ET.
 	Format format.Optional[format.StorageFormat]
 	// Durability says which failures records survive. The default is [DurabilityProcess].
 	Durability Durability
-	// BufferDir is the folder of the journal of [DurabilityProcess]. By default the journal
-	// is in /dev/shm if the process is not in a container and /dev/shm has room, else in the
-	// folder of the trace. Recording is fastest in a memory-backed folder, but a journal there
-	// is lost with the memory of the machine or container.
+	// BufferDir is the folder of the journal of [DurabilityProcess]. By default the journal is in /dev/shm
+	// if the process is not in a container and /dev/shm has room, else in the folder of the trace.
+	// Recording is fastest in a memory-backed folder, but the journal is lost when the machine or the
+	// container stops.
 	BufferDir string
 	// MaxEntrySize is the size in bytes above which an entry is cut and marked
 	// with "!TRUNCATED". The default and maximum is [format.DefaultMaxEntrySize],
 	// 64 MiB; the minimum is 2 KiB.
 	MaxEntrySize int
 
-	// MaxWaitingSpans, MaxWaitingBytes and MaxWaitingAge bound the spans that
-	// wait for their parents, and the received log records that wait with these
-	// spans. A span that exceeds a bound, or that is larger than 64 KiB with its
-	// links and events, is written below the resource, with its parent_span_id.
-	// The defaults are 16,384 spans, 64 MiB and one minute.
+	// MaxWaitingSpans, MaxWaitingBytes and MaxWaitingAge bound the records that wait in memory: spans that
+	// arrived before their parents, and received log records of these spans. If the wait reaches a bound,
+	// the oldest span is written below its resource, with its parent_span_id. A span that is larger than
+	// 64 KiB with its links and events does not wait. The defaults are 16,384 spans, 64 MiB and one minute.
 	MaxWaitingSpans int
 	MaxWaitingBytes int
 	MaxWaitingAge   time.Duration
 
-	// MaxFileSize in bytes, MaxFileAge and MaxFileEntries, if not zero, are bounds
-	// of a file. When the growing file reaches a bound, the recorder begins a new
-	// file. It finishes the old file under a name with a time, such as
-	// app.20261120T212712.021Z.et, as if Close had been called. Open spans continue
-	// in the new file: they are written again and marked with "entrace.continued".
-	// At most a quarter of a file is for such spans; the youngest spans come first.
-	// If other open spans remain, the recorder calls OnError. It writes such a span
-	// again, with its ids, name and start, when something of the span is recorded,
+	// MaxFileSize in bytes, MaxFileAge and MaxFileEntries, if not zero, are bounds of a file. When the
+	// growing file reaches a bound, the recorder begins a new file. It finishes the old file under a name
+	// with a time, such as app.20261120T212712.021Z.et, as if Close had been called. Open spans continue in
+	// the new file: they are written again and marked with "entrace.continued". Open spans fill at most a
+	// quarter of a file, and the youngest spans have priority. If a span does not fit, the recorder calls
+	// OnError, and writes the span again, with its ids, name and start, before the next record of the span,
 	// such as its end.
 	MaxFileSize    int64
 	MaxFileAge     time.Duration
 	MaxFileEntries uint32
-	// KeepFiles and KeepBytes, if not zero, limit the number and the total size in bytes of
-	// the finished files of this path, which have a time in their names. When a new file
-	// begins, the oldest finished files are removed. After Close one more file is left. A
-	// file with a time more than five minutes in the future counts as the oldest, because
-	// the clock was wrong when the file was made.
+	// KeepFiles and KeepBytes, if not zero, limit the number and the total size in bytes of the finished
+	// files of this path, which have a time in their names. When a new file begins, the oldest finished
+	// files are removed. The file that Close leaves does not count. A file with a time more than five
+	// minutes in the future counts as the oldest, because the clock was wrong when the file was made.
 	KeepFiles int
 	KeepBytes int64
 	// Family, if set, reports whether a file in the folder belongs to the same family as this
@@ -111,9 +106,8 @@ type Options struct {
 	// file is finished in the background.
 	Family func(base string) bool
 
-	// Shared makes Create return the Recorder that this process already has for the path, if
-	// any. The other options then have no effect. The Recorder counts the calls of Create; it
-	// is closed after as many calls of Close.
+	// Shared makes Create return the Recorder that this process already has for the path, if any. The other
+	// options then have no effect. The Recorder closes when Close has been called as often as Create.
 	Shared bool
 
 	// Redact says which values are secrets. The recorder replaces them before any part of a record
@@ -128,10 +122,9 @@ type Options struct {
 	// MaxBlock is how long a call waits when the disk cannot keep up. After that the
 	// record is dropped and counted as [Dropped].Overflow. The default is one second.
 	MaxBlock time.Duration
-	// OnError, if set, is called once when recording begins to fail, and again only
-	// after recording has worked in between. It is also called for single events, such as
-	// spans that a rotation leaves behind. No lock is held during the call. OnError
-	// must not block for long.
+	// OnError, if set, is called when recording begins to fail, and not again until recording has worked in
+	// between. It is also called for single events, for example if a new file has no room for all open
+	// spans. No lock is held during the call. OnError must not block for long.
 	OnError func(error)
 	// OnNotice, if set, is called when other files were changed: a file of a dead process
 	// was finished, or old files were removed. No lock is held during the call. OnNotice must
@@ -170,8 +163,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// minMaxEntrySize is the minimum of MaxEntrySize. It leaves room for the attributes that identify a
-// span and its parent.
+// minMaxEntrySize is the minimum of MaxEntrySize in bytes. An entry of this size has room for the
+// attributes that identify a span and its parent.
 const minMaxEntrySize = 2 << 10
 
 // check returns an error if an option is invalid.

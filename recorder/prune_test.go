@@ -15,8 +15,8 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// TestPruneOwnFiles checks that prune removes the files of this process in the order in
-// which they were rotated out, even if the clock was set in between.
+// TestPruneOwnFiles checks that prune removes the files of this process in the order in which they were
+// finished, even if the clock was set meanwhile.
 func TestPruneOwnFiles(t *testing.T) {
 	for name, day := range map[string]time.Duration{"set back a day": -24 * time.Hour, "set forward a day": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestPruneOwnFiles(t *testing.T) {
 			for i := range 6 {
 				at := now.Add(time.Duration(i) * time.Second)
 				if i >= 3 {
-					at = at.Add(day) // the clock was set
+					at = at.Add(day) // after the clock was set
 				}
 				own = append(own, file(at))
 				w.finished.ended.Add(own[i])
@@ -60,13 +60,13 @@ func TestPruneOwnFiles(t *testing.T) {
 	}
 }
 
-// TestStrangerAtOwnName checks that a file which another program puts at the name of the growing file
-// is not treated as the file of a dead writer.
+// TestStrangerAtOwnName checks that a file of another program with the name of the growing file is not
+// treated as the file of a dead writer.
 func TestStrangerAtOwnName(t *testing.T) {
 	for _, final := range []string{"app.et", "app.iet"} {
 		dir := t.TempDir()
 		w := &writer{o: &Options{}, name: filepath.Join(dir, "app.iet"), final: filepath.Join(dir, final)}
-		must(t, os.WriteFile(w.name, nil, 0o600)) // the file is still empty
+		must(t, os.WriteFile(w.name, nil, 0o600)) // the other program has written nothing yet
 		w.finishOwn(t.Context(), nil)
 		if _, err := os.Stat(w.name); err != nil {
 			t.Errorf("%s: %v", final, err)
@@ -74,8 +74,8 @@ func TestStrangerAtOwnName(t *testing.T) {
 	}
 }
 
-// TestMarkedFilesKeepTheirAge: torn files that lay there for long get a mark, and make no room for
-// themselves at the expense of newer ones.
+// TestMarkedFilesKeepTheirAge checks that finishing old torn files does not make them new: prune removes
+// them, not younger files.
 func TestMarkedFilesKeepTheirAge(t *testing.T) {
 	dir := t.TempDir()
 	whole := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())

@@ -14,16 +14,16 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// A Recorder writes one trace: it streams an IET file, and makes an ET file from it
-// when the recorder is closed. Once a call has returned, its record is as safe as the
-// [Durability] says. By default the record is then in the journal, and in the file a
-// tenth of a second later, or after [Recorder.Flush].
+// A Recorder writes one trace: it streams an IET file, and makes an ET file from it when the recorder is
+// closed. When a recording call has returned, its record is as safe as the [Durability] says. By default
+// the record is in the journal at this moment. It is in the file a tenth of a second later, or after
+// [Recorder.Flush].
 //
 // A Recorder is safe for concurrent use.
 type Recorder struct {
 	target  target // nil: everything is dropped
 	intern  *record.Interner
-	maxText int    // a longer text is cut at once; the whole entry is cut when it is written
+	maxText int    // maximum size of a text in bytes: the call cuts longer texts; the writer cuts whole entries
 	stream  string // the IET file
 	final   string // the file that Close leaves
 	reports bool   // OnError is set
@@ -33,7 +33,7 @@ type Recorder struct {
 	latest  atomic.Uint32  // the number of the latest Resource
 	batches sync.Pool      // of *Batch
 
-	slot *slot // where Create finds the recorder again; nil: Create does not find it
+	slot *slot // the slot in which Create finds the recorder again; nil: the recorder has no file
 	refs int   // number of Create calls without a Close; guarded by slotsMu
 }
 
@@ -42,13 +42,14 @@ type Recorder struct {
 type target interface {
 	// Put records r. It does not keep the bytes of r.
 	Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error
-	// Wait returns when the records of earlier calls of Put are as safe as Durability says. It is called
+	// Wait returns when the records of earlier calls of Put are as safe as Durability says. Callers call it
 	// only if Waits returns true.
 	Wait() error
 	Waits() bool
 	// Drop counts entries and spans that cannot be recorded because of err.
 	Drop(err error, entries, spans int)
-	// Append writes an entry below the entry parent and returns the id of the new entry.
+	// Append writes an entry below the entry parent and returns the id of the new entry. If anchor is set,
+	// the new entry becomes the parent of later records that have no span.
 	Append(r *journal.Record, parent uint32, anchor bool) (uint32, error)
 	NewHint() journal.Hint
 	Flush(ctx context.Context) error
@@ -66,20 +67,20 @@ func newRecorder(t target, in *record.Interner, o *Options) *Recorder {
 	return r
 }
 
-// TakesSpans reports whether r accepts spans. It costs one atomic load. Except for the
-// recorder of a flight recorder, a recorder accepts either everything or nothing: see
-// Discards. A nil Recorder accepts nothing.
+// TakesSpans reports whether r accepts spans. It costs one atomic load. The recorder of a flight recorder
+// may accept spans and no log records, or the reverse. Any other recorder accepts everything or nothing:
+// see Discards. A nil Recorder accepts nothing.
 func (r *Recorder) TakesSpans() bool { return r.takes(record.ProviderSpans) }
 
-// TakesLogs reports whether r accepts log records. It is otherwise like TakesSpans.
+// TakesLogs reports whether r accepts log records. See TakesSpans.
 func (r *Recorder) TakesLogs() bool { return r.takes(record.ProviderLogs) }
 
 func (r *Recorder) takes(p record.Provider) bool {
 	return r != nil && r.on != nil && record.Providers(r.on.Load()).Has(p)
 }
 
-// Discard returns a recorder that accepts everything and drops it, without
-// counting and without error. Its Close does nothing.
+// Discard returns a recorder that accepts all records and drops them: it counts nothing and returns no
+// error. Its Close does nothing.
 func Discard() *Recorder { return new(Recorder) }
 
 // Discards reports whether r drops everything, so that a caller can skip the work. It returns
@@ -103,8 +104,8 @@ func (r *Recorder) Path() string { return r.final }
 // StreamPath returns the name of the IET file that r is writing, "" for [Discard].
 func (r *Recorder) StreamPath() string { return r.stream }
 
-// Durability returns the current durability of records. If it is not the one in Options,
-// the error says why.
+// Durability returns the current durability of records. If it differs from Options.Durability, the error
+// says why.
 func (r *Recorder) Durability() (Durability, error) {
 	if r.Discards() {
 		return DurabilityBuffered, nil
@@ -127,10 +128,10 @@ func (r *Recorder) Stats() Stats {
 	return s
 }
 
-// Err returns the last error that cost entries, else [ErrUnlinked] while the file
-// has lost its name, else nil. It never waits for the disk. The caller need not act on the
-// error: the recorder tries again, unless the file cannot even be cut back to its whole
-// entries, and Stats counts the lost entries.
+// Err returns the last error that made the recorder lose entries. If there is none, Err returns
+// [ErrUnlinked] while the growing file is removed or renamed, and else nil. It never waits for the disk.
+// The caller need not act: Stats counts the lost entries, and the recorder tries again. It gives up only if
+// a failed write left a part of an entry in the file and this part cannot be cut off.
 func (r *Recorder) Err() error {
 	if r.Discards() {
 		return nil
@@ -138,15 +139,14 @@ func (r *Recorder) Err() error {
 	return r.target.Err()
 }
 
-// HasOnError reports whether OnError is set. If OnError is set, callers need not report the
-// error of Err.
+// HasOnError reports whether OnError is set. If so, callers need not report the error of Err.
 func (r *Recorder) HasOnError() bool { return r.reports }
 
-// Append writes e below the entry e.Parent and returns the id of e. It first waits until
-// the earlier records are written. Text that is not valid UTF-8 is changed: a String
-// becomes Bytes, and in other text U+FFFD replaces the invalid bytes. In a recording of
-// several files, ids are valid for one file only, so the parent must be the root. In a
-// flight recorder the parent must also be the root, and the returned id is 0.
+// Append writes e below the entry e.Parent and returns the id of e. It first waits until the earlier
+// records are written. Text that is not valid UTF-8 is changed: a String becomes Bytes, and in other text
+// U+FFFD replaces the invalid bytes. If the recording has several files, the parent must be the root,
+// because an id is valid in one file only. In a flight recorder, the parent must also be the root, and
+// Append returns 0.
 func (r *Recorder) Append(e *format.TraceEntry) (uint32, error) { return r.append(e, false) }
 
 func (r *Recorder) append(e *format.TraceEntry, anchor bool) (uint32, error) {
@@ -171,10 +171,10 @@ func (r *Recorder) append(e *format.TraceEntry, anchor bool) (uint32, error) {
 	return r.target.Append(&rec, e.Parent, anchor)
 }
 
-// Resource writes the entry of a resource below the root and returns the resource. Equal
-// entries are written once. Log records without a span are written below the latest resource.
-// Resource waits for a file for at most MaxBlock. The error is [format.ErrTooLarge] if the
-// resources are too many or too large, and [ErrOverflow] if the disk does not respond.
+// Resource writes the entry of a resource below the root and returns the resource. Equal entries are
+// written once. Log records without a span are written below the latest resource. Resource waits for the
+// disk, at most for MaxBlock. The error is [format.ErrTooLarge] if the resources are too many or too large,
+// and [ErrOverflow] if the disk does not respond.
 func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
 	res := &Resource{owner: r}
 	if r.Discards() {
@@ -183,7 +183,7 @@ func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
 	if e.Metadata.Level > format.LevelError {
 		return nil, format.ErrInvalid
 	}
-	b := &Batch{r: r} // without an Interner, because only unnumbered names make equal entries equal bytes
+	b := &Batch{r: r} // no Interner: names would get numbers, and equal entries could have different bytes
 	b.b.MaxText, b.b.Redact = r.maxText, r.redactor()
 	b.b.Reset(0, nil, nil)
 	b.Entry(e)
@@ -202,7 +202,7 @@ func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
 	return res, r.putResource(number)
 }
 
-// putResource makes a resource the latest one, and records that the resource exists.
+// putResource makes a resource the latest one, and records its existence.
 func (r *Recorder) putResource(number uint16) error {
 	r.latest.Store(uint32(number))
 	rec := journal.Record{
@@ -210,13 +210,13 @@ func (r *Recorder) putResource(number uint16) error {
 	}
 	hint := r.target.NewHint()
 	if err := r.target.Put(&rec, &hint, nil); err != nil && !errors.Is(err, ErrClosed) {
-		return err // the first record that needs the resource makes the writer write it
+		return err // no loss: the writer writes the resource with the first record that needs it
 	}
 	return nil
 }
 
-// Flush writes all records so far to the file, so that other processes can read them. It
-// does not write spans that wait for their parents. It waits at most until ctx ends.
+// Flush writes all records so far to the file, so that other processes can read them. It does not write
+// spans that wait for their parents. It returns when ctx ends, at the latest.
 func (r *Recorder) Flush(ctx context.Context) error {
 	if r.Discards() {
 		return nil

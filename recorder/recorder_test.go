@@ -43,7 +43,7 @@ func spanRef(trace, span byte) format.SpanRef {
 	return format.SpanRef{TraceID: [16]byte{15: trace}, SpanID: [8]byte{7: span}}
 }
 
-// span returns a span of trace 1, with the attributes that spans have.
+// span returns a span of trace 1 with its usual attributes.
 func span(name string, id, parent byte) *tracetest.Span {
 	s := &tracetest.Span{Span: recorder.Span{Ref: spanRef(1, id), Wait: true}}
 	if parent != 0 {
@@ -167,8 +167,8 @@ func TestFormatBeatsName(t *testing.T) {
 	}
 }
 
-// TestDeadContext closes a recorder with a context that is done. Close leaves a whole IET, and the next
-// Create finishes it.
+// TestDeadContext calls Close with a context that has ended. Close leaves a whole IET, and the next Create
+// finishes it.
 func TestDeadContext(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	_, err := rec.Append(named("a"))
@@ -184,7 +184,7 @@ func TestDeadContext(t *testing.T) {
 	}
 	again := tracetest.CreateAt(t, rec.Path(), nil)
 	tracetest.Close(t, again)
-	must(t, f.Close()) // on Windows the IET keeps its name until then
+	must(t, f.Close()) // on Windows, Create cannot rename the IET before
 	names := dirNames(t, filepath.Dir(rec.Path()))
 	if len(names) != 2 || !strings.HasPrefix(names[0], "app.2") || names[1] != "app.et" {
 		t.Fatalf("the folder has %q, want app.TIME.et and app.et", names)
@@ -236,7 +236,7 @@ func TestParentsFirst(t *testing.T) {
 	})
 }
 
-// permute calls fn with every order of n things.
+// permute calls fn with every permutation of the numbers below n.
 func permute(n int, fn func([]int)) {
 	order := make([]int, n)
 	for i := range order {
@@ -257,8 +257,8 @@ func permute(n int, fn func([]int)) {
 	rec(0)
 }
 
-// TestOfferedNeverFalls records an open span and then the same span as a whole, which ends
-// it. Both stay in the counts.
+// TestOfferedNeverFalls records an open span and then the whole span with the same ids, which ends it. Both
+// records count.
 func TestOfferedNeverFalls(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	begun := span("begun", 2, 0)
@@ -276,8 +276,8 @@ func TestOfferedNeverFalls(t *testing.T) {
 	}
 }
 
-// TestOrphans records spans whose parents never come, and spans that wait for each other.
-// Close writes them.
+// TestOrphans records spans whose parents never arrive, and spans that are their own ancestors. Close
+// writes all of them.
 func TestOrphans(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v})
@@ -317,7 +317,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestRemoteParentInFile records a span below a remote parent that is in the file already.
+// TestRemoteParentInFile records a span with a remote parent that the file happens to have. The span is
+// written below it.
 func TestRemoteParentInFile(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	must(t, tracetest.WriteSpan(rec, span("client", 1, 0)))
@@ -477,7 +478,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestHygiene records text that other readers would reject.
+// TestHygiene records text that is not valid UTF-8, and an empty entry.
 func TestHygiene(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := tracetest.Create(t, "app.iet", &recorder.Options{Version: v})
@@ -566,7 +567,7 @@ func TestBadEntries(t *testing.T) {
 	}
 }
 
-// TestConcurrent records from many goroutines. The counts must be exact.
+// TestConcurrent records from many goroutines. The counts must add up.
 func TestConcurrent(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	var wg sync.WaitGroup
@@ -601,8 +602,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestCloseRace closes a recorder while other goroutines still record. The file has the
-// accepted records, and the later records are counted.
+// TestCloseRace closes a recorder while other goroutines record. Every record without an error is in the
+// file, and Stats counts the others.
 func TestCloseRace(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	var wg sync.WaitGroup

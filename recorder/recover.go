@@ -16,22 +16,22 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// A Report describes the whole entries of a file and of its writer's journal, and the result of Recover.
+// A Report describes the whole entries of a file and its journal, and the result of Recover.
 type Report struct {
 	format.Report
 
-	// Pending is the number of entries that are in the journal of a dead writer and not in
-	// the file. Recover has added them to the file.
+	// Pending is the number of entries that only the journal of a dead writer has, or had until Recover
+	// added them to the file.
 	Pending int
-	// Journal is the reason why the journal of a dead writer cannot be read, nil if it can:
-	// [ErrJournalGone], [ErrJournalElsewhere], or the damage. Recover renames a damaged
-	// journal to NAME.TIME.buffer.broken. If the journal is gone or on another machine, Recover
-	// finishes the file without it, and reports this only once.
+	// Journal is nil if the journal of a dead writer can be read. Else it says why not: [ErrJournalGone],
+	// [ErrJournalElsewhere], or the damage. Recover renames a damaged journal to NAME.TIME.buffer.broken.
+	// If the journal is gone or on another machine, Recover reports this only once, and finishes the file
+	// without it.
 	Journal error
 
 	// Output is the name of the file that Recover made, or Name if Recover had nothing to do.
 	Output string
-	// Broken is the new name of a corrupt original, "" if Recover renamed nothing.
+	// Broken is the new name of a corrupt original, "" if there is none.
 	Broken string
 }
 
@@ -61,63 +61,61 @@ func (r *Report) Finished() string {
 	return s
 }
 
-// Inspect reports the whole entries of the file name, or of the unfinished files that [Create] left
-// for this name, and the entries that are only in the journal of a dead writer. It changes nothing.
-// For a file that is not a trace, it returns the error of [format.Open].
+// Inspect reports the whole entries of the file name, or of the unfinished files that [Create] left under
+// this name, and the entries that only the journal of a dead writer has. It changes nothing. If the file is
+// not a trace, it returns the error of [format.Open].
 func Inspect(name string) (*Report, error) {
 	r, err := deadtrace.Inspect(name)
 	return reportOf(r), err
 }
 
-// Recover saves the longest prefix of whole entries of the file name, or of the unfinished
-// files that [Create] left for this name.
+// Recover saves the whole entries at the beginning of the file name, or of the unfinished files that
+// [Create] left under this name.
 //
-// If output is not empty, Recover writes a new file of that name, which is an IET for x.iet
-// and else an ET, and does not change the source. If output is empty, Recover finishes the
-// file in place: it completes an unfinished app.et, and cuts an x.iet to its whole entries. If
-// the file had a journal and no clean end, Recover then adds the last entry
-// "entrace.recovered". For an ET that has lost its end and for a corrupt file, it adds this
-// entry with the attribute "damage". Recover keeps a corrupt original in the same folder as
-// FILE.broken. If a living process is writing the file, the error is [format.ErrLocked]. An IET
-// cannot end with entries that are all zeros: Recover leaves such entries out and does not
-// count them. Recover does nothing if the file is whole already.
+// If output is not empty, Recover writes a new file with that name, and does not change the source. The new
+// file is an IET if the name is x.iet, and else an ET. If output is empty, Recover finishes the file in
+// place: it completes an unfinished app.et, and cuts an x.iet to its whole entries. If the file had a
+// journal and no clean end, Recover then adds the last entry "entrace.recovered". If the file is an ET
+// without its end, or corrupt, this entry has the attribute "damage". Recover renames a corrupt original to
+// FILE.broken. If a living process is writing the file, the error is [format.ErrLocked]. An IET cannot end
+// with entries that are all zeros: Recover leaves such entries out and does not count them. Recover does
+// nothing if the file is whole already.
 func Recover(name, output string) (*Report, error) {
 	r, err := deadtrace.Recover(name, output)
 	return reportOf(r), err
 }
 
-// RecoverFolder finishes the traces of dead writers in the folder dir in place, as [Recover] does:
-// an app.iet becomes app.et, unless it has a clean end and is read-only. For every trace,
-// RecoverFolder calls the function each with the report or the error. It skips traces that a living
-// process is using.
+// RecoverFolder finishes the traces of dead writers in the folder dir in place, as [Recover] does: an
+// app.iet becomes app.et, unless it has a clean end and is read-only. RecoverFolder calls the function each
+// with the report or the error of every trace, except traces that a living process uses.
 func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) error {
 	all := deadtrace.Filter{Base: func(string) bool { return true }}
 	return deadtrace.Folder(ctx, dir, all, &deadtrace.Options{Owner: deadtrace.Others}, func(r *deadtrace.Result, err error) { each(reportOf(r), err) })
 }
 
-// finishOwn finishes the files that dead writers of this path have left under names with a time, and
-// returns their paths without extensions. The parameter dead lists the files that were renamed to make
-// room for this recording.
+// finishOwn finishes files of this path that dead writers have left under names with a time. It returns
+// their paths without extensions. The parameter dead lists files that were renamed to make room for this
+// recording.
 func (w *writer) finishOwn(ctx context.Context, dead []string) []string {
 	own := tracename.Base(filepath.Base(w.name))
 	et := w.final != w.name
 	is := deadtrace.Filter{Base: func(base string) bool { return base == own }, Trace: func(path string) bool {
 		stream := path + tracename.IET
-		if stream == w.name { // a file that has this name now belongs to another recording
+		if stream == w.name { // a new recording has this name
 			return false
 		}
 		return et || !deadtrace.IsFinished(stream)
 	}}
 	var spare []string
-	for _, name := range dead { // even if they need no finishing
+	for _, name := range dead { // even if they are finished already
 		spare = append(spare, tracename.Base(name))
 		w.finished.ended.Add(tracename.Base(name))
 	}
 	return append(spare, w.finishFolder(ctx, is, &deadtrace.Options{IET: !et, AtStart: true})...)
 }
 
-// finishFamily finishes the files that dead writers of the family have left. It returns the paths of
-// these files without extensions.
+// finishFamily finishes the files that dead writers of the family have left. It returns the paths of these
+// files without extensions.
 func (w *writer) finishFamily(ctx context.Context) []string {
 	if w.o.Family == nil {
 		return nil
@@ -149,7 +147,7 @@ func (w *writer) finishFolder(ctx context.Context, is deadtrace.Filter, o *deadt
 	return finished
 }
 
-// prune removes the oldest finished traces of the family until the rest is within the bounds of
+// prune removes the oldest finished traces of the family until the number and size of the rest are within
 // the options. It never removes the traces in spare.
 func (w *writer) prune(ctx context.Context, now time.Time, spare ...string) error {
 	k := deadtrace.Keep{Files: w.o.KeepFiles, Bytes: w.o.KeepBytes, Family: w.o.Family, Ended: &w.finished.ended, Notice: w.notice}

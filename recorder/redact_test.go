@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// TestRedactedIsCounted counts replaced secrets by rule, in Stats and in the last entry. A value that is
-// cut does not keep the beginning of its secret.
+// TestRedactedIsCounted checks that Stats and the last entry count the replaced secrets by rule, and that
+// no part of a secret remains if its value is cut.
 func TestRedactedIsCounted(t *testing.T) {
 	const secret = "hunter2hunter2"
 	path := filepath.Join(t.TempDir(), "app.et")

@@ -19,9 +19,9 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestNewFileAfterRemoval takes the growing file, or its folder, away. Within a second a new file begins
-// under its name, and what the old one held is in a file as well, once, unless it is in the one that was
-// renamed.
+// TestNewFileAfterRemoval removes or renames the growing file, or removes its folder. Within a second, a
+// new file begins under its name. At the end, each record is in exactly one file: the records of a removed
+// file are saved in another file, and a renamed file keeps its own.
 func TestNewFileAfterRemoval(t *testing.T) {
 	for _, x := range []struct {
 		fate string
@@ -76,7 +76,7 @@ func TestNewFileAfterRemoval(t *testing.T) {
 	}
 }
 
-// entryNames returns the names of what the application has recorded in a file.
+// entryNames returns the names of the entries that the application has recorded in a file.
 func entryNames(t *testing.T, name string) (names []string) {
 	t.Helper()
 	f := tracetest.Open(t, name)
@@ -90,8 +90,8 @@ func entryNames(t *testing.T, name string) (names []string) {
 	return names
 }
 
-// TestNoNewFileAfterRemoval has something else in the place of the folder. Calls return ErrUnlinked until
-// a file can be made again, and nothing that was acknowledged is lost.
+// TestNoNewFileAfterRemoval replaces the folder by a file or a link. Calls return ErrUnlinked until a file
+// can be made again. No record is lost whose call has returned nil.
 func TestNoNewFileAfterRemoval(t *testing.T) {
 	for _, x := range []struct {
 		name string
@@ -141,7 +141,7 @@ func TestNoNewFileAfterRemoval(t *testing.T) {
 				if has, err := rec.Durability(); has != d || err != nil {
 					t.Errorf("Durability is %v, %v at the end", has, err)
 				}
-				_ = rec.Close(context.Background()) // its error tells of the calls that failed above
+				_ = rec.Close(context.Background()) // returns an error because calls failed above
 				s := rec.Stats()
 				sane(t, s)
 				if s.Entries.Dropped.Total() < 100 || s.Entries.Waiting > 0 {
@@ -168,8 +168,8 @@ func TestNoNewFileAfterRemoval(t *testing.T) {
 	}
 }
 
-// TestFolderIsRemovedAtTheEnd removes the folder, and puts a file in its place just before Close: what cannot
-// be saved counts as dropped.
+// TestFolderIsRemovedAtTheEnd replaces the folder by a file just before Close. Records that cannot be saved
+// count as dropped.
 func TestFolderIsRemovedAtTheEnd(t *testing.T) {
 	for _, name := range []string{"app.et", "app.iet"} {
 		dir := filepath.Join(t.TempDir(), "traces")
@@ -187,7 +187,7 @@ func TestFolderIsRemovedAtTheEnd(t *testing.T) {
 	}
 }
 
-// killedCopy returns a copy of a folder. It is as a kill would leave the folder now.
+// killedCopy returns a copy of a folder. The copy is like the folder after a kill at this moment.
 func killedCopy(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "killed")
@@ -195,8 +195,8 @@ func killedCopy(t *testing.T, dir string) string {
 	return to
 }
 
-// TestRecoveryTellsOfUnsavedEntries kills a recorder before a removed file is saved, and one whose file
-// was removed just now. Recovery says how many entries are gone.
+// TestRecoveryTellsOfUnsavedEntries removes the IET of a killed recorder. The next recorder reports how
+// many entries are lost.
 func TestRecoveryTellsOfUnsavedEntries(t *testing.T) {
 	dir := t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
@@ -217,8 +217,8 @@ func TestRecoveryTellsOfUnsavedEntries(t *testing.T) {
 	}
 }
 
-// TestRecoveryKeepsLogOfRepeatedSpan: a log record that waits with a span is written after a kill, although the
-// file has the span from before, when it came for the first time.
+// TestRecoveryKeepsLogOfRepeatedSpan records a span twice, each time with a log record that waits with it.
+// A kill before the second span is written does not lose the second log record.
 func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {
 	dir := t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
@@ -235,7 +235,7 @@ func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {
 	s.Resource = res
 	must(t, tracetest.WriteSpan(rec, s))
 	log("first")
-	must(t, rec.Suspend(t.Context())) // both are written, and the span is forgotten
+	must(t, rec.Suspend(t.Context())) // writes the records, and forgets the span
 	must(t, tracetest.WriteSpan(rec, s))
 	log("second")
 	must(t, rec.Flush(t.Context()))
@@ -248,7 +248,8 @@ func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {
 	}
 }
 
-// TestSharedAttributesOfWaitingSpan: attributes that log records share are there, although their span waits.
+// TestSharedAttributesOfWaitingSpan checks that log records have their shared attributes even if they wait
+// with their span.
 func TestSharedAttributesOfWaitingSpan(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec := tracetest.CreateAt(t, path, nil)

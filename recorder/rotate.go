@@ -25,7 +25,7 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// background runs functions that finish files that were rotated out.
+// background runs functions that finish the files before the current one.
 type background struct {
 	cancel context.CancelFunc
 	ctx    context.Context
@@ -34,11 +34,11 @@ type background struct {
 	mu sync.Mutex
 
 	err   error
-	files []*os.File // files that were rotated out and may not be on disk yet
-	ended retain.Log // paths of ended files, without extensions
+	files []*os.File // earlier files whose content may not be on disk yet
+	ended retain.Log // paths of finished files, without extensions
 }
 
-// sync makes the files that were rotated out survive a loss of power.
+// sync makes the earlier files survive a loss of power.
 func (b *background) sync() error {
 	b.mu.Lock()
 	files := slices.Clone(b.files)
@@ -75,7 +75,7 @@ func (b *background) start(fn func(context.Context) error) {
 	})
 }
 
-// wait waits for all functions that were started. When ctx is done, it cancels them.
+// wait waits until all started functions have returned. When ctx ends, it cancels their context.
 func (b *background) wait(ctx context.Context) error {
 	if b.ctx == nil {
 		return nil
@@ -92,12 +92,12 @@ func (b *background) wait(ctx context.Context) error {
 // A rotation decides when a writer begins another file.
 type rotation struct {
 	began     time.Time // when the file began
-	first     uint64    // the id of the first entry after the open spans at the beginning of the file
-	head      int64     // size of everything before the entry first
+	first     uint64    // the id of the first entry after the open spans from the earlier file
+	head      int64     // size in bytes of everything before that entry
 	notBefore time.Time // earliest time of the next attempt
-	mended    bool      // somebody else has changed the file: rotate it as soon as possible
-	stranger  bool      // callers' ids belong to an earlier file, even if the recording has no bounds
-	synced    time.Time // until then, a failed sync of the file does not cause a rotation
+	mended    bool      // another program has changed the file: replace it as soon as possible
+	stranger  bool      // ids that callers have belong to an earlier file, even if the options set no bounds
+	synced    time.Time // before this time, a failed sync of the file does not begin a new file
 }
 
 // on reports whether the options set a bound at which a new file begins.
@@ -117,63 +117,63 @@ func (r *rotation) tooBig(o *Options, p *placer.Placer) bool {
 		o.MaxFileEntries > 0 && next-r.first >= uint64(bound(int64(o.MaxFileEntries), int64(r.first))) || next >= fullAt
 }
 
-// bound returns how much a file may hold after its head, the parameter most being the bound
-// of the whole file. The result is at least three quarters of most, so that a file has room
-// for new entries however many spans are open.
+// bound returns how much a file may hold after its head. The parameter most is the bound of the whole file.
+// The result is at least three quarters of most: even if many spans are open, the file has room for new
+// entries.
 func bound(most, head int64) int64 { return max(most-head, most-most/headShare) }
 
-// due returns the time until the age of the file must be checked.
+// due returns the time until the writer must check the age of the file.
 func (r *rotation) due(o *Options, p *placer.Placer) time.Duration {
 	if o.MaxFileAge <= 0 {
 		return math.MaxInt64
 	}
 	d := max(time.Until(r.began.Add(o.MaxFileAge)), time.Until(r.notBefore), writeAfter)
 	if p.Entries() < r.first+minFileEntries {
-		d = max(d, checkEvery) // a rotation waits for more entries
+		d = max(d, checkEvery) // too few entries for a new file: check again later
 	}
 	return d
 }
 
-// fullAt is the number of entries at which a file rotates if rotation is on. It is below the maximum
-// that a file can hold.
+// fullAt is the number of entries at which a new file begins if the options set a bound. A file can hold a
+// few more.
 const fullAt = 1<<32 - 1<<16
 
 const (
-	// minFileEntries is the least number of new entries of a file, because a bound that is too small
-	// would otherwise rotate all the time.
+	// minFileEntries is the minimum number of new entries in a file. Without it, a very small bound would
+	// begin a new file all the time.
 	minFileEntries = 16
-	rotateAgain    = time.Minute // the pause after a failed rotation
+	rotateAgain    = time.Minute // the pause after a failure to begin a new file
 
-	// headShare limits the open spans at the beginning of a file to a quarter of the file.
-	// If files have no bound, the limit is a quarter of headSize bytes.
+	// headShare limits the open spans at the beginning of a file to a quarter of the bounds of a file. If
+	// files have no bound, the limit is a quarter of headSize bytes.
 	headShare = 4
 	headSize  = 256 << 20
 )
 
-// isDue reports whether a new file must begin because a bound is reached.
+// isDue reports whether the file has reached a bound, so that a new file must begin.
 func (r *rotation) isDue(o *Options, p *placer.Placer, now time.Time) bool {
 	return r.on(o) && p.Entries() >= r.first+minFileEntries &&
 		(r.tooBig(o, p) || o.MaxFileAge > 0 && now.Sub(r.began) >= o.MaxFileAge)
 }
 
-// rotateIfDue begins a new file when a rotation is due and no entries are staged for the old file.
+// rotateIfDue begins a new file if one is due and no entries are staged for the old file.
 func (w *writer) rotateIfDue() {
 	r := &w.rotation
 	if w.file == nil || w.file.dead != nil || w.staged() || w.broken.Load() != nil {
 		return
 	}
 	now := time.Now()
-	unsynced := w.file.syncErr != nil && now.After(r.synced) // only a new file can be synced again
+	unsynced := w.file.syncErr != nil && now.After(r.synced) // a failed sync cannot be repeated, except for another file
 	if !r.mended && !unsynced && !r.isDue(w.o, w.placer, now) || now.Before(r.notBefore) {
 		return
 	}
-	err := w.checkFile() // the name may belong to another file by now
+	err := w.checkFile() // another file may have the name by now
 	if err == nil {
 		err = w.rotate(now)
 	}
 	if err != nil {
 		r.notBefore = now.Add(rotateAgain)
-		r.mended = r.mended && r.on(w.o) // without bounds, recording continues in this file, because it is whole
+		r.mended = r.mended && r.on(w.o) // without bounds, recording continues in this file: it is whole after the mending
 		err = fmt.Errorf("rotate %s: %w", w.name, err)
 		w.mu.Lock()
 		w.published.err = err
@@ -182,12 +182,12 @@ func (w *writer) rotateIfDue() {
 	}
 }
 
-// rotate replaces the growing file by a new one. If it fails before both files have their
-// names, nothing has changed.
+// rotate replaces the growing file by a new one. If it fails before both files have their names, nothing
+// has changed.
 func (w *writer) rotate(now time.Time) error {
-	removed := uint64(0) // number of entries that checkpoints describe as not saved yet
+	removed := uint64(0) // number of entries that are not in a file with a name
 	if w.file.isRemoved() {
-		removed = max(w.placer.Entries(), 1) - 1 // without the root
+		removed = max(w.placer.Entries(), 1) - 1 // the root needs no saving
 	}
 	w.unsaved.Add(removed)
 	w.leaving = removed > 0
@@ -198,10 +198,10 @@ func (w *writer) rotate(now time.Time) error {
 	return err
 }
 
-// rotateFrom is like rotate. If the old file was removed, the parameter removed is the number of its
-// entries, else 0.
+// rotateFrom does the work of rotate. The parameter removed is the number of entries in the old file if
+// that file was removed, else 0.
 func (w *writer) rotateFrom(removed uint64, now time.Time) error {
-	lost := w.file.check() // not nil if the old file has lost its name
+	lost := w.file.check() // not nil if the old file was removed or renamed
 	tmp, err := osfile.CreateTempAppend(w.name)
 	if err != nil {
 		return err
@@ -218,11 +218,12 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 		return discard(err)
 	}
 	if w.o.Durability == DurabilityPower && lost == nil {
-		// Calls that wait for a sync get the error of syncing the new file, and this error.
+		// The calls that wait for this sync get this error, or else the error of syncing the new file.
 		w.unsynced = w.sink.sync()
 	}
-	// If the process dies now, recovery finds both files and a checkpoint about the old file. It
-	// then has to know which spans of the old file are pending, because they go to the new file.
+	// If the process dies just after the renames below, recovery finds both files, and a checkpoint about
+	// the old one. From the checkpoint it must know which spans wait for their parents, because they go to
+	// the new file.
 	if err := w.repark(); err != nil {
 		return discard(err)
 	}
@@ -238,15 +239,15 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 	}
 	if err := osfile.RenameNew(tmp.Name(), w.name); err != nil {
 		if lost == nil {
-			// Recording continues in the old file, under its old name if that name can be restored.
+			// Continue in the old file, under its old name if it can be restored.
 			err = errors.Join(err, osfile.RenameNew(aside, w.name))
 		}
 		return discard(err)
 	}
-	// A mended file gets no end: this shows that some of its entries are missing.
+	// A file that was mended gets no entry of a clean end, because some of its entries are missing.
 	if !w.rotation.mended {
 		if err := w.writeEnd(true); err != nil {
-			w.failed(err) // the file is still a whole IET
+			w.failed(err) // the old file remains a whole IET
 		}
 	}
 	old := w.file
@@ -261,7 +262,7 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 	if old.syncErr != nil {
 		w.rotation.synced = now.Add(rotateAgain)
 	}
-	w.placer.Extra() // discard this count: the entries of the new file are counted here
+	w.placer.Extra() // reset the count, because all entries of the new file are added here
 	w.mu.Lock()
 	w.published.extra[0] += w.placer.Entries()
 	w.published.written[0] += w.placer.Entries()
@@ -287,17 +288,17 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 	}
 	if w.o.Durability == DurabilityPower {
 		if err := osfile.SyncDir(w.name); err != nil {
-			w.failed(fmt.Errorf("rotate %s: %w", w.name, err)) // a loss of power could undo the new names
+			w.failed(fmt.Errorf("rotate %s: %w", w.name, err)) // a loss of power could restore the old names
 		}
 	}
 	return nil
 }
 
-// errNoRoomToPark says that a rotation has to wait for room in the journal.
+// errNoRoomToPark means that a new file cannot begin before the journal has more room.
 var errNoRoomToPark = errors.New("the journal has no room for the waiting spans")
 
-// repark parks the pending spans anew and moves w.parking.from, so that the stream holds nothing
-// else after from.
+// repark copies the spans that wait for their parents again, and moves w.parking.from to the first of the
+// new copies. Older copies are before this position.
 func (w *writer) repark() error {
 	k := &w.parking
 	if k.stream == nil {
@@ -306,7 +307,7 @@ func (w *writer) repark() error {
 	at, old := k.stream.Position(), k.live
 	k.live = make(map[*journal.Segment]int)
 	if !w.placer.Repark(true) {
-		// The old copies remain valid, and some spans now have two copies.
+		// The old copies are needed as before, and so are the new ones that repark made until it failed.
 		for seg, n := range old {
 			k.live[seg] += n
 		}
@@ -319,7 +320,7 @@ func (w *writer) repark() error {
 	return nil
 }
 
-// A nextFile is a file that will take the place of the growing file.
+// A nextFile is a file that will replace the growing file.
 type nextFile struct {
 	sink   *fileSink
 	placer *placer.Placer
@@ -346,16 +347,15 @@ func (n *nextFile) flush(size int) error {
 	return err
 }
 
-// continueIn writes the beginning of the next file: the root and the open spans with their
-// resources. If the open spans would take too much of the file, it writes only the youngest
-// and leaves out the others.
+// continueIn writes the beginning of the next file: the root and the open spans with their resources. If
+// not all open spans fit, it writes the youngest.
 func (w *writer) continueIn(n *nextFile) error {
 	n.sink.begin(w.version)
 	n.placer.Resume(0, n.sink.n, 0)
 	n.placer.Root()
 	spans := w.placer.OpenSpans()
 	goesOn := w.rotation.carried(w.o, spans)
-	// There may be hundreds of thousands of spans, and calls wait: use the same memory for all of them.
+	// There may be hundreds of thousands of spans, and calls wait meanwhile: reuse the memory.
 	var e format.TraceEntry
 	var b Batch
 	in := ahead{f: w.file.w}
@@ -381,16 +381,16 @@ func (w *writer) continueIn(n *nextFile) error {
 	return n.flush(0)
 }
 
-// isDetail reports whether the attribute can be left out when a span that was not continued
-// is written again later.
+// isDetail reports whether an attribute of an open span can be left out when the next file does not begin
+// with the span but gets it later.
 func isDetail(a format.Attribute) bool {
 	return a.Name != format.AttrSpanID && a.Name != format.AttrTime && a.Name != mapping.AttrKind
 }
 
-// carried returns, for each of the spans, whether the next file begins with it. It selects the
-// youngest spans that fit into the share for open spans.
+// carried returns for each span whether the next file begins with it. It selects the youngest spans that
+// fit into the share for open spans.
 func (*rotation) carried(o *Options, spans []placer.OpenSpan) []bool {
-	const added = 128 // about how many bytes are added to each span
+	const added = 128 // estimate of the bytes that are added to each span
 	size, most := int64(headSize), uint64(fullAt)
 	if o.MaxFileSize > 0 {
 		size = o.MaxFileSize
@@ -409,8 +409,8 @@ func (*rotation) carried(o *Options, spans []placer.OpenSpan) []bool {
 	return goesOn
 }
 
-// continuedSpan returns a record of the open span s, marked as a span that began in another
-// file. e is the entry of s. The record is valid until the batch is used again.
+// continuedSpan returns a record of the open span s, with the mark that the span began in an earlier file.
+// e is the entry of s. The record is valid until b is used again.
 func (b *Batch) continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal.Entry {
 	flags := uint8(record.FlagRef | record.FlagOpen)
 	var parent record.Ref
@@ -436,7 +436,7 @@ func (b *Batch) continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal
 	}
 }
 
-// archiveGrowing renames the growing file to a name with the time now, and returns that name.
+// archiveGrowing renames the growing file to a name with the time now, and returns the new name.
 func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
 	final := w.final != w.name
 	err = deadtrace.Aside(w.name, tracename.IET, now, func(to string) error {
@@ -449,7 +449,7 @@ func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
 			return err
 		}
 		if final && osfile.Exists(et) {
-			// Another process has finished a file of that name just now.
+			// Another process has just finished a file with this name.
 			return cmp.Or(osfile.RenameNew(to, w.name), fs.ErrExist)
 		}
 		return nil
@@ -457,10 +457,10 @@ func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
 	return aside, err
 }
 
-// finishOld finishes the file old, which was renamed to aside, in the background.
+// finishOld finishes the file old in the background. Its name is now aside.
 func (w *writer) finishOld(old *fileSink, aside string) {
 	final, base := w.final != w.name, strings.TrimSuffix(aside, tracename.IET)
-	// Add it here and not when it is finished: files are finished concurrently, in any order.
+	// Add the path now, to keep the order of the files: they are finished concurrently.
 	w.finished.ended.Add(base)
 	w.finished.add(old.f)
 	w.finished.start(func(ctx context.Context) error {
@@ -477,8 +477,8 @@ func (w *writer) finishOld(old *fileSink, aside string) {
 	})
 }
 
-// leaveOld ends a file that has lost its name, in the background. If the file was removed, leaveOld saves
-// its entries in another file; removed is the number of these entries.
+// leaveOld closes, in the background, a file that was removed or renamed. If it was removed, leaveOld saves
+// its entries in another file. removed is the number of these entries.
 func (w *writer) leaveOld(old *fileSink, removed uint64, now time.Time) {
 	w.finished.add(old.f)
 	w.finished.start(func(ctx context.Context) error {
@@ -496,13 +496,13 @@ func (w *writer) leaveOld(old *fileSink, removed uint64, now time.Time) {
 		}
 		w.unsaved.Add(-removed)
 		w.finished.ended.Add(tracename.Base(name))
-		w.armed.Store(true) // so that a checkpoint, if w has a journal, says that the entries are saved
+		w.armed.Store(true) // let the writer note in a checkpoint, if w has a journal, that the entries are saved
 		w.wakeUp()
 		return w.prune(ctx, time.Now())
 	})
 }
 
-// countLost counts the entries and spans of f as dropped, because nobody will find the file.
+// countLost counts the entries and spans of f as dropped, because f has no name.
 func (w *writer) countLost(f *fileSink) {
 	entries, spans := f.index.CutTo(0)
 	w.mu.Lock()
@@ -544,17 +544,17 @@ func copyFile(ctx context.Context, f *os.File, to string) error {
 	}
 }
 
-// An ahead reads the entries of spans. It reads entries that are near to each other at once.
+// An ahead reads the encoded entries of spans. One read covers entries that are near to each other.
 type ahead struct {
 	f  io.ReaderAt
 	b  []byte
 	at int64 // offset of b in the file
 }
 
-// readAhead is the number of bytes that an ahead reads at once.
+// readAhead is the maximum number of bytes of one such read, unless a single entry is larger.
 const readAhead = 64 << 10
 
-// read returns the encoded entry of the first of the spans. The slice is valid until the next call.
+// read returns the encoded entry of spans[0]. The slice is valid until the next call.
 func (a *ahead) read(spans []placer.OpenSpan) ([]byte, error) {
 	from, end := spans[0].Offset, spans[0].Offset+int64(spans[0].Size)
 	if from < a.at || end > a.at+int64(len(a.b)) {
@@ -574,7 +574,7 @@ func (a *ahead) read(spans []placer.OpenSpan) ([]byte, error) {
 	return a.b[from-a.at:][:spans[0].Size], nil
 }
 
-// readBack decodes b, the encoded entry of a span, into e. The entry must take all of b.
+// readBack decodes b, the encoded entry of a span, into e. Bytes after the entry are an error.
 func readBack(b []byte, v format.Version, e *format.TraceEntry) error {
 	n, err := format.DecodeTraceEntry(b, v, e)
 	if err == nil && n != len(b) {

@@ -54,9 +54,9 @@ func logRecord(n int) *format.TraceEntry {
 	}
 }
 
-// TestRotate records from several goroutines into files of a few kilobytes, with each
-// durability. Every record is in one of the files, each file is complete by itself, and
-// no file exceeds its limit by more than a record.
+// TestRotate records from several goroutines into files of a few kilobytes, with several durabilities.
+// Every record is in one of the files, each file can be read alone, and no file is much larger than
+// MaxFileSize.
 func TestRotate(t *testing.T) {
 	const writers, each, maxSize = 4, 2000, 64 << 10
 	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityBuffered} {
@@ -105,7 +105,7 @@ func TestRotate(t *testing.T) {
 				f := tracetest.Open(t, name)
 				end, err := f.Entry(uint32(f.Len() - 1))
 				must(t, err)
-				if more, last := end.IsRotated(), i == len(names)-1; more == last { // app.et is the last
+				if more, last := end.IsRotated(), i == len(names)-1; more == last { // app.et is the last file
 					t.Errorf("%s says that another follows: %t", name, more)
 				}
 				if f.WholeSize() > 2*maxSize {
@@ -143,8 +143,8 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// TestRotateContinues checks what continues in the next file: resources, nested open spans,
-// and an open span whose parent has ended.
+// TestRotateContinues checks what the next file repeats: resources, nested open spans, and an open span
+// whose parent has ended.
 func TestRotateContinues(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		dir := t.TempDir()
@@ -194,7 +194,7 @@ func TestRotateContinues(t *testing.T) {
 	}
 }
 
-// TestKeepFiles checks that the recorder removes its oldest files, and no files of others.
+// TestKeepFiles checks that the recorder removes its oldest files, and no files that belong to others.
 func TestKeepFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, other := range []string{"app.20200101T000000.000Z.txt", "app.notes.et", "application.20200101T000000.000Z.et"} {
@@ -219,8 +219,8 @@ func TestKeepFiles(t *testing.T) {
 	}
 }
 
-// TestKeepFilesWhenTheClockWasSet checks that files dated a day ahead or a day back are
-// removed before new ones.
+// TestKeepFilesWhenTheClockWasSet checks that files with a time one day in the future or in the past are
+// removed before new files.
 func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"set back a day": 24 * time.Hour, "set forward a day": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 				must(t, f.Close())
 			}
 			slices.Sort(kept)
-			// There must be no gap up to the last record.
+			// All of the last records remain, without a gap.
 			if len(kept) < 5*15 || kept[len(kept)-1] != records-1 || kept[0] != records-len(kept) {
 				t.Errorf("%d records are left: %v", len(kept), kept)
 			}
@@ -270,7 +270,7 @@ func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 	}
 }
 
-// TestRotateByAge checks that a new file begins although nothing more is recorded.
+// TestRotateByAge checks that a new file begins although nothing is recorded.
 func TestRotateByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -283,7 +283,7 @@ func TestRotateByAge(t *testing.T) {
 		if n := rec.Stats().Files; n != 1 {
 			t.Errorf("%d files were finished, want 1", n)
 		}
-		time.Sleep(3 * time.Hour) // an empty file is not rotated
+		time.Sleep(3 * time.Hour) // no new file begins while the file is empty
 		synctest.Wait()
 		if n := rec.Stats().Files; n != 1 {
 			t.Errorf("%d files were finished, want 1", n)
@@ -292,7 +292,7 @@ func TestRotateByAge(t *testing.T) {
 	})
 }
 
-// TestNoRoomForNext checks that the recorder goes on in the old file if it cannot make a new one.
+// TestNoRoomForNext checks that the recorder continues in the old file if it cannot make a new one.
 func TestNoRoomForNext(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Log("root may write to every folder: the rest is looked at alone")
@@ -308,7 +308,7 @@ func TestNoRoomForNext(t *testing.T) {
 		},
 	})
 	aside := filepath.Join(dir, "gone")
-	must(t, os.Rename(dir, dir+"x")) // give the folder another name
+	must(t, os.Rename(dir, dir+"x")) // nobody can make a file in dir now
 	for i := range 100 {
 		must(t, rec.Log(format.SpanRef{}, logRecord(i)))
 	}
@@ -327,8 +327,8 @@ func TestNoRoomForNext(t *testing.T) {
 	}
 }
 
-// TestRotateStranger puts another file at the name of the growing file. A rotation leaves that file
-// where it is.
+// TestRotateStranger gives the name of the growing file to a file of another program. A rotation does not
+// move that file.
 func TestRotateStranger(t *testing.T) {
 	for _, name := range []string{"app.et", "app.iet"} {
 		dir := t.TempDir()
@@ -345,7 +345,7 @@ func TestRotateStranger(t *testing.T) {
 		if err := rec.Err(); !errors.Is(err, recorder.ErrUnlinked) {
 			t.Errorf("%s: Err: %v", name, err)
 		}
-		_ = rec.Close(context.Background()) // returns the same error
+		_ = rec.Close(context.Background()) // returns the error of Err
 		found := false
 		for _, n := range dirNames(t, dir) {
 			b := readFile(t, filepath.Join(dir, n))
@@ -360,8 +360,9 @@ func TestRotateStranger(t *testing.T) {
 func renameAway(dir string) error { return os.Rename(dir, dir+"-away") }
 func renameBack(dir string) error { return os.Rename(dir+"-away", dir) }
 
-// TestSpansThatNeverEnd leaks spans that are together larger than a file. Only new records go to
-// the next file. A span that stays behind in an old file is still complete if it ends later.
+// TestSpansThatNeverEnd leaks open spans that are together larger than a file. The next files repeat only
+// some of them, and mostly hold new records. A span that a new file does not repeat is still complete if it
+// ends later.
 func TestSpansThatNeverEnd(t *testing.T) {
 	const leaked, maxSize = 60_000, 10 << 20
 	var told atomic.Int64
@@ -383,7 +384,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 		return r
 	}
 	size := int64(0)
-	const overhead = 160 // bytes for ids, times and a copy of a name
+	const overhead = 160 // estimate of the bytes for ids, times and a copy of a name
 	for i := range leaked {
 		s := &tracetest.Span{Entry: *named(fmt.Sprint("leaked ", i)), Span: recorder.Span{Ref: ref(i), Resource: res, Time: int64(i + 1), Open: true}}
 		if i%100 > 0 {
@@ -409,7 +410,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 	if n := told.Load(); n == 0 {
 		t.Error("OnError was not told how many spans stay behind")
 	}
-	// Records below a span that stayed behind.
+	// Record below spans that the last file does not repeat.
 	must(t, rec.Log(ref(4), named("log of 4")))
 	child := &tracetest.Span{Entry: *named("child of 5"), Span: recorder.Span{Ref: ref(leaked), Parent: ref(5), Resource: res, Time: 7, Wait: true}}
 	child.Ref.TraceID = ref(5).TraceID

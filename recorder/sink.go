@@ -17,20 +17,20 @@ import (
 
 // A sink stores the entries of a recording. Only one goroutine uses it.
 type sink interface {
-	// write appends entries, whose encodings are in b. It returns how many of the entries
-	// are whole in the sink. Without an error that is all of them.
+	// write appends entries, whose encodings are in b. It returns how many of them are completely in the
+	// sink: all, if err is nil.
 	write(b []byte, entries []placer.Staged) (kept int, err error)
 	// begin is called once before the first write.
 	begin(v format.Version)
 	// sync makes all written entries survive a loss of power.
 	sync() error
-	// check returns an error if the file of the sink has lost its name.
+	// check returns an error if the file of the sink was removed or renamed.
 	check() error
 	// size returns the number of bytes written.
 	size() int64
 }
 
-// A noSink only counts bytes: the entries go to a Tee alone.
+// A noSink counts the bytes and drops them. A recorder that passes its entries to a Tee only has this sink.
 type noSink struct{ n int64 }
 
 func (s *noSink) write(b []byte, entries []placer.Staged) (int, error) {
@@ -52,23 +52,23 @@ type growingFile interface {
 	Sync() error
 }
 
-// A fileSink writes an IET file. The file always ends at the end of an entry, unless dead
-// is set.
+// A fileSink writes an IET file. The last entry in the file is always complete, unless the field dead is
+// set.
 type fileSink struct {
 	f    *os.File
 	w    growingFile // f, or in tests a file that fails
 	name string
 	n    int64 // size of the magic and the whole entries in the file
-	dead error // why the file cannot be written any more
+	dead error // why nothing more can be written to the file
 
-	// magic will be written together with the first entry, because a kill must not leave a
-	// file without a root. It is nil after that.
+	// magic is written together with the first entry: if it were written alone, a kill could leave a file
+	// without a root. After that write, magic is nil.
 	magic []byte
 
 	index entrybytes.Index
 	tail  deadtrace.Tail
 
-	syncErr error // sticky: after a failed sync the file is never safe again
+	syncErr error // never reset: after a failed sync the file is never safe again
 }
 
 func newFileSink(f *os.File, name string) *fileSink { return &fileSink{f: f, w: f, name: name} }
@@ -119,7 +119,7 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 			size = 0
 		}
 		if terr := s.w.Truncate(size); terr != nil {
-			// Bytes after an incomplete entry could never be read.
+			// Entries after an incomplete entry could never be read.
 			s.dead = fmt.Errorf("record to %s: %w", s.name, errors.Join(err, terr))
 			return kept, s.dead
 		}
@@ -129,7 +129,7 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 
 func (s *fileSink) size() int64 { return s.n }
 
-// stored returns the size of the file, assuming that nobody else has changed the file.
+// stored returns the expected size of the file in bytes.
 func (s *fileSink) stored() int64 {
 	if s.magic != nil {
 		return 0
@@ -137,10 +137,10 @@ func (s *fileSink) stored() int64 {
 	return s.n
 }
 
-// errChanged is why a recorder stops writing to a file.
+// errChanged means that another program changed the file while a recorder was writing it.
 var errChanged = errors.New("another program changed the file")
 
-// checkSize returns errChanged if somebody else has cut the file, or appended to it.
+// checkSize returns errChanged if another program has cut the file, or appended to it.
 func (s *fileSink) checkSize() error {
 	fi, err := s.f.Stat()
 	if err != nil || s.dead != nil || fi.Size() == s.stored() {
@@ -149,9 +149,9 @@ func (s *fileSink) checkSize() error {
 	return fmt.Errorf("record to %s: %w: it has %d bytes, expected %d", s.name, errChanged, fi.Size(), s.stored())
 }
 
-// mend cuts a file that somebody else has changed to the entries that are still whole. root is the
-// encoding of the first entry. mend returns how many entries are left, and how many entries and spans
-// are lost.
+// mend cuts a file that another program has changed, and keeps the entries that are still whole. root is
+// the encoding of the first entry. mend returns the number of entries in the file, and how many entries and
+// spans are lost.
 func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int, err error) {
 	fi, err := s.f.Stat()
 	if err != nil {
@@ -175,10 +175,10 @@ func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int
 	return left, entries, spans, err
 }
 
-// wholePrefix returns how many entries at the beginning of the file are unchanged, and their size in
-// bytes including the magic. It looks only at the first bytes of the file, whose number is within. It
-// compares only the last of these entries: it assumes that other content would not have entries of the
-// same sizes.
+// wholePrefix returns how many entries at the beginning of the file are unchanged, and their size in bytes
+// including the magic. It ignores all bytes from the offset within on. It decodes only the last of these
+// entries: if another program had changed earlier bytes, the sizes of the entries would hardly lead to an
+// entry here.
 func (s *fileSink) wholePrefix(v format.Version, within int64) (entries int, size int64) {
 	type entry struct {
 		end    int64
@@ -226,5 +226,5 @@ func (s *fileSink) check() error {
 	return fmt.Errorf("record to %s: %w", s.name, ErrUnlinked)
 }
 
-// isRemoved reports whether the file has no name any more, neither the old one nor another one.
+// isRemoved reports whether the file has no name any more. A renamed file is not removed.
 func (s *fileSink) isRemoved() bool { return osfile.IsRemoved(s.f) }

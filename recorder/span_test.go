@@ -2,7 +2,7 @@ package recorder
 
 import "github.com/entrace-go/entrace/format"
 
-// A testSpan is a span with the entry that a test records for it. External tests use tracetest.Span.
+// A testSpan is a span with its entries. External tests use tracetest.Span.
 type testSpan struct {
 	Span
 

@@ -9,11 +9,11 @@ import (
 // Dropped counts entries or spans that could not be recorded, by reason.
 type Dropped struct {
 	IO       uint64 // the file could not be written
-	TooLarge uint64 // larger than the limit even after cutting
+	TooLarge uint64 // still larger than the limit after cutting
 	Full     uint64 // the file holds as many entries as 32-bit ids allow
 	Closed   uint64 // recorded after Close
-	Invalid  uint64 // not valid: an unknown parent or level, or the end of a span that never began
-	Overflow uint64 // recorded faster than the disk writes, for longer than MaxBlock
+	Invalid  uint64 // an unknown parent or level, or the end of a span without an entry
+	Overflow uint64 // the journal had no room for longer than MaxBlock
 }
 
 // Total returns the sum of all reasons.
@@ -21,7 +21,7 @@ func (d Dropped) Total() uint64 {
 	return d.IO + d.TooLarge + d.Full + d.Closed + d.Invalid + d.Overflow
 }
 
-// Each calls fn for every reason, with the name that the reason has in "entrace.end".
+// Each calls fn for every reason. The attributes of "entrace.end" use the same names.
 func (d Dropped) Each(fn func(reason string, n uint64)) {
 	fn("io", d.IO)
 	fn("too_large", d.TooLarge)
@@ -51,15 +51,16 @@ func (d *Dropped) add(e *Dropped) {
 
 // Stats holds the counts of a [Recorder].
 type Stats struct {
-	Entries Counts // all entries, including spans and the recorder's own entries
-	Spans   Counts // a span that was recorded open and later as a whole counts twice
+	Entries Counts // all entries, including spans and the entries of the recorder itself
+	Spans   Counts // a span counts twice if it was recorded open and then as a whole
 	Bytes   int64  // size of the growing IET file
-	Files   int    // number of files that were rotated out
-	// Redacted counts the replaced secrets by the rules of package redact. It is nil if no secret was replaced.
+	Files   int    // number of files that a new file has replaced
+	// Redacted counts the replaced secrets for each rule of package redact. It is nil if no secret was
+	// replaced.
 	Redacted map[string]uint64
 }
 
-// reason returns the counter for err. If err joins several errors, the first matching case here decides.
+// reason returns the counter for err. If err joins several errors, the first matching case decides.
 func (d *Dropped) reason(err error) *uint64 {
 	switch {
 	case errors.Is(err, ErrClosed):

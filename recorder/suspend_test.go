@@ -19,8 +19,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestSuspendedRecorderGoesOnInItsFile suspends a recorder again and again. While it is suspended, the file
-// has all earlier records and no journal, and stays locked.
+// TestSuspendedRecorderGoesOnInItsFile suspends a recorder several times. While it is suspended, the file
+// has all records and stays locked, and there is no journal.
 func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 				below := span(fmt.Sprint("below ", i), byte(10+i), 1)
 				below.Wait = true
 				early := span(fmt.Sprint("early ", i), byte(20+i), 99)
-				early.Wait, early.Resource = true, res // the parent never comes
+				early.Wait, early.Resource = true, res // the parent is never recorded
 				must(t, tracetest.WriteSpan(rec, below))
 				must(t, tracetest.WriteSpan(rec, early))
 				must(t, rec.Suspend(t.Context()))
@@ -73,8 +73,8 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 	}
 }
 
-// TestFollowerOfSuspendedRecorderWaits follows the file of a suspended recorder, long enough for the
-// follower to check whether the writer has died.
+// TestFollowerOfSuspendedRecorderWaits follows the file of a suspended recorder, for so long that the
+// follower checks whether the writer has died.
 func TestFollowerOfSuspendedRecorderWaits(t *testing.T) {
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	must(t, rec.Suspend(t.Context()))
@@ -95,8 +95,8 @@ func TestFollowerOfSuspendedRecorderWaits(t *testing.T) {
 	tracetest.Close(t, rec)
 }
 
-// TestRecordWhileRecorderIsSuspended lets several goroutines record while another one suspends the
-// recorder again and again.
+// TestRecordWhileRecorderIsSuspended lets several goroutines record while another one calls Suspend again
+// and again.
 func TestRecordWhileRecorderIsSuspended(t *testing.T) {
 	const goroutines, records = 4, 500
 	path := filepath.Join(t.TempDir(), "app.et")
@@ -133,8 +133,8 @@ func TestRecordWhileRecorderIsSuspended(t *testing.T) {
 	}
 }
 
-// TestChangedFileOfSuspendedRecorder changes the file of a suspended recorder. Records that come later go
-// into a new file.
+// TestChangedFileOfSuspendedRecorder changes the file of a suspended recorder. Later records go to a new
+// file.
 func TestChangedFileOfSuspendedRecorder(t *testing.T) {
 	for name, change := range map[string]func(path string){
 		"cut": func(path string) { must(t, os.Truncate(path, 40)) },

@@ -12,28 +12,27 @@ import (
 	"github.com/entrace-go/entrace/internal/core/placer"
 )
 
-// A Tee receives the entries that a [Recorder] writes to its file, as soon as they are in the
-// file. Package remote has a Tee that sends them over the network. The methods of a Tee are
-// called one at a time, on a goroutine of their own. While a method does not return, up to
-// 8 MiB wait. Entries beyond that do not reach the Tee, and OnError is called once with
-// [ErrOverflow].
+// A Tee receives the entries that a [Recorder] writes to its file, as soon as they are in the file. Package
+// remote has a Tee that sends them over the network. The methods of a Tee are called one at a time, on a
+// goroutine of their own. While a method does not return, entries of up to 8 MiB wait. Further entries do
+// not reach the Tee, and OnError is called once with [ErrOverflow].
 type Tee interface {
-	// Begin says that a file of version v begins. The ids of its entries count from the
-	// root, which has id 0 and is not passed to Take. After a rotation Begin is called
-	// again for the next file.
+	// Begin reports the beginning of a file of version v. When a rotation begins the next file, Begin is
+	// called again. Ids count from 0 in each file. The entry with id 0 is the root, which Take does not
+	// get.
 	Begin(v format.Version)
-	// Take receives entries in the order of their ids. It must keep neither the slice nor
-	// the bytes of the entries.
+	// Take receives entries in the order of their ids. It must not keep the slice or the bytes of the
+	// entries after it has returned.
 	Take(entries []TeeEntry)
-	// Close is called by the last [Recorder.Close], after the last Take.
+	// Close is called during the last [Recorder.Close], after the last Take.
 	Close(ctx context.Context) error
 }
 
 // A TeeEntry is an entry that a [Recorder] has written.
 type TeeEntry struct {
 	ID, Parent uint32
-	Ref        format.SpanRef // set for a span; zero for other entries, including a span's end
-	Resource   bool           // the entry is a [Recorder.Resource]
+	Ref        format.SpanRef // set for the entry of a span; zero for other entries, also for the end of a span
+	Resource   bool           // the entry was written by [Recorder.Resource]
 	Raw        []byte         // the encoded entry
 }
 
@@ -41,21 +40,21 @@ type TeeEntry struct {
 type teeQueue struct {
 	tee    Tee
 	calls  callbacks
-	lost   bool        // the last entries found no room
-	closes atomic.Bool // close was called: the file is finished, but entries may still wait for the Tee
+	lost   bool        // the queue had no room for the last entries
+	closes atomic.Bool // close was called; the file is finished, but entries may still wait for the Tee
 }
 
-// errTeeBusy says why entries do not reach a Tee.
+// errTeeBusy means that the Tee does not get entries, because its methods are too slow.
 var errTeeBusy = fmt.Errorf("the Tee does not accept the entries: %w", ErrOverflow)
 
-// errTeeClose says why a Tee may not be closed.
+// errTeeClose means that Tee.Close did not return normally.
 var errTeeClose = errors.New("Tee.Close panicked or ended its goroutine")
 
 // begin queues a call of Tee.Begin.
 func (t *teeQueue) begin(v format.Version) { t.calls.mustPost("Tee.Begin", func() { t.tee.Begin(v) }) }
 
-// take queues a call of Tee.Take with the entries, whose encodings are in b. If the queue has
-// no room, take drops the entries; it returns an error for the first such call of a series.
+// take queues a call of Tee.Take with the entries, whose encodings are in b. If the queue has no room, take
+// drops the entries, and returns an error if it did not drop the entries before them.
 func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 	list := make([]TeeEntry, 0, len(entries))
 	raw := slices.Clone(b[:entries[len(entries)-1].End])
@@ -85,9 +84,9 @@ func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 	return errTeeBusy
 }
 
-// close closes the Tee after the Tee has received all entries. If a method of the Tee does
-// not return, close returns early, and the Tee is closed later. The reason may be that the
-// method itself has called Close. A nil t has no Tee.
+// close calls Tee.Close after the Tee has received all entries. If a method of the Tee does not return,
+// perhaps because it has itself called Recorder.Close, close returns early, and Tee.Close is called later.
+// If t is nil, close does nothing.
 func (t *teeQueue) close(ctx context.Context) error {
 	if t == nil {
 		return nil

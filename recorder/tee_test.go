@@ -32,7 +32,7 @@ func (l *listTee) Close(context.Context) error { l.closed++; return errTee }
 
 var errTee = errors.New("tee")
 
-// same fails the test unless the entries that the Tee got for a file are the entries of that file.
+// same checks that the Tee got exactly the entries of the file name, the file with the given number.
 func (l *listTee) same(t *testing.T, file int, name string) {
 	t.Helper()
 	f, err := os.Open(name)
@@ -67,8 +67,8 @@ func teed(t *testing.T, r *Recorder) {
 	must(t, onWriter(r, func(w *writer) { w.tee.calls.wait(t.Context()) }))
 }
 
-// TestTee checks that the Tee gets exactly the entries of the file, with every durability
-// and even if writes fail.
+// TestTee checks that the Tee gets exactly the entries of the file, with every durability, even if writes
+// fail.
 func TestTee(t *testing.T) {
 	for d := range numDurabilities {
 		t.Run(d.String(), func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestTeeRotation(t *testing.T) {
 	}
 }
 
-// TestStream records to a Tee without a file.
+// TestStream records only to a Tee. No file is written.
 func TestStream(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tee := &listTee{}

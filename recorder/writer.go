@@ -16,21 +16,21 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A writer is the target of a Recorder that writes a file, or passes entries to a Tee. Calls
-// append to its journal and return. One goroutine, which runs the method run, reads the records
-// from the journal and writes them.
+// A writer is the target of a Recorder that writes a file, or passes entries to a Tee. Calls append to its
+// journal and return. One goroutine, which runs the method run, reads the records from the journal and
+// writes them.
 //
-// Ownership: The fields of the first group do not change. The fields of the second group are for calls
-// and for the goroutine, without a lock. Both also use the fields that mu guards; mu is never held while
-// a file is used, so that no call waits for a file. Only the goroutine uses the other fields and the
-// methods in this file, journal.go, rotate.go and sink.go.
+// Ownership: The fields down to ended do not change. Calls and the goroutine use the fields from live to
+// work, and the field waiting, without a lock. The fields from rounds to family have locks of their own. mu
+// guards published; it is never held while a file is used, so that no call waits for a file. Only the
+// goroutine uses the other fields and the methods in this file, journal.go, rotate.go and sink.go.
 type writer struct {
 	o        *Options // with defaults filled in
 	version  format.Version
 	intern   *record.Interner
 	name     string // name of the IET
 	final    string // name of the file that close leaves
-	died     bool   // the records come from a process that died: the last entry is NameRecovered
+	died     bool   // the records come from a process that died: the last entry is NameRecovered, not NameEnd
 	wake     chan struct{}
 	requests chan *request
 	ended    chan struct{} // closed when the writer is gone
@@ -38,15 +38,15 @@ type writer struct {
 	live    atomic.Pointer[journal.Journal] // the journal to which calls append
 	wait    atomic.Bool                     // calls wait for the file
 	closed  atomic.Bool
-	stuck   atomic.Bool           // a call found no room, and nothing was written since
+	stuck   atomic.Bool           // a call found no room, and nothing has been written since
 	broken  atomic.Pointer[error] // why the journal cannot be appended to
-	gone    atomic.Pointer[error] // the file was removed and a new one cannot be made: calls return this error
-	armed   atomic.Bool           // the goroutine knows that records were appended
-	urgent  atomic.Bool           // the goroutine is to write at once
+	gone    atomic.Pointer[error] // not nil: the file was removed and a new one cannot be made, so calls return this error
+	armed   atomic.Bool           // the goroutine has been woken for the appended records
+	urgent  atomic.Bool           // the goroutine must write at once
 	due     atomic.Bool           // the timer has fired
 	closing atomic.Pointer[closing]
 
-	patient   atomic.Bool   // calls wait for room as long as the constant patience says
+	patient   atomic.Bool   // calls that find no room wait for the time patience, not for MaxBlock
 	admitting chan struct{} // holds one item while a request waits for room
 	reserved  atomic.Int64  // number of segments that admit has reserved
 	work      work          // working time of the goroutine
@@ -64,33 +64,33 @@ type writer struct {
 	published published
 
 	sink    sink
-	file    *fileSink // sink, if that is a file
+	file    *fileSink // the same as sink, if the sink is a file
 	tee     *teeQueue // nil: the recorder has no Tee
 	placer  *placer.Placer
-	journal *journal.Journal // the live journal, or the next one before it is live
-	noted   []byte           // the last checkpoint in journal
+	journal *journal.Journal // the live journal, or a new journal that will become the live one
+	noted   []byte           // the bytes of the last checkpoint in journal
 	reader  *journal.Reader  // reads journal
-	parking parking          // the pending spans in journal
-	left    parked           // open spans in journal that are in earlier files
+	parking parking          // copies in journal of the spans that wait for their parents
+	left    parked           // copies in journal of open spans that only earlier files contain
 
 	timer    *time.Timer
-	timerAt  time.Time // when timer fires; zero: it need not fire
+	timerAt  time.Time // when timer fires; zero: the timer has no task
 	checked  time.Time
 	rotation rotation
 	leaving  bool  // the file was removed, and its entries count as unsaved
-	unsynced error // the file before this one could not be synced
+	unsynced error // the error of the last sync of the previous file
 
 	suspended bool         // everything is in the file, and w has no journal
 	waiting   atomic.Int32 // number of calls in putLater
 
-	toldTooLarge time.Time // when OnError was last called for an entry that is too large
+	toldTooLarge time.Time // when OnError was last called because an entry was too large
 }
 
 // run is the goroutine of the writer.
 func (w *writer) run() {
 	defer close(w.ended)
-	// Use AfterFunc, not the channel of a timer: each select on such a channel registers the
-	// timer anew with the runtime.
+	// AfterFunc is cheaper than the channel of a timer: each select on such a channel registers the timer
+	// anew with the runtime.
 	w.timer = time.AfterFunc(time.Hour, func() { w.due.Store(true); w.wakeUp() })
 	defer w.timer.Stop()
 	w.setTimer()
@@ -115,7 +115,7 @@ func (w *writer) run() {
 	}
 }
 
-// setTimer sets the timer for the next task, unless the timer fires before that.
+// setTimer makes the timer fire when the next task is due, or leaves it if it fires earlier.
 func (w *writer) setTimer() {
 	if w.suspended {
 		return
@@ -144,17 +144,17 @@ func (w *writer) staged() bool {
 	return len(b) > 0
 }
 
-// write writes the records in the journal, as far as possible in the order of their times.
+// write writes the records in the journal, in the order of their times as far as possible.
 func (w *writer) write() error {
 	if w.suspended {
 		w.resume()
 	}
-	// Reset the flags before reading the journal: a caller that finds a flag set relies on a
-	// round that has not begun yet.
+	// Reset the flags before reading the journal. A call that finds a flag set does not wake the goroutine:
+	// it relies on a round that begins later.
 	w.armed.Store(false)
 	w.urgent.Store(false)
 	w.rounds.begin()
-	w.check() // check before reading the journal: if the file was removed, a new file gets the records
+	w.check() // before the journal is read: if the file was removed, the records go to a new file
 	defer w.work.end(time.Now())
 	err := w.drain()
 	if err == nil && w.o.Durability == DurabilityPower {
@@ -167,7 +167,7 @@ func (w *writer) write() error {
 	w.publish(err)
 	w.rotateIfDue() // a failed sync makes a rotation due
 	if err != nil {
-		w.unsynced = nil // the waiting calls have returned the error
+		w.unsynced = nil // the calls that waited for this round have got the error
 	}
 	return err
 }
@@ -204,7 +204,7 @@ func (w *writer) drain() error {
 	return nil
 }
 
-// dropLost counts as dropped the records that the journal has lost. It returns why they are lost.
+// dropLost counts the records that the journal has lost as dropped. It returns the reason of the loss.
 func (w *writer) dropLost() error {
 	entries, spans, err := w.reader.Lost()
 	if err != nil {
@@ -213,7 +213,7 @@ func (w *writer) dropLost() error {
 	return err
 }
 
-// flush writes the staged entries. Entries that are not whole in the sink remain staged.
+// flush writes the staged entries. An entry that is not completely in the sink remains staged.
 func (w *writer) flush() error {
 	b, staged := w.placer.Out()
 	if len(staged) == 0 {
@@ -234,7 +234,7 @@ func (w *writer) flush() error {
 		}
 	}
 	spans := uint64(spansIn(staged[:kept]))
-	// After mend, the ids do not match the entries that the Tee has, until the next file begins.
+	// After mend, the file and the Tee have different ids for the same entries, until the next file begins.
 	if kept > 0 && w.tee != nil && !w.rotation.mended {
 		if terr := w.tee.take(b, staged[:kept]); terr != nil {
 			w.report(terr)
@@ -288,8 +288,8 @@ func (w *writer) publish(err error) {
 	}
 }
 
-// countExtra adds the entries and spans that no record counts to the offered ones. The caller
-// holds w.mu.
+// countExtra adds to the offered counts the entries and spans that belong to no record, such as resources.
+// The caller holds w.mu.
 func (w *writer) countExtra() {
 	entries, spans := w.placer.Extra()
 	w.published.extra[0] += entries
@@ -337,7 +337,7 @@ func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, e
 	w.published.extra[0]++
 	w.mu.Unlock()
 	if w.rotation.stranger {
-		parent = 0 // the caller's id belongs to another file
+		parent = 0 // a new file has replaced the file for which the caller got this id
 	}
 	if err == nil && (uint64(parent) >= w.placer.Entries() || parent > 0 && w.rotation.on(w.o)) {
 		err = format.ErrInvalid
@@ -361,11 +361,10 @@ func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, e
 	return id, err
 }
 
-// checkEvery is how often a writer checks that its files still have their names.
+// checkEvery is how often a writer checks whether its files were removed or renamed.
 const checkEvery = time.Second
 
-// check begins a new file if the file has lost its name, and a new journal if the journal has
-// lost its name.
+// check begins a new file if the file was removed or renamed, and a new journal if the journal was.
 func (w *writer) check() {
 	if time.Since(w.checked) < checkEvery {
 		return
@@ -381,9 +380,9 @@ func (w *writer) check() {
 	}
 }
 
-// beginAgain begins a new file under the name that the file has lost. If that fails and the old file has
-// another name, recording continues in the old file. If the old file was removed, its new entries would be
-// lost with the process, so calls fail until a new file can be made.
+// beginAgain begins a new file after the old one was removed or renamed. If that fails, recording continues
+// in a renamed file. In a removed file, new entries would be lost with the process: calls fail until a new
+// file can be made.
 func (w *writer) beginAgain() {
 	now := time.Now()
 	err := osfile.RestoreDir(w.file.f, w.name)
@@ -406,7 +405,7 @@ func (w *writer) beginAgain() {
 	}
 }
 
-// checkSize mends the file if somebody else has changed it.
+// checkSize mends the file if another program has changed its size.
 func (w *writer) checkSize() {
 	if w.file == nil {
 		return
@@ -418,8 +417,9 @@ func (w *writer) checkSize() {
 	}
 }
 
-// mend cuts the file to its whole entries, after somebody else has changed it. A new file replaces
-// this file as soon as all staged entries are written. The error says why the file cannot be mended.
+// mend repairs the file after another program has changed it: it cuts the file to the entries that are
+// still whole. A new file replaces this file when no entry is staged. The error says why the file cannot be
+// mended.
 func (w *writer) mend(cause error) error {
 	root := placer.New(&w.intern.Table, &placer.Options{Columns: w.version == format.V2, MaxEntrySize: w.o.MaxEntrySize})
 	root.Root()
