@@ -1,6 +1,6 @@
-// Package bothways detects log records that are recorded twice: once by the handler for log/slog, and
-// once by the processor or exporter of OpenTelemetry's log SDK. That happens if a program uses the
-// handler and also a bridge from log/slog to OpenTelemetry.
+// Package bothways detects log records that are recorded twice: by the handler for log/slog, and by the
+// processor or exporter of OpenTelemetry's log SDK. This happens if a program uses the handler and also a
+// bridge from log/slog to OpenTelemetry.
 package bothways
 
 import (
@@ -15,10 +15,11 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// recent is the number of records that a way remembers. A hash of a record's time is its index.
+// recent is the number of records that a way remembers. Their index is a hash of their time.
 const recent = 64
 
-// A way is one of the two ways in which log records reach a recorder. It remembers the latest records.
+// A way is one of the two ways in which log records reach a recorder: handler or SDK. It remembers the
+// latest records.
 type way struct {
 	used atomic.Bool
 	seen [recent]atomic.Uint64 // hashes of the latest records
@@ -27,19 +28,18 @@ type way struct {
 var (
 	slog, otel way
 	seed       = maphash.MakeSeed()
-	told       sync.Map // weak pointers to the recorders for which the error was reported
+	told       sync.Map // keys are weak pointers to recorders that have reported the error
 )
 
-// errTwice is reported once for each recorder.
+// errTwice is reported at most once for each recorder.
 var errTwice = errors.New("entrace: log records are recorded twice: by the handler for log/slog and by the processor of OpenTelemetry's LoggerProvider; " +
 	"remove one of them, such as slogadapter's handler if the program uses otelslog, or use entrace.WithoutLogs")
 
-// Slog remembers a record of log/slog's handler that r has recorded. span is the span of the
-// record, or zero. Slog reports an error if OTel has seen the same record. The caller must not hold
-// a lock.
+// Slog remembers a record that log/slog's handler has recorded with r. span is the span of the record, or
+// zero. If OTel has seen the same record, Slog reports an error. The caller must not hold a lock.
 func Slog(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	if slog.used.Load() && !otel.used.Load() {
-		return // while only this way is in use, later records cost no more than this check
+		return // usual case: only this way is in use, and the check costs nothing more
 	}
 	note(&slog, &otel, r, span, unixNano, message)
 }
@@ -59,7 +59,7 @@ func note(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, m
 		time     int64
 		message  string
 	}{address(r), span, unixNano, message})
-	at := (uint64(unixNano) * 0x9E3779B97F4A7C15) >> 58 // a hash, because clocks count in steps
+	at := (uint64(unixNano) * 0x9E3779B97F4A7C15) >> 58 // a hash, because some clocks count in large steps
 	own.seen[at].Store(sum)
 	if !own.used.Load() {
 		own.used.Store(true)
@@ -72,5 +72,5 @@ func note(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, m
 	}
 }
 
-// address returns the address of r as a number, which does not keep r alive.
+// address returns the address of r as a number, which does not keep r from being freed.
 func address(r *recorder.Recorder) uintptr { return uintptr(unsafe.Pointer(r)) }

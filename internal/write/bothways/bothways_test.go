@@ -8,9 +8,9 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestFirstRecordOfBothWaysIsTold: a record that comes both ways is reported, even if it is the
-// only one of the process, and whichever way is first. It is reported once for a recorder, and not
-// if the two ways lead to different recorders.
+// TestFirstRecordOfBothWaysIsTold checks that a record which comes in both ways is reported, even if it is
+// the only record, and in either order. It is reported once for a recorder, and not if the ways use
+// different recorders.
 func TestFirstRecordOfBothWaysIsTold(t *testing.T) {
 	told := 0
 	notice.SetErrorHandler(func(error) { told++ })

@@ -1,6 +1,6 @@
 package bothways
 
-// Reset forgets that records came.
+// Reset makes the package forget all records.
 func Reset() {
 	for _, w := range []*way{&slog, &otel} {
 		w.used.Store(false)

@@ -16,8 +16,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// killed returns the stream of a program that has written so many records, and has so many more in
-// its journal alone, in a folder of its own.
+// killed returns the stream of a killed program, in a new folder. The stream has written records, and only
+// the journal has waiting more.
 func killed(t *testing.T, written, waiting int) (stream string) {
 	t.Helper()
 	from, dir := t.TempDir(), t.TempDir()
@@ -40,7 +40,7 @@ func killed(t *testing.T, written, waiting int) (stream string) {
 	return filepath.Join(dir, "app"+tracename.IET)
 }
 
-// damage overwrites four bytes of a file.
+// damage overwrites four bytes of a file, at the offset at.
 func damage(t *testing.T, name string, at int64) {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -50,21 +50,22 @@ func damage(t *testing.T, name string, at int64) {
 	must(t, f.Close())
 }
 
-// recordsIn counts the records of killed in a trace.
+// recordsIn returns how often a trace has each record of killed.
 func recordsIn(t *testing.T, name string) map[string]int {
 	t.Helper()
 	f := tracetest.Open(t, name)
 	n := make(map[string]int)
 	must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
 		if e.Message.Valid {
-			n[strings.Clone(e.Message.Value)]++ // the entry is lent
+			n[strings.Clone(e.Message.Value)]++ // the memory of the entry is reused
 		}
 		return nil
 	}))
 	return n
 }
 
-// TestDamageAtTheBeginningKeepsTheOriginal: a stream of which nothing can be read is not empty.
+// TestDamageAtTheBeginningKeepsTheOriginal checks that a stream without a readable entry is not removed as
+// an empty one: its original is kept.
 func TestDamageAtTheBeginningKeepsTheOriginal(t *testing.T) {
 	root := format.AppendTraceEntry(nil, format.V1, format.Root())
 	for _, at := range []int64{wire.MagicSize, wire.MagicSize + int64(len(root))} {
@@ -87,8 +88,8 @@ func TestDamageAtTheBeginningKeepsTheOriginal(t *testing.T) {
 	}
 }
 
-// TestKillDuringRecoveryOfDamageDoublesNothing: behind damage the journal is written once, however
-// often a recovery is killed before it could remove it.
+// TestKillDuringRecoveryOfDamageDoublesNothing damages a stream, and kills recoveries after they have
+// written the records of the journal. The next recovery does not write them a second time.
 func TestKillDuringRecoveryOfDamageDoublesNothing(t *testing.T) {
 	stream := killed(t, 500, 100)
 	f, err := format.Open(stream, nil)
@@ -109,7 +110,8 @@ func TestKillDuringRecoveryOfDamageDoublesNothing(t *testing.T) {
 	}
 }
 
-// TestStartSparesWhatItSetsAside: the trace of the last run is not removed to make room for this one.
+// TestStartSparesWhatItSetsAside checks that Create does not remove the trace of the last run to make room,
+// although it is larger than KeepBytes.
 func TestStartSparesWhatItSetsAside(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.iet")
 	for range 2 {

@@ -8,13 +8,13 @@ import (
 	"github.com/entrace-go/entrace/internal/core/journal"
 )
 
-// TailSize is the number of last bytes by which an IET is recognized.
+// TailSize is the number of last bytes that identify an IET.
 const TailSize = 64
 
-// A Tail holds the last bytes of a file. If the file is shorter than TailSize, zeros precede its bytes.
+// A Tail holds the last bytes of a file, after zeros if the file is shorter than TailSize.
 type Tail [TailSize]byte
 
-// Add updates t after b was appended to the file.
+// Add updates t after b has been appended to the file.
 func (t *Tail) Add(b []byte) {
 	if len(b) >= TailSize {
 		copy(t[:], b[len(b)-TailSize:])
@@ -34,7 +34,7 @@ func TailOf(f io.ReaderAt, size int64) (t Tail, err error) {
 	return t, nil
 }
 
-// A Checkpoint says how much of a journal is in the IET, and identifies the IET. Its data are:
+// A Checkpoint says which records of a journal are in the IET, and identifies the IET. Its encoding is:
 //
 //	size      uint64   // of the IET
 //	tail      [64]byte // the last bytes of the IET
@@ -48,23 +48,24 @@ func TailOf(f io.ReaderAt, size int64) (t Tail, err error) {
 //	entries   uint64
 //	unsaved   uint64
 type Checkpoint struct {
-	Size    int64 // size of the IET; -1: the journal has no checkpoint
+	Size    int64 // size of the IET in bytes; -1: the journal has no checkpoint
 	Tail    Tail
 	Version format.Version
-	Moved   bool      // entry ids and positions of parked spans belong to another IET
-	Anchor  uint32    // see Recorder.AppendAnchor; 0: no anchor
-	Parked  [2]uint64 // the records of pending spans are between these positions
-	// Positions has, for the stream of each shard, the position of the first record that is not in the IET.
+	Moved   bool      // the anchor and the positions of parked spans belong to another IET
+	Anchor  uint32    // id of the entry of Recorder.AppendAnchor; 0: there is none
+	Parked  [2]uint64 // the stream of parked spans, from and to: copies of the spans that wait for their parents
+	// Positions has an item for the stream of each shard: the position of the first record that is not in
+	// the IET.
 	Positions []uint64
 	Entries   uint64 // number of entries of the IET; 0: unknown
-	// Unsaved is the number of entries of IETs that were removed while they grew, if these entries are
-	// in no other file yet.
+	// Unsaved is the number of entries that were only in IETs which were removed while they grew, and that
+	// are not saved in another file yet.
 	Unsaved uint64
 }
 
 const checkpointHead = 8 + TailSize + 8 + 16 + 8
 
-// Append appends the data of c to b.
+// Append appends the encoding of c to b.
 func (c *Checkpoint) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Size))
 	b = append(b, c.Tail[:]...)
@@ -82,7 +83,7 @@ func (c *Checkpoint) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, c.Entries), c.Unsaved)
 }
 
-// ParseCheckpoint returns the checkpoint that Append has encoded as b.
+// ParseCheckpoint returns the checkpoint with the encoding b.
 func ParseCheckpoint(b []byte) (c Checkpoint) {
 	if len(b) < checkpointHead {
 		return Checkpoint{Size: -1}
@@ -97,7 +98,7 @@ func ParseCheckpoint(b []byte) (c Checkpoint) {
 		c.Positions = append(c.Positions, binary.LittleEndian.Uint64(b))
 		b = b[8:]
 	}
-	if len(b) >= 16 { // older checkpoints end here
+	if len(b) >= 16 { // earlier versions do not write these fields
 		c.Entries, c.Unsaved = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 	}
 	return c

@@ -17,8 +17,8 @@ import (
 
 const reason = "panic: the reason\n\ngoroutine 1 [running]:"
 
-// panicked returns the IET that a program has left which ended with a panic, with a record in
-// its journal if that is not gone.
+// panicked returns the IET of a program that has ended with a panic. If journal is set, its record is only
+// in the journal, else the journal is gone.
 func panicked(t *testing.T, journal bool) (stream string) {
 	t.Helper()
 	return panickedAfter(t, journal, 1)
@@ -46,7 +46,7 @@ func panickedAfter(t *testing.T, journal bool, records int) (stream string) {
 	return stream
 }
 
-// wantReason complains unless the trace name holds the text once.
+// wantReason checks that the trace name has the text of the panic once.
 func wantReason(t *testing.T, when, name string) {
 	t.Helper()
 	f := tracetest.Open(t, name)
@@ -63,8 +63,8 @@ func wantReason(t *testing.T, when, name string) {
 	}
 }
 
-// TestReasonOnce kills a recovery at each of its last steps: the text of a panic is in the
-// trace once.
+// TestReasonOnce kills a recovery at its last steps. The trace has the text of the panic once, before and
+// after the next recovery.
 func TestReasonOnce(t *testing.T) {
 	for _, journal := range []bool{true, false} {
 		for _, killed := range []string{"before it", "behind what it writes", "before the text goes"} {
@@ -84,8 +84,9 @@ func TestReasonOnce(t *testing.T) {
 	}
 }
 
-// TestReasonOfCopy: a crash is an hour behind the last record only if the file was not written then as well, as a copy is.
-// Without a record nothing else says when it was.
+// TestReasonOfCopy checks the time of the crash. The modification time of the text counts, even if it is an
+// hour after the last record. The exception are copies: if the stream was modified at the same time as the
+// text, the time of the last record counts. Without a record, only the modification time is known.
 func TestReasonOfCopy(t *testing.T) {
 	for _, c := range []struct {
 		records       int
@@ -112,8 +113,8 @@ func TestReasonOfCopy(t *testing.T) {
 	}
 }
 
-// TestReasonWithoutJournal: the text of a panic lies beside the file, and stays when the journal
-// was in memory that is gone.
+// TestReasonWithoutJournal checks that the trace gets the text of a panic even if the journal was in memory
+// that is gone.
 func TestReasonWithoutJournal(t *testing.T) {
 	stream := panicked(t, false)
 	host, err := os.Hostname()
@@ -125,7 +126,8 @@ func TestReasonWithoutJournal(t *testing.T) {
 	wantReason(t, "after recovery", r.Output)
 }
 
-// TestEndsCleanly compares a look at the last bytes with a pass over the file.
+// TestEndsCleanly compares EndsCleanly, which reads the last bytes, with Inspect, which reads the whole
+// file.
 func TestEndsCleanly(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		name := filepath.Join(t.TempDir(), "app.iet")
@@ -149,8 +151,8 @@ func TestEndsCleanly(t *testing.T) {
 	}
 }
 
-// TestFolderLeavesRotation: a living process that has no IET for a moment, as it rotates, is
-// left alone.
+// TestFolderLeavesRotation checks that RecoverFolder does not touch a living process that has no IET while
+// it rotates.
 func TestFolderLeavesRotation(t *testing.T) {
 	dir := t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})

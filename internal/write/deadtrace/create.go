@@ -17,14 +17,13 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// CreateStream makes and locks a new file for a recorder. The parameter stream is the name of the file. If
-// a dead process has left a file under that name, CreateStream renames that file first. The result dead
-// has the new names of such files, which [Folder] can finish. CreateStream calls report with errors that
-// cost records. While another process finishes a file of a dead process under this name, CreateStream
-// waits. After the time patience it returns [ErrBeingFinished].
+// CreateStream makes and locks the file stream for a recorder. If a dead process has left a file with this
+// name, CreateStream renames it; dead has the new names of such files, which [Folder] can finish.
+// CreateStream calls report with errors because of which records are lost. While another process finishes a
+// trace with this name, CreateStream waits. After the time patience, it returns [ErrBeingFinished].
 func CreateStream(stream string, patience time.Duration, report func(error)) (f *os.File, dead []string, err error) {
-	// alone counts attempts that found a lock but no process that finishes the stream. Such a process may
-	// have ended just now, or may be about to begin.
+	// alone counts attempts in a row that found a lock, but no process that is finishing the stream. Such a
+	// process may have ended just now, or may be about to begin.
 	alone := 0
 	for until := time.Now().Add(patience); ; time.Sleep(min(patience/100, 10*time.Millisecond)) {
 		var more []string
@@ -44,18 +43,18 @@ func CreateStream(stream string, patience time.Duration, report func(error)) (f 
 	}
 }
 
-// ErrBeingFinished says that another process is finishing a trace of a dead process under the same name.
+// ErrBeingFinished means that another process is finishing a trace of a dead process with the same name.
 var ErrBeingFinished = errors.New("an earlier trace is being finished")
 
-// isBeingFinished reports whether a process is finishing a stream. Such a process has a locked temporary
-// file for that name.
+// isBeingFinished reports whether a process is finishing stream: it then has a locked temporary file for
+// this name.
 func isBeingFinished(stream string) bool {
 	names, err := filepath.Glob(osfile.TempPattern(stream))
 	return err == nil && slices.ContainsFunc(names, osfile.Locked)
 }
 
 func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
-	for range 100 { // try again if another process makes or removes the file at the same moment
+	for range 100 { // try again if another process makes or removes the file at the same time
 		if err := undoRotation(stream); err != nil {
 			return nil, dead, err
 		}
@@ -76,14 +75,14 @@ func createStream(stream string, report func(error)) (f *os.File, dead []string,
 			return nil, dead, err
 		}
 		if !osfile.SameFile(f, stream) {
-			_ = f.Close() // another process took the file for one of a dead process
+			_ = f.Close() // another process has archived the file, because it looked like the file of a dead process
 			continue
 		}
 		n, err := importJournal(f, stream, report)
 		if err == nil && n == 0 {
 			return f, dead, nil
 		}
-		_ = f.Close() // the file has the records of a dead process, so the next attempt archives it
+		_ = f.Close() // the file has records of a dead process now, and the next attempt archives it
 		if err != nil {
 			return nil, dead, err
 		}
@@ -91,8 +90,8 @@ func createStream(stream string, report func(error)) (f *os.File, dead []string,
 	return nil, dead, fmt.Errorf("%s: %w", stream, format.ErrLocked)
 }
 
-// importJournal writes the records of a journal whose IET is gone to the new file f. It returns the
-// number of entries.
+// importJournal writes the records of a journal without an IET to the new file f, and returns the number of
+// entries.
 func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	b, err := openJournalTail(stream, true)
 	if errors.Is(err, journal.ErrGone) {
@@ -109,7 +108,7 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	if b == nil {
 		return 0, nil
 	}
-	b.point.Unsaved += max(b.point.Entries, 1) - 1 // without the root
+	b.point.Unsaved += max(b.point.Entries, 1) - 1 // the root does not count
 	if b.records == 0 || b.point.Version.Check() != nil {
 		b.unreadable = b.unreadable || b.records > 0
 		b.reportDamage(report)
@@ -125,9 +124,9 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	return b.entries, b.remove()
 }
 
-// archiveDead makes room for a new stream. It renames the existing stream and its journal to
-// names with the time of the last change. The writer of the existing stream must be dead. The
-// renamed files are finished later.
+// archiveDead makes room for a new stream. It renames the existing stream of a dead process, and its
+// journal, to names with the time of the last change, and returns the new name. The renamed files are
+// finished later.
 func archiveDead(stream string) (name string, err error) {
 	f, err := osfile.OpenWrite(stream)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,14 +140,14 @@ func archiveDead(stream string) (name string, err error) {
 		return "", err
 	}
 	if !osfile.SameFile(f, stream) {
-		return "", nil // another process has renamed or removed it
+		return "", nil // another process has just renamed or removed it
 	}
 	fi, err := f.Stat()
 	if err != nil {
 		return "", err
 	}
 	if err := checkMagic(stream); err != nil {
-		return "", err // do not touch a file that is not a trace
+		return "", err // a file that is not a trace stays
 	}
 	j, err := openLockedJournal(stream)
 	if err != nil {
@@ -169,14 +168,14 @@ func archiveDead(stream string) (name string, err error) {
 		if err := osfile.RenameNew(stream, to); err != nil {
 			return err
 		}
-		_ = os.Rename(stream+crashtext.Ext, to+crashtext.Ext) // few streams have a crash text
+		_ = os.Rename(stream+crashtext.Ext, to+crashtext.Ext) // most streams have no crash text
 		return move(to + tracename.Journal)
 	})
 	return name, errors.Join(err, osfile.SyncDir(stream))
 }
 
-// openLockedJournal opens the journal of stream for writing and locks it. It returns nil if no journal
-// can be reached. The error is [format.ErrLocked] while the writer lives.
+// openLockedJournal opens the journal of stream for writing and locks it. It returns nil if there is no
+// journal or it cannot be reached. The error is [format.ErrLocked] if the writer lives.
 func openLockedJournal(stream string) (*journal.DeadFile, error) {
 	f, err := journal.OpenDead(stream+tracename.Journal, true)
 	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) {
@@ -191,9 +190,9 @@ func openLockedJournal(stream string) (*journal.DeadFile, error) {
 	return f, nil
 }
 
-// undoRotation restores the name of an IET whose writer died during a rotation: after the writer
-// had renamed the IET to a name with a time, and before the next IET had its name. The journal at
-// that name belongs to the renamed IET.
+// undoRotation handles a death during a rotation: the writer had renamed the IET to a name with a time, but
+// the next IET did not have its name yet. undoRotation renames the IET back, because the journal with this
+// name belongs to it.
 func undoRotation(stream string) error {
 	if osfile.Exists(stream) || !osfile.Exists(stream+tracename.Journal) {
 		return nil
@@ -201,11 +200,11 @@ func undoRotation(stream string) error {
 	b, err := openJournalTail(stream, true)
 	if err != nil || b == nil {
 		if isUnreachable(err) {
-			return nil // importJournal reports this
+			return nil // importJournal reports it
 		}
-		return osfile.Ignore(err, format.ErrLocked) // the writer is alive and rotates
+		return osfile.Ignore(err, format.ErrLocked) // a living writer is beginning a new file
 	}
-	defer func() { _ = b.close() }() // nothing was written to the journal
+	defer func() { _ = b.close() }() // the journal was not changed
 	names, err := Archived(stream)
 	if err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// ReplayAndStop brings what a dead writer left into its IET and stops there, as one that is killed
-// does, with the journal removed or not.
+// ReplayAndStop replays the journal of a dead writer into its IET, and then stops like a process that is
+// killed. If remove is set, it also removes the journal.
 func ReplayAndStop(stream string, remove bool) error {
 	f, err := os.OpenFile(stream, os.O_RDWR, 0)
 	if err != nil {

@@ -17,33 +17,33 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// An Owner says whose traces are finished.
+// An Owner says to whom the traces belong that are finished.
 type Owner uint8
 
 const (
-	// Own means traces of a path that the caller records, or was asked to finish.
+	// Own means traces that the caller records, or that a user has named.
 	Own Owner = iota
-	// Others means traces of other programs in a folder. An existing trace with the name of a new ET is
-	// renamed. When a program starts, traces that their recorder has closed stay unchanged, and traces
-	// that another version of this module can finish better are left to that version.
+	// Others means traces of other programs in a folder. If a new ET has the name of an existing trace, the
+	// existing trace is renamed. With AtStart, two kinds of traces stay unchanged: those that their
+	// recorder has closed, and those that need another version of this module.
 	Others
-	// Private means traces in a folder where nobody else uses such names. A file that is too short for a
-	// trace is removed, and a file that is not a trace is an error.
+	// Private means traces in a folder where only this module uses such names. A file that is too short for
+	// a trace is removed. A file that is not a trace is an error.
 	Private
 )
 
-// Options say how traces are finished.
+// Options say how to finish traces.
 type Options struct {
 	Owner Owner
-	// IET keeps IETs as IETs, cut to the whole entries. Without it they become ETs.
+	// IET means that IETs stay IETs, cut to their whole entries. By default they become ETs.
 	IET bool
-	// Final is the name of the trace that was asked for. It is made even if nothing was recorded.
+	// Final is the name of the trace that a user has asked for. It is made even if it has no records.
 	Final string
-	// AtStart is for a program that starts. A trace whose journal cannot be reached is then not
-	// finished for a day, because the journal may become reachable again. The mark of recovery is
-	// also written without a journal, so that the next start sees that nothing is left to do.
+	// AtStart is set when a program starts. A trace whose journal cannot be reached is then left for a day,
+	// because the journal may become reachable again. Each finished trace gets the mark of recovery, even
+	// without a journal, so that the next start can skip it.
 	AtStart bool
-	// Report, if set, is called with the reason why records are missing.
+	// Report, if set, is called with the reason if records are missing.
 	Report func(error)
 }
 
@@ -53,42 +53,42 @@ func (o *Options) report(err error) {
 	}
 }
 
-// elsewhere reports whether another process may be able to finish the traces better, later.
+// elsewhere reports whether to leave traces that another process can finish better, later.
 func (o *Options) elsewhere() bool { return o.Owner == Others && o.AtStart }
 
 // A Report is the Report of package recorder. Both types must have the same fields.
 type Report struct {
 	format.Report
 
-	Pending int   // number of entries that were only in the journal
-	Journal error // why entries of the journal are missing, or may be missing
+	Pending int   // number of entries that only the journal has
+	Journal error // why entries of the journal are, or may be, missing
 	Output  string
 	Broken  string // the new name of a corrupt original
 }
 
-// A Result is the report on one trace, before and after it was finished.
+// A Result describes one trace before Finish, and what Finish has done with it.
 type Result struct {
 	Report
 
 	Changed bool // a file was changed
-	Old     bool // only a mark was missing: the time in the name is the age of the trace
-	EqualET bool // the stream was removed, because Output has the same entries
+	Old     bool // only a mark was added: the trace is as old as the time in its name
+	EqualET bool // the stream was removed, because the ET Output has the same entries
 }
 
 // A dead is a stream that is being finished.
 type dead struct {
 	o       *Options
 	stream  string
-	final   string   // the name of the ET that is made of the stream
+	final   string   // the name of the ET that is made from the stream
 	f       *os.File // the stream, locked
-	size    int64    // size of f
+	size    int64    // size of f in bytes
 	journal *journalTail
-	has     bool  // journal may have records or the reason why the process died, or the journal cannot be reached
+	has     bool  // journal has something that f may lack, or it cannot be reached
 	gone    error // why the journal cannot be reached
 	s       *survey
 	damage  error
-	equalET string       // an ET with the same entries
-	mark    *osfile.Temp // shows CreateStream that the stream is being finished
+	equalET string       // name of an ET with the same entries
+	mark    *osfile.Temp // a temporary file: it tells CreateStream that the stream is being finished
 }
 
 func newDead(stream string, o *Options) *dead {
@@ -104,13 +104,13 @@ func (d *dead) close() error {
 		err = errors.Join(err, osfile.Ignore(d.f.Close(), os.ErrClosed))
 	}
 	if d.mark != nil {
-		d.mark.Discard() // last, because without the mark other processes take the lock for one of a living writer
+		d.mark.Discard() // last: CreateStream takes a lock without this file for the lock of a living writer
 	}
 	return err
 }
 
-// look opens, locks and reads the files of d.stream, and returns the state of the stream. If a file names
-// a journal that is gone and not needed, look removes that file. It changes nothing else.
+// look opens, locks and reads the files of d.stream, and returns the state of the stream. It changes
+// nothing, except that it removes the file that names a journal which is gone and not needed.
 func (d *dead) look() (state, error) {
 	f, err := osfile.OpenWrite(d.stream)
 	if errors.Is(err, fs.ErrNotExist) && osfile.Exists(d.stream+tracename.Journal) {
@@ -121,13 +121,13 @@ func (d *dead) look() (state, error) {
 	}
 	d.f = f
 	if osfile.Locked(d.stream) {
-		return stateLive, lockError(f, osfile.ErrLocked) // do not wait for the lock
+		return stateLive, lockError(f, osfile.ErrLocked) // return at once, without waiting for the lock
 	}
 	if err := lock(f); err != nil {
 		return stateLive, err
 	}
 	if !osfile.SameFile(f, d.stream) {
-		return stateLive, fmt.Errorf("%s: %w", d.stream, format.ErrLocked) // another process has renamed or removed it
+		return stateLive, fmt.Errorf("%s: %w", d.stream, format.ErrLocked) // another process has just renamed or removed it
 	}
 	fi, err := f.Stat()
 	if err != nil {
@@ -151,12 +151,12 @@ func (d *dead) look() (state, error) {
 		}
 	}
 	last := lastMark(f, d.size)
-	readOnly := fi.Mode()&0o200 == 0 // the user wants the file to stay unchanged
+	readOnly := fi.Mode()&0o200 == 0 // the user does not want the file to change
 	stays := d.o.Owner == Others && !d.has && (last != markNone && (d.o.IET || readOnly) || last == markEnd && d.o.AtStart)
 	if stays && (d.o.IET || !osfile.Exists(d.final)) {
-		return stateWhole, nil // without reading the entries
+		return stateWhole, nil // entries need not be read
 	}
-	d.mark, _ = osfile.CreateTemp(d.stream) // without the mark, a starting program would see a living writer
+	d.mark, _ = osfile.CreateTemp(d.stream) // without this file, a program that starts would see the lock of a living writer
 	if d.s, d.damage, err = d.journal.survey(f, d.size); err != nil {
 		return stateNothing, fmt.Errorf("open %s: %w", d.stream, err)
 	}
@@ -176,12 +176,12 @@ func (d *dead) look() (state, error) {
 	return stateTorn, nil
 }
 
-// cannotChange returns the state of a stream that cannot be opened for writing because of err.
+// cannotChange returns the state of a stream that could not be opened for writing because of err.
 func (d *dead) cannotChange(err error) (state, error) {
 	f, rerr := osfile.OpenRead(d.stream)
 	if rerr != nil || errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(rerr, fs.ErrPermission) && d.o.Final == "" {
-			return stateNoTrace, nil // the stream belongs to another user, who will finish it
+			return stateNoTrace, nil // another user owns the stream, and will finish it
 		}
 		return stateNothing, err
 	}
@@ -208,8 +208,8 @@ func (d *dead) hasEqualET() bool {
 	return d.equalET != ""
 }
 
-// openJournal opens the journal. If the stream must not be finished now, it returns the state that says
-// why, else stateNothing.
+// openJournal opens the journal. It returns stateNothing, or the state of a stream that must not be
+// finished now.
 func (d *dead) openJournal() (state, error) {
 	b, err := openJournalTail(d.stream, true)
 	if isUnreachable(err) {
@@ -240,9 +240,9 @@ func (d *dead) openJournal() (state, error) {
 	return stateNothing, nil
 }
 
-// Finish finishes the trace of a dead process. stream is the name of its IET. See the states of this
-// package. The result is nil if Finish had nothing to do, or if the trace was empty. The error is
-// [format.ErrLocked] if a living process uses the trace, and [fs.ErrNotExist] if no file exists.
+// Finish finishes the trace of a dead process, as its state requires. stream is the name of its IET. The
+// result is nil if Finish had nothing to do, or if the trace was empty. The error is [format.ErrLocked] if
+// a living process uses the trace, and [fs.ErrNotExist] if no file exists.
 func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
 	d := newDead(stream, o)
 	in, err := d.look()
@@ -262,7 +262,7 @@ func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
 	return r, errors.Join(err, d.close())
 }
 
-// act finishes the stream as its state requires.
+// act finishes the stream as the state requires.
 func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 	if d.gone != nil && in != stateElsewhere {
 		d.o.report(fmt.Errorf("%s is finished without its last records: %w", d.stream, d.gone))
@@ -274,7 +274,7 @@ func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 	switch in {
 	case stateEmpty:
 		if d.o.Final != "" {
-			if d.s.size == 0 { // the file does not even have the magic
+			if d.s.size == 0 { // the file has no magic
 				return nil, fmt.Errorf("open %s: %w", d.stream, d.damage)
 			}
 			return r, d.finish(ctx, r)
@@ -295,8 +295,8 @@ func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 	return nil, nil
 }
 
-// mend keeps a corrupt stream under another name, and replaces it by a stream with the whole entries and
-// a mark. Then it finishes the new stream.
+// mend gives a corrupt stream another name, and replaces it by a stream with its whole entries and a mark.
+// Then it finishes the new stream.
 func (d *dead) mend(ctx context.Context, r *Result) (err error) {
 	if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
 		return err
@@ -318,7 +318,7 @@ func (d *dead) mend(ctx context.Context, r *Result) (err error) {
 	return err
 }
 
-// result returns a Result that describes d before act changes anything.
+// result returns a Result with the state of d before act changes anything.
 func (d *dead) result() *Result {
 	if d.s == nil {
 		return nil
@@ -337,7 +337,7 @@ func (d *dead) result() *Result {
 // ErrOtherEntries is returned for a stream if its ET exists already and has other entries.
 var ErrOtherEntries = errors.New("the trace exists already, but its stream has other entries: compare both")
 
-// removeStream removes the stream and its journal, because d.equalET has all their entries.
+// removeStream removes the stream and its journal. The ET d.equalET has all their entries.
 func (d *dead) removeStream(r *Result) error {
 	r.Output, r.EqualET = d.equalET, true
 	if isCorrupt(d.damage) {
@@ -354,7 +354,7 @@ func (d *dead) removeStream(r *Result) error {
 	return errors.Join(osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
 }
 
-// finish appends the records of the journal to the IET and then makes the final file from the IET.
+// finish appends the records of the journal to the IET, and then makes the final file.
 func (d *dead) finish(ctx context.Context, r *Result) error {
 	if d.has || d.o.AtStart {
 		r.Changed, r.Old = d.has || d.journal.adds(d.s) || d.s.size < d.size, !d.has
@@ -377,7 +377,7 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 		}
 		d.size, d.damage = r.Size, nil
 	} else if osfile.Exists(d.stream + crashtext.Ext) {
-		_ = os.Remove(d.stream + crashtext.Ext) // this file has no text
+		_ = os.Remove(d.stream + crashtext.Ext) // an empty crash text
 	}
 	if !d.o.IET && osfile.Exists(r.Output) {
 		switch {
@@ -401,14 +401,14 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// makeIET makes an IET from a journal whose IET is missing.
+// makeIET makes an IET from a journal without an IET.
 func (d *dead) makeIET() error {
 	b, err := openJournalTail(d.stream, false)
 	if err == nil {
 		err = b.close()
 	}
 	if errors.Is(err, format.ErrLocked) || errors.Is(err, journal.ErrElsewhere) {
-		return err // the writer may be alive and in a rotation
+		return err // the writer may be alive and beginning a new file
 	}
 	if err := undoRotation(d.stream); err != nil || osfile.Exists(d.stream) {
 		return err
@@ -423,7 +423,7 @@ func (d *dead) makeIET() error {
 	}
 	n, err := importJournal(f, d.stream, d.o.report)
 	if err == nil && n == 0 {
-		err = osfile.Remove(f, d.stream) // the journal had no entries
+		err = osfile.Remove(f, d.stream) // the journal has no entries
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// bytesRead returns how many bytes this process has read with system calls.
+// bytesRead returns how many bytes this process has read by system calls.
 func bytesRead(t *testing.T) (n int64) {
 	t.Helper()
 	b := tracetest.ReadFile(t, "/proc/self/io")
@@ -22,7 +22,8 @@ func bytesRead(t *testing.T) (n int64) {
 	return n
 }
 
-// TestFinishReadsTwice: a stream is read once to look at it and once to make the ET, its journal once.
+// TestFinishReadsTwice checks that recovery reads a stream twice, for the survey and for the ET, and the
+// journal once.
 func TestFinishReadsTwice(t *testing.T) {
 	from, dir := t.TempDir(), t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
@@ -36,7 +37,8 @@ func TestFinishReadsTwice(t *testing.T) {
 	must(t, rec.Flush(t.Context()))
 	sizes := make(map[string]int64)
 	log(100)
-	for _, ext := range []string{".iet.buffer", ".iet"} { // the journal first: what is in it later may be in the stream
+	// The journal first: a later one might say that its records are in the stream.
+	for _, ext := range []string{".iet.buffer", ".iet"} {
 		b := tracetest.ReadFile(t, filepath.Join(from, "app"+ext))
 		sizes[ext] = int64(len(b))
 		must(t, os.WriteFile(filepath.Join(dir, "app"+ext), b, 0o600))

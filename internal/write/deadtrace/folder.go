@@ -15,18 +15,19 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A Filter selects traces of a folder.
+// A Filter selects traces in a folder.
 type Filter struct {
-	// Base reports whether the filter includes the traces and temporary files with a base name. The base
-	// name has no extension, and no time of a renamed trace.
+	// Base reports whether the filter selects the traces and temporary files with a base name: the file
+	// name without extension, and without the time that a renamed trace has in its name.
 	Base func(base string) bool
-	// Trace, if set, reports whether the filter includes one of these traces. The path has no extension.
+	// Trace, if set, reports whether the filter also selects a trace among those of Base, by its path
+	// without extension.
 	Trace func(path string) bool
 }
 
-// Folder finishes the traces of dead processes in the folder dir that the filter includes, and removes
-// their temporary files. It calls each with the result or the error of every trace. It skips traces that
-// a living process is using.
+// Folder finishes the selected traces of dead processes in the folder dir, and removes their temporary
+// files. It calls each with the result or the error of every trace. It skips traces that a living process
+// is using.
 func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func(*Result, error)) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -50,7 +51,7 @@ func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func
 		_, base, _, ok := splitName(name)
 		return ok && meant.Base(base)
 	})
-	// Finish streams with a journal first, because their records may be in another stream as well.
+	// Streams with a journal first: their records may be in another stream as well.
 	slices.SortStableFunc(streams, func(a, b string) int { return rank[a] - rank[b] })
 	for _, name := range streams {
 		if err := ctx.Err(); err != nil {
@@ -63,7 +64,7 @@ func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func
 		r, err := Finish(ctx, filepath.Join(dir, name), o)
 		switch {
 		case IsOthers(err), isForeign(err) && o.Owner != Private: // another process uses it, or it is not a trace
-		case errors.Is(err, ErrOtherEntries) && o.Owner != Private: // both files stay unchanged
+		case errors.Is(err, ErrOtherEntries) && o.Owner != Private: // both files remain unchanged
 		case err != nil || r != nil && !r.EqualET:
 			each(r, err)
 		}
@@ -71,21 +72,20 @@ func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func
 	return nil
 }
 
-// IsOthers reports whether err says that another process is using the same trace or was faster.
+// IsOthers reports whether err means that another process is using the trace, or has just finished it.
 func IsOthers(err error) bool {
 	return errors.Is(err, format.ErrLocked) || errors.Is(err, format.ErrShrunk) || errors.Is(err, fs.ErrNotExist) ||
 		errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrOtherEntries)
 }
 
-// isForeign reports whether err says that a file is not a readable trace.
+// isForeign reports whether err means that a file is not a readable trace.
 func isForeign(err error) bool {
 	return errors.Is(err, format.ErrUnsupported) || errors.Is(err, format.ErrNotEntrace) || errors.Is(err, format.ErrNotRegular)
 }
 
-// RemoveTemps removes the temporary files of dead processes among list, the entries of the folder dir. The
-// function of reports whether the temporary files of a trace are removed, given the name of the trace with
-// its extension. If patient is set, RemoveTemps waits long enough that the maker of a new file would have
-// locked it.
+// RemoveTemps removes temporary files of dead processes in the folder dir, whose entries are list. of
+// reports whether the temporary files of a trace are removed, given its name with extension. If patient is
+// set, RemoveTemps waits before it removes a new file, because its process may not have locked it yet.
 func RemoveTemps(ctx context.Context, dir string, list []fs.DirEntry, patient bool, of func(name string) bool) {
 	for _, e := range list {
 		i := strings.LastIndex(e.Name(), ".tmp-")

@@ -23,38 +23,39 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A journalTail holds the records that a dead writer had only in its journal, and the reason why it died.
+// A journalTail holds the records of a dead writer that are only in its journal, and the text with the
+// reason of the death.
 type journalTail struct {
 	f       *journal.DeadFile
-	name    string // name of the journal, or of the file that names it
+	name    string // name of the journal, or of the file that names the journal
 	change  bool   // f is open for writing
 	dead    *journal.Dead
 	table   *record.Table
 	point   Checkpoint
 	records int
 	entries int
-	// unreadable says that the journal has another layout, or that it has data but no valid
-	// checkpoint. Without a checkpoint it is unknown which records are already in the IET.
+	// unreadable means that the journal has another layout, or has data but no valid checkpoint. Without a
+	// checkpoint, the records that the IET already has are unknown.
 	unreadable bool
-	layout     error // the error for another layout
+	layout     error // the error if the journal has another layout
 
-	text string // the text that the runtime wrote when the process died
+	text string // the text that the runtime wrote at the death
 	died time.Time
-	// written is the modification time of the stream in the file system.
+	// written is the modification time of the stream, as the file system has it.
 	written time.Time
 }
 
-// If a stream and its crash text were written within duringCopy of each other, and more than afterRecord after
-// the last record, the two files are copies: a writer is never that late. Their modification times are then the
-// times of the copying.
+// A stream and its crash text are copies if their modification times are within duringCopy of each other,
+// but more than afterRecord after the last record. A writer is never that late: these are the times of the
+// copying.
 const (
 	duringCopy  = 30 * time.Second
 	afterRecord = 5 * time.Minute
 )
 
-// openJournalTail reads the journal of stream. The result is nil if stream has no journal. The error is
-// [format.ErrLocked] while the writer lives. If the error is [journal.ErrGone], the result may
-// still have the text that the runtime wrote.
+// openJournalTail reads the journal of stream. It returns nil if stream has neither a journal nor a crash
+// text. The error is [format.ErrLocked] if the writer lives. With the error [journal.ErrGone], the result
+// may still have the text.
 func openJournalTail(stream string, change bool) (*journalTail, error) {
 	name := stream + tracename.Journal
 	text, died, terr := crashtext.Read(stream + crashtext.Ext)
@@ -72,7 +73,7 @@ func openJournalTail(stream string, change bool) (*journalTail, error) {
 		}
 		return b, nil
 	}
-	// If the stream has an end, Close has removed the journal but could not remove the file that names it.
+	// If the stream ended cleanly, Close has removed the journal but not the file that names it.
 	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) && markOf(stream) == markEnd {
 		err = nil
 		if change {
@@ -90,12 +91,12 @@ func openJournalTail(stream string, change bool) (*journalTail, error) {
 	return nil, err
 }
 
-// newJournalTail returns a journal without records.
+// newJournalTail returns a journalTail without records.
 func newJournalTail(f *journal.DeadFile, name string, change bool) *journalTail {
 	return &journalTail{f: f, name: name, change: change, dead: new(journal.Dead), table: new(record.Table), point: Checkpoint{Size: -1}}
 }
 
-// lock locks the journal. If the journal is only read, lock does not wait for the lock.
+// lock locks the journal. If the journal is only read, lock does not wait.
 func (b *journalTail) lock() error {
 	if b.change {
 		return lock(b.f.File)
@@ -103,9 +104,9 @@ func (b *journalTail) lock() error {
 	return lockError(b.f.File, osfile.Lock(b.f.File, false))
 }
 
-// isWaiting reports whether the journal of a living writer of stream has records that are not in
-// the file. It reads the journal without a lock, while the writer continues. If the journal cannot be
-// read, isWaiting returns true.
+// isWaiting reports whether the journal of a living writer has records that are not in the stream yet. It
+// reads the journal while the writer continues, without a lock. If the journal cannot be read, isWaiting
+// returns true.
 func isWaiting(stream string) bool {
 	name := stream + tracename.Journal
 	f, err := journal.OpenDead(name, false)
@@ -117,7 +118,7 @@ func isWaiting(stream string) bool {
 	return b.read() != nil || b.unreadable || b.dead.Damaged > 0 || b.records > 0
 }
 
-// read reads the records that are not in the file.
+// read reads the records that are not in the IET.
 func (b *journalTail) read() error {
 	f := b.f
 	fi, err := f.Stat()
@@ -133,7 +134,7 @@ func (b *journalTail) read() error {
 		return nil
 	}
 	switch {
-	case errors.Is(err, journal.ErrNotJournal): // the process may have died before the journal was complete
+	case errors.Is(err, journal.ErrNotJournal): // perhaps the process died before the journal was complete
 	case err != nil:
 		return err
 	default:
@@ -151,7 +152,7 @@ func (b *journalTail) read() error {
 	return nil
 }
 
-// parked calls fn for each record that was pending.
+// parked calls fn for each record that waited for its parent.
 func (b *journalTail) parked(fn func(*journal.Entry)) {
 	b.dead.Each(journal.StreamParked, func(position uint64, e *journal.Entry) {
 		if position >= b.point.Parked[0] && position < b.point.Parked[1] {
@@ -160,7 +161,7 @@ func (b *journalTail) parked(fn func(*journal.Entry)) {
 	})
 }
 
-// merge returns the records that the IET does not have yet, except for the pending ones.
+// merge returns the records that are not in the IET, without those that waited for their parents.
 func (b *journalTail) merge() *journal.Merge {
 	m := journal.NewMerge(b.dead.Shards())
 	for i, p := range b.point.Positions {
@@ -178,7 +179,7 @@ func (b *journalTail) each(fn func(*journal.Entry)) {
 	}
 }
 
-// close closes the journal and leaves it unchanged.
+// close closes the journal and does not change it.
 func (b *journalTail) close() error {
 	if b == nil || b.f == nil {
 		return nil
@@ -186,15 +187,15 @@ func (b *journalTail) close() error {
 	return osfile.Ignore(b.f.Close(), os.ErrClosed)
 }
 
-// empty reports whether b has nothing that the IET lacks.
+// empty reports whether b has no record and no text for the IET.
 func (b *journalTail) empty() bool { return b.records == 0 && b.text == "" }
 
-// adds reports whether recovery appends something to the IET that s describes: missing records, or the
-// entry that says that the writer was killed. An IET in which nothing was recorded stays empty.
+// adds reports whether recovery appends to the IET: records, a text, or the entry which says that the
+// process died. s is the survey of the IET. An IET without records gets no such entry.
 func (b *journalTail) adds(s *survey) bool { return !b.empty() || !s.ended && s.entries > 1 }
 
-// remove removes the journal, whose records must all be in the IET. It renames a journal that
-// cannot be read.
+// remove removes the journal, whose records must all be in the IET. A journal that is unreadable is
+// renamed.
 func (b *journalTail) remove() error {
 	err := error(nil)
 	switch {
@@ -208,7 +209,8 @@ func (b *journalTail) remove() error {
 	if err != nil {
 		return err
 	}
-	// Remove the text last: after the journal is removed, the end of the IET shows that it has the text.
+	// The text is removed last: if only the removal of the journal succeeds, the next recovery finds the
+	// text at the end of the IET, and does not write it again.
 	return osfile.Ignore(os.Remove(strings.TrimSuffix(b.name, tracename.Journal)+crashtext.Ext), fs.ErrNotExist)
 }
 
@@ -222,11 +224,11 @@ func (b *journalTail) setAside() error {
 	return errors.Join(untilFree(base, brokenExt, b.f.Rename), osfile.SyncDir(b.name))
 }
 
-// move makes the checkpoint describe the first size bytes of f, which have no records of the
-// journal. If this replay is killed, the next one finds both files and cuts f to that size.
+// move makes the checkpoint describe the first size bytes of f, which have no records of the journal. If
+// this replay is killed, the next one cuts f to that size.
 func (b *journalTail) move(f *os.File, size int64) error {
 	if !b.change || b.records == 0 {
-		return nil // f is only a copy
+		return nil // the caller replays to a copy
 	}
 	c := b.point
 	var err error
@@ -234,13 +236,13 @@ func (b *journalTail) move(f *os.File, size int64) error {
 		return err
 	}
 	c.Size, c.Moved = size, true
-	// The file has to be on disk before the checkpoint that describes it.
+	// The IET must be on disk before the checkpoint describes it.
 	return errors.Join(f.Sync(), b.dead.ReplaceCheckpoint(b.f, c.Append(nil)), b.f.Sync())
 }
 
-// replay appends the records and the text of b to the whole entries of f. f is an IET that is locked and
-// open for writing, and s is its survey. If replay succeeds, everything is in f and on disk. If it fails
-// or is killed, it can be repeated. Bytes of f after damage are lost.
+// replay appends the records and the text of b to the whole entries of f. f is an IET, locked and open for
+// writing, and s is its survey. After a success, everything is in f and on disk. After a failure or a kill,
+// replay can be repeated. Bytes of f after damage are lost.
 func (b *journalTail) replay(f *os.File, s *survey) error {
 	fi, err := f.Stat()
 	if err != nil || !b.adds(s) && s.size == fi.Size() {
@@ -267,8 +269,8 @@ func (b *journalTail) replay(f *os.File, s *survey) error {
 	return f.Sync()
 }
 
-// tail returns the bytes that replay would write to the IET f, and their offset, without writing
-// them. f has size bytes. If f is corrupt, tail returns an error unless lenient is set.
+// tail returns the bytes that replay would write to the IET f, and their offset, but writes nothing. f has
+// size bytes. If f is corrupt and lenient is not set, tail returns an error.
 func (b *journalTail) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []byte, err error) {
 	s, damage, err := b.survey(f, size)
 	if !lenient && isCorrupt(damage) {
@@ -287,7 +289,7 @@ func (b *journalTail) tail(f io.ReaderAt, size int64, lenient bool) (at int64, t
 	return at, w.Bytes(), err
 }
 
-// A replayer appends records to an IET, and updates the survey of the IET.
+// A replayer appends records to an IET, and updates the survey.
 type replayer struct {
 	w      io.Writer
 	s      *survey
@@ -315,7 +317,7 @@ func (b *journalTail) replayer(w io.Writer, s *survey) *replayer {
 	return &replayer{w, s, p}
 }
 
-// begin writes the magic and the root if the IET does not have them.
+// begin writes the magic and the root if the IET has no entries.
 func (r *replayer) begin() error {
 	if r.s.entries > 0 {
 		return nil
@@ -327,7 +329,7 @@ func (r *replayer) begin() error {
 	return r.flush(0, magic...)
 }
 
-// flush writes magic and the staged entries if these entries have more than size bytes.
+// flush writes magic and the staged entries if these have more than size bytes.
 func (r *replayer) flush(size int, magic ...byte) error {
 	b, staged := r.placer.Out()
 	if len(b) <= size {
@@ -352,18 +354,18 @@ func (r *replayer) flush(size int, magic ...byte) error {
 	return nil
 }
 
-// write writes the records of b in their order, except for spans that are in the IET already. At the end
-// it writes the entry that says that the writer was killed.
+// write writes the records of b in order, without spans that are in the IET already. Then it writes the
+// text and the entry which says that the process died.
 func (r *replayer) write(b *journalTail) (err error) {
 	s := r.s
 	adds := b.adds(s)
 	place := func(e *journal.Entry) {
 		if err == nil {
-			r.placer.Place(e) // a record that cannot be placed is dropped, as it would have been by the writer
+			r.placer.Place(e) // a record that cannot be placed is dropped; the writer would also have dropped it
 			err = r.flush(flushSize)
 		}
 	}
-	parked := make(map[[2]record.Ref]bool) // to skip records that were parked twice
+	parked := make(map[[2]record.Ref]bool) // to skip second copies of a record
 	b.parked(func(e *journal.Entry) {
 		var rec record.Record
 		if !rec.Parse(e) {
@@ -371,7 +373,8 @@ func (r *replayer) write(b *journalTail) (err error) {
 		}
 		id, written := s.spans[rec.Ref]
 		if rec.Kind == record.KindLog {
-			// The span of the record had no smaller id than this. A span with a smaller id is another one.
+			// The record has the smallest id that its span could get. A span with a smaller id is an
+			// earlier span with the same Ref.
 			written = written && uint64(id) >= binary.LittleEndian.Uint64(rec.Parent[8:])
 			clear(rec.Parent[8:])
 		} else {
@@ -405,14 +408,13 @@ func (r *replayer) write(b *journalTail) (err error) {
 	return r.flush(0)
 }
 
-// RecoveredEntry returns the last entry of a file whose writer was killed. The entry is always the
-// same.
+// RecoveredEntry returns a new last entry for a file whose writer died.
 func RecoveredEntry() *format.TraceEntry {
 	return &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameRecovered, Level: format.LevelTrace}}
 }
 
-// recovered returns a [RecoveredEntry] with attributes. damage is the reason why a part of the file
-// could not be read, "" if all was read. dropped is the number of entries that were in removed files.
+// recovered returns a [RecoveredEntry] with attributes. damage is the reason why a part of the file could
+// not be read, or "". dropped is the number of entries that were in removed files.
 func recovered(damage string, dropped uint64) *format.TraceEntry {
 	e := RecoveredEntry()
 	if damage != "" {
@@ -424,7 +426,7 @@ func recovered(damage string, dropped uint64) *format.TraceEntry {
 	return e
 }
 
-// RecordOf returns a record for an entry that does not come from the application.
+// RecordOf returns a record of the entry e, which does not come from the application.
 func RecordOf(e *format.TraceEntry) *journal.Entry {
 	var b record.Builder
 	b.Reset(0, nil, nil)
@@ -439,7 +441,7 @@ func RecordOf(e *format.TraceEntry) *journal.Entry {
 	return &journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.Data()}
 }
 
-// end returns the time when the process died. This time is not before any of its records.
+// end returns the time at which the process died. It is not before the time of any record.
 func (b *journalTail) end(s *survey) time.Time {
 	newest := s.newest
 	b.each(func(e *journal.Entry) {
@@ -454,7 +456,7 @@ func (b *journalTail) end(s *survey) time.Time {
 	return time.Unix(0, newest)
 }
 
-// crashRecord returns the log record that says why a process died.
+// crashRecord returns the log record with the text that says why the process died.
 func crashRecord(text string, at time.Time) *journal.Entry {
 	e := RecordOf(&format.TraceEntry{
 		Message: format.Some(text), Metadata: format.Metadata{Name: mapping.NameCrash, Level: format.LevelError},
@@ -464,7 +466,7 @@ func crashRecord(text string, at time.Time) *journal.Entry {
 	return e
 }
 
-// damage returns why the journal cannot be read or which entries are lost, nil if nothing is lost.
+// damage returns the reason if the journal cannot be read or entries are lost, else nil.
 func (b *journalTail) damage() error {
 	switch {
 	case b.layout != nil:
@@ -479,7 +481,7 @@ func (b *journalTail) damage() error {
 
 var errNoCheckpoint = errors.New("it has no readable checkpoint")
 
-// reportDamage reports the damage of b. If remove will rename the journal, it reports that as well.
+// reportDamage reports the damage of b, and whether remove will rename the journal.
 func (b *journalTail) reportDamage(report func(error)) {
 	err := b.damage()
 	switch {
@@ -491,7 +493,7 @@ func (b *journalTail) reportDamage(report func(error)) {
 	}
 }
 
-// flushSize is the number of bytes that are gathered for one write.
+// flushSize is how many bytes are collected for one write.
 const flushSize = 256 << 10
 
 const brokenExt = tracename.Journal + tracename.Broken

@@ -16,15 +16,15 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A kept is a finished trace. While it is being finished it has two files.
+// A kept is a finished trace. It has two files while a process is finishing it.
 type kept struct {
 	retain.File // the path has no extension
 
 	files []string
-	own   bool // the trace has the path of this recording
+	own   bool // the trace has the base name of this recording
 }
 
-// familyOf returns the traces of a family, except for the growing trace at this path.
+// familyOf returns the traces of a family, without the growing trace stream.
 func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 	dir, own := filepath.Split(strings.TrimSuffix(stream, tracename.IET))
 	list, err := os.ReadDir(filepath.Clean(dir))
@@ -32,7 +32,7 @@ func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 		return nil, err
 	}
 	var traces []kept
-	at := make(map[string]int) // indexes in traces, by path
+	at := make(map[string]int) // index in traces of each path
 	for _, e := range list {
 		path, base, named, ok := splitName(e.Name())
 		if !ok || !e.Type().IsRegular() || base == own && path == own || base != own && (family == nil || !family(base)) {
@@ -61,18 +61,18 @@ func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 	return traces, nil
 }
 
-// Keep says how many finished traces of a path and its family are kept.
+// Keep says how many finished traces of a path and its family remain.
 type Keep struct {
 	Files  int   // 0: no bound
 	Bytes  int64 // 0: no bound
 	Family func(base string) bool
-	Ended  *retain.Log       // ended traces by path, without extensions
+	Ended  *retain.Log       // the traces that this process has finished, by path without extension
 	Notice func(text string) // called with a text that names the removed files
 }
 
-// Prune removes the oldest finished traces of the family of stream until the rest is within the
-// bounds. It never removes traces in spare, which are paths without extensions, or traces that a
-// process is still using.
+// Prune removes the oldest finished traces of the family of stream until the rest is within the bounds. It
+// does not remove the traces in spare, which are paths without extensions, or traces that a process is
+// using.
 func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ...string) error {
 	if k.Files == 0 && k.Bytes == 0 {
 		return nil
@@ -97,7 +97,7 @@ func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ..
 		if ctx.Err() != nil {
 			return false
 		}
-		removed, left := false, false // removed stays false if another process has removed the files
+		removed, left := false, false // removed remains false if another process has removed the files
 		for _, name := range there[f.Path].files {
 			err := os.Remove(name)
 			removed = removed || err == nil
@@ -119,10 +119,10 @@ func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ..
 	return errs
 }
 
-// maxNamed is the largest number of removed files that a notice names.
+// maxNamed is the maximum number of removed files that a notice names.
 const maxNamed = 5
 
-// inUse reports whether the trace is growing, is being finished, or still has to be finished.
+// inUse reports whether the trace grows, is being finished, or must still be finished.
 func (t *kept) inUse() bool {
 	return slices.ContainsFunc(t.files, func(name string) bool {
 		if !isStream(name) {

@@ -13,23 +13,24 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A mark is the kind of entry that ends an IET, found in the last bytes of the IET.
+// A mark is the last entry of an IET if this entry says how the recording ended. It is found in the last
+// bytes.
 type mark uint8
 
 const (
 	markNone      mark = iota
 	markRecovered      // recovery has saved the whole entries
-	markRotated        // the writer has continued in another file
+	markRotated        // the writer has begun another file
 	markEnd            // the writer has closed the IET
 )
 
-// EndsCleanly reports whether the last bytes of the IET name are the entry that marks a clean
-// end. It does not read the other entries.
+// EndsCleanly reports whether the last entry of the IET name is the entry of a clean end. It reads only the
+// last bytes.
 func EndsCleanly(name string) bool { return markOf(name) >= markRotated }
 
-// IsFinished reports whether nothing is left to do for the IET name, which may have lost all but its
-// journal. Nothing is left to do if it has no journal and no text of a crash, and if its last bytes say how
-// it ended or its user has made it read-only.
+// IsFinished reports whether the IET name needs no finishing: it has no journal and no text of a crash, and
+// either its last entry says how the recording ended, or its user has made it read-only. The IET itself
+// need not exist.
 func IsFinished(name string) bool {
 	if osfile.Exists(name+tracename.Journal) || osfile.Exists(name+crashtext.Ext) {
 		return false
@@ -51,7 +52,7 @@ func markOf(name string) mark {
 	return lastMark(f, fi.Size())
 }
 
-// lastMark returns the mark of f, which has size bytes.
+// lastMark returns the mark at the end of f, which has size bytes.
 func lastMark(f io.ReaderAt, size int64) mark {
 	v, stored, err := format.ReadMagic(f)
 	if err != nil || stored != format.IET {
@@ -79,6 +80,6 @@ func lastMark(f io.ReaderAt, size int64) mark {
 }
 
 const (
-	endSize       = 4 << 10 // more than the size of an entry with a mark
-	maxBeforeName = 64      // the largest number of bytes before the name in such an entry
+	endSize       = 4 << 10 // an entry with a mark is smaller
+	maxBeforeName = 64      // the maximum number of bytes before the name in an entry with a mark
 )

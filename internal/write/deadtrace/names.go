@@ -20,7 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// sameEntries reports whether the ET name has exactly the entries of the IET f. t is the survey of f.
+// sameEntries reports whether the ET name has exactly the entries of the IET f, whose survey is t.
 func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 	et, err := format.Open(name, nil)
 	if err != nil {
@@ -44,9 +44,9 @@ func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 	return err == nil
 }
 
-// equalET returns the name of an ET that has exactly the entries of the dead IET f, or "" if it finds none.
-// name is the name of f, and t is its survey. The ET can be final, which was to be made from f, or an ET
-// that was renamed since then.
+// equalET returns the name of an ET with exactly the entries of the IET f of a dead process, or "". name is
+// the name of f, and t is its survey. The ET is either final, the planned ET of f, or an ET that was
+// renamed since then.
 func equalET(name, final string, f io.ReaderAt, t *survey) string {
 	if osfile.Exists(final) && sameEntries(final, f, t) {
 		return final
@@ -80,7 +80,7 @@ func isCorrupt(err error) bool {
 	return ok
 }
 
-// ArchiveEarlier renames a finished trace that has the name final, to make room for a new trace.
+// ArchiveEarlier renames a finished trace with the name final, to make room for a new trace.
 func ArchiveEarlier(final, stream string) error {
 	if final == stream {
 		return nil
@@ -102,7 +102,8 @@ func ArchiveEarlier(final, stream string) error {
 	return errors.Join(err, osfile.SyncDir(final))
 }
 
-// checkMagic returns an error if the file name is not a trace. It accepts a file that is too short for a trace.
+// checkMagic returns an error if the file name is not a trace. A file that is too short for a trace is no
+// error.
 func checkMagic(name string) error {
 	f, err := osfile.OpenRead(name)
 	if err == nil {
@@ -115,12 +116,12 @@ func checkMagic(name string) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// Aside calls try with names made from name, t and ext until a name is free.
+// Aside calls try with names made of name, the time t and the extension ext, until a name is free.
 func Aside(name, ext string, t time.Time, try func(to string) error) error {
 	return untilFree(strings.TrimSuffix(strings.TrimSuffix(name, tracename.ET), tracename.IET)+"."+t.UTC().Format(TimeFormat), ext, try)
 }
 
-// untilFree calls try with base+ext, then base-1+ext, base-2+ext and so on, as long as try returns
+// untilFree calls try with base+ext, base-1+ext, base-2+ext and so on, until try does not return
 // fs.ErrExist.
 func untilFree(base, ext string, try func(to string) error) error {
 	to := base + ext
@@ -133,11 +134,10 @@ func untilFree(base, ext string, try func(to string) error) error {
 	}
 }
 
-// archivedSuffix matches the part of a file's name that Aside adds to a base name.
+// archivedSuffix matches the end of a name that Aside has made.
 var archivedSuffix = regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z(-\d+)?\.(et|iet)$`)
 
-// Archived returns the renamed files of a stream, which are finished or still have to be
-// finished, the oldest first.
+// Archived returns the names of the renamed files of a stream, finished or not, the oldest first.
 func Archived(stream string) ([]string, error) {
 	dir, base := filepath.Split(strings.TrimSuffix(stream, tracename.IET))
 	list, err := os.ReadDir(filepath.Clean(dir))
@@ -154,7 +154,7 @@ func Archived(stream string) ([]string, error) {
 	return names, nil
 }
 
-// compareArchived compares suffixes by time. It compares suffixes with the same time by their numbers.
+// compareArchived compares the ends of two names by their times, and then by their numbers.
 func compareArchived(a, b string) int {
 	const n = len(".20060102T150405.000Z")
 	number := func(s string) (k int) {
@@ -167,9 +167,8 @@ func compareArchived(a, b string) int {
 // TimeFormat is the format of the time in the name of a renamed trace.
 const TimeFormat = "20060102T150405.000Z"
 
-// splitName splits the name of a trace file. path is the name without extension, and base is the path
-// without the time of a renamed trace. named is that time, zero if the name has none. ok is false if
-// the name is not the name of a trace.
+// splitName splits the name of a trace file. path is the name without extension. base is path without the
+// time of a renamed trace, and named is that time, or zero. ok is false if name is not the name of a trace.
 func splitName(name string) (path, base string, named time.Time, ok bool) {
 	ext := filepath.Ext(name)
 	if ext != tracename.ET && ext != tracename.IET {
@@ -182,13 +181,13 @@ func splitName(name string) (path, base string, named time.Time, ok bool) {
 	}
 	at, err := time.Parse(TimeFormat, suffix[1:][:len(TimeFormat)])
 	if err != nil {
-		at = time.Time{} // not a valid time, such as 20261399T…
+		at = time.Time{} // not a valid time, for example 20261399T…
 	}
 	return path, strings.TrimSuffix(name, suffix), at, true
 }
 
-// compare returns nil if the first size bytes of two files are the same. The error is [fs.ErrExist] if
-// the bytes of the file other differ or cannot be read.
+// compare returns nil if the first size bytes of two files are equal. It returns [fs.ErrExist] if they
+// differ, or if the file other cannot be read.
 func compare(f, other io.ReaderAt, size int64) error {
 	a, b := make([]byte, flushSize), make([]byte, flushSize)
 	for at := int64(0); at < size; {

@@ -10,23 +10,23 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A Source holds the bytes of a trace: the bytes of its file, followed by the entries that were only
-// in the journal when the writer died.
+// A Source holds the bytes of a trace: its file, followed by the entries that only the journal of a dead
+// writer has.
 type Source struct {
 	*mapfile.File
 
 	Name    string
-	Stored  int64 // how many of the bytes are in the file
-	Missing error // the error that File.Journal returns
+	Stored  int64 // number of bytes that are in the file
+	Missing error // the error for [format.File.Journal]
 }
 
-// OpenSource opens a trace. If lenient is set, entries of the journal replace everything after the
-// damage in a corrupt IET. Otherwise a corrupt IET is left unchanged.
+// OpenSource opens a trace. If an IET is corrupt and lenient is set, entries of the journal replace
+// everything after the damage. If lenient is not set, a corrupt IET is read as it is.
 func OpenSource(name string, lenient bool) (*Source, error) {
 	var b *journalTail
 	var missing error
 	if isStream(name) {
-		// Open the journal before the file, so that no recovery happens in between.
+		// The journal first: once it is locked, no other process can finish the trace.
 		if b, missing = openJournalTail(name, false); b == nil && missing == nil && osfile.Locked(name) {
 			missing = format.ErrLocked
 		} else if errors.Is(missing, format.ErrLocked) && !isWaiting(name) {
@@ -35,7 +35,7 @@ func OpenSource(name string, lenient bool) (*Source, error) {
 	}
 	m, err := mapfile.Open(name)
 	if b != nil {
-		// Everything is in memory now, so a process that wants to recover need not wait.
+		// The journal is in memory now, and another process may finish the trace.
 		err = errors.Join(err, b.close())
 	}
 	if err != nil {
@@ -48,7 +48,7 @@ func OpenSource(name string, lenient bool) (*Source, error) {
 	return s, nil
 }
 
-// extend adds the records of b to the source, and returns why some of them are missing.
+// extend adds the records of b to s. It returns the reason if records are missing.
 func (s *Source) extend(b *journalTail, lenient bool) error {
 	err := Safely(func() error {
 		at, tail, err := b.tail(s, s.Stored, lenient)
@@ -70,8 +70,8 @@ func (s *Source) extend(b *journalTail, lenient bool) error {
 	return errors.Join(err, b.damage())
 }
 
-// Safely calls fn and turns a panic into an error, because a file of a dead process must not end
-// the application.
+// Safely calls fn and turns a panic into an error. The application must not die because of a file that a
+// dead process has left.
 func Safely(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -81,10 +81,10 @@ func Safely(fn func() error) (err error) {
 	return fn()
 }
 
-// Reader returns a reader of all bytes. A growing file ends for it where the file ended when it was opened.
+// Reader returns a reader of all bytes of s. It does not see bytes that a living process appends later.
 func (s *Source) Reader() *io.SectionReader { return io.NewSectionReader(s, 0, s.Size()) }
 
-// Open opens the trace as package format does.
+// Open opens the trace as format.Open does.
 func (s *Source) Open(o *format.OpenOptions) (*format.File, error) {
 	return format.OpenMapped(s.File, s.Name, s.Stored, s.Missing, o)
 }

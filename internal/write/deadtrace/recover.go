@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// Recover finishes the trace name if that file exists, else the stream from which that trace would be
-// made. If output is not empty, Recover writes the file output instead, and changes nothing else.
+// Recover finishes the file name if it exists, else the stream from which this trace would be made. If
+// output is not empty, Recover writes the file output and changes no other file.
 func Recover(name, output string) (*Result, error) {
 	if output != "" {
 		r, err := Inspect(name)
@@ -48,7 +48,7 @@ func recoverInPlace(name string) (*Result, error) {
 	if r != nil || err != nil && name != stream {
 		return r, err
 	}
-	// Nothing was done, either because nothing was left to do, or because the caller may not write the file.
+	// Nothing was done: nothing was left to do, or the caller may not write to the file.
 	now, ierr := Inspect(name)
 	if now != nil {
 		now.Output = now.Name
@@ -62,9 +62,9 @@ func recoverInPlace(name string) (*Result, error) {
 	return nil, err
 }
 
-// mendFile finishes in place the file name, which is not a stream of a recorder. It keeps the whole
-// entries. If the file is an ET, mendFile also removes the stream from which the ET was made, in case a
-// process was killed before it had removed the stream.
+// mendFile finishes in place the file name, which is not a stream of a recorder, and keeps its whole
+// entries. If the file is an ET, mendFile also removes the stream of this ET, which a killed process may
+// have left.
 func mendFile(name string) (*Result, error) {
 	r, err := reportOn(name)
 	if err != nil {
@@ -85,7 +85,7 @@ func mendFile(name string) (*Result, error) {
 		return r, fmt.Errorf("recover: %w", err)
 	}
 	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {
-		// The writer was still writing it, or has finished it.
+		// The writer has changed or finished the file just now.
 		return nil, errors.Join(fmt.Errorf("recover %s: the file changed meanwhile: %w", r.Name, format.ErrLocked), err)
 	}
 	r.Changed = true
@@ -98,8 +98,8 @@ func mendFile(name string) (*Result, error) {
 	return r, replace(r.Name)
 }
 
-// removeLeftover removes the IET from which the ET r.Name was made. Such an IET is left if recovery
-// was killed after it had made the ET.
+// removeLeftover removes the IET from which the ET r.Name was made. It exists if a process was killed just
+// after it had made the ET.
 func removeLeftover(r *Result) error {
 	stream := tracename.Stream(r.Name)
 	if r.Format != format.ET || stream == r.Name || !osfile.Exists(stream) {
@@ -109,7 +109,7 @@ func removeLeftover(r *Result) error {
 	d.final = r.Name
 	in, err := d.look()
 	if err != nil || in != stateLeftover && in != stateEmpty {
-		return d.close() // the IET belongs to another trace, or a process is recording to it
+		return d.close() // this is the IET of another trace, or of a living process
 	}
 	_, err = d.act(context.Background(), in)
 	return errors.Join(err, d.close())
@@ -118,7 +118,7 @@ func removeLeftover(r *Result) error {
 // isStream reports whether name is the name of an IET.
 func isStream(name string) bool { return strings.HasSuffix(name, tracename.IET) }
 
-// reportOn reports on the whole entries of the file name.
+// reportOn returns a report on the whole entries of the file name.
 func reportOn(name string) (*Result, error) {
 	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
 	if err != nil {
@@ -132,8 +132,8 @@ func reportOn(name string) (*Result, error) {
 	return &Result{Report: Report{Report: *r}}, nil
 }
 
-// Inspect reports on the whole entries of the file name. If the writer died, it also reports on the
-// writer's journal. It changes nothing.
+// Inspect reports the whole entries of the file name, and the entries in the journal of a dead writer. It
+// changes nothing.
 func Inspect(name string) (*Result, error) {
 	r, err := reportOn(name)
 	if err != nil || r.Live || !isStream(r.Name) {

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// copyBroken copies the corrupt file name, which is open as f, and returns the name of the
-// copy. If a killed recovery has left such a copy already, copyBroken returns its name.
+// copyBroken copies the corrupt file name, which is open as f, and returns the name of the copy. If a
+// killed recovery has already made such a copy, copyBroken returns the name of that copy.
 func copyBroken(f *os.File, name string) (broken string, err error) {
 	fi, err := f.Stat()
 	if err != nil {
@@ -55,8 +55,8 @@ func SameBytes(a, b string) bool {
 	return same && err == nil
 }
 
-// hasBytes reports whether the file name has exactly the first size bytes of f. If the file
-// exists and has other bytes, the error is [fs.ErrExist].
+// hasBytes reports whether the file name has exactly the first size bytes of f. If it has other bytes, or
+// cannot be read, the error is [fs.ErrExist].
 func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
 	o, err := osfile.OpenRead(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,14 +73,14 @@ func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
 	return err == nil, err
 }
 
-// linkBroken gives the file name a second name, because the file will be replaced. f is this file.
-// If the file system has no links, linkBroken makes a copy.
+// linkBroken gives the file name, open as f, a second name, because a new file will replace it. If the file
+// system has no hard links, linkBroken copies the file.
 func linkBroken(f *os.File, name string) (broken string, err error) {
 	err = untilFree(name, tracename.Broken, func(to string) error {
 		broken = to
 		err := os.Link(name, to)
 		if errors.Is(err, fs.ErrExist) && osfile.SameFile(f, to) {
-			return nil // a killed recovery has left this name
+			return nil // a killed recovery has made this link
 		}
 		return err
 	})
@@ -90,9 +90,9 @@ func linkBroken(f *os.File, name string) (broken string, err error) {
 	return broken, nil
 }
 
-// copyTo writes the entries of f to the file output, and returns how many it has written. If f is corrupt,
-// or an ET that has lost its end, copyTo adds an entry that says so. If replace is set, output is the name
-// of f itself, and the file keeps its format.
+// copyTo writes the entries of f to the file output, and returns their number. If f is corrupt, or an ET
+// without its end, copyTo adds an entry that says so. If replace is set, output is the file of f itself,
+// and keeps its format.
 func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 	tmp, err := osfile.CreateTemp(output)
 	if err != nil {
@@ -111,7 +111,7 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 		return 0, err
 	}
 	var w entrybytes.Window
-	var zeros [][]byte // entries whose bytes are all zero; an IET cannot end with such entries
+	var zeros [][]byte // entries of zeros, which may be the last ones; an IET cannot end with them
 	all := f.Raw()
 	for id := range uint32(f.Len()) {
 		b, err := w.Entry(all, id)
@@ -143,8 +143,8 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 	return f.Len() - len(zeros), tmp.Commit(replace)
 }
 
-// markDamaged writes to out an entry with the reason why the whole entries of f end, unless the last entry of
-// f says how the recording ended.
+// markDamaged writes to out the reason why the whole entries of f end, unless the last entry of f says how
+// the recording ended.
 func markDamaged(out *format.Writer, f *format.File) error {
 	last, err := f.Entry(uint32(f.Len() - 1))
 	if err != nil || last.IsEnd() || last.IsRecovered() {
@@ -165,8 +165,8 @@ func replace(name string) error {
 	return err
 }
 
-// save writes the whole entries of the trace name, and the records of its journal, to the file output. It
-// returns the number of entries. It changes nothing else.
+// save writes the whole entries of the trace name, and the records in its journal, to the file output. It
+// returns the number of entries, and changes no other file.
 func save(name, output string) (entries int, err error) {
 	src, err := OpenSource(name, true)
 	if err != nil {

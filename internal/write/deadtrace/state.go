@@ -1,10 +1,10 @@
 package deadtrace
 
-// A state is the condition of a stream. docs/durability.md has a row for each state, which describes
-// the files and the actions of Finish.
+// A state is the condition of a stream. docs/durability.md has a row for each state: the files that are
+// found, and what Finish does.
 type state uint8
 
-// The states.
+// The states. Finish determines one before it changes a file.
 const (
 	stateNothing state = iota // none of the other states
 	stateLive
@@ -18,7 +18,7 @@ const (
 	stateLeftover
 )
 
-// The words for the state of a stream in messages. A stream in which nothing was recorded has no word.
+// The words for the states in messages. A stream without records has no word.
 const (
 	Running = "running" // a process is writing the stream
 	Ended   = "ended"   // the writer has closed the stream

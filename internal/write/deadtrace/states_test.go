@@ -22,27 +22,27 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestStates runs the scripts of testdata/states: what programs have left in a folder, and what
-// becomes of it.
+// TestStates runs the scripts of testdata/states. They make the files that programs may leave, and check
+// what becomes of them.
 func TestStates(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: filepath.Join("testdata", "states"), Cmds: stateCommands, RequireUniqueNames: true})
 }
 
-// stateCommands are what the scripts can say besides the commands of testscript. A command behind !
-// has to fail, and prints its error on stderr.
+// stateCommands are commands for the scripts, in addition to those of testscript. A command after ! must
+// fail, and prints its error on stderr.
 //
-//	case NAME                   goes on in a folder of its own, ../NAME
-//	stream FILE NAME... [+HEX]  writes an IET of version 1 with a root and entries of these names, and bytes behind it
-//	bytes FILE HEX [N]          writes a file, with N zeros behind it
-//	append FILE HEX             adds bytes to a file
-//	truncate FILE N             leaves the first N bytes of a file, or all but the last -N
-//	flip FILE N                 changes a byte, of the last ones with -N
-//	killed FILE N M             leaves the IET of a program that was killed with N records in it and M in its journal
-//	lock FILE                   lets a living program have a file open
+//	case NAME                   continues in a new folder, ../NAME
+//	stream FILE NAME... [+HEX]  writes an IET of version 1: a root, entries with these names, and these bytes after them
+//	bytes FILE HEX [N]          writes a file: these bytes, and N zeros after them
+//	append FILE HEX             appends bytes to a file
+//	truncate FILE N             cuts a file to N bytes, or removes its last bytes with -N
+//	flip FILE N                 changes byte N of a file, or byte N from the end with -N
+//	killed FILE N M             writes the IET of a killed program with N records, and its journal with M further records
+//	lock FILE                   locks a file, as a living program does
 //	finalize IET ET             makes the ET
 //	recover FILE [OUTPUT]       recovers a trace, and prints the report
 //	recoverFolder               recovers the folder, and prints a report for each trace
-//	create FILE [NAME]          records a trace with an entry of that name, and prints what the recorder tells
+//	create FILE [NAME]          records a trace with an entry of that name, and prints errors and notices of the recorder
 //	left LINE...                compares the files of the folder with lines: the name, and the outline of a trace
 var stateCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"case": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -81,7 +81,7 @@ var stateCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	},
 	"killed": func(ts *testscript.TestScript, _ bool, args []string) {
 		written, waiting := numberOf(ts, args[1]), numberOf(ts, args[2])
-		for pending := -1; pending != waiting; { // the recorder may write some of them to the file meanwhile
+		for pending := -1; pending != waiting; { // try again if the recorder has already written some of them to the file
 			pending = leaveKilled(ts, args[0], written, waiting)
 		}
 	},
@@ -146,7 +146,7 @@ var stateCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	},
 }
 
-// leaveKilled leaves what the command killed says, and returns how many entries are in the journal alone.
+// leaveKilled writes the files of the command killed. It returns how many entries only the journal has.
 func leaveKilled(ts *testscript.TestScript, name string, written, waiting int) (pending int) {
 	live := filepath.Join(ts.Getenv("WORK"), ".live")
 	ts.Check(os.Mkdir(live, 0o700))
@@ -158,7 +158,8 @@ func leaveKilled(ts *testscript.TestScript, name string, written, waiting int) (
 			ts.Check(rec.Flush(context.Background()))
 		}
 	}
-	for _, ext := range []string{".buffer", ""} { // in this order, else the journal may say that its records are in the file
+	// The journal first: a later one might say that its records are in the file.
+	for _, ext := range []string{".buffer", ""} {
 		b, err := os.ReadFile(rec.StreamPath() + ext)
 		ts.Check(err)
 		if ext == "" || waiting > 0 {
@@ -173,9 +174,9 @@ func leaveKilled(ts *testscript.TestScript, name string, written, waiting int) (
 
 var aTime = regexp.MustCompile(`20\d{6}T\d{6}\.\d{3}Z`)
 
-// endState ends a command.
+// endState ends a command with the error err. neg means that an error is expected.
 func endState(ts *testscript.TestScript, neg bool, err error) {
-	fmt.Fprint(ts.Stdout()) // or that of the command before is what a script sees
+	fmt.Fprint(ts.Stdout()) // replaces the output of the previous command
 	if !neg {
 		ts.Check(err)
 	} else if err == nil {
@@ -194,7 +195,7 @@ func printReport(ts *testscript.TestScript, r *recorder.Report) {
 	fmt.Fprintln(ts.Stdout())
 }
 
-// outlineOf returns the names of an entry and of those below it.
+// outlineOf returns the name of an entry, and in brackets those of its descendants.
 func outlineOf(ts *testscript.TestScript, f *format.File, id uint32) string {
 	if f.Len() == 0 {
 		return "nothing"
@@ -212,7 +213,7 @@ func outlineOf(ts *testscript.TestScript, f *format.File, id uint32) string {
 	return text
 }
 
-// writeState writes a file of a program that died a while ago.
+// writeState writes a file with an old modification time, as a dead program has left it.
 func writeState(ts *testscript.TestScript, name string, b []byte) {
 	name = ts.MkAbs(name)
 	ts.Check(os.WriteFile(name, b, 0o600))
@@ -231,7 +232,7 @@ func numberOf(ts *testscript.TestScript, text string) int {
 	return n
 }
 
-// indexOf returns an index of b, which counts from the end if it is below 0.
+// indexOf returns an index of b. A negative number counts from the end.
 func indexOf(ts *testscript.TestScript, b []byte, text string) int {
 	n := numberOf(ts, text)
 	if n < 0 {

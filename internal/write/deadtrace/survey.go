@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// fits reports whether the checkpoint describes the IET f.
+// fits reports whether the checkpoint describes the IET f, which has size bytes.
 func (b *journalTail) fits(f io.ReaderAt, size int64) bool {
 	if b.point.Size < wire.MagicSize || b.point.Size > size {
 		return false
@@ -29,29 +29,29 @@ func (b *journalTail) fits(f io.ReaderAt, size int64) bool {
 	return err == nil && bytes.Equal(have[TailSize-n:], b.point.Tail[TailSize-n:])
 }
 
-// A survey is the result of reading an IET before its journal is replayed. It has the end of the
-// whole entries, and the ids of the spans and resources to which the journal refers.
+// A survey is the result of reading an IET before its journal is replayed: where its whole entries end, and
+// the ids of the spans and resources to which the journal refers.
 type survey struct {
 	version    format.Version
 	same       bool // the checkpoint describes this IET
 	entries    int
-	size       int64 // size of the whole entries and the magic
+	size       int64 // size in bytes of the magic and the whole entries
 	index      entrybytes.Index
 	ended      bool    // the last entry says how the recording ended
 	closed     bool    // the last entry says that the recording was closed
-	damage     string  // why the whole entries end; recovery has written this, or will write it
-	dropped    uint64  // number of lost entries, according to an earlier recovery
-	newest     int64   // the time of the newest record, not counting records long after the text of the runtime
-	times      []int64 // if there is such a text: the start times of the entries
-	behind     int     // number of entries after the part that the checkpoint describes; the journal has them as well
-	behindSize int64   // size of these entries
-	crashed    bool    // the text of the runtime is the last entry, apart from the mark of recovery
+	damage     string  // the reason why the whole entries end, as recovery has written it or will write it
+	dropped    uint64  // number of lost entries that an earlier recovery has written
+	newest     int64   // the time of the newest record, or 0; records long after the crash text do not count
+	times      []int64 // if there is a crash text: the start times of the entries
+	behind     int     // number of entries after the part that the checkpoint describes; the journal also has them
+	behindSize int64   // size of these entries in bytes
+	crashed    bool    // the crash text is the last entry, or the last before the mark of recovery
 	spans      map[record.Ref]uint32
-	resources  map[uint16]uint32 // ids by number
+	resources  map[uint16]uint32 // ids by resource number
 }
 
-// end returns the offset at which entries are appended. It is 0 if the IET has no entries, because then
-// the magic and the root are written again.
+// end returns the offset at which entries are appended. It is 0 if the IET has no entries, because the
+// magic and the root are then written again.
 func (s *survey) end() int64 {
 	if s.entries == 0 {
 		return 0
@@ -59,27 +59,27 @@ func (s *survey) end() int64 {
 	return s.size
 }
 
-// survey reads the IET f, which has size bytes, and finds the spans and resources to which the
-// records refer. If the checkpoint describes f, only the part up to the checkpoint counts. damage says
-// where the entries end early.
+// survey reads the IET f, which has size bytes, and finds the spans and resources to which the records of b
+// refer. If the checkpoint describes f, the survey ends at the checkpoint. damage says why the entries end
+// early, if they do.
 func (b *journalTail) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) {
 	same := b.fits(f, size)
 	until := size
 	if same {
-		until = b.point.Size // the journal has all later entries as well
+		until = b.point.Size // the journal has all entries after the checkpoint
 	}
 	s, damage = b.look(f, size, until)
 	if s == nil || damage != nil && !isCorrupt(damage) && !errors.Is(damage, format.ErrTruncated) {
 		return nil, nil, damage
 	}
 	if s.same = same; same && s.size == until {
-		damage = nil // the damage is in a part that the journal has as well
+		damage = nil // the journal has the entries in the damaged part
 	}
 	if isCorrupt(damage) {
 		s.damage = mapping.CutCorrupt
 	}
 	if s.crashed {
-		b.text = "" // an earlier recovery has written it and was killed
+		b.text = "" // an earlier recovery has written the text, and was killed
 	}
 	switch {
 	case s.entries == 0:
@@ -87,18 +87,18 @@ func (b *journalTail) survey(f io.ReaderAt, size int64) (s *survey, damage, err 
 			s.version = b.point.Version
 		}
 	case b.records > 0 && s.version != b.point.Version:
-		return nil, nil, fmt.Errorf("%w: the file has version %d, its journal %d", format.ErrUnsupported, s.version, b.point.Version) // it is another file
+		return nil, nil, fmt.Errorf("%w: the file has version %d, its journal %d", format.ErrUnsupported, s.version, b.point.Version) // a different file
 	}
 	return s, damage, nil
 }
 
-// notStream returns the error for a file that is not an IET.
+// notStream returns the error for a file with a storage format other than IET.
 func notStream(stored format.StorageFormat) error {
 	return fmt.Errorf("%w: the storage format is %v, not iet", format.ErrUnsupported, stored)
 }
 
-// look surveys the first bytes of f, up to the offset until, and counts the entries after them. If it
-// returns an error, the survey describes the entries before the error.
+// look surveys the bytes of f before the offset until, and counts the entries after it. If look returns an
+// error and a survey, the survey describes the entries before the error.
 func (b *journalTail) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	s := &survey{version: format.DefaultVersion, spans: make(map[record.Ref]uint32), resources: make(map[uint16]uint32)}
 	r, err := format.NewReader(io.NewSectionReader(f, 0, size), nil)
@@ -114,7 +114,7 @@ func (b *journalTail) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	s.version, s.size = r.Version(), wire.MagicSize
 	var refs refs
 	refs.wanted, refs.resources = b.wanted(s.version)
-	whole, wholeSize := 0, s.size // number and size of entries up to the last one that is not all zeros
+	whole, wholeSize := 0, s.size // number and size of the entries up to the last one with a byte that is not zero
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -158,11 +158,11 @@ func (b *journalTail) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	}
 }
 
-// clockLag is an upper bound for how late the clock for the times of files can be.
+// clockLag is how far the times of files can be behind the clock, at most.
 const clockLag = time.Second
 
-// noteTime updates s.newest with the time of e or, if e is a span or a span's end, with the end of the span.
-// It ignores times long after the death of the process, because the program set these itself.
+// noteTime updates s.newest with the time of e, or with the end of the span if e is a span or its end. It
+// ignores times long after the death of the process, because the program may set any time.
 func (s *survey) noteTime(e *format.TraceEntry, id uint32, died time.Time) {
 	if v, ok := e.Attribute(format.AttrTime); ok {
 		n, _ := v.U64()
@@ -184,12 +184,12 @@ func (s *survey) noteTime(e *format.TraceEntry, id uint32, died time.Time) {
 // refs finds the entries to which the records of a journal refer.
 type refs struct {
 	wanted    map[record.Ref]bool
-	resources map[string]uint16 // numbers by encoded entries
+	resources map[string]uint16 // numbers by encoded entry
 	traces    [][16]byte
-	trace     []uint32 // for each entry: the index of its trace in traces plus 1, 0 if unknown
+	trace     []uint32 // for each entry: 1 plus the index in traces, 0 if its trace is unknown
 }
 
-// look examines e, the next entry that s counts. raw is the encoding of e.
+// look examines e, the next entry of the survey s. raw is the encoding of e.
 func (x *refs) look(s *survey, e *format.TraceEntry, raw []byte) {
 	id, of := uint32(s.entries), uint32(0)
 	if id > 0 {
@@ -221,8 +221,8 @@ func (x *refs) look(s *survey, e *format.TraceEntry, raw []byte) {
 	}
 }
 
-// dropZeros drops all entries but the first n, which take size bytes including the magic. Entries of
-// zeros before damage belong to the damage.
+// dropZeros drops all entries but the first n, which have size bytes with the magic. The others are all
+// zeros, and damage follows them: they are a part of the damage.
 func (s *survey) dropZeros(n int, size int64) {
 	if n < s.entries {
 		s.index.CutTo(n)
@@ -230,7 +230,7 @@ func (s *survey) dropZeros(n int, size int64) {
 	}
 }
 
-// pending returns how many entries are only in b, given the survey s of the IET.
+// pending returns how many entries only b has. s is the survey of the IET.
 func (b *journalTail) pending(s *survey) int {
 	n := b.entries
 	if b.text != "" {
@@ -239,8 +239,8 @@ func (b *journalTail) pending(s *survey) int {
 	return max(n-s.behind, 0)
 }
 
-// wanted returns the spans to which the records refer, and the numbers of the resources by
-// their encoded entries.
+// wanted returns the spans to which the records of b refer, and the numbers of resources by their encoded
+// entries.
 func (b *journalTail) wanted(v format.Version) (spans map[record.Ref]bool, resources map[string]uint16) {
 	spans, resources = make(map[record.Ref]bool), make(map[string]uint16)
 	p := placer.New(b.table, &placer.Options{Columns: v == format.V2, MaxEntrySize: format.DefaultMaxEntrySize})

@@ -11,10 +11,10 @@ import (
 // A row describes a state.
 type row struct {
 	state state
-	is    string // what is there
+	is    string // the files that are found
 	done  string // what Finish does
-	word  string // for people
-	test  string // that shows it
+	word  string // the word for people
+	test  string // a test of this state
 }
 
 // table has a row for each state.
@@ -30,7 +30,7 @@ var table = []row{
 	{stateLeftover, "a stream and an ET with the same entries", "the stream is removed", Ended, "TestKillDuringFinalize"},
 }
 
-// TestTableIsInTheDocs: docs/durability.md has the table of states, and each of their tests exists.
+// TestTableIsInTheDocs checks that docs/durability.md has this table, and that its tests exist.
 func TestTableIsInTheDocs(t *testing.T) {
 	var tests strings.Builder
 	for _, dir := range []string{"../../../recorder", "../../../control"} {

@@ -1,4 +1,4 @@
-// Package flightrecorder has the interface through which a span processor calls a flight recorder.
+// Package flightrecorder has the interface that span processors use to call a flight recorder.
 package flightrecorder
 
 import (
@@ -8,24 +8,23 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Recorder is the part of a flight recorder that a span processor calls. The method Flight of
-// *control.Control returns one. The methods are called concurrently, with no lock held.
+// A Recorder is the part of a flight recorder that span processors use. The method Flight of
+// *control.Control returns one. The methods are called concurrently. No lock is held.
 type Recorder interface {
 	// Recorder returns the recorder for the spans.
 	Recorder() *recorder.Recorder
-	// WantsLabels reports whether the goroutine that begins a span should get the labels span_id
-	// and trace_id. Profiles use these labels to find the span that a goroutine works for. If
-	// first is true, the span begins a local trace.
+	// WantsLabels reports whether the goroutine that begins a span should set its pprof labels span_id and
+	// trace_id. From them, a profile finds the span that a goroutine works for. first means that the span
+	// has no parent in this process.
 	WantsLabels(first bool) bool
 	// WantsMarks reports whether spans should write their ids into an execution trace of the runtime.
 	WantsMarks() bool
-	// SpanEnded reports a span that has ended and has been recorded, and its duration.
+	// SpanEnded reports a span and its duration. The span has ended and is recorded.
 	SpanEnded(name string, span format.SpanRef, took time.Duration)
-	// SpanPanicked reports a span that ended because its goroutine panics. The span has been
-	// recorded. text is the text of the panic.
+	// SpanPanicked reports a span that a panic has ended, and the text of the panic. The span is recorded.
 	SpanPanicked(name string, span format.SpanRef, text string)
-	// WatchSpans registers the function spans, which lists the open spans. The function stop
-	// unregisters it. spans calls fn for each open span that began before the given time, until fn
-	// returns false. The parent of a span that begins a local trace is the zero SpanRef.
+	// WatchSpans registers the function spans, which lists open spans. stop unregisters it. spans calls fn
+	// for each open span that began before the given time, until fn returns false. A span without a parent
+	// in this process has the zero SpanRef as its parent.
 	WatchSpans(spans func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)) (stop func())
 }

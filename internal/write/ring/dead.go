@@ -17,17 +17,17 @@ import (
 
 // A Dead is the content of the file of a [Ring] whose process died.
 type Dead struct {
-	// Note is the Options.Note of the ring.
+	// Note is the note of the ring, see Options.Note and [Ring.SetNote].
 	Note []byte
 	// Version is the disk version for a trace that is made from the ring.
 	Version format.Version
-	// Began is the time at which the ring was made. First and Last are the times of the
-	// oldest and the newest record in the ring, zero if the ring has no records.
+	// Began is the time at which the ring was made. First and Last are the times of the oldest and the
+	// newest record, zero if the ring has no records.
 	Began, First, Last time.Time
-	// Damaged is the number of segments that could not be read completely. The cause is
-	// a loss of power, a bad disk, or another program that changed the file.
+	// Damaged is the number of segments that are not completely readable, because of a loss of power, a bad
+	// disk, or another program that changed the file.
 	Damaged int
-	// Gone is [recorder.ErrJournalGone] if the ring was in memory and that memory is lost.
+	// Gone is [recorder.ErrJournalGone] if the ring was in memory that is lost, else nil.
 	Gone error
 
 	f    *journal.DeadFile // nil: the ring is gone
@@ -35,17 +35,16 @@ type Dead struct {
 	sn   Snapshot
 }
 
-// A NotRingError says that a file is not the file of a ring. Size is the size of the file.
+// A NotRingError means that a file is not the file of a ring. Size is the size of the file in bytes.
 type NotRingError struct{ Size int64 }
 
 func (e *NotRingError) Error() string {
 	return fmt.Sprintf("the file, of %d bytes, is not a ring", e.Size)
 }
 
-// Open reads the file of a ring. The error is [format.ErrLocked] while the process of the ring
-// lives, [recorder.ErrJournalElsewhere] if this process cannot reach the ring, and a
-// *journal.LayoutError if another version of this package wrote the ring. The caller must call Close
-// or Remove.
+// Open reads the file of a ring. The error is [format.ErrLocked] if the process of the ring lives,
+// [recorder.ErrJournalElsewhere] if this process cannot reach the ring, and a *journal.LayoutError if
+// another version of this package wrote the ring. The caller must call Close or Remove.
 func Open(name string) (*Dead, error) {
 	f, err := journal.OpenDead(name, true)
 	if errors.Is(err, journal.ErrGone) {
@@ -86,7 +85,7 @@ func (d *Dead) read() error {
 	d.Damaged, d.Version, d.sn.table = dead.Damaged, format.DefaultVersion, record.ReadTable(dead)
 	if b := dead.Checkpoint; len(b) >= noteHead {
 		if [4]byte(b[:4]) != noteKind {
-			return &NotRingError{Size: fi.Size()} // the journal of a recorder
+			return &NotRingError{Size: fi.Size()} // this is the journal of a recorder
 		}
 		d.Version = format.Version(b[4])
 		if err := d.Version.Check(); err != nil {
@@ -100,8 +99,8 @@ func (d *Dead) read() error {
 	return nil
 }
 
-// empty returns an empty journal for a file without a complete header: its process died before
-// it recorded anything. The error is a *NotRingError if the file holds other bytes.
+// empty returns an empty journal for a file without a complete header, whose process died before it
+// recorded anything. The error is a *NotRingError if the file has other bytes.
 func (d *Dead) empty(size int64) (*journal.Dead, error) {
 	var magic [8]byte
 	if n, _ := d.f.ReadAt(magic[:], 0); n > 0 && magic != [8]byte{} {
@@ -109,17 +108,18 @@ func (d *Dead) empty(size int64) (*journal.Dead, error) {
 	}
 	empty, err := journal.IsEmpty(d.f, size)
 	if err == nil && !empty {
-		err = &NotRingError{Size: size} // the header is lost, but the file has segments
+		err = &NotRingError{Size: size} // the file has segments, but no header
 	}
 	return new(journal.Dead), err
 }
 
-// records reads the journal dead. It sets First and Last of d, and the parts and the time From of its snapshot.
+// records sets First and Last of d, and the parts and From of its snapshot, from the records of the journal
+// dead.
 func (d *Dead) records(dead *journal.Dead) {
 	sn := &d.sn
 	first, last, from := int64(math.MaxInt64), int64(math.MinInt64), int64(math.MinInt64)
 	collect := func(stream uint32) (parts []*part) {
-		begun := int64(math.MinInt64) // time of the first record, if the stream has lost its first segments
+		begun := int64(math.MinInt64) // time of the first record in the stream, if earlier segments were evicted
 		seen := false
 		dead.Each(stream, func(position uint64, e *journal.Entry) {
 			if !seen && position >= journal.SegmentSize {
@@ -149,7 +149,7 @@ func (d *Dead) records(dead *journal.Dead) {
 	}
 }
 
-// Snapshot returns the content of the ring. The caller must call it only once.
+// Snapshot returns the content of the ring. It may be called only once.
 func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 	sn := &d.sn
 	sn.o, sn.version = o, d.Version
@@ -160,7 +160,7 @@ func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 	return sn
 }
 
-// Remove closes the ring and removes its file. The caller must save the content before.
+// Remove closes the ring and removes its file. The caller must have saved the content.
 func (d *Dead) Remove() error {
 	switch {
 	case d.f == nil:
@@ -171,7 +171,7 @@ func (d *Dead) Remove() error {
 	return d.f.Remove()
 }
 
-// Close closes the file and does not remove it.
+// Close closes the file without removing it.
 func (d *Dead) Close() error {
 	if d.f == nil {
 		return nil

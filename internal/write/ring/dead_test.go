@@ -23,8 +23,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestRingKill kills processes that record to a ring and finds everything that was
-// recorded when a call had returned.
+// TestRingKill kills processes that record to a ring. The ring then has every record whose call had
+// returned, except old records, which may be evicted.
 func TestRingKill(t *testing.T) {
 	rounds := 10
 	if testing.Short() {
@@ -35,7 +35,7 @@ func TestRingKill(t *testing.T) {
 		path := filepath.Join(dir, "x.ring")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestRingChild$")
 		cmd.Env = append(os.Environ(), "ENTRACE_RING="+path)
-		if round%2 == 0 { // else where it lies by default
+		if round%2 == 0 { // otherwise the ring is in the default place
 			cmd.Env = append(cmd.Env, "ENTRACE_RING_DIR="+dir)
 		}
 		out, err := cmd.StdoutPipe()
@@ -50,7 +50,7 @@ func TestRingKill(t *testing.T) {
 			_, _ = io.Copy(&acks, in)
 			close(read)
 		}()
-		<-begun // the 20 spans are open
+		<-begun // the 20 spans are open now
 		if _, err := ring.Open(path); !errors.Is(err, format.ErrLocked) {
 			t.Errorf("the ring of a living process: %v, want ErrLocked", err)
 		}
@@ -85,7 +85,7 @@ func TestRingKill(t *testing.T) {
 		if len(lines) > 0 && !strings.HasSuffix(acks.String(), "\n") {
 			lines = lines[:len(lines)-1]
 		}
-		first := max(0, len(lines)-500) // what came before may be evicted
+		first := max(0, len(lines)-500) // older records may be evicted
 		for _, ack := range lines[first:] {
 			if _, err := strconv.Atoi(ack); err == nil && !have[ack] {
 				t.Errorf("round %d: %s of %d was acknowledged and is not there", round, ack, len(lines))
@@ -120,7 +120,7 @@ func TestRingChild(t *testing.T) {
 	}
 }
 
-// TestRingFault truncates the ring's file: it goes on in memory.
+// TestRingFault truncates the file of a ring. The ring continues in memory.
 func TestRingFault(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
 	told := make(chan error, 10)
@@ -143,14 +143,14 @@ func TestRingFault(t *testing.T) {
 	if got := strings.Count(tracetest.Outline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"); got < 100 {
 		t.Errorf("%d log records came later, want 100", got)
 	}
-	_ = writeSnapshot(t, sn) // of what is gone
+	_ = writeSnapshot(t, sn) // the segments of this snapshot are gone
 	if len(told) > 0 {
 		t.Errorf("another error was told: %v", <-told)
 	}
 }
 
-// TestRingLosesItsNames: somebody removes the file that names the ring, or the ring in
-// memory. Another one takes its place, once, and survives the process.
+// TestRingLosesItsNames removes the file that names the ring, or the ring itself in shared memory. A new
+// ring in a file replaces the lost one.
 func TestRingLosesItsNames(t *testing.T) {
 	for _, which := range []string{"pointer", "ring"} {
 		t.Run(which, func(t *testing.T) {
@@ -169,13 +169,13 @@ func TestRingLosesItsNames(t *testing.T) {
 			f, err := osfile.OpenRead(name)
 			must(t, err)
 			defer f.Close()
-			// Windows keeps the name of an open file that is only removed.
+			// On Windows, os.Remove would not remove the name of a file that is open.
 			must(t, osfile.Remove(f, name))
 			if err := <-told; !errors.Is(err, recorder.ErrUnlinked) {
 				t.Errorf("%v was told", err)
 			}
 			s.log(format.SpanRef{}, "after", 0)
-			time.Sleep(2500 * time.Millisecond) // it looks every second
+			time.Sleep(2500 * time.Millisecond) // the ring checks its name every second
 			if len(told) > 0 {
 				t.Errorf("another error was told: %v", <-told)
 			}
@@ -191,7 +191,8 @@ func TestRingLosesItsNames(t *testing.T) {
 	}
 }
 
-// TestOpenRingDamaged breaks a ring in every way and place.
+// TestOpenRingDamaged opens rings that are cut or changed at many places. Open returns a known error, or a
+// snapshot makes a whole trace.
 func TestOpenRingDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
 	g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, Note: []byte("n")}, allProviders)
@@ -245,6 +246,6 @@ func TestOpenRingDamaged(t *testing.T) {
 		check(fmt.Sprint("flipped ", i), b, false)
 	}
 	b := bytes.Clone(whole)
-	b[64<<10+40] ^= 1 // in the first record of the first segment
+	b[64<<10+40] ^= 1 // a bit of the first record in the first segment
 	check("one bit", b, true)
 }

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the fixtures of this version in testdata/earlier again")
 
-// TestOpenRingsOfEarlierVersions: what the rings of earlier versions hold is still there, records of
-// kinds that are not written any more included.
+// TestOpenRingsOfEarlierVersions checks that rings of earlier versions can be read, also if they have kinds
+// of records that are no longer written.
 func TestOpenRingsOfEarlierVersions(t *testing.T) {
 	copied := func(name string) string {
 		d, err := ring.Open(name)

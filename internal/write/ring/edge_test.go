@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// tally counts the spans of a trace and those that have ended.
+// tally returns how many spans a trace has, and how many of them have ended.
 func tally(t testing.TB, f *format.File) (begun, ended int) {
 	t.Helper()
 	v := tracetest.View(t, f)
@@ -51,8 +51,8 @@ func copyFile(t testing.TB, from, to string) string {
 
 func all() ring.SnapshotOptions { return ring.SnapshotOptions{Providers: allProviders} }
 
-// TestRingEndsGivenUp: spans whose ends the ring has given up, and not their
-// beginnings, are not taken for open: in snapshots, in streams, after a crash.
+// TestRingEndsGivenUp checks spans whose ends are evicted while the ring still has their starts. Snapshots
+// and streams do not have them, before and after a crash, because they would look open.
 func TestRingEndsGivenUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
 	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: path, Dir: filepath.Dir(path)}, allProviders)
@@ -89,12 +89,12 @@ func TestRingEndsGivenUp(t *testing.T) {
 	check("the dead ring", writeSnapshot(t, sn))
 }
 
-// TestRingEndsOfOldSpans: the same, for spans that say that they began an hour ago,
-// when the ring has given up spans that began later.
+// TestRingEndsOfOldSpans is like TestRingEndsGivenUp, but the start times of its spans are an hour before
+// they are recorded.
 func TestRingEndsOfOldSpans(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
 	s := play(t, g.Recorder())
-	for i := range 400 { // more than a segment
+	for i := range 400 { // needs more than a segment
 		s.start(ringRef(1, i), format.SpanRef{}, "ended", 200)
 		s.end(ringRef(1, i), 0, 0)
 	}
@@ -113,7 +113,8 @@ func TestRingEndsOfOldSpans(t *testing.T) {
 	}
 }
 
-// TestRingKeepChanges ends spans when nothing is kept any more.
+// TestRingKeepChanges checks that the ring gets the ends of its spans even if SetBuffered has switched
+// spans off.
 func TestRingKeepChanges(t *testing.T) {
 	g := newRing(t, nil, allProviders)
 	s := play(t, g.Recorder())
@@ -130,7 +131,7 @@ func TestRingKeepChanges(t *testing.T) {
 	}
 }
 
-// A standingTee stands as a disk may.
+// A standingTee blocks in Take, like a disk that does not respond.
 type standingTee struct {
 	once    sync.Once
 	stands  chan struct{}
@@ -145,7 +146,7 @@ func (s *standingTee) Take([]recorder.TeeEntry) {
 	<-s.release
 }
 
-// TestRingStandingStream: a stream whose disk stands does not stop others.
+// TestRingStandingStream checks that a stream whose Tee blocks does not block other goroutines.
 func TestRingStandingStream(t *testing.T) {
 	g := newRing(t, nil, allProviders)
 	s := play(t, g.Recorder())
@@ -176,8 +177,8 @@ func TestRingStandingStream(t *testing.T) {
 	}
 }
 
-// TestRingStreamKilled: a stream that is killed at once has its resource and its
-// head.
+// TestRingStreamKilled checks that a stream which is killed soon after its start has its first entry and
+// its resource.
 func TestRingStreamKilled(t *testing.T) {
 	g := newRing(t, nil, allProviders)
 	s := play(t, g.Recorder())
@@ -211,7 +212,8 @@ func TestRingStreamKilled(t *testing.T) {
 	}
 }
 
-// TestHeadRotates: what an entry is to be hung below may be in the file before.
+// TestHeadRotates checks that records after AppendAnchor stay valid when their parent, the anchor, is in an
+// earlier file.
 func TestHeadRotates(t *testing.T) {
 	rec := tracetest.Create(t, "app.iet", &recorder.Options{MaxFileEntries: 1000, Durability: recorder.DurabilityWriteThrough})
 	for range 50 {
@@ -240,7 +242,7 @@ func TestHeadRotates(t *testing.T) {
 	}
 }
 
-// TestRingResourceAgain: the same resource takes room but once.
+// TestRingResourceAgain checks that equal resources take room only once.
 func TestRingResourceAgain(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}, allProviders)
 	for i := range 60_000 {
@@ -257,7 +259,8 @@ func TestRingResourceAgain(t *testing.T) {
 	}
 }
 
-// TestRingOddTimes: a snapshot places what has odd times as a recording does.
+// TestRingOddTimes checks that a snapshot of records with odd times has the same entries as a recording of
+// these records.
 func TestRingOddTimes(t *testing.T) {
 	now := time.Now().UnixNano()
 	scripts := map[string]func(s *script){
@@ -312,7 +315,8 @@ func TestRingOddTimes(t *testing.T) {
 	}
 }
 
-// TestRingFuture: a record of the future does not make the window one of it.
+// TestRingFuture checks that a record with a time in the future does not make the ring look complete only
+// from that time on.
 func TestRingFuture(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
 	s := play(t, g.Recorder())
@@ -329,8 +333,8 @@ func TestRingFuture(t *testing.T) {
 	}
 }
 
-// TestRingLargeWindow: a span that is larger than a segment is whole in a window
-// that it began before.
+// TestRingLargeWindow checks that a span which began before the window of a snapshot has all its events,
+// even if it is larger than a segment.
 func TestRingLargeWindow(t *testing.T) {
 	g := newRing(t, nil, allProviders)
 	s := play(t, g.Recorder())
@@ -357,7 +361,7 @@ func TestRingLargeWindow(t *testing.T) {
 	}
 }
 
-// TestRingCloseInOnError closes a ring when it is told that its file is lost.
+// TestRingCloseInOnError calls Close in OnError, after the file of the ring was lost.
 func TestRingCloseInOnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
 	done := make(chan error, 1)
@@ -377,7 +381,7 @@ func TestRingCloseInOnError(t *testing.T) {
 	}
 }
 
-// TestRingManyOpen: when too many spans are open the oldest go, by and large.
+// TestRingManyOpen checks that the ring drops roughly the oldest open spans if too many are open.
 func TestRingManyOpen(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
 	s := play(t, g.Recorder())
@@ -403,7 +407,8 @@ func TestRingManyOpen(t *testing.T) {
 	}
 }
 
-// TestRingSwept makes rings while somebody looks for those of the dead.
+// TestRingSwept makes rings while other goroutines remove the rings of dead processes. They remove no ring
+// of a living process.
 func TestRingSwept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.ring")
@@ -443,7 +448,7 @@ func TestRingSwept(t *testing.T) {
 	wg.Wait()
 }
 
-// TestTwoStreams: each stream gets what comes, whatever others there are.
+// TestTwoStreams checks that each of several streams gets all new records.
 func TestTwoStreams(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
 	var recs []*recorder.Recorder
@@ -464,8 +469,8 @@ func TestTwoStreams(t *testing.T) {
 	}
 }
 
-// TestCloseWithContextThatEnded: Close of the recorder removes the ring's file, as long as the
-// disk answers.
+// TestCloseWithContextThatEnded checks that Close removes the ring's file even if its context has ended, as
+// long as the disk responds.
 func TestCloseWithContextThatEnded(t *testing.T) {
 	for place := 1; place < places; place++ {
 		o := &ring.Options{Bytes: 4 << 20}

@@ -10,28 +10,26 @@ import (
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 )
 
-// A value in an openSpans map says where the beginning of an open span is. It is one of these
-// constants, or the base of a segment plus 1. In the last case the beginning is in that segment or
-// in an earlier one.
+// A value in an openSpans map says where the start of an open span is. It is one of these constants, or the
+// base of a segment plus 1: the start is then in this segment or an earlier one.
 const (
 	startUnknown  = 1 // somewhere in the ring
 	startRetained = math.MaxUint64
 )
 
-// maxOpen bounds the number of spans in openSpans, because some spans never end. If more spans are
-// open, some arbitrary spans are not retained.
+// maxOpen bounds the number of spans in openSpans, because some spans never end. If more spans are open,
+// the starts of arbitrary ones are not retained.
 const maxOpen = 512 << 10
 
-// openSpans has the spans that have begun in the ring but not ended. It maps each of them to the
-// place of its beginning.
+// openSpans maps each open span whose start was in the ring to the place of the start.
 type openSpans struct {
 	*spanmap.Sharded[uint64]
 }
 
 func (o openSpans) set(r *record.Ref, start uint64) { o.Set((*spanmap.Key)(r), &start) }
 
-// started stores the place of the beginning of an open span. It changes nothing if the beginning
-// has been retained already.
+// started stores the place of the start of an open span. It changes nothing if the start is retained
+// already.
 func (o openSpans) started(r *record.Ref, start uint64) {
 	s := o.Lock((*spanmap.Key)(r))
 	if at := s.Get((*spanmap.Key)(r)); at != nil && *at != startRetained {
@@ -42,7 +40,7 @@ func (o openSpans) started(r *record.Ref, start uint64) {
 
 func (o openSpans) delete(r *record.Ref) { o.Delete((*spanmap.Key)(r)) }
 
-// get returns the place of the beginning of a span, and whether the span is open.
+// get returns the place of the start of a span, and whether the span is open.
 func (o openSpans) get(r *record.Ref) (start uint64, open bool) {
 	s := o.Lock((*spanmap.Key)(r))
 	if at := s.Get((*spanmap.Key)(r)); at != nil {
@@ -52,8 +50,7 @@ func (o openSpans) get(r *record.Ref) (start uint64, open bool) {
 	return start, open
 }
 
-// retain marks the beginning of a span as retained if the span is open. It reports whether the
-// span is open.
+// retain marks the start of a span as retained if the span is open. It reports whether it is.
 func (o openSpans) retain(r *record.Ref) bool {
 	s := o.Lock((*spanmap.Key)(r))
 	at := s.Get((*spanmap.Key)(r))
@@ -64,8 +61,8 @@ func (o openSpans) retain(r *record.Ref) bool {
 	return at != nil
 }
 
-// evict is called with a segment before the segment is reused. It retains those records of the
-// segment that are still needed. The caller has locked the journal.
+// evict is called before a segment is reused. It retains the records of the segment that are still needed.
+// The caller has locked the journal.
 func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
 	s := &g.state
 	for _, sn := range s.snapshots {
@@ -76,7 +73,7 @@ func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
 	switch seg.Stream() {
 	case journal.StreamRetained:
 		last = s.evicted.last.Load()
-		if limit, retained := j.Limit(); retained <= limit/8 { // beyond that, give up roughly the oldest open spans
+		if limit, retained := j.Limit(); retained <= limit/8 { // if there are more, drop roughly the oldest open spans
 			kept = g.retainOpen(j, seg)
 		}
 	case journal.StreamSpans:
@@ -95,13 +92,13 @@ func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
 func cursor(seg *journal.Segment) *journal.Cursor {
 	b, err := seg.Copy(nil, seg.End())
 	if err != nil {
-		return journal.NewCursor(seg.Stream(), nil) // the page is gone: its records cannot be retained
+		return journal.NewCursor(seg.Stream(), nil) // the page cannot be read, so no record can be retained
 	}
 	return journal.NewCursor(seg.Stream(), []journal.Part{{Base: seg.Base(), End: len(b), Read: func([]byte, int, int) ([]byte, error) { return b, nil }}})
 }
 
-// retainOpen copies the beginnings of open spans in seg, and returns how many entries it has
-// copied. It also copies the marks in seg that are still needed.
+// retainOpen copies the starts of open spans in seg, and also the marks in seg that are still needed. It
+// returns the number of copied starts.
 func (g *Ring) retainOpen(j *journal.Journal, seg *journal.Segment) (entries uint64) {
 	c := cursor(seg)
 	for e := c.Next(); e != nil; e = c.Next() {
@@ -124,8 +121,8 @@ func (g *Ring) retainOpen(j *journal.Journal, seg *journal.Segment) (entries uin
 	return entries
 }
 
-// markEnds retains a mark for each end of a span in seg whose beginning may still be in the
-// ring. Without the mark, a reader would think that the span is open.
+// markEnds stores a mark for each end of a span in seg, if the ring may still have the start. Without the
+// mark, a reader would consider the span open.
 func (g *Ring) markEnds(j *journal.Journal, seg *journal.Segment) {
 	c := cursor(seg)
 	for e := c.Next(); e != nil; e = c.Next() {
@@ -143,7 +140,8 @@ func (g *Ring) markEnds(j *journal.Journal, seg *journal.Segment) {
 	}
 }
 
-// beginsLater reports whether the beginning at start may be in a segment that is not evicted.
+// beginsLater reports whether the start of a span with the place start may be in a segment that is still in
+// the ring.
 func (g *Ring) beginsLater(start uint64) bool {
 	return start != startRetained && start > g.state.firstSpan
 }
@@ -161,8 +159,8 @@ func (g *Ring) retain(j *journal.Journal, e *journal.Entry) bool {
 	return true
 }
 
-// evictions counts evicted entries. The lock of the journal guards list. The other fields
-// are read without a lock.
+// evictions counts evicted entries. The lock of the journal guards list; the other fields are read without
+// a lock.
 type evictions struct {
 	total atomic.Uint64
 	last  atomic.Int64 // the latest time of an evicted entry
@@ -174,14 +172,14 @@ type eviction struct {
 	entries uint64
 }
 
-// maxEvictions is the largest length of evictions.list. It is even.
+// maxEvictions is the maximum length of evictions.list. It is even.
 const maxEvictions = 4096
 
 func (e *evictions) add(last int64, entries uint64) {
 	last = min(last, time.Now().UnixNano()) // some records have a time in the future
 	e.total.Add(entries)
 	e.last.Store(max(e.last.Load(), last))
-	if len(e.list) == maxEvictions { // join pairs, which makes the times half as exact
+	if len(e.list) == maxEvictions { // join pairs: half the items, with less exact times
 		half := e.list[:0]
 		for i := 0; i+1 < maxEvictions; i += 2 {
 			a, b := e.list[i], e.list[i+1]
@@ -192,7 +190,7 @@ func (e *evictions) add(last int64, entries uint64) {
 	e.list = append(e.list, eviction{last, entries})
 }
 
-// since returns how many of the evicted entries may be later than the time from.
+// since returns the maximum number of evicted entries that are later than the time from.
 func (e *evictions) since(from int64) (n uint64) {
 	for i := range e.list {
 		if e.list[i].last >= from {

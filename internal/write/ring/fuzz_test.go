@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// FuzzOpen reads rings whose records are anything, with right checksums: what
-// comes of them is a whole trace.
+// FuzzOpen opens rings with arbitrary records, whose checksums are right. A snapshot makes a whole trace of
+// them.
 func FuzzOpen(f *testing.F) {
 	seed := func(kind record.Kind, flags uint8, data ...byte) []byte {
 		b := []byte{byte(kind), flags, byte(kind), byte(len(data))}
@@ -51,13 +51,13 @@ func FuzzOpen(f *testing.F) {
 				_, err = j.Append(&journal.Record{Time: at, Info: info, Data: append(make([]byte, journal.HeadSize), data...), Leaf: where%8 > 3}, &hint)
 			}
 			if err != nil {
-				break // it is full
+				break // the ring is full
 			}
 		}
 		must(t, j.Close())
 		d, err := ring.Open(name)
 		if err != nil {
-			return // it says why
+			return // such a file may be refused
 		}
 		o := all()
 		if window > 0 {

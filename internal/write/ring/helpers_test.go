@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// createFor makes a recorder for a stream of g.
+// createFor returns a recorder for a stream of g.
 func createFor(t testing.TB, g *ring.Ring, name string, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	if o == nil {

@@ -1,10 +1,9 @@
-// Package ring is the memory of a flight recorder: a journal that evicts its oldest
-// segments. A [Snapshot] makes a trace from its content while the ring continues to record.
+// Package ring is the memory of a flight recorder: a journal that evicts its oldest segments. A [Snapshot]
+// makes a trace from its content while the ring continues to record.
 //
-// The beginnings of open spans are retained: when their segment is evicted, they are copied
-// to a separate stream. So the ring has the beginning of each open span, however old the span is.
-// If the end of a span is evicted while its beginning may still be in the ring, the ring keeps a
-// mark. The mark prevents readers from taking an ended span for an open one.
+// The ring has the start of each open span, even if the span is old: when it evicts the segment of the
+// start, it copies the start to a separate stream. The copy is called retained. If the ring evicts the end
+// of a span but may still have the start, it stores a mark, so that readers do not consider the span open.
 package ring
 
 import (
@@ -32,28 +31,28 @@ type Options struct {
 	// Version is the disk version of the snapshots and streams. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// Bytes is the size of the ring. The default is 32 MiB, the minimum is 4 MiB. With a negative
-	// size the ring keeps nothing, and records go only to streams.
+	// Bytes is the size of the ring. The default is 32 MiB, the minimum is 4 MiB. If the size is negative,
+	// the ring holds no records, and records go only to streams.
 	Bytes int64
-	// Path is the name of a file for the ring. The file must not exist. If Path is empty, the ring
-	// is on the heap. The file outlives a process that does not close the ring, see [Open]. If
-	// shared memory survives the process, the ring is in shared memory, and the file says where.
-	// If shared memory has too little room, the ring is smaller, but at least 8 MiB.
+	// Path is the name of a file for the ring. The file must not exist. If Path is empty, the ring is on
+	// the heap. The file outlives a process that does not close the ring, see [Open]. If the system has
+	// shared memory that survives the process, the ring is there, and the file only names its place. If
+	// shared memory has too little room, the ring is smaller, but at least 8 MiB.
 	Path string
-	// Dir, if not empty, is the folder for the ring, in place of shared memory.
+	// Dir, if not empty, is the folder for the ring. Shared memory is not used then.
 	Dir string
-	// Note is stored in the file of the ring, for [Dead.Note]. It has up to [MaxNote] bytes.
+	// Note is stored in the file of the ring, and is later in [Dead].Note. It has up to [MaxNote] bytes.
 	Note []byte
 	// MaxBlock is the longest time that a call waits if the disk does not respond. The default
 	// is one second.
 	MaxBlock time.Duration
 	// Redact says which values are secrets, as in [recorder.Options].
 	Redact *redact.Policy
-	// Taken, if set, always holds the record.Providers whose records the recorder accepts, so that
-	// callers can read them without the recorder.
+	// Taken, if set, always holds the record.Providers whose records the recorder accepts. The caller can
+	// read it before the recorder exists.
 	Taken *atomic.Uint64
-	// OnError, if set, is called when the ring has lost its file and continues in another file
-	// or on the heap, and when the ring is smaller than Bytes. No lock is held during the call.
+	// OnError, if set, is called when the ring has lost its file and continues in another file or on the
+	// heap, and when the ring is smaller than Bytes. No lock is held during the call.
 	OnError func(error)
 	// OnLog, if set, is called with the log records that SetLogLevel and SetPanics select,
 	// after these were recorded. No lock is held during the call. OnLog must return at once
@@ -64,7 +63,7 @@ type Options struct {
 const (
 	defaultBytes    = 32 << 20
 	minBytes        = 4 << 20
-	enoughBytes     = 8 << 20 // the minimum size if memory has no room for more
+	enoughBytes     = 8 << 20 // the minimum size if shared memory has no room for Bytes
 	defaultMaxBlock = time.Second
 
 	// MaxNote is the largest size of a note in bytes.
@@ -78,45 +77,44 @@ const (
 
 	checkEvery = time.Second
 
-	// maxText is the size above which a text is cut, so that one record does not evict
-	// many others.
+	// maxText is the size in bytes above which a text is cut, so that one record does not evict many
+	// others.
 	maxText = 60 << 10
 )
 
-// A LogEvent is a log record with which [Options].OnLog is called.
+// A LogEvent is the log record that [Options].OnLog gets.
 type LogEvent struct {
 	Level   format.Level
 	Message string
 	Span    format.SpanRef // zero: no span
 }
 
-// A Ring keeps the latest records of its Recorder, and forwards new records to its streams.
-// It is safe for concurrent use.
+// A Ring holds the latest records of its Recorder, and forwards new records to its streams. It is safe for
+// concurrent use.
 type Ring struct {
 	o      Options
 	rec    *recorder.Recorder
 	guard  safecall.Guard
 	intern *record.Interner
-	live   atomic.Pointer[journal.Journal] // nil: the ring keeps nothing
+	live   atomic.Pointer[journal.Journal] // nil: the ring holds no records
 
-	buffered atomic.Uint64 // a record.Providers: the providers whose records are kept
+	buffered atomic.Uint64 // a record.Providers: the providers whose records the ring holds
 	level    atomic.Uint32 // the lowest level of log records for which OnLog is called
-	panics   atomic.Bool   // OnLog is called for panics of handlers
+	panics   atomic.Bool   // OnLog is called for panics of HTTP handlers
 	streams  atomic.Pointer[[]*Stream]
 	open     openSpans
 	dropped  drops
 	began    time.Time
 	check    *time.Timer
 
-	// files is held while a goroutine replaces or removes the journal's file, or begins or
-	// closes a snapshot. If the disk hangs, these goroutines wait for each other. It is locked
-	// before all other locks.
+	// files is held while the journal's file is replaced or removed, and while a snapshot begins or closes.
+	// If the disk hangs, these tasks wait for each other. It is locked before all other locks.
 	files   sync.Mutex
 	removed bool        // guarded by files: Close has run
-	failing atomic.Bool // another journal is being made
+	failing atomic.Bool // a goroutine is replacing the journal
 
-	// notes is held while a goroutine writes the note or removes the journal. Both can wait for
-	// the disk. It is locked after files.
+	// notes is held while the note is written or the journal is removed. Both can wait for the disk. It is
+	// locked after files.
 	notes sync.Mutex
 	state state
 
@@ -127,16 +125,15 @@ type Ring struct {
 	previous [2]uint64 // entries, spans; appended to journals before the live one
 }
 
-// A state belongs to one journal. The lock of the journal guards it.
+// A state belongs to the live journal, whose lock guards it.
 type state struct {
 	retained  *journal.Stream
 	snapshots []*Snapshot
 	evicted   evictions
-	firstSpan uint64 // the base of the oldest segment of spans that is not evicted
+	firstSpan uint64 // the base of the oldest segment of spans in the ring
 }
 
-// New returns a ring that keeps nothing yet: see [Ring.SetBuffered]. A nil o means
-// defaults.
+// New returns a ring. It holds no records until [Ring.SetBuffered] is called. A nil o means defaults.
 func New(o *Options) (*Ring, error) {
 	if o == nil {
 		o = &Options{}
@@ -214,8 +211,9 @@ func (g *Ring) use(j *journal.Journal) {
 	g.live.Store(j)
 }
 
-// Recorder returns the recorder that records to the ring. It accepts the records that the ring
-// or one of its streams wants, see [recorder.Recorder.TakesSpans]. Closing it closes the ring.
+// Recorder returns the recorder that records to the ring. It accepts the records of the providers that
+// SetBuffered, SetObserved or a stream selects, see [recorder.Recorder.TakesSpans]. Its Close closes the
+// ring.
 func (g *Ring) Recorder() *recorder.Recorder { return g.rec }
 
 // Create calls recorder.Create and returns a recorder for a snapshot or a stream of the ring.
@@ -234,7 +232,7 @@ const noteHead = 16
 
 var noteKind = [4]byte{'R', 'I', 'N', 'G'}
 
-// SetNote changes the note in the ring's file. It waits until the note is written.
+// SetNote changes the note in the ring's file. It returns when the note is written.
 func (g *Ring) SetNote(note []byte) error {
 	if len(note) > MaxNote {
 		return fmt.Errorf("the note has %d bytes, but there is room for only %d", len(note), MaxNote)
@@ -257,7 +255,7 @@ func (g *Ring) writeNote(j *journal.Journal) error {
 	return j.Checkpoint(append(b, g.o.Note...))
 }
 
-// SetBuffered sets the providers whose records the ring keeps from now on.
+// SetBuffered sets the providers of later records that the ring holds.
 func (g *Ring) SetBuffered(p record.Providers) {
 	if g.live.Load() == nil {
 		p = 0
@@ -268,8 +266,8 @@ func (g *Ring) SetBuffered(p record.Providers) {
 	g.updateProviders()
 }
 
-// SetObserved sets the providers whose records the recorder accepts even if neither the ring nor
-// a stream keeps them. Such records are for OnLog and for span processors.
+// SetObserved adds providers whose records the recorder accepts although the ring and its streams do not
+// hold them. OnLog and span processors see these records.
 func (g *Ring) SetObserved(p record.Providers) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -277,8 +275,8 @@ func (g *Ring) SetObserved(p record.Providers) {
 	g.updateProviders()
 }
 
-// updateProviders makes the recorder accept the records of all providers that are buffered, observed
-// or in a stream. The caller holds g.mu.
+// updateProviders makes the recorder accept the records of all providers that are buffered, observed or in
+// a stream. The caller holds g.mu.
 func (g *Ring) updateProviders() {
 	on := g.buffered.Load() | uint64(g.observed)
 	if s := g.streams.Load(); s != nil {
@@ -292,16 +290,16 @@ func (g *Ring) updateProviders() {
 	g.o.Taken.Store(on)
 }
 
-// SetLogLevel makes the ring call OnLog with log records of the level least and above. A level above
-// LevelError selects no record.
+// SetLogLevel makes the ring call OnLog for log records of the level least and above. If least is above
+// LevelError, no record has such a level.
 func (g *Ring) SetLogLevel(least format.Level) { g.level.Store(uint32(min(least, noLevel))) }
 
-// SetPanics sets whether the ring calls OnLog with the records that net/http logs when a handler
-// has panicked, whatever the level of these records.
+// SetPanics sets whether the ring calls OnLog for the records that net/http logs after a handler has
+// panicked. Their level does not matter.
 func (g *Ring) SetPanics(told bool) { g.panics.Store(told) }
 
-// ServedPanic extracts the text of a handler's panic from the message that net/http logs for the
-// panic. It returns false for other messages.
+// ServedPanic returns the text of a handler's panic from the message that net/http logs about it. It
+// returns false for other messages.
 func ServedPanic(message string) (text string, is bool) {
 	rest, is := strings.CutPrefix(message, "http: panic serving ")
 	if !is {
@@ -339,7 +337,7 @@ func (g *Ring) Stats() Stats {
 	if j == nil {
 		return s
 	}
-	s.Evicted = g.state.evicted.total.Load() // read this first, because Entries.Written includes the evicted entries
+	s.Evicted = g.state.evicted.total.Load() // first, because Entries.Written includes the evicted entries
 	entries := g.rec.Stats().Entries.Written
 	s.Bytes = int64(j.Used()) * journal.SegmentSize
 	s.Entries = entries - min(entries, s.Evicted)
@@ -389,7 +387,7 @@ func (g *Ring) Close() error {
 	return j.Remove()
 }
 
-// leaveSnapshots makes all snapshots drop the segments of j.
+// leaveSnapshots makes all snapshots drop the segments of j, whose memory is about to be freed.
 func (g *Ring) leaveSnapshots(j *journal.Journal) {
 	j.Lock()
 	defer j.Unlock()
@@ -399,7 +397,7 @@ func (g *Ring) leaveSnapshots(j *journal.Journal) {
 	g.state.snapshots = nil
 }
 
-// checkName makes a new file if somebody has removed the ring's file.
+// checkName replaces the journal if its file was removed or renamed.
 func (g *Ring) checkName() {
 	j := g.live.Load()
 	j.SetHurry(false)
@@ -413,7 +411,8 @@ func (g *Ring) checkName() {
 	}
 }
 
-// failed handles an error of the journal's file. It starts replace, but only once.
+// failed makes a goroutine replace the journal j after an error of its file. Only the first of several
+// calls does.
 func (g *Ring) failed(j *journal.Journal, err error) {
 	if g.live.Load() == j && g.failing.CompareAndSwap(false, true) {
 		go g.replace(j, err) // the caller must not wait for a file
@@ -446,7 +445,7 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.previous[0] += entries
 	g.previous[1] += spans
 	lost := g.previous[0] - min(g.previous[0], g.state.evicted.total.Load())
-	g.state.evicted.add(time.Now().UnixNano(), lost) // nothing evicts from old any more
+	g.state.evicted.add(time.Now().UnixNano(), lost) // old evicts nothing any more
 	g.use(j)
 	g.mu.Unlock()
 	g.intern.Detach(old)
@@ -454,14 +453,14 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.tell(errors.Join(fmt.Errorf("the ring %s was lost: %w", old.Name(), cause), err))
 }
 
-// tell calls OnError in a goroutine.
+// tell calls OnError on a new goroutine.
 func (g *Ring) tell(err error) {
 	if g.o.OnError != nil {
 		go g.guard.Call("OnError", func() { g.o.OnError(err) })
 	}
 }
 
-// A target receives the records of the ring's recorder.
+// A target is the target of the ring's recorder. It passes the records to the ring.
 type target struct{ *Ring }
 
 // drops counts entries and spans that could not be recorded.
@@ -474,11 +473,11 @@ type drops struct {
 // Put implements the target of package recorder.
 func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error {
 	streams, err := g.put(r, hint)
-	if epoch := r.Epoch; streams != nil { // a stream's journal has epochs of its own
+	if epoch := r.Epoch; streams != nil { // the journal of a stream overwrites r.Epoch
 		provider := record.Provider(r.Info.User() >> 4 & 63)
 		for _, s := range *streams {
 			if record.Providers(s.providers.Load()).Has(provider) && epoch >= s.epoch {
-				_ = s.rec.Put(r, hint) // the recorder counts the records that it refuses
+				_ = s.rec.Put(r, hint) // on an error, the recorder of the stream counts the record
 			}
 		}
 	}
@@ -492,7 +491,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) e
 	return err
 }
 
-// put puts a record into the ring if the ring keeps such records. It returns the streams.
+// put appends a record to the ring if the ring holds such records. It returns the streams.
 func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	user := r.Info.User()
 	kind, provider, flags := record.Kind(user&15), record.Provider(user>>4&63), uint8(user>>10)
@@ -511,11 +510,11 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 		ref = record.Ref(r.Data[journal.HeadSize : journal.HeadSize+record.RefSize])
 	}
 	if opens && buffers {
-		g.open.set(&ref, startUnknown) // before appending, so that evict retains the beginning from then on
+		g.open.set(&ref, startUnknown) // before the append, because evict must retain the start from then on
 	}
 	if closes || whole {
 		start, known := g.open.get(&ref)
-		buffers = buffers || known // a span that began in the ring also ends in the ring
+		buffers = buffers || known // the ring also gets the end of a span if it has the start
 		r.Mark, r.HasMark = start, closes
 		whole = whole && known
 	}
@@ -535,8 +534,8 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	return g.streams.Load(), err
 }
 
-// retry appends a record to the journal that has replaced j, or counts the record as dropped. err is
-// the error of appending to j.
+// retry handles err, the error of appending a record to the journal j. It appends the record to the journal
+// that has replaced j, or counts the record as dropped.
 func (g *Ring) retry(r *journal.Record, hint *journal.Hint, j *journal.Journal, err error) error {
 	switch {
 	case errors.Is(err, journal.ErrTooLarge):
@@ -583,7 +582,8 @@ func (g target) Drop(err error, entries, spans int) {
 	g.dropped.spans.Add(err, uint64(spans))
 }
 
-// Append implements the target of package recorder. A ring has no ids: the entry is a log record.
+// Append implements the target of package recorder. A ring has no ids, so it appends the entry like a log
+// record and returns the id 0.
 func (g target) Append(r *journal.Record, parent uint32, _ bool) (uint32, error) {
 	if parent != 0 {
 		return 0, format.ErrInvalid
@@ -618,8 +618,8 @@ func (g target) Close(ctx context.Context) error {
 	}
 }
 
-// closeGrace is how long Close waits after its context has ended. Close needs less time, unless
-// the disk does not respond.
+// closeGrace is how long Close waits after the end of its context. Close needs less time if the disk
+// responds.
 const closeGrace = 500 * time.Millisecond
 
 // Stats implements the target of package recorder. It counts a record in the ring as written.

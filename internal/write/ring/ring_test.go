@@ -24,8 +24,8 @@ import (
 
 const allProviders = record.Providers(1<<64 - 1)
 
-// put says where a ring lies: on the heap, in a file of its own, or where it lies by
-// default, which is shared memory if there is some.
+// put sets the place of a ring: 0 is the heap, 1 a file in its folder, 2 the default for a ring with a
+// file, which is shared memory if the system has it.
 func put(t testing.TB, o *ring.Options, place int) {
 	t.Helper()
 	if place > 0 {
@@ -51,7 +51,7 @@ func newRing(t testing.TB, o *ring.Options, keep record.Providers) *ring.Ring {
 	return g
 }
 
-// writeSnapshot writes a snapshot to a file of its own and opens that.
+// writeSnapshot writes a snapshot to a file, and opens that file.
 func writeSnapshot(t testing.TB, sn *ring.Snapshot) *format.File {
 	t.Helper()
 	defer sn.Close()
@@ -94,10 +94,10 @@ func ringEntry(name string, pad int) *format.TraceEntry {
 	return e
 }
 
-// A script records the same wherever it is played.
+// A script makes the same records with any recorder.
 type script struct {
 	rec   *recorder.Recorder
-	batch *recorder.Batch // one, so that all but the beginnings of spans are in one shard
+	batch *recorder.Batch // used for all records but the starts of spans, so that they are in one shard
 	res   *recorder.Resource
 	at    int64
 }
@@ -145,7 +145,7 @@ func (s *script) end(ref format.SpanRef, events, pad int) {
 	_ = b.Write()
 }
 
-// raws returns the entries of f as JSON, but for the one that marks the end.
+// raws returns the entries of f as JSON, without the entry of a clean end.
 func raws(t testing.TB, f *format.File) (list []string) {
 	t.Helper()
 	must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
@@ -157,8 +157,8 @@ func raws(t testing.TB, f *format.File) (list []string) {
 	return list
 }
 
-// TestRingSnapshotIsRecording: what a ring has is, entry by entry, what a file has
-// to which the same was recorded.
+// TestRingSnapshotIsRecording checks that a snapshot has the same entries as a file to which the same calls
+// recorded.
 func TestRingSnapshotIsRecording(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		for place := range places {
@@ -223,8 +223,8 @@ func sameStrings2(got, want []string) string {
 	return ""
 }
 
-// TestRingCarriesOver: spans that are open are in every snapshot, however much came
-// since they began, and what ended is gone in time.
+// TestRingCarriesOver checks that a snapshot has all open spans, even if many records came after their
+// starts, and that the ring evicts old spans that have ended.
 func TestRingCarriesOver(t *testing.T) {
 	for place := range places {
 		o := &ring.Options{Bytes: 4 << 20}
@@ -236,7 +236,7 @@ func TestRingCarriesOver(t *testing.T) {
 		for i := range 50 {
 			s.start(ringRef(1, 100+i), top, fmt.Sprint("open ", i), 0)
 		}
-		for i := range 40_000 { // some 30 MiB
+		for i := range 40_000 { // about 30 MiB
 			ref := ringRef(2, 1000+i)
 			s.start(ref, top, "short", 200)
 			s.log(ref, "said", 200)
@@ -286,8 +286,8 @@ func must1[T any](v T, ok bool) T {
 	return v
 }
 
-// TestRingWindow: a snapshot has what is of the window, and the spans that had not
-// ended when it begins.
+// TestRingWindow checks that a snapshot with From has the records from that time on, and the spans that
+// were open then.
 func TestRingWindow(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 8 << 20}, allProviders)
 	s := play(t, g.Recorder())
@@ -322,7 +322,7 @@ func TestRingWindow(t *testing.T) {
 	}
 }
 
-// TestRingLarge: spans with more events than a segment holds.
+// TestRingLarge records spans with more events than fit into a segment.
 func TestRingLarge(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		g := newRing(t, nil, allProviders)
@@ -357,7 +357,7 @@ func TestRingLarge(t *testing.T) {
 	}
 }
 
-// TestRingStream: a stream has what came since it began, and what was open then.
+// TestRingStream checks that a stream has the records since its start, and the spans that were open then.
 func TestRingStream(t *testing.T) {
 	for _, bytes := range []int64{8 << 20, -1} {
 		g := newRing(t, &ring.Options{Bytes: bytes}, allProviders)
@@ -404,7 +404,8 @@ func TestRingStream(t *testing.T) {
 	}
 }
 
-// TestRingNotice tells of log records by their level, however they are recorded.
+// TestRingNotice checks that OnLog gets log records of the set level and above, both from Log and from a
+// Batch.
 func TestRingNotice(t *testing.T) {
 	var seen []ring.LogEvent
 	g := newRing(t, &ring.Options{OnLog: func(s *ring.LogEvent) { seen = append(seen, *s) }}, allProviders)
@@ -437,13 +438,13 @@ func TestRingNotice(t *testing.T) {
 	}
 }
 
-// TestRingConcurrent takes snapshots while everybody records: each has the whole
-// of what was recorded before it that is not evicted.
+// TestRingConcurrent makes snapshots while several goroutines record. A snapshot has all records whose
+// calls had returned before it, unless they are evicted.
 func TestRingConcurrent(t *testing.T) {
 	const workers = 4
 	o := &ring.Options{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}
 	g := newRing(t, o, allProviders)
-	var done, at [workers]atomic.Int64 // the last unit of each, and when it was
+	var done, at [workers]atomic.Int64 // for each worker: the number of its units, and the time of the last one
 	var wg sync.WaitGroup
 	var stop atomic.Bool
 	defer func() { stop.Store(true); wg.Wait() }()
@@ -483,7 +484,7 @@ func TestRingConcurrent(t *testing.T) {
 		must(t, err)
 		for w, list := range got {
 			if when[w] < sn.From.Add(time.Millisecond).UnixNano() {
-				continue // it has had no turn, and others have overwritten what it did
+				continue // this worker has not run for long, and its records are evicted
 			}
 			if len(list) == 0 && before[w] > 0 {
 				t.Errorf("round %d: nothing of worker %d, which had recorded %d", round, w, before[w])
@@ -543,8 +544,8 @@ func TestRingOptions(t *testing.T) {
 	}
 }
 
-// TestRingWholeSpanEndsOpenOne: the ring does not take a span for open whose end came as a whole span,
-// and a snapshot of before that and after it has it once.
+// TestRingWholeSpanEndsOpenOne ends an open span by recording it as a whole. The ring no longer counts it
+// as open, and a snapshot has it once.
 func TestRingWholeSpanEndsOpenOne(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
 	s := play(t, g.Recorder())

@@ -18,34 +18,35 @@ import (
 
 // SnapshotOptions say which records of a ring a [Snapshot] has.
 type SnapshotOptions struct {
-	// From is the time of the oldest records. Older records are left out, except for the
-	// beginnings of spans that had not ended at that time. Zero means all records.
+	// From is the time of the oldest records. Older records are left out, except the starts of spans that
+	// were open at that time. Zero means all records.
 	From time.Time
 	// Providers are the providers whose records the snapshot has.
 	Providers record.Providers
-	// Trace, if not zero, leaves out the spans and log records of all other traces.
+	// Trace, if not zero, is the only trace whose spans and log records the snapshot has.
 	Trace [16]byte
 }
 
-// A Snapshot is the content of a [Ring] at a moment. It needs memory only for segments
-// that the ring evicts before they are copied, and for the segment that is being copied.
+// A Snapshot is the content of a [Ring] at one moment. The content remains in the ring. The Snapshot needs
+// memory only for segments that the ring evicts before Copy has read them, and for the segment that Copy is
+// reading.
 //
 // A Snapshot is not safe for concurrent use. It must be closed.
 type Snapshot struct {
 	Taken time.Time
-	// From is the time since which the snapshot is complete: SnapshotOptions.From, or a
-	// later time if the ring does not go back so far.
+	// From is the time since which the snapshot is complete: SnapshotOptions.From, or a later time if the
+	// ring had evicted later records.
 	From time.Time
-	// Evicted is how many entries may be missing: the ring had evicted them although
-	// they are later than SnapshotOptions.From.
+	// Evicted is the maximum number of missing entries: the ring had evicted them although they are later
+	// than SnapshotOptions.From.
 	Evicted uint64
-	// Orphans is how many entries belong to spans whose beginning the ring had evicted.
-	// Copy counts these entries, and writes them with the ids of their span.
+	// Orphans is the number of entries of spans whose start the ring had evicted. Copy counts them, and
+	// writes them with the ids of their span.
 	Orphans uint64
 
 	o        SnapshotOptions
 	version  format.Version
-	g        *Ring // nil: the snapshot is of a Dead
+	g        *Ring // nil: the snapshot comes from a Dead
 	j        *journal.Journal
 	table    *record.Table
 	retained []*part
@@ -54,9 +55,9 @@ type Snapshot struct {
 	closed   bool
 }
 
-// A part is the beginning of a segment. The lock of the journal guards it.
+// A part is a segment up to the offset end. The lock of the journal guards it.
 type part struct {
-	seg  *journal.Segment // nil: the bytes are in data, or they are gone
+	seg  *journal.Segment // nil: the bytes are in data, or lost
 	base uint64
 	end  int
 	data []byte
@@ -65,8 +66,8 @@ type part struct {
 // Snapshot returns a snapshot of the ring as it is now.
 func (g *Ring) Snapshot(o SnapshotOptions) *Snapshot { return g.capture(o, nil) }
 
-// capture is like Snapshot. If st is not nil, it also attaches st at the same moment, so that st
-// gets all later records.
+// capture is like Snapshot. If st is not nil, it also attaches st at the same moment: st gets exactly the
+// records that are not in the snapshot.
 func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
 	sn := &Snapshot{o: o, g: g, version: g.o.Version, table: &g.intern.Table, held: make(map[*journal.Segment]*part)}
 	g.files.Lock()
@@ -117,18 +118,18 @@ func (sn *Snapshot) hold(s *journal.Segment, end int) {
 	sn.streams[s.Stream()] = append(sn.streams[s.Stream()], p)
 }
 
-// save copies a segment that the ring evicts. The caller has locked the journal.
+// save copies the segment s, which the ring is about to evict. The caller has locked the journal.
 func (sn *Snapshot) save(s *journal.Segment) {
 	p := sn.held[s]
 	if p == nil {
 		return
 	}
 	delete(sn.held, s)
-	p.data, _ = s.Copy(nil, p.end) // if a page is gone, data is nil
+	p.data, _ = s.Copy(nil, p.end) // on an error, data is nil
 	p.seg = nil
 }
 
-// leave drops all segments, because their memory is gone. The caller has locked the journal.
+// leave drops all segments, because their memory is about to be freed. The caller has locked the journal.
 func (sn *Snapshot) leave() {
 	for _, p := range sn.held {
 		p.seg = nil
@@ -136,7 +137,7 @@ func (sn *Snapshot) leave() {
 	clear(sn.held)
 }
 
-// Close releases the segments of the ring.
+// Close drops the segments of the ring.
 func (sn *Snapshot) Close() {
 	if sn.closed {
 		return
@@ -150,12 +151,12 @@ func (sn *Snapshot) Close() {
 	sn.j.Lock()
 	defer sn.j.Unlock()
 	sn.leave()
-	if st := &sn.g.state; sn.g.live.Load() == sn.j { // otherwise the list belongs to another journal
+	if st := &sn.g.state; sn.g.live.Load() == sn.j { // another journal has another list
 		st.snapshots = slices.DeleteFunc(st.snapshots, func(s *Snapshot) bool { return s == sn })
 	}
 }
 
-// read returns the bytes of p. It may copy them to buf. The snapshot does not keep p for a later read.
+// read returns the bytes of p, perhaps in buf. It can be called once for each part.
 func (sn *Snapshot) read(p *part, buf []byte) (data []byte, err error) {
 	if sn.j == nil {
 		return p.data, nil
@@ -176,7 +177,7 @@ func (sn *Snapshot) read(p *part, buf []byte) (data []byte, err error) {
 	return buf, err
 }
 
-// parts converts a list of parts for a Merge.
+// parts returns the parts in list for a Merge or a Cursor.
 func (sn *Snapshot) parts(list []*part) (parts []journal.Part) {
 	for _, p := range list {
 		parts = append(parts, journal.Part{Base: p.base, End: p.end, Read: func(buf []byte, _, _ int) ([]byte, error) {
@@ -186,23 +187,23 @@ func (sn *Snapshot) parts(list []*part) (parts []journal.Part) {
 	return parts
 }
 
-// A copying is the state of Snapshot.Copy, which writes a [Snapshot] to a recorder. The window is the
-// time from SnapshotOptions.From on.
+// A copying is the state of Snapshot.Copy, which writes a [Snapshot] to a recorder. The window is the time
+// from SnapshotOptions.From on.
 type copying struct {
 	sn       *Snapshot
 	to       placer.Importer
 	from     int64
-	begun    bool                           // the window has begun: all older records have been handled
-	pending  spanmap.Map[startedSpan]       // spans that have not ended when the window begins
-	retained spanmap.Map[struct{}]          // the pending spans whose beginning was retained
+	begun    bool                           // the spans that were open at the start of the window are written
+	pending  spanmap.Map[startedSpan]       // open spans so far; at the start of the window they are written
+	retained spanmap.Map[struct{}]          // spans in pending whose start was retained
 	ended    spanmap.Map[struct{}]          // spans whose end was evicted
-	late     map[record.Ref][]journal.Entry // records that refer to spans not written yet
-	whole    []journal.Entry                // older spans that were recorded whole, after their end
+	late     map[record.Ref][]journal.Entry // ends of spans that are not written yet, by span
+	whole    []journal.Entry                // older spans that were recorded as a whole and ended in the window
 	order    int
 	rec      record.Record
 }
 
-// A startedSpan is the beginning of a span.
+// A startedSpan is the start of a span. order is the order of the starts.
 type startedSpan struct {
 	entry journal.Entry
 	order int
@@ -229,8 +230,8 @@ func createWith(name string, o *recorder.Options, v format.Version, in *record.I
 	return recorder.CreateWith(name, &opt, in, died)
 }
 
-// Copy appends the snapshot to r. [Snapshot.Create] or [Ring.Create] must have made r. The caller
-// must call Copy only once.
+// Copy appends the snapshot to r, which [Snapshot.Create] or [Ring.Create] has returned. It may be called
+// only once.
 func (sn *Snapshot) Copy(r *recorder.Recorder) error {
 	return r.WithFile(func(to placer.Importer) error {
 		from := int64(math.MinInt64)
@@ -246,7 +247,7 @@ func (sn *Snapshot) Copy(r *recorder.Recorder) error {
 	})
 }
 
-// copySpans copies everything except the records of spans whose beginning is missing.
+// copySpans copies all records except the ends of spans whose start is missing.
 func (sn *Snapshot) copySpans(to placer.Importer, from int64) *copying {
 	c := &copying{sn: sn, to: to, from: from, late: make(map[record.Ref][]journal.Entry)}
 	c.readRetained()
@@ -255,7 +256,7 @@ func (sn *Snapshot) copySpans(to placer.Importer, from int64) *copying {
 	return c
 }
 
-// IsOpen reports whether r has written a span but not its end.
+// IsOpen reports whether the file of r has the start of a span but not its end.
 func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
 	err = r.WithFile(func(to placer.Importer) error {
 		open = slices.ContainsFunc(to.OpenSpans(), func(s placer.OpenSpan) bool {
@@ -266,7 +267,7 @@ func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
 	return open, err
 }
 
-// readRetained reads the retained records: the beginnings of spans, and the marks of ended spans.
+// readRetained reads the retained records: starts of spans, and marks of evicted ends.
 func (c *copying) readRetained() {
 	cur := journal.NewCursor(journal.StreamRetained, c.sn.parts(c.sn.retained))
 	for e := cur.Next(); e != nil; e = cur.Next() {
@@ -293,7 +294,7 @@ func (c *copying) wait(e *journal.Entry) {
 	c.order++
 }
 
-// merge goes through the records in the order of time.
+// merge handles the records in the order of time.
 func (c *copying) merge() {
 	streams := make([][]journal.Part, len(c.sn.streams))
 	for i := range streams {
@@ -315,10 +316,10 @@ func (c *copying) merge() {
 	}
 }
 
-// slack is how much earlier than its span the time of a log record may be.
+// slack is how much earlier than the start of its span a log record may be.
 const slack = int64(10 * time.Millisecond)
 
-// wanted reports whether the options of the snapshot include a record.
+// wanted reports whether the options of the snapshot select a record.
 func (c *copying) wanted(r *record.Record) bool {
 	o := &c.sn.o
 	if !o.Providers.Has(record.Provider(r.Provider)) {
@@ -331,7 +332,7 @@ func (c *copying) take(e *journal.Entry) {
 	r := &c.rec
 	key := (*spanmap.Key)(&r.Ref)
 	old := r.Time < c.from
-	// A span that was recorded after its end has the time of its beginning.
+	// The time of a span that was recorded as a whole is the time of its start.
 	began := r.Kind == record.KindSpan || r.Kind == record.KindEither
 	opens := r.Kind == record.KindSpan && r.Flags&record.FlagOpen != 0
 	if !old && !c.begun {
@@ -340,12 +341,12 @@ func (c *copying) take(e *journal.Entry) {
 	}
 	switch {
 	case opens && c.ended.Get(key) != nil:
-		// The end of the span was evicted, so the span ended before the window.
+		// The end was evicted, so the span ended before the window.
 	case c.begun && (!old || began):
 		c.apply(e)
 	case c.begun:
 		if c.to.Knows(&r.Ref) {
-			c.apply(e) // the beginning is written, so the end has to follow
+			c.apply(e) // the start is written, so the end must follow
 		}
 	case opens:
 		c.wait(e)
@@ -359,7 +360,7 @@ func (c *copying) take(e *journal.Entry) {
 	}
 }
 
-// begin writes the spans that had not ended when the window begins.
+// begin writes the spans that are open at the start of the window.
 func (c *copying) begin() {
 	if c.begun {
 		return
@@ -384,7 +385,7 @@ func (c *copying) begin() {
 	}
 }
 
-// apply writes a record of the window. The record is parsed already, in c.rec.
+// apply writes a record of the window, which c.rec has parsed.
 func (c *copying) apply(e *journal.Entry) {
 	r := &c.rec
 	if c.to.Err() != nil || r.Kind == record.KindMark {
@@ -393,7 +394,7 @@ func (c *copying) apply(e *journal.Entry) {
 	switch {
 	case r.Kind == record.KindSpan && r.Flags&record.FlagRef != 0:
 		if r.Flags&record.FlagOpen != 0 && c.retained.Get((*spanmap.Key)(&r.Ref)) != nil && c.to.Knows(&r.Ref) {
-			return // written already: the process died while it was retaining this beginning
+			return // written already: the process died just after it had retained the start
 		}
 		ref := r.Ref
 		c.place(e)
@@ -408,7 +409,7 @@ func (c *copying) apply(e *journal.Entry) {
 	}
 }
 
-// place writes a record.
+// place writes a record, unless the record makes no entry.
 func (c *copying) place(e *journal.Entry) {
 	if e.Info.Entries() > 0 {
 		c.to.Place(e)
@@ -416,7 +417,7 @@ func (c *copying) place(e *journal.Entry) {
 	}
 }
 
-// orphans writes the records of spans whose beginning is missing.
+// orphans writes the ends of spans whose start is missing.
 func (c *copying) orphans() {
 	refs := slices.SortedFunc(maps.Keys(c.late), func(a, b record.Ref) int {
 		return cmp.Or(cmp.Compare(c.late[a][0].Time, c.late[b][0].Time), slices.Compare(a[:], b[:]))
@@ -432,7 +433,8 @@ func (c *copying) orphans() {
 	c.to.KeepOrphans(keeps)
 }
 
-// duration returns how long the span of a record took, 0 if the record does not have the duration.
+// duration returns the duration of a span that was recorded as a whole, in nanoseconds, or 0 if the record
+// has none.
 func (c *copying) duration(r *record.Record) int64 {
 	cur := r.Cursor()
 	var h record.Head
@@ -456,7 +458,7 @@ func (c *copying) duration(r *record.Record) int64 {
 	}
 }
 
-// A Stream forwards new records of a [Ring] to a recorder at once.
+// A Stream forwards the new records of a [Ring] to a recorder.
 type Stream struct {
 	g         *Ring
 	rec       *recorder.Recorder
@@ -464,10 +466,10 @@ type Stream struct {
 	providers atomic.Uint64 // record.Providers
 }
 
-// Stream sends to r the beginnings of the open spans, and then all new records of the providers in
-// p. [Ring.Create] must have made r. A call that records to the ring then also waits for r, see
-// [recorder.Options].MaxBlock. The recorder r counts the records that it refuses. Close the stream
-// before r.
+// Stream sends to r the starts of the open spans, and from then on all new records of the providers in p. r
+// must come from [Ring.Create]. A call that records to the ring then also waits for r, see
+// [recorder.Options].MaxBlock. The recorder r counts the records that it refuses. Close the stream before
+// r.
 func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error) {
 	if r.Discards() {
 		return nil, recorder.ErrClosed
@@ -476,7 +478,7 @@ func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error)
 	st.providers.Store(uint64(p))
 	var sn *Snapshot
 	err := r.WithFile(func(to placer.Importer) error {
-		// Later records are written after the open spans.
+		// From here on, new records go to the journal of r, which is written after the open spans.
 		sn = g.capture(SnapshotOptions{Providers: p & (1 << record.ProviderSpans)}, st)
 		if record.Providers(g.buffered.Load()).Has(record.ProviderSpans) {
 			sn.o.From = time.Unix(0, math.MaxInt64) // only open spans
@@ -529,6 +531,6 @@ func (st *Stream) Close() {
 	g.updateProviders()
 }
 
-// SetProviders limits the stream to the providers in p. It cannot add providers. A
+// SetProviders removes all providers from the stream that are not in p. It adds none. A method of a
 // [recorder.Tee] may call it.
 func (st *Stream) SetProviders(p record.Providers) { st.providers.And(uint64(p)) }

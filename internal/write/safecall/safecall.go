@@ -1,6 +1,5 @@
-// Package safecall calls code of the application from a library. If that code panics, the program does
-// not end. The package also detects when that code ends its goroutine with runtime.Goexit, as t.FailNow
-// does.
+// Package safecall calls code of the application. A panic of this code does not end the program. The
+// package also detects that the code ends its goroutine with runtime.Goexit, for example by t.FailNow.
 package safecall
 
 import (
@@ -10,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// A Guard calls functions of the application and reports the first function that does not return. It is
-// safe for concurrent use.
+// A Guard calls functions of the application and reports the first one that panics or ends its goroutine.
+// It is safe for concurrent use.
 type Guard struct {
 	// Tell, if set, is called with an error about the first panic or Goexit. Tell itself may panic or call
 	// Goexit.
@@ -20,8 +19,8 @@ type Guard struct {
 	told atomic.Bool
 }
 
-// Call calls fn and recovers its panic. The error calls fn by the given name. If fn ends the goroutine,
-// Call does not return, because Goexit cannot be stopped: the caller's deferred functions run.
+// Call calls fn and recovers its panic. name is the name of fn in the error. Goexit cannot be stopped: if
+// fn calls it, Call does not return, and the goroutine ends.
 func (g *Guard) Call(name string, fn func()) {
 	returned := false
 	defer func() {
@@ -39,9 +38,9 @@ func (g *Guard) Call(name string, fn func()) {
 	returned = true
 }
 
-// Serve calls the functions that next returns, one after the other, as Call does, until next returns
-// false. If a function ends its goroutine, another goroutine continues. In that case Serve ends before the
-// last function, so work that has to follow the last function belongs in next.
+// Serve calls the functions that next returns, one after the other, as Call does, until next returns false.
+// If a function ends its goroutine, a new goroutine continues, and Serve does not return. Therefore, code
+// that must run after the last function belongs in next.
 func (g *Guard) Serve(next func() (name string, fn func(), ok bool)) {
 	returned := false
 	defer func() {
@@ -66,12 +65,12 @@ func Run(fn func() error) (err error) {
 	return fn()
 }
 
-// Text describes the value of a panic. If a method of the value panics, the text says so. For a
-// value that could contain itself, the text is only its type.
+// Text describes the value of a panic. If a method of the value panics, the text says so. If the value
+// could contain itself, the text is only its type.
 func Text(p any) string {
 	switch p.(type) {
 	case error, fmt.Stringer:
-		return fmt.Sprint(p) // Sprint calls the method and recovers its panic
+		return fmt.Sprint(p) // Sprint recovers a panic of the method
 	}
 	if t := reflect.TypeOf(p); t == nil || isFlat(t) {
 		return fmt.Sprint(p)

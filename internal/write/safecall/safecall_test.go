@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
-// TestFirstPanicIsTold: functions after one that panics are called, and only the first panic is
-// reported.
+// TestFirstPanicIsTold checks that functions are called after one that panics, and that only the first
+// panic is reported.
 func TestFirstPanicIsTold(t *testing.T) {
 	var told []error
 	called := 0
@@ -28,7 +28,7 @@ type bad int
 
 func (*bad) String() string { panic("in String") }
 
-// TestTextOfAnyPanic: the value of a panic is described whatever its methods and fields do.
+// TestTextOfAnyPanic checks that any value of a panic has a text, whatever its methods and fields are.
 func TestTextOfAnyPanic(t *testing.T) {
 	ring := map[string]any{}
 	ring["self"] = ring

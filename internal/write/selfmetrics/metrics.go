@@ -1,5 +1,5 @@
-// Package selfmetrics has metrics of this module itself: of exporters, of live processors, and
-// of the recorders that they write to.
+// Package selfmetrics has metrics about this module: its exporters, its live processors, and their
+// recorders.
 package selfmetrics
 
 import (
@@ -25,17 +25,16 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// OpenTelemetry's own exporters have the same metrics. Like theirs, the metrics are experimental:
-// they exist if one of these variables is "true", in upper or lower case, and they go to the global
-// MeterProvider.
+// OpenTelemetry's exporters have the same metrics. Ours are also experimental: they exist only if one of
+// these variables is "true", in upper or lower case. They go to the global MeterProvider.
 const (
 	// `false` | `true`: OpenTelemetry metrics of the exporter itself.
 	envObservability     = "OTEL_GO_X_OBSERVABILITY"
-	envSelfObservability = "OTEL_GO_X_SELF_OBSERVABILITY" // its older name
+	envSelfObservability = "OTEL_GO_X_SELF_OBSERVABILITY" // the older name of that variable
 )
 
-// The values of otel.component.type. A value of otel.component.name is one of these with a
-// number, such as entrace_span_exporter/0.
+// The values of otel.component.type. otel.component.name is such a value with a number, for example
+// entrace_span_exporter/0.
 const (
 	ExporterComponent  = "entrace_span_exporter"
 	ProcessorComponent = "entrace_span_processor"
@@ -47,7 +46,7 @@ const (
 // meterName is the instrumentation scope of the metrics.
 const meterName = "github.com/entrace-go/entrace/exporter"
 
-// durations are the histogram's bounds in seconds. The SDK's default bounds begin at five
+// durations are the bounds of the histogram in seconds. The default bounds of the SDK begin at five
 // seconds, but recording takes microseconds.
 var durations = []float64{
 	.000_005, .000_01, .000_025, .000_05, .000_1, .000_25, .000_5,
@@ -60,33 +59,30 @@ var durations = []float64{
 //	otel.sdk.exporter.span.exported       recorded spans; with error.type: spans that failed
 //	otel.sdk.exporter.operation.duration  duration of ExportSpans or OnEnd, in seconds
 //
-// For an exporter or processor of log records, the first two names have log in place of span,
-// and the third metric measures Export and OnEmit.
+// For an exporter or processor of log records, the first two names have log in place of span, and the third
+// metric measures Export and OnEmit.
 //
-// A span counts as exported once the recorder has accepted it, even if the span then waits in
-// memory for its parent. The metrics of the recorder show what happens to it later, see [Observe].
-// A live processor counts a span only at its end. The span is in flight during OnEnd, and not from
-// OnStart on; the SDK's otel.sdk.span.live counts spans from their start on. If the start of a span
-// could not be recorded, but its whole data is recorded at its end, the span counts as exported.
-// Spans are not counted if a processor ignores them, because they are not sampled or end after
-// Shutdown, or if they go to [recorder.Discard]. Spans that reach an exporter after Shutdown count
-// as failed.
+// A span counts as exported when the recorder has accepted it. It may then still wait in memory for its
+// parent: see the metrics of the recorder in [Observe]. A live processor counts a span at its end, and has
+// it in flight only during OnEnd. (The SDK's otel.sdk.span.live counts spans from their start on.) A span
+// whose start could not be recorded counts as exported if all of it is recorded at its end. Spans are not
+// counted if they go to [recorder.Discard], or if a processor ignores them because they are not sampled or
+// end after Shutdown. Spans that reach an exporter after Shutdown count as failed.
 //
-// Nil Instruments are off: they cost neither time nor memory. Instruments are safe for
-// concurrent use.
+// Nil Instruments are off: they cost neither time nor memory. Instruments are safe for concurrent use.
 type Instruments struct {
 	inflight metric.Int64UpDownCounter
 	exported metric.Int64Counter
 	duration metric.Float64Histogram
 
 	component []attribute.KeyValue
-	add       []metric.AddOption    // the attributes in component
-	record    []metric.RecordOption // the attributes in component
+	add       []metric.AddOption    // has the attributes in component
+	record    []metric.RecordOption // has the attributes in component
 }
 
-// NewInstruments returns instruments of the global MeterProvider, or nil if the metrics are off.
-// Errors are reported on the console; an instrument that could not be created does nothing. The
-// caller must not hold a lock.
+// NewInstruments returns instruments of the global MeterProvider, or nil if the metrics are off. It reports
+// errors on the console; an instrument that could not be created does nothing. The caller must not hold a
+// lock.
 func NewInstruments(componentType string) *Instruments {
 	if !observability() {
 		return nil
@@ -114,11 +110,11 @@ func NewInstruments(componentType string) *Instruments {
 	return i
 }
 
-// observability reports whether the environment asks for metrics.
+// observability reports whether the environment switches the metrics on.
 func observability() bool {
 	for _, name := range [...]string{envObservability, envSelfObservability} {
 		if s := os.Getenv(name); s != "" {
-			return strings.EqualFold(s, "true") // not trimmed, like in the SDK
+			return strings.EqualFold(s, "true") // not trimmed, as in the SDK
 		}
 	}
 	return false
@@ -128,7 +124,7 @@ func meter() metric.Meter {
 	return otel.GetMeterProvider().Meter(meterName, metric.WithSchemaURL(semconv.SchemaURL))
 }
 
-// components counts the components of each type. The names of components contain these counts.
+// components counts the components of each type. The name of a component ends with its number.
 var components struct {
 	mu sync.Mutex
 
@@ -150,27 +146,26 @@ func component(componentType string) []attribute.KeyValue {
 	}
 }
 
-// attributes returns a measurement option with attrs and more. It keeps neither slice.
+// attributes returns a measurement option with the attributes in both slices, which it does not keep.
 func attributes(attrs []attribute.KeyValue, more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(slices.Concat(attrs, more)...))
 }
 
-// An Operation measures one call that exports spans or log records. The zero value does nothing.
+// An Operation measures one call that exports spans or log records. The zero value measures nothing.
 type Operation struct {
 	instruments *Instruments
 	start       time.Time // zero: the duration is not measured
 	spans       int
-	inflight    bool // inflight was increased, and End has to decrease it
+	inflight    bool // inflight was increased, so End must decrease it
 }
 
-// Begin begins the measurement of a call that exports spans or log records. The caller must call
-// End once.
+// Begin begins the measurement of a call that exports spans or log records. The caller must call End once.
 func (i *Instruments) Begin(ctx context.Context, spans int) Operation {
 	if i == nil {
 		return Operation{}
 	}
 	o := Operation{instruments: i, spans: spans}
-	// If a MeterProvider is set between Begin and End, it must not get the decrease without the increase.
+	// A MeterProvider that is set between Begin and End must not get only the decrease.
 	if o.inflight = i.inflight.Enabled(ctx); o.inflight {
 		i.inflight.Add(ctx, int64(spans), i.add...)
 	}
@@ -180,8 +175,8 @@ func (i *Instruments) Begin(ctx context.Context, spans int) Operation {
 	return o
 }
 
-// End counts as many spans as exported as the parameter exported says, and the remaining spans as
-// failed. If err is not nil, the operation counts as failed, even if no span was lost.
+// End ends the measurement. exported is the number of exported spans; the others of Begin count as failed.
+// If err is not nil, the operation counts as failed even if no span failed.
 func (o Operation) End(ctx context.Context, exported int, err error) {
 	i := o.instruments
 	if i == nil {
@@ -191,7 +186,7 @@ func (o Operation) End(ctx context.Context, exported int, err error) {
 		i.inflight.Add(ctx, -int64(o.spans), i.add...)
 	}
 	exported = min(max(exported, 0), o.spans)
-	i.exported.Add(ctx, int64(exported), i.add...) // even 0, so that the series exists
+	i.exported.Add(ctx, int64(exported), i.add...) // even 0, so that the time series exists
 	record := i.record
 	if failed := o.spans - exported; err != nil || failed > 0 {
 		set := attributes(i.component, errorType(err))
@@ -203,11 +198,11 @@ func (o Operation) End(ctx context.Context, exported int, err error) {
 	}
 }
 
-// ErrShutdown is the error of an exporter that is called with spans or log records after its shutdown.
+// ErrShutdown is returned by an exporter that gets spans or log records after its shutdown.
 var ErrShutdown = errors.New("exporter: shut down")
 
-// errorType returns the attribute error.type. It has few values: shutdown, the recorder's
-// reasons for dropping a record, or a Go type; for nil it is _OTHER.
+// errorType returns the attribute error.type. Its values are few: shutdown, a reason of recorder.Dropped,
+// or the Go type of the error. If err is nil, the value is _OTHER.
 func errorType(err error) attribute.KeyValue {
 	if errors.Is(err, ErrShutdown) {
 		return semconv.ErrorTypeKey.String("shutdown")
@@ -215,7 +210,7 @@ func errorType(err error) attribute.KeyValue {
 	var d recorder.Dropped
 	d.Add(err, 1)
 	if _, ok := errors.AsType[*fs.PathError](err); d.IO > 0 && !ok {
-		return semconv.ErrorType(cause(err)) // the recorder's only reason for this error is io, so use its type
+		return semconv.ErrorType(cause(err)) // "io" is also the reason for unknown errors, so use the Go type
 	}
 	why := ""
 	d.Each(func(reason string, n uint64) {
@@ -226,8 +221,8 @@ func errorType(err error) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(why)
 }
 
-// cause returns the innermost error that err wraps. If errors are joined, it follows the first. The
-// types of wrappers would be useless in a metric.
+// cause returns the innermost error that err wraps. If several errors are joined, it follows the first. The
+// types of outer errors say nothing in a metric.
 func cause(err error) error {
 	for {
 		next := errors.Unwrap(err)
@@ -241,37 +236,36 @@ func cause(err error) error {
 	}
 }
 
-// An Account publishes [recorder.Stats] of one recorder as metrics, for all exporters and
-// processors that share the recorder:
+// An Account publishes [recorder.Stats] of one recorder as metrics, for all exporters and processors that
+// share the recorder:
 //
 //	entrace.recorder.entries.written, entrace.recorder.spans.written
 //	entrace.recorder.entries.waiting, entrace.recorder.spans.waiting
 //	entrace.recorder.entries.dropped, entrace.recorder.spans.dropped  with a reason
 //
-// It does not keep the recorder alive. When a metric reader collects, the Account calls Stats
-// while the metrics SDK holds locks. Stats may wait for a running write. But neither Stats nor
-// any code that holds the recorder's lock may ever call OpenTelemetry, or a deadlock is
-// possible.
+// The recorder can be freed while the Account exists. When metrics are collected, the Account calls Stats
+// while the metrics SDK holds locks. To exclude a deadlock, Stats and all code that holds a lock of the
+// recorder must not call OpenTelemetry.
 type Account struct {
 	recorder weak.Pointer[recorder.Recorder]
 	attrs    []attribute.KeyValue
-	over     atomic.Bool // no further metrics are published
+	over     atomic.Bool // publish nothing any more
 
-	users        int                 // guarded by accounts.mu; 0: the account is closed
-	registration metric.Registration // guarded by accounts.mu; nil: not registered yet, or registering failed
+	users        int                 // number of users, guarded by accounts.mu; 0: the account is closed
+	registration metric.Registration // guarded by accounts.mu; nil: not registered yet, or the registration failed
 }
 
-// accounts holds the accounts that are in use.
+// accounts holds the accounts in use.
 var accounts struct {
 	mu sync.Mutex
 
 	of map[weak.Pointer[recorder.Recorder]]*Account
 }
 
-// Observe publishes the Stats of r as metrics until Close was called as often as Observe for r.
-// It returns nil if the metrics are off or r discards everything. If the metrics cannot be
-// registered, the error is reported on the console and the account has no metrics. The caller must
-// not hold a lock.
+// Observe publishes the Stats of r as metrics. The metrics end when Close has been called as often as
+// Observe. Observe returns nil if the metrics are off or r discards everything. If the registration of the
+// metrics fails, Observe reports the error on the console, and the account publishes nothing. The caller
+// must not hold a lock.
 func Observe(r *recorder.Recorder) *Account {
 	if r.Discards() || !observability() {
 		return nil
@@ -280,24 +274,24 @@ func Observe(r *recorder.Recorder) *Account {
 	if !first {
 		return a
 	}
-	registration, err := a.register() // may report errors itself, so no lock is held
+	registration, err := a.register() // without a lock, because it may report errors
 	if err != nil {
 		notice.Error(fmt.Errorf("entrace: metrics: %w", err))
 		return a
 	}
 	accounts.mu.Lock()
-	closed := a.users == 0 // the users may have closed the account in the meantime
+	closed := a.users == 0 // all users may have called Close since share
 	if !closed {
 		a.registration = registration
 	}
 	accounts.mu.Unlock()
 	if closed {
-		_ = registration.Unregister() // no user is left to get the error
+		_ = registration.Unregister() // no user is left who could get the error
 	}
 	return a
 }
 
-// share returns the account of r and adds one user. first reports whether this user is the first.
+// share returns the account of r and adds a user. It returns true for the first user of the account.
 func share(r weak.Pointer[recorder.Recorder]) (a *Account, first bool) {
 	accounts.mu.Lock()
 	defer accounts.mu.Unlock()
@@ -313,7 +307,7 @@ func share(r weak.Pointer[recorder.Recorder]) (a *Account, first bool) {
 	return a, first
 }
 
-// register creates the instruments and registers a callback that sets them on every collection.
+// register creates the instruments, and registers a callback that sets them at each collection.
 func (a *Account) register() (metric.Registration, error) {
 	m := meter()
 	entries, err1 := newCounters(m, "entries", "{entry}")
@@ -333,10 +327,9 @@ func (a *Account) register() (metric.Registration, error) {
 	}, slices.Concat(entries.observables(), spans.observables())...)
 }
 
-// Close ends the use that one call of Observe began. Call it once for each call of Observe. The
-// last Close ends the metrics at once. It unregisters them before it returns, unless ctx is done
-// first, because a collection that hangs must not block Shutdown. The caller must not hold a lock
-// that a callback of a meter could need.
+// Close ends one use of the account. Call it once for each call of Observe. The last Close ends the metrics
+// at once, and unregisters the callback. If a collection hangs, the callback cannot be unregistered: Close
+// then returns when ctx ends. The caller must not hold a lock that a callback of a meter could need.
 func (a *Account) Close(ctx context.Context) error {
 	if a == nil {
 		return nil
@@ -351,12 +344,11 @@ func (a *Account) Close(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return nil // the metrics have ended in any case
+		return nil // the metrics have ended nevertheless
 	}
 }
 
-// leave removes one user. If that was the last user, leave returns the registration, which the caller
-// has to undo.
+// leave removes a user. After the last one it returns the registration, and the caller must unregister it.
 func (a *Account) leave() metric.Registration {
 	accounts.mu.Lock()
 	defer accounts.mu.Unlock()
@@ -366,11 +358,11 @@ func (a *Account) leave() metric.Registration {
 	a.over.Store(true)
 	delete(accounts.of, a.recorder)
 	registration := a.registration
-	a.registration = nil // free the callback, to which the registration refers
+	a.registration = nil // frees the callback
 	return registration
 }
 
-// counters are the instruments for a [recorder.Counts].
+// counters are the instruments for the fields of a [recorder.Counts].
 type counters struct {
 	written metric.Int64ObservableCounter
 	waiting metric.Int64ObservableUpDownCounter

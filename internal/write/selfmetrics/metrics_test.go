@@ -51,7 +51,7 @@ func spanRef(id byte) (r format.SpanRef) {
 	return r
 }
 
-// A fakeProvider returns a meter, and counts the calls.
+// A fakeProvider returns a fixed meter, and counts the calls of Meter.
 type fakeProvider struct {
 	noop.MeterProvider
 
@@ -131,7 +131,7 @@ func TestInstruments(t *testing.T) {
 	r.Want(t, `
 		span.inflight{entrace_span_exporter/0} 3
 		span.inflight{entrace_span_processor/0} 1`)
-	cancel() // numbers come all the same
+	cancel() // the metrics ignore the end of ctx
 	op.End(ctx, 3, nil)
 	other.End(ctx, 1, nil)
 	second.Begin(ctx, 0).End(ctx, 0, nil)
@@ -204,7 +204,7 @@ func TestErrorType(t *testing.T) {
 	}
 }
 
-// TestInstrumentsDuration also checks that the bounds suit microseconds.
+// TestInstrumentsDuration checks the duration in seconds, and the bounds of the histogram.
 func TestInstrumentsDuration(t *testing.T) {
 	r := metrictest.Measured(t)
 	op := NewInstruments(ExporterComponent).Begin(t.Context(), 1)
@@ -255,7 +255,7 @@ func TestInstrumentsConcurrent(t *testing.T) {
 		span.inflight{entrace_span_exporter/0} 0`, workers*times/2, workers*times/2*2, workers*times/2*(3+1)))
 }
 
-// A lateMeter measures nothing until a provider is set, like the global meter.
+// A lateMeter measures nothing while here is false, like the global meter before a provider is set.
 type lateMeter struct {
 	noop.Meter
 
@@ -293,7 +293,7 @@ func TestInflightNeverNegative(t *testing.T) {
 	}
 }
 
-// A badMeter can create nothing.
+// A badMeter returns an error for each instrument.
 type badMeter struct{ noop.Meter }
 
 var errBadMeter = errors.New("bad meter")
@@ -314,7 +314,7 @@ func (badMeter) Int64ObservableCounter(string, ...metric.Int64ObservableCounterO
 	return nil, errBadMeter
 }
 
-// A badRegistry creates instruments, but registers nothing.
+// A badRegistry creates instruments, but RegisterCallback returns an error.
 type badRegistry struct{ noop.Meter }
 
 func (badRegistry) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
@@ -324,7 +324,7 @@ func (badRegistry) RegisterCallback(metric.Callback, ...metric.Observable) (metr
 func TestInstrumentErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		meter metric.Meter
-		want  int // reports
+		want  int // number of reported errors
 	}{
 		"instruments": {badMeter{}, 2},
 		"callback":    {badRegistry{}, 1},
@@ -362,7 +362,7 @@ func TestAccount(t *testing.T) {
 	rec := newRecorder(t)
 	a := Observe(rec)
 	must(t, tracetest.WriteSpan(rec, spanOf(1, format.SpanRef{})))
-	child := spanOf(2, spanRef(9)) // which is not there
+	child := spanOf(2, spanRef(9)) // a span whose parent is not recorded
 	child.Children = []format.TraceEntry{*tracetest.Entry("event")}
 	must(t, tracetest.WriteSpan(rec, child))
 	if s := settled(t, rec); s.Spans.Written != 1 || s.Spans.Waiting != 1 || s.Entries.Waiting != 2 {
@@ -393,14 +393,14 @@ func TestAccount(t *testing.T) {
 	r.Want(t, "")
 }
 
-// settled waits until the recorder's own goroutine has done its work.
+// settled returns the Stats after the recorder's goroutine has written all records.
 func settled(t testing.TB, rec *recorder.Recorder) recorder.Stats {
 	t.Helper()
 	must(t, rec.Sync(context.Background()))
 	return rec.Stats()
 }
 
-// numbers are the metrics of the first recorder's account.
+// numbers returns the metrics that the first account should have, from the Stats of rec.
 func numbers(rec *recorder.Recorder) string {
 	var b strings.Builder
 	s := rec.Stats()
@@ -437,7 +437,7 @@ func TestAccountIsShared(t *testing.T) {
 	}
 	closeAll(c, b)
 	r.Want(t, "")
-	d := Observe(rec) // once more
+	d := Observe(rec) // observe it again
 	if got := r.Collect(t); !strings.Contains(got, "entries.written{entrace_recorder/2} ") {
 		t.Errorf("observed again, the numbers are\n%s", got)
 	}
@@ -476,7 +476,7 @@ func TestAccountConcurrent(t *testing.T) {
 
 func TestAccountKeepsNoRecorder(t *testing.T) {
 	r := metrictest.Measured(t)
-	rec := weak.Make(newRecorderFor(t)) // nobody closes the account
+	rec := weak.Make(newRecorderFor(t)) // no one has closed its account
 	for range 100 {
 		runtime.GC()
 		if rec.Value() == nil {
@@ -496,8 +496,8 @@ func TestAccountKeepsNoRecorder(t *testing.T) {
 	}
 }
 
-// newRecorderFor returns a recorder that was observed and closed. Nothing of the
-// test refers to it.
+// newRecorderFor returns a closed recorder with an account that is not closed. The test has no reference to
+// the recorder.
 func newRecorderFor(t *testing.T) *recorder.Recorder {
 	t.Helper()
 	r := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
@@ -506,9 +506,9 @@ func newRecorderFor(t *testing.T) *recorder.Recorder {
 	return r
 }
 
-// TestAccountCloseInCollection closes an account while it cannot be unregistered,
-// because the SDK holds the lock. The same happens if an error handler shuts
-// tracing down because a callback reports an error.
+// TestAccountCloseInCollection closes an account in a callback of a collection. The account cannot be
+// unregistered then, because the SDK holds a lock. This happens if a callback reports an error and the
+// error handler shuts tracing down.
 func TestAccountCloseInCollection(t *testing.T) {
 	r := metrictest.Measured(t)
 	var a *Account
@@ -519,7 +519,7 @@ func TestAccountCloseInCollection(t *testing.T) {
 			t.Error(err)
 		}
 	}))
-	a = Observe(newRecorder(t)) // its callback comes later
+	a = Observe(newRecorder(t)) // its callback is called after the one of first
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -532,7 +532,7 @@ func TestAccountCloseInCollection(t *testing.T) {
 	}
 }
 
-// first lets one collection call fn.
+// first registers a callback that calls fn during the first collection.
 func first(t *testing.T, fn func()) error {
 	t.Helper()
 	var once sync.Once
@@ -548,11 +548,11 @@ func first(t *testing.T, fn func()) error {
 	return err
 }
 
-// A registry counts what is registered with a meter.
+// A registry is a meter that counts the registered callbacks.
 type registry struct {
 	metric.Meter
 
-	before func() // registers
+	before func() // called before each registration
 	n      atomic.Int64
 }
 
@@ -591,13 +591,12 @@ func TestAccountUnregisters(t *testing.T) {
 	}
 }
 
-// TestAccountClosedInObserve closes the account for all users before the
-// registration exists.
+// TestAccountClosedInObserve closes the account for all users while Observe registers it.
 func TestAccountClosedInObserve(t *testing.T) {
 	r := metrictest.Measured(t)
 	rec := newRecorder(t)
 	m := &registry{Meter: otel.GetMeterProvider().Meter(meterName), before: func() {
-		a := Observe(rec) // a second user
+		a := Observe(rec) // the second user
 		for range 2 {
 			if err := a.Close(t.Context()); err != nil {
 				t.Error(err)

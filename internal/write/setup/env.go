@@ -16,8 +16,7 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// The variables. The comment of each variable is its row in docs/environment.md: the default and
-// the meaning.
+// The environment variables. The comment of each one is its row in docs/environment.md: default | meaning.
 const (
 	// `{service}-{pid}.et` | the file, or a folder (`traces/`) for a file with the default name;
 	// `{service}`, `{pid}` and `{time}` are replaced; `none`: no file.
@@ -38,17 +37,18 @@ const (
 	// ([durability.md](durability.md)).
 	envDurability = "OTEL_EXPORTER_ENTRACE_DURABILITY"
 
-	// `256MiB` | the size of a file at which the next begins; `0`: any size.
+	// `256MiB` | a new file begins when a file has this size; `0`: no limit.
 	envMaxFileSize = "OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE"
 
-	// `0` | the age of a file at which the next begins; `0`: any age.
+	// `0` | a new file begins when a file has this age; `0`: no limit.
 	envMaxAge = "OTEL_EXPORTER_ENTRACE_MAX_AGE"
 
-	// `50` | how many finished files of the service stay when a new file begins; the new one is not
-	// counted.
+	// `50` | when a new file begins, the oldest finished files of the service are removed until this number
+	// is left; the new file does not count.
 	envKeep = "OTEL_EXPORTER_ENTRACE_KEEP"
 
-	// `2GiB` | how many bytes of finished files stay.
+	// `2GiB` | when a new file begins, the oldest finished files are removed until they have this size in
+	// all.
 	envKeepBytes = "OTEL_EXPORTER_ENTRACE_KEEP_BYTES"
 
 	// `default` | which secrets are replaced: `default`, `off`, or a file with a policy
@@ -58,10 +58,10 @@ const (
 	// `16384` | how many spans may wait until their parents are recorded.
 	envWaitingSpans = "OTEL_EXPORTER_ENTRACE_WAITING_SPANS"
 
-	// `64MiB` | the most bytes of waiting spans.
+	// `64MiB` | the maximum size of the waiting spans.
 	envWaitingBytes = "OTEL_EXPORTER_ENTRACE_WAITING_BYTES"
 
-	// `60s` | the longest wait of a span.
+	// `60s` | the maximum time that a span waits.
 	envWaitingAge = "OTEL_EXPORTER_ENTRACE_WAITING_AGE"
 	envEndpoint   = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
 	envControl    = "OTEL_EXPORTER_ENTRACE_CONTROL"
@@ -78,11 +78,11 @@ func Variables() []string {
 
 const defaultPath = "{service}-{pid}.et"
 
-// defaultMaxFileSize is large because open spans are split at the end of a file. It is small compared
-// with retain.DefaultBytes.
+// defaultMaxFileSize is large because each new file repeats the open spans. It is small compared with
+// retain.DefaultBytes.
 const defaultMaxFileSize = 256 << 20
 
-// environment reads from the environment the settings that no option has set.
+// environment sets the settings that no option has set, from the environment.
 func (s *Settings) environment() {
 	if v, ok := env.Lookup(envPath); ok && s.Path == "" {
 		path, err := env.Path(v)

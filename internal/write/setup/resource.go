@@ -10,19 +10,19 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// Resource returns the resource of this process. Attributes of r beat attributes in the
-// environment, and these beat the SDK's defaults. r may be nil. The environment is read now. If
-// Resource returns an error, the resource is usable nevertheless.
+// Resource returns the resource of this process. Attributes of r override attributes in the environment,
+// and these override the SDK's defaults. r may be nil. Each call reads the environment. If it returns an
+// error, the resource is usable nevertheless.
 func Resource(r *resource.Resource) (*resource.Resource, error) {
 	if r == nil {
 		return resource.Merge(resource.Default(), resource.Environment())
 	}
-	// The SDK reads the environment for its defaults only once, so read it here again.
+	// The defaults of the SDK have the environment as it was at their first use, so read it again.
 	environment, err := resource.Merge(resource.Environment(), r)
 	if environment == nil {
 		environment = r
 	}
-	// Leave out the schema of the defaults, because it may differ from the schema of r.
+	// Without the schema URL of the defaults, which may differ from that of r.
 	full, merr := resource.Merge(resource.NewSchemaless(resource.Default().Attributes()...), environment)
 	return full, errors.Join(err, merr)
 }
@@ -82,7 +82,7 @@ func Any(v attribute.Value) otel.Any {
 		}
 		return m
 	}
-	return otel.Any{Kind: otel.String, Text: v.String()} // a kind that a later version of the SDK adds
+	return otel.Any{Kind: otel.String, Text: v.String()} // a kind that a later version of the SDK may add
 }
 
 func toList[T any](items []T, value func(T) attribute.Value) otel.Any {

@@ -1,5 +1,5 @@
-// Package setup has the settings of the exporters and processors of package exporter and of
-// entrace.Setup. It reads them from options and from the environment.
+// Package setup has the settings of the exporters and processors in package exporter and of entrace.Setup.
+// It reads them from options and from the environment.
 package setup
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// Settings holds the values of options, and of the environment where no option is given.
+// Settings holds the values of options, and values from the environment for options that are not given.
 type Settings struct {
-	Recorder  *recorder.Recorder      // nil: a recorder is opened
+	Recorder  *recorder.Recorder      // nil: Open or Use opens a recorder
 	Flight    flightrecorder.Recorder // nil: no flight recorder
 	Path      string                  // a path with placeholders; "none" and "-" mean no file
 	Recording recorder.Options
 	Unsampled bool         // a processor also records spans that are not sampled
 	Level     slog.Leveler // the lowest level of log records that a log processor records; nil: all levels
 
-	// Refused, if not nil, says why nothing may be recorded.
+	// Refused, if not nil, is the reason why nothing may be recorded.
 	Refused error
 
 	fromEnv bool // Path was read from the environment
@@ -41,16 +41,16 @@ type Option func(*Settings)
 // Apply applies the option to s.
 func (o Option) Apply(s *Settings) { o(s) }
 
-// WithFlight makes an exporter or processor record to the ring of f, including spans that are
-// recording but not sampled. A processor records live; an exporter records only ended spans.
-// Settings for files then have no effect. The caller has to shut the flight recorder down.
+// WithFlight makes an exporter or processor record to the ring of f, including spans that are recording but
+// not sampled. A processor records spans from their start on; an exporter records only ended spans.
+// Settings for files have no effect. The caller must shut the flight recorder down.
 func WithFlight(f flightrecorder.Recorder) Option { return func(s *Settings) { s.Flight = f } }
 
 // WithLevel makes a log processor record only log records of at least the level l of log/slog.
 func WithLevel(l slog.Leveler) Option { return func(s *Settings) { s.Level = l } }
 
-// Resolve applies options. If they do not set a recorder, Resolve then reads the environment for all
-// other settings. Errors in variables are reported on the console.
+// Resolve applies the options. If they set no recorder, it then reads all other settings from the
+// environment. Errors in variables are reported on the console.
 func Resolve[O interface{ Apply(*Settings) }](options ...O) *Settings {
 	s := new(Settings)
 	for _, o := range options {
@@ -62,10 +62,10 @@ func Resolve[O interface{ Apply(*Settings) }](options ...O) *Settings {
 	return s
 }
 
-// Open opens a recorder for the settings. The caller has to close the recorder. {service} in the path
-// is the service name in res, or the name of the program if res has no service name. If the folder of
-// the path does not exist, Open makes it, for the user alone. If the settings have neither a file nor a
-// Tee, Open returns [recorder.Discard].
+// Open opens a recorder for the settings. The caller has to close the recorder. In the path, {service} is
+// replaced by the service name in res, or by the name of the program if res has none. If the folder of the
+// path does not exist, Open makes it with the mode 0700. If the settings have neither a file nor a Tee,
+// Open returns [recorder.Discard].
 func (s *Settings) Open(res *resource.Resource) (*recorder.Recorder, error) {
 	if s.Refused != nil {
 		return nil, s.Refused
@@ -90,8 +90,8 @@ func (s *Settings) Open(res *resource.Resource) (*recorder.Recorder, error) {
 	return recorder.Stream(&o), nil
 }
 
-// create opens a recorder for a path template. If the file is locked, because another process may
-// be recording to it, create uses another name.
+// create opens a recorder for a path with placeholders. If another process has locked the file, create uses
+// another name.
 func create(template, service string, o *recorder.Options) (*recorder.Recorder, error) {
 	path := env.Expand(template, service)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -121,8 +121,8 @@ func create(template, service string, o *recorder.Options) (*recorder.Recorder, 
 	return r, nil
 }
 
-// Use returns the recorder for an exporter or processor with the given mode. If owned is true, Use
-// opened the recorder, and the caller has to close it.
+// Use returns the recorder for an exporter or processor with the given mode. If owned is true, Use has
+// opened the recorder, and the caller must close it.
 func (s *Settings) Use(mode string) (r *recorder.Recorder, owned bool, err error) {
 	switch {
 	case s.Flight != nil:
