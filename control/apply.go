@@ -8,9 +8,9 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// SetConfig puts another configuration in force. If the new configuration is not valid, SetConfig returns an
-// error and the old one stays in force. A new configuration does not change the folder or the size and place of
-// the ring. SetConfig does not wait for files or providers: providers start and stop soon afterwards.
+// SetConfig sets another configuration. If it is not valid, SetConfig returns an error and the old one
+// remains. A new configuration cannot change the folder, or the size and place of the ring. SetConfig does
+// not wait for files or providers: providers start and stop soon afterwards.
 func (c *Control) SetConfig(cfg *Config) error {
 	if cfg == nil {
 		return errors.New("control: the configuration is nil")
@@ -24,16 +24,16 @@ func (c *Control) SetConfig(cfg *Config) error {
 	case c.over:
 		return errClosed
 	case c.override.timer != nil:
-		c.override.base = cfg // in force after the override
+		c.override.base = cfg // applied when the override ends
 	default:
 		c.apply(cfg)
 	}
 	return nil
 }
 
-// Override puts a configuration in force for the time d. After that, the base configuration is in force again:
-// the one before the override, or the latest one that SetConfig or the source has set since. A nil cfg ends a
-// running override now. Like SetConfig, Override does not wait for files or providers.
+// Override sets a configuration for the time d. After that, the base configuration returns: the one before
+// the override, or a later one of SetConfig or the source. A nil cfg ends a running override now. Override
+// does not wait for files or providers.
 func (c *Control) Override(cfg *Config, d time.Duration) error {
 	if err := c.check(cfg); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (c *Control) Override(cfg *Config, d time.Duration) error {
 	return nil
 }
 
-// check returns an error if cfg cannot be put in force. A nil cfg is valid.
+// check returns an error if cfg cannot be set. A nil cfg is valid.
 func (c *Control) check(cfg *Config) error {
 	if c == nil || c.closed.Load() {
 		return errClosed
@@ -82,8 +82,7 @@ func (c *Control) countRefused() {
 	c.account.Refused++
 }
 
-// sourceChanged puts in force the configuration cfg that the source has read, or reports the error of the
-// source.
+// sourceChanged sets the configuration cfg, which the source has read, or reports the error of the source.
 func (c *Control) sourceChanged(cfg *Config, err error) {
 	if err == nil {
 		err = c.SetConfig(cfg)
@@ -95,8 +94,7 @@ func (c *Control) sourceChanged(cfg *Config, err error) {
 	}
 }
 
-// endOverride ends an override and puts the base configuration in force. The caller must hold the mutex
-// applying.
+// endOverride ends an override and applies the base configuration. The caller must hold the mutex applying.
 func (c *Control) endOverride() {
 	if c.override.timer == nil {
 		return
@@ -107,7 +105,7 @@ func (c *Control) endOverride() {
 	c.apply(base)
 }
 
-// apply puts a configuration in force. The caller must hold the mutex applying.
+// apply makes cfg the current configuration. The caller must hold the mutex applying.
 func (c *Control) apply(cfg *Config) {
 	if c.over {
 		return

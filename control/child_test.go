@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// child runs the work of a process of this binary that does not run tests.
+// child does the work of a child process, which runs no tests.
 func child(what, dir string) error {
 	if c := children[what]; c != nil {
 		return c(dir)
@@ -41,10 +41,10 @@ func child(what, dir string) error {
 	return fmt.Errorf("there is nothing called %q to do", what)
 }
 
-// children has the children that are defined in files for some systems only, by name.
+// children has the work of children that only some systems can do, by name.
 var children = make(map[string]func(dir string) error)
 
-// A recording is the control of a child, with the tracer and the logger that it records with.
+// A recording is the control of a child process, with its tracer and its logger.
 type recording struct {
 	ctl    *control.Control
 	p      *entrace.Pipeline
@@ -71,7 +71,7 @@ func recordingOf(ctl *control.Control) (*recording, error) {
 	return &recording{ctl, p, p.TracerProvider().Tracer("accept"), slog.New(slogadapter.New(p.Recorder(), nil))}, nil
 }
 
-// snapshots takes n snapshots, one after the other.
+// snapshots makes n snapshots, one after the other.
 func (r *recording) snapshots(n int) error {
 	for range n {
 		if _, err := r.ctl.Start(context.Background(), api("asked")); err != nil {
@@ -91,18 +91,17 @@ func persistent(dir string, traces ...control.TraceConfig) *control.Config {
 	return cfg
 }
 
-// The load of a child that records. It fits in the ring, so that nothing is evicted.
+// The number of records of a child. The ring has room for all of them, so it evicts none.
 const (
 	childGoroutines = 2
-	childRecords    = 30_000 // for each goroutine
+	childRecords    = 30_000 // by each goroutine
 )
 
-// recordChild records until it is killed. It prints each step on the standard output when
-// it is recorded:
+// recordChild records until it is killed. After each record, it prints a line to standard output:
 //
 //	S G N // span N of goroutine G has begun
-//	L G N // in it there is a log record
-//	E G N // it has ended
+//	L G N // the span has a log record
+//	E G N // the span has ended
 func recordChild(dir string) error {
 	r, err := newRecording(persistent(dir))
 	if err != nil {
@@ -131,9 +130,9 @@ func recordChild(dir string) error {
 
 func nobody() *recording { return nil }
 
-// die records something and then dies in the way that how names.
+// die records and then dies in the given way.
 func die(dir, how string) error {
-	r, err := newRecording(persistent(dir, control.TraceConfig{ // for which goroutines have labels
+	r, err := newRecording(persistent(dir, control.TraceConfig{ // this trace makes spans set labels on goroutines
 		Name: "shot", Providers: control.Spans | control.Goroutines, On: onAPI("shot"),
 	}))
 	if err != nil {
@@ -172,7 +171,7 @@ func die(dir, how string) error {
 	return errors.New("it is alive")
 }
 
-// manyTraces makes traces until the process is killed.
+// manyTraces makes traces until it is killed.
 func manyTraces(dir string) error {
 	r, err := newRecording(persistent(dir,
 		control.TraceConfig{Name: "stream", Mode: control.ModeStream, Providers: control.Logs | control.Spans, On: onAPI("stream*")},

@@ -19,8 +19,8 @@ import (
 type Config struct {
 	// ID names the configuration in the traces. It must not be empty.
 	ID string
-	// Dir is the folder of the traces. If it does not exist, it is created with access for the user alone. It
-	// cannot change while the process runs.
+	// Dir is the folder of the traces. If it does not exist, it is created with the mode 0700. It cannot
+	// change while the process runs.
 	Dir string
 	// Keep bounds the traces in Dir.
 	Keep Keep
@@ -30,14 +30,14 @@ type Config struct {
 	Traces []TraceConfig
 }
 
-// Keep bounds the traces in a folder. If a bound is exceeded, the oldest traces are removed first, but traces
-// that were requested manually are removed last. Zero means no bound.
+// Keep bounds the traces in a folder. If a bound is exceeded, the oldest traces are removed. Traces that
+// were requested manually are removed only after all others. Zero means no bound.
 //
-// Traces that were just finished always stay. The age of a trace of this process counts from the end of the
-// trace, by the monotonic clock. The date of any other trace is the earlier of two times: the time in its name
-// and the time of its last change. Such a trace is too old only if both times are too old. A trace whose date
-// is more than five minutes in the future is removed first. Traces that are [VerdictUnfinished] are not counted
-// and not removed.
+// Traces that were just finished are never removed. The age of a trace of this process counts from the end
+// of the trace, by the monotonic clock. The date of any other trace is the earlier of two times: the time
+// in its name and the time of its last change. Such a trace is too old only if both times are too old. A
+// trace whose date is more than five minutes in the future is removed first. Traces that are
+// [VerdictUnfinished] are not counted and not removed.
 type Keep struct {
 	Files int
 	Bytes int64
@@ -52,7 +52,8 @@ type RingConfig struct {
 	// Persist keeps the ring in a file. After a crash, the next start converts the file to a trace, together with
 	// the crash text of the runtime: see [debug.SetCrashOutput], which supports only one file per process.
 	Persist bool
-	// Always are the providers that always record. The providers of the snapshots in Traces also always record.
+	// Always has the providers that always record. The providers of snapshots in Traces always record as
+	// well.
 	Always Set
 	// Params are the parameters of the providers that always record.
 	Params map[string]string
@@ -73,7 +74,7 @@ const (
 	scopeTrace = "trace"
 )
 
-// A TraceConfig configures one kind of trace.
+// A TraceConfig configures the traces of one kind.
 type TraceConfig struct {
 	// Name is a part of the file name. It has at most 64 letters, digits, "-", "_" and ".".
 	Name string
@@ -87,10 +88,11 @@ type TraceConfig struct {
 	// "trace" selects only the spans and log records of the requesting OpenTelemetry trace. The records of
 	// other providers are always in the snapshot.
 	Scope string
-	// Providers record to the trace.
+	// Providers has the providers whose records are in the trace.
 	Providers Set
-	// Every is the minimum time between two traces. PerHour is the maximum number of traces in an hour. With
-	// OneIn, one of OneIn requests becomes a trace. Zero means no limit. Manual requests are not limited.
+	// Every is the minimum time between two traces. PerHour is the maximum number of traces in an hour.
+	// OneIn means that one of OneIn requests becomes a trace. Zero means no limit. Manual requests are not
+	// limited.
 	Every   time.Duration
 	PerHour int
 	OneIn   int
@@ -134,16 +136,20 @@ type On struct {
 	Level slog.Level
 	// LongerThan is the minimum time that a span took or has been open.
 	LongerThan time.Duration
-	// If Count is set, only every Count-th such request matches, and only if these Count requests happened during
-	// a period of Within. If Within is zero, the count never expires.
+	// Count means that only every Count-th matching request counts as a match, if these Count requests were
+	// made within the time Within. Zero means every request. If Within is zero, there is no time limit.
 	Count  int
 	Within time.Duration
 }
 
-// KeepIf decides whether a stream that has ended is kept. If Any is set, at least one of its attributes must be
-// on a span or log record of the trace. If All is set, each of its attributes must be on one. If a trace meets
-// these conditions, the highest bound in Longest that the longest span exceeds determines the share of traces
-// that is kept. One in Else of all other traces is kept, or none if Else is 0.
+// KeepIf decides whether a stream that has ended is kept. It has three conditions, and an empty one is met.
+//
+//   - Any: a span or log record of the trace has at least one of these attributes.
+//   - All: for each of these attributes, a span or log record of the trace has it.
+//   - Longest: the longest span of the trace exceeds one of these bounds.
+//
+// If all are met, the highest bound that the longest span exceeds says which share of the traces is kept;
+// without Longest, all are kept. If one is not met, one in Else traces is kept, or none if Else is 0.
 type KeepIf struct {
 	Longest  []KeepLongest
 	Any, All []string // "name=value"
@@ -288,7 +294,7 @@ func (v *validator) keepIf(at string, k *KeepIf) {
 
 func (t *TraceConfig) mode() Mode { return cmp.Or(t.Mode, ModeSnapshot) }
 
-// observed returns the providers whose records can make requests.
+// observed returns the providers whose records can cause requests.
 func (c *Config) observed() (s Set) {
 	for i := range c.Traces {
 		for _, on := range c.Traces[i].On {
@@ -303,7 +309,7 @@ func (c *Config) observed() (s Set) {
 	return s
 }
 
-// inRing returns the providers whose records the ring keeps.
+// inRing returns the providers whose records the ring holds.
 func (c *Config) inRing() Set {
 	if c.Ring.Bytes == 0 {
 		return 0

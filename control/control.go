@@ -30,9 +30,9 @@ type Options struct {
 	// Version is the disk version of the traces. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// BufferDir is the folder for the ring, as in [recorder.Options]. By default the ring is in shared memory if
-	// that survives the process; the ring is then smaller if memory is short. Otherwise it is in the folder of the
-	// traces.
+	// BufferDir is the folder for the ring, as in [recorder.Options]. By default the ring is in shared
+	// memory if that survives the process, and is smaller if memory is short. Else it is in the folder of
+	// the traces.
 	BufferDir string
 	// Redact says which values are secrets, as in [recorder.Options].
 	Redact *redact.Policy
@@ -49,23 +49,23 @@ type Options struct {
 	OnCrash func(*tracedir.Result)
 }
 
-// maxStreams is the maximum number of streams that run at the same time.
+// maxStreams is the maximum number of running streams.
 const maxStreams = 4
 
 // maxQueue is the maximum number of requests that wait for the writer goroutine, and of waiting callbacks.
 const maxQueue = 64
 
-// A Control decides which requests become traces, and writes the traces. Its Recorder records to
-// its ring. A nil Control does nothing and denies all requests.
+// A Control decides which requests become traces, and writes the traces. Its Recorder records to its ring.
+// The methods of a nil Control do nothing, and requests are denied.
 //
-// Decisions are made on the goroutine of the caller, under a mutex that is never held while a file is used or
-// while a provider, a dumper or a callback runs. Slow work has its own goroutines. The writer begins, writes
-// and ends traces, one after the other. A second goroutine starts and stops providers, a third writes the note
-// of the ring, and a fourth calls OnError, OnTrace and OnCrash.
+// Decisions are made on the goroutine of the caller, under a mutex that is never held while a file is used
+// or while a provider, a dumper or a callback runs. Slow work has its own goroutines. The first one, the
+// writer, begins, writes and ends traces, one after the other. A second goroutine starts and stops
+// providers, a third writes the note of the ring, and a fourth calls OnError, OnTrace and OnCrash.
 //
 // A Control is safe for concurrent use.
 type Control struct {
-	on     atomic.Uint64 // the providers that are on, for a quick check
+	on     atomic.Uint64 // the providers that are on, for a check without a lock
 	o      Options
 	dir    *traces.Folder
 	ring   *ring.Ring
@@ -73,8 +73,8 @@ type Control struct {
 	began  time.Time
 	rules  atomic.Pointer[rules]
 	closed atomic.Bool
-	ending atomic.Bool // Shutdown was called
-	stop   func()      // ends the watch on the source
+	ending atomic.Bool // Shutdown has been called
+	stop   func()      // ends Source.Watch
 
 	callbacks worker    // calls OnError, OnTrace and OnCrash
 	notes     *repeater // writes the note of the ring
@@ -87,7 +87,7 @@ type Control struct {
 	writing
 }
 
-// listeners holds the sources of requests.
+// listeners holds the state of the triggers.
 type listeners struct {
 	signals  signals
 	watchdog watchdog
@@ -98,7 +98,7 @@ type listeners struct {
 type configuring struct {
 	applying sync.Mutex // locked before all other mutexes
 
-	over     bool // no configuration can be put in force and no trace can begin; set with deciding.mu held as well
+	over     bool // Shutdown has begun: no configuration can be set and no trace can begin; writers also hold deciding.mu
 	override struct {
 		timer *time.Timer // nil: there is no override
 		base  *Config     // the configuration after the override
@@ -129,12 +129,12 @@ type deciding struct {
 // writing is the state of the goroutine that writes traces.
 type writing struct {
 	writer     worker
-	slots      chan struct{} // has one element for each request that waits for the writer
+	slots      chan struct{} // a semaphore: holds one element for each request that waits for the writer
 	unfinished unfinished
 }
 
-// New first makes traces of the files that dead processes left in the folder of the configuration. Then it
-// returns a control that records.
+// New makes traces of the files that dead processes left in the folder of the configuration. Then it
+// returns a control, which records.
 func New(o *Options) (*Control, error) {
 	c := &Control{o: *o, began: time.Now(), stop: func() {}}
 	c.limits, c.slots, c.provided = make(map[string]*limit), make(chan struct{}, maxQueue), Spans|Logs
@@ -169,8 +169,8 @@ func New(o *Options) (*Control, error) {
 		c.members = append(c.members, &member{Provider: p})
 		c.provided |= p.Provides
 	}
-	// The queue has room for all waiting requests, the ends of their streams, the ends of the running streams, and
-	// Shutdown. So a decision never waits.
+	// The queue has room for all waiting requests, the ends of their streams, the ends of the running
+	// streams, and Shutdown. So a send never blocks a decision.
 	c.writer.start(2*maxQueue + 2*maxStreams)
 	c.switches = newRepeater(&c.writer.guard, c.switchProviders)
 	c.notes = newRepeater(&c.writer.guard, func() { c.report(c.ring.SetNote(c.note(c.Config()))) })
@@ -187,7 +187,7 @@ func New(o *Options) (*Control, error) {
 	return c, nil
 }
 
-// startUnlessDenied requests a trace. It reports any error except a DeniedError.
+// startUnlessDenied requests a trace. It reports errors, but no DeniedError.
 func (c *Control) startUnlessDenied(ctx context.Context, r Request) {
 	var denied *DeniedError
 	if _, err := c.Start(ctx, r); err != nil && !errors.As(err, &denied) {
@@ -221,15 +221,15 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	return g, nil
 }
 
-// report calls OnError with an error after which the control continues.
+// report calls OnError with an error that does not stop the control.
 func (c *Control) report(err error) {
 	if c.o.OnError != nil && err != nil {
 		c.callbacks.offer(func() { c.o.OnError(err) })
 	}
 }
 
-// Recorder returns the recorder of the ring, for the span processor and the slog handler. The recorder of a nil
-// Control drops everything.
+// Recorder returns the recorder of the ring, for the span processor and the slog handler. The recorder of a
+// nil Control drops all records.
 func (c *Control) Recorder() *recorder.Recorder {
 	if c == nil {
 		return recorder.Discard()
@@ -286,7 +286,7 @@ func (c *Control) Shutdown(ctx context.Context) error {
 			c.crash.Close()
 		}
 		c.writer.stop()
-		_ = c.callbacks.do(func() {}) // after all queued callbacks
+		_ = c.callbacks.do(func() {}) // returns after all queued callbacks
 		c.callbacks.stop()
 		finished <- err
 	}()
@@ -298,7 +298,7 @@ func (c *Control) Shutdown(ctx context.Context) error {
 	}
 }
 
-// endDecisions ends all streams. No trace can begin after it.
+// endDecisions ends all streams. After it, no trace can begin.
 func (c *Control) endDecisions() {
 	c.applying.Lock()
 	defer c.applying.Unlock()

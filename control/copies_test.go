@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestTwoSnapshotsOfOneProcess checks that a view of two snapshots has their common entries once, and that
-// a span which ended after the first snapshot has ended in the view.
+// TestTwoSnapshotsOfOneProcess opens a view of two snapshots. The entries that both have occur once in it,
+// and a span that ended after the first snapshot has ended.
 func TestTwoSnapshotsOfOneProcess(t *testing.T) {
 	dir := t.TempDir()
 	shot := control.TraceConfig{Name: "shot", Providers: control.Spans | control.Logs | control.Goroutines, Window: time.Hour, On: onAPI("shot")}

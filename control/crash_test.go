@@ -23,7 +23,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// A process is a child process of the test.
+// A process is a child process of the test. said has the lines that it has printed.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -52,7 +52,7 @@ func startChild(t *testing.T, what, dir string) *process {
 				if err != io.EOF {
 					t.Error(err)
 				}
-				return // text after the last newline does not count
+				return // an incomplete last line does not count
 			}
 			p.mu.Lock()
 			p.said = append(p.said, strings.TrimSpace(line))
@@ -81,7 +81,7 @@ func (p *process) says(n int) {
 func (p *process) ends() []string {
 	p.t.Helper()
 	p.reading.Wait()
-	_ = p.cmd.Wait() // returns an error: the process is meant to die
+	_ = p.cmd.Wait() // an error is expected: the process dies
 	return p.said
 }
 
@@ -93,7 +93,7 @@ func (p *process) kill(sig syscall.Signal) []string {
 	return p.ends()
 }
 
-// has fails the test unless the trace of a crash has everything that the process acknowledged in said.
+// has checks that a crash trace has every step whose line the process has printed, see recordChild.
 func (w *walked) has(said []string) {
 	w.t.Helper()
 	have := make(map[string]bool)
@@ -127,7 +127,7 @@ func (w *walked) has(said []string) {
 	}
 }
 
-// TestKillAndRecover kills a process that records, at random times.
+// TestKillAndRecover kills a recording process at random times, and checks its crash trace.
 func TestKillAndRecover(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := 0
@@ -166,7 +166,8 @@ func TestKillAndRecover(t *testing.T) {
 	t.Logf("%d rounds, %d acknowledged records", rounds, acknowledged)
 }
 
-// TestRingOfLivingProcess recovers a folder while another process records to it.
+// TestRingOfLivingProcess recovers a folder while another process records to it. Recovery does not touch
+// the ring of the living process.
 func TestRingOfLivingProcess(t *testing.T) {
 	dir := t.TempDir()
 	living := startChild(t, "record", dir)
@@ -180,7 +181,7 @@ func TestRingOfLivingProcess(t *testing.T) {
 	dying.says(100)
 	said := dying.kill(syscall.SIGKILL)
 	r := rigOf(t, persistent(dir))
-	crashes, _, err := recovered(dir) // nothing is left to do
+	crashes, _, err := recovered(dir) // the start of r has recovered the dead process already
 	if len(crashes) != 0 || err != nil {
 		t.Errorf("Recover finds %+v, %v", crashes, err)
 	}
@@ -196,7 +197,7 @@ func TestRingOfLivingProcess(t *testing.T) {
 	living.mu.Lock()
 	n := len(living.said)
 	living.mu.Unlock()
-	living.says(n + 100) // the process goes on recording
+	living.says(n + 100) // the process still records
 	said = living.kill(syscall.SIGKILL)
 	crashes, _, err = recovered(dir)
 	if len(crashes) != 1 || err != nil || crashes[0].Name != mustResolve(t, rings[0]) {
@@ -206,10 +207,10 @@ func TestRingOfLivingProcess(t *testing.T) {
 	onlyTraces(t, dir)
 }
 
-// TestRecoverAtOnce lets several goroutines recover the same folder at once.
+// TestRecoverAtOnce lets several goroutines recover the same folder at the same time.
 func TestRecoverAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	var alive []*process // start all before any is killed, because each recovers the dead ones at its start
+	var alive []*process // all are started before one is killed, because a start recovers dead processes
 	for range 3 {
 		p := startChild(t, "record", dir)
 		p.says(50)
@@ -247,15 +248,15 @@ func TestRecoverAtOnce(t *testing.T) {
 	onlyTraces(t, dir)
 }
 
-// TestWaysToDie checks the trace of a crash for each way in which a process can die.
+// TestWaysToDie checks the crash trace for each way in which a process can die.
 func TestWaysToDie(t *testing.T) {
 	tests := []struct {
 		how  string
 		sig  syscall.Signal // 0: the process dies by itself
-		text []string       // parts of the text that the runtime writes; empty: it writes nothing
+		text []string       // parts of the text that the runtime writes; nil: it writes none
 	}{
 		{"nil", 0, []string{"nil pointer dereference", "goroutine "}},
-		// The runtime begins to write to the crash output after the line that names the error.
+		// The crash text begins after the line that names the error.
 		{"map", 0, []string{"maps.fatal", "goroutine "}},
 		{"panic", 0, []string{"on purpose", "goroutine "}},
 		{"exit", 0, nil},
@@ -327,8 +328,8 @@ func TestWaysToDie(t *testing.T) {
 	}
 }
 
-// TestKillWhileTracing kills a process that makes traces, at random times, and starts it
-// again.
+// TestKillWhileTracing kills a process at random times while it makes traces, and then records to its
+// folder. Each process leaves one crash trace, and the other traces have no problems except a missing end.
 func TestKillWhileTracing(t *testing.T) {
 	dir := t.TempDir()
 	rounds := hosttest.Times(6, 60)
@@ -353,8 +354,8 @@ func TestKillWhileTracing(t *testing.T) {
 	for _, name := range traceFiles(t, dir) {
 		w, problems := walk(t, name)
 		for _, problem := range problems {
-			// A stream whose process died has no end. TestFolderNothingYet tests traces that
-			// were only begun.
+			// A stream whose process died has no end. For traces with nothing but a root, see
+			// TestFolderNothingYet.
 			onlyBegun := w != nil && len(w.entries) <= 1
 			if !onlyBegun && !strings.Contains(problem.Error(), `0 entries "trace end"`) {
 				t.Errorf("%s: %v", filepath.Base(name), problem)
@@ -371,8 +372,8 @@ func TestKillWhileTracing(t *testing.T) {
 	t.Logf("%d streams were without an end", killed)
 }
 
-// age sets back the times of the files in a folder. Recover treats new temporary files as
-// those of a living process.
+// age makes the files of a folder a minute old. Recovery does not remove new temporary files, which may
+// belong to living processes.
 func age(t *testing.T, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)

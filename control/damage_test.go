@@ -44,7 +44,7 @@ func aRing(t *testing.T) (name string, data []byte) {
 	return filepath.Base(rings[0]), data
 }
 
-// inTime fails the test if fn does not return in time.
+// inTime stops the test if fn does not return in time.
 func inTime(t *testing.T, what string, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -59,7 +59,7 @@ func inTime(t *testing.T, what string, fn func()) {
 	}
 }
 
-// TestTornRing recovers rings with random damage.
+// TestTornRing recovers rings with various kinds of damage.
 func TestTornRing(t *testing.T) {
 	name, whole := aRing(t)
 	rnd := rand.New(rand.NewPCG(10, 10))
@@ -70,7 +70,7 @@ func TestTornRing(t *testing.T) {
 	type damage struct {
 		what string
 		data []byte
-		told bool // the damage must be reported
+		told bool // recovery must report damage
 	}
 	flip := func(at int) []byte {
 		b := bytes.Clone(whole)
@@ -92,7 +92,7 @@ func TestTornRing(t *testing.T) {
 	}
 	for i := range hosttest.Times(5, 50) {
 		b := bytes.Clone(whole)
-		for range 20 { // clear pages, as a loss of power does
+		for range 20 { // clear pages, which a loss of power can do
 			clear(b[rnd.IntN(used)>>12<<12:][:4096])
 		}
 		list = append(list, damage{fmt.Sprint("pages without content ", i), b, false})
@@ -145,7 +145,8 @@ func TestTornRing(t *testing.T) {
 	}
 }
 
-// TestNotRings checks that files, folders and links with the name of a ring that are not rings stay unchanged.
+// TestNotRings checks that files, folders and links with names like those of rings remain unchanged if they
+// are not rings.
 func TestNotRings(t *testing.T) {
 	name, whole := aRing(t)
 	stem := strings.TrimSuffix(name, ".ring")
@@ -195,7 +196,7 @@ func TestNotRings(t *testing.T) {
 
 func init() { children["truncate"] = truncated }
 
-// truncated truncates the file of the ring while it is mapped, and goes on recording.
+// truncated truncates the file of its ring, and continues to record.
 func truncated(dir string) error {
 	var told []string
 	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
@@ -228,7 +229,7 @@ func truncated(dir string) error {
 			}
 		}
 	}
-	for n := range 20_000 { // more records than the ring holds
+	for n := range 20_000 { // more records than the ring has room for
 		r.log.Info("after", "n", n)
 	}
 	if err := errors.Join(r.snapshots(3), r.end()); err != nil {
@@ -237,13 +238,13 @@ func truncated(dir string) error {
 	for len(errs) > 0 {
 		told = append(told, <-errs)
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "was lost") { // the ring goes on in another file
+	if len(told) != 1 || !strings.Contains(told[0], "was lost") { // the ring continues in another file
 		return fmt.Errorf("it is told %d times: %q", len(told), told)
 	}
 	return nil
 }
 
-// threeTraces runs a child to its end, and returns its three traces.
+// threeTraces runs a child process to its end, and returns its three traces.
 func threeTraces(t *testing.T, child string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -260,7 +261,7 @@ func threeTraces(t *testing.T, child string) []string {
 	return files
 }
 
-// TestRingTruncated runs truncated in a process of its own, because the process may die of it.
+// TestRingTruncated runs truncated as a child process, because it might kill the process.
 func TestRingTruncated(t *testing.T) {
 	files := threeTraces(t, "truncate")
 	for _, name := range files {

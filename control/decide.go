@@ -23,7 +23,7 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 		return nil, &DeniedError{Request: r, Verdict: VerdictClosed}
 	}
 	var made *Trace
-	begun := error(&DeniedError{Request: r, Verdict: VerdictFailed}) // begin replaces it when it returns
+	begun := error(&DeniedError{Request: r, Verdict: VerdictFailed}) // the result if begin panics
 	done := make(chan struct{})
 	if v := c.admit(&r, f, i, func(t *Trace) {
 		defer close(done)
@@ -43,8 +43,8 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	return made, begun
 }
 
-// Fire requests a trace like Start, but returns at once; the verdict is counted. If another request for the
-// same trace is already waiting, the two requests count as one.
+// Fire requests a trace like Start, but returns at once. The verdict is counted. If another request of Fire
+// for the same trace is waiting, both count as one.
 func (c *Control) Fire(r Request) {
 	f, i, v := c.match(&r)
 	if v != VerdictStarted {
@@ -85,9 +85,9 @@ func (c *Control) match(r *Request) (f *rules, trace int, v Verdict) {
 	return f, trace, v
 }
 
-// admit makes a trace, if the limits allow it, and queues begin for the writer. It counts verdicts other than
-// VerdictStarted. The caller has acquired a slot. If the verdict is VerdictStarted, the writer releases the
-// slot before it calls begin; otherwise admit releases it.
+// admit makes a trace if the limits allow it, and queues begin for the writer. It counts verdicts other
+// than VerdictStarted. The caller has acquired a slot: if the verdict is VerdictStarted, the writer
+// releases it before it calls begin. Otherwise admit releases it.
 func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Verdict {
 	tc := &f.cfg.Traces[trace]
 	c.mu.Lock()
@@ -105,7 +105,7 @@ func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Ver
 		c.running = append(c.running, t)
 	}
 	if r.Trigger == TriggerWatchdog {
-		c.watchdog.traces(r.Span) // do this now: the span may end at any moment
+		c.watchdog.traces(r.Span) // now, because the span may end at any moment
 	}
 	c.writer.queue <- func() {
 		<-c.slots
@@ -143,14 +143,14 @@ func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 // same reports whether r and the request other have the same trigger and key.
 func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger && r.Key == other.Key }
 
-// Stop ends the streams that were started by requests with r's trigger and key, and reports whether such a
-// stream was running. It returns at once: from then on the streams ignore new spans and log records, and the
-// channel of [Trace.Done] is closed when a file is finished.
+// Stop ends the streams whose request had the trigger and key of r, and reports whether one was running. It
+// returns at once: the streams then ignore new spans and log records. The channel of [Trace.Done] is closed
+// when a file is finished.
 func (c *Control) Stop(r Request) bool {
 	return c.endAll(&r, endStopped, "")
 }
 
-// Abort ends the same streams as Stop does, and removes their files.
+// Abort ends the streams of such requests like Stop, but removes their files.
 func (c *Control) Abort(r Request, why string) bool {
 	return c.endAll(&r, endAborted, why)
 }
@@ -199,14 +199,14 @@ func (c *Control) Running() (begun []*Trace) {
 	return begun
 }
 
-// A limit counts the traces of one kind, for every, per_hour, one_in and keep_if.
+// A limit holds the counts of one kind of trace, for every, per_hour, one_in and keep_if.
 type limit struct {
-	asked int         // for one_in
-	last  time.Time   // when the last trace was requested
-	hour  []time.Time // when the traces of the last hour were requested
-	ended map[int]int // for keep_if, by class
+	asked int         // number of requests, for one_in
+	last  time.Time   // the time of the last request that was allowed
+	hour  []time.Time // the times of these requests during the last hour
+	ended map[int]int // number of ended traces by class, for keep_if
 	fails int         // failures in a row
-	until time.Time   // no traces until then, after a failure
+	until time.Time   // until this time, after a failure, rests may refuse requests
 }
 
 // limitOf returns the limit of a kind of trace. The caller must hold mu.
@@ -219,14 +219,14 @@ func (c *Control) limitOf(tc *TraceConfig) *limit {
 	return l
 }
 
-// failed sets a pause for this kind of trace after a trace could not be written.
+// failed sets a pause after a trace could not be written.
 func (l *limit) failed(now time.Time) {
 	l.fails = min(l.fails+1, 6)
 	l.until = now.Add(time.Second << l.fails)
 }
 
-// rests reports whether r is refused because a trace failed recently. The application may have logged the
-// failure, and r may be caused by that log record.
+// rests reports whether r is refused because a trace failed a short time ago. The application may have
+// logged the failure, and this log record may have caused r.
 func (l *limit) rests(r *Request, now time.Time) bool {
 	switch r.Trigger {
 	case TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic:

@@ -24,8 +24,8 @@ func init() {
 	children["limit"] = limited
 }
 
-// fullDisk records to a disk that is smaller than the ring, and then makes the disk larger.
-// If full is set, the disk is full from the beginning.
+// fullDisk records to a disk that is smaller than the ring, and later makes the disk larger. If full is
+// set, the disk is full at the start.
 func fullDisk(dir, room string, full bool) error {
 	size := func(flags uintptr, text string) error { return unix.Mount("tmpfs", dir, "tmpfs", flags, "size="+text) }
 	if err := size(0, room); err != nil {
@@ -46,7 +46,7 @@ func fullDisk(dir, room string, full bool) error {
 	for range 20_000 {
 		r.log.Info(text)
 	}
-	// The snapshot may fit on the disk or not.
+	// The snapshot may be written, unfinished, or failed.
 	var denied *control.DeniedError
 	trace, err := r.ctl.Start(context.Background(), api("asked"))
 	if err != nil && (!errors.As(err, &denied) || denied.Verdict != control.VerdictFailed) {
@@ -101,13 +101,13 @@ func fullDisk(dir, room string, full bool) error {
 		if err != nil {
 			return err
 		}
-		// The disk disappears with the process.
+		// The disk disappears with the process, so copy its files.
 		if err := os.WriteFile(filepath.Join(os.Getenv(outEnv), e.Name()), data, 0o600); err != nil {
 			return err
 		}
 		good++
 	}
-	want := 3 // a trace that could not be finished is finished when the disk has room
+	want := 3 // an unfinished trace was finished when there was room
 	if denied != nil {
 		want--
 	}
@@ -119,7 +119,7 @@ func fullDisk(dir, room string, full bool) error {
 
 const outEnv = "ENTRACE_TEST_OUT"
 
-// TestRingOnFullDisk mounts a disk that is too small for the ring.
+// TestRingOnFullDisk runs fullDisk as a child process, with several sizes of the disk.
 func TestRingOnFullDisk(t *testing.T) {
 	for _, what := range []string{"small disk", "full disk", "tight disk"} {
 		t.Run(what, func(t *testing.T) {
@@ -155,8 +155,8 @@ func TestRingOnFullDisk(t *testing.T) {
 	}
 }
 
-// recordingTold begins a recording with a ring of so many bytes, and appends the errors
-// that it reports to told. told may be read when the recording has ended.
+// recordingTold begins a recording with a ring of the given size in bytes, 0 for the default. It appends
+// reported errors to told, which may be read after the end of the recording.
 func recordingTold(dir string, bytes int64, told *[]string) (*recording, error) {
 	var mu sync.Mutex
 	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
@@ -174,8 +174,8 @@ func recordingTold(dir string, bytes int64, told *[]string) (*recording, error) 
 	return recordingOf(ctl)
 }
 
-// limited records with a limit on the size of files. The limit stands in for a full disk,
-// and needs no right to mount one.
+// limited records while the size of files is limited. The limit has the effect of a full disk, but needs no
+// rights.
 func limited(dir string) error {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 800_000, Max: unix.RLIM_INFINITY}); err != nil {
 		return err
@@ -193,7 +193,7 @@ func limited(dir string) error {
 		r.log.Info(strings.Repeat("x", 8000))
 	}
 	trace, err := r.ctl.Start(context.Background(), api("asked"))
-	if err != nil || !errors.Is(trace.Err(), syscall.EFBIG) { // the trace may be finished or not
+	if err != nil || !errors.Is(trace.Err(), syscall.EFBIG) { // the trace may be finished or unfinished
 		return fmt.Errorf("a snapshot that is too large: %w, %w", trace.Err(), err)
 	}
 	if fi, err := os.Stat(trace.Path()); err != nil || fi.Size() < 50_000 {
@@ -211,10 +211,10 @@ func limited(dir string) error {
 	return nil
 }
 
-// TestRingLimit runs limited in a process of its own. It needs no rights.
+// TestRingLimit runs limited as a child process.
 func TestRingLimit(t *testing.T) {
 	files := threeTraces(t, "limit")
-	// The second trace counts the records for which there was no room.
+	// The second trace has the number of records that did not fit.
 	for i, want := range []int{0, 1000 - droppedIn(t, files[1]), 1000} {
 		w := everyLink(t, files[i])
 		if got := w.messages()[strings.Repeat("x", 8000)]; i == 1 && (got < 50 || got > 99) || got != want || w.messages()["small"] != 1 {

@@ -27,15 +27,15 @@ import (
 //	PREFIX_ON_SLOW     a span that takes longer requests a trace; off
 //	PREFIX_ON_HANG     a span that is open for longer requests a trace; off
 //
-// The signal SIGUSR1, requests of the application with the key "snapshot", and requests over HTTP
-// also make a snapshot. So do panics: a panic that ends a span, a panic in a handler of net/http,
-// which logs it, and a panic in [Control.CapturePanic]. Panics make at most one snapshot a minute
-// and six an hour. A stream named "stream", with a CPU profile, can be requested over HTTP and by
-// the application with the key "stream". Every snapshot has the goroutines.
+// A snapshot is also made for the signal SIGUSR1, for requests of the application with the key "snapshot",
+// for requests over HTTP, and for panics: panics that end a span, panics in a handler of net/http, which
+// logs them, and panics in [Control.CapturePanic]. Panics make at most one snapshot a minute and six an
+// hour. A stream named "stream", with a CPU profile, can be requested over HTTP and by the application with
+// the key "stream". Every snapshot has the goroutines.
 //
-// A size is in bytes or has a unit, such as 64MiB. A time is in milliseconds or has a unit, such as 5s, and is
-// at least 10 ms. If a value is invalid, the function ignored is called with the error, and the default is
-// used. If ignored is nil, Config returns the error instead.
+// A size is in bytes or has a unit, such as 64MiB. A time is in milliseconds or has a unit, such as 5s, and
+// is at least 10 ms. If a value is invalid, the function ignored is called with the error, and the default
+// is used. If ignored is nil, Config returns the error instead.
 func Env(prefix, dir string, ignored func(error)) Source { return env{prefix, dir, ignored} }
 
 type env struct {
@@ -47,8 +47,8 @@ func (e env) Watch(func(*Config, error)) (func(), error) { return func() {}, nil
 
 func (e env) get(name string) string { return strings.TrimSpace(os.Getenv(e.prefix + name)) }
 
-// minAfter is the minimum time of a trigger. A shorter time is probably a mistake, such as a number of seconds
-// without a unit.
+// minAfter is the minimum time of a trigger. A shorter time is probably a mistake, for example a number of
+// seconds without a unit.
 const minAfter = 10 * time.Millisecond
 
 func (e env) Config() (*Config, error) {

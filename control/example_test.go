@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// exampleConfig returns a configuration with a new folder. It has a snapshot and a stream that the
-// application asks for.
+// exampleConfig returns a configuration with a new folder, and with a snapshot and a stream that the
+// application can request.
 func exampleConfig() *control.Config {
 	dir, err := os.MkdirTemp("", "traces")
 	if err != nil {
@@ -30,7 +30,7 @@ func exampleConfig() *control.Config {
 	return cfg
 }
 
-// A snapshot contains the records from before the request.
+// A snapshot has the records from before the request.
 func ExampleControl_Start() {
 	cfg := exampleConfig()
 	defer os.RemoveAll(cfg.Dir)
@@ -60,7 +60,7 @@ func ExampleControl_Start() {
 	// Output: reading orders.csv
 }
 
-// A stream contains the records from the request until it is stopped.
+// A stream has the records from the request until it is stopped.
 func ExampleControl_Stop() {
 	cfg := exampleConfig()
 	defer os.RemoveAll(cfg.Dir)
@@ -83,7 +83,7 @@ func ExampleControl_Stop() {
 	// started true
 }
 
-// If a request does not start a trace, the error has a verdict that says why.
+// If a request does not become a trace, the error has a verdict that says why.
 func ExampleDeniedError() {
 	cfg := exampleConfig()
 	defer os.RemoveAll(cfg.Dir)
@@ -120,7 +120,7 @@ func ExampleControl_Override() {
 		panic(err)
 	}
 	fmt.Println(ctl.Config().ID)
-	if err := ctl.Override(nil, 0); err != nil { // end it now
+	if err := ctl.Override(nil, 0); err != nil { // ends the override
 		panic(err)
 	}
 	fmt.Println(ctl.Config().ID)

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// manual reports whether the name of a trace says that it was requested by hand.
+// manual reports whether the name of a trace says that it was requested manually.
 func manual(path string) bool {
 	return strings.HasSuffix(strings.Split(filepath.Base(path), "-")[3], "m")
 }
@@ -50,7 +50,7 @@ func TestFolderLimits(t *testing.T) {
 			hand++
 			continue
 		}
-		// The traces that were not requested by hand are the latest ones.
+		// The others are the latest ones.
 		if want := names[n-(len(files)-i)]; filepath.Base(name) != want {
 			t.Errorf("%s is left, want %s", filepath.Base(name), want)
 		}
@@ -61,7 +61,7 @@ func TestFolderLimits(t *testing.T) {
 	everyLink(t, files[0])
 	everyLink(t, files[len(files)-1])
 
-	// With a limit below the number of traces by hand, these are also removed, the oldest first.
+	// Traces that were requested manually are removed if there are more than the limit, the oldest first.
 	fewer := *cfg
 	fewer.Keep.Files = 3
 	must(t, r.ctl.SetConfig(&fewer))
@@ -77,7 +77,7 @@ func TestFolderLimits(t *testing.T) {
 	r.quiet()
 }
 
-// mustResolve returns a path as the test's own folder names it.
+// mustResolve returns path with its folder resolved, as the control names it.
 func mustResolve(t *testing.T, path string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
@@ -85,7 +85,7 @@ func mustResolve(t *testing.T, path string) string {
 	return filepath.Join(dir, filepath.Base(path))
 }
 
-// old writes a file with the name of a trace of the time at.
+// old writes a trace whose name and modification time are the time at.
 func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	t.Helper()
 	name := filepath.Join(dir, fmt.Sprintf("%s-host-1-%s-old.et", at.UTC().Format("20060102T150405.000000Z"), seq))
@@ -97,14 +97,14 @@ func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	return name
 }
 
-// TestFolderBytesAndAge checks the limits for bytes and age. They hold from the start.
+// TestFolderBytesAndAge checks the limits for bytes and age when a control starts.
 func TestFolderBytesAndAge(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	tests := []struct {
 		name string
 		keep control.Keep
-		left []string // the seq of the traces that are left
+		left []string // the sequence numbers of the traces that are left
 	}{
 		{"none", control.Keep{}, []string{"0001", "0002m", "0003", "0004m", "0005"}},
 		{"age", control.Keep{Age: 150 * time.Minute}, []string{"0004m", "0005"}},
@@ -119,7 +119,7 @@ func TestFolderBytesAndAge(t *testing.T) {
 			for i, seq := range []string{"0001", "0002m", "0003", "0004m", "0005"} {
 				old(t, dir, ago(time.Duration(5-i)*time.Hour), seq, 20_000)
 			}
-			other := filepath.Join(dir, "20000101-notes.et") // not ours to remove
+			other := filepath.Join(dir, "20000101-notes.et") // not a trace by its name
 			must(t, os.WriteFile(other, []byte("x"), 0o600))
 			cfg := base(dir, control.Logs)
 			cfg.Keep = tt.keep
@@ -142,9 +142,8 @@ func TestFolderBytesAndAge(t *testing.T) {
 	}
 }
 
-// TestFolderNothingYet starts in a folder in which a process has died after it made the
-// file of a trace, and before it wrote any entry of the trace. No trace must come of
-// that file.
+// TestFolderNothingYet starts a control in a folder with the file of a process that died before the trace
+// had an entry. No trace is made of this file.
 func TestFolderNothingYet(t *testing.T) {
 	dir := t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "20261120T212712.021345Z-host-1-0001-x.et"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})

@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
-// TestHammer calls all of the control at once from several goroutines, for a while.
+// TestHammer calls all methods of a control from several goroutines at once, for some time.
 func TestHammer(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	f := &fake{}
@@ -116,13 +116,13 @@ func TestHammer(t *testing.T) {
 		return true
 	})
 
-	// Afterwards the control is in its first state.
+	// Then the control must be in its first state.
 	must(t, r.ctl.Override(nil, 0))
 	must(t, r.ctl.SetConfig(first))
 	for i := range 5 {
 		r.stop(api(fmt.Sprint("s", i)))
 	}
-	for _, trace := range r.ctl.Running() { // streams that were requested by HTTP
+	for _, trace := range r.ctl.Running() { // these were requested over HTTP
 		if w := local(h, http.MethodPost, "/stop/"+trace.ID); w.Code != http.StatusOK && w.Code != http.StatusNotFound {
 			t.Errorf("stop answers %d: %s", w.Code, w.Body)
 		}
@@ -135,7 +135,7 @@ func TestHammer(t *testing.T) {
 	if r.ctl.Enabled(bitB) {
 		t.Error("a provider was left on")
 	}
-	for i := range 4 { // all slots are free again
+	for i := range 4 { // four streams can run again
 		r.start(api(fmt.Sprint("s", i)))
 	}
 	if v := r.verdict(api("s4")); v != control.VerdictNoSlot {

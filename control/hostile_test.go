@@ -20,11 +20,11 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// These tests let other code do what it should not: panic, hang, call back, and break files.
+// In these tests, code outside of the control misbehaves: it panics, blocks, calls back, or changes files.
 
 var hostileBit = control.Register("hostile.test")
 
-// hostile returns a configuration with a snapshot and a stream that the API can request.
+// hostile returns a configuration with a snapshot and a stream that the application can request.
 func hostile(dir string) *control.Config {
 	api := func(key string) []control.On { return []control.On{{Trigger: control.TriggerAPI, Key: key}} }
 	p := control.Logs | hostileBit
@@ -37,7 +37,7 @@ func hostile(dir string) *control.Config {
 	}
 }
 
-// TestHostileCallbacks calls the control from its own callbacks.
+// TestHostileCallbacks calls the control in its own callbacks.
 func TestHostileCallbacks(t *testing.T) {
 	var ctl *control.Control
 	ready, told := make(chan struct{}), make(chan struct{})
@@ -60,7 +60,7 @@ func TestHostileCallbacks(t *testing.T) {
 	within(t, "a callback", func() { <-told })
 }
 
-// TestHostileShutdown calls Shutdown twice while a dump hangs, and calls the control after that.
+// TestHostileShutdown calls Shutdown twice while Dump blocks, and other methods after that.
 func TestHostileShutdown(t *testing.T) {
 	g := newGate()
 	dir := t.TempDir()
@@ -95,7 +95,7 @@ func TestHostileShutdown(t *testing.T) {
 	}
 }
 
-// TestHostileExit calls Shutdown several times at once. Only one trace of the exit is made.
+// TestHostileExit calls Shutdown several times at once. Only one trace is made for the exit.
 func TestHostileExit(t *testing.T) {
 	dir := t.TempDir()
 	cfg := hostile(dir)
@@ -112,7 +112,8 @@ func TestHostileExit(t *testing.T) {
 	}
 }
 
-// TestHostileFeedback logs each reported error to the recorder whose trigger fires for errors.
+// TestHostileFeedback logs each reported error to the ring, where errors request traces. No endless loop
+// begins.
 func TestHostileFeedback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "traces")
@@ -143,7 +144,7 @@ func TestHostileFeedback(t *testing.T) {
 	})
 }
 
-// TestHostileDump requests traces while a dump has not returned.
+// TestHostileDump requests traces while an earlier call of Dump blocks. The provider is off for them.
 func TestHostileDump(t *testing.T) {
 	release := make(chan struct{})
 	var at atomic.Int64
@@ -170,7 +171,7 @@ type unwrapsNil struct{ err error }
 func (u *unwrapsNil) Error() string { return "bad" }
 func (u *unwrapsNil) Unwrap() error { return u.err } // panics if u is nil
 
-// TestHostilePanic panics with a value whose method panics.
+// TestHostilePanic lets CapturePanic handle a value whose method panics.
 func TestHostilePanic(t *testing.T) {
 	ctl := start(t, &control.Options{Config: hostile(t.TempDir())})
 	defer func() {
@@ -196,7 +197,8 @@ func TestNilControl(t *testing.T) {
 	}
 }
 
-// TestHostileCrashText puts a symbolic link in the place of the crash text.
+// TestHostileCrashText replaces the crash text of a ring by a symbolic link. Recovery does not read the
+// target.
 func TestHostileCrashText(t *testing.T) {
 	live := t.TempDir()
 	ctl := start(t, &control.Options{Config: hostile(live), BufferDir: live})
@@ -229,7 +231,7 @@ func TestHostileCrashText(t *testing.T) {
 	}
 }
 
-// TestWatchdogRules checks the verdicts of the requests of a watchdog.
+// TestWatchdogRules checks the verdicts for requests of the watchdog, and for the ends of their spans.
 func TestWatchdogRules(t *testing.T) {
 	cfg := hostile(t.TempDir())
 	cfg.Traces = []control.TraceConfig{
@@ -245,7 +247,7 @@ func TestWatchdogRules(t *testing.T) {
 	var asked atomic.Int64
 	stop := ctl.Flight().WatchSpans(func(_ time.Time, fn func(string, format.SpanRef, format.SpanRef, time.Time) bool) {
 		asked.Add(1)
-		for i := range 20_000 { // spans of the same duration that match no rule
+		for i := range 20_000 { // many spans that match no rule
 			if !fn("websocket", format.SpanRef{TraceID: [16]byte{2}, SpanID: [8]byte{byte(i), byte(i >> 8), 1}}, format.SpanRef{}, begun) {
 				return
 			}
@@ -256,7 +258,7 @@ func TestWatchdogRules(t *testing.T) {
 	defer stop()
 	count := func(trigger control.Trigger, v control.Verdict) uint64 { return ctl.Stats().Verdicts[trigger][v] }
 	eventually(t, "the watchdog sees the span", func() bool { return count(control.TriggerWatchdog, control.VerdictStarted) == 1 })
-	for range 3 { // after a reload the watchdog does not report the span again
+	for range 3 { // a new configuration does not make the watchdog request another trace for this span
 		again := *cfg
 		again.ID += "+"
 		must(t, ctl.SetConfig(&again))
@@ -274,7 +276,7 @@ func TestWatchdogRules(t *testing.T) {
 	eventually(t, "the end of the other is a request", func() bool { return count(control.TriggerSpan, control.VerdictStarted) == 1 })
 }
 
-// TestKeepIfClasses checks that keep_if counts matching and other traces separately.
+// TestKeepIfClasses checks that keep_if counts traces that match and other traces separately.
 func TestKeepIfClasses(t *testing.T) {
 	cfg := hostile(t.TempDir())
 	cfg.Traces[1].Providers = control.Logs

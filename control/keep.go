@@ -9,7 +9,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// keeps reports whether a trace that has ended should be kept. With an error it returns true.
+// keeps reports whether a trace that has ended is kept. If it cannot find out, it returns true and the
+// error.
 func (c *Control) keeps(t *Trace) (bool, error) {
 	k := t.tc.KeepIf
 	if k == nil {
@@ -33,8 +34,8 @@ func (c *Control) keeps(t *Trace) (bool, error) {
 	return n > 0 && (l.ended[class]-1)%n == 0, nil
 }
 
-// oneIn returns the class of a trace and n: one of n traces of the class is kept, or none if n is 0. The
-// parameter met says whether the conditions Any and All are met.
+// oneIn returns the class of a trace, and the number n: one in n traces of this class is kept, none if n is
+// 0. met says whether the trace has the attributes in Any and All.
 func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 	if !met {
 		return -1, k.Else
@@ -54,10 +55,10 @@ func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 	return best, max(1, k.Longest[best].OneIn)
 }
 
-// look reads the trace in the file name. It returns the duration of the longest span, and whether the
-// conditions Any and All are met.
+// look reads the trace in the file name. It returns the duration of the longest span, and whether the trace
+// has the attributes in Any and All.
 func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) {
-	found := make(map[string]map[string]bool) // by attribute and value
+	found := make(map[string]map[string]bool) // by name of attribute: for each value, whether the trace has it
 	for _, s := range slices.Concat(k.Any, k.All) {
 		name, value, _ := strings.Cut(s, "=")
 		if found[name] == nil {
@@ -87,7 +88,7 @@ func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) 
 				text = v.Text()
 			}
 			if _, asked := values[text]; asked {
-				values[strings.Clone(text)] = true // cloned: the map stores the new key, and text belongs to the file
+				values[strings.Clone(text)] = true // text is memory of the file, so clone it
 			}
 		}
 		return nil

@@ -29,8 +29,8 @@ func wantFile(t *testing.T, name string, want bool) {
 	}
 }
 
-// TestKeepNewTracesWhenTheClockWasSet checks that new traces stay and that traces dated a
-// day ahead or a day back are removed first.
+// TestKeepNewTracesWhenTheClockWasSet checks that new traces remain, and that older traces are removed
+// although their times are a day in the future or in the past.
 func TestKeepNewTracesWhenTheClockWasSet(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"set back a day": 24 * time.Hour, "set forward a day": -24 * time.Hour} {
 		for bound, keep := range map[string]control.Keep{"files": {Files: 3}, "bytes": {Bytes: 45_000}} {
@@ -53,7 +53,7 @@ func TestKeepNewTracesWhenTheClockWasSet(t *testing.T) {
 					if bound == "files" {
 						want = want[len(want)-3:]
 					} else {
-						want = want[len(want)-2:] // each has about 20,000 bytes
+						want = want[len(want)-2:] // each trace has about 20,000 bytes
 					}
 					slices.Sort(want)
 					if got := traceFiles(t, dir); !slices.Equal(got, want) {
@@ -88,11 +88,11 @@ func TestKeepALongStream(t *testing.T) {
 	}
 	_, err = r.ctl.Start(t.Context(), api("asked"))
 	must(t, err)
-	wantFile(t, deep.Path(), true) // the stream ended after the others
+	wantFile(t, deep.Path(), true) // the stream ended last
 	r.quiet()
 }
 
-// deadRing writes the ring of a dead process into dir. All its records have the time at.
+// deadRing writes to dir the ring of a dead process. All its records have the time at.
 func deadRing(t *testing.T, dir string, v format.Version, at time.Time, records int) (name string) {
 	t.Helper()
 	from := filepath.Join(t.TempDir(), "x.ring")
@@ -118,8 +118,8 @@ func copyFile(t *testing.T, from, to string) {
 	must(t, os.WriteFile(to, b, 0o600))
 }
 
-// deadStream writes the files of a dead stream into dir. Its records are all in the crash
-// buffer. It returns the path that its trace will have.
+// deadStream writes to dir the files of a dead stream, whose records are all in the journal. It returns the
+// path of the trace that recovery will make.
 func deadStream(t *testing.T, dir string, at time.Time, records int) (et string) {
 	t.Helper()
 	name := at.UTC().Format("20060102T150405.000000Z") + "-host-7-0001-deep"
@@ -135,8 +135,8 @@ func deadStream(t *testing.T, dir string, at time.Time, records int) (et string)
 	return filepath.Join(dir, name+".et")
 }
 
-// TestKeepWhatWasRecovered checks that New does not remove the traces that it recovers,
-// however old they are.
+// TestKeepWhatWasRecovered checks that New does not remove the traces that it recovers, even if they are
+// older than others.
 func TestKeepWhatWasRecovered(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
@@ -158,8 +158,8 @@ func TestKeepWhatWasRecovered(t *testing.T) {
 	}
 }
 
-// TestRingStaysUnlessItsTraceIsOnDisk checks that Recover reports why it could not make a
-// trace, and that it does not mistake another file of that name for the trace.
+// TestRingStaysUnlessItsTraceIsOnDisk checks that recovery removes a ring only after it has made the trace,
+// and that another file with the name of the trace is no obstacle.
 func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 	at := time.Now().Add(-time.Hour)
 	crashName := at.UTC().Format("20060102T150405.000000Z") + "-_-0-0001-crash.et"
@@ -232,8 +232,8 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestCrashBufferStaysIfItCannotBeRead damages the head of a crash buffer that holds all
-// the records of a stream. Recover must keep it.
+// TestCrashBufferStaysIfItCannotBeRead damages the journal of a stream, which has all its records. Recovery
+// renames it and does not remove it.
 func TestCrashBufferStaysIfItCannotBeRead(t *testing.T) {
 	for _, from := range []int64{0, 64} { // damage everything before the records, or only the checkpoints
 		dir := t.TempDir()
@@ -249,7 +249,7 @@ func TestCrashBufferStaysIfItCannotBeRead(t *testing.T) {
 			must(t, err)
 		}
 		var got []byte
-		names, err := filepath.Glob(strings.TrimSuffix(buffer, ".buffer") + ".*.buffer.broken") // the name contains the time
+		names, err := filepath.Glob(strings.TrimSuffix(buffer, ".buffer") + ".*.buffer.broken") // the name has a time
 		if len(names) == 1 {
 			got, err = os.ReadFile(names[0])
 		}

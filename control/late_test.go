@@ -9,7 +9,8 @@ import (
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
-// TestOnlyNotesWaitForTheDiskOfTheRing blocks the write of a note to the ring. Only notes wait for it.
+// TestOnlyNotesWaitForTheDiskOfTheRing blocks the writing of a note to the ring. Other calls do not wait
+// for it.
 func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
 	dir := t.TempDir()
 	config := func(id string) *Config {
@@ -58,7 +59,8 @@ func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
 	}
 }
 
-// TestRepeaterRunsOnceAfterManyCalls asks a repeater many times while its function runs.
+// TestRepeaterRunsOnceAfterManyCalls calls again many times while the function of a repeater runs. The
+// function runs once more.
 func TestRepeaterRunsOnceAfterManyCalls(t *testing.T) {
 	runs, end := make(chan int), make(chan struct{})
 	n := 0

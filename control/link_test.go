@@ -17,14 +17,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A walked is a trace that everyLink has read.
+// A walked is a trace that walk has read.
 type walked struct {
 	t       testing.TB
 	name    string
 	entries []format.TraceEntry // by id
 	v       *view.View
-	head    uint32 // the id of the entry that describes the trace itself
-	missing int    // how many entries belong to a span that is not in the trace
+	head    uint32 // the id of the entry entrace.trace
+	missing int    // number of entries whose span is not in the trace
 }
 
 // row returns the row of an entry.
@@ -36,7 +36,7 @@ func (w *walked) row(id uint32) view.Row {
 	return r
 }
 
-// up returns the id of the entry above an entry in the view.
+// up returns the id of an entry's parent in the view.
 func (w *walked) up(id uint32) uint32 {
 	_, up := w.v.ID(w.v.Parent(w.row(id)))
 	return up
@@ -45,13 +45,12 @@ func (w *walked) up(id uint32) uint32 {
 // ended returns the duration of a span, and whether it has ended.
 func (w *walked) ended(id uint32) (time.Duration, bool) { return w.v.Duration(w.row(id)) }
 
-// everyLink reads a trace and checks the links between its entries. The file is closed
-// when the test ends.
+// everyLink reads a trace and checks the links between its entries. The file is closed when the test ends.
 func everyLink(t testing.TB, name string) *walked {
 	t.Helper()
 	w := links(t, name)
-	// In these tests no span has a remote parent, and child spans end before their parent. So
-	// no span may be missing.
+	// No span in these tests has a remote parent, and child spans end before their parent. So no span may
+	// be missing.
 	stream := w.attr(w.head, "mode") == string(control.ModeStream)
 	spans := slices.Contains(strings.Split(w.attr(w.head, "providers"), ","), "spans")
 	if w.missing > 0 && spans && (stream || w.attr(w.head, "evicted") == "0") {
@@ -60,8 +59,8 @@ func everyLink(t testing.TB, name string) *walked {
 	return w
 }
 
-// links is like everyLink, but allows that spans are missing: it is for traces in which
-// spans were not recorded all the time.
+// links is like everyLink, but spans may be missing. It is for traces of times in which spans were partly
+// off.
 func links(t testing.TB, name string) *walked {
 	t.Helper()
 	w, problems := walk(t, name)
@@ -74,7 +73,8 @@ func links(t testing.TB, name string) *walked {
 	return w
 }
 
-// walk reads a trace, and returns the problems in it. The walked is nil if the trace cannot be read.
+// walk reads a trace, and returns it with the problems that it has. If the trace cannot be read, it returns
+// nil and the problems.
 func walk(t testing.TB, name string) (*walked, []error) {
 	var problems []error
 	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
@@ -108,7 +108,7 @@ func walk(t testing.TB, name string) (*walked, []error) {
 	return w, append(problems, w.spans()...)
 }
 
-// lifecycle checks the entries that describe the trace itself.
+// lifecycle checks the entries that describe the trace: entrace.trace and "trace end".
 func (w *walked) lifecycle(f *format.File) (problems []error) {
 	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
 	top := f.Children(0)
@@ -156,7 +156,7 @@ func (w *walked) lifecycle(f *format.File) (problems []error) {
 	return problems
 }
 
-// spans checks that entries which name a span are below that span.
+// spans checks that the entries with the ids of a span are below this span.
 func (w *walked) spans() (problems []error) {
 	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
 	for i := range w.entries {
@@ -185,7 +185,7 @@ func (w *walked) spans() (problems []error) {
 	return problems
 }
 
-// TestEveryLink checks the links in a trace of each kind.
+// TestEveryLink checks the links in traces of various kinds.
 func TestEveryLink(t *testing.T) {
 	all := control.Spans | control.Logs | control.RuntimeMetrics | control.GC | control.Sched | control.Process
 	stream := control.TraceConfig{
@@ -225,7 +225,7 @@ func TestEveryLink(t *testing.T) {
 				if n := w.messages()["inside"]; n != 5 {
 					t.Errorf("%s has %d log records, want 5", w.name, n)
 				}
-				if trace.Name == "narrow" { // has no spans, so entries miss the spans that they name
+				if trace.Name == "narrow" { // the trace has no spans, so the ids in its log records lead nowhere
 					continue
 				}
 				for _, id := range w.named("inner") {
@@ -239,7 +239,7 @@ func TestEveryLink(t *testing.T) {
 	}
 }
 
-// TestEveryLinkFinds shows that everyLink can fail.
+// TestEveryLinkFinds checks that walk finds problems.
 func TestEveryLinkFinds(t *testing.T) {
 	head := func(mode control.Mode) *format.TraceEntry {
 		e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}}

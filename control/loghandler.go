@@ -9,9 +9,9 @@ import (
 	"github.com/entrace-go/entrace/internal/write/ring"
 )
 
-// LogHandler returns a handler that passes records to next, and calls Fire for records that the triggers log
-// and panic match. Use it for handlers that do not record to the control's ring: log records in the ring
-// already call Fire.
+// LogHandler returns a handler that passes records to next, and requests a trace for records that the
+// triggers log and panic match. Use it only if no handler records to the control's ring: log records in the
+// ring already make requests.
 func (c *Control) LogHandler(next slog.Handler) slog.Handler {
 	if c == nil {
 		return next

@@ -21,9 +21,9 @@ import (
 type member struct {
 	Provider
 
-	on      Set // 0 if it does not run
+	on      Set // 0: the provider does not run
 	params  map[string]string
-	err     error // why the provider is off; nil if it can run
+	err     error // why the provider has failed; nil: it can run
 	session *Session
 	busy    atomic.Bool // a call of Dump has not returned
 }
@@ -37,7 +37,7 @@ func (m *member) stop() error {
 	return safecall.Run(m.Stop)
 }
 
-// showMembers updates the members that are on and off in the account of Stats. The caller must hold calling.
+// showMembers stores the running and the failed members for Stats. The caller must hold calling.
 func (c *Control) showMembers() {
 	on, off := Set(0), make(map[string]string)
 	for _, m := range c.members {
@@ -51,7 +51,7 @@ func (c *Control) showMembers() {
 	c.mu.Unlock()
 }
 
-// eachMember calls fn with each member. The function fn may switch members on or off.
+// eachMember calls fn with each member. fn may start or stop the member.
 func (c *Control) eachMember(fn func(m *member)) {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -61,8 +61,8 @@ func (c *Control) eachMember(fn func(m *member)) {
 	}
 }
 
-// wanted returns the providers in p that have to run, and their parameters. The parameters of a later stream
-// replace the parameters of an earlier stream.
+// wanted returns which providers in p must run, and their parameters. If two streams have the same
+// parameter, the later stream decides.
 func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	cfg := c.Config()
 	on = cfg.inRing() & p
@@ -70,7 +70,7 @@ func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	names := p.names()
 	add := func(more map[string]string) {
 		for key, value := range more {
-			// Only the provider's own parameters: changes of others must not restart it.
+			// Leave out other providers' parameters, because a change of these must not restart this one.
 			if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(key, name+".") }) {
 				params[key] = value
 			}
@@ -100,8 +100,8 @@ func (c *Control) streams() []*Trace {
 	return slices.Clone(c.fed)
 }
 
-// switchProviders starts and stops providers, so that exactly the providers run that the current configuration
-// and the streams need.
+// switchProviders starts and stops providers. Afterwards those run that the current configuration and the
+// streams need.
 func (c *Control) switchProviders() {
 	c.eachMember(func(m *member) {
 		if m.Start == nil {
@@ -144,7 +144,7 @@ func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 	m.on, m.params = on, params
 }
 
-// broken stops a provider that has called Fail.
+// broken stops a provider after it has called Fail.
 func (c *Control) broken(m *member, s *Session, err error) {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -156,7 +156,7 @@ func (c *Control) broken(m *member, s *Session, err error) {
 	c.off(m, err)
 }
 
-// off records that a provider is off because of err, and writes an entry about it to the traces that need the
+// off marks a provider as failed because of err, and writes an entry about it to the streams that need the
 // provider. The caller must hold calling.
 func (c *Control) off(m *member, err error) {
 	m.err = err
@@ -171,7 +171,7 @@ func (c *Control) off(m *member, err error) {
 	c.report(fmt.Errorf("provider %s is off: %w", m.Provides, err))
 }
 
-// nameOff writes entries to a trace about its providers that are off.
+// nameOff writes an entry to a trace for each of its providers that has failed.
 func (c *Control) nameOff(t *Trace) {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -206,10 +206,10 @@ func (c *Control) stopProviders() {
 	})
 }
 
-// dumpTime is the maximum duration of a dump.
+// dumpTime is the maximum duration of a call of Dump.
 const dumpTime = 5 * time.Second
 
-// dumps holds the entries that dumpers wrote for one trace.
+// dumps holds the entries that calls of Dump wrote for one trace.
 type dumps struct {
 	open func() openTree // returns the open spans
 
@@ -249,7 +249,7 @@ func (c *Control) dump(t *Trace) *dumps {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), dumpTime)
 		done := make(chan error, 1)
-		go func() { // Dump may never return
+		go func() { // on its own goroutine, because Dump may never return
 			defer m.busy.Store(false)
 			done <- safecall.Run(func() error { return m.Dump(ctx, &Session{On: on, Params: t.tc.Params, write: d.add, open: d.open}) })
 		}()
@@ -301,7 +301,7 @@ func (d *dumps) write(t *Trace) {
 	defer d.mu.Unlock()
 	d.closed = true
 	for _, e := range d.list {
-		_ = traces.WriteTimed(t.rec, e.p, e.ref, e.at, e.e) // the recorder keeps and counts the error
+		_ = traces.WriteTimed(t.rec, e.p, e.ref, e.at, e.e) // the recorder counts an entry that fails
 	}
 	d.list = nil
 	for _, e := range d.errs {

@@ -18,7 +18,7 @@ func init() { children["small memory"] = inSmallMemory }
 
 const smallMemory = 32 << 20
 
-// inSmallMemory fills a ring of the default size, and takes a snapshot.
+// inSmallMemory fills a ring of the default size, and makes a snapshot.
 func inSmallMemory(dir string) error {
 	if got := osfile.MemoryLimit(); got != smallMemory {
 		return fmt.Errorf("the limit is %d bytes, want %d", got, smallMemory)
@@ -41,8 +41,8 @@ func inSmallMemory(dir string) error {
 	return nil
 }
 
-// TestFlightRecorderInSmallMemoryGroup runs inSmallMemory in a control group with 32 MiB of
-// memory. The kernel kills the process with SIGKILL if it uses more.
+// TestFlightRecorderInSmallMemoryGroup runs inSmallMemory in a control group with 32 MiB of memory. If the
+// process used more, the kernel would kill it.
 func TestFlightRecorderInSmallMemoryGroup(t *testing.T) {
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		t.Skip("the race detector takes more memory than the group has")

@@ -26,7 +26,7 @@ import (
 // TestOffIsOff counts the allocations of calls that record nothing.
 func TestOffIsOff(t *testing.T) {
 	var none *control.Control
-	r := rigOf(t, base(t.TempDir(), control.RuntimeMetrics)) // neither spans nor logs
+	r := rigOf(t, base(t.TempDir(), control.RuntimeMetrics)) // spans and logs are off
 	for name, c := range map[string]*control.Control{"nil": none, "off": r.ctl} {
 		if c.Enabled(control.Spans | control.Logs) {
 			t.Errorf("%s: spans or logs are on", name)
@@ -79,7 +79,7 @@ func TestDroppedSpan(t *testing.T) {
 	}
 }
 
-// off is the program for TestOffOpensNoFile: its environment turns all recording off.
+// off is the child process of TestOffOpensNoFile. Its environment switches all recording off.
 func off(dir string) error {
 	if err := os.Chdir(dir); err != nil {
 		return err
@@ -109,8 +109,7 @@ func off(dir string) error {
 	return p.Shutdown(context.Background())
 }
 
-// TestOffOpensNoFile runs a program that records nothing, and checks that it opens no
-// files. It uses strace if it can.
+// TestOffOpensNoFile checks that a program which records nothing makes no file. It uses strace if possible.
 func TestOffOpensNoFile(t *testing.T) {
 	dir, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
 	exe, err := os.Executable()

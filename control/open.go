@@ -9,15 +9,15 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// An openTree holds the spans that are open at one moment.
+// An openTree holds the spans that are open at one moment, by their ids.
 type openTree map[format.SpanRef]*openSpan
 
 // An openSpan is a span of an openTree.
 type openSpan struct {
 	name     string
-	parent   format.SpanRef // zero if the span begins a local trace
+	parent   format.SpanRef // zero: the span has no parent in this process
 	children int            // number of open children
-	child    format.SpanRef // one open child
+	child    format.SpanRef // the last open child that was found
 }
 
 // openTree returns the spans that are open.
@@ -36,8 +36,8 @@ func (w *watchdog) openTree() openTree {
 	return t
 }
 
-// innermost starts at ref and follows the open spans downward while each has exactly one open child. It returns
-// the first span with no open child or with several.
+// innermost follows the open spans from ref downward, as long as each has exactly one open child. It
+// returns the last span of this chain.
 func (t openTree) innermost(ref format.SpanRef) format.SpanRef {
 	for range t {
 		s := t[ref]
@@ -49,8 +49,8 @@ func (t openTree) innermost(ref format.SpanRef) format.SpanRef {
 	return ref
 }
 
-// request returns the span that began the local part of a trace, and the name of the span. It returns the zero
-// SpanRef if no such span is open, or several are.
+// request returns the span that began the part of a trace in this process, and its name. It returns the
+// zero SpanRef if no such span is open, or several.
 func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 	for ref, s := range t {
 		if ref.TraceID != trace || s.parent.IsValid() {
@@ -64,8 +64,8 @@ func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 	return root, name
 }
 
-// explain extends the reason of a trace: it adds the request, and the trace id of the request's span. If the
-// trigger is the watchdog, it also adds the function in which the span waits.
+// explain adds to the reason of a trace: the name of the request and the trace id of the span, and for the
+// trigger watchdog also the function in which the span waits.
 func (t *Trace) explain(open openTree, d *dumps) {
 	r := &t.Request
 	if !r.Span.IsValid() {
@@ -76,7 +76,7 @@ func (t *Trace) explain(open openTree, d *dumps) {
 		place := d.place(in)
 		switch own := d.place(r.Span); {
 		case in == r.Span:
-		case place == "" && own != "": // another goroutine may work for in
+		case place == "" && own != "": // perhaps another goroutine works for that span
 			r.Reason += ", at " + own + ", and " + open[in].name + " below it"
 		default:
 			r.Reason += ", now in " + open[in].name
@@ -95,8 +95,8 @@ func (t *Trace) explain(open openTree, d *dumps) {
 	r.Reason += " (" + of + ")"
 }
 
-// place returns the function and line of the goroutine of the span ref, from the dump of the goroutines. It
-// returns "" if the dump has no such goroutine or several.
+// place returns the function and line in which the goroutine of the span ref waits, from the dump of the
+// goroutines. It returns "" if the dump has no such goroutine, or several.
 func (d *dumps) place(ref format.SpanRef) (place string) {
 	if d == nil {
 		return ""

@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
-// panicRig returns a rig with the settings for panics that the environment configuration has.
+// panicRig returns a rig with the configuration that Env has for panics.
 func panicRig(t *testing.T) *rig {
 	t.Helper()
 	t.Setenv("PANICS_ON_ERROR", "off")
@@ -25,7 +25,7 @@ func panicRig(t *testing.T) *rig {
 	return rigOf(t, cfg)
 }
 
-// serve serves one request to h with a real server, which logs to the rig.
+// serve sends one request to a real server with the handler h. The server logs to the rig.
 func (r *rig) serve(h http.HandlerFunc) {
 	r.t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -39,8 +39,8 @@ func (r *rig) serve(h http.HandlerFunc) {
 	}
 }
 
-// TestPanicOfAHandlerMakesASnapshot checks that a panic of a handler makes exactly one trace, with or
-// without a span, and that the trace names the panic as its reason.
+// TestPanicOfAHandlerMakesASnapshot checks that the panic of a handler makes exactly one trace, with or
+// without a span. The reason of the trace names the panic.
 func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 	var m map[string]int
 	for _, c := range []struct {
@@ -84,13 +84,13 @@ func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 				t.Errorf("it names its span: %t, want %t", has, c.span)
 			}
 			r.quiet()
-			r.wait(1) // other reports of the same panic made no other trace
+			r.wait(1) // the other reports of the panic have made no trace
 		})
 	}
 }
 
-// TestHandledErrorsMakeNoSnapshot checks that an error which a span records, and a request that was
-// aborted, do not count as panics.
+// TestHandledErrorsMakeNoSnapshot checks that errors that a span records, and an aborted request, do not
+// count as panics.
 func TestHandledErrorsMakeNoSnapshot(t *testing.T) {
 	r := panicRig(t)
 	r.serve(func(_ http.ResponseWriter, q *http.Request) {
@@ -121,7 +121,7 @@ func TestHandledErrorsMakeNoSnapshot(t *testing.T) {
 	}
 }
 
-// TestPanicsAreLimited checks that the rate limits of the configuration hold for different panics.
+// TestPanicsAreLimited checks that the rate limits apply to different panics together.
 func TestPanicsAreLimited(t *testing.T) {
 	r := panicRig(t)
 	for i := range 5 {

@@ -8,30 +8,30 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// A Provider records a part of the data while at least one of its bits is on. A control calls its functions one
-// at a time, except Dump, which it may call at any time. Each function may be nil. A provider that panics or
-// returns an error is off until no trace needs it any more. The traces that need it have an entry "provider
-// off" and continue without it.
+// A Provider records a part of the data while at least one of its bits is on. A control calls its functions
+// one at a time, except Dump, which it may call at any time. Each function may be nil. A provider that
+// panics or returns an error is off until no trace needs it any more. Traces that need it continue without
+// it, and get an entry "provider off".
 type Provider struct {
 	// Provides has the bits of the provider.
 	Provides Set
-	// Start is called when a bit of the provider is switched on; s.On has the bits that are on. If the bits or a
-	// parameter change while the provider runs, Stop and Start are called again. Start must not block: do slow
-	// work on another goroutine, for which Stop waits.
+	// Start is called when a bit of the provider is switched on; s.On has the bits that are on. If the bits
+	// or a parameter change while the provider runs, Stop and Start are called again. Start must not block:
+	// slow work belongs on another goroutine, and Stop must wait for it.
 	Start func(s *Session) error
 	// Stop stops the provider. It may write to the session once more. The provider must not use the
 	// session after Stop has returned.
 	Stop func() error
-	// Flush writes the data that the provider has gathered so far. It is called before another trace begins or
-	// ends; the provider continues to run.
+	// Flush writes the data that the provider has collected so far. It is called before a stream begins or
+	// ends. The provider continues to run.
 	Flush func() error
-	// Dump writes the current state, for the bits in s.On. It is called when a snapshot is made and
-	// before a stream ends. The context ends when Dump takes too long.
+	// Dump writes the current state, for the bits in s.On. It is called when a snapshot is made, and before
+	// a stream ends. The context ends if Dump takes too long.
 	Dump func(ctx context.Context, s *Session) error
 }
 
-// A Session records the entries of a provider. The entries go to the ring and to all streams with the provider;
-// in [Provider].Dump they go to one trace.
+// A Session records the entries of a provider. They go to the ring and to all streams that have the
+// provider. During [Provider].Dump they go to one trace.
 type Session struct {
 	// On has the bits of the provider that are on.
 	On Set
@@ -40,7 +40,7 @@ type Session struct {
 
 	write  func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error
 	failed func(error)
-	open   func() openTree // nil if the open spans are not known
+	open   func() openTree // nil: the open spans are not known
 }
 
 // NewSession returns a session that calls write. It is for tests of providers.
@@ -61,9 +61,9 @@ func (s *Session) Write(p Set, ref format.SpanRef, at time.Time, e *format.Trace
 	return s.write(p.number(), ref, at, e)
 }
 
-// Innermost starts at ref and follows the open spans of this process downward while each has exactly one open
-// child. It returns the last span of this chain. If a single goroutine does the work of ref, the goroutine is
-// in that span. Outside of Dump, Innermost returns ref.
+// Innermost follows the open spans of this process from ref downward, as long as each has exactly one open
+// child. It returns the last span of this chain. A goroutine that does the work of ref alone is in that
+// span. Outside of Dump, Innermost returns ref.
 func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
 	if s.open == nil {
 		return ref
@@ -71,8 +71,8 @@ func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
 	return s.open().innermost(ref)
 }
 
-// Fail reports that the provider cannot continue. The provider must not write any more. Fail
-// returns at once, and Stop is called later.
+// Fail reports that the provider cannot continue. After that, the provider must not write. Fail returns at
+// once; Stop is called later.
 func (s *Session) Fail(err error) {
 	if s.failed != nil {
 		s.failed(err)

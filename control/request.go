@@ -13,11 +13,11 @@ import (
 type Request struct {
 	Trigger Trigger
 	Key     string // the text that the patterns of the configuration match
-	Reason  string // a text for readers; it does not affect decisions
+	Reason  string // a text for people; it does not affect decisions
 	// Span is the span in which the event happened, if there was one.
 	Span    format.SpanRef
-	request string // the name of the span that began the trace of Span, if known already
-	// Took is the time that a span took, or has been open.
+	request string // the name of the span that began the trace of Span, "" if it must still be found
+	// Took is the duration of the span, or how long it has been open.
 	Took time.Duration
 	// Level is the level of the log record that made the request.
 	Level slog.Level
@@ -37,17 +37,17 @@ type Request struct {
 	Window, Timeout time.Duration
 }
 
-// A Verdict says whether a request became a trace, or why not.
+// A Verdict says whether a request became a trace, and if not, why.
 type Verdict string
 
 // The verdicts.
 const (
 	VerdictStarted        Verdict = "started"
 	VerdictNoConfig       Verdict = "no_config"       // no trace of the configuration matches the request
-	VerdictNotEnough      Verdict = "not_enough"      // fewer matches than count
+	VerdictNotEnough      Verdict = "not_enough"      // fewer matching requests than count
 	VerdictSampledOut     Verdict = "sampled_out"     // because of one_in
 	VerdictRateLimited    Verdict = "rate_limited"    // because of every or per_hour
-	VerdictAlreadyRunning Verdict = "already_running" // the same stream is running
+	VerdictAlreadyRunning Verdict = "already_running" // the same stream is running already
 	VerdictNoSlot         Verdict = "no_slot"         // the maximum number of streams is running
 	VerdictCoalesced      Verdict = "coalesced"       // a request for the same trace is already waiting
 	VerdictNoProviders    Verdict = "no_providers"    // the control lacks all providers of the trace
@@ -83,7 +83,7 @@ func (e *DeniedError) Unwrap() error { return e.Err }
 type Source interface {
 	// Config returns the current configuration.
 	Config() (*Config, error)
-	// Watch calls f with every later configuration, or with an error instead, until stop is called. The function
-	// stop waits for a running call of f.
+	// Watch calls f with each later configuration, or with an error, until stop is called. stop waits for a
+	// running call of f.
 	Watch(f func(*Config, error)) (stop func(), err error)
 }

@@ -27,12 +27,12 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// The acceptance tests of package control. They use it from outside, through the SDK,
-// slog, files, signals and other processes. They take long when tests soak.
+// The acceptance tests of package control. They use its public functions, the SDK, slog, files, signals and
+// other processes. They take longer if tests soak.
 
 const (
-	childEnv = "ENTRACE_TEST_CHILD" // the name of the work that a child process does
-	dirEnv   = "ENTRACE_TEST_DIR"   // the folder in which it works
+	childEnv = "ENTRACE_TEST_CHILD" // says what a child process does
+	dirEnv   = "ENTRACE_TEST_DIR"   // the folder of the child process
 	ciEnv    = "ENTRACE_CI"
 )
 
@@ -54,7 +54,7 @@ const patience = 60 * time.Second
 
 var eventually = tracetest.Eventually
 
-// A rig is a control with a pipeline, a tracer and a logger, as in a program.
+// A rig is a control with a pipeline, a tracer and a logger, like a program that uses it.
 type rig struct {
 	t      testing.TB
 	ctl    *control.Control
@@ -67,7 +67,7 @@ type rig struct {
 	errs     []error
 }
 
-// options returns o with callbacks that collect traces and errors in the rig.
+// options returns o with callbacks that collect the finished traces and the errors in the rig.
 func (r *rig) options(o control.Options) *control.Options {
 	if o.Providers == nil {
 		o.Providers = provider.All()
@@ -85,7 +85,7 @@ func (r *rig) options(o control.Options) *control.Options {
 	return &o
 }
 
-// newRig begins a recording with the options o, and ends it when the test ends.
+// newRig returns a rig with the options o. It is shut down when the test ends.
 func newRig(t testing.TB, o control.Options) *rig {
 	t.Helper()
 	r := &rig{t: t}
@@ -93,7 +93,7 @@ func newRig(t testing.TB, o control.Options) *rig {
 	r.ctl, err = control.New(r.options(o))
 	must(t, err)
 	r.p, err = entrace.Setup(context.Background(), entrace.WithControl(r.ctl), entrace.WithoutGlobals(),
-		entrace.WithSampler(sdktrace.NeverSample())) // the recorder still gets all spans
+		entrace.WithSampler(sdktrace.NeverSample())) // the recorder gets all spans nevertheless
 	must(t, err)
 	r.tracer = r.p.TracerProvider().Tracer("accept")
 	r.log = slog.New(slogadapter.New(r.p.Recorder(), &slogadapter.Options{Level: slog.LevelDebug}))
@@ -101,7 +101,7 @@ func newRig(t testing.TB, o control.Options) *rig {
 	return r
 }
 
-// rigOf is newRig with no other options than a configuration.
+// rigOf returns a rig with only a configuration.
 func rigOf(t testing.TB, cfg *control.Config) *rig {
 	t.Helper()
 	return newRig(t, control.Options{Config: cfg})
@@ -115,7 +115,7 @@ func (r *rig) end() {
 	}
 }
 
-// traces returns the traces that were finished and kept.
+// traces returns the traces that are finished and kept.
 func (r *rig) traces() []*control.Trace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,8 +128,8 @@ func (r *rig) errors() []error {
 	return slices.Clone(r.errs)
 }
 
-// quiet shuts the rig down, and fails the test if an error was reported. After the
-// shutdown no more errors come.
+// quiet shuts the rig down, and reports an error of the test for each error that the control has reported.
+// Afterwards, the control reports no more.
 func (r *rig) quiet() {
 	r.t.Helper()
 	r.end()
@@ -138,7 +138,7 @@ func (r *rig) quiet() {
 	}
 }
 
-// wait waits for n traces, and fails the test if there are more.
+// wait waits until n traces are finished. More traces are an error.
 func (r *rig) wait(n int) []*control.Trace {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprint(n, " traces"), func() bool { return len(r.traces()) >= n })
@@ -148,7 +148,7 @@ func (r *rig) wait(n int) []*control.Trace {
 	return r.traces()
 }
 
-// last waits for n traces, and walks through the last one.
+// last waits until n traces are finished, and returns the last one.
 func (r *rig) last(n int) *walked {
 	r.t.Helper()
 	return everyLink(r.t, r.wait(n)[n-1].Path())
@@ -161,8 +161,8 @@ func (r *rig) start(q control.Request) *control.Trace {
 	return t
 }
 
-// stop ends the streams that q asked for, waits until their files are finished, and reports whether
-// there was one.
+// stop ends the streams that were requested by q, waits until their files are finished, and reports whether
+// there were any.
 func (r *rig) stop(q control.Request) bool {
 	was := r.ctl.Running()
 	ended := r.ctl.Stop(q)
@@ -175,7 +175,7 @@ func (r *rig) stop(q control.Request) bool {
 	return ended
 }
 
-// verdict requests a trace that is refused, and returns the verdict.
+// verdict requests a trace and returns the verdict.
 func (r *rig) verdict(q control.Request) control.Verdict {
 	r.t.Helper()
 	_, err := r.ctl.Start(context.Background(), q)
@@ -201,7 +201,7 @@ func base(dir string, always control.Set, traces ...control.TraceConfig) *contro
 
 func onAPI(key string) []control.On { return []control.On{{Trigger: control.TriggerAPI, Key: key}} }
 
-// traceFiles returns the finished traces in a folder, sorted by name.
+// traceFiles returns the paths of the finished traces in a folder, sorted by name.
 func traceFiles(t testing.TB, dir string) (paths []string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -214,7 +214,7 @@ func traceFiles(t testing.TB, dir string) (paths []string) {
 	return paths
 }
 
-// onlyTraces fails the test if the folder has files other than finished traces.
+// onlyTraces reports an error of the test for each file in the folder that is not a finished trace.
 func onlyTraces(t testing.TB, dir string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -225,15 +225,15 @@ func onlyTraces(t testing.TB, dir string) {
 	}))
 }
 
-// A found is the result of tracedir.Recover for a ring.
+// A found holds the arguments with which tracedir.Recover has called the callback for a ring.
 type found struct {
 	tracedir.Result
 
 	Err error
 }
 
-// recovered calls tracedir.Recover. It returns the results for rings, and the names of the traces that
-// Recover has made from streams.
+// recovered calls tracedir.Recover. It returns the results for rings, and the names of the traces that were
+// made from streams.
 func recovered(dir string) (rings []found, finished []string, err error) {
 	var errs []error
 	err = tracedir.Recover(context.Background(), dir, func(r *tracedir.Result, err error) {
@@ -250,12 +250,12 @@ func recovered(dir string) (rings []found, finished []string, err error) {
 	return rings, finished, errors.Join(append(errs, err)...)
 }
 
-// crashTraces returns the traces of processes that died.
+// crashTraces returns the paths of the traces of processes that died.
 func crashTraces(t testing.TB, dir string) []string {
 	return slices.DeleteFunc(traceFiles(t, dir), func(path string) bool { return !strings.HasSuffix(path, "-crash.et") })
 }
 
-// messages counts the messages of the entries of a trace.
+// messages returns how often each message occurs in the trace.
 func (w *walked) messages() map[string]int {
 	out := make(map[string]int)
 	for i := range w.entries {
@@ -266,7 +266,7 @@ func (w *walked) messages() map[string]int {
 	return out
 }
 
-// named returns the ids of the entries with that name.
+// named returns the ids of the entries with the given name.
 func (w *walked) named(name string) (ids []uint32) {
 	for i := range w.entries {
 		if w.entries[i].Metadata.Name == name {
@@ -302,7 +302,7 @@ func attrText(e *format.TraceEntry, name string) string {
 	return string(v.AppendDecimal(nil))
 }
 
-// number returns the value of an attribute that is a number.
+// number returns the value of an attribute, which must be a number.
 func (w *walked) number(id uint32, name string) int64 {
 	w.t.Helper()
 	v, ok := w.entries[id].Attribute(name)
@@ -325,7 +325,7 @@ func ask(key string) control.Request {
 	return control.Request{Trigger: control.TriggerAPI, Key: key, Manual: true}
 }
 
-// within fails the test if fn does not return in time.
+// within stops the test if fn does not return in time.
 func within(t testing.TB, what string, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -337,7 +337,7 @@ func within(t testing.TB, what string, fn func()) {
 	}
 }
 
-// A gate blocks the goroutines that enter it until it is opened.
+// A gate blocks the goroutines that enter it, until the channel opened is closed.
 type gate struct{ entered, opened chan struct{} }
 
 func newGate() gate { return gate{make(chan struct{}, 64), make(chan struct{})} }
@@ -348,7 +348,7 @@ func (g gate) enter() error {
 	return nil
 }
 
-// dumper returns a provider whose dumps block.
+// dumper returns a provider whose Dump blocks.
 func (g gate) dumper() control.Provider {
 	return control.Provider{Provides: hostileBit, Dump: func(context.Context, *control.Session) error { return g.enter() }}
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestWindow records more than a ring can hold while spans are open.
+// TestWindow records more than a ring can hold while spans are open. A snapshot has all open spans, and the
+// latest records below them.
 func TestWindow(t *testing.T) {
 	bytes := int64(hosttest.Times(4, 64)) << 20
 	cfg := base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
@@ -28,7 +29,7 @@ func TestWindow(t *testing.T) {
 	const nested, wide = 20, 30
 	ctx := context.Background()
 	var open []trace.Span
-	for i := range nested { // each span is below the one before
+	for i := range nested { // each span is below the previous one
 		var span trace.Span
 		ctx, span = r.tracer.Start(ctx, fmt.Sprint("nested ", i))
 		open = append(open, span)
@@ -94,12 +95,13 @@ func TestWindow(t *testing.T) {
 	r.quiet()
 }
 
-// TestEvictedIsToldOf evicts more segments than a ring can note, and checks the count of evicted records.
+// TestEvictedIsToldOf evicts more segments than the ring lists one by one. The count of evicted entries is
+// exact nevertheless.
 func TestEvictedIsToldOf(t *testing.T) {
 	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "long", Providers: control.Logs, Window: time.Hour, On: onAPI("long"),
 	}))
-	const n = 6000 // each record fills a segment
+	const n = 6000 // each record fills one segment
 	text := strings.Repeat("z", 50<<10)
 	for range n {
 		r.log.Info(text)
@@ -115,10 +117,10 @@ func TestEvictedIsToldOf(t *testing.T) {
 	r.quiet()
 }
 
-// A loadKey identifies a log record of a load: record n of goroutine g.
+// A loadKey identifies a log record: number n of goroutine g.
 type loadKey struct{ g, n int64 }
 
-// loaded returns the times of the load's records that a trace has.
+// loaded returns the times of the log records "load" in a trace.
 func (w *walked) loaded() map[loadKey]int64 {
 	out := make(map[loadKey]int64)
 	for i := range w.entries {
@@ -136,7 +138,7 @@ func (w *walked) loaded() map[loadKey]int64 {
 	return out
 }
 
-// TestSnapshotIsPartOfStream compares snapshots with a stream of the same records.
+// TestSnapshotIsPartOfStream checks that snapshots have the same records as a stream of that time.
 func TestSnapshotIsPartOfStream(t *testing.T) {
 	const goroutines = 2
 	snapshots := hosttest.Times(5, 100)
@@ -145,9 +147,9 @@ func TestSnapshotIsPartOfStream(t *testing.T) {
 		control.TraceConfig{Name: "all", Mode: control.ModeStream, Providers: all, On: onAPI("all")},
 		control.TraceConfig{Name: "some", Providers: all, Window: 2 * time.Second, On: onAPI("some")}))
 	q := api("all")
-	q.Manual = true // no timeout
+	q.Manual = true // so the stream has no timeout
 	stream := r.start(q)
-	var done [goroutines]atomic.Int64 // how many records were written
+	var done [goroutines]atomic.Int64 // number of records of each goroutine
 	var stop atomic.Bool
 	var load sync.WaitGroup
 	for g := range goroutines {
@@ -158,14 +160,14 @@ func TestSnapshotIsPartOfStream(t *testing.T) {
 				span.End()
 				done[g].Store(n + 1)
 				if n%50 == 0 {
-					time.Sleep(time.Millisecond) // so that the stream keeps up
+					time.Sleep(time.Millisecond) // slow enough for the stream
 				}
 			}
 		})
 	}
 	type bound struct {
 		trace *control.Trace
-		sure  [goroutines]int64 // how many records were in the ring before the request
+		sure  [goroutines]int64 // number of records before the request
 	}
 	var taken []bound
 	for range snapshots {

@@ -13,13 +13,14 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestRingIsGone recovers a ring whose shared memory is gone. The trace has the crash text of
-// the runtime, the loss is reported once, and no other files are left.
+// TestRingIsGone recovers a ring whose shared memory is lost. The trace has the crash text, the loss is
+// reported once, and no other file remains.
 func TestRingIsGone(t *testing.T) {
 	for _, text := range []string{"", "panic: boom\n\ngoroutine 1"} {
 		dir := t.TempDir()
 		stem := filepath.Join(dir, "ring-h-7-20260102T030405.000000Z")
-		must(t, os.WriteFile(stem+".ring", []byte("entrace journal\n"), 0o600)) // the writer died before the file was complete
+		// The process died before the file had a path.
+		must(t, os.WriteFile(stem+".ring", []byte("entrace journal\n"), 0o600))
 		if text != "" {
 			must(t, os.WriteFile(stem+".crash", []byte(text), 0o600))
 		}
@@ -45,8 +46,8 @@ func TestRingIsGone(t *testing.T) {
 	}
 }
 
-// TestRingOfAnotherLayout checks that a ring of another version of this package is set aside, and
-// reported once.
+// TestRingOfAnotherLayout checks that recovery renames a ring of another version of this package, and
+// reports it once.
 func TestRingOfAnotherLayout(t *testing.T) {
 	name, data := aRing(t)
 	binary.LittleEndian.PutUint32(data[8:], 1)

@@ -12,18 +12,18 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
-// rules holds a configuration with its triggers indexed.
+// rules is a configuration in the form in which requests are matched.
 type rules struct {
 	cfg     *Config
 	by      map[Trigger][]*rule // by trigger
-	waits   []atomic.Bool       // by trace: whether a request of Fire for the trace waits for the writer
+	waits   []atomic.Bool       // for each trace: whether a request of Fire waits for the writer
 	noticed format.Level        // the lowest level of log records that a trigger may match
-	slow    time.Duration       // the shortest LongerThan of a span rule
-	stuck   time.Duration       // the shortest LongerThan of a watchdog rule
+	slow    time.Duration       // the shortest LongerThan of the trigger span
+	stuck   time.Duration       // the shortest LongerThan of the trigger watchdog
 	signals []string
 	exits   bool // a trace has the trigger exit
-	dumps   bool // a trace has goroutines
-	marks   bool // spans write their ids into an execution trace
+	dumps   bool // a trace has the provider goroutines
+	marks   bool // spans write their ids to an execution trace
 }
 
 // A rule is an [On] of a trace.
@@ -33,7 +33,7 @@ type rule struct {
 
 	mu sync.Mutex
 
-	times []time.Time // when the rule matched, during the last Within
+	times []time.Time // times of matches during the last Within
 	count int
 }
 
@@ -97,7 +97,7 @@ func (f *rules) match(r *Request) (trace int, v Verdict) {
 	return -1, v
 }
 
-// requestedBy reports whether t has the name and the mode that r specifies, if r specifies them.
+// requestedBy reports whether t has the name and the mode of r. An empty name or mode matches every trace.
 func (t *TraceConfig) requestedBy(r *Request) bool {
 	return (r.Name == "" || r.Name == t.Name) && (r.Mode == "" || r.Mode == t.mode())
 }
@@ -118,7 +118,7 @@ func (o *On) matches(r *Request) bool {
 	return o.Key == "" || wildcard(o.Key, r.Key)
 }
 
-// enough counts a match and reports whether Count is reached.
+// enough counts a match, and reports whether Count matches are reached. It then begins to count anew.
 func (o *rule) enough(now time.Time) bool {
 	if o.Count <= 1 {
 		return true
@@ -140,7 +140,7 @@ func (o *rule) enough(now time.Time) bool {
 	return true
 }
 
-// wildcard reports whether s matches the pattern, in which "*" matches any text.
+// wildcard reports whether s matches pattern, in which each "*" stands for any text.
 func wildcard(pattern, s string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {

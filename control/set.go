@@ -22,9 +22,9 @@ const (
 	RuntimeMetrics                 // samples of runtime/metrics
 	GC                             // garbage collections and their pauses
 	Sched                          // counts of goroutines, scheduler latencies, mutex waits
-	Goroutines                     // the stacks of all goroutines, when a trace is made
-	CPUProfile                     // samples of a CPU profile, below spans
-	ExecTrace                      // the runtime's own flight recorder
+	Goroutines                     // the stacks of all goroutines at the time of a trace
+	CPUProfile                     // samples of a CPU profile, as entries below spans
+	ExecTrace                      // the execution trace of the runtime's flight recorder
 	Process                        // memory, files and time of the process
 )
 
@@ -33,8 +33,8 @@ var registry = struct {
 	names []string // by bit
 }{names: []string{"spans", "logs", "runtime.metrics", "gc", "sched", "goroutines", "cpu.profile", "exec.trace", "process"}}
 
-// Register returns the bit of the provider called name. A new name gets a new bit. Call Register in the
-// initialization of a package variable. It panics at the 65th name, and for a name that is empty or contains a
+// Register returns the bit of the provider with the given name. A new name gets a new bit. Call Register to
+// initialize a package variable. It panics for the 65th name, and for a name that is empty or contains a
 // comma or white space.
 func Register(name string) Set {
 	if name == "" || strings.ContainsAny(name, ", \t\r\n") {
@@ -52,8 +52,8 @@ func Register(name string) Set {
 	return 1 << i
 }
 
-// Named returns the set of the providers with these names. An error names the unknown provider and lists the
-// known providers.
+// Named returns the set of the providers with these names. If a name is unknown, the error lists the known
+// ones.
 func Named(names ...string) (Set, error) {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -87,5 +87,5 @@ func (s Set) names() []string {
 // were registered.
 func (s Set) String() string { return strings.Join(s.names(), ",") }
 
-// number returns the number of the one provider in s.
+// number returns the bit number of the only provider in s.
 func (s Set) number() record.Provider { return record.Provider(bits.TrailingZeros64(uint64(s))) }

@@ -4,6 +4,5 @@ package control
 
 import "os"
 
-// signalNamed returns the signal with the given name, if it may request a trace. On this system
-// no signal may.
+// signalNamed returns false: no signal may request a trace on this system.
 func signalNamed(string) (os.Signal, bool) { return nil, false }

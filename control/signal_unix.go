@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askable lists the signals that may request a trace. Other signals end a process or are used by the runtime.
+// askable lists the signals that may request a trace. Other signals end a process, or the runtime uses
+// them.
 var askable = []string{"SIGUSR1", "SIGUSR2", "SIGHUP", "SIGALRM", "SIGCONT", "SIGIO", "SIGWINCH", "SIGINFO"}
 
 // signalNamed returns the signal with the given name, if it may request a trace.

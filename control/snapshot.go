@@ -22,7 +22,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	o := ring.SnapshotOptions{From: t.StartTime.Add(-window), Providers: record.Providers(t.tc.Providers)}
 	if t.tc.Scope == scopeTrace {
 		if o.Trace = t.Request.Span.TraceID; o.Trace == [16]byte{} {
-			o.Trace[0] = 1 // an id that no record has: no spans and log records
+			o.Trace[0] = 1 // an id without spans and log records
 		}
 	}
 	sn := c.ring.Snapshot(o)
@@ -48,13 +48,13 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	c.nameOff(t)
 	dumps.write(t)
 	if err != nil && t.rec.Stats().Entries.Written == had {
-		return VerdictFailed, errors.Join(err, t.discard()) // no record of the ring is in the file
+		return VerdictFailed, errors.Join(err, t.discard()) // the file has no record of the ring
 	}
 	return c.close(t)
 }
 
-// close finishes the file of a trace, or removes it if KeepIf does not keep the trace. If it returns an error
-// with VerdictStarted, the trace lost some records; an entry of the trace has their number.
+// close finishes the file of a trace, or removes it if KeepIf does not keep the trace. If it returns
+// VerdictStarted and an error, the trace lost records, and one of its entries has their number.
 func (c *Control) close(t *Trace) (Verdict, error) {
 	keep, err := c.keeps(t)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	var finished []string
 	switch v {
 	case VerdictStarted:
-		finished = append(c.retryUnfinished(), name) // this trace succeeded, so the disk may have room again
+		finished = append(c.retryUnfinished(), name) // this trace was written, so the disk may have room again
 	case VerdictUnfinished:
 		t.mu.Lock()
 		t.path = t.rec.StreamPath()

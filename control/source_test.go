@@ -29,24 +29,24 @@ func (f *configFile) source() control.Source {
 	return filesource.New(f.path, &filesource.Options{Poll: 100 * time.Millisecond, Debounce: time.Millisecond})
 }
 
-// write replaces the file by a configuration with the given id and lines. It does so
-// atomically, because half of a configuration would be refused.
+// write replaces the file by a configuration with the given id and lines. The rename is atomic, so that the
+// control never reads a part of a configuration.
 func (f *configFile) write(id, traces string) {
 	f.t.Helper()
 	text := fmt.Sprintf("id: %s\ndir: %s\nring: {bytes: 4MiB, persist: false, always: [logs]}\n%s", id, f.dir, traces)
 	next := f.path + ".next"
 	must(f.t, os.WriteFile(next, []byte(text), 0o600))
-	must(f.t, osfile.RenameOver(next, f.path)) // on Windows a reader may have it open
+	must(f.t, osfile.RenameOver(next, f.path)) // Windows does not rename over a file that is being read
 }
 
-// change writes a configuration, and waits until it is in force.
+// change writes a configuration and waits until the control uses it.
 func (f *configFile) change(c *control.Control, id, traces string) {
 	f.t.Helper()
 	f.write(id, traces)
 	eventually(f.t, "configuration "+id+" is in force", func() bool { return c.Config().ID == id })
 }
 
-// TestRequestVersusConfig makes the same request with changing configurations.
+// TestRequestVersusConfig makes the same request with various configurations, and checks the verdicts.
 func TestRequestVersusConfig(t *testing.T) {
 	f := newConfigFile(t)
 	f.write("c0", "")
@@ -54,12 +54,12 @@ func TestRequestVersusConfig(t *testing.T) {
 	const trace = "traces: [{name: import, on: [{trigger: api, key: \"import*\"}], providers: [logs], "
 	steps := []struct {
 		traces string
-		want   []control.Verdict // the verdicts of consecutive calls
+		want   []control.Verdict // the verdicts of one call after the other
 	}{
 		{"", []control.Verdict{control.VerdictNoConfig, control.VerdictNoConfig}},
 		{trace + "one_in: 3}]", []control.Verdict{control.VerdictStarted, control.VerdictSampledOut, control.VerdictSampledOut, control.VerdictStarted, control.VerdictSampledOut}},
 		{trace + "mode: stream}]", []control.Verdict{control.VerdictStarted, control.VerdictAlreadyRunning}},
-		{trace + "every: 1h}]", []control.Verdict{control.VerdictRateLimited}}, // earlier traces count
+		{trace + "every: 1h}]", []control.Verdict{control.VerdictRateLimited}}, // earlier traces count for the limit
 		{"traces: [{name: other, on: [{trigger: api, key: export}], providers: [logs]}]", []control.Verdict{control.VerdictNoConfig}},
 		{trace + "}]", []control.Verdict{control.VerdictStarted, control.VerdictStarted}},
 		{"traces: [{name: import, on: [{trigger: api, count: 3, within: 1h}], providers: [logs]}]", []control.Verdict{
@@ -96,7 +96,7 @@ func TestRequestVersusConfig(t *testing.T) {
 	r.quiet()
 }
 
-// TestStreamKeepsItsConfig changes the file while a stream runs.
+// TestStreamKeepsItsConfig changes the file while a stream runs. The stream ignores the changes.
 func TestStreamKeepsItsConfig(t *testing.T) {
 	f := newConfigFile(t)
 	stream := func(more string) string {
@@ -109,7 +109,7 @@ func TestStreamKeepsItsConfig(t *testing.T) {
 	for i := range n {
 		f.change(r.ctl, fmt.Sprint("new-", i), stream(fmt.Sprintf(", max_bytes: %d", 1+i)))
 		if i%10 == 0 {
-			r.log.Info(strings.Repeat("x", 200)) // more than the new limits, which do not hold for this stream
+			r.log.Info(strings.Repeat("x", 200)) // more than the new limits, which do not apply to this stream
 		}
 	}
 	if got := running.Config.ID; got != "old" {
@@ -153,7 +153,7 @@ func TestStreamKeepsItsConfig(t *testing.T) {
 	}
 }
 
-// TestProviderTypo uses the name of a provider that does not exist.
+// TestProviderTypo checks the error for a provider that does not exist.
 func TestProviderTypo(t *testing.T) {
 	f := newConfigFile(t)
 	const typo = "traces: [{name: a, on: [{trigger: api}], providers: [spans, lgos]}]"

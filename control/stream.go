@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// streamBlock is the maximum time that the application waits if the disk of a stream is too slow.
+// streamBlock is the maximum time that the application waits for the disk of a stream.
 const streamBlock = 20 * time.Millisecond
 
 // beginStream makes the file of a stream and attaches it to the ring. Only the writer calls it.
@@ -30,7 +30,7 @@ func (c *Control) beginStream(t *Trace) error {
 	if _, err := t.rec.AppendAnchor(t.head()); err != nil {
 		return errors.Join(err, t.discard())
 	}
-	c.flushProviders(t.tc.Providers) // data from before the stream goes to the streams that already run
+	c.flushProviders(t.tc.Providers) // data from before this stream goes only to earlier streams
 	stream, err := c.ring.Stream(t.rec, record.Providers(t.tc.Providers))
 	if err != nil {
 		return errors.Join(err, t.discard())
@@ -38,9 +38,9 @@ func (c *Control) beginStream(t *Trace) error {
 	t.stream.Store(stream)
 	c.mu.Lock()
 	c.fed = append(c.fed, t)
-	ends := !slices.Contains(c.running, t) // its end was requested in the meantime
+	ends := !slices.Contains(c.running, t) // the end was requested meanwhile
 	c.mu.Unlock()
-	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // the open spans alone reach the limit
+	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // the open spans alone may exceed MaxBytes
 		t.narrow()
 	}
 	c.switchProviders()
@@ -81,7 +81,7 @@ func (c *Control) endLater(t *Trace, how endReason) {
 func (c *Control) end(t *Trace, how endReason, why string) {
 	stream := t.stream.Load()
 	if stream == nil {
-		return // the stream has not begun
+		return // the stream could not begin
 	}
 	if how != endAborted {
 		c.dump(t).write(t)
@@ -89,7 +89,7 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 	c.mu.Lock()
 	c.fed = slices.DeleteFunc(c.fed, func(other *Trace) bool { return other == t })
 	c.mu.Unlock()
-	c.switchProviders() // providers may write once more when they stop
+	c.switchProviders() // a provider may write a last time when it stops
 	c.flushProviders(t.tc.Providers)
 	stream.Close()
 	v, err := VerdictConditionUnmet, error(nil)
@@ -110,10 +110,10 @@ func (t *Trace) writeEnd(how endReason, why string) {
 	if why != "" {
 		e.Add("end.why", format.StringValue(cut(why)))
 	}
-	_ = t.rec.Flush(context.Background()) // before the entries are counted; the recorder keeps the error
+	_ = t.rec.Flush(context.Background()) // writes the entries before they are counted; the recorder keeps the error
 	st := t.rec.Stats()
 	addDropped(e, &st.Entries.Dropped)
-	_ = child(t.rec, e) // the recorder keeps and counts the error
+	_ = child(t.rec, e) // the recorder counts an entry that fails
 }
 
 // Begin implements [recorder.Tee].

@@ -25,7 +25,7 @@ var (
 	bitB = control.Register("accept.b")
 )
 
-// A fake is a provider of bitA and bitB that records its calls.
+// A fake is a provider of bitA and bitB that remembers its calls.
 type fake struct {
 	mu      sync.Mutex
 	calls   []string
@@ -53,7 +53,7 @@ func (f *fake) stop() error {
 	return nil
 }
 
-// tell writes an entry for each bit that is on.
+// tell writes an entry for bitA and one for bitB, if they are on.
 func (f *fake) tell(t *testing.T, name string) {
 	t.Helper()
 	f.mu.Lock()
@@ -73,15 +73,15 @@ func (f *fake) told() string {
 	return strings.Join(f.calls, ", ")
 }
 
-// TestNestedTraces runs streams that overlap and share a provider.
+// TestNestedTraces runs overlapping streams that share a provider.
 func TestNestedTraces(t *testing.T) {
 	const a, ab = "accept.a", "accept.a,accept.b"
 	type list = []string
 	tests := []struct {
-		steps string // the streams that are started (+) and stopped (-)
+		steps string // the streams that are started (+) and stopped (-), in this order
 		calls string
-		on    []control.Set // after each step
-		small list          // the entries in the trace that has only bitA
+		on    []control.Set // the providers that are on after each step
+		small list          // the entries of fake in the trace with only bitA
 		large list
 	}{
 		{
@@ -144,8 +144,8 @@ func TestNestedTraces(t *testing.T) {
 	}
 }
 
-// TestProviderConflict begins a stream with a CPU profile while other code uses the
-// profile, and another stream when the profile is free.
+// TestProviderConflict begins a stream with a CPU profile while other code runs one, and again when none
+// runs.
 func TestProviderConflict(t *testing.T) {
 	if err := pprof.StartCPUProfile(io.Discard); err != nil {
 		t.Skipf("the tests are profiled themselves: %v", err)
@@ -199,7 +199,7 @@ func TestProviderConflict(t *testing.T) {
 	}
 }
 
-// burn uses CPU time for a while.
+// burn uses CPU time for 200 ms.
 func burn() {
 	n := new(big.Int).Exp(big.NewInt(3), big.NewInt(4000), nil)
 	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
@@ -207,7 +207,8 @@ func burn() {
 	}
 }
 
-// TestTracesKeepNoJournal: a program can keep all traces that OnTrace has told of.
+// TestTracesKeepNoJournal checks that a program can keep all traces that OnTrace gets, without keeping
+// their journals in memory.
 func TestTracesKeepNoJournal(t *testing.T) {
 	cfg := base(t.TempDir(), control.Logs, control.TraceConfig{Name: "s", Mode: control.ModeStream, Providers: control.Logs, On: onAPI("s")})
 	r := rigOf(t, cfg)
@@ -224,7 +225,7 @@ func TestTracesKeepNoJournal(t *testing.T) {
 	}
 }
 
-// TestStreamIsFull records to a stream until it reaches its limit.
+// TestStreamIsFull records to a stream until the stream reaches MaxBytes.
 func TestStreamIsFull(t *testing.T) {
 	const most = 64 << 10
 	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
@@ -233,7 +234,7 @@ func TestStreamIsFull(t *testing.T) {
 	text := strings.Repeat("x", 500)
 	for round := range 3 {
 		q := api("small")
-		q.Manual = round == 2 // the limit also holds for requests by hand
+		q.Manual = round == 2 // the limit is also for manual requests
 		trace := r.start(q)
 		n := 0
 		eventually(t, "the stream ends", func() bool {
@@ -293,15 +294,15 @@ func TestStreamEnds(t *testing.T) {
 	onlyTraces(t, dir)
 }
 
-// TestStreamTimeout runs with a fake clock. A stream that was requested by hand runs until
-// it is stopped.
+// TestStreamTimeout has a fake clock. A stream of a manual request without a timeout runs until it is
+// stopped.
 func TestStreamTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 			Name: "s", Mode: control.ModeStream, Providers: control.Logs, On: onAPI("*"), Timeout: time.Minute,
 		}))
 		byHand, longer, wish := api("by hand"), api("longer"), api("wish")
-		byHand.Manual, longer.Timeout = true, time.Hour // more than the configuration allows
+		byHand.Manual, longer.Timeout = true, time.Hour // longer than the configuration allows
 		wish.Manual, wish.Timeout = true, 2*time.Minute
 		for _, q := range []control.Request{byHand, longer, wish, api("plain")} {
 			r.start(q)

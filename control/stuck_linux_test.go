@@ -18,10 +18,10 @@ import (
 
 const disksEnv = "ENTRACE_TEST_DISKS"
 
-// ran reports whether the output out shows that a test has run.
+// ran reports whether the test ran in the child process whose output is out.
 func ran(out []byte) bool { return bytes.Contains(out, []byte("=== RUN")) }
 
-// TestCallsReturnWhileTheDiskStands freezes the file system of the traces while a snapshot is made.
+// TestCallsReturnWhileTheDiskStands makes calls while the file system of the traces is frozen.
 func TestCallsReturnWhileTheDiskStands(t *testing.T) {
 	dir := os.Getenv(disksEnv)
 	if dir == "" {

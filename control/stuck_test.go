@@ -9,9 +9,8 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
-// answersWhileStuck makes all calls that must not block, while something holds up the traces of ctl. Each
-// call must return and take effect at once. The trace stream was started by a request with the key
-// "stream".
+// answersWhileStuck makes all calls that must not block while a trace of ctl is blocked. Each must return
+// and have its effect at once. The trace stream was requested with the key "stream".
 func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace) {
 	t.Helper()
 	first := ctl.Config()
@@ -86,7 +85,7 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 	})
 }
 
-// wantStopped waits for the end of a stream after Stop.
+// wantStopped waits for the end of a stream and checks that Stop was the reason.
 func wantStopped(t *testing.T, stream *control.Trace) {
 	t.Helper()
 	within(t, "the end of the stream", func() { <-stream.Done() })
@@ -96,7 +95,7 @@ func wantStopped(t *testing.T, stream *control.Trace) {
 	}
 }
 
-// TestCallsReturnWhileADumperBlocks uses a dumper that does not return.
+// TestCallsReturnWhileADumperBlocks makes calls while a call of Dump blocks.
 func TestCallsReturnWhileADumperBlocks(t *testing.T) {
 	g := newGate()
 	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{g.dumper()}})
@@ -109,7 +108,8 @@ func TestCallsReturnWhileADumperBlocks(t *testing.T) {
 	wantStopped(t, stream)
 }
 
-// TestStopIsTheEndOfAStream uses a dumper that blocks the end of a stream, and records after Stop.
+// TestStopIsTheEndOfAStream blocks the end of a stream in Dump. The stream does not get records that are
+// made after Stop.
 func TestStopIsTheEndOfAStream(t *testing.T) {
 	g := newGate()
 	r := newRig(t, control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{g.dumper()}})
@@ -128,7 +128,7 @@ func TestStopIsTheEndOfAStream(t *testing.T) {
 	}
 }
 
-// TestStopOfAStreamThatHasNotBegun stops a stream that waits for the writer.
+// TestStopOfAStreamThatHasNotBegun stops a stream that still waits for the writer.
 func TestStopOfAStreamThatHasNotBegun(t *testing.T) {
 	g := newGate()
 	r := newRig(t, control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{g.dumper()}})
@@ -149,11 +149,12 @@ func TestStopOfAStreamThatHasNotBegun(t *testing.T) {
 	}
 }
 
-// TestCallsReturnWhileAProviderBlocks uses a provider that does not return when a stream begins.
+// TestCallsReturnWhileAProviderBlocks makes calls while Start of a provider blocks the beginning of a
+// stream.
 func TestCallsReturnWhileAProviderBlocks(t *testing.T) {
 	g := newGate()
 	cfg := hostile(t.TempDir())
-	cfg.Traces[0].Providers = control.Logs // otherwise the provider would run all the time
+	cfg.Traces[0].Providers = control.Logs // otherwise the provider would always run
 	cfg.Traces[1].Providers = control.Logs
 	cfg.Traces = append(cfg.Traces, control.TraceConfig{Name: "stuck", Mode: control.ModeStream, Providers: hostileBit, On: onAPI("stuck")})
 	ctl := start(t, &control.Options{Config: cfg, Providers: []control.Provider{{

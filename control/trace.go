@@ -25,9 +25,9 @@ import (
 // A Trace is a snapshot or a stream: its request, its file, and its state. It is safe for
 // concurrent use.
 type Trace struct {
-	// The exported fields do not change after the trace has begun. Do not change them.
+	// The exported fields do not change. Callers must not change them.
 
-	ID        string    // names the trace in this process
+	ID        string    // the name of the trace in this process
 	Name      string    // the name of the trace in the configuration
 	Mode      Mode      // ModeSnapshot or ModeStream
 	StartTime time.Time // when the trace was requested
@@ -46,7 +46,7 @@ type Trace struct {
 	timer  *time.Timer // guarded by Control.mu
 
 	mu      sync.Mutex
-	named   map[string]bool // providers for which the trace has an entry "provider off"
+	named   map[string]bool // providers that have an entry "provider off" in the trace
 	path    string
 	err     error
 	verdict Verdict
@@ -70,16 +70,16 @@ func (t *Trace) Stop() bool {
 	return t.c.endStream(t, endStopped, "")
 }
 
-// Verdict returns [VerdictStarted] for a trace that is running or finished, [VerdictUnfinished] if the ET could
-// not be made yet, and [VerdictConditionUnmet] or [VerdictFailed] if the trace was not kept.
+// Verdict returns [VerdictStarted] for a trace that runs or is finished, [VerdictUnfinished] if the ET
+// could not be made yet, and [VerdictConditionUnmet] or [VerdictFailed] if the trace was not kept.
 func (t *Trace) Verdict() Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.verdict
 }
 
-// Err returns the errors of the trace. A trace that was kept has an error if it lost records; the last entry
-// has their number.
+// Err returns the errors of the trace. If a trace was kept but lost records, it has an error, and the last
+// entry has their number.
 func (t *Trace) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,8 +104,7 @@ const (
 	endShutdown endReason = "shutdown"
 )
 
-// The names of the control's own entries below the first entry of a trace. They are stored in
-// traces.
+// The names of the control's own entries below the first entry of a trace. They are stored in traces.
 const (
 	nameTraceEnd    = "trace end"    // the last entry of a stream
 	nameProviderOff = "provider off" // a provider failed
@@ -113,11 +112,11 @@ const (
 	target = "github.com/entrace-go/entrace/control"
 )
 
-// begin makes the file of a trace that the limits allow. Only the writer calls it.
+// begin makes the file of a trace that admit has allowed. Only the writer calls it.
 func (c *Control) begin(t *Trace) error {
 	r := &t.Request
 	c.mu.Lock()
-	rests := c.limitOf(t.tc).rests(r, time.Now()) // the previous trace may have failed in the meantime
+	rests := c.limitOf(t.tc).rests(r, time.Now()) // a trace may have failed since admit
 	c.mu.Unlock()
 	if rests {
 		c.forget(t)
@@ -135,7 +134,7 @@ func (c *Control) begin(t *Trace) error {
 		v, err = c.snapshot(t)
 	}
 	c.verdicts.count(r.Trigger, v)
-	if t.Mode != ModeStream || v != VerdictStarted { // a stream that started continues
+	if t.Mode != ModeStream || v != VerdictStarted { // a stream that has begun continues
 		c.conclude(t, v, err)
 	}
 	if v != VerdictStarted && v != VerdictUnfinished {
@@ -145,7 +144,7 @@ func (c *Control) begin(t *Trace) error {
 	return nil
 }
 
-// forget removes a trace that has not begun from the streams and from the watchdog.
+// forget removes a trace that was not made from the running streams and from the watchdog.
 func (c *Control) forget(t *Trace) {
 	c.mu.Lock()
 	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })
@@ -175,7 +174,7 @@ func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	if err != nil {
 		c.report(fmt.Errorf("trace %s: %w", t.Name, err))
 	}
-	t.rec, t.size = nil, nil // a trace that the application keeps must not keep its journal alive
+	t.rec, t.size = nil, nil // the application may keep t, but the journal must be freed
 	t.stream.Store(nil)
 	t.finish(v, err)
 	c.callOnTrace(t)
@@ -210,7 +209,7 @@ func (t *Trace) head() *format.TraceEntry {
 	}
 	e.Add(format.AttrTime, format.TimeValue(t.StartTime))
 	if t.Request.Span.IsValid() {
-		// The names are not trace_id and span_id, because these would make the entry a span.
+		// With the names trace_id and span_id, the entry would be a span.
 		text("request.trace_id", fmt.Sprintf("%x", t.Request.Span.TraceID))
 		text("request.span_id", fmt.Sprintf("%x", t.Request.Span.SpanID))
 	}
@@ -223,7 +222,7 @@ func (t *Trace) head() *format.TraceEntry {
 	return e
 }
 
-// maxText is the maximum size in bytes of a text of a request in the trace's first entry.
+// maxText is the maximum size in bytes of a request's text in the first entry of its trace.
 const maxText = 4 << 10
 
 func cut(s string) string { return text.Cut(s, maxText) }
@@ -264,7 +263,7 @@ func child(rec *recorder.Recorder, e *format.TraceEntry) error {
 	return traces.Write(rec, traces.Own, format.SpanRef{}, at, e)
 }
 
-// off writes an entry "provider off" to the trace, once for each provider.
+// off writes an entry "provider off" to the trace. It does so only once for each provider.
 func (t *Trace) off(p Set, err error) {
 	name := p.String()
 	t.mu.Lock()
@@ -281,19 +280,19 @@ func (t *Trace) off(p Set, err error) {
 	}
 	e.Add("provider", format.StringValue(name))
 	e.Add("error", format.StringValue(why))
-	_ = child(t.rec, e) // the recorder keeps and counts the error
+	_ = child(t.rec, e) // the recorder counts an entry that fails
 }
 
 // discard removes the file of the trace.
 func (t *Trace) discard() error {
 	stream := t.rec.StreamPath()
-	_ = t.rec.Close(traces.Ended) // with a canceled context, Close leaves the IET; its error only reports this
+	_ = t.rec.Close(traces.Ended) // because the context has ended, Close leaves the IET and returns an error
 	err := os.Remove(stream)
 	return errors.Join(osfile.Ignore(err, os.ErrNotExist), osfile.Ignore(os.Remove(stream+tracename.Journal), os.ErrNotExist))
 }
 
-// A sizeTee is a recorder.Tee that counts the bytes of a stream. It calls full once, when the size reaches
-// most.
+// A sizeTee is a recorder.Tee that counts the bytes of a stream. When they reach most, it calls full, only
+// once.
 type sizeTee struct {
 	most int64
 	full func()

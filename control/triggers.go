@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
-// logged calls Fire for a log record in the ring if a trigger may match it.
+// logged requests a trace for a log record of the ring if a trigger may match it.
 func (c *Control) logged(s *ring.LogEvent) {
 	if text, is := ring.ServedPanic(s.Message); is {
 		c.firePanic(text, "panic: "+text, s.Span)
@@ -35,14 +35,14 @@ func (c *Control) logged(s *ring.LogEvent) {
 	})
 }
 
-// Flight returns the interface through which the span processor of this module calls the control.
+// Flight returns the interface that the span processor of this module uses to call the control.
 func (c *Control) Flight() flightrecorder.Recorder { return spanTriggers{c} }
 
 // A spanTriggers implements flightrecorder.Recorder for a control, which may be nil.
 type spanTriggers struct{ *Control }
 
-// SpanEnded requests a trace if the span was slow. Otherwise it costs one atomic load. If the watchdog has
-// already requested a trace for the span, SpanEnded makes no request.
+// SpanEnded requests a trace if the span was slow, unless the watchdog has already requested one for this
+// span. For other spans it costs one atomic load.
 func (c spanTriggers) SpanEnded(name string, span format.SpanRef, took time.Duration) {
 	if c.Control == nil {
 		return
@@ -51,7 +51,7 @@ func (c spanTriggers) SpanEnded(name string, span format.SpanRef, took time.Dura
 	if f == nil || took <= f.slow {
 		return
 	}
-	if c.watchdog.hasTrace(span) { // one trace is enough for the span
+	if c.watchdog.hasTrace(span) { // the trace of the watchdog is enough
 		c.verdicts.count(TriggerSpan, VerdictCoalesced)
 		return
 	}
@@ -79,9 +79,8 @@ type lastPanic struct {
 	at   time.Time
 }
 
-// first reports whether a panic is new: its text differs from the last panic, or it was reported at least
-// samePanic after the last one. The result only reports whether no other panic was reported within samePanic
-// before it.
+// first reports whether a panic is new. It is not if the last panic has the same text and was reported less
+// than samePanic ago. only reports that no panic at all was reported in that time.
 func (l *lastPanic) first(text string, now time.Time) (first, only bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,14 +103,14 @@ func (c *Control) firePanic(text, reason string, span format.SpanRef) {
 		return
 	}
 	r := Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span}
-	if only { // with many panics, do not search the open spans for each one
-		_, r.request = c.watchdog.openTree().request(span.TraceID) // now, because the panic will end that span as well
+	if only { // if there are many panics, do not search the open spans for each one
+		_, r.request = c.watchdog.openTree().request(span.TraceID) // search now: the panic is about to end that span as well
 	}
 	c.Fire(r)
 }
 
-// WantsLabels returns true for all spans while a CPU profile runs. Otherwise it returns true only for spans
-// that begin a local trace, if a trace of the configuration has the provider goroutines.
+// WantsLabels returns true for all spans while a CPU profile runs. Otherwise it returns true for spans
+// without a parent in this process, if a trace of the configuration has the provider goroutines.
 func (c spanTriggers) WantsLabels(first bool) bool {
 	if c.Control == nil {
 		return false
@@ -133,11 +132,11 @@ func (c spanTriggers) WantsMarks() bool {
 	return f == nil || f.marks
 }
 
-// An openSpans is a function that calls fn with each open span that began before a time, until fn returns
-// false.
+// An openSpans is a function that calls fn with each open span that began before the given time, until fn
+// returns false.
 type openSpans = func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)
 
-// WatchSpans adds spans to the functions that the watchdog calls. The function stop removes it.
+// WatchSpans adds a function to those that the watchdog calls. stop removes it.
 func (c spanTriggers) WatchSpans(spans openSpans) (stop func()) {
 	if c.Control == nil {
 		return func() {}
@@ -154,7 +153,7 @@ func (c spanTriggers) WatchSpans(spans openSpans) (stop func()) {
 	}
 }
 
-// each calls fn with each open span that began before a time, until fn returns false.
+// each calls fn with each open span that began before the given time, until fn returns false.
 func (w *watchdog) each(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool) {
 	w.spansMu.Lock()
 	all := w.spans
@@ -178,7 +177,7 @@ type watchdog struct {
 
 	tracedMu sync.Mutex
 
-	traced map[format.SpanRef]int // spans with a trace, and the number of sweeps since each span was last open
+	traced map[format.SpanRef]int // spans with a trace: number of sweeps since each was last open
 }
 
 // minWatch is the minimum time between two sweeps.
@@ -213,7 +212,7 @@ func (w *watchdog) follow(c *Control, f *rules) {
 	}()
 }
 
-// traces records that a span that does not end has a trace.
+// traces records that the watchdog has requested a trace for span.
 func (w *watchdog) traces(span format.SpanRef) {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()
@@ -223,7 +222,7 @@ func (w *watchdog) traces(span format.SpanRef) {
 	w.traced[span] = 0
 }
 
-// forget removes span from the spans with a trace, because its trace was not made.
+// forget removes span again, because its trace was not made.
 func (w *watchdog) forget(span format.SpanRef) {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()
@@ -238,8 +237,8 @@ func (w *watchdog) hasTrace(span format.SpanRef) bool {
 	return is
 }
 
-// prune removes spans that are no longer open from traced, after a few sweeps. It does not remove them earlier,
-// because SpanEnded may not have been called for them yet.
+// prune removes spans from traced a few sweeps after they have ended. Before that, SpanEnded may not have
+// been called for them yet.
 func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 	const misses = 3
 	w.tracedMu.Lock()
@@ -256,8 +255,8 @@ func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 // maxFires is the maximum number of requests in a sweep. Fire counts requests for the same trace as one.
 const maxFires = 1000
 
-// sweep calls Fire once per rule for each span that has been open for too long, and returns how long each such
-// span has been open. The parameter seen is the result of the previous sweep.
+// sweep calls Fire for each span that has been open for too long, once for each rule, and returns how long
+// each such span has been open. seen is the result of the previous sweep.
 func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
 	w := &c.watchdog
 	now := time.Now()
@@ -270,7 +269,7 @@ func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[for
 				continue
 			}
 			stuck[span] = took
-			if before <= rule.LongerThan && len(fire) < maxFires { // the span passes the limit in this sweep
+			if before <= rule.LongerThan && len(fire) < maxFires { // the span exceeds the limit for the first time
 				fire = append(fire, Request{
 					Trigger: TriggerWatchdog, Key: name, Span: span, Took: took,
 					Name:   f.cfg.Traces[rule.trace].Name,
@@ -281,7 +280,7 @@ func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[for
 		return true
 	})
 	w.prune(stuck)
-	// Requests for one trace count as one, so put the longest span first, because it contains the others.
+	// Requests for one trace count as one. The longest span comes first, because it contains the others.
 	slices.SortStableFunc(fire, func(a, b Request) int { return cmp.Compare(b.Took, a.Took) })
 	for _, r := range fire {
 		c.Fire(r)
@@ -298,8 +297,8 @@ type signals struct {
 	done  chan struct{}
 }
 
-// follow calls fire with the name of each received signal in names, and stops following other signals. Without
-// names it follows no signal.
+// follow makes s call fire with the name of each received signal in names, and ignore all other signals.
+// Without names, no signal is received.
 func (s *signals) follow(names []string, fire func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,7 +307,7 @@ func (s *signals) follow(names []string, fire func(name string)) {
 	}
 	old, oldDone := s.ch, s.done
 	defer func() {
-		if old != nil { // after the new Notify: a signal in both sets must not end the process
+		if old != nil { // after the new Notify, because otherwise a signal in both sets could end the process
 			signal.Stop(old)
 			close(old)
 			<-oldDone
@@ -350,7 +349,7 @@ const panicTime = 2 * time.Second
 // For [http.ErrAbortHandler] it only panics again.
 func (c *Control) CapturePanic() {
 	if c == nil {
-		return // the panic continues, because it is not recovered
+		return // p is not recovered, so the panic continues
 	}
 	p := recover()
 	if p == nil {
@@ -375,11 +374,11 @@ func (c *Control) panicked(p any, stack []byte) {
 			{Name: "exception.stacktrace", Value: format.StringValue(text.Cut(string(stack), maxStack))},
 		},
 	}
-	// An entry of a provider triggers no request. The recorder keeps and counts the error.
+	// Such an entry causes no request. The recorder counts it if it fails.
 	_ = traces.WriteTimed(c.ring.Recorder(), record.ProviderLogs, format.SpanRef{}, now, e)
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)
 	defer cancel()
-	// Spans that end because of this panic must not request another trace.
+	// Spans that this panic ends must not request another trace.
 	c.panics.first(cut(why), now)
 	_, _ = c.Start(ctx, Request{Trigger: TriggerPanic, Key: why, Reason: "panic: " + why}) // the verdict is counted
 }

@@ -22,7 +22,7 @@ func onError() []control.On {
 	return []control.On{{Trigger: control.TriggerLog, Level: slog.LevelError}}
 }
 
-// sum returns the number of requests of a trigger, with all verdicts.
+// sum returns the number of requests of a trigger.
 func sum(s control.Stats, trigger control.Trigger) (n uint64) {
 	for _, k := range s.Verdicts[trigger] {
 		n += k
@@ -30,7 +30,8 @@ func sum(s control.Stats, trigger control.Trigger) (n uint64) {
 	return n
 }
 
-// TestFirstError runs with a fake clock, so that it can check exact times.
+// TestFirstError checks which records are in the trace of an error. It has a fake clock, so that times are
+// exact.
 func TestFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const window = 30 * time.Second
@@ -94,8 +95,7 @@ func TestFirstError(t *testing.T) {
 	})
 }
 
-// TestErrorStorm logs errors from many goroutines at once. It runs with the real
-// clock.
+// TestErrorStorm logs errors from many goroutines at once, with the real clock. Only one trace is made.
 func TestErrorStorm(t *testing.T) {
 	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "error", On: onError(), Providers: control.Logs, Every: time.Hour,
@@ -124,7 +124,7 @@ func TestErrorStorm(t *testing.T) {
 	r.quiet()
 }
 
-// TestLogHandler checks that LogHandler triggers on records that go to another handler.
+// TestLogHandler checks that LogHandler requests traces for records of another handler.
 func TestLogHandler(t *testing.T) {
 	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "error", On: onError(), Providers: control.Logs,
@@ -169,12 +169,13 @@ func TestSlowSpan(t *testing.T) {
 	})
 }
 
-// blockedHere is where a span of the test hangs.
+// blockedHere blocks until release is closed. Tests look for its name in stacks.
 //
 //go:noinline
 func blockedHere(release <-chan struct{}) { <-release }
 
-// TestHang checks that the trace is made while the span is still open.
+// TestHang checks that the watchdog requests a trace while the span is open, and that the end of the span
+// requests no other.
 func TestHang(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	r := rigOf(t, base(t.TempDir(), control.Spans, control.TraceConfig{
@@ -237,7 +238,7 @@ func TestHang(t *testing.T) {
 	r.quiet()
 }
 
-// local makes a request from the same machine.
+// local sends a request that seems to come from this machine.
 func local(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	q := httptest.NewRequest(method, target, http.NoBody)
 	q.RemoteAddr, q.Host = "127.0.0.1:4711", "localhost"
@@ -246,7 +247,7 @@ func local(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestAskByHTTP requests traces by HTTP.
+// TestAskByHTTP requests traces over HTTP.
 func TestAskByHTTP(t *testing.T) {
 	r := rigOf(t, base(t.TempDir(), control.Logs,
 		control.TraceConfig{Name: "asked", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}, Every: time.Hour},
@@ -255,7 +256,7 @@ func TestAskByHTTP(t *testing.T) {
 	r.log.Info("before")
 	steps := []struct {
 		method, target string
-		status, traces int // the status, and the number of traces after the request
+		status, traces int // the status of the response, and the number of traces after the request
 	}{
 		{"GET", "/", 200, 0},
 		{"GET", "/snapshot", 405, 0},
@@ -277,7 +278,7 @@ func TestAskByHTTP(t *testing.T) {
 		if w.Code != s.status {
 			t.Errorf("%s %s answers %d, want %d: %s", s.method, s.target, w.Code, s.status, w.Body)
 		}
-		files := traceFiles(t, r.ctl.Dir()) // a snapshot exists when the request is answered
+		files := traceFiles(t, r.ctl.Dir()) // a snapshot is finished before the response
 		if len(files) != s.traces {
 			t.Fatalf("there are %d traces after %s %s, want %d", len(files), s.method, s.target, s.traces)
 		}
@@ -310,7 +311,7 @@ func TestAskByHTTP(t *testing.T) {
 	} {
 		q, err := http.NewRequest(http.MethodGet, "http://localhost/traces/"+name, http.NoBody)
 		if err != nil {
-			continue // not even a valid request
+			continue // such a request cannot be made
 		}
 		q.RemoteAddr, q.URL.Scheme, q.URL.Host = "127.0.0.1:4711", "", ""
 		w := httptest.NewRecorder()
@@ -329,7 +330,7 @@ func TestAskByHTTP(t *testing.T) {
 	r.quiet()
 }
 
-// TestHandlerPanics lets handlers panic with various values.
+// TestHandlerPanics checks the traces of handlers that panic with various values.
 func TestHandlerPanics(t *testing.T) {
 	r := rigOf(t, base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
 		Name: "panic", Providers: control.Spans | control.Logs, On: []control.On{{Trigger: control.TriggerPanic}},
@@ -360,7 +361,7 @@ func TestHandlerPanics(t *testing.T) {
 			t.Errorf("the panic went on with %v, want %v", got, value)
 		}
 		w := r.last(i + 1)
-		text := fmt.Sprint(value) // also for a value whose String panics
+		text := fmt.Sprint(value) // even if String of the value panics
 		found := false
 		for id := range w.entries {
 			e := &w.entries[id]
@@ -387,7 +388,7 @@ func TestHandlerPanics(t *testing.T) {
 			t.Errorf("%d handlers are open, want the one that panics", open)
 		}
 	}
-	r.ctl.CapturePanic() // without a panic
+	r.ctl.CapturePanic() // does nothing without a panic
 	var none *control.Control
 	func() {
 		defer func() {
@@ -409,8 +410,8 @@ func (unprintable) Error() string { panic("neither") }
 //go:noinline
 func panicsHere(value any) { panic(value) }
 
-// TestUnheardTriggers configures triggers for spans and logs that are not recorded. Either
-// the trigger works, or Validate refuses the configuration.
+// TestUnheardTriggers configures triggers for spans and logs, which the ring does not hold. Validate
+// accepts such a configuration only if the triggers work.
 func TestUnheardTriggers(t *testing.T) {
 	triggers := map[string]control.On{
 		"log":      {Trigger: control.TriggerLog, Level: slog.LevelError},

@@ -13,11 +13,11 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// An unfinished holds the traces that are still IETs, and the time of the next attempt to finish them.
+// An unfinished holds the traces that are still IETs.
 type unfinished struct {
 	traces []*Trace
-	wait   time.Duration // between the last attempt and the next
-	next   time.Time     // the time of the next attempt
+	wait   time.Duration // time between the last attempt to finish them and the next
+	next   time.Time     // time of the next attempt
 }
 
 // The minimum and maximum time between two attempts. These times are long because an attempt to finish a large
@@ -27,8 +27,8 @@ const (
 	maxFinishWait = time.Hour
 )
 
-// retryUnfinished tries again to finish the unfinished traces, and returns the names of the traces that it has
-// finished. Each failed attempt doubles the wait. It does not report errors again.
+// retryUnfinished tries again to finish these traces, and returns the names of those that it has finished.
+// Each failed attempt doubles the wait. Errors are not reported again.
 func (c *Control) retryUnfinished() (finished []string) {
 	u := &c.unfinished
 	if len(u.traces) == 0 || time.Now().Before(u.next) {
@@ -52,7 +52,7 @@ func (c *Control) retryUnfinished() (finished []string) {
 	return finished
 }
 
-// markFinished updates a trace that was unfinished and now is finished.
+// markFinished updates a trace that was unfinished and is finished now.
 func (c *Control) markFinished(t *Trace) {
 	t.mu.Lock()
 	t.verdict, t.path = VerdictStarted, filepath.Join(c.dir.Dir(), t.ID+tracename.ET)
@@ -64,16 +64,15 @@ func (c *Control) markFinished(t *Trace) {
 	c.callOnTrace(t)
 }
 
-// outcome returns the verdict for a trace whose recorder returned err from Close: VerdictStarted if the ET
-// exists, VerdictUnfinished if only the IET or its crash buffer exists, and VerdictFailed if none of them
-// exists.
+// outcome returns the verdict for a trace whose recorder has returned err from Close: VerdictStarted if the
+// ET exists, else VerdictUnfinished if the IET or its journal exists, else VerdictFailed.
 func outcome(rec *recorder.Recorder, err error) Verdict {
 	if traces.IsFinished(rec, err) {
 		return VerdictStarted
 	}
 	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + tracename.Journal} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return VerdictUnfinished // also if Lstat fails
+			return VerdictUnfinished // also if Lstat fails for another reason
 		}
 	}
 	return VerdictFailed

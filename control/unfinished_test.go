@@ -20,7 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// droppedIn returns the number of dropped entries in the end entry of a trace.
+// droppedIn returns the number of dropped entries in the last entry of a trace.
 func droppedIn(t *testing.T, name string) int {
 	t.Helper()
 	f := tracetest.OpenFile(t, name)
@@ -34,7 +34,7 @@ func droppedIn(t *testing.T, name string) int {
 	return 0
 }
 
-// deepTrace returns a configuration with a stream, deep, and a snapshot, asked.
+// deepTrace returns a configuration with the stream deep and the snapshot asked.
 func deepTrace(dir string) *control.Config {
 	return base(dir, control.Spans|control.Logs,
 		control.TraceConfig{Name: "deep", Mode: control.ModeStream, Providers: control.Spans | control.Logs, On: onAPI("deep")},
@@ -43,7 +43,7 @@ func deepTrace(dir string) *control.Config {
 
 const deepRecords = 3000
 
-// deepStream starts a stream, records to it, and waits until everything is in its IET.
+// deepStream starts a stream, records to it, and waits until all records are in its IET.
 func deepStream(t *testing.T, r *rig) *control.Trace {
 	t.Helper()
 	tr, err := r.ctl.Start(t.Context(), api("deep"))
@@ -73,8 +73,8 @@ func countText(t *testing.T, name, text string) (n int) {
 	return n
 }
 
-// TestStreamStaysWhenNoETCanBeMade leaves no room for the ET of a stream. The IET must
-// stay, and the next trace, Recover or the next start must finish it.
+// TestStreamStaysWhenNoETCanBeMade limits the size of files, so that the ET of a stream cannot be made. The
+// IET remains. The next trace, Recover or the next start makes the ET.
 func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 	if !hosttest.Alone(t) {
 		return
@@ -134,7 +134,8 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 	}
 }
 
-// TestSnapshotStaysWhenNoETCanBeMade leaves no room for the ET of a snapshot.
+// TestSnapshotStaysWhenNoETCanBeMade limits the size of files, so that the ET of a snapshot cannot be made.
+// The IET remains, and Recover makes the ET.
 func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	if !hosttest.Alone(t) {
 		return
@@ -149,7 +150,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	must(t, err)
 	fi, err := os.Stat(first.Path())
 	must(t, err)
-	restore := hosttest.LimitFiles(t, fi.Size()-4000) // room for the entries, but not also for the tables
+	restore := hosttest.LimitFiles(t, fi.Size()-4000) // enough for the entries, but not for the tables of the ET
 	tr, err := r.ctl.Start(t.Context(), api("asked"))
 	restore()
 	must(t, err)
@@ -165,8 +166,8 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	}
 }
 
-// TestPassingErrorSpoilsNoStream fills the disk for a while. The trace must be finished
-// and count the records that were lost, and older traces must be removed as usual.
+// TestPassingErrorSpoilsNoStream makes writes fail for some time while a stream runs. The trace is finished
+// and has the number of lost records, and older traces are removed as usual.
 func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	if !hosttest.Alone(t) {
 		return
@@ -181,7 +182,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	fi, err := os.Stat(strings.TrimSuffix(tr.Path(), ".et") + ".iet")
 	must(t, err)
 	restore := hosttest.LimitFiles(t, fi.Size())
-	const large = 120 // more records than the crash buffer has room for
+	const large = 120 // more than the journal has room for
 	for range large {
 		r.log.Info(strings.Repeat("y", 50_000))
 	}
@@ -214,8 +215,8 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	}
 }
 
-// TestRingStaysWhenTheDiskIsFull recovers a ring without room for its trace, and then
-// again with room.
+// TestRingStaysWhenTheDiskIsFull recovers a ring without enough room for its trace, and then again with
+// room.
 func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
 	if !hosttest.Alone(t) {
 		return
@@ -228,7 +229,7 @@ func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
 	must(t, err)
 	fi, err := os.Stat(crashes[0].Output)
 	must(t, err)
-	for _, size := range []int64{10, fi.Size() / 3, fi.Size() - 1} { // ends within the root, the records, the ET
+	for _, size := range []int64{10, fi.Size() / 3, fi.Size() - 1} { // the limit is within the root, the records, the ET
 		dir := t.TempDir()
 		ring := deadRing(t, dir, format.V1, at, records)
 		restore := hosttest.LimitFiles(t, size)

@@ -17,8 +17,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A foreignContext is a context of a type that package context does not know. Package context watches
-// it with a goroutine of its own.
+// A foreignContext is a context of a type that package context does not know. Package context therefore
+// starts a goroutine that waits for its end.
 type foreignContext struct {
 	context.Context
 	done chan struct{}
@@ -35,7 +35,8 @@ func (c foreignContext) Err() error {
 	}
 }
 
-// TestStackIsBelowTheSpanThatWaits makes a snapshot while a span inside a request waits.
+// TestStackIsBelowTheSpanThatWaits requests a snapshot with the trigger watchdog while a span inside a
+// request waits. It checks below which span the stack is, and which place the reason names.
 func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 	here := runtime.FuncForPC(reflect.ValueOf(blockedHere).Pointer())
 	_, line := here.FileLine(here.Entry())
@@ -43,8 +44,8 @@ func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		helper func(ctx context.Context, tracer trace.Tracer, release chan struct{})
-		below  string // the span that has the stack of the goroutine
-		where  string // the place in the reason
+		below  string // the name of the span that has the stack
+		where  string // the end of the reason
 	}{
 		{"one goroutine", func(context.Context, trace.Tracer, chan struct{}) {}, "transfer", ", now in transfer" + place},
 		{"and one of the standard library", func(_ context.Context, _ trace.Tracer, release chan struct{}) {
@@ -117,7 +118,7 @@ func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 	}
 }
 
-// TestReasonNamesTheRequest asks for a trace in a span inside a request.
+// TestReasonNamesTheRequest checks that the reason of a trace names the span that began the request.
 func TestReasonNamesTheRequest(t *testing.T) {
 	for _, mode := range []control.Mode{control.ModeSnapshot, control.ModeStream} {
 		t.Run(string(mode), func(t *testing.T) {

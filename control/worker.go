@@ -7,8 +7,8 @@ import (
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
-// A worker runs functions one after the other on its own goroutine. The functions may panic or end that
-// goroutine, since they call code outside of this package.
+// A worker runs functions one after the other on its own goroutine. The functions may panic or end their
+// goroutine, because they call code of other packages.
 type worker struct {
 	guard safecall.Guard
 	queue chan func()
@@ -38,7 +38,7 @@ func (w *worker) offer(fn func()) {
 	}
 }
 
-// do queues fn and waits until it has run. The error is errClosed if the worker ended before fn ran.
+// do queues fn and waits until it has run. It returns errClosed if the worker ends before.
 func (w *worker) do(fn func()) error {
 	done := make(chan struct{})
 	select {
@@ -49,8 +49,8 @@ func (w *worker) do(fn func()) error {
 	}
 }
 
-// wait waits for the end of a queued function. The error is the error of ctx, or errClosed if the worker ended
-// before the function ran.
+// wait waits until a queued function has run, which closes done. It returns the error of ctx, or errClosed
+// if the worker ends before.
 func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -60,7 +60,7 @@ func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	case <-w.ended:
 	}
 	select {
-	case <-done: // it was the last function
+	case <-done: // the function was the last one
 		return nil
 	default:
 		return errClosed
@@ -73,10 +73,10 @@ func (w *worker) stop() {
 	<-w.ended
 }
 
-// A repeater calls a function on its own goroutine. Several calls of again before the function runs cause one
-// call.
+// A repeater calls a function on its own goroutine. If again is called several times before the function
+// runs, the function runs once.
 type repeater struct {
-	asked chan struct{} // has room for one
+	asked chan struct{} // capacity 1
 	ended chan struct{}
 }
 
@@ -92,7 +92,7 @@ func newRepeater(g *safecall.Guard, fn func()) *repeater {
 	return r
 }
 
-// again requests a call of the function that begins after this moment. It never waits.
+// again requests another call of the function, which begins after this moment. It never waits.
 func (r *repeater) again() {
 	select {
 	case r.asked <- struct{}{}:
@@ -100,7 +100,7 @@ func (r *repeater) again() {
 	}
 }
 
-// stop waits for the last call of the function. The method again must not be called afterwards.
+// stop waits for the last call of the function. After stop, again must not be called.
 func (r *repeater) stop() {
 	close(r.asked)
 	<-r.ended

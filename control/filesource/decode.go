@@ -18,8 +18,8 @@ import (
 	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
-// A decoder sets the fields of a configuration from a tree of nodes. It continues after a problem, and keeps
-// the default for an invalid value.
+// A decoder sets the fields of a configuration from the nodes of a YAML tree. After a problem it continues,
+// and the field has its default.
 type decoder struct {
 	file     string
 	places   map[string]place // the places of the values in the file, by path
@@ -27,8 +27,8 @@ type decoder struct {
 	visited  int // number of keys and values so far; each use of an alias counts
 }
 
-// spend counts a node, and reports whether the count is still within maxNodes. It adds a problem when the count
-// exceeds maxNodes for the first time.
+// spend counts a node, and reports whether the count is within maxNodes. When the count exceeds maxNodes,
+// it adds a problem once.
 func (d *decoder) spend(n *yaml.Node, path string) bool {
 	if d.visited++; d.visited == maxNodes+1 {
 		d.fail(n, path, fmt.Errorf("more than %d keys and values, counting those of aliases", maxNodes))
@@ -38,7 +38,8 @@ func (d *decoder) spend(n *yaml.Node, path string) bool {
 
 func (d *decoder) spent() bool { return d.visited > maxNodes }
 
-// value sets v from the node n at path. The keys of a struct follow from its field names: per_hour for PerHour.
+// value sets v from the node n at path. A key of a struct is its field name in snake case: per_hour for
+// PerHour.
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	switch to := v.Addr().Interface().(type) {
 	case *control.Set:
@@ -68,7 +69,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		case reflect.Pointer:
 			v.Set(reflect.New(v.Type().Elem()))
 			d.value(n, path, v.Elem())
-		default: // keep the text of the file, even for a number
+		default: // text, even if it looks like a number
 			s := v.String()
 			scalar(d, n, path, "text", &s, func(text string) (string, error) { return text, nil })
 			v.SetString(s)
@@ -97,7 +98,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	})
 }
 
-// keyOf returns the key of a field: per_hour for PerHour.
+// keyOf returns the key of a field in snake case: per_hour for PerHour.
 func keyOf(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -157,7 +158,7 @@ func (d *decoder) list(n *yaml.Node, path string, f func(n *yaml.Node, path stri
 	}
 }
 
-// scalar sets *to to the result of parse. In errors, the parameter what names the expected kind of value.
+// scalar sets *to to the result of parse. what names the expected kind of value in errors.
 func scalar[T any](d *decoder, n *yaml.Node, path, what string, to *T, parse func(string) (T, error)) {
 	s, ok := d.visit(n, path, yaml.ScalarNode, what)
 	if !ok {
@@ -196,8 +197,8 @@ func (d *decoder) params(n *yaml.Node, path string, to *map[string]string) {
 	*to = params
 }
 
-// visit returns the node n, or the node that n is an alias of. It adds a problem and returns false
-// if the node is not of the given kind.
+// visit returns the node n, or its target if n is an alias. If the node has another kind, visit adds a
+// problem and returns false.
 func (d *decoder) visit(n *yaml.Node, path string, kind yaml.Kind, what string) (*yaml.Node, bool) {
 	if !d.spend(n, path) {
 		return nil, false
@@ -222,8 +223,7 @@ var (
 	errLong = fmt.Errorf("is longer than %d bytes", maxText)
 )
 
-// resolve returns the node that n is an alias of, or n if it is no alias. YAML has no alias of an
-// alias.
+// resolve returns the target of n if n is an alias, else n. A target is never an alias itself.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		return n.Alias
@@ -231,7 +231,7 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// isEmpty reports whether n is null, such as the value of a key with nothing after it.
+// isEmpty reports whether n is null, for example the value of a key with nothing after it.
 func isEmpty(n *yaml.Node) bool {
 	n = resolve(n)
 	return n.Kind == 0 || n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Style&yaml.TaggedStyle == 0
@@ -261,7 +261,7 @@ func parseInt(text string) (int, error) {
 	return n, err
 }
 
-// inRange parses a number or a quantity.
+// inRange parses a number or a quantity, and adds text to an error.
 func inRange[T any](text string, parse func(string) (T, error)) (v T, err error) {
 	v, err = parse(text)
 	switch {
@@ -283,8 +283,7 @@ func parseBool(text string) (bool, error) {
 	return false, fmt.Errorf("%s is neither true nor false", quote(text))
 }
 
-// parseLevel reads a level as [slog.Level.UnmarshalText] does. It also reads trace, which is
-// debug-4.
+// parseLevel reads a level like [slog.Level.UnmarshalText], and also the level trace, which is debug-4.
 func parseLevel(text string) (slog.Level, error) {
 	if strings.EqualFold(text, "trace") {
 		return slog.LevelDebug - 4, nil

@@ -1,5 +1,5 @@
-// Package filesource reads the configuration of a [control.Control] from a YAML file and
-// reads it again when the file changes.
+// Package filesource reads the configuration of a [control.Control] from a YAML file and reads it again
+// when the file changes.
 //
 // # The file
 //
@@ -44,8 +44,8 @@
 //	      else: 0                  # one in so many of the rest
 //	    params: {runtime.metrics.interval: 50ms}
 //
-// The required keys are dir (unless [Options] has it), and the name and providers of each trace. All other keys
-// may be left out. A key with nothing after it counts as left out. Unknown keys and duplicate keys are errors.
+// Required keys are dir (unless [Options] has it), and name and providers of each trace. All other keys are
+// optional. A key without a value counts as missing. Unknown keys and duplicate keys are errors.
 //
 //	id      text         the name of the configuration in traces; default: "sha256:" and the
 //	                     first 12 hexadecimal digits of the SHA-256 of the file's bytes
@@ -88,26 +88,26 @@
 //
 //   - A text is any scalar of at most 4096 bytes, without conversion.
 //   - A number is a decimal integer.
-//   - A size is an integer number of bytes, or a number with a unit: B, KB, MB, GB, TB are
-//     powers of 1000, KiB, MiB, GiB, TiB are powers of 1024.
-//   - A duration has the form of [time.ParseDuration], and can begin with whole days: 7d,
-//     1d12h.
+//   - A size is an integer number of bytes, or a number with a unit: B, KB, MB, GB, TB are powers of 1000,
+//     KiB, MiB, GiB, TiB are powers of 1024.
+//   - A duration has the form of [time.ParseDuration], and can begin with whole days: 7d, 1d12h.
 //   - A bool is true or false.
-//   - A level is trace, debug, info, warn, error, or one of the last four with an offset,
-//     such as error+2: see [log/slog.Level.UnmarshalText]. The level trace is debug-4.
+//   - A level is trace, debug, info, warn, error, or one of the last four with an offset, such as error+2:
+//     see [log/slog.Level.UnmarshalText]. The level trace is debug-4.
 //   - Providers are a list of names that [control.Named] accepts.
 //   - Params are a mapping of PROVIDER.NAME to scalars. The provider must be known.
 //
 // The known signals depend on the operating system: SIGUSR1 is unknown on Windows.
 //
-// YAML's tags and merge keys (<<) are not supported. Anchors and aliases can be used. A file can have at most
-// 20,000 keys and values; each use of an alias counts with everything in it. The file must have one document of
-// at most 256 KiB and a nesting depth of at most 64. An empty file is an error; a file without traces is not.
+// YAML's tags and merge keys (<<) are not supported. Anchors and aliases can be used. A file can have at
+// most 20,000 keys and values; each use of an alias counts with everything in it. The file must have one
+// document of at most 256 KiB and a nesting depth of at most 64. An empty file is an error; a file without
+// traces is not.
 //
 // # Changes
 //
-// A watched source reads the file every two seconds, and reports a change once the file stops changing. So it
-// notices files that are written, replaced, or swapped, as Kubernetes does for mounted config maps, on any file
-// system and through links. A file that is not valid is reported once, and the previous configuration stays in
-// force.
+// A watched source reads the file every two seconds. It reports a change when two reads in a row are equal.
+// So it notices files that are written or replaced, also through links, as Kubernetes replaces mounted
+// config maps, on any file system. An invalid file is reported once, and the previous configuration
+// remains.
 package filesource

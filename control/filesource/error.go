@@ -17,11 +17,11 @@ import (
 // An Error is an error at one place of a file. Several Errors are joined with [errors.Join].
 type Error struct {
 	File string // the name that was passed to [Parse] or [New]
-	// Line and Column count from 1; Column counts characters. Both are 0 if the error concerns the whole file.
+	// Line and Column count from 1, Column in characters. Both are 0 if the error is about the whole file.
 	Line, Column int
-	// Path is the path of the field, such as "traces[1].on[0].key", or "" for the document.
+	// Path is the path of the field, for example "traces[1].on[0].key", or "" for the document.
 	Path string
-	// Err is a [*control.FieldError] with the same path, unless the path is "".
+	// Err is a [*control.FieldError] with the same path. If the path is "", Err is another error.
 	Err error
 }
 
@@ -43,7 +43,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // maxProblems is the maximum number of problems in one error.
 const maxProblems = 20
 
-// fail adds a problem with the value n at path.
+// fail adds a problem of the value n at path.
 func (d *decoder) fail(n *yaml.Node, path string, err error) { d.problem(placeOf(n), path, err) }
 
 func (d *decoder) problem(at place, path string, err error) {
@@ -72,8 +72,8 @@ func (d *decoder) validate(c *control.Config) {
 	}
 }
 
-// nearest returns the place in the file of the field at path. If the field is not in the file, it returns the
-// place of the mapping or list around the field.
+// nearest returns the place in the file of the field at path. If the file does not have the field, it
+// returns the place of the innermost mapping or list around it.
 func (d *decoder) nearest(path string) place {
 	for {
 		if at, ok := d.places[path]; ok || path == "" {
@@ -83,7 +83,7 @@ func (d *decoder) nearest(path string) place {
 	}
 }
 
-// err returns all problems, joined in the order of the file.
+// err returns all problems, joined in the order of their places.
 func (d *decoder) err() error {
 	slices.SortStableFunc(d.problems, func(a, b *Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	var errs []error
@@ -104,7 +104,7 @@ type place struct{ line, column int }
 
 func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
-// quote returns s quoted for an error message, cut to at most 64 bytes.
+// quote returns s cut to 64 bytes and quoted, for an error message.
 func quote(s string) string {
 	short := text.Head(s, 64)
 	if len(short) < len(s) {

@@ -20,23 +20,23 @@ import (
 // maxSize is the maximum size of a configuration file in bytes.
 const maxSize = 256 << 10
 
-// Bounds of a file. Each use of an alias counts.
+// Limits of a file. Each use of an alias counts again.
 const (
 	maxDepth = 64
 	maxNodes = 20_000
 	maxText  = 4096
 )
 
-// Parse reads a configuration and validates it. Keys that are left out have the values of
-// [control.DefaultConfig]. The parameter name is used only in errors. Parse does not keep the slice text.
+// Parse reads a configuration and validates it. Missing keys have the values of [control.DefaultConfig].
+// name is used only in errors. Parse does not keep text.
 //
-// The error is an [*Error], or several Errors joined in the order of the file: up to 20, and one that counts
-// the rest. If an Error concerns a field, it wraps a [*control.FieldError].
+// The error is an [*Error], or several Errors joined in the order of the file: at most 20, and one with the
+// number of the others. If an Error is about a field, it wraps a [*control.FieldError].
 func Parse(name string, text []byte) (*control.Config, error) {
 	return parse(name, text, control.DefaultConfig())
 }
 
-// parse parses a configuration. The parameter defaults has the values of keys that are left out.
+// parse is Parse with other values for missing keys.
 func parse(name string, text []byte, defaults *control.Config) (*control.Config, error) {
 	n, err := document(name, text)
 	if err != nil {
@@ -46,7 +46,7 @@ func parse(name string, text []byte, defaults *control.Config) (*control.Config,
 	c.Ring.Params = maps.Clone(defaults.Ring.Params)
 	d := &decoder{file: name, places: make(map[string]place)}
 	d.value(n, "", reflect.ValueOf(c).Elem())
-	if len(d.problems) == 0 { // an unreadable value could make other values invalid
+	if len(d.problems) == 0 { // an invalid value may cause further errors in Validate
 		d.validate(c)
 	}
 	if err := d.err(); err != nil {
@@ -55,7 +55,7 @@ func parse(name string, text []byte, defaults *control.Config) (*control.Config,
 	return c, nil
 }
 
-// document returns the root of the one document in text.
+// document returns the root of the only document in text.
 func document(name string, text []byte) (root *yaml.Node, err error) {
 	fail := func(at place, text string, args ...any) error {
 		return &Error{File: name, Line: at.line, Column: at.column, Err: fmt.Errorf(text, args...)}
@@ -67,12 +67,12 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 		return nil, fail(at, "%s", what)
 	}
 	defer func() {
-		if p := recover(); p != nil { // a panic in the YAML library
+		if p := recover(); p != nil { // the YAML library panicked
 			root, err = nil, fail(place{}, "parse YAML: %v", p)
 		}
 	}()
 	l, err := yaml.NewLoader(bytes.NewReader(text),
-		yaml.WithUniqueKeys(false), // pairs reports duplicate keys with their places
+		yaml.WithUniqueKeys(false), // pairs reports duplicate keys, with their places
 		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
 		return nil, fail(place{}, "parse YAML: %w", err)
@@ -95,7 +95,7 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 	return nil, fail(placeOf(&second), "unexpected second document: the file must have only one")
 }
 
-// content returns the root of a document.
+// content returns the root of the document n.
 func content(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		return n.Content[0]
@@ -119,13 +119,13 @@ func syntaxError(name string, err error) error {
 		if l.ContextMsg != "" {
 			says = l.ContextMsg + ": " + says
 		}
-		e.Line, e.Column, e.Err = mark.Line, mark.Column, errors.New(text.Head(says, 200)) // the text may quote the file
+		e.Line, e.Column, e.Err = mark.Line, mark.Column, errors.New(text.Head(says, 200)) // l.Message may quote the file
 	}
 	return e
 }
 
-// notText returns the place and a description of the first character that YAML does not allow. The library's
-// error would lack the place.
+// notText returns the place and a description of the first character that YAML does not allow. The error of
+// the library has no place.
 func notText(text []byte) (at place, what string) {
 	at = place{1, 1}
 	for len(text) > 0 {
@@ -134,7 +134,8 @@ func notText(text []byte) (at place, what string) {
 		switch {
 		case c == utf8.RuneError && n == 1:
 			return at, "is not UTF-8"
-		case c == '\n', c == '\r' && (len(text) == 0 || text[0] != '\n'), c == 0x85, c == 0x2028, c == 0x2029: // like the library
+		// These are the line breaks of the library.
+		case c == '\n', c == '\r' && (len(text) == 0 || text[0] != '\n'), c == 0x85, c == 0x2028, c == 0x2029:
 			at = place{at.line + 1, 1}
 			continue
 		case c < ' ' && c != '\t' && c != '\r', c >= 0x7f && c < 0xa0 && c != 0x85:

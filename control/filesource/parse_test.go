@@ -29,8 +29,8 @@ func lines(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// TestParseErrors compares what is said of the files in testdata/errors.txt, in which "-- = --" is between a file and
-// its errors, and of files that cannot stand there.
+// TestParseErrors checks the errors for files. Most of them are in testdata/errors.txt, where "-- = --"
+// separates a file from its errors. Files that cannot be in a text file are in this function.
 func TestParseErrors(t *testing.T) {
 	const known = "cpu.profile, exec.trace, gc, goroutines, logs, process, runtime.metrics, sched, spans"
 	tests := []struct {
@@ -106,7 +106,7 @@ func TestParseManyErrors(t *testing.T) {
 	}
 }
 
-// TestParseAliases has small files whose aliases expand to very many values.
+// TestParseAliases checks small files whose aliases expand to very many values.
 func TestParseAliases(t *testing.T) {
 	many := func(s string, n int) string { return "[" + strings.Repeat(s+", ", n) + "]" }
 	for name, text := range map[string]string{
@@ -150,7 +150,7 @@ func TestParseExample(t *testing.T) {
 		t.Error("doc.go does not have testdata/control.yaml as it is")
 	}
 	on := []control.On{{Trigger: "signal", Key: "SIGUSR1"}, {Trigger: "http"}, {Trigger: "api", Key: "import*"}}
-	if runtime.GOOS == "windows" { // no signal may ask for a trace there
+	if runtime.GOOS == "windows" { // no signal can request a trace there
 		text = []byte(strings.Replace(string(text), "{trigger: signal, key: SIGUSR1}, ", "", 1))
 		on = on[1:]
 	}
@@ -211,7 +211,7 @@ func TestParseDefaults(t *testing.T) {
 			t.Errorf("%q: got %+v, want %+v", text, got, want)
 		}
 	}
-	// printf 'dir: /t\n' | sha256sum
+	// The id is from: printf 'dir: /t\n' | sha256sum
 	if c, err := Parse("f", []byte(ok)); err != nil || c.ID != "sha256:0b2271b51c4b" {
 		t.Errorf("ID of %q is %q, %v", ok, c.ID, err)
 	}
@@ -270,8 +270,7 @@ func TestParseLevel(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that a parsed configuration is valid, and that each problem has
-// a place in the file.
+// FuzzParse checks that a parsed configuration is valid, and that each problem has a place in the file.
 func FuzzParse(f *testing.F) {
 	text, err := os.ReadFile("testdata/control.yaml")
 	if err != nil {
@@ -296,7 +295,7 @@ func FuzzParse(f *testing.F) {
 		if len(all) > maxProblems+1 {
 			t.Errorf("%d problems, want %d at most", len(all), maxProblems+1)
 		}
-		breaks := 1 // as a library may count, which is more than we do
+		breaks := 1 // the YAML library may count all of these, and the parser fewer
 		for _, s := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
 			breaks += strings.Count(string(text), s)
 		}

@@ -15,29 +15,29 @@ import (
 
 // Options configure [New].
 type Options struct {
-	// Poll is the interval at which the file is read. The default is 2 s.
+	// Poll is the time between two reads of the file. The default is 2 s.
 	Poll time.Duration
-	// Debounce is the interval between reads of a file that has changed, until two reads are equal. If changes
-	// continue, the change is reported after ten times Debounce. The default is 200 ms.
+	// Debounce is the time between two reads of a file that has changed. When two reads are equal, the
+	// change is reported. If the file keeps changing, the change is reported after ten such reads. The
+	// default is 200 ms.
 	Debounce time.Duration
-	// Defaults has the values of Dir, Keep, Ring and their fields that the file leaves out; its ID and Traces are
-	// ignored. The default is [control.DefaultConfig]. To change some values, change a copy of the default. New
-	// copies Defaults.
+	// Defaults has the values of Dir, Keep, Ring and their fields for keys that the file does not have. Its
+	// ID and Traces are ignored. The default is [control.DefaultConfig]: to change some values, change a
+	// copy of it. New copies Defaults.
 	Defaults *control.Config
 }
 
-// New returns a source of the configuration in the file at path. The file need not exist
-// yet. A nil *Options means defaults. New resolves a relative path, so that later changes of
-// the working directory have no effect.
+// New returns a source of the configuration in the file at path. The file need not exist yet. A nil
+// *Options means defaults. New resolves a relative path, so that later changes of the working directory
+// have no effect.
 //
-// Config reads the file. Watch reports each change since the last call of Config, or since the call of Watch if
-// Config was not called. It calls its function with each content that differs from the previous content. An
-// invalid content is reported once, with its error; a file that cannot be read is also reported once. The calls
-// do not overlap. The function must not call stop, because stop waits for the function. Watch never returns an
-// error.
+// Config reads the file. Watch calls its function with each content that differs from the previous one,
+// beginning with the content at the last call of Config before Watch, or else at the call of Watch. Invalid
+// content is reported once, with its error, and so is a file that cannot be read. The calls do not overlap.
+// The function must not call stop, because stop waits for it. Watch never returns an error.
 //
-// The file must be a regular file of at most 256 KiB, or a symbolic link to one. The source
-// is safe for concurrent use. The caller owns the configurations that it returns.
+// The file must be a regular file of at most 256 KiB, or a symbolic link to one. The source is safe for
+// concurrent use. The caller may change the configurations that it gets.
 func New(path string, o *Options) control.Source {
 	s := &source{name: path, path: path}
 	if o != nil {
@@ -69,7 +69,7 @@ type source struct {
 
 	mu sync.Mutex
 
-	config string // the state at the last call of Config; "" if it was not called
+	config string // the state at the last call of Config; "" if there was none
 }
 
 // Config reads the file.
@@ -98,7 +98,7 @@ func (s *source) load() (text []byte, err error) {
 	return text, nil
 }
 
-// parse parses the text that load returned, or returns the error of load.
+// parse parses text, or returns err. Both are results of load.
 func (s *source) parse(text []byte, err error) (*control.Config, error) {
 	if err != nil {
 		return nil, err

@@ -57,8 +57,8 @@ func TestOptionsDefaults(t *testing.T) {
 	}
 }
 
-// TestOptionsDefaultsWithoutRing has a file whose ring cannot be read: its snapshots
-// are not reported.
+// TestOptionsDefaultsWithoutRing checks that a ring which cannot be read is the only problem: snapshots
+// without a ring are not reported then.
 func TestOptionsDefaultsWithoutRing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	s := New(file, &Options{Defaults: &control.Config{Dir: "/t"}})
@@ -76,7 +76,7 @@ func TestOptionsDefaultsWithoutRing(t *testing.T) {
 	}
 }
 
-// TestRelativePath changes the working directory after New.
+// TestRelativePath checks that a change of the working directory after New has no effect.
 func TestRelativePath(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "control.yaml"), "kep: 1\ndir: /t\n")

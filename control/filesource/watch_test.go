@@ -22,13 +22,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a loaded machine may take.
+// patience is how long a call of a watch may take on a loaded machine.
 const patience = time.Minute
 
-// A recorder records the calls of a watch.
+// A recorder collects the calls of a watch.
 type recorder struct {
 	t     *testing.T
-	calls chan string // the ID, or the error's first line
+	calls chan string // the ID of the configuration, or the first line of the error
 	busy  atomic.Int32
 }
 
@@ -78,11 +78,11 @@ func write(t *testing.T, name, text string) {
 	must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
-// replace gives a new file the name, as editors do.
+// replace renames a new file to the name, as editors do.
 func replace(t *testing.T, name, text string) {
 	t.Helper()
 	write(t, name+"~new", text)
-	// Windows replaces no file while the watcher reads it.
+	// Windows does not rename over a file that the watcher is reading.
 	must(t, osfile.RenameOver(name+"~new", name))
 }
 
@@ -93,7 +93,7 @@ func symlink(t *testing.T, to, name string) {
 	}
 }
 
-// watch follows name until the end of the test.
+// watch watches the file name until the test ends.
 func watch(t *testing.T, name string) *recorder {
 	t.Helper()
 	s := New(name, &Options{Poll: 5 * time.Millisecond, Debounce: 2 * time.Millisecond})
@@ -113,7 +113,7 @@ func TestWatch(t *testing.T) {
 	r := watch(t, file)
 	replace(t, file, config("b"))
 	r.want("b")
-	replace(t, file, config("b")) // is nothing new
+	replace(t, file, config("b")) // no change
 	time.Sleep(50 * time.Millisecond)
 	replace(t, file, config("c")+"kep: 1\n")
 	r.want("control.yaml:3:1: unknown key")
@@ -134,7 +134,8 @@ func TestWatch(t *testing.T) {
 	r.wantNone()
 }
 
-// TestWatchRewrites: the last one counts, also of files that are not replaced and may be seen half-written.
+// TestWatchRewrites checks that the last of many changes is reported. A file that is not replaced but
+// rewritten may also be read half-written.
 func TestWatchRewrites(t *testing.T) {
 	for name, put := range map[string]func(t *testing.T, file, text string){"in place": write, "replaced": replace} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +159,7 @@ func TestWatchRewrites(t *testing.T) {
 	}
 }
 
-// TestWatchKubernetes swaps the folder of a mounted config map.
+// TestWatchKubernetes replaces a folder through symbolic links, as Kubernetes does for mounted config maps.
 func TestWatchKubernetes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a rename cannot replace a link to a folder")
@@ -182,14 +183,14 @@ func TestWatchKubernetes(t *testing.T) {
 	r.wantNone()
 }
 
-// TestWatchFolder removes the folder, and makes a new one in its place.
+// TestWatchFolder removes the folder of the file, and makes a new one.
 func TestWatchFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the folder of a file that is being read cannot be renamed")
 	}
 	dir := filepath.Join(t.TempDir(), "conf")
 	file := filepath.Join(dir, "control.yaml")
-	// It is not there at first.
+	// The folder does not exist at first.
 	r := watch(t, file)
 	for i := range 3 {
 		must(t, os.Mkdir(dir, 0o700))
@@ -204,8 +205,7 @@ func TestWatchFolder(t *testing.T) {
 	}
 }
 
-// TestWatchTimes uses a fake clock: changes are found by polling, and reported after
-// Debounce.
+// TestWatchTimes has a fake clock. It checks that a change is found by polling and reported after Debounce.
 func TestWatchTimes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
@@ -216,7 +216,7 @@ func TestWatchTimes(t *testing.T) {
 		must(t, err)
 		defer stop()
 		synctest.Wait()
-		write(t, file, "id: b\n") // and no more so far
+		write(t, file, "id: b\n") // the writer has not finished
 		time.Sleep(2*time.Second + 100*time.Millisecond)
 		synctest.Wait()
 		r.wantNone()
@@ -224,15 +224,14 @@ func TestWatchTimes(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
 		r.want("b")
-		// There and back again between two polls.
+		// A change that is undone before the next poll is not reported.
 		write(t, file, config("c"))
 		time.Sleep(time.Second)
 		write(t, file, config("b"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.wantNone()
-		// A file that is not valid is reported once, and again when it changes to another
-		// invalid content.
+		// An invalid file is reported once, and again when its content changes.
 		for _, text := range []string{"- a", "-  a"} {
 			write(t, file, text)
 			time.Sleep(time.Minute)
@@ -248,7 +247,7 @@ func TestWatchTimes(t *testing.T) {
 	})
 }
 
-// TestWatchDebounce changes the file all the time.
+// TestWatchDebounce changes the file all the time. The change is reported nevertheless.
 func TestWatchDebounce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
@@ -270,8 +269,8 @@ func TestWatchDebounce(t *testing.T) {
 	})
 }
 
-// TestWatchFromConfig changes the file between Config and Watch, and without Config
-// before Watch.
+// TestWatchFromConfig changes the file before Watch. A source reports the change if Config was called
+// before it.
 func TestWatchFromConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
@@ -292,7 +291,7 @@ func TestWatchFromConfig(t *testing.T) {
 		synctest.Wait()
 		r.want("b")
 		none.wantNone()
-		// A call of Config by other code does not hide a change from the watch.
+		// If other code calls Config after a change, the watch still reports the change.
 		write(t, file, config("c"))
 		if c, err := s.Config(); err != nil || c.ID != "c" {
 			t.Fatalf("got %v, %v", c, err)
@@ -304,7 +303,7 @@ func TestWatchFromConfig(t *testing.T) {
 	})
 }
 
-// TestWatchStop stops while a call runs.
+// TestWatchStop calls stop while a call of the function runs. stop waits for it.
 func TestWatchStop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
@@ -334,7 +333,7 @@ func TestWatchStop(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(10 * time.Millisecond) // for a stop that does not wait to be seen
+	time.Sleep(10 * time.Millisecond) // a stop that does not wait would return in this time
 	close(leave)
 	stops.Wait()
 	before := calls.Load()

@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// TestConfigPipe reads a pipe that nobody writes to.
+// TestConfigPipe checks that a pipe without a writer does not block Config and Watch.
 func TestConfigPipe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	if err := unix.Mkfifo(file, 0o600); err != nil {

@@ -35,7 +35,8 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) error {
 	}
 	if given := r.Header.Values("Authorization"); len(given) == 1 {
 		scheme, token, _ := strings.Cut(given[0], " ")
-		sum := sha256.Sum256([]byte(strings.TrimLeft(token, " "))) // hides the length in the comparison
+		// Compare hashes, so that the time does not reveal the length of the token.
+		sum := sha256.Sum256([]byte(strings.TrimLeft(token, " ")))
 		if subtle.ConstantTimeCompare(sum[:], h.token[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
 			return nil
 		}
@@ -44,8 +45,7 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) error {
 	return &statusError{http.StatusUnauthorized, "the request needs the header Authorization: Bearer TOKEN with the token of the handler"}
 }
 
-// ownSite returns false if a page of another site made the request. A page of the same machine at another port
-// is another site.
+// ownSite returns false if a page of another site has made the request. Another port is another site.
 func ownSite(r *http.Request) bool {
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
@@ -54,8 +54,7 @@ func ownSite(r *http.Request) bool {
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		scheme, host, _ := strings.Cut(origin, "://")
-		// A proxy may terminate TLS, so https is allowed even if this connection has no
-		// TLS.
+		// A proxy may terminate TLS, so https is allowed without TLS in this connection.
 		if scheme != "https" && (scheme != "http" || r.TLS != nil) || host == "" || !strings.EqualFold(host, r.Host) {
 			return false
 		}
@@ -63,12 +62,12 @@ func ownSite(r *http.Request) bool {
 	return true
 }
 
-// proxyHeaders are the headers that proxies add to the requests that they
-// forward. Headers that begin with X-Forwarded- are not listed here.
+// proxyHeaders are the headers that proxies add to forwarded requests. Headers with the prefix X-Forwarded-
+// count as well.
 var proxyHeaders = []string{"Forwarded", "Via", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "X-Client-Ip", "X-Cluster-Client-Ip"}
 
-// notLocal returns "" if this machine sent the request to itself. Otherwise it returns the reason why the
-// request does not count as local.
+// notLocal returns "" if this machine has sent the request to itself, else the reason why the request does
+// not count as local.
 func notLocal(r *http.Request) string {
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(proxyHeaders, name) {

@@ -31,7 +31,7 @@ func TestHandlerLocal(t *testing.T) {
 		{"[2001:db8::1]:1", "localhost", 403},
 		{"[::ffff:192.0.2.1]:1", "localhost", 403},
 		{"0.0.0.0:1", "localhost", 403},
-		{"127.0.0.1", "localhost", 403}, // what a middleware makes of a header
+		{"127.0.0.1", "localhost", 403}, // some middleware sets such an address from a header
 		{"", "localhost", 403},
 		{"@", "localhost", 403},
 		{"localhost:1", "localhost", 403},
@@ -88,8 +88,7 @@ func TestHandlerLocal(t *testing.T) {
 	}
 }
 
-// TestHandlerUnix sends requests through a real Unix socket, for which net/http
-// has no address.
+// TestHandlerUnix sends requests over a Unix socket. For these, net/http has no remote address.
 func TestHandlerUnix(t *testing.T) {
 	dir, err := os.MkdirTemp("", "h") //nolint:usetesting // names of sockets are short, and those of t.TempDir are not
 	must(t, err)
@@ -153,8 +152,8 @@ func TestHandlerToken(t *testing.T) {
 			t.Errorf("the answer has the token: %s", w.Body)
 		}
 	}
-	// One that is too short does not even serve this machine, and a right one is no
-	// pass for other sites.
+	// A token that is too short is refused even from this machine, and a right token does not allow
+	// requests of other sites.
 	if w := ask(New(newRig(t).Control, &Options{Token: "short"}), "GET", "/", ""); w.Code != 500 {
 		t.Errorf("a short token: %d, want 500", w.Code)
 	}
@@ -181,7 +180,7 @@ func TestHandlerCrossSite(t *testing.T) {
 		{"Sec-Fetch-Site", "", true},
 		{"Sec-Fetch-Site", "other", true},
 		{"Origin", "http://localhost:8080", false},
-		{"Origin", "https://localhost:8080", false}, // TLS may end in front
+		{"Origin", "https://localhost:8080", false}, // a proxy may terminate TLS
 		{"Origin", "http://LOCALHOST:8080", false},
 		{"Origin", "http://localhost", true},
 		{"Origin", "http://localhost:9090", true},

@@ -34,22 +34,22 @@ import (
 	"github.com/entrace-go/entrace/control/internal/traces"
 )
 
-// Options configure the access to a handler. The zero value allows only requests from the same machine.
+// Options configure the access to a handler. By default, only requests from the same machine are served.
 type Options struct {
-	// Token, if set, must be in each request: "Authorization: Bearer TOKEN". It must have at least 16
-	// bytes; with a shorter Token all requests are refused.
+	// Token, if set, must be in each request: "Authorization: Bearer TOKEN". It must have at least
+	// 16 bytes; with a shorter Token all requests are refused.
 	//
-	// Without a Token, only requests from this machine to one of its loopback addresses are served. Requests that
-	// a proxy has marked as forwarded are refused. A local proxy that does not mark its requests makes every
-	// request look local: behind such a proxy, set a Token.
+	// Without a Token, only requests from this machine to one of its loopback addresses are served, except
+	// requests that a proxy has marked as forwarded. Behind a local proxy that does not mark requests, all
+	// of them look local: set a Token then.
 	Token string
-	// Viewer, if set, is the URL of a page that shows the traces, such as a page of package viewer.
-	// The response to GET / contains it.
+	// Viewer, if set, is the URL of a page that shows traces, for example a page of package viewer. The
+	// response to GET / has it.
 	Viewer string
 	// AllowConfig allows PUT /config, which overrides the configuration for a time.
 	AllowConfig bool
-	// Parse parses the body of PUT /config, as filesource.Parse does. Parse must be safe for concurrent use, and
-	// may keep the slice text.
+	// Parse parses the body of PUT /config, as filesource.Parse does. It must be safe for concurrent use.
+	// It may keep the slice text.
 	Parse func(text []byte) (*control.Config, error)
 }
 
@@ -67,7 +67,7 @@ const (
 // A handler serves a control.
 type handler struct {
 	ctl    *control.Control
-	folder *traces.Folder // nil if it could not be opened
+	folder *traces.Folder // nil: it could not be opened
 	o      Options
 	token  [sha256.Size]byte
 }
@@ -76,7 +76,7 @@ type handler struct {
 //
 //	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", httpapi.New(ctl, nil)))
 //
-// A nil o means defaults. With a nil c the handler answers all requests with 404.
+// A nil o means defaults. If c is nil, the handler responds with 404 to all requests.
 func New(c *control.Control, o *Options) http.Handler {
 	if c == nil {
 		return http.NotFoundHandler()
@@ -110,7 +110,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// route answers a request by its path and method. For HEAD it calls the function for GET.
+// route calls the function for the path and the method of a request. HEAD is handled like GET.
 func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 	at := strings.TrimPrefix(r.URL.Path, "/")
 	file, isFile := strings.CutPrefix(at, tracesDir)
@@ -182,12 +182,12 @@ func (h *handler) begin(w http.ResponseWriter, r *http.Request, p *params, q con
 	}
 	v := traceView(t, "")
 	if v.Href != "" {
-		w.Header().Set("Location", v.Href) // relative to the paths /snapshot and /start
+		w.Header().Set("Location", v.Href) // relative to the mount point, where snapshot and start are
 	}
 	return answer(w, http.StatusCreated, v)
 }
 
-// stop ends a stream and responds when its file is finished.
+// stop ends a stream, and responds when its file is finished.
 func (h *handler) stop(w http.ResponseWriter, r *http.Request, id string) error {
 	if err := paramsOf(r).noBody(r).check(); err != nil {
 		return err
@@ -206,10 +206,10 @@ func (h *handler) stop(w http.ResponseWriter, r *http.Request, id string) error 
 	if v := t.Verdict(); v != control.VerdictStarted && v != control.VerdictUnfinished {
 		return &control.DeniedError{Request: control.Request{Trigger: control.TriggerHTTP, Key: "stop"}, Verdict: v, Trace: t.Name, Err: t.Err()}
 	}
-	return answer(w, http.StatusOK, traceView(t, "../")) // the request's path is below stop/
+	return answer(w, http.StatusOK, traceView(t, "../")) // relative to the path stop/ID
 }
 
-// denied sets the header Retry-After if err is a denial because of a rate limit. It returns err.
+// denied returns err. If err is a denial because of a rate limit, it also sets the header Retry-After.
 func (h *handler) denied(w http.ResponseWriter, err error) error {
 	d, ok := errors.AsType[*control.DeniedError](err)
 	if !ok || d.Verdict != control.VerdictRateLimited {
@@ -247,7 +247,8 @@ func (h *handler) file(w http.ResponseWriter, r *http.Request, name string) erro
 	}
 	defer file.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`) // the name contains no character to escape
+	// The name has no character that needs an escape.
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	http.ServeContent(w, r, "", fi.ModTime(), file)
 	return nil
 }
@@ -320,10 +321,10 @@ func fail(w http.ResponseWriter, err error) {
 	} else if e, ok := errors.AsType[*statusError](err); ok {
 		status = e.status
 	}
-	_ = answer(w, status, v) // no error: strings can be encoded
+	_ = answer(w, status, v) // strings can always be encoded
 }
 
-// answer writes a response with v as JSON. If v cannot be encoded, answer writes nothing.
+// answer writes a response with v as JSON. If v cannot be encoded, it returns an error and writes nothing.
 func answer(w http.ResponseWriter, status int, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -334,7 +335,7 @@ func answer(w http.ResponseWriter, status int, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the client may be gone
+	_, _ = w.Write(b.Bytes()) // on an error, the client is gone
 	return nil
 }
 
@@ -344,8 +345,8 @@ func (h *handler) index(w http.ResponseWriter, r *http.Request) error {
 	}
 	base := ""
 	if r.URL.Path == "" {
-		// The request's path is the mount point without its last slash, so relative references start one
-		// level higher.
+		// Without a slash at the end, the last element of the mount point does not count for relative
+		// references.
 		if u, err := url.ParseRequestURI(r.RequestURI); err == nil && !strings.HasSuffix(u.Path, "/") {
 			base = (&url.URL{Path: path.Base(u.Path)}).EscapedPath() + "/"
 		}

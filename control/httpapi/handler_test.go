@@ -28,11 +28,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var must = tracetest.Must
 
-// A rig is a control with a handler.
+// A rig is a control. Tests make handlers for it.
 type rig struct {
 	*control.Control
 
-	made chan *control.Trace // what OnTrace is told, while there is room
+	made chan *control.Trace // the traces that OnTrace gets, while there is room
 }
 
 var byHTTP = []control.On{{Trigger: control.TriggerHTTP}}
@@ -47,7 +47,7 @@ func configOf(dir string, traces ...control.TraceConfig) *control.Config {
 	return &control.Config{ID: "prod", Dir: dir, Ring: control.RingConfig{Bytes: 4 << 20, Always: control.Logs}, Traces: traces}
 }
 
-// newRig returns a rig with traces, by default a snapshot and a stream without limits.
+// newRig returns a rig with the given traces. The default is a snapshot and a stream without limits.
 func newRig(t testing.TB, traces ...control.TraceConfig) *rig {
 	t.Helper()
 	if len(traces) == 0 {
@@ -72,7 +72,7 @@ func rigOf(t testing.TB, o control.Options) *rig {
 	return r
 }
 
-// asked returns how many requests for traces were made.
+// asked returns the number of requests over HTTP.
 func (r *rig) asked() (n uint64) {
 	for _, k := range r.Stats().Verdicts[control.TriggerHTTP] {
 		n += k
@@ -80,7 +80,7 @@ func (r *rig) asked() (n uint64) {
 	return n
 }
 
-// put makes a file with the name of a trace of the given time.
+// put writes a file with the name of a trace of the given time.
 func (r *rig) put(t testing.TB, at time.Time, size int, manual bool) string {
 	t.Helper()
 	name := at.UTC().Format("20060102T150405.000000Z") + "-h-7-0001"
@@ -94,7 +94,7 @@ func (r *rig) put(t testing.TB, at time.Time, size int, manual bool) string {
 
 var day = time.Date(2026, 11, 20, 21, 27, 12, 21_345_000, time.UTC)
 
-// ask sends a request like a program on this machine.
+// ask sends a request that seems to come from this machine.
 func ask(h http.Handler, method, target, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	var b io.Reader
 	if body != "" {
@@ -114,7 +114,7 @@ func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Add(name, value) }
 }
 
-// answerOf decodes a JSON answer.
+// answerOf decodes a JSON response.
 func answerOf(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -124,8 +124,7 @@ func answerOf(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	return v
 }
 
-// TestHandlerMethods requests each path with each method. Only the intended methods
-// may have an effect.
+// TestHandlerMethods requests each path with each method. Only the methods in Allow have an effect.
 func TestHandlerMethods(t *testing.T) {
 	r := newRig(t)
 	file := r.put(t, day, 5, false)
@@ -135,8 +134,8 @@ func TestHandlerMethods(t *testing.T) {
 	}
 	for _, c := range []struct {
 		path  string
-		allow string // "" means that the path is none
-		off   string // the same without AllowConfig
+		allow string // the methods in the header Allow; "": the path does not exist
+		off   string // allow if AllowConfig is not set
 	}{
 		{"/", "GET, HEAD", "GET, HEAD"},
 		{"/snapshot", "POST", "POST"},
@@ -188,7 +187,7 @@ func TestHandlerMethods(t *testing.T) {
 	}
 }
 
-// parse reads "id: ID" as the configuration of the rig with another id.
+// parse parses "id: ID": it returns the configuration of the rig with this id.
 func (r *rig) parse(text []byte) (*control.Config, error) {
 	if string(text) == "nil" {
 		return nil, nil
@@ -236,7 +235,7 @@ func TestHandlerSnapshot(t *testing.T) {
 	}
 }
 
-// TestHandlerErrors checks the response to each error.
+// TestHandlerErrors checks the responses for various errors.
 func TestHandlerErrors(t *testing.T) {
 	r := newRig(t, control.TraceConfig{Name: "any", On: byHTTP, Every: 90 * time.Second},
 		control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, PerHour: 4})
@@ -282,7 +281,7 @@ func TestHandlerErrors(t *testing.T) {
 	}
 }
 
-// TestHandlerVerdicts makes requests that a control refuses.
+// TestHandlerVerdicts checks the responses to requests that the control refuses.
 func TestHandlerVerdicts(t *testing.T) {
 	r := newRig(t,
 		control.TraceConfig{Name: "rare", On: byHTTP, Every: 90 * time.Second},
@@ -341,7 +340,7 @@ func TestHandlerVerdicts(t *testing.T) {
 	}
 }
 
-// A slowDumper blocks each dump until it is released.
+// A slowDumper blocks each call of Dump until release is closed.
 type slowDumper struct{ dumping, release chan struct{} }
 
 var slowBit = control.Register("httpapi.slow")
@@ -354,7 +353,7 @@ func (d slowDumper) provider() control.Provider {
 	}}
 }
 
-// TestHandlerStopWaits stops streams whose end takes a while.
+// TestHandlerStopWaits checks that /stop responds after the end of a stream, even if the end takes time.
 func TestHandlerStopWaits(t *testing.T) {
 	for _, c := range []struct {
 		verdict control.Verdict
@@ -395,8 +394,7 @@ func TestHandlerStopWaits(t *testing.T) {
 	close(d.release)
 }
 
-// TestHandlerMounted goes through a server from one reference to the next, under
-// several prefixes.
+// TestHandlerMounted mounts a handler below various prefixes, and follows the references in its responses.
 func TestHandlerMounted(t *testing.T) {
 	for _, mount := range []string{"", "/debug/entrace", "/a%20b"} {
 		f := newRig(t)
@@ -410,7 +408,7 @@ func TestHandlerMounted(t *testing.T) {
 		h := http.StripPrefix(plain, New(f.Control, nil))
 		mux.Handle(mount+"/", h)
 		if mount == "/a%20b" {
-			mux.Handle(mount, h) // so that the mount is asked for without a redirect
+			mux.Handle(mount, h) // without a slash, the mux would redirect
 		}
 		s := httptest.NewServer(mux)
 		ask := func(method, from, target string) (*http.Response, string) {
@@ -479,8 +477,8 @@ func TestHandlerConfig(t *testing.T) {
 	for _, c := range []struct {
 		query, text string
 		want        int
-		says        string // of the answer
-		id          string // of the configuration in force
+		says        string // a part of the response
+		id          string // the id of the configuration after the request
 	}{
 		{"", "id: a", 200, `"for": "10m0s"`, "a"},
 		{"?for=20s", "id: b", 200, `"for": "20s"`, "b"},
@@ -491,7 +489,7 @@ func TestHandlerConfig(t *testing.T) {
 		{"", "nonsense", 400, "line 1: there is no id", "prod"},
 		{"", "", 400, "line 1", "prod"},
 		{"", "nil", 400, "empty", "prod"},
-		{"", "id: ", 400, "id: must not be empty", "prod"}, // it does not validate
+		{"", "id: ", 400, "id: must not be empty", "prod"}, // Validate fails
 	} {
 		w := ask(h, "PUT", "/config"+c.query, c.text)
 		if got := r.Config().ID; w.Code != c.want || !strings.Contains(w.Body.String(), c.says) || got != c.id {

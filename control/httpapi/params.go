@@ -25,7 +25,7 @@ type params struct {
 	errs   []error
 }
 
-// paramsOf returns the parameters of a request. It adds a problem for each parameter that is not in known.
+// paramsOf returns the parameters of a request. Each parameter that is not in known is a problem.
 func paramsOf(r *http.Request, known ...string) *params {
 	p := &params{}
 	var err error
@@ -43,12 +43,11 @@ func paramsOf(r *http.Request, known ...string) *params {
 	return p
 }
 
-// noBody adds a problem if the request has a body, since the body would be
-// ignored.
+// noBody adds a problem if the request has a body, because the handler would ignore it.
 func (p *params) noBody(r *http.Request) *params {
 	n := r.ContentLength
 	if n < 0 && r.Body != nil {
-		read, _ := io.ReadFull(r.Body, make([]byte, 1)) // an error means that the client is gone
+		read, _ := io.ReadFull(r.Body, make([]byte, 1)) // on an error, the client is gone
 		n = int64(read)
 	}
 	if n > 0 {

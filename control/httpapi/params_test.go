@@ -10,7 +10,7 @@ import (
 func TestHandlerBadParameters(t *testing.T) {
 	f := newRig(t)
 	h := New(f.Control, &Options{AllowConfig: true, Parse: f.parse})
-	for _, c := range [][3]string{ // what the answer names
+	for _, c := range [][3]string{ // method, target, and a part of the error
 		{"POST", "/snapshot?window=abc", "window"},
 		{"POST", "/snapshot?window=-1s", "window"},
 		{"POST", "/snapshot?window=0", "window"},

@@ -36,7 +36,7 @@ type runningView struct {
 	Time    time.Time       `json:"time,omitzero"`
 	File    string          `json:"file,omitempty"`
 	Href    string          `json:"href,omitempty"`    // the file of a stream exists only after its end
-	Verdict control.Verdict `json:"verdict,omitempty"` // if not Started
+	Verdict control.Verdict `json:"verdict,omitempty"` // missing if it is VerdictStarted
 	Error   string          `json:"error,omitempty"`
 }
 
@@ -51,8 +51,8 @@ type indexView struct {
 	Config  *configView    `json:"config,omitempty"`
 	Stats   control.Stats  `json:"stats"`
 	Running []*runningView `json:"running"`
-	Files   []fileView     `json:"files"`       // newest first
-	Total   int            `json:"files_total"` // the number of all files; Files has the newest
+	Files   []fileView     `json:"files"`       // the newest files, newest first
+	Total   int            `json:"files_total"` // number of all files
 	Error   string         `json:"error,omitempty"`
 }
 
@@ -79,8 +79,8 @@ func viewConfig(c *control.Config) *configView {
 	return v
 }
 
-// traceView returns the view of a trace. base is the relative path from the
-// request's path to the mount point.
+// traceView returns the view of a trace. base is the relative path from the path of the request to the
+// mount point.
 func traceView(t *control.Trace, base string) *runningView {
 	v := &runningView{ID: t.ID, Config: t.Name, Mode: t.Mode, Time: t.StartTime}
 	v.File = filepath.Base(t.Path())

@@ -68,7 +68,7 @@ func TestHandlerIndex(t *testing.T) {
 	}
 }
 
-// TestHandlerShowsErrors ends a stream whose folder is gone, with the one that this is in.
+// TestHandlerShowsErrors stops a stream after its folder and the folder above were removed.
 func TestHandlerShowsErrors(t *testing.T) {
 	r := newRig(t)
 	h := New(r.Control, nil)
@@ -86,7 +86,7 @@ func TestHandlerFile(t *testing.T) {
 	must(t, os.WriteFile(f.Dir()+"/x.et", []byte("secret"), 0o600))
 	must(t, os.WriteFile(f.Dir()+"/notes.txt", []byte("secret"), 0o600))
 	must(t, os.Mkdir(f.Dir()+"/"+strings.Replace(name, "7-0001", "1-0002", 1), 0o700))
-	_ = os.Symlink("notes.txt", f.Dir()+"/"+strings.Replace(name, "7-0001", "1-0004", 1)) // if there are links
+	_ = os.Symlink("notes.txt", f.Dir()+"/"+strings.Replace(name, "7-0001", "1-0004", 1)) // if the system has links
 	if mkfifo, err := exec.LookPath("mkfifo"); err == nil {
 		must(t, exec.Command(mkfifo, f.Dir()+"/"+strings.Replace(name, "7-0001", "1-0006", 1)).Run())
 	}

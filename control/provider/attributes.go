@@ -2,10 +2,11 @@ package provider
 
 import "github.com/entrace-go/entrace/format"
 
-// target is the target of entries whose values come from several sources.
+// target is the target of entries with values from several sources.
 const target = "github.com/entrace-go/entrace/control/provider"
 
-// attrInterval names the attribute with the length in nanoseconds of the interval of an entry's deltas.
+// attrInterval is the name of an attribute: the length in nanoseconds of the interval to which the deltas
+// of an entry belong.
 const attrInterval = "interval_nano"
 
 func u64(name string, n uint64) format.Attribute {

@@ -10,9 +10,9 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// buildEntry returns the entry "build", which describes the program, its build and the settings of the runtime.
-// It has only the program's name and GODEBUG, not the arguments and the rest of the environment, because they
-// may contain secrets.
+// buildEntry returns the entry "build", which describes the program, its build and the settings of the
+// runtime. Of the arguments and the environment it has only the program's name and GODEBUG, because the
+// others may be secret.
 func buildEntry() *format.TraceEntry {
 	a := []format.Attribute{
 		text("go.version", runtime.Version()),

@@ -14,31 +14,32 @@ import (
 )
 
 const (
-	// maxCPUStacks is the maximum number of stacks of a part of a profile that have their own entry.
+	// maxCPUStacks is the maximum number of stacks in a part of a profile that get an entry of their own.
 	maxCPUStacks = 5000
-	// cpuPart is the maximum duration of a part. Parts are short because the runtime keeps a part in memory, and
-	// its samples have no times.
+	// cpuPart is the maximum duration of a part of the profile. Parts are short because the runtime holds a
+	// part in memory, and its samples have no times.
 	cpuPart = time.Minute
 )
 
-// A cpuProfile is the provider of CPU profiles, with the runtime's 100 samples per second of CPU
-// time. A process can have one CPU profile at a time: if other code runs one, start and flush
-// return an error with "already in use". The zero cpuProfile is ready for use. It is safe for
-// concurrent use.
+// A cpuProfile is the provider of CPU profiles, with the 100 samples per second of CPU time that the
+// runtime takes. A process can have one CPU profile at a time: if other code runs one, start and flush
+// return an error with "already in use". The zero cpuProfile is ready for use. It is safe for concurrent
+// use.
 type cpuProfile struct {
-	life sync.Mutex // held by start and stop
+	life sync.Mutex // held during start and stop
 
-	loop  *loop         // nil if not running
-	every time.Duration // the length of a part; 0 means cpuPart
+	loop  *loop         // nil: not running
+	every time.Duration // the length of a part; 0: cpuPart
 
 	mu sync.Mutex // held while a part begins or ends
 
 	session *control.Session
-	part    *cpuRecording // nil if a restart failed
-	err     error         // the first error when the loop wrote a part
+	part    *cpuRecording // nil: the next part could not be started
+	err     error         // the first error of a part that the loop has written
 }
 
-// A cpuRecording is the writer for one part of the profile. The runtime writes all data when the profile stops.
+// A cpuRecording is the writer for one part of the profile. The runtime writes to it only when the profile
+// stops.
 type cpuRecording struct {
 	began time.Time
 
@@ -53,7 +54,7 @@ func (c *cpuRecording) Write(b []byte) (int, error) {
 	return c.w.Write(b)
 }
 
-// ended reports whether other code has stopped the profile.
+// ended reports whether the profile has stopped. Only other code can have stopped it while it is c.part.
 func (c *cpuRecording) ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +82,7 @@ func (c *cpuProfile) start(s *control.Session) error {
 	return nil
 }
 
-// stop ends the profile and writes the samples since the last flush.
+// stop ends the profile, and writes the samples since the last part.
 func (c *cpuProfile) stop() error {
 	c.life.Lock()
 	defer c.life.Unlock()
@@ -99,7 +100,7 @@ func (c *cpuProfile) stop() error {
 	return errors.Join(c.err, err)
 }
 
-// flush ends a part of the profile, begins the next part, and writes the samples of the ended part. The loop
+// flush ends a part of the profile, begins the next one, and writes the samples of the ended part. The loop
 // does the same every minute.
 func (c *cpuProfile) flush() error {
 	c.mu.Lock()
@@ -107,7 +108,7 @@ func (c *cpuProfile) flush() error {
 	return errors.Join(c.nextPart())
 }
 
-// flushPart is like flush, but for the loop: it handles the errors itself.
+// flushPart is flush for the loop. It reports errors to the session, or keeps them for stop.
 func (c *cpuProfile) flushPart(s *control.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,14 +120,14 @@ func (c *cpuProfile) flushPart(s *control.Session) {
 	}
 }
 
-// nextPart does the work of flush. It returns two errors: restart says that profiling could not continue, and
-// err is the error of the part that has ended.
+// nextPart does the work of flush. restart is the error of beginning the next part, err the error of the
+// ended part.
 func (c *cpuProfile) nextPart() (restart, err error) {
 	if c.part == nil {
 		return nil, nil
 	}
 	groups, began, took, err := c.end()
-	// Begin the next part before writing, so that the profile includes the time of the writing.
+	// First begin the next part, so that it includes the writing of this one.
 	restart = c.begin()
 	if err != nil {
 		return restart, err
@@ -143,14 +144,14 @@ func (c *cpuProfile) begin() error {
 	return nil
 }
 
-// end stops the profile, if one runs, and returns its samples.
+// end stops the profile if one runs, and returns its samples.
 func (c *cpuProfile) end() (groups []*group, began time.Time, took time.Duration, err error) {
 	part := c.part
 	if part == nil {
 		return nil, began, 0, nil
 	}
 	c.part = nil
-	// If this part has ended, the profile that runs now may belong to other code.
+	// Other code has stopped this part. The profile that runs now, if any, belongs to that code.
 	if part.ended() {
 		return nil, began, 0, errors.New("other code stopped the profile")
 	}

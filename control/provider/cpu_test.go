@@ -22,7 +22,7 @@ func busyHere(d time.Duration) {
 	}
 }
 
-// busy runs with the labels of a span until done says so.
+// busy uses CPU time, with the labels of a span, until done returns true.
 func busy(t *testing.T, done func() bool) {
 	t.Helper()
 	labels := pprof.Labels("trace_id", testTrace, "span_id", testSpan, "route", "/a")
@@ -48,7 +48,7 @@ func TestCPUProfile(t *testing.T) {
 		}
 		return nil
 	}
-	// A machine with much to do may give no sample for a while.
+	// On a busy machine, the first parts may have no sample of it.
 	busy(t, func() bool {
 		must(t, c.flush())
 		return find(before) != nil
@@ -68,7 +68,7 @@ func TestCPUProfile(t *testing.T) {
 		t.Errorf("message %q, want the function of %q", e.Message.Value, lines[0])
 	}
 
-	// What comes after the flush is in the next part, which Stop writes.
+	// Samples after the flush belong to the next part, which Stop writes.
 	for range 100 {
 		told := len(r.named("cpu.profile"))
 		busy(t, func() bool { return true })
@@ -99,8 +99,8 @@ func TestCPUProfileInUse(t *testing.T) {
 	must(t, c.stop())
 }
 
-// TestCPUProfileTaken stops the provider's profile and starts another one, which
-// must continue.
+// TestCPUProfileTaken stops the provider's profile and starts another one. The provider must not stop the
+// other one.
 func TestCPUProfileTaken(t *testing.T) {
 	for name, end := range map[string]func(*cpuProfile) error{"Stop": (*cpuProfile).stop, "Flush": (*cpuProfile).flush} {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestCPUProfileTaken(t *testing.T) {
 	}
 }
 
-// TestCPUProfileParts waits for the flushes of the loop. Under synctest the clock
-// would stand still while the runtime waits for samples.
+// TestCPUProfileParts waits until the loop has written three parts. It has a real clock: under synctest, no
+// time would pass while the runtime collects samples.
 func TestCPUProfileParts(t *testing.T) {
 	r, c := &record{}, &cpuProfile{every: 20 * time.Millisecond}
 	before := time.Now()

@@ -6,8 +6,8 @@
 //	CPUProfile  cpu.profile                  a profile, flushed every minute
 //	ExecTrace   exec.trace                   the runtime's flight recorder, dumped
 //
-// A provider belongs to one control. A process can have one CPU profile and one flight recorder of
-// the runtime at a time, including those that the application starts.
+// A provider belongs to one control. A process can have one CPU profile and one flight recorder of the
+// runtime at a time, including those that the application starts.
 //
 // # Parameters
 //
@@ -19,14 +19,14 @@
 //	                          16777216, from 1 MiB to 48 MiB
 //	exec.trace.marks          on, off: spans write their ids into it; on
 //
-// A value below the minimum counts as the minimum, and a value above the maximum counts as the maximum. If a
-// value is not a time, a number or the name of a metric, Start returns an error.
+// A value below the minimum counts as the minimum, and a value above the maximum counts as the maximum. If
+// a value is not a time, a number or the name of a metric, Start returns an error.
 //
 // # Entries
 //
-// The names and attributes are part of the product's format. All entries also have time_unix_nano.
-// It is the time of the sample or the dump, unless the table says otherwise. An entry is below the
-// entry of the trace, unless the table says otherwise.
+// The names and attributes are part of the product's format. All entries also have time_unix_nano. It is
+// the time of the sample or the dump, unless the table says otherwise. An entry is below the entry of the
+// trace, unless the table says otherwise.
 //
 //	entry            level  target           message
 //	runtime.metrics  Trace  runtime/metrics  none
@@ -39,11 +39,11 @@
 //	exec.trace       Debug  runtime/trace    "execution trace"; "execution trace too large to keep" without data
 //
 // A metric is an attribute NAME:UNIT. A cumulative counter of the operating system or the runtime is an
-// attribute NAME:UNIT delta with the growth since the previous entry, or since the start. A histogram has four
-// attributes. NAME:UNIT count delta is the number of added values. Unless that number is 0, NAME:UNIT p50, p99
-// and max describe the added values: each is the upper bound of the bucket of that value, or the lower bound if
-// the bucket has no upper bound. A metric has its kind in package runtime/metrics, U64 or Float. Metrics that
-// are not available are left out.
+// attribute NAME:UNIT delta: the growth since the previous entry, or since the start. A histogram has four
+// attributes. NAME:UNIT count delta is the number of new values. If it is not 0, NAME:UNIT p50, p99 and max
+// describe the new values: each is the upper bound of the bucket with this value, or the lower bound if the
+// bucket has no upper bound. A metric is U64 or Float, as in package runtime/metrics. Metrics that are not
+// available are left out.
 //
 //	runtime.metrics, sched
 //	  interval_nano              U64    the length of the interval of the deltas
@@ -109,25 +109,25 @@
 //	  left_out_bytes             U64    the size of those before that did not fit
 //
 // The execution trace is in the memory of the process, so it is lost if the process is killed. While an
-// execution trace is recorded, by this provider or by the program, each span that is recorded live writes log
-// messages to it: "otel.span" when the span begins, and "otel.end" when a span of a second or more ends. The
-// text of the message is the id of the span in 16 hexadecimal digits.
+// execution trace is recorded, by this provider or by the program, each span that is recorded live writes
+// log messages to it: "otel.span" when the span begins, and "otel.end" when a span of a second or more
+// ends. The text of the message is the id of the span in 16 hexadecimal digits.
 //
-// The message of a goroutines entry is the innermost function that does not belong to the runtime, a lock, a
-// timer or a system call: the function of the program that waits. The message of a cpu.profile entry is the
-// innermost function. Stacks over the limit are counted in a last entry "N more stacks", which has sums and,
-// instead of a stack, the U64 left_out with the value N.
+// The message of an entry goroutines is the function of the program that waits: the innermost one that does
+// not belong to the runtime, a lock, a timer or a system call. The message of an entry cpu.profile is the
+// innermost function. If there are more stacks than the limit, a last entry "N more stacks" has the sums of
+// the others and, instead of a stack, the U64 left_out with the value N.
 //
-// A stack has a line "function file:line" for each function, innermost first, up to 64 lines and 8
-// KiB. If functions were left out, the last line is "…".
+// A stack has a line "function file:line" for each function, innermost first, up to 64 lines and 8 KiB. If
+// functions were left out, the last line is "…".
 //
 // # Spans
 //
-// The labels trace_id and span_id of package runtime/pprof, in 32 and 16 hexadecimal digits, put an entry below
-// the span with these ids. If only one goroutine works for the span, the entry is below an inner span instead:
-// the last span of the chain in which each open span has exactly one open child. These two labels are then not
-// repeated as label.KEY. Of the other labels, at most 32 are kept, with names up to 128 bytes and values up to
-// 1 KiB.
+// An entry whose stack has the pprof labels trace_id and span_id, in 32 and 16 hexadecimal digits, is below
+// the span with these ids. These two labels are then not repeated as label.KEY. If only one goroutine works
+// for the span, its entry goroutines is below an inner span instead: the last span of the chain in which
+// each open span has exactly one open child. Of the other labels, at most 32 are kept, with names of up to
+// 128 bytes and values of up to 1 KiB.
 //
 // # Secrets
 //

@@ -17,16 +17,16 @@ import (
 const (
 	minTraceBytes     = 1 << 20
 	defaultTraceBytes = 16 << 20
-	maxTraceBytes     = 48 << 20 // an entry can have at most 64 MiB
+	maxTraceBytes     = 48 << 20 // an entry can have 64 MiB at most
 )
 
-// An execTrace provides the runtime's execution trace. The runtime's flight recorder keeps the latest part of
-// the trace in memory. A process can have one such flight recorder at a time: if other code runs one, start
-// returns an error with "already in use".
+// An execTrace is the provider of the runtime's execution trace. The runtime's flight recorder holds the
+// latest part of the trace in memory. A process can have one such flight recorder at a time: if other code
+// runs one, start returns an error with "already in use".
 type execTrace struct {
 	mu sync.Mutex
 
-	recorder *trace.FlightRecorder // nil if not running
+	recorder *trace.FlightRecorder // nil: not running
 	most     int                   // maximum size of a trace in bytes
 }
 
@@ -34,7 +34,7 @@ func (x *execTrace) provider() control.Provider {
 	return control.Provider{Provides: control.ExecTrace, Start: x.start, Stop: x.stop, Dump: x.dump}
 }
 
-// start starts the runtime's flight recorder with the parameters in the package documentation.
+// start starts the runtime's flight recorder. The package documentation describes its parameters.
 func (x *execTrace) start(s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -57,7 +57,7 @@ func (x *execTrace) start(s *control.Session) error {
 	size = min(max(size, minTraceBytes), maxTraceBytes)
 	r := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: age, MaxBytes: uint64(size)})
 	if err := r.Start(); err != nil {
-		// The runtime has no error value for this case.
+		// The runtime has no error value for this.
 		if strings.Contains(err.Error(), "already enabled") {
 			return fmt.Errorf("flight recorder already in use: %w", err)
 		}
@@ -78,8 +78,8 @@ func (x *execTrace) stop() error {
 	return nil
 }
 
-// dump writes an entry with the last generations of the trace in the flight recorder. It returns an error if the
-// flight recorder does not run.
+// dump writes an entry with the last generations of the trace. If the flight recorder does not run, dump
+// returns an error.
 func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -69,7 +69,7 @@ func TestExecTraceInUse(t *testing.T) {
 	must(t, x.stop())
 }
 
-// TestExecTraceWithTracer runs while other code traces as well.
+// TestExecTraceWithTracer starts the provider while other code records an execution trace with trace.Start.
 func TestExecTraceWithTracer(t *testing.T) {
 	if trace.IsEnabled() {
 		t.Skip("the test is traced")
@@ -106,8 +106,8 @@ func TestExecTraceTooLarge(t *testing.T) {
 	}
 }
 
-// TestLastGenerations passes a trace of some seconds through a writer of several sizes: what is kept is the
-// end of the trace, from a generation on, and go tool trace reads it.
+// TestLastGenerations writes a trace of some seconds to a generations with various limits. The kept data is
+// the end of the trace, from the start of a generation on, and can be parsed.
 func TestLastGenerations(t *testing.T) {
 	if trace.IsEnabled() {
 		t.Skip("the test is traced")
@@ -117,7 +117,7 @@ func TestLastGenerations(t *testing.T) {
 	}
 	var whole bytes.Buffer
 	must(t, trace.Start(&whole))
-	for i := range 32 { // a generation takes a second
+	for i := range 32 { // a generation takes about a second
 		trace.Log(t.Context(), "moment", fmt.Sprintf("moment %02d", i))
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -155,7 +155,7 @@ func TestLastGenerations(t *testing.T) {
 	}
 }
 
-// momentsIn returns the moments in an execution trace.
+// momentsIn returns the messages "moment NN" in an execution trace.
 func momentsIn(t *testing.T, data []byte) (moments []string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`moment \d\d`).FindAll(tracetest.ParsedExecTrace(t, data), -1) {
@@ -164,7 +164,8 @@ func momentsIn(t *testing.T, data []byte) (moments []string) {
 	return moments
 }
 
-// FuzzGenerations writes anything in two parts: it keeps no more than its bound, and counts what it leaves out.
+// FuzzGenerations writes arbitrary bytes in two parts. The kept data is within the limit, and all other
+// bytes are counted.
 func FuzzGenerations(f *testing.F) {
 	f.Add([]byte("go 1.26 trace\x00\x00\x00\x01\x01\x01\x01\x02ab\x01\x02\x01\x01\x02cd\x34"), uint16(20), uint16(3))
 	f.Add([]byte("go 1.26 trace\x00\x00\x00\x31\x01\x01\x01\x01\x02ab\x34\x01\x02\x01\x01\x05cdefg"), uint16(22), uint16(30))

@@ -7,23 +7,24 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A generations is a writer that accepts an execution trace and keeps the last whole generations that fit into
-// most bytes. It keeps a trace in an unknown format as a whole, or not at all.
+// A generations is a writer for an execution trace. It keeps the last generations, the parts of a trace
+// that can be read alone, as many as fit into the limit most. If the format of the trace is unknown, it
+// keeps the whole trace or nothing.
 type generations struct {
 	ctx  context.Context
-	most int // maximum number of bytes that are kept
+	most int // maximum size of the kept data in bytes
 
 	data    []byte // the header and the kept generations
-	begins  []int  // the offset of each kept generation in data
-	next    int    // the offset of the next batch in data
-	last    uint64 // the generation number of the last batch
-	skips   bool   // the last generation is larger than most
-	unknown bool   // the format is unknown
-	lost    uint64 // bytes that are left out
+	begins  []int  // offset in data of each kept generation
+	next    int    // offset in data of the next batch
+	last    uint64 // generation number of the last batch
+	skips   bool   // the current generation is larger than most, and is left out
+	unknown bool   // the format of the trace is unknown
+	lost    uint64 // number of bytes that are left out
 }
 
 func newGenerations(ctx context.Context, most int) *generations {
-	const write = 1 << 17 // more than the runtime writes at once
+	const write = 1 << 17 // the runtime writes less at once
 	return &generations{ctx: ctx, most: most, data: make([]byte, 0, most+write)}
 }
 
@@ -45,7 +46,7 @@ func (g *generations) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// batch processes the next batch. It returns false if the batch is not complete yet.
+// batch handles the next batch. If the batch is not complete yet, it returns false.
 func (g *generations) batch() bool {
 	if g.next == 0 {
 		if len(g.data) < execbatch.HeaderSize {
@@ -73,8 +74,7 @@ func (g *generations) batch() bool {
 	return true
 }
 
-// drop leaves out the first generation. If this generation is still being written, its later batches are left
-// out as well.
+// drop removes the first generation. If this is the current one, its later batches are left out as well.
 func (g *generations) drop() {
 	switch {
 	case g.unknown || len(g.begins) == 0:
@@ -89,7 +89,7 @@ func (g *generations) drop() {
 	}
 }
 
-// remove removes data[from:to], which ends with a batch.
+// remove removes data[from:to], which ends at the end of a batch.
 func (g *generations) remove(from, to int) {
 	g.lost += uint64(to - from)
 	g.data = append(g.data[:from], g.data[to:]...)
@@ -104,7 +104,7 @@ func (g *generations) remove(from, to int) {
 	}
 }
 
-// trace returns the trace, which is empty if no generation is kept.
+// trace returns the kept trace, or nil if no generation is kept.
 func (g *generations) trace() []byte {
 	if len(g.data) <= execbatch.HeaderSize || len(g.begins) == 0 && !g.unknown {
 		return nil

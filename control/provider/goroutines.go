@@ -13,12 +13,12 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// maxStacks is the maximum number of stacks of a dump of goroutines that have their own entry.
+// maxStacks is the maximum number of stacks in a dump of goroutines that get an entry of their own.
 const maxStacks = 2000
 
-// dumpGoroutines writes an entry for each stack, with the number of goroutines that have it. It leaves out the
-// goroutines of this module. The runtime stops the program for a moment, during which ctx is not checked.
-// Entries that are written before ctx ends stay.
+// dumpGoroutines writes an entry for each stack, with the number of goroutines that have it. It leaves out
+// the goroutines of this module. The runtime stops the program for a moment and does not check ctx then.
+// Entries that were written before the end of ctx remain.
 func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	if s.On&control.Goroutines == 0 {
 		return nil
@@ -31,7 +31,7 @@ func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	if err := pprof.Lookup("goroutine").WriteTo(w, 0); err != nil {
 		return err
 	}
-	// WriteTo may ignore an error of w.
+	// WriteTo may drop the error of w.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -47,10 +47,10 @@ func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	return writeGoroutines(ctx, s, now, groups)
 }
 
-// moveInside finds the goroutines that work alone for the span of their labels. It moves each such goroutine to
-// the innermost open span below that span, since only spans that begin a local trace have labels. It ignores
-// goroutines of the standard library. It does not move a goroutine that waits for another one while a goroutine
-// without a span waits for a lock: this one may be a worker to which the inner span was handed over.
+// moveInside moves goroutines to inner spans. Only spans without a parent in this process set labels. If
+// one goroutine works alone for such a span, it must be in the innermost open span below it. Goroutines of
+// the standard library do not count. A goroutine that waits for another one is not moved if a goroutine
+// without a span waits for a lock: this one may be a worker that got the inner span.
 func moveInside(s *control.Session, groups []*group) {
 	working, locked := make(map[format.SpanRef]int64), false
 	for _, g := range groups {
@@ -67,7 +67,7 @@ func moveInside(s *control.Session, groups []*group) {
 	}
 }
 
-// waitsIn reports whether the name of a function in which the goroutine waits begins with one of the prefixes.
+// waitsIn reports whether the goroutine waits in a function whose name begins with one of the prefixes.
 func (g *group) waitsIn(prefixes ...string) bool {
 	for name := range g.functions() {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
@@ -95,12 +95,12 @@ func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, grou
 	})
 }
 
-// A limited is a writer that keeps data up to the limit most. Once it has received more bytes, it keeps nothing
-// and only counts bytes.
+// A limited is a writer that keeps data up to the limit most. If it gets more, it drops all data, and only
+// counts bytes.
 type limited struct {
-	ctx     context.Context // nil: no context
+	ctx     context.Context // may be nil
 	most    int
-	data    []byte // nil once more than most bytes were written
+	data    []byte // nil if the limit was exceeded
 	written uint64
 }
 

@@ -32,7 +32,7 @@ func TestGoroutines(t *testing.T) {
 	start(3, "trace_id", testTrace, "span_id", testSpan, "route", "/a")
 	start(2, "route", "/b")
 	ready.Wait()
-	// ready is before the wait for quit, so that some may not be there yet.
+	// A goroutine may have called ready.Done, but not be blocked by quit yet: try again.
 	var with, without *written
 	for try := 0; ; try++ {
 		r := &record{}
@@ -76,7 +76,7 @@ func TestGoroutines(t *testing.T) {
 	done.Wait()
 }
 
-// TestGoroutinesMany dumps 100,000 goroutines, on two stacks.
+// TestGoroutinesMany dumps 100,000 goroutines, which have only few different stacks.
 func TestGoroutinesMany(t *testing.T) {
 	n := 100_000
 	if testing.Short() {

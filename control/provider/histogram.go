@@ -5,21 +5,20 @@ import (
 	"runtime/metrics"
 )
 
-// A histogram summarizes the growth of a cumulative histogram of the runtime from one update
-// to the next.
+// A histogram describes the growth of a cumulative histogram of the runtime between two updates.
 type histogram struct {
 	count         uint64
 	p50, p99, max float64
 
-	seen []uint64 // the counts of the last update
-	gain []uint64 // scratch, with the same length
+	seen []uint64 // the counts at the last update
+	gain []uint64 // reused memory; the growth of each bucket
 }
 
-// update sets the summary to the growth from the last update to h. It does not keep h. If the buckets of h have
-// changed, or there was no update before, the growth is zero.
+// update computes the growth from the last update to h. It does not keep h. For the first update, or if the
+// buckets have changed, the growth is 0.
 //
-// The runtime continues to count while a histogram is read. So each count is a value that the bucket had at
-// some moment, but the counts of different buckets may belong to different moments.
+// The runtime continues to count while a histogram is read. So the counts of different buckets may be of
+// different moments.
 func (g *histogram) update(h *metrics.Float64Histogram) {
 	g.count, g.p50, g.p99, g.max = 0, 0, 0, 0
 	if len(h.Buckets) != len(h.Counts)+1 {
@@ -58,13 +57,13 @@ func (g *histogram) update(h *metrics.Float64Histogram) {
 	}
 }
 
-// rank returns the position, from 1, of the q-quantile among count sorted values.
+// rank returns the position of the q-quantile among count sorted values, counted from 1.
 func rank(q float64, count uint64) uint64 {
 	return min(max(uint64(math.Ceil(q*float64(count))), 1), count)
 }
 
-// upper returns the upper bound of bucket i. If the upper bound is infinite, it returns the lower bound, or 0
-// if both are infinite.
+// upper returns the upper bound of bucket i. If it is infinite, upper returns the lower bound, or 0 if both
+// are infinite.
 func upper(buckets []float64, i int) float64 {
 	switch lo, hi := buckets[i], buckets[i+1]; {
 	case !math.IsInf(hi, 0):

@@ -13,7 +13,7 @@ import (
 // A tickProvider is a provider that takes samples at intervals.
 type tickProvider struct {
 	of       control.Provider // all fields except Start and Stop
-	interval string           // the name of the parameter for the interval
+	interval string           // name of the parameter for the interval
 	least    time.Duration    // the minimum interval
 	begin    func(s *control.Session) (ticker, error)
 
@@ -23,10 +23,11 @@ type tickProvider struct {
 	tick ticker
 }
 
-// A ticker writes the samples of one moment in each call of run. Only one goroutine at a time may use it.
+// A ticker writes the samples of the present moment in each call of run. Only one goroutine at a time may
+// use it.
 type ticker interface {
 	run()
-	// failure returns the first error of writing an entry.
+	// failure returns the first error of an entry that could not be written.
 	failure() error
 }
 
@@ -36,8 +37,8 @@ func (p *tickProvider) provider() control.Provider {
 	return of
 }
 
-// start starts sampling with the parameters in the package documentation. The first deltas are relative to this
-// moment.
+// start starts the sampling. The package documentation describes its parameters. The first deltas are
+// relative to this moment.
 func (p *tickProvider) start(s *control.Session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +57,7 @@ func (p *tickProvider) start(s *control.Session) error {
 	return nil
 }
 
-// stop writes a last sample. It returns the first error that occurred in writing samples.
+// stop writes a last sample. It returns the first error of a sample that could not be written.
 func (p *tickProvider) stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,17 +73,17 @@ func (p *tickProvider) stop() error {
 	return t.failure()
 }
 
-// samples is the part of a ticker that writes its entries.
+// samples is the part of a ticker that writes entries.
 type samples struct {
 	session *control.Session
-	last    time.Time         // the time of the previous tick
-	entry   format.TraceEntry // reused for each write
-	err     error             // the first error
+	last    time.Time         // time of the previous tick
+	entry   format.TraceEntry // memory for the next entry
+	err     error             // the first error of write
 }
 
 func (t *samples) failure() error { return t.err }
 
-// entryOf resets the entry that write writes, and returns it without attributes.
+// entryOf prepares the entry for write, and returns it without attributes.
 func (t *samples) entryOf(name, target string) *format.TraceEntry {
 	e := &t.entry
 	e.Metadata = format.Metadata{Name: name, Target: target, Level: format.LevelTrace}
@@ -98,15 +99,15 @@ func (t *samples) write(p control.Set, at time.Time) {
 
 var errRunning = errors.New("already running")
 
-// A loop calls a function on its own goroutine, at intervals, until stop.
+// A loop calls a function at intervals, on its own goroutine, until stop.
 type loop struct {
 	quit   chan struct{}
 	done   chan struct{} // closed when the goroutine ends
-	failed bool          // may be read only after done is closed
+	failed bool          // tick panicked; valid after done is closed
 }
 
-// newLoop starts a loop that calls tick at the interval every. A panic in tick ends the loop
-// and makes s fail: a recorder must not end the program that it observes.
+// newLoop starts a loop that calls tick once in every interval. A panic of tick ends the loop and calls
+// s.Fail. It must not end the observed program.
 func newLoop(s *control.Session, every time.Duration, tick func()) *loop {
 	l := &loop{quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
@@ -131,16 +132,16 @@ func newLoop(s *control.Session, every time.Duration, tick func()) *loop {
 	return l
 }
 
-// stop ends the loop and waits for its goroutine. It returns true if tick did not panic; the
-// caller may then write to the session once more.
+// stop ends the loop and waits for its goroutine. It returns false if tick has panicked. Otherwise the
+// caller may write to the session once more.
 func (l *loop) stop() bool {
 	close(l.quit)
 	<-l.done
 	return !l.failed
 }
 
-// duration returns the value of a parameter that is a time, or def if the parameter is not set. The result is
-// never below the parameter least.
+// duration returns the value of the parameter name, or def if it is not set. A value below least counts as
+// least.
 func duration(s *control.Session, name string, def, least time.Duration) (time.Duration, error) {
 	text := s.Params[name]
 	if text == "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// newProcessProvider returns the provider of the operating system's statistics of the process, and of the build
-// information of the program.
+// newProcessProvider returns the provider of statistics that the operating system has of the process, and
+// of the build information of the program.
 func newProcessProvider() *tickProvider {
 	return &tickProvider{
 		of:       control.Provider{Provides: control.Process, Dump: dumpBuild},
@@ -23,8 +23,8 @@ func newProcessProvider() *tickProvider {
 	}
 }
 
-// dumpBuild writes the entry "build". Each trace needs its own entry: a snapshot may not reach back to the
-// entry that Start wrote, and a stream may begin after it.
+// dumpBuild writes the entry "build", once for each trace: the entry that Start wrote may be older than a
+// snapshot or a stream.
 func dumpBuild(_ context.Context, s *control.Session) error {
 	if s.On&control.Process == 0 {
 		return nil
@@ -60,12 +60,12 @@ const (
 	statistics
 )
 
-// statAttributes has the attributes of the statistics. The value of a counter is its growth since the previous
-// entry. If unit is not 0, the raw number is divided by unit.
+// statAttributes has the attribute of each statistic. The value of a counter is its growth since the
+// previous entry. If unit is not 0, the number of the system is divided by unit.
 var statAttributes = [statistics]struct {
 	name    string
 	counter bool
-	unit    float64 // 0 for an integer
+	unit    float64 // 0: an integer without a unit
 }{
 	userTime:         {"process.cpu.time.user:seconds delta", true, 1e9},
 	systemTime:       {"process.cpu.time.system:seconds delta", true, 1e9},
@@ -89,8 +89,8 @@ var statAttributes = [statistics]struct {
 	goMemory:         {"go.memory.used:bytes", false, 0},
 }
 
-// A usage holds the statistics of the process at one moment. Counters count since the start of the
-// process or of its cgroup.
+// A usage holds the statistics at one moment. Counters have the sum since the start of the process or of
+// its cgroup.
 type usage [statistics]maybe
 
 // A processTick holds the state between two ticks. Only one goroutine at a time may use it.
@@ -126,7 +126,7 @@ func (t *processTick) run() {
 		}
 		n := m.n
 		if attr.counter {
-			n -= min(n, was.n) // the counter may go back
+			n -= min(n, was.n) // the kernel may report less than before
 		}
 		if attr.unit > 0 {
 			a = append(a, float(attr.name, float64(n)/attr.unit))
@@ -139,7 +139,7 @@ func (t *processTick) run() {
 	t.write(control.Process, now)
 }
 
-// used returns the number of bytes that the runtime has from the operating system.
+// used returns the number of bytes that the runtime has got from the operating system and not returned.
 func (t *processTick) used() maybe {
 	metrics.Read(t.runtime)
 	total, released := t.runtime[0].Value, t.runtime[1].Value

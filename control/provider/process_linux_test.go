@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
-// files makes a root with these files in it.
+// files writes files with these contents below root.
 func files(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
@@ -33,7 +33,7 @@ func TestProcessLinux(t *testing.T) {
 	r := &record{}
 	tick := newProcessTick(r.session(control.Process, nil), newSystem(root))
 	files(t, root, map[string]string{
-		"proc/self/io":               "read_bytes: 150\nwrite_bytes: 900\n", // it went back
+		"proc/self/io":               "read_bytes: 150\nwrite_bytes: 900\n", // write_bytes decreases
 		"sys/fs/cgroup/app/cpu.stat": "usage_usec 3500000\nnr_throttled 3\nthrottled_usec 250000\n",
 	})
 	tick.run()
@@ -55,8 +55,7 @@ func TestProcessLinux(t *testing.T) {
 		}
 	}
 
-	// Statistics that are missing or not readable are left out. A limit of max is
-	// left out as well.
+	// Statistics whose file is missing or not readable are left out, and so is the limit "max".
 	must(t, os.Remove(filepath.Join(root, "proc/self/io")))
 	files(t, root, map[string]string{"sys/fs/cgroup/app/memory.max": "max\n", "proc/self/status": string(make([]byte, 1<<20))})
 	tick.run()

@@ -61,7 +61,7 @@ func TestBuild(t *testing.T) {
 func TestProcessSample(t *testing.T) {
 	r, p := &record{}, newProcessProvider()
 	must(t, p.start(r.session(control.Process, map[string]string{"process.interval": "1h"})))
-	// A processor clock may move in steps of 10 ms and more.
+	// The CPU times may have steps of 10 ms and more.
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
 		if u := newSystem("/").usage(); !u[userTime].ok || u[userTime].n-p.tick.(*processTick).before[userTime].n > 5e7 {
 			break
@@ -93,8 +93,8 @@ func TestProcessSample(t *testing.T) {
 	}
 }
 
-// TestStatisticsAreDocumented: an attribute has the name that the package's documentation says. It
-// names twins, such as user and system, once.
+// TestStatisticsAreDocumented checks that doc.go has the names of all statistics. Of twins, such as user
+// and system time, it has one.
 func TestStatisticsAreDocumented(t *testing.T) {
 	doc := tracetest.ReadFile(t, "doc.go")
 	twin := strings.NewReplacer("time.system", "time.user", "faults.minor", "faults.major", ".involuntary", ".voluntary", "io.write", "io.read")

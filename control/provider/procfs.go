@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// Parsers of files in /proc and in a cgroup. They skip unknown lines, because each version of Linux adds some.
+// The parsers of files in /proc and in a cgroup skip unknown lines, because newer versions of Linux add
+// some.
 
 // maybe is a number that may be missing.
 type maybe struct {
@@ -15,15 +16,15 @@ type maybe struct {
 	ok bool
 }
 
-// The fields of three files: /proc/self/status; /proc/self/io, which counts bytes read from and
-// written to the disk; and a cgroup's cpu.stat, whose times are in microseconds.
+// The names of fields in three files: /proc/self/status; /proc/self/io, with the bytes read from and
+// written to disk; and cpu.stat of a cgroup, with times in microseconds.
 var (
 	statusFields = map[string]statistic{"VmSize": virtual, "VmRSS": resident, "VmHWM": peak, "VmSwap": swap, "Threads": threads}
 	ioFields     = map[string]statistic{"read_bytes": bytesRead, "write_bytes": bytesWritten}
 	cpuFields    = map[string]statistic{"usage_usec": groupTime, "throttled_usec": throttledTime, "nr_throttled": throttledPeriods}
 )
 
-// parse reads lines "name<sep>value" and sets the statistics of the names in fields.
+// parse reads lines "name<sep>value", and sets the statistics for the names in fields.
 func (u *usage) parse(b []byte, sep byte, fields map[string]statistic) {
 	for line := range bytes.Lines(b) {
 		i := bytes.IndexByte(line, sep)
@@ -43,8 +44,8 @@ func (u *usage) parse(b []byte, sep byte, fields map[string]statistic) {
 	}
 }
 
-// parseCgroup returns the folder of the process's own cgroup of version 2, from the text of /proc/self/cgroup.
-// The folder is relative to the mount point of the cgroups, and is never outside the mount point.
+// parseCgroup returns the folder of the process's cgroup of version 2, from the text of /proc/self/cgroup.
+// The folder is relative to the mount point of cgroups and never outside of it.
 func parseCgroup(b []byte) (dir string, ok bool) {
 	for line := range bytes.Lines(b) {
 		if rest, found := bytes.CutPrefix(line, []byte("0::/")); found {
@@ -54,7 +55,7 @@ func parseCgroup(b []byte) (dir string, ok bool) {
 	return "", false
 }
 
-// kilobytes parses a text such as "123 kB" and returns the number of bytes.
+// kilobytes parses a text like "123 kB" and returns the number of bytes.
 func kilobytes(b []byte) maybe {
 	number, ok := bytes.CutSuffix(b, []byte(" kB"))
 	m := decimal(number)
@@ -64,7 +65,7 @@ func kilobytes(b []byte) maybe {
 	return maybe{m.n << 10, m.ok}
 }
 
-// decimal parses b as a decimal number, with optional white space around it.
+// decimal parses a decimal number. White space around it is allowed.
 func decimal(b []byte) maybe {
 	n, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
 	if err != nil {

@@ -72,8 +72,8 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
-// FuzzProc checks that no parser panics, and that the cgroup stays below its
-// mount point.
+// FuzzProc checks that no parser panics, and that the folder of the cgroup is not outside of the mount
+// point.
 func FuzzProc(f *testing.F) {
 	f.Add([]byte("VmSize:\t3060 kB\nThreads:\t1\nread_bytes: 5\nusage_usec 1\n0::/a/../..\n"))
 	f.Add([]byte(":\n:1\n \n::/\n0::/\x00"))

@@ -23,26 +23,26 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// The labels with the ids of the span to which a stack belongs, in hexadecimal digits.
+// The labels of a stack with the ids of its span, in hexadecimal digits.
 const (
 	labelSpan  = "span_id"
 	labelTrace = "trace_id"
 )
 
-// Bounds of a profile.
+// Limits of a profile.
 const (
-	maxProfileBytes = 32 << 20 // after decompression
-	maxLabels       = 32       // of a stack
+	maxProfileBytes = 32 << 20 // bytes after decompression
+	maxLabels       = 32       // labels of a stack
 	maxLabelName    = 128      // bytes
 	maxLabelValue   = 1 << 10  // bytes
 )
 
-// A group holds all samples of a profile that have the same stack and the same labels.
+// A group holds the sum of all samples of a profile with the same stack and the same labels.
 type group struct {
 	locations []*profile.Location // innermost first
-	labels    []label             // sorted by name; without the two labels of ref
+	labels    []label             // sorted by name, without labelSpan and labelTrace if they are in ref
 	ref       format.SpanRef
-	values    [2]int64 // sums
+	values    [2]int64 // the sums of the values of the samples
 	key       string
 }
 
@@ -52,8 +52,8 @@ func mostFirst(a, b *group) int {
 
 type label struct{ name, value string }
 
-// parseProfile parses a profile of package runtime/pprof and returns the groups of its samples, in
-// no particular order.
+// parseProfile parses a profile of package runtime/pprof, and returns the groups of its samples in no
+// particular order.
 func parseProfile(data []byte) ([]*group, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -83,9 +83,8 @@ func parsePlain(plain []byte) ([]*group, error) {
 	return groups(p), nil
 }
 
-// groups merges the samples of p that have the same stack and labels. A profile can have several such samples,
-// because it has one sample for each list of addresses and each label set, even if two of them have the same
-// text.
+// groups merges the samples of p that have the same stack and labels. The profile has a sample for each
+// list of addresses and each label set, and several of these may have the same text.
 func groups(p *profile.Profile) []*group {
 	g := grouper{places: make(map[string]uint32), groups: make(map[string]*group)}
 	numbers := make(map[*profile.Location]uint32, len(p.Location))
@@ -102,12 +101,12 @@ func groups(p *profile.Profile) []*group {
 }
 
 type grouper struct {
-	places map[string]uint32 // the number of a location, by the text of its frames
+	places map[string]uint32 // numbers of locations, by the text of their frames
 	groups map[string]*group
 	text   []byte
 }
 
-// place returns the number of a location. Locations with equal text have the same number.
+// place returns the number of a location. Two locations with the same text have the same number.
 func (g *grouper) place(l *profile.Location) uint32 {
 	g.text = g.text[:0]
 	for i := range max(len(l.Line), 1) {
@@ -125,8 +124,8 @@ func (g *grouper) place(l *profile.Location) uint32 {
 func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32) *group {
 	labels, ref := labelsOf(s)
 	g.text = g.text[:0]
-	// Each location has at least one frame, so locations after the first maxFrames do not appear in the text of
-	// the stack.
+	// Each location has at least one frame, so the text of the stack does not show locations after the
+	// first maxFrames.
 	locations := s.Location[:min(len(s.Location), maxFrames)]
 	g.text = binary.AppendUvarint(g.text, uint64(len(locations)))
 	for _, l := range locations {
@@ -147,8 +146,8 @@ func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32)
 	return made
 }
 
-// labelsOf returns the labels of s, sorted by name, and the span that the labels trace_id and span_id identify.
-// If they identify a span, they are not among the returned labels.
+// labelsOf returns the labels of s, sorted by name, and the span that the labels trace_id and span_id
+// identify. If they identify one, they are not in the list.
 func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
 	if len(s.Label) == 0 {
 		return nil, format.SpanRef{}
@@ -170,7 +169,7 @@ func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
 	return labels, ref
 }
 
-// spanRef returns the span with the ids in two labels, or the zero SpanRef if the labels are not
+// spanRef returns the span with the ids in the values of two labels, or the zero SpanRef if these are not
 // valid ids.
 func spanRef(trace, span []string) (ref format.SpanRef) {
 	if len(trace) == 1 && len(span) == 1 {
@@ -192,9 +191,9 @@ func (g *group) attributes(a []format.Attribute) []format.Attribute {
 	return a
 }
 
-// writeGroups writes an entry of provider p for each of the first most groups, and one entry for all others.
-// The entry of a group has its values. The message is the innermost function for which the function is returns
-// true.
+// writeGroups writes an entry of provider p for each of the first most groups, and one entry for all other
+// groups. Its attributes come from values. Its message is the innermost function for which the function is
+// returns true.
 func writeGroups(
 	ctx context.Context, s *control.Session, p control.Set, at time.Time, groups []*group, most int,
 	is func(function string) bool, values func([2]int64) []format.Attribute,
@@ -225,5 +224,5 @@ func writeGroups(
 	return s.Write(p, format.SpanRef{}, at, &e)
 }
 
-// attrLeftOut names the attribute with the number of stacks without their own entry.
+// attrLeftOut is the name of an attribute: the number of stacks without an entry of their own.
 const attrLeftOut = "left_out"

@@ -29,7 +29,7 @@ var testRef = format.SpanRef{
 	SpanID:  [8]byte{0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18},
 }
 
-// location makes a location with a line for each of the names, innermost first.
+// location returns a location with a line for each of the names, innermost first.
 func location(names ...string) *profile.Location {
 	l := &profile.Location{Address: 0xbeef}
 	for i, name := range names {
@@ -39,7 +39,7 @@ func location(names ...string) *profile.Location {
 }
 
 func TestGroups(t *testing.T) {
-	a, b := location("main.f", "main.g"), location("main.f", "main.g") // two addresses of a line
+	a, b := location("main.f", "main.g"), location("main.f", "main.g") // two addresses of the same line
 	b.Address++
 	c := location("main.h")
 	with := func(name, value string) map[string][]string { return map[string][]string{name: {value}} }
@@ -166,7 +166,7 @@ func TestFunction(t *testing.T) {
 	}
 }
 
-// many returns groups, of which some have a span.
+// many returns n groups. One of them has a span.
 func many(n int) []*group {
 	all := make([]*group, n)
 	for i := range all {
@@ -188,7 +188,7 @@ func TestGoroutinesBound(t *testing.T) {
 	if second := r.entries[1]; second.u64(t, "count") != maxStacks+10 {
 		t.Errorf("the second has %d, want the most", second.u64(t, "count"))
 	}
-	// Left out are 1 to 11 but for 6, which has a span.
+	// The groups with the counts 1 to 11 are left out, except 6, which has a span.
 	last := r.entries[maxStacks]
 	if last.Message.Value != "10 more stacks" || last.u64(t, attrLeftOut) != 10 || last.u64(t, "count") != 66-6 || last.has("stack") {
 		t.Errorf("the last is %+v", last.TraceEntry)
@@ -246,8 +246,7 @@ func TestParseProfileHostile(t *testing.T) {
 	}
 }
 
-// FuzzProfile checks that nothing panics, and that texts are within their
-// bounds.
+// FuzzProfile checks that parsing does not panic, and that texts are within their limits.
 func FuzzProfile(f *testing.F) {
 	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}}}
 	l := location("main.f")

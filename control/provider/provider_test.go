@@ -66,14 +66,14 @@ func TestBadParams(t *testing.T) {
 				t.Errorf("Start gives %v, want it to name %s", err, tt.want)
 			}
 			must(t, tt.p.Stop())
-			// A refused start leaves nothing behind.
+			// After the error, the provider can start.
 			must(t, tt.p.Start(r.session(tt.p.Provides, nil)))
 			must(t, tt.p.Stop())
 		})
 	}
 }
 
-// TestTicks counts the samples: one for each interval and one at the end.
+// TestTicks checks the number of samples: one for each interval, and one at the end.
 func TestTicks(t *testing.T) {
 	tests := []struct {
 		p      control.Provider
@@ -113,7 +113,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestWriteError checks that Stop returns an earlier error of a write.
+// TestWriteError checks that Stop returns the error of an earlier write.
 func TestWriteError(t *testing.T) {
 	gone := errors.New("gone")
 	for _, p := range []control.Provider{newRuntimeProvider().provider(), newProcessProvider().provider()} {

@@ -28,7 +28,7 @@ type record struct {
 	mu sync.Mutex
 
 	entries []written
-	err     error // what Write returns
+	err     error // the error that Write returns
 }
 
 func (r *record) session(on control.Set, params map[string]string) *control.Session {

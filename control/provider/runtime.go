@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// newRuntimeProvider returns the provider of runtime.metrics, gc and sched. In each tick it reads package
-// runtime/metrics once for all three.
+// newRuntimeProvider returns the provider of runtime.metrics, gc and sched. Each tick reads the metrics for
+// all three at once.
 func newRuntimeProvider() *tickProvider {
 	return &tickProvider{
 		of:       control.Provider{Provides: control.RuntimeMetrics | control.GC | control.Sched},
@@ -18,13 +18,13 @@ func newRuntimeProvider() *tickProvider {
 	}
 }
 
-// A runtimeTick holds the state between two ticks. Only one goroutine at a time may use it.
+// A runtimeTick is the state between two ticks. Only one goroutine at a time may use it.
 type runtimeTick struct {
 	samples
 
 	sampler *sampler
 	gc      debug.GCStats
-	cycles  int64 // the number of the last cycle that has an entry
+	cycles  int64 // number of the last cycle that has an entry
 }
 
 func newRuntimeTick(s *control.Session) (*runtimeTick, error) {
@@ -52,7 +52,7 @@ func (t *runtimeTick) run() {
 	on := t.session.On
 	t.sample(control.RuntimeMetrics&on, "runtime.metrics", now, interval)
 	t.sample(control.Sched&on, "sched", now, interval)
-	// Write these entries last: their times are earlier than the times of the other entries in any case.
+	// Last, because the times of these entries are earlier than those of the others.
 	if on&control.GC != 0 {
 		t.collections()
 	}
@@ -68,7 +68,7 @@ func (t *runtimeTick) sample(p control.Set, name string, at time.Time, interval 
 	t.write(p, at)
 }
 
-// collections writes an entry for each cycle since the last call.
+// collections writes an entry for each garbage collection since the last call.
 func (t *runtimeTick) collections() {
 	cycles := t.sampler.count(metricCycles)
 	if cycles == uint64(t.cycles) {
@@ -82,7 +82,7 @@ func (t *runtimeTick) collections() {
 		cycle := uint64(t.gc.NumGC - i)
 		e := t.entryOf("gc", "runtime/debug")
 		e.Attributes = append(e.Attributes, u64(format.AttrDuration, uint64(t.gc.Pause[i])), u64("gc.cycle", cycle))
-		// The size of the live heap after earlier cycles is not known any more.
+		// The live heap is known only for the last cycle.
 		if cycle == cycles {
 			e.Attributes = append(e.Attributes, u64(metricLive, t.sampler.count(metricLive)))
 		}

@@ -86,8 +86,8 @@ func TestSamplesParam(t *testing.T) {
 	}
 }
 
-// TestGCPauses checks that the entries match debug.ReadGCStats exactly, without
-// collections before Start.
+// TestGCPauses checks that the entries gc have the numbers of debug.ReadGCStats, and that there are none
+// for collections before Start.
 func TestGCPauses(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
@@ -155,7 +155,7 @@ func TestTickAllocatesNothing(t *testing.T) {
 	s := control.NewSession(newRuntimeProvider().provider().Provides, nil, func(control.Set, format.SpanRef, time.Time, *format.TraceEntry) error { return nil })
 	tick, err := newRuntimeTick(s)
 	must(t, err)
-	tick.run() // it makes its buffers
+	tick.run() // allocates the buffers
 	if n := hosttest.Allocations(100, tick.sampler.read); n != 0 {
 		t.Errorf("a read allocates %v times", n)
 	}

@@ -10,17 +10,17 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// The metrics that are used by name.
+// Metrics that the code uses by name.
 const (
 	metricCycles     = "/gc/cycles/total:gc-cycles"
 	metricLive       = "/gc/heap/live:bytes"
 	metricLatency    = "/sched/latencies:seconds"
 	metricMutex      = "/sync/mutex/wait/total:seconds"
-	metricGoroutines = "/sched/goroutines" // the prefix of all metrics that count goroutines
+	metricGoroutines = "/sched/goroutines" // prefix of the metrics that count goroutines
 )
 
-// defaultMetrics are the default metrics of the entry runtime.metrics. Metrics that the present version of Go
-// lacks are left out.
+// defaultMetrics are the default metrics of the entry runtime.metrics. Metrics that this version of Go does
+// not have are left out.
 var defaultMetrics = []string{
 	metricLive,
 	"/gc/heap/goal:bytes",
@@ -44,19 +44,18 @@ var defaultMetrics = []string{
 	metricMutex,
 }
 
-// A sampler reads metrics of the runtime, all at once, and converts them to
-// attributes. After the second read it does not allocate.
+// A sampler reads metrics of the runtime, all at once, and converts them to attributes. After the second
+// read, it allocates no memory.
 type sampler struct {
 	samples []metrics.Sample
-	metrics []metric // the metrics of samples, in the same order
+	metrics []metric // metrics[i] belongs to samples[i]
 }
 
-// A metric is a metric of runtime/metrics with its attributes and its last
-// value.
+// A metric is the state of a metric of package runtime/metrics: its attributes and its last value.
 type metric struct {
-	in         control.Set // the providers whose entries contain the metric
+	in         control.Set // providers whose entries have the metric
 	cumulative bool
-	names      [4]string // of the attributes
+	names      [4]string // names of the attributes
 	attrs      []format.Attribute
 
 	seen      uint64
@@ -64,8 +63,8 @@ type metric struct {
 	histogram histogram
 }
 
-// newSampler returns a sampler for the entries of the providers in on. The parameter list has the names of the
-// metrics of the entry runtime.metrics, separated by commas. An empty list means defaultMetrics.
+// newSampler returns a sampler for the entries of the providers in on. list has the names of the metrics
+// for the entry runtime.metrics, separated by commas. If it is empty, defaultMetrics are used.
 func newSampler(on control.Set, list string) (*sampler, error) {
 	known := make(map[string]metrics.Description)
 	all := metrics.All()
@@ -102,8 +101,8 @@ func newSampler(on control.Set, list string) (*sampler, error) {
 	return s, nil
 }
 
-// add makes the sampler read the metric d for the entries of the providers in the set in. If the set is 0, no
-// entry contains the metric.
+// add adds the metric d to the sampler, for the entries of the providers in. If in is 0, no entry has the
+// metric.
 func (s *sampler) add(d metrics.Description, in control.Set) {
 	if i := s.index(d.Name); i >= 0 {
 		s.metrics[i].in |= in
@@ -127,7 +126,7 @@ func (s *sampler) index(name string) int {
 	return slices.IndexFunc(s.samples, func(m metrics.Sample) bool { return m.Name == name })
 }
 
-// read reads all metrics. Deltas are relative to the previous read.
+// read reads all metrics. Deltas are then relative to the previous read.
 func (s *sampler) read() {
 	if len(s.samples) == 0 {
 		return
@@ -138,7 +137,7 @@ func (s *sampler) read() {
 	}
 }
 
-// append appends to a the attributes of the metrics that belong to the entry of the provider in.
+// append appends to a the attributes of the metrics for the entry of the provider in.
 func (s *sampler) append(a []format.Attribute, in control.Set) []format.Attribute {
 	for i := range s.metrics {
 		if m := &s.metrics[i]; m.in&in != 0 {
@@ -148,8 +147,7 @@ func (s *sampler) append(a []format.Attribute, in control.Set) []format.Attribut
 	return a
 }
 
-// count returns the value of a uint64 metric, or 0 if the sampler has no such
-// value.
+// count returns the value of a uint64 metric, or 0 if it is not available.
 func (s *sampler) count(name string) uint64 {
 	if i := s.index(name); i >= 0 && s.samples[i].Value.Kind() == metrics.KindUint64 {
 		return s.samples[i].Value.Uint64()
@@ -164,7 +162,8 @@ func (m *metric) update(v metrics.Value) {
 		n := v.Uint64()
 		d := n
 		if m.cumulative {
-			// The runtime adds up counts that it reads one by one, so the sum may seem to decrease.
+			// The runtime adds several counters, which it reads one after the other. So the sum may
+			// decrease.
 			d -= min(n, m.seen)
 		}
 		m.seen = n

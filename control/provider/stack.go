@@ -14,7 +14,7 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// Limits for the text of a stack.
+// Limits of the text of a stack.
 const (
 	maxFrames     = 64
 	maxStackBytes = 8 << 10
@@ -22,13 +22,13 @@ const (
 	ellipsis = "…"
 )
 
-// stack returns a line for each frame, innermost first, without a newline at the end. One line with an ellipsis
-// replaces all frames over the limits.
+// stack returns a line for each frame, innermost first, without a newline at the end. If the limits are
+// exceeded, the last line is an ellipsis for all further frames.
 func (g *group) stack() string {
 	b := make([]byte, 0, 512)
 	frames := 0
 	for _, l := range g.locations {
-		// A location without lines has only an address, and counts as one frame.
+		// A location without lines is one frame, with its address.
 		for i := range max(len(l.Line), 1) {
 			if len(b) > 0 {
 				b = append(b, '\n')
@@ -81,8 +81,8 @@ func (g *group) functions() iter.Seq[string] {
 	}
 }
 
-// function returns the name of the innermost function for which wanted returns true. If there is no such
-// function, it returns the name of the innermost function, or "unknown function" for a stack without names.
+// function returns the name of the innermost function for which wanted returns true. If there is none, it
+// returns the name of the innermost function, or "unknown function" if the stack has no names.
 func (g *group) function(wanted func(name string) bool) string {
 	first := ""
 	for name := range g.functions() {
@@ -94,8 +94,8 @@ func (g *group) function(wanted func(name string) bool) string {
 	return texts.Cut(cmp.Or(first, "unknown function"), maxLabelValue)
 }
 
-// ofProgram reports whether a function of the stack is outside of the standard library. It returns false for
-// goroutines that the standard library runs for the program.
+// ofProgram reports whether the stack has a function outside of the standard library. Goroutines that the
+// standard library has started for itself have none.
 func (g *group) ofProgram() bool {
 	for name := range g.functions() {
 		if !inStandardLibrary(texts.PackageOf(name)) {
@@ -105,14 +105,14 @@ func (g *group) ofProgram() bool {
 	return false
 }
 
-// inStandardLibrary reports whether pkg belongs to the standard library. It assumes that the path
-// of a module, except the program's own, has a dot in its first element.
+// inStandardLibrary reports whether the package pkg belongs to the standard library. It assumes that the
+// paths of all other modules, except the program's own, have a dot in their first element.
 func inStandardLibrary(pkg string) bool {
 	first, _, _ := strings.Cut(pkg, "/")
 	return pkg != "main" && !strings.Contains(first, ".") && first != firstOfMain()
 }
 
-// firstOfMain returns the first element of the path of the program's module.
+// firstOfMain returns the first element of the path of the main module.
 var firstOfMain = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -122,17 +122,17 @@ var firstOfMain = sync.OnceValue(func() string {
 	return first
 })
 
-// module is the prefix of the names of this module's functions.
+// module is the prefix of the names of functions of this module.
 const module = "github.com/entrace-go/entrace/"
 
-// own reports whether this module started the goroutines of g, which is the case if their outermost function
-// belongs to it. Goroutines of the application that only call this module do not count.
+// own reports whether this module has started the goroutines of g: then their outermost function belongs to
+// it.
 func (g *group) own() bool {
 	for _, l := range slices.Backward(g.locations) {
 		for i, line := range slices.Backward(l.Line) {
 			name := functionName(l, i)
 			if !texts.OfApplication(name) || name == "" {
-				continue // such as sync.(*WaitGroup).Go
+				continue // for example sync.(*WaitGroup).Go
 			}
 			return strings.HasPrefix(name, module) && !strings.HasSuffix(line.Function.Filename, "_test.go")
 		}

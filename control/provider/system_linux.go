@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 )
 
-// A system reads statistics of the process from /proc and the cgroup.
+// A system reads statistics of the process from /proc and its cgroup.
 type system struct {
 	proc   string // the folder of the process
-	cgroup string // the folder of the process's cgroup of version 2; "" if there is none
+	cgroup string // the folder of the process's cgroup of version 2; "": there is none
 	buf    [16 << 10]byte
 }
 
-// newSystem returns a system that reads below root, which is "/" except in tests.
+// newSystem returns a system that reads files below root. Only tests use a root other than "/".
 func newSystem(root string) *system {
 	s := &system{proc: filepath.Join(root, "proc", "self")}
 	if dir, ok := parseCgroup(s.read(filepath.Join(s.proc, "cgroup"))); ok {
@@ -27,7 +27,7 @@ func (s *system) usage() usage {
 	u.addRusage()
 	u.parse(s.read(s.proc+"/status"), ':', statusFields)
 	u.parse(s.read(s.proc+"/io"), ':', ioFields)
-	// Since Linux 6.2 the size of this folder is the number of open files; before Linux 6.2 the size was 0.
+	// Since Linux 6.2 the size of this folder is the number of open files. In earlier versions it is 0.
 	if fi, err := os.Stat(s.proc + "/fd"); err == nil && fi.Size() > 0 {
 		u[openFiles] = maybe{uint64(fi.Size()), true}
 	}
@@ -35,14 +35,13 @@ func (s *system) usage() usage {
 		return u
 	}
 	u[groupMemory] = decimal(s.read(s.cgroup + "/memory.current"))
-	u[groupLimit] = decimal(s.read(s.cgroup + "/memory.max")) // or the word max
+	u[groupLimit] = decimal(s.read(s.cgroup + "/memory.max")) // missing if the file has the word max
 	u.parse(s.read(s.cgroup+"/cpu.stat"), ' ', cpuFields)
 	return u
 }
 
-// read returns the content of a file, up to the size of the buffer. The result is
-// valid until the next call. If the file cannot be read, for example because the
-// kernel lacks it or denies access, the result is empty.
+// read returns the content of a file, up to the size of the buffer. The result is valid until the next
+// call. If the file cannot be read, for example because the kernel does not have it, the result is empty.
 func (s *system) read(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {

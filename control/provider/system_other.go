@@ -2,7 +2,7 @@
 
 package provider
 
-// A system reads statistics of the process. This one is for systems without /proc.
+// A system reads statistics of the process. On this system it has no /proc.
 type system struct{}
 
 func newSystem(string) *system { return &system{} }

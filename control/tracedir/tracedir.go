@@ -10,8 +10,9 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Result describes the recovery of one file of a dead process: a ring, or the stream of a trace or recording.
-// Name is the name of this file. Output is the trace that was made from the file, or "" if none was made.
+// A Result describes the recovery of one file that a dead process left: a ring, or the stream of a trace or
+// recording. Name is the name of this file. Output is the trace that was made of it, or "" if none was
+// made.
 type Result struct {
 	recorder.Report
 
@@ -24,14 +25,15 @@ type Result struct {
 	Damaged int    // number of parts of the ring that could not be read
 }
 
-// Recover converts the files that dead processes left in the folder dir to traces. It converts each ring of a
-// flight recorder to a trace, and removes the ring. It finishes the streams of traces and of plain recordings
-// as [recorder.Recover] does. It does not touch the files of living processes.
+// Recover converts the files that dead processes left in the folder dir to traces. It converts each ring of
+// a flight recorder to a trace, and removes the ring. It finishes the streams of traces and of plain
+// recordings as [recorder.Recover] does. It does not touch the files of living processes.
 //
-// Recover calls the function each for each file, with a result or an error. It passes both for a ring if a part
-// of the ring could not be recovered. A file with an error stays. The error for a ring is
-// [recorder.ErrJournalGone] if the ring was in memory that is lost, and [recorder.ErrJournalElsewhere] if the
-// ring cannot be reached from this process. Recover itself returns an error only if the folder cannot be read.
+// Recover calls the function each for every file, with a result or an error. Both are set if a ring could
+// be recovered only in part. If there is an error, the file is not removed. The error for a ring is
+// [recorder.ErrJournalGone] if the ring was in memory that is lost, and [recorder.ErrJournalElsewhere] if
+// the ring cannot be reached from this process. Recover itself returns an error only if the folder cannot
+// be read.
 func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	return traces.Recover(ctx, dir, func(r *traces.Result, err error) { each((*Result)(r), err) })
 }

@@ -30,14 +30,14 @@ type File struct {
 	modified time.Time
 }
 
-// A Folder is a folder of traces. It ignores files that do not have the name of a trace or are not
-// regular files. Several processes may use one folder. A Folder is safe for concurrent use.
+// A Folder is a folder of traces. It ignores files with other names, and files that are not regular.
+// Several processes may use one folder. A Folder is safe for concurrent use.
 type Folder struct {
 	dir   string
-	ended retain.Log // when this process finished its traces, by file name
+	ended retain.Log // the traces that this process has finished, by file name
 }
 
-// Open returns the folder dir. If dir does not exist, Open creates it with access for the user alone.
+// Open returns the folder dir. If dir does not exist, Open creates it with the mode 0700.
 func Open(dir string) (*Folder, error) {
 	if dir == "" {
 		return nil, errors.New("open the folder of the traces: its name is empty")
@@ -51,7 +51,7 @@ func Open(dir string) (*Folder, error) {
 		return nil, fmt.Errorf("make the folder of the traces: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		fi, serr := os.Stat(dir) // on some systems the error is not ErrExist
+		fi, serr := os.Stat(dir) // perhaps dir exists: on some systems, the error is not ErrExist then
 		if serr != nil {
 			return nil, fmt.Errorf("make the folder of the traces: %w", err)
 		}
@@ -80,7 +80,7 @@ func (f *Folder) each(fn func(e fs.DirEntry)) error {
 	}
 	defer d.Close()
 	for {
-		// Read in parts, since the folder may have any number of other files.
+		// in parts, because the folder may have any number of files
 		list, err := d.ReadDir(256)
 		for _, e := range list {
 			if e.Type().IsRegular() {
@@ -107,7 +107,7 @@ func (f *Folder) List() ([]File, error) {
 		}
 		fi, err := e.Info()
 		if err != nil {
-			if first == nil && !errors.Is(err, fs.ErrNotExist) { // if it does not exist, another process has removed it
+			if first == nil && !errors.Is(err, fs.ErrNotExist) { // another process may just have removed it
 				first = err
 			}
 			return
@@ -123,16 +123,16 @@ func (f *Folder) List() ([]File, error) {
 		return nil, fmt.Errorf("list the traces: %w", err)
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
-	// A folder that changes while it is read may show a file twice.
+	// If a folder changes during the reading, a file may occur twice.
 	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name }), nil
 }
 
-// Trim removes traces until all bounds of k hold at the time now, and returns the number of traces that it has
-// removed. It first removes traces that are too old, then the oldest traces that were not requested manually,
-// then the oldest of the others. Package retain decides which trace is older. The parameter finished has the
-// names of the traces that this process has just finished; the age of these traces counts from now. Trim never
-// removes them; if none of them exists, Trim does not remove the newest trace. A trace that cannot be removed
-// still counts. Trim returns the first such error at its end.
+// Trim removes traces until all bounds of k hold at the time now, and returns the number of traces that it
+// has removed. It first removes traces that are too old, then the oldest traces that were not requested
+// manually, then the oldest of the others. Package retain decides which trace is older. The parameter
+// finished has the names of the traces that this process has just finished; the age of these traces counts
+// from now. Trim never removes these traces, or, if none of them exists, the newest trace. A trace that
+// cannot be removed still counts; after Trim has tried all, it returns the first such error.
 func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed int, err error) {
 	for _, name := range finished {
 		f.ended.Add(name)
@@ -162,7 +162,7 @@ func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed
 		rerr := os.Remove(f.path(file.Path))
 		if rerr == nil {
 			removed++
-		} else if !errors.Is(rerr, fs.ErrNotExist) { // if it does not exist, another process has removed it
+		} else if !errors.Is(rerr, fs.ErrNotExist) { // another process may just have removed it
 			err = cmp.Or(err, fmt.Errorf("trim the traces: %w", rerr))
 			return false
 		}
@@ -187,7 +187,7 @@ func (f *Folder) OpenFile(name string) (*os.File, os.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if !was.Mode().IsRegular() { // opening a pipe could block
+	if !was.Mode().IsRegular() { // opening another kind of file, for example a pipe, could block
 		return nil, nil, missing
 	}
 	file, err := root.Open(name)

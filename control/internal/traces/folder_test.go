@@ -22,7 +22,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// sweep recovers the folder like a start, and returns the names of the finished traces.
+// sweep recovers the folder like a starting process, and returns the names of the traces that it has
+// finished.
 func sweep(f *Folder) (finished []string, err error) {
 	rerr := f.Recover(func(error) {}, func(r *Result, e error) {
 		if err = errors.Join(err, e); r != nil && r.Output != "" {
@@ -42,7 +43,7 @@ func folderOf(t testing.TB) *Folder {
 	return f
 }
 
-// folderPut makes a finished trace whose name has the given age.
+// folderPut writes a finished trace whose name and modification time are the time at.
 func folderPut(t testing.TB, f *Folder, at time.Time, seq, size int, manual bool) string {
 	t.Helper()
 	n := traceName{time: at.UTC().Truncate(time.Microsecond), host: "h", pid: 7, seq: uint64(seq), manual: manual, config: "c"}
@@ -64,7 +65,7 @@ func folderNames(t testing.TB, f *Folder) []string {
 
 var folderDay = time.Date(2026, 11, 20, 21, 27, 12, 21_345_000, time.UTC)
 
-// TestFolderChild is a process of its own when the environment says what it does.
+// TestFolderChild is no test of its own: other tests run it as a child process.
 func TestFolderChild(t *testing.T) {
 	do := os.Getenv("ENTRACE_FOLDER_CHILD")
 	if do == "" {
@@ -73,7 +74,7 @@ func TestFolderChild(t *testing.T) {
 	f, err := Open(".")
 	must(t, err)
 	switch do {
-	case "write": // until it is killed
+	case "write": // waits to be killed
 		name := f.NewName(time.Now(), "deep", true)
 		r := tracetest.CreateAt(t, f.path(name), nil)
 		for range 100 {
@@ -131,7 +132,7 @@ func folderStart(t *testing.T, do string, f *Folder) *folderProcess {
 	return p
 }
 
-// line returns the rest of the next line of output, which begins with the word.
+// line reads the next line of output, which must begin with word, and returns the rest.
 func (p *folderProcess) line(t *testing.T, word string) string {
 	t.Helper()
 	text, err := p.out.ReadString('\n')
@@ -149,7 +150,8 @@ func (p *folderProcess) kill(t *testing.T) {
 	_ = p.Wait()
 }
 
-// folderBoth runs two processes that do the same at the same time.
+// folderBoth runs two child processes that do the same at the same time. It returns the sum of the numbers
+// that they print.
 func folderBoth(t *testing.T, do, word string, f *Folder) (sum int) {
 	t.Helper()
 	two := []*folderProcess{folderStart(t, do, f), folderStart(t, do, f)}
@@ -191,7 +193,7 @@ func TestOpenFolder(t *testing.T) {
 		{dir: filepath.Join(file, "below")},
 		{dir: ""},
 	} {
-		// Wine makes the folder that a link leads to.
+		// Under Wine, the target of a dangling link is created.
 		if c.link && (!links || !c.ok && runtime.GOOS == "windows") {
 			continue
 		}
@@ -215,8 +217,8 @@ func TestOpenFolder(t *testing.T) {
 	}
 }
 
-// folderForeign fills f with foreign files, and returns a function that checks that they
-// have not changed.
+// folderForeign fills f with files that are not traces. The returned function checks that they have not
+// changed.
 func folderForeign(t *testing.T, f *Folder) func() {
 	t.Helper()
 	const name = "20261120T212712.021345Z-h-1-000%d-c%s"
@@ -313,8 +315,8 @@ func TestFolderList(t *testing.T) {
 	}
 }
 
-// TestFolderTrim has traces a to f of 10 bytes, oldest first, one for each hour. An upper
-// case letter is a trace that was requested by hand.
+// TestFolderTrim trims the traces a to f, which have 10 bytes each. Each is an hour younger than the one
+// before. A trace with an upper case letter was requested manually.
 func TestFolderTrim(t *testing.T) {
 	for _, c := range []struct {
 		traces string
@@ -378,7 +380,7 @@ func TestFolderTrimError(t *testing.T) {
 	}
 }
 
-// TestFolderTrimMany trims 1,000 files, by one process and by two at once.
+// TestFolderTrimMany trims 1,000 files, with one process and with two at once.
 func TestFolderTrimMany(t *testing.T) {
 	for _, processes := range []int{1, 2} {
 		f := folderOf(t)
@@ -403,7 +405,7 @@ func TestFolderTrimMany(t *testing.T) {
 			}
 		}
 		if runtime.GOOS == "windows" && processes == 2 {
-			removed = min(removed, 950) // two that remove one file at a time may both succeed
+			removed = min(removed, 950) // on Windows, both processes may succeed in removing the same file
 		}
 		if removed != 950 || len(files) != 50 || manual != 10 || files[49].Time != folderDay {
 			t.Errorf("%d processes: removed %d, there are %d, %d of them by hand; want 950, 50, 10", processes, removed, len(files), manual)
@@ -412,7 +414,7 @@ func TestFolderTrimMany(t *testing.T) {
 	}
 }
 
-// folderForeign2 is one foreign file.
+// folderForeign2 writes a file that is not a trace. The returned function checks that it has not changed.
 func folderForeign2(t *testing.T, f *Folder) func() {
 	must(t, os.WriteFile(f.path("other.et"), []byte("x"), 0o600))
 	return func() {
@@ -444,9 +446,8 @@ func TestFolderOpen(t *testing.T) {
 	}
 }
 
-// TestFolderTrimByAgeWhenTheClockIsSet checks that setting the clock forward does not age
-// the traces of this process, and that trim removes no trace for its age that is dated
-// in the future.
+// TestFolderTrimByAgeWhenTheClockIsSet checks that traces of this process do not get older if the clock is
+// set forward, and that Trim removes no trace because of its age if the clock is set back.
 func TestFolderTrimByAgeWhenTheClockIsSet(t *testing.T) {
 	f := folderOf(t)
 	now := time.Now()
@@ -456,10 +457,10 @@ func TestFolderTrimByAgeWhenTheClockIsSet(t *testing.T) {
 	f.ended.Add(own)
 	f.ended.Add(last)
 	k := retain.Keep{Age: time.Hour}
-	if n, err := f.Trim(k, now.Add(-24*time.Hour), last); n != 0 || err != nil { // back
+	if n, err := f.Trim(k, now.Add(-24*time.Hour), last); n != 0 || err != nil { // set back
 		t.Errorf("with the clock set back trim has removed %d: %v", n, err)
 	}
-	if n, err := f.Trim(k, now.Add(24*time.Hour), last); n != 1 || err != nil { // forward
+	if n, err := f.Trim(k, now.Add(24*time.Hour), last); n != 1 || err != nil { // set forward
 		t.Errorf("with the clock set forward trim has removed %d: %v", n, err)
 	}
 	if got := folderNames(t, f); !slices.Equal(got, []string{own, last}) {

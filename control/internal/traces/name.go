@@ -15,13 +15,13 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A traceName holds the parts of the name of a trace's file:
+// A traceName holds the parts of the file name of a trace:
 //
 //	20261120T212712.021345Z-HOST-PID-SEQ-CONFIG.et
 //
-// The time is UTC and of fixed width, so that names sort by it. SEQ counts the traces
-// of a process. It has at least four digits, and an "m" follows it if the trace was
-// requested by hand. Only CONFIG may contain a "-".
+// The time is UTC and has a fixed width, so that names sort by time. SEQ counts the traces of a process,
+// with at least four digits. An "m" after SEQ means that the trace was requested manually. Only CONFIG may
+// contain a "-".
 type traceName struct {
 	time   time.Time
 	host   string // the result of fileHost
@@ -34,7 +34,7 @@ type traceName struct {
 const (
 	fileTime    = "20060102T150405.000000Z"
 	maxFileHost = 32
-	maxFileName = 200 // in package format
+	maxFileName = 200 // the limit in package format
 )
 
 // String returns the file name.
@@ -52,7 +52,7 @@ func isName(s string) bool {
 	return ok
 }
 
-// CheckName returns an error if a trace in a configuration must not be called name.
+// CheckName returns an error if a configuration must not have a trace with this name.
 func CheckName(name string) error {
 	switch {
 	case name == crashName:
@@ -87,7 +87,7 @@ func parseFileName(s string) (traceName, bool) {
 	return n, n.String() == s
 }
 
-// fileHost returns the host name s in the form that file names contain.
+// fileHost returns the host name s with the characters that file names may have.
 func fileHost(s string) string {
 	b := []byte(s[:min(len(s), maxFileHost)])
 	for i, c := range b {
@@ -101,7 +101,7 @@ func fileHost(s string) string {
 	return string(b)
 }
 
-// fileNames holds the state of the file names that this process has made in all folders.
+// fileNames is the state of NewName, for all folders of this process.
 var fileNames struct {
 	mu sync.Mutex
 
@@ -109,21 +109,21 @@ var fileNames struct {
 	seq  uint64
 }
 
-// Host returns the name of this host in the form that file names contain.
+// Host returns the name of this host with the characters that file names may have.
 func Host() string { return host() }
 
 var host = sync.OnceValue(func() string {
-	host, _ := os.Hostname() // without a host name, the process id must suffice
+	host, _ := os.Hostname() // on an error, the process id must suffice
 	return fileHost(host)
 })
 
-// maxFileTime is the last time that fits in the fixed width.
+// maxFileTime is the last time with a year of four digits.
 var maxFileTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
-// NewName returns a file name for a trace that began at the given time. The parameter config is the name of the
-// trace in the configuration. The names of one process ascend, even if its clock goes back: the time in a name
-// is always after the time in the previous name. No finished or unfinished trace in the folder has the name
-// yet. NewName is safe for concurrent use.
+// NewName returns a file name for a trace that began at the given time. The parameter config is the name of
+// the trace in the configuration. The names of one process ascend, even if its clock goes back: the time in
+// a name is always after the time in the previous name. No file of a trace in the folder has this name.
+// NewName is safe for concurrent use.
 func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	at = at.UTC().Truncate(time.Microsecond)
 	if at.Year() < 0 {
@@ -132,8 +132,8 @@ func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	fileNames.mu.Lock()
 	defer fileNames.mu.Unlock()
 	for {
-		// An earlier process may have had the same host and pid: the first process of a
-		// container always has the same pid.
+		// Try again if the name is taken. An earlier process may have had the same host name and pid: the
+		// first process of a container always has the same pid.
 		if !fileNames.last.IsZero() && !at.After(fileNames.last) {
 			at = fileNames.last.Add(time.Microsecond)
 		}

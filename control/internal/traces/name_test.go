@@ -15,7 +15,7 @@ func TestFileNameAscends(t *testing.T) {
 	f := folderOf(t)
 	start := time.Now()
 	var names []string
-	for range 5000 { // a clock that jumps, mostly back
+	for range 5000 { // the clock jumps, mostly back
 		name := f.NewName(start.Add(time.Duration(rand.Int64N(int64(time.Minute)))-time.Hour), "slow-checkout", rand.N(2) == 0)
 		n, ok := parseFileName(name)
 		if !ok || n.String() != name || n.config != "slow-checkout" {
@@ -60,8 +60,8 @@ func TestFileNameConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFileNameTaken checks that files of an earlier process with the same pid
-// are not overwritten.
+// TestFileNameTaken checks that NewName returns no name of an existing file. An earlier process may have
+// had the same pid.
 func TestFileNameTaken(t *testing.T) {
 	f := folderOf(t)
 	for _, ext := range []string{".et", ".iet", ".iet.buffer"} {

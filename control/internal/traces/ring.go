@@ -30,8 +30,8 @@ import (
 const (
 	ringPrefix = "ring-"
 	ringExt    = ".ring"
-	// recoveryExt is the extension of a crash trace that is being written. Such a file is not finished after its
-	// writer has died, since it can be made again.
+	// recoveryExt is the extension of a crash trace while it is written. If its writer dies, the file is
+	// not finished, because it can be made again.
 	recoveryExt = ".recovery"
 
 	// crashName is the name of the trace of a dead process's ring. Other traces have a name from a configuration.
@@ -41,8 +41,8 @@ const (
 	maxCrashes = 1000
 )
 
-// NewRing returns the path of the ring of this process, and the path of the file for the crash text of the
-// runtime. The ring began at the given time.
+// NewRing returns the path of the ring of this process, which began at the given time, and the path of the
+// file for the crash text of the runtime.
 func (f *Folder) NewRing(at time.Time) (ring, crash string) {
 	ring = f.path(fmt.Sprintf("%s%s-%d-%s%s", ringPrefix, Host(), os.Getpid(), at.UTC().Format(fileTime), ringExt))
 	return ring, crashText(ring)
@@ -57,7 +57,7 @@ func Note(service, config string) []byte {
 	n := note{Host: Host(), PID: os.Getpid(), Service: text.Cut(service, maxNote), Config: text.Cut(config, maxNote)}
 	b, err := json.Marshal(n)
 	if err != nil || len(b) > ring.MaxNote {
-		return nil // the ring is useful without a note
+		return nil // a ring without a note is still useful
 	}
 	return b
 }
@@ -73,8 +73,7 @@ type note struct {
 	Config  string `json:"config"`
 }
 
-// setAside renames a ring that this program cannot read, so that the ring is reported only once. The parameter
-// err says why the ring cannot be read.
+// setAside renames a ring that this program cannot read because of err. So the ring is reported only once.
 func (f *Folder) setAside(name string, err error) error {
 	to := name + tracename.Broken
 	d, rerr := journal.OpenDead(name, true)
@@ -95,7 +94,7 @@ func (f *Folder) recoverRing(c *Result) error {
 	}
 	defer d.Close()
 	var n note
-	_ = json.Unmarshal(d.Note, &n) // without a note the fields are empty
+	_ = json.Unmarshal(d.Note, &n) // an unreadable note leaves the fields empty
 	c.PID, c.Service, c.Time, c.Damaged = n.PID, n.Service, d.Last, d.Damaged
 	textName := crashText(c.Name)
 	text, written, err := crashtext.Read(textName)
@@ -115,13 +114,13 @@ func (f *Folder) recoverRing(c *Result) error {
 			c.Time = written
 		}
 	}
-	// The name depends only on the ring, so that the recovery can be repeated after it was killed.
+	// The name depends only on the ring: a recovery that is repeated after a kill makes the same name.
 	name := traceName{time: c.Time.UTC().Truncate(time.Microsecond), host: fileHost(n.Host), pid: uint32(max(n.PID, 0)), seq: 1, config: crashName}
 	if name.time.Year() > 9999 || name.time.Year() < 0 {
 		name.time = time.Unix(0, 0).UTC() // the clock was wrong
 	}
 	base := strings.TrimSuffix(c.Name, ringExt) + recoveryExt
-	err = removeTrace(base) // of a recovery that was killed
+	err = removeTrace(base) // a killed recovery may have left it
 	if err == nil {
 		err = writeCrash(base, c, d, &n, text)
 	}
@@ -153,8 +152,8 @@ func removeTrace(base string) error {
 }
 
 // publish renames the trace at the path from to its final name, syncs the folder and returns the path. If a
-// file with this name has the same entries, an earlier recovery made it and was killed. If it has other
-// entries, the trace gets the next number.
+// file with the same bytes has this name, an earlier recovery has made it and was killed. If a file with
+// other bytes has this name, the trace gets the next number.
 func (f *Folder) publish(from string, name traceName) (string, error) {
 	for ; ; name.seq++ {
 		to := f.path(name.String())
@@ -218,17 +217,17 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 		}
 	}
 	if err != nil {
-		_ = rec.Close(Ended) // with a canceled context, Close leaves the IET
+		_ = rec.Close(Ended) // because the context has ended, Close leaves the IET
 		return err
 	}
 	err = rec.Close(context.Background())
 	if lost := rec.Stats().Entries.Dropped; IsFinished(rec, err) && lost.IO+lost.Full == 0 {
-		return nil // other drops do not count: an entry that is too large would be dropped in every attempt
+		return nil // other drops do not count: an entry that is too large would be dropped again
 	}
 	return cmp.Or(err, errors.New("the disk did not take the whole trace"))
 }
 
-// failSpan adds an exception event to the span of the goroutine that ended the process, if the text names the
+// failSpan adds an exception event to the span of the goroutine that ended the process, if text names the
 // span and the span is open.
 func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 	trace, span := crashtext.Span(text)
@@ -249,15 +248,15 @@ func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 	})
 }
 
-// refOf returns the span with these ids of package crashtext, which are valid.
+// refOf returns the span with the ids trace and span, which come from package crashtext and are valid.
 func refOf(trace, span string) (ref format.SpanRef) {
 	ref.TraceID, _ = wire.ParseID[[16]byte](trace)
 	ref.SpanID, _ = wire.ParseID[[8]byte](span)
 	return ref
 }
 
-// writeStacks writes the stacks of goroutines that worked for a span when the process died. The entries are
-// below these spans and are like the entries of a dump in package control/provider.
+// writeStacks writes an entry for each stack of goroutines that worked for a span when the process died,
+// below this span. The entries are like those of the provider goroutines.
 func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
 	for _, s := range crashtext.Stacks(text) {
 		err := WriteTimed(rec, Own, refOf(s.Trace, s.Span), c.Time, &format.TraceEntry{
@@ -291,14 +290,14 @@ func WriteTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, a
 	return Write(rec, p, ref, at, &own)
 }
 
-// Own is the provider number of the control's own entries in a trace. It is neither spans nor logs, so that
-// these entries go only to the recorder of the trace.
+// Own is the provider of the control's own entries in a trace. It is not spans or logs, so that these
+// entries go only to the recorder of the trace.
 const Own = record.MaxProviders - 1
 
 // target is the target of the control's own entries in a trace. It is stored in traces.
 const target = "github.com/entrace-go/entrace/control"
 
-// cutText limits the size of a text for the first entry of a trace.
+// cutText cuts a text to the maximum size in the first entry.
 func cutText(s string) string { return text.Cut(s, 4<<10) }
 
 // Ended is a canceled context.

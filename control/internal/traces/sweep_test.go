@@ -54,7 +54,7 @@ func TestFolderSweep(t *testing.T) {
 	folderOnly(t, f, name, alive)
 }
 
-// folderAge makes all temporary files old enough to be removed.
+// folderAge makes all temporary files an hour old, so that recovery removes them.
 func folderAge(t *testing.T, f *Folder) {
 	t.Helper()
 	list, err := os.ReadDir(f.dir)
@@ -67,7 +67,7 @@ func folderAge(t *testing.T, f *Folder) {
 	}
 }
 
-// folderCheck checks the files that a killed child has left.
+// folderCheck checks the trace that recovery has made for a killed child.
 func folderCheck(t *testing.T, f *Folder, name string) {
 	t.Helper()
 	r, err := recorder.Inspect(f.path(name))
@@ -77,7 +77,7 @@ func folderCheck(t *testing.T, f *Folder, name string) {
 	}
 }
 
-// folderOnly checks that f contains only the given files.
+// folderOnly checks that f has exactly these files.
 func folderOnly(t *testing.T, f *Folder, want ...string) {
 	t.Helper()
 	list, err := os.ReadDir(f.dir)
@@ -104,7 +104,7 @@ func TestFolderSweepTwoProcesses(t *testing.T) {
 	if n := folderBoth(t, "sweep", "finished", f); n > len(names) {
 		t.Errorf("both together finished %d of %d", n, len(names))
 	}
-	_, err := sweep(f) // what one has held while the other looked
+	_, err := sweep(f) // for streams that both processes left to each other
 	must(t, err)
 	for _, name := range names {
 		folderCheck(t, f, name)
@@ -112,8 +112,7 @@ func TestFolderSweepTwoProcesses(t *testing.T) {
 	folderOnly(t, f, names...)
 }
 
-// TestFolderSweepLeftovers has the files that a kill between two steps can
-// leave.
+// TestFolderSweepLeftovers checks the files that a process may leave when it is killed between two steps.
 func TestFolderSweepLeftovers(t *testing.T) {
 	stream := func(t *testing.T, f *Folder) (name, path string) {
 		p := folderStart(t, "write", f)
@@ -129,7 +128,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("stream beside its trace", func(t *testing.T) {
 		f := folderOf(t)
 		name, path := stream(t, f)
-		_, err := recorder.Recover(path, "") // cuts it
+		_, err := recorder.Recover(path, "") // cuts the stream to its whole entries
 		must(t, err)
 		iet := keep(t, path)
 		_, err = sweep(f)
@@ -221,7 +220,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 			must(t, os.WriteFile(f.path("."+name+s+".tmp-123"), nil, 0o600))
 		}
 		folderAge(t, f)
-		must(t, os.WriteFile(f.path("."+name+".et.tmp-new"), nil, 0o600)) // not locked yet, perhaps
+		must(t, os.WriteFile(f.path("."+name+".et.tmp-new"), nil, 0o600)) // a new file, which its process may not have locked yet
 		living, err := osfile.CreateTemp(f.path(name + ".et"))
 		must(t, err)
 		defer living.Discard()
