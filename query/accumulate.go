@@ -9,13 +9,13 @@ import (
 	"github.com/entrace-go/entrace/internal/read/stat"
 )
 
-// An accumulator computes one aggregate of one group. Its result does not depend on the order of
-// the values, so it does not matter how they are distributed over goroutines. Most groups are
-// small, so the first value needs no extra memory.
+// An accumulator computes one aggregate of one group. Its result does not depend on the order of the values, so
+// several goroutines can add them and merge their accumulators. Most groups are small, so the first value needs
+// no extra memory.
 type accumulator struct {
 	n    int64     // the number of values that are not missing
 	one  Value     // for min and max, the result so far; otherwise the first value, until there is a second one
-	kind valueKind // the kind of the numbers: durations stay durations
+	kind valueKind // the kind of the result, see kindWith
 	*kept
 }
 
@@ -23,7 +23,7 @@ type accumulator struct {
 // kept.
 type kept struct {
 	sums    *sums
-	ints    durations // whole numbers of all kinds; ints, uints and floats are used for quantiles
+	ints    durations // whole numbers below 2^63, times and durations; ints, uints and floats are used for quantiles
 	uints   []uint64  // whole numbers from 2^63 on
 	floats  []float64
 	buckets map[int]int64 // the counts of a histogram
@@ -70,11 +70,11 @@ func (a *accumulator) add(k *keeps, v Value) {
 	a.put(k, v)
 }
 
-// counts reports whether the function counts rows. The function errors, which queries cannot call, counts only
+// counts reports whether the function counts rows. Queries cannot call the function "errors", which counts only
 // rows that are errors.
 func (k *keeps) counts() bool { return k.fn == "count" || k.fn == "errors" }
 
-// isExtreme reports whether the function is min or max. These functions need to keep only one value.
+// isExtreme reports whether the function is min or max. Their accumulators store only one value.
 func (k *keeps) isExtreme() bool { return k.fn == "min" || k.fn == "max" }
 
 // keep prepares the accumulator for more than one value.
@@ -115,9 +115,9 @@ func (a *accumulator) put(k *keeps, v Value) {
 	}
 }
 
-// kindWith returns the kind of the result after one more value of kind k is added. If all values are of one kind,
-// the result has this kind. If a time or duration is combined with plain numbers, the result is a time or
-// duration. Otherwise the result is a float.
+// kindWith returns the kind of the result after one more value of kind k is added. If all values have one kind,
+// it is the kind of the result. A float makes the result a float. A time or duration with whole numbers makes it
+// a time or duration.
 func (a *accumulator) kindWith(k valueKind) valueKind {
 	if k == kindUint {
 		k = kindInt
@@ -138,7 +138,8 @@ func (a *accumulator) extreme(fn string, v Value) {
 	if fn == "max" && v.class() == a.one.class() {
 		n = -n
 	}
-	// Equal numbers can be of different kinds. Always keep the same one of them.
+	// Equal numbers can have different kinds. Keep the smaller kind, so that the order of the values does not
+	// matter.
 	if n < 0 || n == 0 && v.kind < a.one.kind {
 		a.one = v
 	}
@@ -289,7 +290,7 @@ func bucketOf(f float64) int {
 	case f < 1:
 		return 0
 	}
-	frac, exp := math.Frexp(f) // frac is from 0.5 on and below 1
+	frac, exp := math.Frexp(f) // 0.5 <= frac < 1
 	return 1 + (exp-1)*bucketParts + int((frac-0.5)*2*bucketParts)
 }
 
@@ -310,11 +311,11 @@ func bucketEnds(b int) (from, to float64) {
 	return end(b - 1), end(b)
 }
 
-// maxBuckets is the maximum range of buckets for which a histogram also shows empty buckets.
+// maxBuckets is the maximum range of a histogram, in buckets, for which it also shows empty buckets.
 const maxBuckets = 256
 
-// histogram returns the buckets in ascending order. It includes the empty buckets between others,
-// unless there are too many buckets.
+// histogram returns the buckets in ascending order. It includes empty buckets between others, unless the range
+// exceeds maxBuckets.
 func (a *accumulator) histogram(k *keeps) []int {
 	if a.n == 0 {
 		return nil

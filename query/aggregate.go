@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// table computes aggregates of rows. The table has one line for each group: the rows of a group have equal values
-// of the expressions in by.
+// table computes aggregates of rows. The table has one line for each group. Rows are in one group if all
+// expressions in by have equal values.
 func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.Row]) (*Table, error) {
 	for _, c := range calls {
 		switch alone := len(calls) == 1; {
@@ -27,7 +27,7 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 		}
 	}
 	var keep []keeps
-	at := make([]int, len(calls)) // for each call, the index in keep that it uses
+	at := make([]int, len(calls)) // for each call, the index in keep of its accumulator
 	known := make(map[string]int)
 	for i, c := range calls {
 		k := keeps{fn: c.fn, args: c.args}
@@ -153,7 +153,7 @@ func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.Set[view.Row]
 // maxGroups is the maximum number of groups of a table. Each group takes some hundred bytes.
 var maxGroups = 1 << 20
 
-// evals compiles expressions.
+// evals compiles a list of expressions.
 func (m *machine) evals(list []expr) ([]eval, error) {
 	all := make([]eval, len(list))
 	for i, x := range list {
@@ -165,9 +165,9 @@ func (m *machine) evals(list []expr) ([]eval, error) {
 	return all, nil
 }
 
-// having keeps the rows of those traces for which the comparison of the aggregate is true. If by is not empty,
-// having compares each group of each trace separately. It processes only some traces at a time, so that the number
-// of groups in memory is at most maxGroups, or the number of rows of one trace if that number is larger.
+// having computes the aggregate for each trace, and selects the rows of the traces for which its comparison is
+// true. If there are expressions in by, it does so for each group of each trace. It processes a few traces at a
+// time, so that it has at most maxGroups groups in memory, or as many as one trace has rows.
 func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) (view.Set[view.Row], error) {
 	if a.fn == "count" && len(by) == 0 {
 		return m.havingCount(a, rows), nil
@@ -200,7 +200,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 		result = acc.appendResults(result[:0], &keep[0])
 		return a.cond.holds(result[0])
 	}
-	// each calls fn for the rows of the traces [from, to).
+	// each calls fn for the rows of the traces from up to, but not including, to.
 	each := func(from, to int, fn func(r view.Row)) {
 		n := 0
 		for r := range rows.All() {
@@ -268,7 +268,8 @@ func (m *machine) havingCount(a *stageAggregate, rows view.Set[view.Row]) view.S
 // compareTop is the maximum number of values that compare() shows for an attribute.
 const compareTop = 10
 
-// A shareOf counts how often an attribute has one value, in the selection and in the baseline.
+// A shareOf is a value of an attribute, with the numbers of rows that have it in the selection and in the
+// baseline.
 type shareOf struct {
 	name    string
 	value   Value
@@ -340,7 +341,7 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 	return t, nil
 }
 
-// shares counts the values of an attribute. It stops if there are too many.
+// shares counts the values of an attribute. It stops after maxCompared different values.
 func (m *machine) shares(name string, rows, chosen view.Set[view.Row]) ([]shareOf, error) {
 	at, err := m.attribute(name)
 	if err != nil {

@@ -17,11 +17,11 @@ type (
 		pos, end int
 	}
 
-	// field is a property of a row: a column, an attribute, or a property of its trace.
+	// field is a column or an attribute of a row, or a property of its trace.
 	field struct {
 		kind   fieldKind
 		name   string // the name of an attribute
-		parent bool   // the field is of the row's parent
+		parent bool   // the field belongs to the row's parent
 		text   string // as it was written
 		pos    int
 		end    int
@@ -44,8 +44,8 @@ type (
 	compare struct {
 		comparison
 
-		a, b  expr     // b is nil if the comparison holds the whole right side
-		right *literal // the right side in the query, nil if it is not a single literal
+		a, b  expr     // nil if the right side is constant; comparison then has its value
+		right *literal // the right side as written, nil if it is not a single literal
 	}
 
 	// words is a search for free text.
@@ -65,7 +65,7 @@ type (
 	// filter is {…}.
 	filter struct{ x expr } // a nil x selects everything
 
-	// without is !{…}: the rows of the traces that have no row of x.
+	// without is !{…}: all rows of the traces in which x selects no row.
 	without struct{ x spanset }
 
 	// both is a && b or a || b.
@@ -111,7 +111,8 @@ type (
 	}
 	stageLimit struct{ n int64 }
 
-	// stageAggregate computes a table from rows. With a comparison, it selects the traces to keep.
+	// stageAggregate computes a table from rows. If it has a comparison, it selects the rows of
+	// some traces instead.
 	stageAggregate struct {
 		fn   string
 		x    expr // nil for count()

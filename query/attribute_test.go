@@ -6,7 +6,7 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// oddNames are names of attributes that are easily taken for something else.
+// oddNames are names of attributes that a parser could mistake for something else.
 var oddNames = []string{
 	"", "2xx", "1st", "7", "123", "3d", "5s", "1e5", "0x1f", "4xx.count", "10.0.0.1", "a?b", "a;b", "x:", "a:b", "a\\b", "price€", "№", "a→b", "emoji😀",
 	"स्थिति", "สถานะ", "e\u0301tat", "no\u00a0break", "a b", "a\"b", "a\"", "`", "a'b", "nil", "true", "and", "parent", "parent.name", "span.x", ".", "..", "a.", ".a",
@@ -19,7 +19,7 @@ func FuzzAttributeName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		if len(name) > 1000 {
-			return // a query has a limit
+			return // queries have a maximum length
 		}
 		written := query.AttributeName(name)
 		for _, context := range [][2]string{{"{ .", " = 1 }"}, {"{.", "=1}"}, {".", " = 1"}, {"log.", " = 1"}, {"{ resource.", " != nil }"}, {"{ event.", " = 1 }"}} {

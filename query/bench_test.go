@@ -46,7 +46,7 @@ func steps(spans int) []*format.TraceEntry {
 // TestQuantiles compares quantiles with the quantiles of the sorted durations.
 func TestQuantiles(t *testing.T) {
 	entries := steps(30_000)
-	long := fmt.Sprintf("%09000d", 7) // a name that is too long to have a number
+	long := fmt.Sprintf("%09000d", 7) // a name that is too long for the table of names
 	for i, e := range entries {
 		if i%50 == 0 && i > 0 && !e.Message.Valid {
 			e.Metadata.Name = long

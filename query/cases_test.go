@@ -20,7 +20,7 @@ func TestCases(t *testing.T) {
 			t.Errorf("%s: %v", c.Query, err)
 			continue
 		}
-		first, ok := firstTwo(t, q, viewOf(t, querytest.Entries())) // without columns
+		first, ok := firstTwo(t, q, viewOf(t, querytest.Entries())) // a new view, which has no columns of attributes yet
 		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		var got []uint32

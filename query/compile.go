@@ -33,9 +33,10 @@ type machine struct {
 	ctx   context.Context //nolint:containedctx // the context of the one call that the machine serves
 	v     *view.View
 	attrs map[string]*attribute
-	roles bool            // the query has a condition on the role, so all rows can be selected
-	few   bool            // only a few rows are read, so that making columns is not worth it
-	lacks map[string]lack // the conditions with != or !~, by the text of their field, for hints about rows without the field
+	roles bool // the query has a condition on the role, so it can select rows of all roles
+	few   bool // only a few rows are read, so that making columns is not worth it
+	// lacks has the comparisons with != or !~ by the text of their field, for hints about rows without the field.
+	lacks map[string]lack
 
 	traces   []traceInfo
 	noStates string // the reason why the states that the query uses are unknown, or empty
@@ -50,9 +51,9 @@ type lack struct {
 	a     *attribute
 }
 
-// An attribute reads an attribute of rows and of their resources. Its name is the name that the application used.
+// An attribute reads the values of an attribute from rows and from their resources.
 type attribute struct {
-	parts     []part  // one for each possible stored name; the first part with a value counts
+	parts     []part  // one for each name under which it can be stored; the first part with a value counts
 	resources []Value // by the number of the resource in columns.Block.Resource
 	v         *view.View
 }
@@ -64,7 +65,7 @@ type part struct {
 	read   func(row uint32) (format.Value, bool) // reads values that are not in the column
 }
 
-// attribute returns the attribute with the given name.
+// attribute returns the attribute with the given name, which is the name that the application used.
 func (m *machine) attribute(name string) (*attribute, error) {
 	if a, ok := m.attrs[name]; ok {
 		return a, nil
@@ -102,7 +103,7 @@ func (m *machine) attribute(name string) (*attribute, error) {
 	return a, nil
 }
 
-// own returns the value that row r itself has.
+// own returns the value of row r itself, without its resource.
 func (a *attribute) own(r view.Row) Value {
 	for i := range a.parts {
 		p := &a.parts[i]
@@ -206,7 +207,7 @@ func negative(v Value) Value {
 
 func isTrue(v Value) bool { return v.kind == kindBool && v.n != 0 }
 
-// calculate returns a op b, or nil if that is not defined.
+// calculate returns a op b, or nil if the result is undefined.
 func calculate(op string, a, b Value) Value {
 	if !a.isNumber() || !b.isNumber() {
 		return Value{}

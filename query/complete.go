@@ -110,7 +110,8 @@ func lastWord(text string, open int) (from int, field, word string) {
 	return from, name[wordAt(name):], word
 }
 
-// namesIn returns the names that can occur in a query on a view. Names without a colon are first.
+// namesIn returns the names that can occur in a query on a view: first the names of fields without a colon, then
+// attributes, then the names of fields with a colon.
 func namesIn(v *view.View) []Completion {
 	var list []Completion
 	add := func(names map[string]fieldKind) {
@@ -130,7 +131,7 @@ func namesIn(v *view.View) []Completion {
 	return list
 }
 
-// valuesOf returns the values of a field in the view, as they are written in a query.
+// valuesOf returns the values of a field in the view, in the syntax of queries.
 func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, error) {
 	tokens, err := lex("{ " + name + " }")
 	if err != nil || len(tokens) < 2 || len(tokens[1].parts) == 0 {

@@ -23,14 +23,14 @@ const maxCompared = 10_000
 type Contrast struct {
 	In     int64 `json:"in"` // rows
 	Others int64 `json:"others"`
-	// Fields are sorted by the largest difference of shares among the values of the field. Fields with the same value
-	// in all rows, or with a different value in nearly every row, are left out.
+	// Fields are sorted by the largest difference of a value of the field. They do not include fields with the same
+	// value in all rows, or with a different value in nearly every row.
 	Fields []FieldShares `json:"fields"`
 }
 
-// FieldShares holds the values of a field, sorted by difference of shares, the largest first.
+// FieldShares holds the values of a field, sorted by difference, the largest first.
 type FieldShares struct {
-	Field  string       `json:"field"`  // as in a query: service, .user or resource.host.name
+	Field  string       `json:"field"`  // in the syntax of queries, such as service, .user or resource.host.name
 	Points float64      `json:"points"` // set by callers that display the field: the largest difference shown, in percent
 	Values []ValueShare `json:"values"`
 	More   int          `json:"more"` // set by callers that display the field: the number of values not shown
@@ -45,24 +45,24 @@ type ValueShare struct {
 	Others int64  `json:"others"`
 	// Difference is the share of the rows with the value, from 0 to 1, minus the same share of the other rows.
 	Difference float64 `json:"-"`
-	// Chance reports that the difference may be due to chance: if both sets of rows were chosen at random, one of the
-	// compared values would differ this much more often than one time in twenty. Chance is never set for a value that
-	// all of at least three rows and none of at least three other rows have.
+	// Chance reports that the difference may be due to chance: if both sets of rows were chosen at random, then in
+	// more than 5 % of such comparisons one of the compared values would differ this much. Chance is false if each
+	// set has at least three rows, and all rows of one set and none of the other have the value.
 	Chance bool `json:"chance"`
 }
 
 const (
-	contrastSample = 1000 // the number of rows of each set in which attributes are looked for
+	contrastSample = 1000 // the number of rows of each set that are searched for attributes
 	contrastFields = 8    // the number of attributes whose values are counted
-	fewestApart    = 3    // if a value separates sets of at least this many rows, that is never chance
+	fewestApart    = 3    // if both sets have at least this many rows, a value of all rows of only one set is never chance
 )
 
 // contrastFixed are the fields that all rows have.
 var contrastFixed = []string{"service", "level", "status", "name", "kind"}
 
-// ContrastOf compares rows with other rows, which may belong to another view. It compares their service, level,
-// status, name, kind and attributes. It chooses the attributes that may differ from a sample of both sets, and
-// then counts the values in all rows.
+// ContrastOf compares a set of rows with other rows, which may belong to another view. It compares their service,
+// level, status, name, kind and attributes. From a sample of both sets, it chooses the attributes that differ most,
+// and then counts their values in all rows.
 func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 	c := &Contrast{In: int64(in.Rows.Len()), Others: int64(others.Rows.Len())}
 	names, looked, err := contrastNames(ctx, [2]Run{in, others}, c)
@@ -140,16 +140,14 @@ func (c *Contrast) shares(name string, counts *valueCounts) FieldShares {
 	return f
 }
 
-// isIDs reports whether a field with so many different values in so many rows probably holds ids. This is so if a
-// value occurs in fewer than two rows on average. IsChance reports whether the difference between two samples may
-// be due to chance. The samples have rows[0] and rows[1] rows, of which with[0] and with[1] have a value. IsChance
-// returns true if two random samples would differ this much more often than one time in twenty, in any of the
-// given number of comparisons. It uses Fisher's exact test with Bonferroni's correction.
+// isIDs reports whether a field with this number of different values in this number of rows probably holds ids. It
+// does if a value occurs in fewer than two rows on average.
 func isIDs(values int, rows int64) bool { return rows > 20 && int64(values) > rows/2 }
 
-// IsChance reports whether two samples of some rows differ as much in how many rows have a value, in one of
-// so many comparisons, more often than one time in twenty. That is Fisher's exact test, with Bonferroni's
-// correction.
+// IsChance reports whether the difference between two samples may be due to chance. The samples have rows[0] and
+// rows[1] rows, of which with[0] and with[1] have a certain value. IsChance returns true if random samples would
+// differ this much in more than 5 % of cases, when compared values are compared. It uses Fisher's exact test with
+// Bonferroni's correction.
 func IsChance(with, rows [2]int64, compared int) bool {
 	if rows[0] == 0 || rows[1] == 0 {
 		return true
@@ -169,8 +167,8 @@ func IsChance(with, rows [2]int64, compared int) bool {
 	return 2*math.Pow(10, -stat.MoreOften(int(with[0]), int(rows[0]), int(with[1]), int(rows[1])))*float64(max(1, compared)) > .05
 }
 
-// Where returns a filter for the rows in which a field has the given text. An empty text of the field service
-// stands for nil.
+// Where returns a filter for the rows in which a field has the given text. For the field service, an empty text
+// means nil.
 func Where(field, text string) string {
 	if text == "" && field == "service" {
 		return "service = nil"
@@ -184,15 +182,15 @@ func where(field string, v Value) string {
 		return "!(" + field + " != nil)" // for a field that only spans have, "= nil" is false for other rows
 	}
 	if f := v.float(); v.kind == kindFloat && (math.IsInf(f, 0) || math.IsNaN(f)) {
-		return "" // a query cannot name these numbers
+		return "" // queries have no syntax for these numbers
 	}
 	return field + " = " + v.literal()
 }
 
-// ofAllRows are fields for which "= nil" selects all rows without a value.
+// ofAllRows are fields for which "= nil" selects all rows without a value, whatever their role.
 var ofAllRows = []string{"service", "name", "target", "message"}
 
-// literal returns v as it is written in a query.
+// literal returns v in the syntax of queries.
 func (v Value) literal() string {
 	switch v.kind {
 	case kindString, kindTime:
@@ -209,11 +207,11 @@ func (v Value) literal() string {
 type sampled struct {
 	field  string
 	n      int
-	values map[uint64][2]int // the number of rows of each set, by the hash of the value
+	values map[uint64][2]int // by the hash of a value: the number of rows of each set with the value
 }
 
-// contrastNames returns the attributes that differ most in a sample. For each attribute of the sample, it also
-// returns how many values it compared.
+// contrastNames returns the attributes that differ most in a sample. The map looked has the number of values of
+// each attribute in the sample.
 func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []string, looked map[string]int, err error) {
 	seed := maphash.MakeSeed()
 	known := make(map[string]*sampled)
@@ -266,7 +264,7 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 		most := 0.0
 		for _, n := range s.values {
 			d := math.Abs(float64(n[0])/max(1, sizes[0]) - float64(n[1])/max(1, sizes[1]))
-			if c.In == 0 || c.Others == 0 { // nothing differs: attributes with few values first
+			if c.In == 0 || c.Others == 0 { // one set is empty: prefer attributes with a frequent value
 				d = float64(n[0]+n[1]) / float64(s.n)
 			}
 			most = max(most, d)

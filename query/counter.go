@@ -12,13 +12,13 @@ type counter struct {
 	ctx  context.Context //nolint:containedctx // the context of one call
 	v    *view.View
 	sets [2]view.Set[view.Row]
-	// Rows with the same code have the same values of the fixed fields and of the attributes of their
-	// resources.
+	// These fields count rows by a code: by their flags, by name and role, and by resource. Rows with the same
+	// code have the same value of the fields that depend on it.
 	flags, metas, resources codeCounts
 	unknown                 bool // the view does not know the name or the resource of some rows
 }
 
-// A codeCounts counts, for each code, the rows of both sets with that code. It also holds one such row.
+// A codeCounts has the number of rows of each set for each code, and one row with the code.
 type codeCounts struct {
 	n   [][2]int64
 	row []view.Row
@@ -43,7 +43,7 @@ func (c *codeCounts) merge(o *codeCounts) {
 	}
 }
 
-// valueCounts counts, for each value, the rows of both sets with that value.
+// valueCounts has the number of rows of each set for each value.
 type valueCounts struct {
 	values []Value
 	n      [][2]int64

@@ -17,8 +17,8 @@ import (
 type Error struct {
 	Query string
 	Pos   int    // the byte offset of the mistake in Query
-	Text  string // describes the mistake
-	Hint  string // how to fix it, or empty
+	Text  string // what is wrong
+	Hint  string // how to fix the mistake, or empty
 	Try   string // a complete, valid query that the user may have meant, or empty
 	// Unfinished is the field of a comparison that has no right side, or empty. If it is set,
 	// WithValue can offer a query with a value from the trace.
@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// near returns the first few characters of the query from the position of the error on.
+// near returns the first few characters after the position of the error, in quotes.
 func (e *Error) near() string {
 	if e.Pos >= len(e.Query) {
 		return "at the end"
@@ -66,9 +66,9 @@ func asError(err error) *Error {
 // maxTry is the maximum length of a query that findTry tries to correct.
 const maxTry = 1000
 
-// findTry sets Try to a complete, valid query. Its first choice is the query that the error proposes, with further
-// mistakes corrected. If the error proposes none, it adds missing closing brackets to the query. Otherwise it
-// quotes the text of the query as a phrase, if the user may have meant a phrase.
+// findTry sets Try to a complete, valid query, or to "". It begins with the query that the error proposes, or else
+// with the query with missing brackets added. If that query is invalid, it corrects further mistakes in the same
+// way. If this fails, it proposes the text as a quoted phrase, unless the user has probably meant a condition.
 func (e *Error) findTry() {
 	next, err := e.Try, e
 	e.Try = ""
@@ -94,8 +94,8 @@ func (e *Error) findTry() {
 	}
 }
 
-// isCondition reports whether an invalid query was meant as a query, and not as free text. This is so if the text
-// contains a brace or a | and is not JSON, or if it compares a field.
+// isCondition reports whether the user has probably meant an invalid query as conditions and not as free text. The
+// text then contains a brace or a | and is not JSON, or it compares a field.
 func isCondition(text string) bool {
 	if !strings.HasPrefix(text, `{"`) && strings.ContainsAny(text, "{|") {
 		return true
@@ -151,7 +151,7 @@ func (e *Error) closed() string {
 	return ""
 }
 
-// noName returns the error for a word that is not a name. The word is token number at.
+// noName returns the error for the word t, which is not a known name. It is p.tokens[at].
 func (p *parser) noName(t *token, at int) *Error {
 	if len(t.parts) > 1 {
 		err := p.fail(t, "scopes are span., resource., event., link., instrumentation., log. and parent., or none", "%s. is not a scope", t.parts[0])
@@ -200,7 +200,8 @@ func (p *parser) noName(t *token, at int) *Error {
 	return p.fail(t, hint+"?", "%s is not a known name", t.text).trying(p.with(t.pos, end, fix))
 }
 
-// noValue returns the error for a name at [pos, end) that is not a value of x, which has values of an enum kind.
+// noValue returns the error for a comparison of x, whose values have an enum kind, with an unknown name. The name
+// is at [pos, end) in the query.
 func (p *parser) noValue(x expr, kind valueKind, name string, pos, end int) *Error {
 	names := enumNames(kind)
 	err := p.failAt(pos, "known values are "+strings.Join(names, ", "), "%s has no value %s", x, name)
@@ -213,8 +214,8 @@ func (p *parser) noValue(x expr, kind valueKind, name string, pos, end int) *Err
 // otherOperators maps operators of other languages to the operators to write in their place.
 var otherOperators = map[string]string{"like": "contains", "is": "=", "equals": "=", "matches": "=~"}
 
-// otherOperator returns the error for one of the otherOperators after a field, or nil if the word
-// can be free text.
+// otherOperator returns the error for t, one of the otherOperators, after a field. It returns nil if the word can
+// be free text.
 func (p *parser) otherOperator(a expr, t *token) error {
 	value := &p.tokens[min(p.at+1, len(p.tokens)-1)]
 	if value.kind != tokenWord && value.kind != tokenString && value.kind != tokenNumber {
@@ -262,7 +263,7 @@ func (p *parser) unfinished(a expr, operator *token) *Error {
 	return e
 }
 
-// textEnd returns the end offset of the unquoted text that begins with token i.
+// textEnd returns the end offset of the unquoted text that begins with token i and can have several words.
 func (p *parser) textEnd(i int) (end int) {
 	for end = p.tokens[i].end; ; {
 		i++
@@ -288,7 +289,7 @@ func (p *parser) noCall(t *token) *Error {
 	return p.fail(t, "as a text, write it in quotes", "%s() cannot be part of a filter", t.text)
 }
 
-// noSet returns the error for a token t where a spanset is expected.
+// noSet returns the error for the token t at a position where a filter in braces is expected.
 func (p *parser) noSet(t *token) *Error {
 	if next := &p.tokens[min(p.at+1, len(p.tokens)-1)]; t.kind == tokenWord && isStage(t.text) && next.text == "(" {
 		return p.noCall(t)
@@ -317,8 +318,8 @@ func (p *parser) refuse(t *token) *Error {
 	return e
 }
 
-// tableAt returns the pipeline that computes a table in place of a function of TraceQL metrics. The function is
-// token number at.
+// tableAt returns the pipeline that replaces a function of TraceQL metrics by one that computes a table. The
+// function is p.tokens[at].
 func (p *parser) tableAt(at int) string {
 	inside := func(open int) (text string, next int) {
 		next = p.closing(open)
@@ -348,7 +349,7 @@ func (p *parser) tableAt(at int) string {
 			}
 		}
 	}
-	if t := &p.tokens[next]; t.is("|") { // arithmetic with the result is dropped
+	if t := &p.tokens[next]; t.is("|") { // keep the next stage; arithmetic with the result is dropped
 		form += " " + p.text[t.pos:p.tokens[p.closing(next)].pos]
 	}
 	return strings.TrimSpace(p.text[from:p.tokens[at].pos] + form)

@@ -12,7 +12,7 @@ const exactBits = 4500
 
 // A floatSum adds floats without rounding, so that their order does not change the sum.
 type floatSum struct {
-	parts []float64  // non-overlapping floats whose exact sum is the sum
+	parts []float64  // non-overlapping floats; their exact sum is the sum of the floats in midRange
 	wide  *big.Float // the sum of the floats outside of midRange
 }
 
@@ -22,7 +22,7 @@ func midRange(x float64) bool {
 	return x == 0 || a > 0x1p-480 && a < 0x1p480
 }
 
-// add adds a float. The float must be in a range that suits parts: see midRange.
+// add adds a float to parts. It must be a number that midRange accepts, or a part of the square of such a number.
 func (s *floatSum) add(x float64) {
 	n := 0
 	for _, y := range s.parts {
@@ -56,7 +56,7 @@ func (s *floatSum) merge(b *floatSum) {
 	}
 }
 
-// addTo adds the sum to a number.
+// addTo adds the sum to x.
 func (s *floatSum) addTo(x *big.Float) {
 	for _, y := range s.parts {
 		x.Add(x, new(big.Float).SetFloat64(y))
@@ -66,8 +66,7 @@ func (s *floatSum) addTo(x *big.Float) {
 	}
 }
 
-// A sums computes the exact sum of numbers and of their squares. The result therefore does not depend on the order
-// of the numbers.
+// A sums computes the exact sum of numbers and of their squares, so that their order does not matter.
 type sums struct {
 	n           int64
 	low         uint64 // with high, the sum of the whole numbers in two's complement
@@ -159,7 +158,8 @@ func (s *sums) total() *big.Float {
 	return x
 }
 
-// infinite returns the sum if the sum is not finite. The value is nil if both +Inf and -Inf were added.
+// infinite reports whether the sum is not finite, and returns the infinity, or nil if both +Inf and -Inf were
+// added.
 func (s *sums) infinite() (v Value, is bool) {
 	switch {
 	case s.rise && s.fall:

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Tree returns the query with brackets around each expression.
+// Tree returns the query with parentheses around each expression.
 func Tree(q *Query) string { return q.root.String() }
 
 func show(x any) string { return fmt.Sprint(x) }
@@ -85,8 +85,8 @@ func Kind(v Value) int { return int(v.kind) }
 // MaxGroups is maxGroups, for its test.
 var MaxGroups = &maxGroups
 
-// SmallSummaries reduces the limits of Summary, so that it processes few rows and durations at once. The returned function
-// restores the limits.
+// SmallSummaries reduces the limit of Summary, so that it processes few durations at once. The
+// function undo restores the limit.
 func SmallSummaries() (undo func()) {
 	took := maxTook
 	maxTook = 8
@@ -96,7 +96,7 @@ func SmallSummaries() (undo func()) {
 // AttributeName is attributeName, for its test.
 var AttributeName = attributeName
 
-// NameIn parses a query and returns the name of the attribute that it begins with.
+// NameIn parses a query that begins with an attribute, and returns the attribute's name.
 func NameIn(text string) (string, error) {
 	if _, err := Parse(text); err != nil {
 		return "", err

@@ -116,7 +116,8 @@ var enumWords = func() map[string][]Value {
 	}{{kindStatus, uint8(otel.StatusError)}, {kindLevel, uint8(format.LevelError)}, {kindSpanKind, uint8(otel.KindConsumer)}, {kindRole, uint8(view.RoleRecorder)}} {
 		for n := range of.n + 1 {
 			if v := enumValue(of.kind, n); v.n != int64(view.RoleFolded) || of.kind != kindRole {
-				words[strings.ToLower(v.String())] = append(words[strings.ToLower(v.String())], v) // of error, the status is first
+				// For the name "error", the status precedes the level.
+				words[strings.ToLower(v.String())] = append(words[strings.ToLower(v.String())], v)
 			}
 		}
 	}
@@ -168,8 +169,8 @@ func enumNames(kind valueKind) []string {
 	return names
 }
 
-// attributeName returns the name of an attribute as a query writes it after the dot. The name is quoted if the
-// lexer would otherwise read it differently, in braces or outside of them.
+// attributeName returns the name of an attribute in the syntax that follows the dot in a query. It quotes the
+// name if the lexer would otherwise read another name, in braces or outside of them.
 func attributeName(name string) string {
 	for _, context := range [2][2]string{{"{.", "=1}"}, {".", " = 1"}} {
 		if tokens, err := lex(context[0] + name + context[1]); err != nil || !isAttribute(tokens, name) {
@@ -179,8 +180,8 @@ func attributeName(name string) string {
 	return name
 }
 
-// isAttribute reports whether tokens, after an optional brace, begin with the attribute of that name and a
-// comparison.
+// isAttribute reports whether tokens begin with an optional brace, the attribute called name, and an equals
+// sign.
 func isAttribute(tokens []token, name string) bool {
 	if tokens[0].text == "{" {
 		tokens = tokens[1:]
@@ -221,10 +222,10 @@ func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 	}
 	kind, known := scopes[parts[0]]
 	f.kind, f.name = kind, strings.Join(parts[1:], ".")
-	return f, known && (f.name != "" || strings.HasSuffix(t.text, `""`)) // an attribute may have no name
+	return f, known && (f.name != "" || strings.HasSuffix(t.text, `""`)) // an attribute may have an empty name
 }
 
-// similar returns a valid name that the user may have meant by an unknown word.
+// similar returns a valid name that the user may have meant by an unknown word, or "".
 func similar(word string, inBraces bool) string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(bareNames)), maps.Keys(intrinsics))
 	if inBraces {
@@ -250,9 +251,8 @@ func isTypo(word, name string) bool {
 	return text.Distance(word, name) <= 1+len(word)/8
 }
 
-// role returns the only role to whose rows a comparison of the field applies. It returns false if the comparison
-// applies to several roles. The comparison is false for rows of other roles, so a comparison with nil does not
-// select them.
+// role returns the only role whose rows have the field. It returns false if rows of several roles have it. A
+// comparison of the field, even with nil, is false for rows of other roles.
 func (f *field) role() (role view.Role, ok bool) {
 	switch {
 	case f.parent:
@@ -272,7 +272,7 @@ func (k fieldKind) ofSpans() bool {
 	return k >= fieldRunning
 }
 
-// metaValue returns the value of a field that is stored in the metadata.
+// metaValue returns the value of a field that is stored in the metadata of an entry.
 func metaValue(kind fieldKind, m *format.Metadata) Value {
 	switch kind {
 	case fieldName:
@@ -291,11 +291,11 @@ func metaValue(kind fieldKind, m *format.Metadata) Value {
 	return Value{}
 }
 
-// flagsValue returns the value of a field that is stored in the flags.
+// flagsValue returns the value of a field that is stored in the flags of a row.
 func flagsValue(kind fieldKind, f view.Flags) Value {
 	switch {
 	case kind == fieldLevel:
-		return enumValue(kindLevel, uint8(f.Severity())) // error for every failed span, whatever level was recorded
+		return enumValue(kindLevel, uint8(f.Severity())) // a failed span has the level error, whatever level was recorded
 	case kind == fieldRole:
 		return enumValue(kindRole, uint8(f.Role()))
 	case f.Role() != view.RoleSpan:

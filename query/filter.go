@@ -14,7 +14,8 @@ const words64 = columns.Words
 // blockBits has a bit for each row of a block.
 type blockBits [words64]uint64
 
-// A node is a part of a compiled filter. It removes from a set the rows for which the part is false.
+// A node is a part of a compiled filter. Its method refine removes the rows for which the part is
+// false from a set of rows of a block.
 type node interface {
 	refine(e *env, k int, b *columns.Block, set *blockBits)
 	cost() int
@@ -29,12 +30,15 @@ type (
 		is    func(e *env) bool
 		price int
 	}
-	// bound is like rows, for an expression about an event or a link of the row.
+	// bound is like rows, but for an expression about an event or a link of the row. It is true if
+	// the expression is true for one of them.
 	bound struct {
 		is          func(e *env) bool
 		event, link bool
 	}
-	// lookup looks up codes in a table. 0 means false, 1 means true, and 2 means to call is.
+	// lookup looks up the code of each row in a table: 0 is false, 1 is true, and 2 means that the
+	// function in the field is has to be called. It is also called for codes that are not in the
+	// table.
 	lookup[C uint16 | uint32] struct {
 		codes func(b *columns.Block, k int) []C
 		table []uint8
@@ -181,7 +185,7 @@ func (n *numbers) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
 }
 func (n *numbers) cost() int { return 2 }
 
-// filter compiles an expression that is true or false to a node.
+// filter compiles a boolean expression to a node.
 func (m *machine) filter(x expr) (node, error) {
 	if x == nil {
 		return allOf(nil), nil
@@ -245,7 +249,7 @@ func (m *machine) eachRow(x expr) (node, error) {
 // same event or link.
 func (m *machine) boundFilter(x expr, event, link bool) (node, error) {
 	if b, ok := x.(*binary); ok && b.op == "&&" {
-		// A condition that is not about events or links is cheaper. So evaluate it first.
+		// Evaluate a condition that is not about events or links first, because it is cheaper.
 		if ae, al := m.binds(b.a); !ae && !al {
 			return m.both(b.a, b.b)
 		}
@@ -270,7 +274,7 @@ func (m *machine) both(first, second expr) (allOf, error) {
 	return allOf{a, b}, err
 }
 
-// binds reports whether an expression is about an event or a link.
+// binds reports whether an expression uses fields of an event or of a link.
 func (m *machine) binds(x expr) (event, link bool) {
 	visit(x, func(x expr) {
 		if f, ok := x.(*field); ok {
@@ -369,8 +373,8 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 
 func flagsOf(b *columns.Block, _ int) []uint16 { return b.Flags }
 
-// onlyRole has a node for each role that [field.role] returns. The node is true for the rows of
-// that role.
+// onlyRole has a node for each role that [field.role] returns. The node selects the rows of the
+// role.
 var onlyRole = map[view.Role]node{view.RoleSpan: newOnlyRole(view.RoleSpan), view.RoleLog: newOnlyRole(view.RoleLog)}
 
 func newOnlyRole(role view.Role) node {

@@ -14,14 +14,14 @@ import (
 
 var update = flag.Bool("update", false, "write the expected texts in testdata again")
 
-// TestGolden compares what is said of the queries in testdata with the texts below them.
+// TestGolden runs the queries in the files of testdata, and compares the output with the text below each query.
 func TestGolden(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	long := *querytest.Entries()[2]
 	long.Metadata.Name = "GET /" + strings.Repeat("x", 1<<20)
 	completed := viewOf(t, append(querytest.Entries(), &long))
 	for name, say := range map[string]func(text string) string{
-		// parse.txt has the tree of a query, or its error and the query that the error offers.
+		// parse.txt has the tree of each query, or its error and the query that the error proposes.
 		"parse": func(text string) string {
 			q, err := query.Parse(text)
 			if err == nil {
@@ -36,7 +36,8 @@ func TestGolden(t *testing.T) {
 			}
 			return fmt.Sprintf("%v\ntry %s", err, e.Try)
 		},
-		// hints.txt has how many rows a query selects, and its hints, each with the query that it offers.
+		// hints.txt has the number of rows that each query selects, and its hints with the queries that they
+		// propose.
 		"hints": func(text string) string {
 			r := resultOf(t, v, text)
 			var said strings.Builder
@@ -49,7 +50,8 @@ func TestGolden(t *testing.T) {
 			}
 			return said.String()
 		},
-		// complete.txt has the first completions of the beginning of a query, and from which byte on they stand.
+		// complete.txt has the first completions of each unfinished query, and the offset of the word that they
+		// complete.
 		"complete": func(text string) string {
 			from, list, err := query.Complete(t.Context(), completed, text)
 			must(t, err)
@@ -60,7 +62,8 @@ func TestGolden(t *testing.T) {
 			}
 			return said.String()
 		},
-		// nearest.txt has the rows for which the most conditions hold, with those that do not hold.
+		// nearest.txt has the rows that fulfill the most conditions of each query, with the conditions that
+		// they do not fulfill.
 		"nearest": func(text string) string {
 			q, err := query.Parse(text)
 			must(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A grouping assigns the rows of a block to groups. It is used by one goroutine.
+// A grouping assigns the rows of a block to groups. Each goroutine has its own.
 type grouping struct {
 	e       env
 	rows    view.Set[view.Row]
@@ -19,7 +19,7 @@ type grouping struct {
 	coder   *coder
 	codes   []uint32 // the codes of the rows of a block, followed by a buffer of the same size
 	groups  *groups
-	numbers []uint32 // by code: the number of the code's group plus 1, or 0 if the group is not known
+	numbers []uint32 // code → the number of its group plus 1, or 0 if the group is not known yet
 	key     []byte
 	members []member
 }
@@ -27,14 +27,14 @@ type grouping struct {
 // A member is the index of a row in a block, and the number of its group.
 type member struct{ i, group int32 }
 
-// A coder numbers the rows of a view. Rows with the same number are in the same group.
+// A coder gives each row of a view a number, its code. Rows with the same code are in the same group.
 type coder struct {
 	parts []coded
-	width uint64 // the numbers are less than width
+	width uint64 // all codes are less than width
 }
 
-// A coded is an expression whose values have numbers less than width. The function of sets the number of each row
-// of a block, or noCode.
+// A coded is an expression whose values have codes less than width. Its function stores the code of each row of a
+// block in codes, or noCode if the row has none.
 type coded struct {
 	width uint64
 	of    func(b *columns.Block, codes []uint32)
@@ -45,8 +45,7 @@ const (
 	maxCodes = 1 << 20 // limits a goroutine's table of group numbers, which takes 4 bytes for each code
 )
 
-// of sets the numbers of the rows of a block, or noCode. It uses room, which must be as long as codes, as a
-// buffer.
+// of stores the code of each row of a block in codes, or noCode. The slice room is a buffer of the same length.
 func (c *coder) of(b *columns.Block, codes, room []uint32) {
 	clear(codes)
 	for k := range c.parts {
@@ -66,8 +65,8 @@ func (c *coder) of(b *columns.Block, codes, room []uint32) {
 	}
 }
 
-// coderOf returns a coder for the groups of by. It returns nil if the expressions of by cannot be numbered or have
-// too many numbers.
+// coderOf returns a coder for the expressions in by. It returns nil if one of them has no codes, or if they have
+// more than maxCodes codes together.
 func (m *machine) coderOf(by []expr) *coder {
 	c := &coder{width: 1}
 	for _, x := range by {
@@ -117,7 +116,8 @@ func (m *machine) codedOf(x expr) *coded {
 	return nil
 }
 
-// parentServices returns the codes of the service of the parent row. The parent is the same as in [machine.field].
+// parentServices returns the codes of the service of the parent row. As in [machine.field], the parent must be a
+// span, an event or a log record.
 func (m *machine) parentServices(n int) *coded {
 	return &coded{uint64(n + 1), func(b *columns.Block, codes []uint32) {
 		for i, up := range b.Parent {
@@ -159,7 +159,7 @@ func (m *machine) bucketCodes(x *binary) *coded {
 	if rest := (first - shift) % size.value.n; rest < 0 {
 		first -= rest + size.value.n
 	} else {
-		first -= rest // the beginning of its bucket
+		first -= rest // first is now the beginning of its bucket
 	}
 	n := uint64(last-first)/width + 1
 	return &coded{n, func(b *columns.Block, codes []uint32) {
@@ -173,8 +173,7 @@ func (m *machine) bucketCodes(x *binary) *coded {
 	}}
 }
 
-// of returns the selected rows of a block with their groups. The result is valid until the next
-// call.
+// of returns the selected rows of block k with their groups. The result is valid until the next call.
 func (x *grouping) of(k int, b *columns.Block) []member {
 	codes := x.codes[:len(b.Flags)]
 	if x.coder != nil {
@@ -204,7 +203,7 @@ func (x *grouping) of(k int, b *columns.Block) []member {
 	return x.members
 }
 
-// know records the number of the group of a code.
+// know stores the number n, which is one more than the group of a code.
 func (x *grouping) know(code, n uint32) {
 	if more := int(code) + 1 - len(x.numbers); more > 0 {
 		x.numbers = append(x.numbers, make([]uint32, more)...)
@@ -231,7 +230,7 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 				d, ok := view.Took(b, int(r.i))
 				switch a := x.groups.acc(int(r.group), at); {
 				case !ok:
-				case k.fn == "max" && a.one.kind == kindDuration: // faster forms of add
+				case k.fn == "max" && a.one.kind == kindDuration: // this case and the next are faster forms of add
 					a.one.n = max(a.one.n, d)
 				case k.twice && a.kept != nil && a.ints.spread != nil:
 					a.n++
@@ -249,7 +248,7 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 	}
 }
 
-// manyGroups is the number of groups at which a goroutine merges its groups into the common groups.
+// manyGroups is the number of groups above which a goroutine merges its groups into the common ones.
 const manyGroups = groupChunk
 
 // group computes the accumulators for each group of rows.
@@ -268,7 +267,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 	}
 	all := newGroups(len(keep))
 	if len(by) == 0 {
-		all.of(nil) // the single group exists even without rows
+		all.of(nil) // without by there is one group, even if there are no rows
 	}
 	start := func(g *groups) *grouping {
 		return &grouping{e: env{m: m, read: m.v.NewReader()}, rows: rows, keys: keys, coder: coder, codes: make([]uint32, 2*columns.BlockRows), groups: g, members: make([]member, 0, columns.BlockRows)}
@@ -314,9 +313,10 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 	return all, nil
 }
 
-// sortOut makes a second pass over the rows. It collects the durations that exact quantiles of the groups need.
+// sortOut makes a second pass over the rows, and collects the durations from which the exact quantiles of each
+// group are computed.
 func (m *machine) sortOut(k *keeps, at int, all *groups, start func(g *groups) *grouping) error {
-	spreads := make([]*spread, len(all.keys)) // by group; nil for a group with few durations
+	spreads := make([]*spread, len(all.keys)) // by group; nil: the group has few durations and needs no second pass
 	again := false
 	for n := range spreads {
 		if a := all.acc(n, at); a.kept != nil && a.ints.want(k.args) {
@@ -328,7 +328,7 @@ func (m *machine) sortOut(k *keeps, at int, all *groups, start func(g *groups) *
 	}
 	var mu sync.Mutex
 	return m.v.Columns().Each(m.ctx, func() func(k int) {
-		x := start(all) // all has every group already, so it does not change
+		x := start(all) // this goroutine only looks groups up: all of them exist already
 		var list []wanted
 		return func(k int) {
 			b := m.v.Columns().Block(k)

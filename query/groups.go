@@ -16,13 +16,15 @@ const (
 	keyChunk   = 1 << 16 // the number of bytes of keys that are allocated together
 )
 
-// A groups is a hash table from keys to accumulators. The keys are made by appendKey. The table
-// consists of a few large allocations, so that a million groups cost little memory and little
+// A groups is a hash table that maps keys, which appendKey makes, to the accumulators of groups. It
+// consists of a few large allocations, so that a million groups need little memory and little
 // garbage collection.
 type groups struct {
 	width int // the number of accumulators of a group
 	seed  maphash.Seed
-	slots []uint64 // by hash: the upper half is the hash, the lower half the number of the group plus 1; 0 if free
+	// slots is indexed by hash. The upper half of a slot is the hash, the lower half the number of the group plus 1.
+	// A free slot is 0.
+	slots []uint64
 	keys  []string // of each group
 	text  strings.Builder
 	accs  [][]accumulator
@@ -33,7 +35,7 @@ func newGroups(width int) *groups {
 	return &groups{width: width, seed: maphash.MakeSeed(), slots: make([]uint64, 2*groupChunk)}
 }
 
-// acc returns the accumulator i of group n.
+// acc returns accumulator i of group n.
 func (g *groups) acc(n, i int) *accumulator {
 	return &g.accs[n/groupChunk][n%groupChunk*g.width+i]
 }
@@ -94,7 +96,7 @@ func (g *groups) add(e *env, keep []keeps, key []byte) {
 	}
 }
 
-// clear removes all groups. It keeps some memory for the next groups.
+// clear removes all groups. It retains some memory for new groups.
 func (g *groups) clear() {
 	clear(g.slots)
 	clear(g.keys)
@@ -144,7 +146,7 @@ func appendKey(b []byte, v Value) []byte {
 			return append(append(b, v.s...), 0, 0)
 		}
 		return append(append(b, strings.ReplaceAll(v.s, "\x00", "\x00\x01")...), 0, 0)
-	case kindInt, kindUint, kindFloat: // numbers are equal whatever their kind
+	case kindInt, kindUint, kindFloat: // equal numbers of different kinds have the same key
 		f, _ := v.number()
 		bits := math.Float64bits(f)
 		if bits>>63 != 0 {
@@ -154,7 +156,7 @@ func appendKey(b []byte, v Value) []byte {
 		}
 		b = endian.BigEndian.AppendUint64(append(b, byte(kindFloat)), bits)
 		if isSmall(f) {
-			return b // f alone identifies the number
+			return b // no other number has this float
 		}
 		if kind == kindFloat {
 			whole = 0
@@ -195,7 +197,7 @@ func cutKey(key string) (v Value, rest string) {
 			break
 		}
 		switch n := number() ^ 1<<63; {
-		case n == 0: // not a whole number of 2^53 or more
+		case n == 0: // f was a float, not a whole number
 			v = floatValue(f)
 		case f < 0:
 			v = intValue(int64(n))

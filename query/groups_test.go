@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// users returns the spans of n traces. Each trace has two spans of one user and one span of another
-// user.
+// users returns the spans of n traces. Each trace has two spans of one user, and one span of
+// another user.
 func users(n int) []*format.TraceEntry {
 	list := []*format.TraceEntry{format.Root()}
 	for i := range 3 * n {
@@ -33,7 +33,7 @@ func TestManyGroupsAreFewObjects(t *testing.T) {
 	const n = 20_000
 	v := viewOf(t, users(n))
 	for _, text := range []string{"{} | count() by(.user)", "{} | min(.user) by(.user)", "{} | p95(duration) by(.user)", "{} | values(.user)", "{} | by(.user) | max(start) > 1"} {
-		if _, err := runOn(t, v, text); err != nil { // makes the column
+		if _, err := runOn(t, v, text); err != nil { // this first run makes the column
 			t.Fatal(err)
 		}
 		var before, after runtime.MemStats
@@ -47,8 +47,8 @@ func TestManyGroupsAreFewObjects(t *testing.T) {
 	}
 }
 
-// TestBoundOfGroups checks that values() has the same limit of groups as by(), and that a condition
-// on traces has no limit.
+// TestBoundOfGroups checks that values() and by() allow the same number of groups, and that a
+// condition on traces allows any number.
 func TestBoundOfGroups(t *testing.T) {
 	v := viewOf(t, users(100))
 	having := map[string]int{

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// with returns a copy of the query in which text replaces the bytes [from, to). It returns "" if
-// the range is not valid.
+// with returns the query with text in place of the bytes [from, to). It returns "" if the range is invalid or
+// empty.
 func (q *Query) with(from, to int, text string) string {
 	if from < 0 || to <= from || to > len(q.text) {
 		return ""
@@ -23,8 +23,9 @@ func (q *Query) with(from, to int, text string) string {
 	return q.text[:from] + text + q.text[to:]
 }
 
-// lackHints returns hints about the rows that an inequality did not select because they do not have the attribute.
-// It does not count rows that were selected, nor rows to which the field does not apply.
+// lackHints returns hints about rows that an inequality, such as .user != "x", did not select because they do not
+// have the attribute. It does not count rows that another part of the query selected, and rows whose role cannot
+// have the field.
 func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 	var hints []Hint
 	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
@@ -86,10 +87,10 @@ func (q *Query) emptyHints(m *machine) []Hint {
 			} else if x.right != nil && x.right.value.kind != kindNil {
 				h = q.otherKind(m, f, x.right)
 			}
-			if h.Query == "" && x.right != nil && !strings.HasPrefix(q.text[f.pos:], f.text) { // user = eve
+			if h.Query == "" && x.right != nil && !strings.HasPrefix(q.text[f.pos:], f.text) { // no dot, as in user = eve
 				from, to := place(x)
 				text := quote(q.text[from:to])
-				if _, err := parse(q.with(from, to, text)); err == nil { // braces have no free text
+				if _, err := parse(q.with(from, to, text)); err == nil { // within braces, text is no free text
 					h = Hint{cmp.Or(h.Text, f.text+" is an attribute") + "; for the text, write " + text, q.with(from, to, text)}
 				}
 			}
@@ -114,7 +115,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 	return hints
 }
 
-// knowsAll reports whether the part has all values that occur in rows.
+// knowsAll reports whether the values of the part are complete.
 func (p *part) knowsAll() bool {
 	return p.column != nil && !slices.Contains(p.column.Codes, columns.UnknownText)
 }
@@ -133,7 +134,7 @@ func (m *machine) hasNone(name string) bool {
 	return true
 }
 
-// isAttribute reports whether a field is an attribute that is named by the application.
+// isAttribute reports whether a field is an attribute whose name comes from the application.
 func (k fieldKind) isAttribute() bool {
 	switch k {
 	case fieldAttribute, fieldOwn, fieldOfLog, fieldOfResource, fieldOfEvent, fieldOfLink:
@@ -142,7 +143,7 @@ func (k fieldKind) isAttribute() bool {
 	return false
 }
 
-// isAlone reports whether a field is a term of the query by itself, and not part of a comparison.
+// isAlone reports whether a field is a condition by itself, and not part of a comparison.
 func (q *Query) isAlone(f *field) bool {
 	alone := false
 	var inside func(x expr)
@@ -172,8 +173,8 @@ func (m *machine) names() map[string]bool {
 	return names
 }
 
-// noneHint returns a hint that no row has the attribute x, and names the field or attribute that the user may have
-// meant. The hint is empty if x is not an attribute or if a row has it.
+// noneHint returns a hint that no row has the attribute x. It proposes a field or attribute that the user may have
+// meant. The hint is empty if x is not an attribute, or if a row has it.
 func (m *machine) noneHint(x expr) (h Hint) {
 	f, ok := x.(*field)
 	if !ok || !f.kind.isAttribute() || !m.hasNone(f.name) {
@@ -201,7 +202,7 @@ func (m *machine) noneHint(x expr) (h Hint) {
 	}
 	h.Text += "; did you mean " + other + "?"
 	if h.Query = m.q.with(f.pos, f.end, other); h.Query != "" {
-		if _, err := parse(h.Query); err != nil { // .level = 5
+		if _, err := parse(h.Query); err != nil { // the proposed query is invalid, as for .level = 5
 			h.Query = ""
 		}
 	}
@@ -221,7 +222,7 @@ func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 	if err != nil {
 		return h
 	}
-	kinds := make(map[int]string) // by the class of the value
+	kinds := make(map[int]string) // Value.class → the name of the kind
 	lists := true
 	note := func(v Value) {
 		if v.kind == kindNil {

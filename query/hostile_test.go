@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// TestHostileQueries checks that queries made to exhaust the stack, the memory or the time return
-// an error or a result.
+// TestHostileQueries checks that queries that try to exhaust the stack, the memory or the time end
+// with an error or a result.
 func TestHostileQueries(t *testing.T) {
 	const n = 10_000
 	v := viewOf(t, querytest.Entries())

@@ -29,8 +29,9 @@ type token struct {
 	pos   int
 	end   int
 	value Value // for a number or duration
-	space bool  // a blank is before the token
-	// parts has the parts of a word between its dots. Each part can be quoted.
+	space bool  // a blank precedes the token
+	// parts are the parts of a word, which dots separate. They are without quotes, which each part can have in
+	// the query.
 	parts []string
 }
 
@@ -53,8 +54,8 @@ type lexer struct {
 	tokens []token
 
 	parens  int  // the number of open parentheses
-	inStage bool // after a |, where arguments of functions are not free text
-	stageAt int  // the number of parentheses that were open at the |
+	inStage bool // the lexer is after a |, where unquoted text is not free text
+	stageAt int  // the number of open parentheses at the last |
 }
 
 func (l *lexer) fail(pos int, hint, text string, args ...any) *Error {
@@ -174,10 +175,9 @@ func (l *lexer) next(space bool) (token, error) {
 	return token{}, l.fail(at, "", "unexpected %q", r)
 }
 
-// textLength returns the length of the unquoted text that begins at l.pos, such as 127.0.0.1, price: or a->b. An
-// unquoted text is in a filter without braces and is delimited by blanks. It contains something that cannot occur
-// in the query language, and no comparison. textLength returns 0 if the characters at l.pos are part of the query
-// language.
+// textLength returns the length of the free text without quotes at l.pos, such as 127.0.0.1, price: or a->b. It
+// returns 0 if the characters at l.pos are part of the query language. Free text without quotes occurs in filters
+// without braces. Blanks delimit it. It contains characters that are not part of the language, and no comparison.
 func (l *lexer) textLength(space bool) int {
 	if !space && !l.isBehind("(", "!") && !l.isBehind(comparisons...) || l.braces > 0 || l.inStage {
 		return 0
@@ -211,11 +211,10 @@ func (l *lexer) isBehind(marks ...string) bool {
 	return n > 0 && l.tokens[n-1].kind == tokenMark && slices.Contains(marks, l.tokens[n-1].text)
 }
 
-// isText reports whether s is free text and not part of the query language. s must not contain
-// blanks.
+// isText reports whether the text s, which has no blanks, is free text and not part of the query language.
 func isText(s string, inParens bool) bool {
 	last, slash := s[len(s)-1], strings.IndexByte(s, '/')
-	foreign := func(r rune) bool { // a sign that no part of the language has, such as → or €
+	foreign := func(r rune) bool { // a symbol that the language does not use, such as → or €
 		return r > unicode.MaxLatin1 && !unicode.In(r, unicode.L, unicode.N, unicode.M) || r > unicode.MaxASCII && r <= unicode.MaxLatin1 && !unicode.IsLetter(r)
 	}
 	switch {
@@ -246,16 +245,15 @@ func isText(s string, inParens bool) bool {
 	return false
 }
 
-// pathCanBegin reports whether a slash at l.pos begins a text such as /cart. Free text must be allowed here, a
+// pathCanBegin reports whether the slash at l.pos begins a text such as /cart. Free text must be allowed here, a
 // blank or a comparison must precede the slash, a letter must follow it, and no later slash may end a regular
-// expression. A slash for division, in contrast, has a blank after it or no blank before it.
+// expression. A slash that means division has a blank after it or no blank before it.
 func (l *lexer) pathCanBegin(space bool) bool {
 	r, _ := utf8.DecodeRuneInString(l.s[l.pos+1:])
 	return (space || l.isBehind(comparisons...)) && l.braces == 0 && !l.inStage && (r == '_' || unicode.IsLetter(r)) && !l.regexEnds()
 }
 
-// regexEnds reports whether the next slash can be the end of a regular expression that begins at
-// l.pos.
+// regexEnds reports whether the next slash can end a regular expression that begins at l.pos.
 func (l *lexer) regexEnds() bool {
 	for i := l.pos + 1; i < len(l.s); i++ {
 		switch l.s[i] {
@@ -287,8 +285,8 @@ func (l *lexer) path() token {
 	return token{kind: tokenString, text: l.s[at:l.pos], pos: at}
 }
 
-// regexCanBegin reports whether a slash at l.pos begins a regular expression and is not a division. This is so if
-// a term can begin here and no blank follows the slash.
+// regexCanBegin reports whether the slash at l.pos begins a regular expression and does not mean division: a term
+// can begin here, and no blank follows the slash.
 func (l *lexer) regexCanBegin(space bool) bool {
 	if !space || l.pos+1 >= len(l.s) || l.s[l.pos+1] == ' ' {
 		return false
@@ -297,7 +295,7 @@ func (l *lexer) regexCanBegin(space bool) bool {
 		return true
 	}
 	t := &l.tokens[len(l.tokens)-1]
-	// After a value or a parenthesis the slash means division, unless there is another slash.
+	// After a value or a closing parenthesis, the slash means division, unless another slash follows later.
 	return t.kind == tokenMark && t.text != ")" || strings.IndexByte(l.s[l.pos+1:], '/') >= 0
 }
 
@@ -351,7 +349,7 @@ func (l *lexer) quoted(at int) (string, int, error) {
 		}
 	}
 	closed := l.s + string(q)
-	if at == len(l.s)-1 && at > 0 { // nothing follows the quote: it is one too many
+	if at == len(l.s)-1 && at > 0 { // the query ends with the quote: propose to remove it
 		closed = l.s[:at]
 	}
 	return "", 0, l.fail(at, "", "the text has no closing quote").trying(closed)
@@ -362,8 +360,8 @@ func isWordRune(r rune) bool {
 	return r == '_' || r == '-' || r == '$' || r == '@' || r == '#' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
 }
 
-// word reads a name. It consists of parts with dots between them, each plain or quoted. The first
-// part can be followed by a colon.
+// word reads a name. It consists of parts, plain or in quotes, with dots between them. A part can contain a
+// colon.
 func (l *lexer) word() (token, error) {
 	t := token{kind: tokenWord, pos: l.pos}
 	var part strings.Builder
@@ -418,7 +416,7 @@ func (l *lexer) number() (token, error) {
 		if d, err := parseDuration(text); err == nil {
 			return token{kind: tokenDuration, text: text, pos: at, value: durationValue(int64(d))}, nil
 		}
-		if f, err := strconv.ParseFloat(text, 64); err == nil { // 1e6
+		if f, err := strconv.ParseFloat(text, 64); err == nil { // a number such as 1e6
 			return token{kind: tokenNumber, text: text, pos: at, value: floatValue(f)}, nil
 		}
 		// A word that begins with a digit, such as an id.

@@ -13,12 +13,12 @@ import (
 // A Near is a row that fulfills most conditions of a query.
 type Near struct {
 	Row view.Row
-	// Failed are the conditions that do not hold, each followed by the row's value: ".n > 3: it is 2".
+	// Failed are the conditions that the row does not fulfill, with its value, as in ".n > 3: it is 2".
 	Failed []string
 }
 
-// Nearest returns up to n rows that the query does not select but that fulfill the most of its conditions. The
-// conditions are the parts between && of the query's last {…}. The error is the error of ctx, or an [*Error].
+// Nearest returns up to n rows that fulfill the largest number of the query's conditions, but not all. The
+// conditions are the operands of && in the query's last {…}. The error is the error of ctx, or an [*Error].
 func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error) {
 	f := lastFilter(q.root.set)
 	if f == nil || f.x == nil {
@@ -95,7 +95,8 @@ func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error
 	return near, nil
 }
 
-// lastFilter returns the filter whose rows s selects, or nil if s selects the rows of several filters.
+// lastFilter returns the filter that selects the rows of s, or nil if s combines the rows of several
+// filters.
 func lastFilter(s spanset) *filter {
 	switch s := s.(type) {
 	case *filter:
@@ -108,7 +109,7 @@ func lastFilter(s spanset) *filter {
 	return nil
 }
 
-// conjuncts appends the parts of x between &&.
+// conjuncts appends the operands of && in x to list.
 func conjuncts(x expr, list []expr) []expr {
 	if b, ok := x.(*binary); ok && b.op == "&&" {
 		return conjuncts(b.b, conjuncts(b.a, list))

@@ -13,7 +13,7 @@ type Query struct {
 	text   string
 	root   *pipeline
 	hints  []Hint
-	ifNone []Hint // hints to give if the result has no rows
+	ifNone []Hint // hints for a result without rows
 }
 
 // A Hint explains something that may surprise the user in a query or its result.
@@ -69,7 +69,7 @@ type parser struct {
 	braces int // the number of open braces
 	hints  []Hint
 	ifNone []Hint // hints for a result without rows
-	bare   bool   // a word that is not a name is free text, for example on the right of a comparison
+	bare   bool   // a word that is not a name is a text, for example on the right side of a comparison
 }
 
 func (p *parser) peek() *token { return &p.tokens[p.at] }
@@ -109,7 +109,7 @@ func (p *parser) failAt(pos int, hint, text string, args ...any) *Error {
 	return &Error{Query: p.text, Pos: pos, Text: fmt.Sprintf(text, args...), Hint: hint}
 }
 
-// with returns a copy of the query in which text replaces the bytes [from, to).
+// with returns the query with text in place of the bytes [from, to).
 func (p *parser) with(from, to int, text string) string { return p.text[:from] + text + p.text[to:] }
 
 func (p *parser) hint(text, query string) {
@@ -130,7 +130,7 @@ func describe(t *token) string {
 	return t.text
 }
 
-// deeper enters a nested bracket. The returned function leaves the bracket.
+// deeper increases the nesting depth. The returned function decreases it again.
 func (p *parser) deeper() (func(), error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, p.fail(p.peek(), "", "brackets are nested more than %d deep", maxDepth)
@@ -163,7 +163,7 @@ func (p *parser) query() (*pipeline, error) {
 	return q, p.check(q)
 }
 
-// check returns an error if a stage makes no sense after an earlier stage.
+// check returns an error if a stage cannot follow an earlier one.
 func (p *parser) check(q *pipeline) error {
 	for i, s := range q.stages {
 		a, ok := s.(*stageAggregate)
@@ -184,8 +184,8 @@ func (p *parser) check(q *pipeline) error {
 	return nil
 }
 
-// isFilter reports whether the next tokens are a filter without braces. This is so if no { precedes the first | at
-// this level.
+// isFilter reports whether the next tokens are a filter without braces: no { precedes the first | that is outside
+// of parentheses.
 func (p *parser) isFilter() bool {
 	depth := 0
 	for _, t := range p.tokens[p.at:] {
@@ -210,7 +210,7 @@ func (p *parser) isFilter() bool {
 	return true
 }
 
-// sets parses spansets with && and || between them.
+// sets parses filters and other spansets that are joined by && or ||.
 func (p *parser) sets() (spanset, error) {
 	a, err := p.structure()
 	if err != nil {
@@ -306,9 +306,8 @@ func (p *parser) braced() (x expr, err error) {
 	return x, p.want("}")
 }
 
-// or parses terms with && and || between them. Both operators have the same precedence and are
-// evaluated from left to right. In a filter without braces, terms without an operator between them
-// are joined by &&.
+// or parses terms that are joined by && or ||. Both operators have the same precedence and are evaluated from
+// left to right. In a filter without braces, && can be omitted.
 func (p *parser) or() (expr, error) {
 	done, err := p.deeper()
 	if err != nil {
@@ -422,10 +421,10 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	}
 	l, ok := b.(*literal)
 	if left, is := a.(*literal); is && !ok && left.value.kind == kindNil && left.word == "" && (op == "=" || op == "!=") {
-		a, c.a, l, ok = b, b, left, true // nil = .x
+		a, c.a, l, ok = b, b, left, true // swap the sides of nil = .x
 	}
 	if ok && l.value.kind == kindString && p.bare && p.at == first+1 && !p.tokens[first].isQuoted(p.text) {
-		if end := p.textEnd(first); end > l.end { // name = GET /orders
+		if end := p.textEnd(first); end > l.end { // more words follow, as in name = GET /orders
 			text := quote(p.text[l.pos:end])
 			p.ifNone = append(p.ifNone, Hint{"a text of several words needs quotes: " + text, p.with(l.pos, end, text)})
 		}
@@ -465,7 +464,7 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	return c, p.comparable(a, &literal{value: c.value, word: l.word, pos: l.pos, end: l.end})
 }
 
-// inList parses the list after the operator in.
+// inList parses the list of values after the operator "in".
 func (p *parser) inList(c *compare, t *token) (expr, error) {
 	if err := p.want("("); err != nil {
 		return nil, err
@@ -507,7 +506,7 @@ func isID(x expr) bool {
 	return ok && slices.Contains([]fieldKind{fieldSpanID, fieldParentID, fieldTraceID, fieldLinkTrace, fieldLinkSpan}, f.kind)
 }
 
-// wholeID returns an id in the form that rows have: it adds missing leading zeros and converts capitals.
+// wholeID returns an id in the form of the ids of rows: in lower case, with leading zeros.
 func wholeID(f *field, id string) string {
 	size := 16
 	if f.kind == fieldTraceID || f.kind == fieldLinkTrace {
@@ -520,7 +519,7 @@ func wholeID(f *field, id string) string {
 	return strings.Repeat("0", max(size-len(id), 0)) + id
 }
 
-// fit converts a literal that is compared with x to a value of the kind of x.
+// fit converts the literal l, with which the query compares x, to a value of the kind of x.
 func (p *parser) fit(x expr, l *literal) (Value, error) {
 	kind := typeOf(x)
 	isEnum := kind >= kindLevel
@@ -580,7 +579,7 @@ func (p *parser) sum() (expr, error) {
 	return a, err
 }
 
-// not parses !x. The precedence of ! is between the precedences of products and sums.
+// not parses !x and not x. The precedence of ! is between the precedences of products and sums.
 func (p *parser) not() (expr, error) {
 	if p.is("!") || p.isWord("not") {
 		done, err := p.deeper()
@@ -589,7 +588,7 @@ func (p *parser) not() (expr, error) {
 		}
 		defer done()
 		t, operand := p.next(), p.not
-		if t.kind == tokenWord { // not applies to the whole comparison, as in not a = b
+		if t.kind == tokenWord { // the word "not" applies to a whole comparison, as in not a = b
 			operand = p.term
 		}
 		x, err := operand()

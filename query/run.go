@@ -15,23 +15,23 @@ import (
 
 // A Result holds the rows that a query selects, or the table that it computes.
 type Result struct {
-	// Rows are the selected rows. A table is computed from them.
+	// Rows are the selected rows. If the query computes a table, it computes the table from them.
 	Rows view.Set[view.Row]
-	// Order has the same rows in the order of the query, or is nil if the query does not sort.
+	// Order has the rows of Rows in the order that the query requests, or is nil if the query does not sort.
 	Order []view.Row
 	// Table is the computed table, or nil if the query only selects rows.
 	Table *Table
 	// Selected has the column names of select(…).
 	Selected []string
-	// Hints explain what may surprise the user.
+	// Hints explain parts of the query or the result that may surprise the user.
 	Hints []Hint
 
 	m      *machine
 	values []eval // of Selected
 }
 
-// SelectedTable returns the values that select(…) requests, one line for each row. The lines are in the order of
-// the query, or in the order of time if the query does not sort. The table is nil if the query has no select(…).
+// SelectedTable returns the values that select(…) requests, one line for each row. The lines are sorted as the query
+// requests, or else by time. The table is nil if the query has no select(…).
 func (r *Result) SelectedTable(ctx context.Context) (*Table, error) {
 	if r.m == nil {
 		return nil, nil //nolint:nilnil // a query without select(…) has no table
@@ -71,8 +71,7 @@ type Options struct {
 	From, To time.Time
 }
 
-// Run runs the query on a view. A nil o means defaults. The error is the error of ctx, or an
-// [*Error].
+// Run runs the query on a view. A nil o means the defaults. The error is the error of ctx, or an [*Error].
 func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
 	m := q.machine(ctx, v)
 	r := &Result{Hints: slices.Clone(q.hints)}
@@ -147,8 +146,8 @@ func visitFilters(p *pipeline, fn func(x expr)) {
 	}
 }
 
-// Words returns the free text that the query searches for, in lower case. Regular expressions are
-// not included. A selected row does not need to contain all of these words.
+// Words returns the free text that the query searches for, in lower case, without regular expressions. A selected row
+// need not contain all of the words.
 func (q *Query) Words() []string {
 	var all []string
 	visitFilters(q.root, func(x expr) {
@@ -173,8 +172,7 @@ func (m *machine) selectable(f view.Flags) bool {
 	return m.roles
 }
 
-// where returns the rows for which an expression is true. It considers only rows of within, or all rows if within
-// is nil.
+// where returns the rows of the set within for which an expression is true. If within is nil, it considers all rows.
 func (m *machine) where(x expr, within view.Set[view.Row]) (view.Set[view.Row], error) {
 	n, err := m.filter(x)
 	if err != nil {
@@ -183,7 +181,7 @@ func (m *machine) where(x expr, within view.Set[view.Row]) (view.Set[view.Row], 
 	return m.refine(n, within)
 }
 
-// refine returns the selectable rows of within for which a node is true.
+// refine returns the selectable rows of the set within, or of all rows if within is nil, for which a node is true.
 func (m *machine) refine(n node, within view.Set[view.Row]) (view.Set[view.Row], error) {
 	out := m.v.NewSet()
 	err := m.v.Columns().Each(m.ctx, func() func(k int) {
@@ -214,10 +212,10 @@ func (m *machine) block(e *env, n node, k int, within view.Set[view.Row]) blockB
 	return set
 }
 
-// First yields the rows that the query selects, in the order of their numbers, as soon as it finds them. It
-// returns false if the query is not a single filter. It considers only rows of within, or all rows if within is
-// nil. First makes no columns of attributes. It therefore finds the first rows at once, but takes longer than Run
-// for all rows. A user interface can show these rows while Run is still running.
+// First yields the rows that the query selects, in the order of their numbers, as soon as it finds them. If within is
+// not nil, it considers only the rows of this set. First returns false if the query is not a single filter. It makes
+// no columns of attributes, so it finds the first rows quickly, but needs longer than Run for all rows. A user
+// interface can show these rows while Run is still running.
 func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Row]) (rows iter.Seq2[view.Row, error], ok bool) {
 	f, ok := q.root.set.(*filter)
 	if !ok || len(q.root.stages) > 0 {
@@ -280,8 +278,8 @@ func (m *machine) tracesOf(s view.Set[view.Row]) view.Set[uint32] {
 	return t
 }
 
-// inTraces reports whether row r belongs to one of the traces. A row without a trace is a trace of its own; it
-// matches if rows contains it.
+// inTraces reports whether row r belongs to one of the traces. A row without a trace is a trace of its own. It
+// belongs to the traces if it is in the set rows.
 func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r view.Row) bool {
 	n := m.v.Columns().Trace(uint32(r))
 	if n == 0 {
@@ -290,8 +288,8 @@ func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r v
 	return traces.Has(n)
 }
 
-// combine returns a && b or a || b. The result of && has the rows of a and of b in all traces that
-// have rows of both.
+// combine returns a && b or a || b. The result of && has the rows of a and of b, but only in traces in which both
+// select a row.
 func (m *machine) combine(s *both) (view.Set[view.Row], error) {
 	a, err := m.set(s.a)
 	if err != nil {
@@ -339,7 +337,7 @@ func (m *machine) structure(s *structural) (view.Set[view.Row], error) {
 			found[i] = b[i] &^ found[i]
 		}
 	case s.union:
-		// Add the rows of a that have a matching row of b, by the inverse relation.
+		// Also add the rows of a that are related to a row of b. The inverse operator finds them.
 		other := map[string]string{">>": "<<", "<<": ">>", ">": "<", "<": ">", "~": "~"}[s.op]
 		back := m.related(other, b, a)
 		for i := range found {
@@ -394,7 +392,7 @@ func (m *machine) related(op string, a, b view.Set[view.Row]) view.Set[view.Row]
 // below adds to out the rows of b that are below a row of a.
 func (m *machine) below(a, b, out view.Set[view.Row]) {
 	v := m.v
-	under := v.NewSet() // rows below a row of a
+	under := v.NewSet() // all rows below a row of a
 	visit := func(r view.Row) {
 		if up := v.Parent(r); r != 0 && (a.Has(up) || under.Has(up)) {
 			if under.Add(r); b.Has(r) {
@@ -429,7 +427,7 @@ func (m *machine) above(a, b, out view.Set[view.Row]) {
 	}
 }
 
-// stages runs the stages on rows and stores their tables and orders in r. It returns the remaining rows.
+// stages runs the stages on rows, and sets r.Table, r.Order and the selected columns. It returns the remaining rows.
 func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view.Set[view.Row], error) {
 	var by []expr
 	var err error
@@ -498,7 +496,7 @@ func countTables(list []stage) (n int) {
 	return n
 }
 
-// keep removes rows from r.Order that are not in rows.
+// keep removes from r.Order the rows that are not in the set rows.
 func (r *Result) keep(rows view.Set[view.Row]) {
 	if r.Order != nil && rows != nil {
 		r.Order = slices.DeleteFunc(r.Order, func(row view.Row) bool { return !rows.Has(row) })
@@ -519,7 +517,7 @@ func (r *Result) cut(n int, rows view.Set[view.Row]) view.Set[view.Row] {
 	return kept
 }
 
-// InTime returns rows in the order of their times. A row without a time stays after the row that precedes it.
+// InTime returns rows sorted by time. A row without a time has the time of the row before it.
 func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 	list := slices.Collect(rows.All())
 	times := make(map[view.Row]int64)
@@ -541,7 +539,7 @@ func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 	return list
 }
 
-// orderIn compares two values in ascending or descending order. Missing values are last in both orders.
+// orderIn compares two values for an ascending or a descending order. Missing values come last in both orders.
 func orderIn(desc bool, a, b Value) int {
 	n := Compare(a, b)
 	if desc && a.class() != math.MaxInt && b.class() != math.MaxInt {
@@ -583,7 +581,7 @@ func (m *machine) sort(x expr, desc bool, rows view.Set[view.Row], r *Result) er
 	return nil
 }
 
-// A Run is one recording of a program, with the set of rows to compare.
+// A Run is a view and the set of its rows to compare.
 type Run struct {
 	View *view.View
 	Rows view.Set[view.Row]

@@ -34,7 +34,8 @@ func viewWith(t testing.TB, entries []*format.TraceEntry, o *view.Options) *view
 	return v
 }
 
-// A plain is a simple model of a view: a list of entries, without columns.
+// A plain is a simple model of a view, with which results are compared: a list of entries without
+// columns.
 type plain struct {
 	t *testing.T
 	v *view.View
@@ -112,7 +113,7 @@ func (p *plain) condition(r *rand.Rand, depth int) condition {
 	}
 	kinds := 13
 	if depth == 2 {
-		kinds = 14 // without events, because all their conditions in a filter apply to the same event
+		kinds = 14 // no conditions about events: within one filter, all of them must hold for the same event
 	}
 	switch r.IntN(kinds) {
 	case 0:

@@ -11,8 +11,9 @@ import (
 // maxSteps is the maximum number of lines of a series.
 const maxSteps = 100_000
 
-// Groups returns a table of rows, grouped by the expressions of by, which are written as in by(…). The columns of
-// by are followed by the number of rows, the number of errors, and quantiles of the durations of spans.
+// Groups returns a table of rows, grouped by the expressions in by, which has the syntax of the arguments of
+// by(…). Its columns are these expressions, the number of rows, the number of errors, and the quantiles of the
+// durations of spans.
 func Groups(ctx context.Context, v *view.View, rows view.Set[view.Row], by string, quantiles ...float64) (*Table, error) {
 	q, err := Parse("{} | count() by(" + by + ")")
 	if err != nil {
@@ -23,9 +24,9 @@ func Groups(ctx context.Context, v *view.View, rows view.Set[view.Row], by strin
 	return q.machine(ctx, v).table([]*stageAggregate{a, {fn: "errors", text: "errors"}, {fn: "quantile", x: duration, args: quantiles}}, a.by, rows)
 }
 
-// Series returns a table of the spans of a set by their start time. The table has one line for each step of length
-// every, from the first span to the last. A line has the number of spans, the number of failed spans, and
-// quantiles of their durations. If the set contains no span, Series counts its other rows.
+// Series returns a table of the spans of a set by start time. The parameter every is the length of a step of time.
+// The table has one line for each step, from the first span to the last, with the number of spans, the number of
+// failed spans, and quantiles of the durations. If the set has no span, Series counts its other rows.
 func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every time.Duration) (*Table, error) {
 	if every <= 0 {
 		return nil, &Error{Text: fmt.Sprintf("a step must be longer than 0, not %s", every), Hint: "write 1s"}
@@ -56,8 +57,8 @@ func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every ti
 	return t, nil
 }
 
-// timed returns the spans that have a time, or all rows that have a time if all is set. It also returns the first
-// and the last time.
+// timed returns the spans that have a time, and the first and the last time. If all is set, it returns all rows
+// that have a time.
 func timed(v *view.View, rows view.Set[view.Row], all bool) (some view.Set[view.Row], first, last int64) {
 	some, first, last = v.NewSet(), 1, 0
 	for r := range rows.All() {

@@ -6,13 +6,13 @@ import (
 	"github.com/entrace-go/entrace/internal/read/stat"
 )
 
-// A spread counts durations in buckets by their approximate size. These counts determine the bucket of a quantile.
-// An exact quantile then needs only the durations of this bucket, from a second pass.
+// A spread counts durations in buckets by size, to compute exact quantiles with little memory. The counts say in
+// which bucket a quantile is. A second pass then collects only the durations of this bucket.
 type spread struct {
 	n      int64
 	counts [spreadBuckets]uint32
 	wanted [spreadBuckets]bool
-	values []int64 // the durations in the wanted buckets
+	values []int64 // the durations in the wanted buckets, from the second pass
 }
 
 // All durations of a bucket have the same highest bit and the same spreadBits bits after it.
@@ -37,7 +37,7 @@ type wanted struct {
 	d int64
 }
 
-// addWanted appends a duration to a list if it is in a wanted bucket of s. s may be nil.
+// addWanted appends a duration to a list if it is in a wanted bucket of s, which may be nil.
 func (s *spread) addWanted(list []wanted, d int64) []wanted {
 	if s != nil && s.wanted[spreadBucket(d)] {
 		list = append(list, wanted{s, d})
@@ -45,8 +45,7 @@ func (s *spread) addWanted(list []wanted, d int64) []wanted {
 	return list
 }
 
-// find returns the bucket of the value with the given rank. It also returns the number of values in
-// all buckets before it.
+// find returns the bucket of the value with the given rank, and the number of values in the buckets before it.
 func (s *spread) find(rank int64) (bucket int, before int64) {
 	for bucket < len(s.counts)-1 && before+int64(s.counts[bucket]) <= rank {
 		before += int64(s.counts[bucket])
@@ -55,7 +54,8 @@ func (s *spread) find(rank int64) (bucket int, before int64) {
 	return bucket, before
 }
 
-// quantile returns an exact quantile. The quantile's bucket must be wanted, and the second pass must be done.
+// quantile returns an exact quantile after the second pass. The quantile's bucket must have been wanted in that
+// pass.
 func (s *spread) quantile(q float64) int64 {
 	bucket, before := s.find(stat.Rank(q, s.n))
 	var list []int64
@@ -67,7 +67,7 @@ func (s *spread) quantile(q float64) int64 {
 	return stat.Nth(list, int(stat.Rank(q, s.n)-before))
 }
 
-// maxTook is the maximum number of durations that are stored individually. They take about as much memory as a
+// maxTook is the maximum number of durations that are stored individually. They need about as much memory as a
 // spread.
 var maxTook = 1 << 10
 
@@ -114,8 +114,9 @@ func (d *durations) merge(b *durations) {
 	}
 }
 
-// want announces the quantiles that will be requested. If want returns true, all durations must be passed to
-// addWanted, and the resulting list be added to the values of the spreads, before a quantile is computed.
+// want marks the buckets of the quantiles qs as wanted. If it returns true, a second pass is necessary before a
+// quantile is computed: the caller passes all durations to addWanted, and appends those in the resulting list to
+// the values of their spreads.
 func (d *durations) want(qs []float64) bool {
 	if d.spread == nil {
 		return false

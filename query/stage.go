@@ -12,7 +12,7 @@ var aggregates = map[string]bool{
 	"quantile": true, "histogram": true, "values": true, "compare": false,
 }
 
-// refused maps functions of TraceQL metrics, which compute time series, to the equivalent query of this language.
+// refused maps functions of TraceQL metrics, which compute time series, to equivalent queries in this language.
 var refused = map[string]string{
 	"rate":                "count() by(bucket(start, 1s))",
 	"count_over_time":     "count() by(bucket(start, 1s))",
@@ -34,7 +34,7 @@ func isStage(name string) bool {
 // otherStages are the stages other than aggregates.
 var otherStages = []string{"by", "bottomk", "coalesce", "limit", "select", "sort", "topk"}
 
-// stage parses a stage after its |.
+// stage parses a stage. The parser is after the |.
 func (p *parser) stage() (stage, error) {
 	t := p.peek()
 	if p.take("{") {
@@ -45,7 +45,7 @@ func (p *parser) stage() (stage, error) {
 		return nil, p.fail(t, "", "expected a function, found %s", describe(t))
 	}
 	p.next()
-	p.braces++ // here names are fields, as in braces
+	p.braces++ // names are fields here, as within braces
 	defer func() { p.braces-- }()
 	if refused[t.text] != "" {
 		return nil, p.refuse(t)
@@ -79,7 +79,7 @@ func (p *parser) stage() (stage, error) {
 	return p.aggregate(t)
 }
 
-// count parses a ( and a non-negative number.
+// count parses an opening parenthesis and a non-negative number.
 func (p *parser) count() (int64, error) {
 	if err := p.want("("); err != nil {
 		return 0, err
@@ -149,8 +149,8 @@ func (p *parser) sort() (stage, error) {
 	return s, p.want(")")
 }
 
-// column parses the sort key of rows or of lines of a table. It is an expression, or an aggregate
-// whose result is a column.
+// column parses the key by which rows or lines of a table are sorted. The key is an expression, or an aggregate
+// that is a column of the table.
 func (p *parser) column() (expr, error) {
 	t := p.peek()
 	if _, ok := aggregates[t.text]; ok && t.kind == tokenWord && p.tokens[p.at+1].kind == tokenMark && p.tokens[p.at+1].text == "(" {
@@ -168,7 +168,7 @@ func (p *parser) column() (expr, error) {
 	return p.sum()
 }
 
-// fieldColumn is the kind of a field that names a column of a table.
+// fieldColumn is the kind of a field that is the name of a column of a table.
 const fieldColumn fieldKind = 255
 
 // aggregate parses an aggregate with its comparison and its by(…).

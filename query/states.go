@@ -9,7 +9,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// stateFields maps the fields for the time that a span's goroutine spent in some states to these states.
+// stateFields maps fields to states of goroutines. The value of such a field is the time that the span's
+// goroutine spent in these states.
 var stateFields = map[fieldKind][]gotrace.State{
 	fieldRunning: {gotrace.Running}, fieldRunnable: {gotrace.Runnable}, fieldSyscall: {gotrace.Syscall}, fieldGC: {gotrace.GCWork, gotrace.GCWait},
 	fieldMutex: {gotrace.Mutex}, fieldSync: {gotrace.Sync}, fieldChan: {gotrace.Chan}, fieldSelect: {gotrace.Select}, fieldNet: {gotrace.Net},
@@ -17,8 +18,8 @@ var stateFields = map[fieldKind][]gotrace.State{
 	fieldBlocked: {gotrace.Mutex, gotrace.Sync, gotrace.Chan, gotrace.Select, gotrace.Net, gotrace.Sleep, gotrace.Other},
 }
 
-// stateField compiles a field whose values are in the execution traces of the files. The field is nil for spans
-// that the execution traces do not cover.
+// stateField compiles a field whose values come from Go's execution traces in the files. The field is nil for
+// spans that no execution trace covers.
 func (m *machine) stateField(f *field) (eval, error) {
 	states, err := m.v.States(m.ctx)
 	if err != nil {
@@ -44,8 +45,8 @@ func (m *machine) stateField(f *field) (eval, error) {
 	}, nil
 }
 
-// NoStates returns the reason why the states of a view's spans are unknown, or why execution traces were not read
-// to their ends. It returns "" if neither applies.
+// NoStates returns the reason why the goroutine states of all spans of a view are unknown, or why an execution
+// trace was not read to its end. It returns "" if there is no such problem.
 func NoStates(v *view.View, states *view.States) string {
 	if problems := states.Problems(); len(problems) > 0 {
 		return errors.Join(problems...).Error()

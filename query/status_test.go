@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// TestStatusIsReplacedAsAWhole checks that the description of a span's start is gone if its end has another status,
-// in rows and queries alike.
+// TestStatusIsReplacedAsAWhole checks that if the end of a span has another status, rows and queries do not show
+// the status description from its start.
 func TestStatusIsReplacedAsAWhole(t *testing.T) {
 	begun := span(0, "1", "call", 10, -1)
 	begun.Attributes = append(begun.Attributes, tracetest.Attributes(mapping.AttrStatusCode, "ERROR", mapping.AttrStatusDescription, "for now")...)

@@ -14,7 +14,7 @@ const minForRate = 20
 // Summary returns a table of the spans of a set by service and name. Its columns are the number of spans, the
 // number of failed spans, the number per second of the trace if there are at least 20 spans, quantiles of their
 // durations, the longest duration, and the sums of the durations and of the self times. If o, which may be nil,
-// has a period, the period replaces the whole trace. More than a million names are an [*Error].
+// has a period, the rate is per second of the period. More than a million groups are an [*Error].
 func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (*Table, error) {
 	q, err := Parse("{} | sum(self) by(service, name)")
 	if err != nil {
@@ -51,8 +51,8 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 	return t, nil
 }
 
-// Sort sorts the lines by a column. The argument is the name of the column or a prefix of the name. Numbers are
-// sorted in descending order, texts in ascending order.
+// Sort sorts the lines by the column with the given name or prefix of a name. Numbers are sorted in descending
+// order, texts in ascending order.
 func (t *Table) Sort(column string) error {
 	at := slices.Index(t.Columns, column)
 	if at < 0 {

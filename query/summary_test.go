@@ -22,7 +22,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 6))
 		entries := shop(r, 9000)
 		if seed%2 == 1 {
-			for _, e := range entries[4000:] { // parents that come late
+			for _, e := range entries[4000:] { // move some parents behind their children
 				if _, isSpan := e.Attribute(format.AttrSpanID); isSpan && r.IntN(3) == 0 {
 					e.Add(format.AttrParentSpanID, format.StringValue(fmt.Sprintf("%016x", 3+r.IntN(8990))))
 				}
@@ -77,7 +77,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 	}
 }
 
-// TestSummaryOfManyNames checks that too many names are an error, as for other tables.
+// TestSummaryOfManyNames checks that too many groups are an error, as for other tables.
 func TestSummaryOfManyNames(t *testing.T) {
 	defer func(n int) { *query.MaxGroups = n }(*query.MaxGroups)
 	*query.MaxGroups = 3
@@ -88,8 +88,8 @@ func TestSummaryOfManyNames(t *testing.T) {
 	}
 }
 
-// TestRateIsOfTheWholeTrace checks that a rate is for the length of the whole trace, even for spans
-// in a short burst, and that a few spans have no rate.
+// TestRateIsOfTheWholeTrace checks that a rate is the number of spans divided by the length of the
+// whole trace, even if the spans began in a short burst. Fewer than 20 spans have no rate.
 func TestRateIsOfTheWholeTrace(t *testing.T) {
 	entries := steps(300)
 	entries[1].Metadata.Name = "rare"

@@ -8,14 +8,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Where returns a filter that selects the rows of a line of t, without the filter of the query that computed t. It
-// returns "" if t has no groups, or if no filter can select the rows, for example if a value is NaN.
+// Where returns a filter for the values of the groups in a line of t. It does not include the filter of the query
+// that computed t. It returns "" if t has no groups, or if no filter can select the rows, for example because a
+// value is NaN.
 func (t *Table) Where(line []Value) string {
 	var all []string
 	for i, v := range line[:min(t.groups, len(line))] {
 		name := t.Columns[i]
 		if name == "service" && v.kind == kindString && v.s == "" {
-			v = Value{} // as Summary has it
+			v = Value{} // Summary replaces a missing service by ""
 		}
 		part := where(name, v)
 		if part == "" {
@@ -23,15 +24,16 @@ func (t *Table) Where(line []Value) string {
 		}
 		all = append(all, part)
 	}
-	if len(all) == 0 && len(line) > 1 && t.Columns[0] == "attribute" && t.Columns[1] == "value" { // of compare()
+	if len(all) == 0 && len(line) > 1 && t.Columns[0] == "attribute" && t.Columns[1] == "value" { // t is a table of compare()
 		return where("."+attributeName(line[0].s), line[1])
 	}
 	return strings.Join(all, " && ")
 }
 
-// Spread counts when the rows of each line of t begin. It returns, for each line, the number of rows that begin in
-// each of the given number of periods. The periods are every nanoseconds long, and the first begins at from. rows
-// are the rows of which t was computed. The key of a line is its Where. The result is empty if t has no groups.
+// Spread counts the rows of each line of t by start time, in periods of equal length. The parameter every is the
+// length of a period in nanoseconds, and the first period begins at from. The set rows must be the one from which
+// t was computed. The result maps the Where of each line to its counts, one for each period. It is empty if t has
+// no groups.
 func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row], from, every int64, periods int) (map[string][]uint32, error) {
 	out := make(map[string][]uint32)
 	if t.groups == 0 {
@@ -39,7 +41,7 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 	}
 	every = max(1, every)
 	of := fmt.Sprintf("start >= %d", from)
-	if to := from + every*int64(periods); to > from { // the end of the periods fits into an int64
+	if to := from + every*int64(periods); to > from { // no overflow
 		of += fmt.Sprintf(" && start < %d", to)
 	}
 	if t.spans {

@@ -31,8 +31,8 @@ func resultOf(t *testing.T, v *view.View, text string) *query.Result {
 	return r
 }
 
-// TestWhereSelectsTheRowsOfALine: the filter of each line of a table selects as many rows as the line
-// counts, and their spread over time has as many.
+// TestWhereSelectsTheRowsOfALine: for each line of a table, the line's count, the rows that its Where selects, and the
+// sum of its Spread are the same number.
 func TestWhereSelectsTheRowsOfALine(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	first, last, _ := query.Span(v)
@@ -67,7 +67,7 @@ func TestWhereSelectsTheRowsOfALine(t *testing.T) {
 	}
 }
 
-// TestContrast compares a contrast with the query that counts the same.
+// TestContrast compares the numbers of a contrast with those of queries.
 func TestContrast(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	in := resultOf(t, v, "{ kind = server }").Rows
@@ -107,8 +107,9 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// TestContrastOfChance takes ten rows of 1,000 at random, a hundred times: seldom is one of 200 users or 30 hosts
-// said to be more than chance. A user that six of the ten have always is.
+// TestContrastOfChance compares ten random rows with the others of 1,000 rows, a hundred times. Only seldom is the
+// difference of one of 200 users or 30 hosts not attributed to chance. If six of the ten rows have the same user, this
+// difference is never attributed to chance.
 func TestContrastOfChance(t *testing.T) {
 	const rows, few, trials = 1000, 10, 100
 	r := rand.New(rand.NewPCG(1, 2))
@@ -166,7 +167,7 @@ func TestContrastOfChance(t *testing.T) {
 	}
 }
 
-// TestWhereOfNumbers: a filter has numbers as queries have them.
+// TestWhereOfNumbers: Where writes numbers in the syntax of queries.
 func TestWhereOfNumbers(t *testing.T) {
 	entries := []*format.TraceEntry{format.Root()}
 	for _, n := range []float64{5e-5, 1e21, -2.5, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), math.NaN()} {
@@ -190,7 +191,8 @@ func TestWhereOfNumbers(t *testing.T) {
 	}
 }
 
-// TestContrastOfRequestsThatAreAlike checks that attributes are found in a trace whose requests have equally many rows.
+// TestContrastOfRequestsThatAreAlike checks that the sample finds all attributes of a trace, even if all requests have
+// the same number of rows, so that regular steps through the rows would miss some.
 func TestContrastOfRequestsThatAreAlike(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 25_000 {
@@ -211,9 +213,10 @@ func TestContrastOfRequestsThatAreAlike(t *testing.T) {
 	}
 }
 
-// TestIsChance: what few rows have that no other has can be chance.
+// TestIsChance: if all rows of one set and none of the other have a value, this can be chance with two rows, but not
+// with three.
 func TestIsChance(t *testing.T) {
-	for few, chance := range map[int64]bool{2: true, 3: false} { // rows that all have a value, which no other has
+	for few, chance := range map[int64]bool{2: true, 3: false} { // by number of rows with the value
 		if got := query.IsChance([2]int64{few, 0}, [2]int64{few, 9}, 1000); got != chance {
 			t.Errorf("%d rows that a value tells apart: chance is %t", few, got)
 		}

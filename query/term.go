@@ -46,8 +46,8 @@ func (p *parser) primary() (expr, error) {
 	return nil, p.fail(t, "", "expected a value, found %s", describe(t))
 }
 
-// compared reports whether an operator is right before or after the tokens from first to last, or before or after
-// the parentheses around these tokens.
+// compared reports whether an operator precedes or follows the tokens from first to last, or the parentheses
+// around them.
 func (p *parser) compared(first, last int) bool {
 	before, behind := first-1, last+1
 	for before >= 0 && p.tokens[before].text == "(" && p.tokens[behind].text == ")" {
@@ -73,9 +73,8 @@ func (p *parser) comparisonAt(i int) bool {
 	return false
 }
 
-// isBareAttribute reports whether token number at is the name of an attribute without its dot, as
-// in user = eve. This is so if the word is compared and does not look like a misspelled field or
-// scope.
+// isBareAttribute reports whether the word t, which is p.tokens[at], is the name of an attribute without its
+// dot, as in user = eve. The word must be compared, and must not look like a misspelled field or scope.
 func (p *parser) isBareAttribute(t *token, at int) bool {
 	if !p.comparisonAt(at+1) || at > 0 && p.operatorAt(at-1) || strings.Contains(t.parts[0], ":") || isNestedSet(t.text) {
 		return false
@@ -179,8 +178,8 @@ func (p *parser) bucket(t *token) (expr, error) {
 	return &binary{"bucket", a, b}, p.want(")")
 }
 
-// namedOrText returns the expression for the name of an enum value without a comparison. It matches
-// rows with a field of that value, and rows that contain the text.
+// namedOrText returns the expression for a word without a comparison that is the name of a level, status or
+// kind, such as error. It matches rows with this level, status or kind, and rows that contain the text.
 func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
 	x, err := p.freeText(t)
 	if err != nil {
@@ -195,7 +194,7 @@ func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
 			f.kind, f.text = fieldStatus, "status"
 		case kindSpanKind:
 			f.kind, f.text = fieldKindOfSpan, "kind"
-		default: // users do not search for a role by its name alone
+		default: // a role: users do not search for roles by name alone
 			continue
 		}
 		c := &compare{comparison: comparison{op: "=", value: v}, a: f}

@@ -13,7 +13,7 @@ import (
 // A textNode is the filter node of free text. It reads only entries whose raw bytes may contain the text.
 type textNode struct {
 	is    func(e *env) bool
-	texts []string // every match contains one of them, in any case; if empty, any entry can match
+	texts []string // every match contains one of them, ignoring case; empty: any entry can match
 }
 
 func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
@@ -32,7 +32,8 @@ func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
 
 func (n *textNode) cost() int { return 500 }
 
-// textsOf returns texts in lower case. Everything that x matches contains at least one of the texts.
+// textsOf returns texts in lower case such that everything that x matches contains at least one of them. It
+// returns nil if there are no such texts.
 func textsOf(x *words) []string {
 	if x.regex == nil {
 		return []string{x.fold}
@@ -49,15 +50,14 @@ func textsOf(x *words) []string {
 }
 
 const (
-	// maxTexts is the maximum number of texts that are searched for.
+	// maxTexts is the maximum number of texts of a regular expression.
 	maxTexts = 8
 	// minText is the minimum length of the texts. Nearly every entry would contain a shorter text.
 	minText = 3
 )
 
-// required returns a list of texts. Everything that the regular expression matches contains at least one of the
-// texts. The list is empty if there are no such texts. If several such lists exist, required returns the list with
-// the longest texts.
+// required returns texts such that everything that the regular expression matches contains at least one of them.
+// The list is empty if there are no such texts. For a concatenation, it chooses the part with the longest texts.
 func required(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -113,8 +113,7 @@ func (m *machine) words(w *words) func(e *env) bool {
 	return func(e *env) bool {
 		r := e.row
 		meta := v.Metadata(r)
-		// The names of log records are not searched: they are all the same, and users see the
-		// message.
+		// The names of log records are not searched: they say nothing, and users see the message instead.
 		if v.Role(r) != view.RoleLog && match(meta.Name) || match(meta.Target) {
 			return true
 		}
@@ -139,7 +138,7 @@ func (m *machine) words(w *words) func(e *env) bool {
 	}
 }
 
-// containsFold reports whether s contains a text in lower case, whatever the case of s.
+// containsFold reports whether s contains the text fold, which is in lower case, ignoring the case of s.
 func containsFold(s, fold string) bool {
 	if fold == "" {
 		return true

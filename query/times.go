@@ -21,9 +21,9 @@ func parseTimestamp(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time", s)
 }
 
-// ParseTime parses a time as given to --since and --until. The time can be in the format of RFC 3339. It can be a
-// time of day such as 15:04 or 15:04:05.000, on the day of the first row of v in the given zone. It can also be a
-// duration: +30s is 30 seconds after the first row, and -10m is 10 minutes before the last row.
+// ParseTime parses an argument of --since and --until. It accepts a time in the format of RFC 3339. It accepts a
+// time of day, such as 15:04 or 15:04:05.000, on the day of the first row of v in the given zone. It also accepts
+// a duration: +30s is 30 seconds after the first row, and -10m is 10 minutes before the last row.
 func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 	first, last, ok := Span(v)
 	if d, err := time.ParseDuration(s); err == nil && (strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-")) {
@@ -53,8 +53,8 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 	return t, err
 }
 
-// Span returns the first and the last time in the view, in nanoseconds since 1970. It returns false if no row has
-// a time. It ignores resources, links and the entries of the recorder itself.
+// Span returns the first and the last time in the view, in nanoseconds since 1970. The result ok is false if no
+// row has a time. Span ignores resources, links and the entries of the recorder itself.
 func Span(v *view.View) (first, last int64, ok bool) {
 	for k := range v.Columns().Blocks() {
 		b := v.Columns().Block(k)
@@ -89,9 +89,9 @@ func (o *Options) Period() (from, to int64) {
 	return from, to
 }
 
-// Overlapping returns the rows of a set whose time overlaps the period between two times, in
-// nanoseconds since 1970. A nil set stands for all rows. A span that has not ended extends to the end
-// of the period. Rows without a time are left out.
+// Overlapping returns the rows of a set whose time overlaps the period between from and to, in nanoseconds since
+// 1970. A nil set means all rows. A span that has not ended extends to the end of the period. The result does not
+// include rows without a time.
 func Overlapping(ctx context.Context, v *view.View, rows view.Set[view.Row], from, to int64) (view.Set[view.Row], error) {
 	out := v.NewSet()
 	err := v.Columns().Each(ctx, func() func(k int) {

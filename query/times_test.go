@@ -8,7 +8,8 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// TestSpanOfMeasurements: how long something took before a row that is no span is not behind that row.
+// TestSpanOfMeasurements: the duration of a row that is not a span lies before the row's time, so it
+// does not extend the trace.
 func TestSpanOfMeasurements(t *testing.T) {
 	v := viewOf(t, []*format.TraceEntry{
 		format.Root(), tracetest.Entry("trace end", format.AttrTime, uint64(5e9), format.AttrDuration, uint64(3e9)),

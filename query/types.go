@@ -2,8 +2,9 @@ package query
 
 import "strings"
 
-// typeOf returns the kind of all values of an expression. It returns kindNil if the kind is not
-// known, because attributes can be of any kind. kindInt stands for all plain numbers.
+// typeOf returns the kind that all values of an expression have. It returns kindInt for all plain
+// numbers. It returns kindNil if the kind is unknown, because attributes can have values of any
+// kind.
 func typeOf(x expr) valueKind {
 	switch x := x.(type) {
 	case *literal:
@@ -56,7 +57,7 @@ func (k fieldKind) valueKind() valueKind {
 	return k.enumOf()
 }
 
-// kindName describes values of a kind for an error text.
+// kindName returns a description of values of a kind, for error texts.
 func kindName(k valueKind) string {
 	switch k {
 	case kindBool:
@@ -108,8 +109,8 @@ func (p *parser) condition() (expr, error) {
 	return x, p.wantBool(x).orNil()
 }
 
-// term parses a comparison or a value without one. In a filter without braces, a number without a
-// comparison is free text.
+// term parses a comparison, or a value that is not compared. In a filter without braces, a number
+// that is not compared is free text.
 func (p *parser) term() (expr, error) {
 	first := p.at
 	x, err := p.compare()
@@ -167,7 +168,7 @@ func (p *parser) wantNumber(x expr, t *token) *Error {
 	}
 }
 
-// comparable returns an error if the kinds of two expressions can never be equal.
+// comparable returns an error if two expressions have kinds whose values are never equal.
 func (p *parser) comparable(a, b expr) error {
 	j, k := typeOf(a), typeOf(b)
 	isNumber := func(k valueKind) bool { return k == kindInt || k == kindDuration || k == kindTime }

@@ -212,8 +212,8 @@ func orderFloat(a Value, f float64) int {
 // isNaN reports whether v is the float NaN. Aggregates and sort treat it like a missing value.
 func (v Value) isNaN() bool { return v.kind == kindFloat && math.IsNaN(v.float()) }
 
-// class returns the rank of a value's kind when values of different kinds are sorted: numbers,
-// texts, booleans, then enums. Missing values are last.
+// class returns the rank of v when values of different kinds are sorted: numbers come first, then texts, booleans,
+// enums, and missing values.
 func (v Value) class() int {
 	switch {
 	case v.kind == kindNil || v.isNaN():
@@ -226,7 +226,8 @@ func (v Value) class() int {
 	return 1 + int(v.kind)
 }
 
-// Compare compares any two values: numbers, texts, booleans, then levels, states and kinds. Missing values and NaN are last.
+// Compare compares any two values for sorting. If their kinds differ, numbers come first, then texts, booleans,
+// levels, statuses, kinds of spans, roles, and last missing values and NaN.
 func Compare(a, b Value) int {
 	if n := cmp.Compare(a.class(), b.class()); n != 0 {
 		return n
@@ -240,12 +241,12 @@ type comparison struct {
 	op    string
 	value Value
 	regex *regexp.Regexp
-	list  []Value // the list of in
-	fold  string  // the text of contains, in lower case
+	list  []Value // the list of the operators "in" and "not in"
+	fold  string  // the text of the operator "contains", in lower case
 }
 
-// holds reports whether the comparison is true for the left side v. It is false for every operator
-// if v is missing or of another kind.
+// holds reports whether the comparison is true for the left side v. A comparison with nil tests whether v is
+// missing. Every other comparison is false if v is missing or has another kind.
 func (c *comparison) holds(v Value) bool {
 	switch c.op {
 	case "=~":

@@ -14,17 +14,19 @@ import (
 
 // An Explanation ranks the causes why a recording is slower than another one, or fails more often.
 type Explanation struct {
-	Verdict  string     `json:"verdict"`  // a sentence
-	Found    bool       `json:"found"`    // a cause is sure
-	Complete bool       `json:"complete"` // all requests were compared, not only some
-	Looked   Looked     `json:"looked"`
-	Chance   [2]int     `json:"chance"`     // how often chance did as much, of how many tries; or zeros
-	Since    *Since     `json:"since"`      // nil with a baseline, and without a sure cause
-	Causes   []Cause    `json:"causes"`     // at most six
-	More     int        `json:"more"`       // the number of causes that are left out
-	Shares   []Evidence `json:"shares"`     // properties that the selected requests have more often than the others
-	Failed   [2]int     `json:"failed"`     // requests, before and now
-	Apart    int        `json:"logs_apart"` // log records that belong to no request; they were not analyzed
+	Verdict  string `json:"verdict"`  // a sentence
+	Found    bool   `json:"found"`    // at least one cause is sure
+	Complete bool   `json:"complete"` // all requests were compared, not only some
+	Looked   Looked `json:"looked"`
+	// Chance has the number of random exchanges of requests after which a cause was as significant, and the
+	// number of all exchanges. Both are 0 if there were none.
+	Chance [2]int     `json:"chance"`
+	Since  *Since     `json:"since"`      // nil if the causes do not come from a comparison of earlier with later requests
+	Causes []Cause    `json:"causes"`     // at most six
+	More   int        `json:"more"`       // the number of causes that are not in Causes
+	Shares []Evidence `json:"shares"`     // properties that the selected requests have more often than the others
+	Failed [2]int     `json:"failed"`     // failed requests, before and now
+	Apart  int        `json:"logs_apart"` // log records that belong to no request; they were not analyzed
 
 	odd   []*oddity
 	tried tried
@@ -35,7 +37,7 @@ const (
 	maxEvidence = 5
 )
 
-// Looked counts what was compared: requests, and tests of each kind.
+// Looked has the numbers of compared requests and of tests.
 type Looked struct {
 	Requests  [2]int  `json:"requests"` // before and now
 	Series    int     `json:"series"`   // the number of series: times of operations, and of calls between services
@@ -51,7 +53,7 @@ type Since struct {
 	After int64 `json:"after_nano"` // the time since the first request
 }
 
-// A Cause is a service from which other services suffer.
+// A Cause is a service that may be the reason why requests are slower or fail.
 type Cause struct {
 	Service   string     `json:"service"`
 	Operation string     `json:"operation"` // of the first evidence
@@ -59,8 +61,8 @@ type Cause struct {
 	Score     float64    `json:"score"` // the sum of Parts, which are shares of the time and of the requests
 	Sure      bool       `json:"sure"`
 	Parts     Parts      `json:"parts"`
-	From      Time       `json:"from_unix_nano"`     // when the calls of the first evidence begin, or NoTime if they are everywhere or as Since says
-	To        Time       `json:"to_unix_nano"`       // when they end, or NoTime if they last until the end
+	From      Time       `json:"from_unix_nano"`     // when the calls of the first evidence begin; NoTime: at all times, or at Since
+	To        Time       `json:"to_unix_nano"`       // when these calls end; NoTime: they last until the end
 	Example   view.Row   `json:"example" null:"yes"` // a typical call of the first evidence, if the cause is sure
 	Evidence  []Evidence `json:"evidence"`           // at most five, the most significant first
 	More      int        `json:"more"`
@@ -68,20 +70,20 @@ type Cause struct {
 	Command   string     `json:"command"` // a command that shows the evidence; set by commands
 }
 
-// Parts are the terms of which a score is the sum.
+// Parts are the summands of a score.
 type Parts struct {
 	Time  float64 `json:"time"`      // the service's own time
 	Calls float64 `json:"calls"`     // the time of calls between the service and others
 	Acts  float64 `json:"behaviour"` //nolint:misspell // errors, and what it does no longer; the key is that of the schema
 }
 
-// An Evidence is a sign of a cause.
+// An Evidence is an observation that supports a cause.
 type Evidence struct {
 	Kind      string  `json:"kind"` // slower, slower calls, more calls, slow, error, warning, new, no longer, share or onset
 	Operation string  `json:"operation"`
 	Place     string  `json:"place,omitempty"` // the place in the source
 	Pattern   string  `json:"pattern,omitempty"`
-	After     string  `json:"after,omitempty"` // what calls did right before the thing that they no longer do
+	After     string  `json:"after,omitempty"` // if set, only calls that did or logged this are counted
 	Before    Count   `json:"before"`
 	Now       Count   `json:"now"`
 	Over      int64   `json:"over_nano,omitempty"` // a call that takes longer is slow
@@ -95,7 +97,7 @@ type Evidence struct {
 	calls *counted
 }
 
-// A Count says how many calls of an operation show a sign.
+// A Count says that N of Of calls of an operation show the evidence.
 type Count struct {
 	N      int   `json:"n"`
 	Of     int   `json:"of"`
@@ -162,7 +164,7 @@ func (e *Evidence) query(service string) string {
 			return "{ " + of + " && " + query.Where("name", e.about.name) + " && (span:failed || level >= error) }"
 		}
 		found := false
-		for _, text := range []string{e.about.said(), e.about.cause} { // up to a part that varies or needs escapes
+		for _, text := range []string{e.about.said(), e.about.cause} { // cut before a placeholder or a character that needs an escape
 			if text = strings.TrimRight(text[:strings.IndexAny(text+"<", "<…\"\\\t\r")], " :"); text != "" {
 				of, found = of+` && "`+text+`"`, true
 			}

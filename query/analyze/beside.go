@@ -12,16 +12,16 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Beside describes spans of one name and of other requests that ran during a span.
+// A Beside describes the spans of one name that ran during a given span and belong to other requests.
 type Beside struct {
-	Row     view.Row `json:"row"` // the span of that name that ran longest during the span
+	Row     view.Row `json:"row"` // the span of that name that ran longest during the given span
 	Name    string   `json:"name"`
 	Service string   `json:"service"`
 	Count   int      `json:"count"`
 	Open    bool     `json:"open"`
-	Took    int64    `json:"took_nano"` // how long spans of that name ran during the span
-	In      float64  `json:"in"`        // the share of the compared spans during most of whose time such a span ran
-	Others  float64  `json:"others"`    // the same share of the other spans
+	Took    int64    `json:"took_nano"` // how long Row ran during the given span
+	In      float64  `json:"in"`        // the share of the slow spans that overlap with such spans for most of their time
+	Others  float64  `json:"others"`    // the same for the other spans
 
 	chance bool    // the shares may differ by chance
 	p      float64 // -log10 of the probability that chance does this, for one name
@@ -31,17 +31,18 @@ const (
 	maxBeside    = 5
 	besideLooked = 12   // the number of names that are compared
 	besideSample = 4000 // the number of spans of each set that are compared
-	besideFewest = 3    // the least number of compared spans, without the span of the question
+	besideFewest = 3    // the fewest slow spans, without the given one, that are compared
 )
 
-// RanBeside returns the spans of other requests that ran during the span r. It returns only names that ran more
-// often during the spans of in than during the spans of others. Spans that have not ended are returned in any
-// case.
+// RanBeside returns, by name, the spans of other requests that ran during the span r. The set "in" has the slow
+// spans, including r, and the set "others" has other spans of the same operation. RanBeside returns a name if
+// its spans ran more often during slow spans than during others. It also returns a name whose span has not
+// ended.
 func RanBeside(v *view.View, r view.Row, in, others view.Set[view.Row]) []Beside {
 	return besidesOf(v).ran(r, in, others)
 }
 
-// besides compares the spans that run at the same time as other spans.
+// besides compares which spans run at the same time as others. It is safe for concurrent use.
 type besides struct {
 	v     *view.View
 	whole []view.Row // the outermost spans, in the order of the tree
@@ -107,7 +108,7 @@ func (b *besides) ran(r view.Row, in, others view.Set[view.Row]) []Beside {
 	return out
 }
 
-// coverages returns when the spans of each name run. It computes this once for each name.
+// coverages returns for each name when its spans run. It computes a coverage once and caches it.
 func (b *besides) coverages(list []*Beside) (all []*coverage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,16 +140,16 @@ func (b *besides) outermost(r view.Row) view.Row {
 	return b.whole[max(1, sort.Search(len(b.whole), func(i int) bool { return t.Rank(b.whole[i]) > t.Rank(r) }))-1]
 }
 
-// addShares compares two sets of spans: for each set, it computes the share of spans during most of whose time a
-// span with the name of x in another request ran. Long spans do not increase this share, as they would if any
-// overlap counted. compared is the number of names from which x was chosen.
+// addShares sets the shares of x for two sets of spans. A span counts if, for most of its time, a span with the
+// name of x in another request was running. If any overlap counted, long spans would count more often. The
+// parameter compared is the number of names from which x was chosen.
 func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], compared int) {
 	own := operation{x.Service, x.Name}
 	most := func(r view.Row) bool {
 		from, to, timed := during(b.v, r)
 		of := c.one
 		if operationOf(b.v, b.outermost(r)) == own {
-			of = c.two // the request itself has the same name and counts as one
+			of = c.two // the request itself has the name of x, so a second span must be running
 		}
 		to = max(to, from+1)
 		return timed && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
@@ -166,19 +167,20 @@ func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row
 	x.chance = rows[0] < besideFewest || query.IsChance(ran, rows, compared)
 }
 
-// A coverage says when at least one span, and when at least two spans, of a list run.
+// A coverage says at which times at least one span of a list is running, and at which times at least two.
 type coverage struct {
 	at       []int64 // the times at which spans begin or end, ascending
 	one, two covered
 }
 
-// A covered says, for each time, how long enough spans ran before it, and whether enough spans run after it.
+// A covered is for a required number of running spans, one or two. For each time in coverage.at it has the
+// total time before it in which that many spans ran, and whether that many run right after it.
 type covered struct {
 	before []int64
 	runs   []bool
 }
 
-// coverageOf returns the coverage of spans. It sorts begins and ends, and keeps them.
+// coverageOf returns the coverage of spans. It sorts the slices begins and ends.
 func coverageOf(begins, ends []int64) *coverage {
 	slices.Sort(begins)
 	slices.Sort(ends)
@@ -213,7 +215,8 @@ func (c *covered) add(times []int64, at int64, runs bool) {
 	c.before, c.runs = append(c.before, before), append(c.runs, runs)
 }
 
-// until returns how long enough spans ran before the time at.
+// until returns the total time before at in which the required number of spans ran. The slice times is
+// coverage.at.
 func (c *covered) until(times []int64, at int64) int64 {
 	n, _ := slices.BinarySearch(times, at+1)
 	if n--; n < 0 {

@@ -15,40 +15,42 @@ const (
 	few           = 3      // an operation with fewer values before is not judged
 	slowRatio     = 1.5    // a value is slow if it exceeds this many times the 95th percentile before, …
 	slowFloor     = 0.02   // … plus this share of the time of the median request
-	leastStep     = 0.05   // a median that moved by a smaller share is no cause, however sure
-	leastShared   = 0.0003 // the least share of all time with which a series counts for the common shift; less is noise
+	leastStep     = 0.05   // a median that grew by a smaller share is no cause, however significant the growth is
+	leastShared   = 0.0003 // series with a smaller share of all time are too noisy to estimate the common shift
 	leastTime     = 0.0005 // a cause adds at least this share to the time of all requests
 	leastZ        = 3      // the least z at which a shift of the median counts
 	always        = 0.95   // a habit is done in at least this share of the calls
-	lookAt        = 1.0    // -log10 of the chance at which a change is examined
+	lookAt        = 1.0    // a change is examined if -log10 of its chance is greater
 	alpha         = 2.0    // -log10 of the chance of a false cause in each family of tests
-	eighths       = 8      // the recording has so many parts; a sign that is in only one part is a burst
-	farOff        = 5      // a time that is so many limits away is also compared with the times of all operations
-	calleeNow     = 1.1    // of the only edge of both its ends, the callee ranks first
+	eighths       = 8      // the number of parts of a recording; slow calls in only one part are a burst and do not count
+	farOff        = 5      // times this many limits above the median are also compared with all operations
+	calleeNow     = 1.1    // factor for called services, so that they rank before an equal caller
 	notSure       = 0.5    // the weight of a cause without sure evidence
 	splits        = 12     // the number of parts between which a recording without a baseline can be divided
-	fewApart      = 10     // the fewest requests before and after the division, if there are twice as many
-	leastVariance = 3      // the least variance of a number of errors that is considered normally distributed
+	fewApart      = 10     // the fewest requests on each side of a division, if there are at least twice as many
+	leastVariance = 3      // a number of errors with a smaller variance is not considered normally distributed
 )
 
-// A series holds the times of an operation or of an edge, before and now.
+// A series holds the times of an operation, or of an edge, before and now. An edge is the calls from one service
+// to another.
 type series struct {
 	operation
 
-	edge             bool
-	calls            *counted // nil for times
-	grown            float64  // of calls, the additional calls of a span
-	n, m             int      // the numbers of values before and now
-	med, now, limit  int64
-	slow, was        int    // values above the limit, now and before
-	kept             [2]int // slow values and all values, without the part of the time with most slow values
+	edge            bool
+	calls           *counted // nil for times
+	grown           float64  // for calls, the additional calls per span
+	n, m            int      // the numbers of values before and now
+	med, now, limit int64
+	slow, was       int // values above the limit, now and before
+	// kept has the numbers of slow values and of all values, without the part of the recording with most slow values.
+	kept             [2]int
 	tail, shift, far int64
 	u, variance, z   float64
 	auc, p           float64 // p is -log10 of the chance
 	off              []int64 // the differences of the values before from their median
 }
 
-// time is the approximate total time of the calls before.
+// time returns the approximate total time of the calls before.
 func (s *series) time() float64 { return float64(s.med) * float64(s.n) }
 
 func newSeries(what operation, edge bool, before, now []duration, floor int64) *series {
@@ -91,7 +93,7 @@ func newSeries(what operation, edge bool, before, now []duration, floor int64) *
 	}
 	u, _ := stat.RankSum(b, v)
 	s.auc = u/float64(s.n*s.m) + .5
-	// Calls of one request are not independent of each other, so compare the medians of requests.
+	// Compare the medians of requests, because calls of one request depend on each other.
 	if s.u, s.variance = stat.RankSum(perRequest(before), perRequest(now)); s.variance > 0 {
 		s.z = s.u / math.Sqrt(s.variance)
 	}
@@ -122,8 +124,9 @@ func perRequest(list []duration) (out []int64) {
 	return out
 }
 
-// judge sets p. It removes the shift that all operations share, for instance on a busy machine: mid is the center
-// of all z, and scale their scale.
+// judge sets p. It removes the shift that all operations have in common, for instance on a busy machine: mid is
+// the median of all z, and scale measures their spread. The slice off has the sorted differences of all times
+// before from the median of their operation.
 func (s *series) judge(mid, scale float64, off []int64) {
 	s.z = (s.z - mid) / scale
 	p := stat.MoreOften(s.kept[0], s.kept[1], s.was, s.n)
@@ -141,7 +144,8 @@ func (s *series) judge(mid, scale float64, off []int64) {
 
 func (s *series) moved() bool { return float64(s.now) > float64(s.med)*(1+leastStep) }
 
-// excess returns how much longer the calls took than before, and the share of the calls that took longer.
+// excess returns how much more time the calls took in total than before, and the share of the calls that took
+// longer.
 func (s *series) excess() (time, share float64) {
 	time, share = float64(s.tail), float64(s.slow)/float64(s.m)
 	if s.z > leastZ {
@@ -150,14 +154,14 @@ func (s *series) excess() (time, share float64) {
 	return time, share
 }
 
-// divide marks the requests from the i-th on as now; earlier requests are the baseline.
+// divide makes the requests before index i the baseline, and the others the requests now.
 func (w *workload) divide(i int) {
 	for k, q := range w.requests {
 		q.now = k >= i
 	}
 }
 
-// divided splits a list into the items before and the items now.
+// divided splits a list into the items of the baseline and the items now.
 func divided[T interface{ isNow() bool }](list []T) (before, now []T) {
 	for _, x := range list {
 		if x.isNow() {
@@ -224,8 +228,8 @@ func (o operation) compare(p operation) int {
 type oddity struct {
 	operation
 
-	item   int // the number of the item
-	after  int // for a habit, the item that the calls do before it; 0 for all calls
+	item   int // the index in workload.items
+	after  int // for a habit, only calls that did this item are counted; item 0, which all calls have, counts all
 	gone   bool
 	p      float64
 	counts [4]int // calls with the item before, all calls before, calls with the item now, all calls now
@@ -242,7 +246,7 @@ func (b bitset) and(c bitset) (n int) {
 	return n
 }
 
-// doing returns, for each of the given items, the calls that did it.
+// doing returns for each of the given items the set of calls that did it, by index in list.
 func doing(list []*call, items []int) map[int]bitset {
 	out := make(map[int]bitset)
 	for _, x := range items {
@@ -258,7 +262,7 @@ func doing(list []*call, items []int) map[int]bitset {
 	return out
 }
 
-// A frequency says how many calls did an item, and how many requests these calls belong to.
+// A frequency is the number of calls that did an item, and the number of their requests.
 type frequency struct {
 	calls, requests int
 	last            *request
@@ -279,17 +283,17 @@ func frequencies(list []*call) map[int]frequency {
 	return out
 }
 
-// A stratum is an error in all operations of a service.
+// A stratum is an error and the service in whose operations it occurs.
 type stratum struct {
 	service string
 	item    int
 }
 
-// strata compare an error in each operation of a service with itself (Mantel and Haenszel), so that a different
-// mix of operations is no sign.
+// strata test an error in all operations of a service together (Mantel and Haenszel). Each operation is compared
+// with itself, so that a different mix of operations does not look like more errors.
 type strata struct {
 	excess, variance float64 // of the number of requests with the error
-	most             float64 // the result of the surest operation
+	most             float64 // the largest -log10 of the chance in a single operation
 	operations       int
 	counts           [4]int // as in an oddity
 }
@@ -305,13 +309,14 @@ func (s strata) and(o *oddity, k, of, k0, of0 float64) strata {
 	return s
 }
 
-// A tried counts the tests of each family.
+// A tried has the number of tests of each family.
 type tried struct{ times, errors, spans, habits int }
 
 func need(n int, more float64) float64 { return alpha + more + math.Log10(float64(max(1, n))) }
 
-// oddities returns the errors and spans that are new or more frequent in the calls of an operation, and the habits
-// that these calls gave up. It tests both calls and requests; a sign is as sure as the less sure test.
+// oddities returns the errors that are more frequent in the calls of an operation than before, the spans that are
+// new, and the habits that the calls gave up. It tests the number of calls and the number of requests, and uses
+// the less significant result.
 func (w *workload) oddities() (all []*oddity, n tried) {
 	everywhere := make(map[stratum]strata)
 	for _, op := range slices.SortedFunc(maps.Keys(w.byName), operation.compare) {
@@ -355,8 +360,8 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 	return all, n
 }
 
-// gone returns the items that calls now leave out, although nearly all successful calls did them before, or nearly
-// all successful calls that did another item.
+// gone returns the habits that the calls gave up: items that nearly all successful calls did before, or nearly all
+// of those that also did another item, and that calls now leave out.
 func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests int) {
 	often := frequencies(well)
 	things := slices.SortedFunc(maps.Keys(often), func(a, b int) int { return cmp.Or(often[b].calls-often[a].calls, a-b) }) // 0 comes first
@@ -366,7 +371,7 @@ func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests 
 	})
 	things = things[:min(len(things), mostHabits)]
 	had, has := doing(well, things), doing(fine, things)
-	for _, x := range things[1:] { // the first item is the one that all calls have
+	for _, x := range things[1:] { // without item 0, which all calls have
 		tests++
 		var best *oddity
 		for _, after := range things {
@@ -382,7 +387,7 @@ func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests 
 		if best == nil {
 			continue
 		}
-		kept := func(list []*call) (n, of int) { // counts requests whose calls of this kind all did the item
+		kept := func(list []*call) (n, of int) { // counts the requests in which all calls that did best.after also did x
 			all := make(map[*request]bool)
 			for _, c := range list {
 				if c.does(best.after) {
@@ -406,7 +411,8 @@ func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests 
 	return all, tests
 }
 
-// family returns the kind of evidence of an oddity, the weight of one of its calls, and the bound of its family.
+// family returns the kind of evidence of an oddity, the weight of one call, and the value that -log10 of its
+// chance must reach in its family of tests.
 func (w *workload) family(o *oddity, n tried, more float64) (kind string, weight, bound float64) {
 	switch {
 	case o.gone:
@@ -419,7 +425,7 @@ func (w *workload) family(o *oddity, n tried, more float64) (kind string, weight
 	return "error", 1, need(n.errors, more)
 }
 
-// unfit reports whether a call has an error or has not ended. Such a call may leave out things for this reason.
+// unfit reports whether a call has an error or has not ended, and so may leave out things for this reason.
 func (c *call) unfit() bool { return c.bad || c.request.view.Flags(c.row).Open() }
 
 // in reports whether a call shows the oddity.
@@ -431,8 +437,8 @@ func (o *oddity) in(c *call) bool {
 }
 
 // blame returns a score for each service and a count for each of its oddities. A call counts if it shows an oddity
-// and no call of another service below it does. Each request adds to a service's score the largest weight of the
-// oddities of its counted calls; each oddity gets the number of its counted calls.
+// and no call of another service below it does. Each request adds to the score of a service the largest weight of
+// the oddities of its counted calls. The count of an oddity is the number of counted calls that show it.
 func (w *workload) blame(odd []*oddity) (score map[string]float64, why map[string]map[*oddity]int) {
 	byName := make(map[operation][]*oddity)
 	for _, o := range odd {

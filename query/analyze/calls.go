@@ -35,26 +35,26 @@ type item struct {
 	cause string // the error that a log record has as an attribute
 }
 
-// said returns the text of a log record or of a failed span after its place.
+// said returns the text of a log record or of a failed span without the place at its beginning.
 func (x item) said() string { return strings.TrimLeft(strings.TrimPrefix(x.text, x.place), " :") }
 
 // An operation is the name and service of the span with which a call enters a service.
 type operation struct{ service, name string }
 
-// A call is one entry of a request into a service. It covers the span that begins it, and all spans of the service
-// and log records below that span.
+// A call begins when a request enters a service. It covers the span with which it begins, and the spans of the
+// service and the log records below that span.
 type call struct {
 	operation
 
 	request    *request
 	row        view.Row
 	start, end int64
-	items      []int // numbers of items, ascending; all calls have item 0, the zero item
+	items      []int // indexes in workload.items, ascending; all calls have item 0, the zero item
 	bad        bool  // the call has an error
-	up         *call // the calling call, in another service
+	up         *call // the call of another service that made this call
 }
 
-// An arrow leads from the operation of some spans to the operation of spans directly below them.
+// An arrow leads from the operation of parent spans to the operation of child spans.
 type arrow struct{ from, to operation }
 
 func (a arrow) compare(b arrow) int { return cmp.Or(a.from.compare(b.from), a.to.compare(b.to)) }
@@ -65,15 +65,15 @@ func (a arrow) operation() operation {
 
 // An arrowCalls holds the calls along an arrow.
 type arrowCalls struct {
-	calls, time int64       // the number of calls, and their time with all calls below them
-	by          []callCount // in the order of the calling spans
+	calls, time int64       // the number of calls, and their total time, including all spans below them
+	by          []callCount // in the order of the parent spans
 }
 
-// A callCount says how often a span calls an operation. A span may have several counts.
+// A callCount says how often the span with a number calls an operation. A span may have several counts.
 type callCount struct{ span, calls int }
 
-// A counted holds the number of calls of each calling span, multiplied by the average time of a call. So it is
-// compared as times are.
+// A counted holds the number of calls of each parent span, multiplied by the average time of a call, so that numbers
+// of calls can be compared in the same way as times.
 type counted struct {
 	arrow
 
@@ -99,14 +99,14 @@ func (c *call) does(n int) bool {
 	return has
 }
 
-// A request is a trace.
+// A request is a span without a parent, with all spans below it.
 type request struct {
 	view        *view.View
 	row         view.Row
 	start, took int64
 	failed      bool
-	now         bool // the request is explained; otherwise it is part of the baseline
-	eighth      int  // the part of the recording
+	now         bool // the request is compared with the baseline; false: it belongs to the baseline
+	eighth      int  // the part of the recording in which the request begins
 }
 
 func (q *request) isNow() bool { return q.now }
@@ -126,18 +126,20 @@ type workload struct {
 	numbers  map[item]int // the index of each item in items
 	byName   map[operation][]*call
 	requests []*request
-	own      map[operation][]duration // for each span, the time in which it was the deepest open span
-	edges    map[operation][]duration // for calls, the time that no span of the callee accounts for
-	counts   []*counted               // how often spans call an operation
-	callers  map[operation][]*call    // of each span, while the runs are read
-	arrows   map[arrow]*arrowCalls    // the same
-	apart    int                      // log records that belong to no request
-	// triggered is the time at which the cause of a flight recorder's latest file began.
+	own      map[operation][]duration // by operation: for each span, the time in which it was the deepest open span
+	// edges has, by pair of services and for each calling span, the time of its calls that is in no span of the
+	// called service.
+	edges   map[operation][]duration
+	counts  []*counted            // the numbers of calls from spans to an operation
+	callers map[operation][]*call // by operation: the call of each span; nil after the runs are read
+	arrows  map[arrow]*arrowCalls // nil after the runs are read
+	apart   int                   // log records that belong to no request
+	// triggered is the time at which the reason for a flight recorder's latest file began; see triggeredAt.
 	triggered Time
 }
 
-// workloadOf returns the requests that have a selected row in a run, and their number. If others is set, it adds
-// other requests with the same names to the baseline.
+// workloadOf returns a sample of the requests that have a selected row in a run, and the number of all of them. If
+// others is set, it adds other requests with the same names to the baseline.
 func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *workload, all int, err error) {
 	w = &workload{triggered: NoTime, items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call), own: make(map[operation][]duration), edges: make(map[operation][]duration), callers: make(map[operation][]*call), arrows: make(map[arrow]*arrowCalls)}
 	for i, run := range slices.Concat(before, now) {
@@ -151,10 +153,11 @@ func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *w
 	return w, all, nil
 }
 
-// mostHabits limits the items of an operation that are examined. The most frequent items are examined.
+// mostHabits is the maximum number of items of an operation that are examined, the most frequent ones.
 const mostHabits = 200
 
-// maxRequests is the maximum number of requests of a run that are compared. They are evenly distributed.
+// maxRequests is the maximum number of requests of a run that are compared. If there are more, they are sampled
+// evenly.
 const maxRequests = 20_000
 
 // add adds the requests of a run and returns their number.
@@ -225,7 +228,7 @@ func triggeredAt(v *view.View, r view.Row) Time {
 
 func operationOf(v *view.View, r view.Row) operation { return operation{v.Service(r), v.Name(r)} }
 
-// A callReader adds the calls of a run.
+// A callReader adds the calls of one run to a workload.
 type callReader struct {
 	*workload
 
@@ -246,7 +249,7 @@ type member struct {
 	number          int      // the number of earlier spans of the operation
 	remotes         []string // the services that it called
 	failed          bool
-	passes          bool // a span below it failed
+	passes          bool // a span directly below it failed
 }
 
 // request adds the calls of the request at and below a span.
@@ -314,7 +317,8 @@ func (x *callReader) request(root view.Row, now bool) error {
 				return err
 			}
 			said := patternWith(strings.TrimPrefix(text, s.name+": "), true)
-			if !slices.ContainsFunc(s.call.items[:min(len(s.call.items), mostHabits)], func(n int) bool { // one per request
+			// Add the error unless a log record of the call has the same one.
+			if !slices.ContainsFunc(s.call.items[:min(len(s.call.items), mostHabits)], func(n int) bool {
 				e := x.items[n]
 				return e.kind == itemError && e.name == "" && (e.cause == said || strings.HasSuffix(e.text, said))
 			}) {
@@ -322,7 +326,8 @@ func (x *callReader) request(root view.Row, now bool) error {
 			}
 		}
 		list, key := x.own, s.operation
-		if slices.Sort(s.remotes); len(slices.Compact(s.remotes)) == 1 { // among several, the service is not known
+		// With several services, it is unknown to which of them the time belongs.
+		if slices.Sort(s.remotes); len(slices.Compact(s.remotes)) == 1 {
 			list, key.name = x.edges, s.remotes[0]
 		}
 		list[key] = append(list[key], duration{s.own, s.call})
@@ -330,8 +335,8 @@ func (x *callReader) request(root view.Row, now bool) error {
 	return nil
 }
 
-// sweep assigns each instant to the deepest open span. If several spans are equally deep, it chooses the span that
-// began last.
+// sweep sets the own time of spans. It assigns each instant to the deepest open span, and among equally deep spans to
+// the one that began last.
 func sweep(spans []*member) {
 	slices.SortStableFunc(spans, func(a, b *member) int { return cmp.Compare(a.start, b.start) })
 	marks := make([]int64, 0, 2*len(spans))
@@ -339,7 +344,7 @@ func sweep(spans []*member) {
 		marks = append(marks, s.start, s.end)
 	}
 	slices.Sort(marks)
-	var open [][]*member // by depth, in the order of their begin; some have already ended
+	var open [][]*member // by depth, in the order in which they began; some have already ended
 	for i, at := range marks[:len(marks)-1] {
 		for ; len(spans) > 0 && spans[0].start <= at; spans = spans[1:] {
 			for len(open) <= spans[0].depth {

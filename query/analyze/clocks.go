@@ -8,15 +8,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Clock is a clock that seems to be wrong.
+// A Clock is a correction for a clock that seems to be wrong.
 type Clock struct {
 	Name string // a service, or a file with only one service, in the form of the flag --clock
 	Late time.Duration
 }
 
 // Clocks compares the clocks of services by the requests between them: the span of a server should be within the
-// span of the client that waits for it. It returns each service most of whose server spans are outside of their
-// client spans, with the time to add to the service's times. names are the names of the files.
+// span of the client that waits for it. If most of a service's server spans are not within their client spans,
+// Clocks returns the service and the time to add to its times. The slice names has the names of the files.
 func Clocks(v *view.View, names []string) []Clock {
 	type unit struct {
 		file    int
@@ -30,7 +30,7 @@ func Clocks(v *view.View, names []string) []Clock {
 		file, _ := v.ID(r)
 		return unit{file, v.Service(r)}
 	}
-	all := make(map[[2]unit]*calls) // by client and server
+	all := make(map[[2]unit]*calls) // client, server → their calls
 	var order [][2]unit
 	for r := range v.Rows() {
 		f, up := v.Flags(r), v.Parent(r)

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	mostCounts = 4 // limits the counts that are compared to so many for each span
-	moreOften  = 2 // more calls count if an operation is called at least so many times as often
+	mostCounts = 4 // the maximum number of counts that are compared, per span
+	moreOften  = 2 // more calls are evidence if an operation is called at least this many times as often
 )
 
 // called counts the calls that the spans of a request make. A call after one that failed is a retry and does not
 // count, because the failure is the cause.
 func (w *workload) called(spans []*member) {
-	for _, s := range slices.Backward(spans) { // callees follow their callers
+	for _, s := range slices.Backward(spans) { // parents precede their children
 		if s.up != nil {
 			s.up.below += s.own + s.below
 		}
@@ -43,8 +43,8 @@ func (w *workload) called(spans []*member) {
 	}
 }
 
-// count sets counts from the calls of all runs. It leaves out arrows that take too little time, and arrows along
-// which each span calls equally often.
+// count sets w.counts from the calls of all runs. It omits arrows whose calls take too little time, and arrows
+// along which all spans make the same number of calls.
 func (w *workload) count() {
 	left, total := 0, int64(0)
 	for _, list := range w.callers {
@@ -76,9 +76,9 @@ func (w *workload) count() {
 }
 
 // moreCalls compares how often spans call other operations. If spans call one operation more often and others less
-// often, as with another mix of requests, this is no sign.
+// often, only the mix of requests has changed, and moreCalls does not report it.
 func (w *workload) moreCalls(floor int64) (all []*series) {
-	grown := make(map[operation]float64) // the additional calls of a span
+	grown := make(map[operation]float64) // by operation: the additional calls per span
 	for _, c := range w.counts {
 		was, is := divided(c.times)
 		if len(was) < few || len(is) == 0 {

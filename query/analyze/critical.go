@@ -32,12 +32,12 @@ type CriticalPath struct {
 type Step struct {
 	From     int64    `json:"from_unix_nano"`
 	Duration int64    `json:"duration_nano"`
-	Depth    int      `json:"depth"`           // below the span of the path
+	Depth    int      `json:"depth"`           // number of levels below the span of the path
 	Span     view.Row `json:"span" null:"yes"` // 0 for a goroutine that worked for no span
 	// Beside lists the links and log records right below the span that name another span. Their
 	// times are within the step. A link without a time is in the first step of its span.
 	Beside []view.Row `json:"beside"`
-	// State and Goroutine say what the goroutine did; only in a path that was measured.
+	// State and Goroutine say what the goroutine did; they are set only in a measured path.
 	State     string `json:"state,omitzero"`
 	Goroutine int64  `json:"goroutine,omitzero"`
 	Count     int    `json:"count,omitzero"` // the number of spans, if steps are joined
@@ -49,9 +49,8 @@ func (s *Step) To() int64 { return s.From + s.Duration }
 // Critical returns the critical path of the span at row r. It returns false if r is not a span or
 // has no time. It takes O(n log n) time for n rows below r.
 //
-// The path is found backwards. It starts at the end of the span and goes to the end of the child
-// that ended last. From the start of that child, it goes to the child that ended last before that
-// start, and so on.
+// The path is found backwards from the end of the span. There it goes into the child that ended last. From the
+// start of that child, it goes into the child that ended last before that start, and so on.
 func Critical(v *view.View, r view.Row) (*CriticalPath, bool) {
 	start, timed := v.Start(r)
 	if v.Role(r) != view.RoleSpan || !timed {
@@ -139,7 +138,7 @@ func (c *critical) find() {
 		}
 		last := top.children[n-1]
 		top.children = top.children[:n-1]
-		if last.to > top.to || last.to <= top.from { // it overlaps a later child, or ended before from
+		if last.to > top.to || last.to <= top.from { // the child overlaps a child on the path, or ended before from
 			continue
 		}
 		c.step(top, last.to)

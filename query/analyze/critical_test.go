@@ -19,8 +19,8 @@ type aStep struct {
 	from, to int64
 }
 
-// slowPath computes the critical path of a span from one time to another, directly by the
-// definition: at each point it considers all children. The steps are in reverse order.
+// slowPath computes the critical path of a span between two times directly by the definition: at
+// each point it considers all children. The steps are in reverse order.
 func slowPath(v *view.View, r view.Row, depth int, from, to int64) (steps []aStep) {
 	start, _ := v.Start(r)
 	took, ended := v.Duration(r)

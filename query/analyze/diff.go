@@ -32,7 +32,7 @@ type Diff struct {
 	Paths []PathDiff
 	// Other is the number of spans, before and after, that are not compared because the runs have too many paths.
 	Other [2]int
-	// Errors are the errors and warnings that are more frequent after, the surest first.
+	// Errors are the errors and warnings that are more frequent after, the most significant first.
 	Errors []Evidence
 }
 
@@ -121,7 +121,7 @@ func (p *PathDiff) Change() (share float64, significant bool) {
 }
 
 // MoreSpans returns the relative change of the number of spans for each root span, and whether an increase is
-// significant. For root spans themselves it returns 0, because their number is the number of requests.
+// significant. For root spans it returns 0, because their number is the number of requests.
 func (p *PathDiff) MoreSpans() (share float64, significant bool) {
 	if len(p.Path) < 2 || p.Before.Count == 0 {
 		return 0, false
@@ -160,7 +160,7 @@ func Compare(ctx context.Context, before, after []query.Run) (*Diff, error) {
 	for i := range t.list {
 		p := &t.list[i]
 		if !slices.ContainsFunc(p.stats, func(s PathStats) bool { return s.Count > 0 }) {
-			continue // only spans below this path were selected
+			continue // no span of this path was selected, only spans below it
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -353,7 +353,7 @@ func (t *paths) compare(n int, all *Diff) PathDiff {
 	}
 	slices.Reverse(d.Path)
 	if all.LeastP > 0 {
-		d.P, d.CountP, d.ErrorsP = math.NaN(), 1, 1 // testRuns sets them later
+		d.P, d.CountP, d.ErrorsP = math.NaN(), 1, 1 // testRuns sets these later
 		return d
 	}
 	d.P = mannWhitney(d.Before.took, d.After.took)

@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestMannWhitney compares with numbers of SciPy 1.16, from mannwhitneyu(method="asymptotic") and
-// binomtest(alternative="greater").
+// TestMannWhitney compares MannWhitney and Tail with results of SciPy 1.16:
+// mannwhitneyu(method="asymptotic") and binomtest(alternative="greater").
 func TestMannWhitney(t *testing.T) {
 	list := func(n int, f func(i int) int) []int64 {
 		var l []int64
@@ -133,7 +133,7 @@ func TestCompare(t *testing.T) {
 // TestCompareManyPaths checks the limits of the depth and of the number of paths.
 func TestCompareManyPaths(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
-	for i := range 1000 { // one below the other
+	for i := range 1000 { // a chain of spans
 		all = append(all, span(uint32(i), fmt.Sprintf("%x", i+1), fmt.Sprint("n", i%10), int64(i), 5))
 	}
 	v := viewOf(t, all)

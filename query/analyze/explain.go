@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	exchanges = 20      // how often requests are exchanged to measure the effect of chance
-	mostTries = 100_000 // the most requests compared in all exchanges; twice as many if chance once does as much
+	exchanges = 20      // the number of random exchanges that measure the effect of chance
+	mostTries = 100_000 // the maximum number of requests in all exchanges; doubled if chance did as much in one
 )
 
 // Explain compares the runs now with the runs before. If before is empty, Explain compares requests of the runs
-// now with each other. It takes the first of these that applies: the requests from since on, if since is a time;
-// if alike is set, requests with selected rows compared with other requests of the same names; the requests after
-// the trigger of a flight recorder, if this shows the cause; the requests after the largest change, which Explain
-// finds.
+// now with each other. If since is a time, it compares the requests from then on with earlier ones. Otherwise, if
+// alike is set, it compares requests with selected rows with other requests of the same names. Otherwise it
+// compares the requests after the trigger of a flight recorder with earlier ones, if this shows a cause. If all
+// this does not apply, it looks for the time of the largest change, and compares the requests from then on with
+// earlier ones.
 func Explain(ctx context.Context, before, now []query.Run, since Time, alike bool) (*Explanation, error) {
 	alone := len(before) == 0
 	w, all, err := workloadOf(ctx, before, now, alone && alike && since == NoTime)
@@ -106,7 +107,7 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	for i := range x.Causes {
 		c := &x.Causes[i]
 		if c.To == NoTime && x.Since != nil && w.near(c.From, x.Since.At) {
-			c.From = NoTime // Since says it
+			c.From = NoTime // x.Since has this time already
 		}
 		n, rest := len(c.Evidence), c.Evidence[1:]
 		switch {
@@ -117,7 +118,7 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		}
 		c.Evidence = c.Evidence[:1+min(len(rest), maxEvidence-1)]
 		for k := range c.Evidence {
-			c.Evidence[k].Text = strings.TrimSuffix(c.Evidence[k].Text, ": "+c.Operation) // said above
+			c.Evidence[k].Text = strings.TrimSuffix(c.Evidence[k].Text, ": "+c.Operation) // it is printed above the evidence
 		}
 		c.More = n - len(c.Evidence)
 	}
@@ -127,7 +128,7 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	return x, cmp.Or(err, ctx.Err())
 }
 
-// since compares the requests from the i-th on with the earlier requests.
+// since compares the requests from index i on with the earlier ones.
 func (w *workload) since(i int, more float64) *Explanation {
 	w.divide(i)
 	x := w.rank(more)
@@ -144,17 +145,18 @@ func (w *workload) sinceChange() *Explanation {
 	x := w.since(n/2, math.Log10(splits))
 	for i := 1; i < splits; i++ {
 		at := n * i / splits
-		if try := w.since(at, math.Log10(splits)); min(at, n-at) >= fewApart && try.apart() > x.apart() { // tries are slow
+		if try := w.since(at, math.Log10(splits)); min(at, n-at) >= fewApart && try.apart() > x.apart() {
 			x = try
 		}
 	}
 	return x
 }
 
-// exchange measures how often chance does as much. It exchanges whole requests, because the calls of a request are
-// not independent, and calls again to rank them. places is the number of places that again considers. The causes
-// are dismissed if chance did as much in more than one tenth of the tries, or one twelfth if the place was
-// searched for.
+// exchange measures how often chance gives causes that are as significant as those of x. It swaps requests between
+// the sides at random, and calls again to rank the causes. It swaps whole requests, because the calls of a request
+// depend on each other. The parameter places is the number of places of a change that again considers. If chance
+// did as much in more than one tenth of the exchanges, or one twelfth with several places, no cause of x is sure
+// any longer.
 func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swap func(i, k int), again func() *Explanation) {
 	tries := min(exchanges, mostTries/max(1, places*len(w.requests)))
 	if !x.Found || x.Chance[1] > 0 || tries < exchanges/4 {
@@ -178,7 +180,8 @@ func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swa
 	}
 }
 
-// surest returns how significant the sure evidence of the first sure cause is, or 0 if no cause is sure.
+// surest returns the sum of -log10 of the chances of the sure evidence for the first sure cause, or 0 if no cause
+// is sure.
 func (x *Explanation) surest() (p float64) {
 	for _, c := range x.Causes {
 		if !c.Sure {
@@ -194,7 +197,8 @@ func (x *Explanation) surest() (p float64) {
 	return p
 }
 
-// apart is the share of the current requests that the first cause explains. It is largest where a change began.
+// apart returns how well a division separates the requests: the weight of the first cause, times a factor that is
+// largest if both sides have the same number of requests. It is largest where a change began.
 func (x *Explanation) apart() float64 {
 	if len(x.Causes) == 0 {
 		return 0
@@ -203,13 +207,14 @@ func (x *Explanation) apart() float64 {
 	return x.Causes[0].weight() * math.Sqrt(before*now/(before+now))
 }
 
-// An end is the caller or the callee of calls.
+// An end is one of the two services of an edge, as caller or as called service.
 type end struct {
 	called  bool
 	service string
 }
 
-// rank ranks the causes of the differences between before and now. It adds more to the bounds.
+// rank ranks the causes of the differences between the baseline and the requests now. It adds more to the required
+// -log10 of each test.
 func (w *workload) rank(more float64) *Explanation {
 	before, now := divided(w.requests)
 	x := &Explanation{Looked: Looked{Requests: [2]int{len(before), len(now)}}}
@@ -274,7 +279,7 @@ func (w *workload) rank(more float64) *Explanation {
 		}
 		time /= total
 		y, p := time*share, s.p
-		if !s.edge && s.calls == nil { // an operation is as sure as the whole service
+		if !s.edge && s.calls == nil { // an operation is at least as significant as its whole service
 			q := pools[s.service]
 			if all := stat.MoreOften(q.counts[0], q.counts[1], q.counts[2], q.counts[3]); q.n > 1 {
 				if q.moved*2 > q.n {
@@ -342,8 +347,8 @@ func (c *Cause) weight() float64 {
 	return c.Score * notSure
 }
 
-// moreErrors returns the errors and warnings that are more frequent now, among the ones that rank examined, the
-// surest first.
+// moreErrors returns those of the errors and warnings in x, which rank returned, that are more frequent now, the
+// most significant first.
 func (w *workload) moreErrors(x *Explanation) (list []Evidence) {
 	for _, o := range x.odd {
 		if kind, _, bound := w.family(o, x.tried, 0); kind == "error" || kind == "warning" {

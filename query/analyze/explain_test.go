@@ -30,7 +30,7 @@ func explained(t *testing.T, before, now []query.Run, since analyze.Time) *analy
 	return x
 }
 
-// TestExplain: each kind of a fault is found, with the service that has it first and its evidence.
+// TestExplain: Explain finds each kind of fault, with the right service and evidence.
 func TestExplain(t *testing.T) {
 	healthy := record(t, &querytest.Mall{Requests: 200}, 1)
 	for name, c := range map[string]struct {
@@ -68,7 +68,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainEqualRuns: between equal runs there is no cause, whatever the noise.
+// TestExplainEqualRuns: Explain finds no cause between runs that differ only by noise.
 func TestExplainEqualRuns(t *testing.T) {
 	found := 0
 	for seed := range uint64(60) {
@@ -85,7 +85,8 @@ func TestExplainEqualRuns(t *testing.T) {
 	}
 }
 
-// TestExplainAlone: without a baseline, the first sign divides the requests; a healthy recording has no cause.
+// TestExplainAlone: without a baseline, Explain divides the requests where the fault begins. It finds no cause in a
+// healthy recording.
 func TestExplainAlone(t *testing.T) {
 	for seed := range uint64(30) {
 		if x := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 300, Report: -1}, 300+seed)}, analyze.NoTime); x.Found || x.Since != nil {
@@ -101,7 +102,7 @@ func TestExplainAlone(t *testing.T) {
 			t.Errorf("seed %d: the first sign is at %.2f of the time, and not at two thirds", seed, share)
 		}
 	}
-	for to := range 2 { // the first cause says from when to when, if Since does not say it
+	for to := range 2 { // the first cause has its period, unless Since has it
 		x := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 400, From: 200, To: 280 * to, Fails: .8}, 9)}, analyze.NoTime)
 		at := func(i int) analyze.Time {
 			return analyze.Time(1_700_000_000_000_000_000 + int64(i)*int64(20*time.Millisecond))
@@ -114,7 +115,8 @@ func TestExplainAlone(t *testing.T) {
 			t.Errorf("%d: since %v, it is from %v to %v, want from %v to %v", to, x.Since, c.From, c.To, at(200), at(280))
 		}
 	}
-	// What happened only when it began is said, of calls that became slow and of calls that left out something.
+	// Explain mentions an error that happened only when the fault began. The fault is slow calls, or calls that are no
+	// longer made.
 	for _, m := range []querytest.Mall{{Slow: map[string]float64{"SELECT items": 8}}, {Gone: true}} {
 		for _, panics := range []string{"worker panicked: index 7 is out of range", ""} {
 			m.Requests, m.From, m.Panic, m.Collects = 400, 200, panics, panics != ""
@@ -125,7 +127,7 @@ func TestExplainAlone(t *testing.T) {
 					said.WriteString(e.Text + "; ")
 				}
 			}
-			m.Again = true // what happens later as well is no sign
+			m.Again = true // an error that happens again later is not mentioned
 			for _, e := range explained(t, nil, []query.Run{record(t, &m, 9)}, analyze.NoTime).Causes[0].Evidence {
 				if strings.HasPrefix(e.Text, "only then") {
 					t.Errorf("of an error that comes again: %s", e.Text)
@@ -148,13 +150,14 @@ func TestExplainAlone(t *testing.T) {
 	}
 }
 
-// TestExplainTriggered: the requests from a trigger on are compared with those before, however few they are.
+// TestExplainTriggered: Explain compares the requests after the trigger of a flight recorder with earlier ones, even if
+// they are few.
 func TestExplainTriggered(t *testing.T) {
 	const from = 295
 	of := func(m querytest.Mall, seed uint64, triggered bool) *analyze.Explanation {
 		m.Requests, m.From = 300, from
 		recorded := m.Record(t, seed)
-		if triggered { // by a span within the request, which is known by its ids
+		if triggered { // the trigger names a span within the request by its ids
 			v := m.Record(t, seed).View()
 			rows, err := runOn(t, v, `{ name = "reserve" && duration > 0ns }`)
 			must(t, err)
@@ -194,8 +197,8 @@ func TestExplainTriggered(t *testing.T) {
 	}
 }
 
-// TestExplainSelection: requests that a query selects are compared with the others of the same name, and what they share
-// is told.
+// TestExplainSelection: requests that a query selects are compared with other requests of the same name. Explain says
+// which attribute they share.
 func TestExplainSelection(t *testing.T) {
 	run := record(t, &querytest.Mall{Requests: 400, Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7"}, 6)
 	r, err := runOn(t, run.View, `{ name = "GET /buy" && duration > 10ms }`)
@@ -209,8 +212,8 @@ func TestExplainSelection(t *testing.T) {
 	}
 }
 
-// TestExplainAllAlong: what tells slow calls, or those with an error, from others of their operation is the cause, where nothing
-// has begun.
+// TestExplainAllAlong: if nothing changes over time, the cause is what distinguishes slow calls, or calls with an
+// error, from other calls of their operation.
 func TestExplainAllAlong(t *testing.T) {
 	for name, c := range map[string]struct {
 		mall                              querytest.Mall
@@ -238,8 +241,8 @@ func TestExplainAllAlong(t *testing.T) {
 	}
 }
 
-// TestExplainSpreadErrors: an error that is rare in each operation of a service is found in all of them together, and other
-// numbers of requests of each are no sign.
+// TestExplainSpreadErrors: an error that is rare in each operation of a service is found if all operations are tested
+// together. A different mix of requests is not reported.
 func TestExplainSpreadErrors(t *testing.T) {
 	before := record(t, &querytest.Mall{Requests: 600, Spread: true}, 1)
 	x := explained(t, []query.Run{before}, []query.Run{record(t, &querytest.Mall{Requests: 600, Spread: true, Declined: .1}, 2)}, analyze.NoTime)
@@ -251,7 +254,7 @@ func TestExplainSpreadErrors(t *testing.T) {
 	}
 }
 
-// TestExplainHostile: what has no requests, no times or absurd ones says that there is no cause.
+// TestExplainHostile: Explain finds no cause in traces without requests, without times or with absurd times.
 func TestExplainHostile(t *testing.T) {
 	odd := func(start, took int64) *format.TraceEntry { return span(0, "0000000000000001", "odd", start, took) }
 	for name, entries := range map[string][]*format.TraceEntry{
@@ -277,7 +280,7 @@ func TestExplainHostile(t *testing.T) {
 	}
 }
 
-// TestExplainOthers: runs of programs that have no operation in common cannot be compared, and that is said.
+// TestExplainOthers: if runs have no operation in common, the verdict says that they cannot be compared.
 func TestExplainOthers(t *testing.T) {
 	v := viewOf(t, fixed())
 	x := explained(t, []query.Run{record(t, &querytest.Mall{Requests: 5}, 1)}, []query.Run{{View: v, Rows: everything(t, v)}}, analyze.NoTime)
@@ -286,8 +289,7 @@ func TestExplainOthers(t *testing.T) {
 	}
 }
 
-// TestMoreErrors: a kind of error that is twice as frequent is found where others are as frequent as before; between equal runs
-// none is.
+// TestMoreErrors: Compare finds the one kind of error that is twice as frequent. Between equal runs it finds none.
 func TestMoreErrors(t *testing.T) {
 	before := record(t, &querytest.Mall{Requests: 3000}, 1)
 	for declined, want := range map[float64]string{0: "[]", .06: "[error card declined for user <number>]"} {

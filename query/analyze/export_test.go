@@ -1,6 +1,6 @@
 package analyze
 
-// Functions that the tests compare with their own results.
+// Functions whose results the tests check directly.
 var (
 	Tail        = tail
 	MannWhitney = mannWhitney

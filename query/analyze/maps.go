@@ -1,6 +1,6 @@
 package analyze
 
-// at returns the value of a key. It adds a new value if there is none.
+// at returns m[key]. If m has no such key, at adds a pointer to a zero value first.
 func at[K comparable, V any](m map[K]*V, key K) *V {
 	x := m[key]
 	if x == nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A MeasuredPath describes for each moment of a span what its goroutine did. If the goroutine waited for another
-// goroutine, the path describes what the other goroutine did. Unlike a [CriticalPath], it is not inferred: Go's
-// execution trace in the file records who ended a wait.
+// A MeasuredPath describes what the goroutine of a span did at each moment. If it waited for another goroutine,
+// the path describes what that goroutine did. Unlike a [CriticalPath], it is not inferred: Go's execution trace in
+// the file records which goroutine ended a wait.
 type MeasuredPath struct {
 	Span     view.Row  `json:"span"`
 	Inferred bool      `json:"inferred"` // false
@@ -36,8 +36,8 @@ func (p *MeasuredPath) Own() []StateTime { return p.own }
 // Sums returns how long the goroutines of the steps were in each state, the longest first.
 func (p *MeasuredPath) Sums() []StateTime { return p.sums }
 
-// A MeasuredStep is a period in which a goroutine was in one state, or a wait that is followed. The steps after a
-// followed wait have a larger depth and explain its time.
+// A MeasuredStep is a period in which a goroutine was in one state. If the step is a wait for another goroutine,
+// it can be followed: the next steps, with a larger depth, then say what that goroutine did.
 type MeasuredStep struct {
 	From      int64    `json:"from_unix_nano"`
 	Duration  int64    `json:"duration_nano"` // in [MeasuredPath.Lines], the total time of the joined steps
@@ -136,7 +136,7 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 	return p, nil
 }
 
-// continues reports whether two steps are one, in which a goroutine runs on.
+// continues reports whether the step next continues s in the same state, so that the two are one step.
 func (s *MeasuredStep) continues(next *MeasuredStep) bool {
 	return !s.Followed && !next.Followed && s.Stack == nil && next.Stack == nil && s.State == next.State && s.Goroutine == next.Goroutine &&
 		s.Span == next.Span && s.Depth == next.Depth && s.To() == next.From
@@ -174,7 +174,7 @@ func (p *MeasuredPath) Lines(v *view.View, least float64) (lines []MeasuredStep,
 	return lines, shorter, took
 }
 
-// tellRequests sets the requests of the spans of a step, if they are not the request of the span own.
+// tellRequests sets the Request of the step and of its Waker, if they belong to other requests than the span own.
 func (s *MeasuredStep) tellRequests(ranker *interest.Ranker, own view.Row) {
 	if s.Span != 0 {
 		s.Request = ranker.Request(s.Span, own)
@@ -216,7 +216,8 @@ func (p *MeasuredPath) Longest(v *view.View, n int) []MeasuredStep {
 	return list
 }
 
-// Critical returns the steps that were not followed as a critical path. The path omits who ended a wait.
+// Critical returns the path as a critical path, without the followed waits and without the goroutines that ended
+// waits.
 func (p *MeasuredPath) Critical() *CriticalPath {
 	c := &CriticalPath{Span: p.Span, Open: p.Open, From: p.From, Duration: p.Duration}
 	for i := range p.Steps {

@@ -13,11 +13,11 @@ func (w *workload) length() Time {
 	return Time(w.requests[len(w.requests)-1].start - w.requests[0].start)
 }
 
-// near reports whether two times are so close to each other that it does not matter which of them is told.
+// near reports whether two times are so close to each other that only one of them is worth reporting.
 func (w *workload) near(a, b Time) bool { return max(a-b, b-a) < w.length()/50 }
 
-// onset adds to a cause what else happened when it began: many more collections of garbage from then on, and errors
-// that happened only then.
+// onset adds to the cause c what else happened when it began: many more garbage collections from then on, or an
+// error that happened only then.
 func (w *workload) onset(ctx context.Context, x *Explanation, c *Cause) error {
 	v, from, to := w.requests[0].view, c.From, c.To
 	if from == NoTime && x.Since != nil {
@@ -55,7 +55,8 @@ func (w *workload) onset(ctx context.Context, x *Explanation, c *Cause) error {
 	return errorsThen(ctx, v, from-w.length()/splits, from+w.length()/50, add)
 }
 
-// errorsThen adds an error that happened once, near a time.
+// errorsThen adds an error of a kind that happened only once, if it happened between the times after and
+// before.
 func errorsThen(ctx context.Context, v *view.View, after, before Time, add func(pattern, text string)) error {
 	found, err := find(ctx, v, "{ (span:failed || level >= error) && entry:role != event && entry:role != recorder }")
 	if err != nil {

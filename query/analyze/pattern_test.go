@@ -12,7 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the expected texts in testdata again")
 
-// TestPattern: pattern.txt has similar texts without the parts in which they differ.
+// TestPattern compares patterns with those in pattern.txt. A pattern of a pattern is the pattern
+// itself.
 func TestPattern(t *testing.T) {
 	querytest.Golden(t, "testdata/pattern.txt", *update, func(text string) string {
 		said := analyze.Pattern(text)
@@ -23,7 +24,7 @@ func TestPattern(t *testing.T) {
 	})
 }
 
-// TestPatternOfLines: a pattern is that of the first line, and short.
+// TestPatternOfLines: only the beginning of the first line of a text makes its pattern.
 func TestPatternOfLines(t *testing.T) {
 	if got := analyze.Pattern("first line 1\nsecond 2"); got != "first line <number>" {
 		t.Errorf("got %q", got)

@@ -28,7 +28,7 @@ type Repeat struct {
 	MostCalls int      `json:"most_calls"`
 }
 
-// A repeated is a Repeat with its parent spans.
+// A repeated is a Repeat and the list of its parent spans.
 type repeated struct {
 	Repeat
 
@@ -64,9 +64,9 @@ type repeats struct {
 	v     *view.View
 	rows  view.Set[view.Row]
 	t     *view.Tree
-	names []uint16 // by number of metadata: the first metadata with the same name
+	names []uint16 // index of a metadata → index of the first metadata with the same name
 	found map[repeatKey]*repeated
-	calls map[callKey]calls // below one span
+	calls map[callKey]calls // the calls directly below the current span
 }
 
 type calls struct {
@@ -74,8 +74,8 @@ type calls struct {
 	time int64
 }
 
-// repeatsOf returns the calls that spans repeat, at most limit, sorted by their total time in descending order. It
-// counts only rows of the given set. Calls whose queries or URLs are known to differ are no repeats.
+// repeatsOf returns at most limit repeats, sorted by total time in descending order. It counts only calls in the set
+// rows. Calls with different queries or URLs are different repeats.
 func repeatsOf(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]Repeat, error) {
 	all := make(map[repeatKey]*repeated)
 	t, names := v.Tree(), namesOf(v.Columns().Metas())
@@ -184,7 +184,8 @@ func (p *repeats) add(call callKey, r view.Row, meta uint16, n calls) {
 		p.found[key] = x
 	}
 	more := &Repeat{Calls: n.n, Time: n.time, Most: r, MostCalls: n.n}
-	if last := len(x.below) - 1; last < 0 || x.below[last] != r { // otherwise the calls have two resources
+	// Count the parent span once, even if its calls have two resources.
+	if last := len(x.below) - 1; last < 0 || x.below[last] != r {
 		more.Spans, x.below = 1, append(x.below, r)
 	}
 	x.add(more)
@@ -205,7 +206,8 @@ func namesOf(metas []format.Metadata) []uint16 {
 	return names
 }
 
-// byText returns the calls of x by their texts. It only counts spans with enough calls of one text.
+// byText divides the calls of x by their texts. It counts only parent spans with at least fewestCalls calls of one
+// text.
 func (x *repeated) byText(v *view.View, rows view.Set[view.Row], read *view.Reader) ([]Repeat, error) {
 	all := make(map[string]*Repeat)
 	for _, of := range x.below {
@@ -218,7 +220,7 @@ func (x *repeated) byText(v *view.View, rows view.Set[view.Row], read *view.Read
 			if err != nil {
 				return nil, err
 			}
-			if _, waits := e.Attribute("wait.reason"); waits { // a goroutine of an execution trace, which makes no calls
+			if _, waits := e.Attribute("wait.reason"); waits { // the rows are waits in an execution trace and not calls
 				return nil, nil
 			}
 			d, _ := v.Duration(kid)

@@ -14,12 +14,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestRepeats compares what spans do again and again with what a simple model counts.
+// TestRepeats compares the repeats of random traces with those that a simple model counts.
 func TestRepeats(t *testing.T) {
 	some := 0
 	for seed := range uint64(20) {
 		entries, parents := shop(rand.New(rand.NewPCG(seed, 7)), 400), []uint32{}
-		for i, e := range entries { // few spans have many below them
+		for i, e := range entries { // give a few spans many children
 			if e.Parent > 2 {
 				e.Parent = parents[int(e.Parent)%len(parents)]
 			} else if _, ok := e.Attribute(format.AttrSpanID); ok && len(parents) < 8 {
@@ -81,7 +81,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRepeatsHaveTexts checks that calls which differ in their queries are no repeats, nor waits, and that others tell what they have in common.
+// TestRepeatsHaveTexts checks that calls with different queries do not count as repeats, waits do
+// not count either, and that repeats have the pattern of their texts.
 func TestRepeatsHaveTexts(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	below := func(parent uint32, name, attribute string, texts ...string) uint32 {

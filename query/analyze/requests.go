@@ -21,8 +21,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Requests are the spans of some rows that have no span above them, except for a span of entrace run. The methods
-// are safe for concurrent use.
+// Requests holds those spans of a set of rows that have no span above them. A span of entrace run above them does
+// not count. The methods are safe for concurrent use.
 type Requests struct {
 	view   *view.View
 	list   []timed
@@ -32,7 +32,7 @@ type Requests struct {
 	beside func() *besides
 }
 
-// A timed is a request with a start.
+// A timed is a request that has a start time.
 type timed struct {
 	row         view.Row
 	name        int32 // an index of names
@@ -47,7 +47,7 @@ const (
 	maxWalked  = 1000   // the maximum number of requests of each side whose spans are examined
 )
 
-// RequestsOf returns the requests among some rows.
+// RequestsOf returns the requests in a set of rows.
 func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Requests, error) {
 	q := &Requests{view: v, where: "parent = nil", beside: sync.OnceValue(func() *besides { return besidesOf(v) })}
 	left := withoutRuns(v, rows)
@@ -102,8 +102,8 @@ type Heat struct {
 	P99      int64    `json:"p99_nano"`
 	Longest  view.Row `json:"longest" null:"yes"`
 	// Cells has three numbers for each non-empty cell: its distance from the previous such cell, its number of
-	// requests, and how many of them failed. The rows of a column are in order. An additional row above them counts
-	// the requests that have not ended.
+	// requests, and how many of them failed. Cells are numbered column by column, and within a column by duration.
+	// The last cell of a column counts the requests that have not ended.
 	Cells []int `json:"cells"`
 }
 
@@ -184,11 +184,13 @@ func (b *Box) has(x *timed) bool {
 
 // A Choice describes how some requests differ from other requests of the same names.
 type Choice struct {
-	Requests int           `json:"requests"`
-	Failed   int           `json:"failed"`
-	Query    string        `json:"query"`  // selects the requests
-	Groups   []ChoiceGroup `json:"groups"` // by service and name, by total time; if several, a group of all is first
-	More     int           `json:"more"`   // the number of groups that are left out
+	Requests int    `json:"requests"`
+	Failed   int    `json:"failed"`
+	Query    string `json:"query"` // a query that selects the requests
+	// Groups has a group for each service and name, sorted by total time. If there are several, a group of all
+	// requests comes first.
+	Groups []ChoiceGroup `json:"groups"`
+	More   int           `json:"more"` // the number of groups that are not in Groups
 }
 
 // A ChoiceGroup compares requests with others.
@@ -258,7 +260,8 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 	return c, cmp.Or(errors.Join(errs...), ctx.Err())
 }
 
-// A compared holds chosen requests, a sample of the other requests of the same names, and the number of all these.
+// A compared holds the chosen requests, a sample of the other requests of the same names, and the number of all
+// requests of these names.
 type compared struct {
 	in, others []*timed
 	of         int
@@ -271,8 +274,8 @@ func (p *compared) time() (sum float64) {
 	return sum
 }
 
-// group compares some requests with others. groups is the number of groups; only the first group is compared with
-// the spans that ran at the same time.
+// group compares some requests with others. The parameter groups is the number of all groups. For the first group,
+// it also compares which spans ran at the same time.
 func (q *Requests) group(ctx context.Context, g *ChoiceGroup, p compared, first bool, groups int) error {
 	longest := slices.MaxFunc(p.in, func(a, b *timed) int { return cmp.Compare(a.took, b.took) })
 	*g = ChoiceGroup{Longest: longest.row, Evidence: []Evidence{}, Text: fmt.Sprintf("%d of %d", len(p.in), p.of)}
@@ -336,16 +339,16 @@ func evenly(list []*timed, n int) iter.Seq[*timed] {
 	}
 }
 
-// A spent is the time that the spans of an operation take, in the chosen and in the other requests.
+// A spent is the time of the spans of an operation, in the chosen requests and in the others.
 type spent struct {
-	time [2]float64 // the self time, on each side
+	time [2]float64 // the self time per request, on each side
 	rows [2][]view.Row
 }
 
 func (s *spent) more() float64 { return s.time[0] - s.time[1] }
 
-// inside compares where the chosen and the other requests spend their time, and which errors they have. It returns
-// the rows of the spans that it names.
+// inside compares the operations in which the chosen and the other requests spend their time, and returns the
+// errors of the chosen ones. The rows in spans are the spans of the operation that it names.
 func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Evidence, spans [2][]view.Row, err error) {
 	t, texts := q.view.Tree(), errorTexts{v: q.view, ctx: ctx}
 	all, most, slow, said := spent{}, &spent{}, operation{}, make(map[string]int)

@@ -35,7 +35,7 @@ func count(t *testing.T, v *view.View, text string) int {
 	return found.Rows.Len()
 }
 
-// TestHeat: what the cells of a box count is what its query finds.
+// TestHeat: the cells of a box count as many requests as the query of the box selects.
 func TestHeat(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- the same every time
 	for seed, v := range []*view.View{
@@ -79,7 +79,7 @@ func TestHeat(t *testing.T) {
 	}
 }
 
-// TestHeatHostile: whatever times are recorded, there is a map, and all requests are in it.
+// TestHeatHostile: a Heat contains all requests, even if their times are absurd.
 func TestHeatHostile(t *testing.T) {
 	q := requestsOf(t, viewOf(t, []*format.TraceEntry{format.Root(), span(0, "1", "a", 1, 0), span(0, "2", "b", math.MaxInt64, math.MaxInt64), span(0, "3", "c", 1, -1)}))
 	for _, rows := range []int{1, 40} {
@@ -93,7 +93,8 @@ func TestHeatHostile(t *testing.T) {
 	}
 }
 
-// TestChoose: what is slow in a box is told from others of its name, with where its time goes.
+// TestChoose: Choose says which operation takes more time in the slow requests of a box, and which
+// attribute distinguishes them.
 func TestChoose(t *testing.T) {
 	v := (&querytest.Mall{Requests: 600, Slow: map[string]float64{"UPDATE stock": 30}, Tenant: "t7", Report: time.Millisecond}).Record(t, 1).View()
 	q := requestsOf(t, v)

@@ -10,7 +10,7 @@ import (
 )
 
 // This file has the test between runs. A run is one recording of a program. Other work of the machine affects all
-// durations of a run together. The test therefore compares runs, not spans.
+// durations of a run together, so the test compares runs and not spans.
 //
 // Each path has three figures for each run: the logarithms of its 95th percentile, of its error
 // rate and of its number of spans for each root span. The statistic of a figure is the difference
@@ -22,11 +22,11 @@ import (
 // a run are slow together.
 
 const (
-	// maxLabelings is the maximum number of choices of the runs after that are tried. If there are
-	// more choices, this number of them is drawn at random.
+	// maxLabelings is the maximum number of choices of "after" runs that are tried. If there are more choices,
+	// this many are drawn at random.
 	maxLabelings = 2000
-	// leastScatter is a standard deviation of a logarithm. It is added to the measured scatter,
-	// because a few equal figures do not mean that the next one is equal as well.
+	// leastScatter is the standard deviation of a logarithm that is added to the measured scatter. Without it, a
+	// few figures that happen to be equal would make any later difference significant.
 	leastScatter = 0.01
 	// scatterSample is the maximum number of figures from which the usual scatter is computed.
 	scatterSample = 1000
@@ -36,11 +36,11 @@ const (
 type figure struct {
 	path   int
 	values []float64
-	p      float64 // the probability of such a growth by chance, corrected for the number of figures
+	p      float64 // the probability that chance gives such a growth, corrected for the number of figures
 }
 
-// A family holds the figures of one kind. They share an estimate of the usual scatter, because a
-// few runs are not enough to estimate the scatter of a single figure.
+// A family holds the figures of one kind. They share an estimate of the usual scatter, because a few runs are too
+// few to estimate the scatter of a single figure.
 type family struct {
 	figures []figure
 	growth  []float64
@@ -57,8 +57,8 @@ func (f *family) add(path int, runs []PathStats, value func(s *PathStats) float6
 	f.figures = append(f.figures, figure{path: path, values: values})
 }
 
-// addRates adds the logarithm of the rate n/of for each run. If n is 0, it counts as 0.5 in a run
-// of mean size, whatever the size of the run is.
+// addRates adds the logarithm of the rate n/of for each run. To avoid the logarithm of 0, it adds the rate of 0.5
+// in a run of mean size to each rate.
 func (f *family) addRates(path int, runs []PathStats, counts func(s *PathStats) (n, of int)) {
 	all := 0
 	for i := range runs {
@@ -72,7 +72,7 @@ func (f *family) addRates(path int, runs []PathStats, counts func(s *PathStats) 
 	})
 }
 
-// labelings returns the choices of after runs from before+after runs. The true choice is first.
+// labelings returns the ways to choose the "after" runs from all before+after runs. The true choice is first.
 func labelings(before, after int) [][]bool {
 	n := before + after
 	truth := make([]bool, n)
@@ -95,7 +95,7 @@ func labelings(before, after int) [][]bool {
 	return all
 }
 
-// previous changes a choice to its predecessor in lexical order. It returns false if b is the first choice.
+// previous changes b to the previous choice in lexical order. It returns false if b is the first one.
 func previous(b []bool) bool {
 	for i := len(b) - 1; i > 0; i-- {
 		if b[i] && !b[i-1] {

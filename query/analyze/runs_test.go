@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A machine makes runs of one program. Their durations vary by up to a tenth from run to run. Half
-// of this variation is common to all paths of a run, and half is different for each path.
+// A machine simulates runs of one program. Durations vary by up to a tenth from run to run: half of
+// this variation is common to all paths of a run, and half is different for each path.
 type machine struct{ *rand.Rand }
 
 const (
@@ -22,8 +22,8 @@ const (
 // scatter returns a random factor between 1-share and 1+share.
 func (m machine) scatter(share float64) float64 { return 1 + share*(2*m.Float64()-1) }
 
-// run returns a run in which the durations of one path are multiplied by factor, and the path
-// occurs often times for each request.
+// run returns a run in which the durations of one path are multiplied by factor. The parameter
+// often is the number of its spans per request.
 func (m machine) run(t *testing.T, factor float64, often int) *view.View {
 	t.Helper()
 	all := []*format.TraceEntry{format.Root()}
@@ -101,7 +101,8 @@ func TestRunsFindSlowPath(t *testing.T) {
 	}
 }
 
-// TestRunsFindMoreSpans checks that three queries for each request instead of two are found.
+// TestRunsFindMoreSpans checks that Compare finds that each request makes three queries instead of
+// two.
 func TestRunsFindMoreSpans(t *testing.T) {
 	d := machine{rand.New(rand.NewPCG(1, 5))}.compare(t, 1, 3)
 	for i := range d.Paths {

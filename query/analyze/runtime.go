@@ -28,7 +28,7 @@ type Runtime struct {
 type Sample struct {
 	Time  int64   `json:"time_unix_nano"`
 	Value float64 `json:"value"`
-	Count int     `json:"count"` // the number of samples that this sample represents; it is the largest of them
+	Count int     `json:"count"` // the number of samples of which this is the largest
 }
 
 // A Growth reports that a value of the runtime grows steadily.
@@ -39,7 +39,7 @@ type Growth struct {
 	Time  int64   `json:"time_nano"` // the time between First and Last
 }
 
-// Goroutines counts goroutines with the same stack.
+// Goroutines describes the goroutines of a dump that have the same stack.
 type Goroutines struct {
 	Row   view.Row  `json:"row"`
 	In    string    `json:"in"`
@@ -65,8 +65,8 @@ func (g *Goroutines) waitsForLock() bool {
 	return false
 }
 
-// locks says where goroutines wait for a lock, and where the other goroutines of open spans are. One of these may
-// hold the lock; a dump does not say which.
+// locks returns a text that says where goroutines wait for a lock, and where the other goroutines of open spans
+// are. One of the latter may hold the lock; a dump does not say which.
 func locks(list []*Goroutines) string {
 	var waits, others []string
 	for _, g := range list {
@@ -148,7 +148,8 @@ func RuntimeOf(ctx context.Context, v *view.View) (*Runtime, error) {
 	return x, nil
 }
 
-// some returns at most maxSamples samples in the order of time. Each represents several consecutive samples.
+// some returns at most maxSamples samples in the order of time. Each is the largest of several consecutive
+// samples.
 func some(list []Sample) []Sample {
 	slices.SortStableFunc(list, func(a, b Sample) int { return cmp.Compare(a.Time, b.Time) })
 	step := max(1, (len(list)+maxSamples-1)/maxSamples)
@@ -164,7 +165,8 @@ func some(list []Sample) []Sample {
 func byValue(a, b Sample) int { return cmp.Compare(a.Value, b.Value) }
 
 // grows returns the values that grow. A value grows if, in its last third, it is never below one and a half times
-// its maximum in the first third. This is not so for a heap between collections, or a pool that fills.
+// its maximum in the first third. So the heap between two collections does not count, and neither does a pool that
+// fills at the start.
 func (x *Runtime) grows() (list []Growth) {
 	add := func(of string, all []Sample, unit, least float64) {
 		n := len(all)
@@ -246,7 +248,7 @@ func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 	return nil
 }
 
-// addCrash adds the goroutines in the text of the last crash. They are not known to work for spans.
+// addCrash adds the goroutines in the text of the last crash, which does not say for which spans they work.
 func (o *Overview) addCrash(ctx context.Context, v *view.View) error {
 	crashes, err := find(ctx, v, "{ name = "+strconv.Quote(mapping.NameCrash)+" }")
 	if err != nil {
@@ -279,7 +281,7 @@ func (o *Overview) addCrash(ctx context.Context, v *view.View) error {
 				}
 			}
 			if outermost == "" || strings.HasPrefix(outermost+"/", "github.com/entrace-go/entrace/") {
-				continue // of the standard library, or of this module
+				continue // only functions of the standard library, or of this module
 			}
 			g := groups[stack.String()]
 			if g == nil {

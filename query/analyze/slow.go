@@ -15,16 +15,17 @@ import (
 )
 
 const (
-	farAbove = 3   // slow calls are reported if their median exceeds the median of all calls this many times
+	farAbove = 3   // slow calls are reported if their median is at least this many times the median of all calls
 	leastGap = 0.2 // the least difference between the shares of slow calls and of other calls that have a value
-	gapByRun = 0.5 // the same for spans that ran at the same time, because many spans do
+	gapByRun = 0.5 // the same for spans that ran at the same time; larger, because many spans do
 	inPeriod = 0.8 // a period is reported if it has at least this share of the slow calls, and at most this share of all calls
 )
 
-// ofOutcome matches attributes that say how a call ended, and not why, as OpenTelemetry's conventions name them.
+// ofOutcome matches the names of attributes that say how a call ended, and not why, in OpenTelemetry's semantic
+// conventions.
 var ofOutcome = regexp.MustCompile(`^\.(.*\.)?(err|error|exception)(\.|$)|http\.(response|status)|(status|response)[._]?code|otel\.status|rpc\..*status`)
 
-// SaysOutcome reports whether a field has an attribute that says how a call ended, and not why.
+// SaysOutcome reports whether a field is an attribute that says how a call ended, and not why.
 func SaysOutcome(field string) bool { return ofOutcome.MatchString(field) }
 
 // accidental matches attributes that differ from connection to connection, such as the port of a client.
@@ -36,8 +37,8 @@ type group struct {
 	sides map[bool][]*call // true: the slow or failed calls; false: the others
 }
 
-// slow returns as causes the calls that were far slower than most calls of their operation, and the calls with an
-// error, if they are at most half of all calls. The causes are sorted by importance.
+// slow returns causes without a comparison over time: calls that were far slower than most calls of their
+// operation, and an error if at most half of the calls of its service have it. The causes are sorted by importance.
 func (w *workload) slow() (list []Cause) {
 	add := func(service string, e Evidence, p Parts) {
 		list = append(list, Cause{From: NoTime, To: NoTime, Service: service, Operation: e.Operation, Kind: e.Kind, Score: e.Share, Sure: true, Parts: p, Evidence: []Evidence{e}, Query: e.query(service)})
@@ -64,10 +65,10 @@ func (w *workload) slow() (list []Cause) {
 			add(op.service, e, Parts{Time: over})
 		}
 		if calls != nil && all[len(all)/2] == 0 {
-			return // few of the spans make calls, for instance because of a cache
+			return // most spans make no calls, for instance because of a cache, so a call is not unusual
 		}
 		tell(stat.Slow(all), all[len(all)/2])
-		tell(mostSlow(all)) // the many slow calls may hide few calls that are slow for another reason
+		tell(mostSlow(all)) // if most calls are slow, compare them with the few fast ones
 	}
 	for op, durations := range w.own {
 		look(op, durations, nil)
@@ -76,7 +77,7 @@ func (w *workload) slow() (list []Cause) {
 		look(c.operation(), c.times, c)
 	}
 	byService, passes := make(map[string][]*call), make(map[*call]bool)
-	for _, c := range slices.Backward(w.all) { // callees follow their callers
+	for _, c := range slices.Backward(w.all) { // callers precede their callees
 		if c.bad && c.up != nil {
 			passes[c.up] = true
 		}
@@ -100,8 +101,9 @@ func (w *workload) slow() (list []Cause) {
 	return list[:min(len(list), maxCauses)]
 }
 
-// mostSlow returns the sorted durations without a few that are far shorter, and the median of these few. If most
-// calls wait, the few are the calls that are as fast as possible.
+// mostSlow is for an operation whose calls are mostly slow, for instance because they wait for a lock. It returns
+// the sorted durations of the slow calls, and the median of the few that are far faster. It returns nil if there
+// are no such calls.
 func mostSlow(all []int64) (slow []int64, median int64) {
 	if n := len(stat.Fast(all)); n >= few && all[(n+len(all))/2] >= farAbove*farAbove*all[n/2] {
 		return all[n:], all[n/2]
@@ -109,9 +111,9 @@ func mostSlow(all []int64) (slow []int64, median int64) {
 	return nil, 0
 }
 
-// among replaces the causes by the slow calls and the calls with errors, if two conditions hold: something
-// distinguishes these calls from the others (an attribute, or spans that ran at the same time), and they matter
-// far more than the causes found so far. It reports whether it replaced the causes.
+// among replaces the causes by those that slow returns, if two conditions hold. Something must distinguish the slow
+// or failed calls from the others: an attribute, or spans that ran at the same time. And they must matter far more
+// than the causes found so far. It reports whether it replaced the causes.
 func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err error) {
 	w.divide(0)
 	causes := w.slow()
@@ -124,7 +126,7 @@ func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err er
 	return told, err
 }
 
-// within adds to the sure causes what distinguishes their calls from the other calls now.
+// within adds evidence to each sure cause: what distinguishes its calls from the other calls now.
 func (w *workload) within(ctx context.Context, causes []Cause) error {
 	for i := range causes {
 		c := &causes[i]
@@ -145,7 +147,7 @@ func (w *workload) within(ctx context.Context, causes []Cause) error {
 	return nil
 }
 
-// group returns the calls now to which an evidence applies, and the other calls.
+// group returns the calls now that show an evidence, and the other calls of the operation.
 func (w *workload) group(service string, e *Evidence) *group {
 	g := &group{sides: make(map[bool][]*call)}
 	switch {
@@ -188,7 +190,7 @@ func (g *group) period() (from, to Time) {
 	slices.SortFunc(all, func(a, b at) int { return cmp.Compare(a.start, b.start) })
 	bad := len(g.sides[true])
 	share := float64(bad) / float64(len(all))
-	// The part with the largest excess of such calls, over as many as everywhere.
+	// Find the part of all calls with the largest excess of such calls over their average share.
 	excess, most, begin, first, end, in, within := 0.0, 0.0, 0, 0, 0, 0, 0
 	for i, c := range all {
 		if excess <= 0 {
@@ -213,26 +215,26 @@ func (g *group) period() (from, to Time) {
 	return Time(begins), NoTime
 }
 
-// add adds a call if it is now, and if its run is the run of the calls added before.
+// add adds a call of a request now. It ignores calls of another run than the first call's.
 func (g *group) add(c *call, in bool) {
 	if v := c.request.view; c.request.now && (g.view == nil || g.view == v) {
 		g.view, g.sides[in] = v, append(g.sides[in], c)
 	}
 }
 
-// why returns what distinguishes the calls of a group from the other calls. groups is the number of groups. For
-// slow calls, why also considers spans that ran at the same time.
+// why returns what distinguishes the calls of a group from the other calls. The parameter groups is the number of
+// groups that are tested. For slow calls, why also considers spans that ran at the same time.
 func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (list []Evidence, err error) {
 	slow, gap := e.Over > 0, leastGap
 	if n, of := e.Before.N*e.Now.Of, e.Before.Of*e.Now.N; n < of {
-		gap *= 1 - float64(n)/float64(of) // of the calls that show the evidence, some did so before
+		gap *= 1 - float64(n)/float64(of) // require less if some calls showed the evidence before as well
 	}
 	if len(g.sides[true]) < few || len(g.sides[false]) < few {
 		return nil, nil
 	}
 	rows := []func(c *call) view.Row{func(c *call) view.Row { return c.row }, func(c *call) view.Row { return c.request.row }}
 	if !slices.ContainsFunc(g.sides[true], func(c *call) bool { return c.up != nil }) {
-		rows = rows[:1] // the calls are requests
+		rows = rows[:1] // the calls are whole requests
 	}
 	for i, rowOf := range rows {
 		in, others := g.view.NewSet(), g.view.NewSet()
@@ -248,11 +250,12 @@ func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (
 		if slow && i == 0 {
 			longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
 			ran = slices.DeleteFunc(RanBeside(g.view, longest.row, in, others), func(b Beside) bool {
-				return operation{b.Service, b.Name} == operationOf(g.view, longest.request.row) // more ran as they are slow
+				// Slow requests of one name overlap more because they are slow.
+				return operation{b.Service, b.Name} == operationOf(g.view, longest.request.row)
 			})
 		}
 		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {
-			return tellRan(list, ran, groups), nil // an attribute would describe most calls, not the problem
+			return tellRan(list, ran, groups), nil // an attribute that most calls have would not describe the problem
 		}
 		if list, err = tell(ctx, list, g.view, in, others, ran, groups, gap, i == 0); err != nil {
 			return nil, err
@@ -261,7 +264,8 @@ func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (
 	return g.requests(list, groups), nil
 }
 
-// requests adds the request name of most of the calls, if most of the other calls belong to other requests.
+// requests adds the name of a request to list, if most of the calls belong to requests of this name, but most of
+// the other calls do not.
 func (g *group) requests(list []Evidence, groups int) []Evidence {
 	sides := make(map[bool]map[string]int)
 	for in, calls := range g.sides {
@@ -283,9 +287,9 @@ func (g *group) requests(list []Evidence, groups int) []Evidence {
 	return list
 }
 
-// tell adds to a list what distinguishes spans from others: attributes, and spans that ran at the same time.
-// groups is the number of groups, and gap the least difference between shares. If instances is set, the first
-// attribute of resources is one of them.
+// tell adds to a list what distinguishes spans from others: attributes, and spans that ran at the same time. The
+// parameter groups is the number of groups that are tested, and gap the least difference between shares. If
+// instances is set, tell also adds one attribute of the resource, which tells the instances of a service apart.
 func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int, gap float64, instances bool) ([]Evidence, error) {
 	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 	if err != nil {
@@ -317,7 +321,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 	return tellRan(list, ran, groups), nil
 }
 
-// tellRan adds the spans that ran at the same time.
+// tellRan adds the names of spans that ran at the same time, if the difference is large and significant.
 func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 	for _, b := range ran {
 		if b.p >= need(groups*besideLooked, 0) && b.In-b.Others >= gapByRun {
@@ -330,7 +334,7 @@ func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 	return list
 }
 
-// addShare adds an evidence that calls share, unless the list has the same pattern already or is full.
+// addShare adds an evidence of the kind "share", unless the list already has its pattern or is full.
 func addShare(list []Evidence, e Evidence) []Evidence {
 	known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern })
 	if e.Kind, e.Sure = "share", true; known || len(list) >= maxEvidence-1 {

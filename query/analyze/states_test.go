@@ -29,8 +29,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// waits records a program with Go's execution trace: a request waits for a mutex whose owner only waits itself, for
-// one that sleeps and computes.
+// waits records a program with Go's execution trace: a request waits for a mutex, whose owner waits for a channel, on
+// which a third goroutine sends after it has slept.
 func waits(t *testing.T, marks string, d time.Duration) *view.View {
 	t.Helper()
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestStates(t *testing.T) {
 		if slept.Span != spanNamed(t, v, "feeder") || slept.Frame == nil || !strings.Contains(slept.Frame.Func, "analyze_test.waits") {
 			t.Errorf("%s: the path leads to %+v", join, slept)
 		}
-		// The path that is inferred from times leads to the owner, which only waited.
+		// The critical path that is inferred from times ends at the span "owner", which only waited.
 		c, ok := analyze.Critical(v, request)
 		if !ok || !slices.ContainsFunc(c.Steps, func(s analyze.Step) bool { return v.Name(s.Span) == "owner" && s.Duration > int64(55*time.Millisecond) }) {
 			t.Errorf("%s: the inferred path is %+v", join, c.Steps)
@@ -158,7 +158,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestDiffSaysWhichStateGrew compares a request with one that waits for nothing.
+// TestDiffSaysWhichStateGrew compares a request that waits long with one that waits a millisecond.
 func TestDiffSaysWhichStateGrew(t *testing.T) {
 	slow, fast := waits(t, "on", 60*time.Millisecond), waits(t, "on", time.Millisecond)
 	all := func(v *view.View) query.Run {
@@ -178,8 +178,8 @@ func TestDiffSaysWhichStateGrew(t *testing.T) {
 	}
 }
 
-// recordedWith returns a view of two spans of 100 ms, with the ids that the execution traces in testdata of
-// internal/read/gotrace have, and of execution traces. The first span took a duration.
+// recordedWith returns a view of two spans and of execution traces. The spans have the ids in the execution traces of
+// internal/read/gotrace/testdata. The parameter took is the duration of the first span.
 func recordedWith(t *testing.T, took time.Duration, traces ...[]byte) *view.View {
 	t.Helper()
 	span := func(parent uint32, name, id string, took time.Duration) *format.TraceEntry {
@@ -195,7 +195,7 @@ func recordedWith(t *testing.T, took time.Duration, traces ...[]byte) *view.View
 	return viewOf(t, entries)
 }
 
-// TestExecutionTracesThatOverlap: two dumps of a process have the same wait, which counts once.
+// TestExecutionTracesThatOverlap: if two execution traces of a process contain the same wait, it counts once.
 func TestExecutionTracesThatOverlap(t *testing.T) {
 	b := tracetest.ReadFile(t, "../../internal/read/gotrace/testdata/go1.26.trace")
 	v := recordedWith(t, 100*time.Millisecond, b, b)
@@ -211,8 +211,8 @@ func TestExecutionTracesThatOverlap(t *testing.T) {
 	}
 }
 
-// TestExecutionTraceThatEndsEarly: of a span that went on for long behind the end of the execution trace, the path is
-// known for a part, and the span is not open.
+// TestExecutionTraceThatEndsEarly: if a span ends long after the execution trace, only a part of its path is known, but
+// the span does not count as open.
 func TestExecutionTraceThatEndsEarly(t *testing.T) {
 	var b bytes.Buffer
 	must(t, rt.Start(&b))
@@ -230,8 +230,8 @@ func TestExecutionTraceThatEndsEarly(t *testing.T) {
 	}
 }
 
-// TestStatesOfHandedSpan: the states of a span that a timer ends are not known, which is not 0; those of one that was handed to
-// a goroutine are, and so is its path.
+// TestStatesOfHandedSpan: the states of a span that a timer ends are unknown, which is not the same as 0. The states
+// and the path of a span that another goroutine continues and ends are known.
 func TestStatesOfHandedSpan(t *testing.T) {
 	var b bytes.Buffer
 	must(t, rt.Start(&b))
@@ -297,10 +297,11 @@ func TestStatesWithoutExecutionTrace(t *testing.T) {
 	}
 }
 
-// TestLinesOfSteps: waits one behind the other take the sum of their times, and goroutines without a span are not alike.
+// TestLinesOfSteps: similar waits that follow each other are one line with the sum of their times. Steps of different
+// goroutines without a span are different lines.
 func TestLinesOfSteps(t *testing.T) {
 	p := &analyze.MeasuredPath{Duration: 1000}
-	for i := range int64(10) { // each is explained by steps that are too short
+	for i := range int64(10) { // each wait is followed by steps that are too short for a line
 		p.Steps = append(p.Steps, analyze.MeasuredStep{From: 100 * i, Duration: 100, Followed: true, State: "chan", Goroutine: 1, EndedBy: &analyze.Waker{Goroutine: 2}})
 		for k := range int64(100) {
 			p.Steps = append(p.Steps, analyze.MeasuredStep{From: 100*i + k, Duration: 1, Depth: 1, State: "running", Goroutine: 2 + k%2})
@@ -319,8 +320,8 @@ func TestLinesOfSteps(t *testing.T) {
 	}
 }
 
-// TestPartOfASpan: of a span that the execution trace has in part, the strip is empty where the trace does not reach; and waits
-// in different functions that the program calls in one line are different places.
+// TestPartOfASpan: if the execution trace begins after a span, the strip of the span is empty before that. Waits in
+// different library functions are different places, even if the program calls them in one line.
 func TestPartOfASpan(t *testing.T) {
 	begun := time.Now()
 	time.Sleep(150 * time.Millisecond)
@@ -356,7 +357,8 @@ func TestPartOfASpan(t *testing.T) {
 	if !slices.IsSortedFunc(list, func(a, b analyze.WaitTotal) int { return cmp.Compare(b.Time, a.Time) }) {
 		t.Errorf("the longest is not the first: %+v", list)
 	}
-	slices.SortFunc(list, func(a, b analyze.WaitTotal) int { return cmp.Compare(a.Via, b.Via) }) // on a busy machine the second takes longer
+	// On a busy machine, either wait can be the longer one.
+	slices.SortFunc(list, func(a, b analyze.WaitTotal) int { return cmp.Compare(a.Via, b.Via) })
 	if len(list) != 2 || list[0].Via != "io.(*pipe).read" || list[1].Via != "io.(*pipe).write" || !strings.Contains(list[0].Text(), "select in 1 span of early in io.(*pipe).read at analyze_test.TestPartOfASpan.func") {
 		t.Errorf("the places are %+v", list)
 	}
@@ -367,7 +369,7 @@ func TestPartOfASpan(t *testing.T) {
 	}
 }
 
-// TestStatesOfAnExecutionTrace: where waits are rows, the hint says so.
+// TestStatesOfAnExecutionTrace: if the view is an execution trace whose waits are rows, the hint says so.
 func TestStatesOfAnExecutionTrace(t *testing.T) {
 	v := viewOf(t, []*format.TraceEntry{format.Root(), tracetest.Entry("mutex", format.AttrSpanID, "0000000000000001", "wait.reason", "sync")})
 	r, err := runOn(t, v, "{ span:mutex > 1ms }")

@@ -15,7 +15,7 @@ import (
 type Strips struct {
 	v       *view.View
 	states  *view.States
-	windows [][]*gotrace.Window // by execution trace, in the order of time
+	windows [][]*gotrace.Window // by execution trace: the parts that were read
 }
 
 // A StateTime is the name of a state in the query language, and a time in nanoseconds.
@@ -31,9 +31,9 @@ type extent struct{ from, to int64 }
 // execution trace.
 const atOnce = int64(time.Second)
 
-// NewStrips reads the parts of execution traces that some rows need. The parts take at most budget in total; the
-// shortest parts are read first. For spans in other parts, [Strips.Of] knows only sums. If the files contain no
-// execution traces, the Strips are empty.
+// NewStrips reads the parts of execution traces that some rows need. The parameter budget limits the total
+// length of these parts; the shortest parts are read first. For spans in other parts, [Strips.Of] knows only
+// sums. If the files contain no execution traces, the Strips are empty.
 func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budget time.Duration) (*Strips, error) {
 	states, err := v.States(ctx)
 	if err != nil {
@@ -78,8 +78,9 @@ func merged(list []extent) (out []extent) {
 }
 
 // Of divides the time of a span into n equal parts and returns for each part the state in which the goroutine of
-// the span spent most of it, or "" if no state is known. If the span's part of the trace was not read, Of returns
-// the states sorted, with their shares of the whole time. It returns nil if nothing is known of the span.
+// the span spent most of it, or "" if no state is known. If the span's part of the trace was not read, only the
+// sums are known: Of then returns each state as often as its share of the time requires, in a fixed order. It
+// returns nil if no execution trace has the span.
 func (s *Strips) Of(r view.Row, n int) []string {
 	x, ok := s.states.Of(r)
 	if !ok {
@@ -105,7 +106,7 @@ func (s *Strips) Of(r view.Row, n int) []string {
 	}
 	w := s.windows[x.Trace][at]
 	took, _ := s.v.Lasted(r)
-	if unknown := int64(took) - (to - from); unknown > 0 { // the rest of the span is before or after the trace
+	if unknown := int64(took) - (to - from); unknown > 0 { // the execution trace does not cover the rest of the span
 		if x.End != 0 {
 			from -= unknown
 		} else {
@@ -124,8 +125,8 @@ func (s *Strips) Of(r view.Row, n int) []string {
 	return out
 }
 
-// Longest returns the states of a span's goroutine, the longest first. It omits states with less than a hundredth
-// of the total. It returns nil if nothing is known of the span.
+// Longest returns at most n states of a span's goroutine, the longest first. It omits states with less than a
+// hundredth of the total. It returns nil if no execution trace has the span.
 func (s *Strips) Longest(r view.Row, n int) []StateTime {
 	x, ok := s.states.Of(r)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An Overview summarizes a trace that the reader does not know.
+// An Overview summarizes a trace for a person who has not seen it before.
 type Overview struct {
 	First  Time `json:"first_unix_nano"` // the earliest time
 	Last   Time `json:"last_unix_nano"`  // the latest time
@@ -20,14 +20,14 @@ type Overview struct {
 	Logs   int  `json:"logs"`
 	Events int  `json:"events"`
 	Errors int  `json:"errors"`          // failed spans and error log records
-	Failed int  `json:"failed_requests"` // failed spans that have no span above them
+	Failed int  `json:"failed_requests"` // failed spans without a span above them
 	Open   int  `json:"open_spans"`      // spans that have not ended
 	// Services lists each service that has spans or log records, the services with most errors first.
 	Services []ServiceCount `json:"services"`
-	// Slowest lists the longest of the spans that have no span above them, except for a span of entrace run. Spans of
-	// entrace run count neither here nor in Self if there are other spans.
+	// Slowest lists the longest of the spans that have no span above them, except for a span of entrace run. If there
+	// are other spans, spans of entrace run do not count here or in Self.
 	Slowest []view.Row   `json:"slowest"`
-	Self    *query.Table `json:"self"` // from [query.Summary], the span names with the largest self time
+	Self    *query.Table `json:"self"` // the span names with the largest self time, from [query.Summary]
 	// Patterns has the most frequent patterns of error texts. OtherErrors is the number of errors
 	// that match none of the patterns that were counted. An exception that passed through several
 	// spans counts as one error here.
@@ -36,12 +36,12 @@ type Overview struct {
 	NeverEnded  []view.Row     `json:"never_ended"` // the spans that have not ended, the earliest first
 	// Gaps are the longest periods in which no span began or ended, and nothing was logged.
 	Gaps  []Gap       `json:"gaps"`
-	Waits []WaitTotal `json:"waits"` // from [Waits]; Top leaves it empty, which is faster
-	// Repeats are the calls that single spans repeat, by time.
+	Waits []WaitTotal `json:"waits"` // from [Waits]; Top does not fill it, because that takes longer
+	// Repeats are the calls that single spans repeat, sorted by total time.
 	Repeats []Repeat `json:"repeats"`
-	// Growth and Goroutines come from the samples that a flight recorder took of the Go runtime. Growth lists the
-	// values that grow. Goroutines lists the goroutines of the last dump by stack; MoreGoroutines counts the
-	// goroutines with other stacks.
+	// Growth and Goroutines come from a flight recorder's samples of the Go runtime. Growth lists the values that
+	// grow. Goroutines lists the goroutines of the last dump by stack; MoreGoroutines counts the goroutines with other
+	// stacks.
 	Growth         []Growth      `json:"growth"`
 	Goroutines     []*Goroutines `json:"goroutines"`
 	GoroutinesAt   Time          `json:"goroutines_at_unix_nano"`
@@ -79,8 +79,8 @@ type Gap struct {
 // maxPatterns is the maximum number of patterns of errors that are counted.
 const maxPatterns = 10_000
 
-// Top returns an overview of rows of a view. Each list has at most limit items. o, which may be nil, has the
-// period of the rows; gaps are within this period.
+// Top returns an overview of rows of a view. Each list has at most limit items. If o, which may be nil, has a period,
+// only gaps within the period count.
 func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, o *query.Options) (*Overview, error) {
 	from, to := o.Period()
 	top := &Overview{First: NoTime, Last: NoTime, GoroutinesAt: NoTime}
@@ -147,7 +147,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		*all = ServiceCount{s.Service, all.Spans + s.Spans, all.Logs + s.Logs, all.Errors + s.Errors}
 	}
 	for _, s := range byName {
-		if s.Spans > 0 || s.Logs > 0 { // other services only have entries of a recorder, such as why the process died
+		if s.Spans > 0 || s.Logs > 0 { // other services have only entries of a recorder, such as the text of a crash
 			top.Services = append(top.Services, *s)
 		}
 	}
@@ -196,10 +196,10 @@ func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 
 // Above returns a function that reports whether an ancestor of a row is a span of a set. It visits each row only once.
 func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
-	looked, below := v.NewSet(), v.NewSet() // visited rows; visited rows at or below a span of the set
+	looked, below := v.NewSet(), v.NewSet() // the visited rows, and those of them that are at or below a span of the set
 	return func(r view.Row) bool {
 		up, is := v.Parent(r), false
-		if v.Role(up) == view.RoleSpan && rows.Has(up) { // true for most rows, and needs no memory
+		if v.Role(up) == view.RoleSpan && rows.Has(up) { // a fast path for most rows
 			return true
 		}
 		for ; up != 0 && !is && !looked.Has(up); up = v.Parent(up) {
@@ -368,8 +368,8 @@ func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
 	return "", nil
 }
 
-// passed reports whether row r only repeats the exception of one of its children. This is so after a panic that
-// passed through both spans.
+// passed reports whether row r only repeats the exception of one of its children, because a panic passed through both
+// spans.
 func (t *errorTexts) passed(r view.Row, rows view.Set[view.Row]) (bool, error) {
 	if t.v.Role(r) != view.RoleSpan {
 		return false, nil
@@ -409,8 +409,8 @@ func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s s
 	}
 }
 
-// gapBuckets is the number of parts into which the time is divided to find gaps. Every gap that is longer than a
-// part is found.
+// gapBuckets is the number of parts into which the time is divided to find gaps. Gaps that are shorter than a part may
+// not be found.
 const gapBuckets = 1 << 16
 
 // gaps finds the longest gaps between two times.

@@ -124,8 +124,8 @@ func TestTopPatterns(t *testing.T) {
 	}
 }
 
-// TestTopCountsNoServiceOfCrash checks that the report why a process died counts as an error, but
-// not for a service without a name.
+// TestTopCountsNoServiceOfCrash checks that the text of a crash counts as an error, but does not add a service
+// without a name.
 func TestTopCountsNoServiceOfCrash(t *testing.T) {
 	resource := tracetest.Resource("shop")
 	crash := &format.TraceEntry{Message: format.Some("panic: no stock"), Metadata: format.Metadata{Name: mapping.NameCrash, Level: format.LevelError}}
@@ -137,7 +137,8 @@ func TestTopCountsNoServiceOfCrash(t *testing.T) {
 	}
 }
 
-// TestTopLeavesOutRuns: the span of entrace run, which is above all others, is no request, but where it is alone.
+// TestTopLeavesOutRuns: the span of entrace run above all other spans does not count as a request, unless it is
+// the only span.
 func TestTopLeavesOutRuns(t *testing.T) {
 	resource := func(name string) *format.TraceEntry {
 		return tracetest.Resource(name, "service.name", name)
@@ -194,7 +195,7 @@ func TestTopTellsAPanicOnce(t *testing.T) {
 	}
 }
 
-// letters writes a number in letters.
+// letters returns a text of letters that is different for each number.
 func letters(n int) string {
 	var s strings.Builder
 	for ; n > 0; n /= 26 {
@@ -264,8 +265,8 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 	}
 }
 
-// TestTopGrows: goroutines that leak and memory that is kept grow; a heap that collections empty, and one that is filled at
-// the start, do not.
+// TestTopGrows: leaked goroutines and leaked memory are reported as growth. A heap that garbage collections
+// empty, or that is filled only at the start, is not.
 func TestTopGrows(t *testing.T) {
 	const mib = 1 << 20
 	for name, x := range map[string]struct {
@@ -297,8 +298,8 @@ func TestTopGrows(t *testing.T) {
 	}
 }
 
-// TestTopCountsRequests: a request that failed is one, whatever else says so, and the error that a log record has as an attribute
-// tells its kind.
+// TestTopCountsRequests: a failed request counts once, even if spans below it and log records also report the
+// failure. The pattern of a log record includes the error in its attributes.
 func TestTopCountsRequests(t *testing.T) {
 	entries := []*format.TraceEntry{format.Root(), span(0, "1", "GET /a", 1, 5), span(1, "2", "call", 2, 2), span(0, "3", "GET /b", 9, 5)}
 	for _, failed := range entries[1:3] {

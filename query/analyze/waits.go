@@ -17,9 +17,9 @@ type WaitTotal struct {
 	State string  `json:"state"` // as in the field names of the query language, such as mutex
 	Time  int64   `json:"time_nano"`
 	Spans int     `json:"spans"` // the number of spans that waited
-	Stack []Frame `json:"stack"` // where the spans waited; empty for states that are no waits at a place, such as runnable
-	// In has the names of the spans that waited. By has the names of the spans that ended the waits. Both have times,
-	// are sorted with the longest first, and have at most maxWaitNames names.
+	Stack []Frame `json:"stack"` // where the spans waited; empty for states without a place, such as runnable
+	// In has the names of the spans that waited, and By those of the spans that ended the waits. Both are sorted by
+	// time, the longest first, and have at most maxWaitNames names.
 	In      []NameTime `json:"in"`
 	By      []NameTime `json:"ended_by"`
 	Longest view.Row   `json:"longest"` // the span with the longest single wait
@@ -29,7 +29,7 @@ type WaitTotal struct {
 	Procs int    `json:"-"` // GOMAXPROCS, if State is runnable; 0 if it is not known
 }
 
-// A NameTime is a name of spans and a time of these spans.
+// A NameTime is a name of spans and the total time of these spans.
 type NameTime struct {
 	Name string `json:"name"`
 	Time int64  `json:"time_nano"`
@@ -37,7 +37,7 @@ type NameTime struct {
 
 const maxWaitNames = 3
 
-// Place describes where a wait was, for people: the library function that waited, if any, and the frame of the
+// Place returns a text that says where a wait was: the library function that waited, if any, and the frame of the
 // program that called it. It returns "" if frame is nil.
 func Place(via string, frame *Frame) string {
 	switch {
@@ -49,7 +49,7 @@ func Place(via string, frame *Frame) string {
 	return " at " + frame.String()
 }
 
-// Text says in a few words what spans waited for, where, and which spans ended the waits.
+// Text returns a short text that says what spans waited for, where, and which spans ended the waits.
 func (x *WaitTotal) Text() string {
 	spans := "1 span"
 	if x.Spans != 1 {
@@ -78,9 +78,10 @@ func (x *WaitTotal) Text() string {
 	return text
 }
 
-// Waits returns the places at which the spans among some rows, or below these rows, waited longest. It returns at
-// most limit places, as far as execution traces in the files cover them. A wait at a place counts if it took at
-// least a millisecond. A wait of a goroutine that a span created counts for this span while the span is open.
+// Waits returns at most limit places at which spans waited longest. It counts the spans that are in the set rows or
+// below one of these rows, if execution traces in the files cover them. A wait at a place counts if it took at
+// least a millisecond. If a goroutine that a span created waits while the span is open, the wait counts for the
+// span.
 func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]WaitTotal, error) {
 	states, err := v.States(ctx)
 	if err != nil {
@@ -130,7 +131,7 @@ func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int
 				s.Stack, s.Frame, s.Via = c.Stack, c.Own(), p.via
 			}
 			s.add(v, r, w.To-w.From)
-			if by, known := states.Row(n, w.By); known && by != r { // the wait was not ended by a goroutine of the same span
+			if by, known := states.Row(n, w.By); known && by != r { // another span ended the wait
 				s.by[v.Name(by)] += w.To - w.From
 			}
 		}

@@ -12,8 +12,9 @@ import (
 // in scripts. A script cannot write this key as a name.
 const concatKey = "\x00concat"
 
-// bound replaces the operator .. at and below a part of a syntax tree by calls of a function that first checks the memory. The
-// operator itself can double a text many times before the memory is checked.
+// bound replaces the operator .. in the part v of a syntax tree by calls of the function concat,
+// which checks the memory first. The operator itself could double a text many times before the next
+// check of the memory.
 func bound(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -46,7 +47,7 @@ func concatCall(x *ast.StringConcatOpExpr) ast.Expr {
 		e.SetLine(x.Line())
 		e.SetLastLine(x.LastLine())
 	}
-	one := func(e ast.Expr) ast.Expr { // a call or ... may have several values
+	one := func(e ast.Expr) ast.Expr { // use only the first value of a call or of ...
 		bound(reflect.ValueOf(&e))
 		switch e := e.(type) {
 		case *ast.FuncCallExpr:

@@ -15,13 +15,13 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// The functions of this file format values like Debug of Rust, because scripts search for texts in
-// that output.
+// The functions of this file format values as Rust's trait Debug does, because scripts search for
+// texts in that output.
 
-// levelNames are the levels in the Debug format of Rust.
+// levelNames are the levels in this format.
 var levelNames = [...]string{"Trace", "Debug", "Info", "Warn", "Error"}
 
-// appendDebug appends the Debug format of an entry.
+// appendDebug appends an entry in this format.
 func (t *thread) appendDebug(b []byte, id uint32) []byte {
 	e, err := t.read.full(id)
 	t.check(err)

@@ -5,16 +5,16 @@
 //	local slow = en_filter("duration_nano", "GT", 1000000, all) -- more than a millisecond
 //	return en_filterset_materialize(slow)
 //
-// Ids are the ids of entries of the file. Entries are not folded: a span and its end are two
-// entries. The functions en_… are those of ENTRACE, with the same rules for values and comparisons.
-// Their documentation is in the repository of ENTRACE, in entrace_query/api-docs. They differ from
-// ENTRACE in these points, unless [Options].Upstream is set:
+// Ids are the ids of entries of the file. A span and its end are two entries. The functions en_…
+// are those of ENTRACE, with the same rules for values and comparisons. Their documentation is in
+// the repository of ENTRACE, in entrace_query/api-docs. They differ from ENTRACE in these points,
+// unless [Options].Upstream is set:
 //
-//   - en_filterset_union has the ids of every filterset. In ENTRACE it only has the ids that all
-//     filtersets share.
+//   - en_filterset_union has the ids of all filtersets together. In ENTRACE it only has the ids
+//     that are in every filterset.
 //   - en_filterset_invert inside of another filterset uses its own universe.
 //   - Ids that are not in the file are removed from a range or list.
-//   - A span's or event's message is also an attribute "message" where it is not stored as one.
+//   - The message of a span or an event is also available as an attribute "message".
 //   - The comparison of a field meta.… that does not exist is an error. In ENTRACE it ends the
 //     program.
 //

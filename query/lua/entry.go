@@ -89,14 +89,14 @@ func (r *reader) attribute(id uint32, name string) (vm.LValue, error) {
 	return vm.LNil, nil
 }
 
-// rawValue decodes the value at offset at as a Lua value. It returns false if the value is not of
-// one of the usual kinds.
+// rawValue decodes the value at an offset as a Lua value. It returns false if the value is not a text, a
+// boolean or a number of up to 64 bits.
 func rawValue(b []byte, at int) (vm.LValue, bool) {
 	switch kind := b[at]; kind {
 	case wire.KindString:
 		end := wire.SkipText(b, at+1)
 		if end > len(b) {
-			if n, from := wire.Uint32(b, at+1); from <= len(b) && int64(n) <= int64(len(b)-from) { // ends the entry
+			if n, from := wire.Uint32(b, at+1); from <= len(b) && int64(n) <= int64(len(b)-from) { // the text is at the end of the entry
 				return vm.LString(b[from : from+int(n)]), true
 			}
 			return nil, false
@@ -140,7 +140,7 @@ func rawUint(b []byte, at int) (n uint64, ok bool) {
 
 func unzigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }
 
-// luaValue converts a value to a Lua value. Bytes become a list, numbers become the nearest double.
+// luaValue converts a value to a Lua value. Bytes become a list, and numbers become the nearest float64.
 func luaValue(v format.Value) vm.LValue {
 	switch v.Kind() {
 	case format.KindString:
@@ -186,8 +186,8 @@ var (
 	errUTF8   = errors.New("the text is not UTF-8")
 )
 
-// toID converts a Lua value to an id or index. The value is a number or a text with a number. Fractions are
-// truncated.
+// toID converts a Lua value, either a number or a text with a number, to an id or index. It truncates
+// fractions.
 func toID(v vm.LValue) (uint32, error) {
 	var f float64
 	switch v := v.(type) {
@@ -225,7 +225,7 @@ func toText(v vm.LValue) (string, error) {
 // fail raises an error in the script.
 func (t *thread) fail(err error) { t.l.RaiseError("%s", err.Error()) }
 
-// check raises an error in the script, unless it is nil.
+// check raises err in the script, unless err is nil.
 func (t *thread) check(err error) {
 	if err != nil {
 		t.fail(err)
@@ -404,8 +404,8 @@ func (t *thread) openEntries() {
 	})
 }
 
-// foreach takes a function and calls it once for each id in the thread's part. It returns a list of the ids
-// that the function selects.
+// foreach implements en_foreach. It calls the function that is the first argument for each id in the
+// thread's part, and returns a list of the ids that the function selects.
 func (t *thread) foreach() vm.LValue {
 	fn := t.l.CheckFunction(1)
 	found, n := new(vm.LTable), 0

@@ -19,8 +19,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A filterset is a Lua table with a list of items and the number of the root item. An item refers to other items
-// by their numbers, which begin at 0. Functions that make a filterset from other filtersets copy their items.
+// A filterset is an expression that selects ids: a Lua table with a list of items, which are the nodes of the
+// expression, and the number of the root item. An item refers to other items by their numbers, which begin at 0.
+// Functions that make a filterset from other filtersets copy their items.
 
 // openFiltersets defines the functions on filtersets.
 func (t *thread) openFiltersets() {
@@ -143,7 +144,7 @@ var (
 	errNesting   = errors.New("tables are nested too deeply")
 )
 
-// filtered returns a filterset of the ids of src for which one of the clauses is true.
+// filtered returns a filterset of the ids in the filterset src for which one of the clauses is true.
 func (t *thread) filtered(clauses, src *vm.LTable) *vm.LTable {
 	items, ok := src.RawGetString("items").(*vm.LTable)
 	if !ok {
@@ -163,8 +164,8 @@ func (t *thread) joined(kind string) *vm.LTable {
 	return filterset(items, item(kind, field{"srcs", srcs}))
 }
 
-// concatenated returns the items of several filtersets in one list. It also returns a list of the new numbers of
-// the filtersets' last items.
+// concatenated returns the items of several filtersets in one list, and a list of the new numbers of the last
+// item of each filterset.
 func (t *thread) concatenated(list []*vm.LTable) (all, srcs *vm.LTable) {
 	all, srcs = new(vm.LTable), new(vm.LTable)
 	for _, fs := range list {
@@ -205,7 +206,7 @@ type evaluator struct {
 	items []*vm.LTable
 	done  []set
 	busy  []bool
-	depth int   // how many items are being evaluated
+	depth int   // the number of items that are being evaluated
 	n     int   // all ids are less than n
 	size  int64 // the size of all sets in bytes
 }
@@ -228,7 +229,7 @@ func (t *thread) evaluate(fs *vm.LTable) (set, error) {
 	return e.item(fs.RawGetString("root"))
 }
 
-// widen increases e.n for ids that are not in the file, because ENTRACE returns these ids.
+// widen increases e.n if a range ends after the last entry of the file, because ENTRACE returns such ids.
 func (e *evaluator) widen() error {
 	for _, one := range e.items {
 		if one.RawGetString("type") != vm.LString("prim_range") {
@@ -270,7 +271,7 @@ func (e *evaluator) item(number vm.LValue) (set, error) {
 	return s, err
 }
 
-// newSet returns an empty set. It fails if the sets take too much memory or the run was canceled.
+// newSet returns an empty set, or an error if the sets use too much memory or the run was canceled.
 func (e *evaluator) newSet() (set, error) {
 	s := make(set, max(1, (e.n+63)/64))
 	if e.size += int64(8 * len(s)); e.size > e.options.MaxMemory {
@@ -454,7 +455,7 @@ func (e *evaluator) dnf(one *vm.LTable) (set, error) {
 	return e.filter(src, clauses)
 }
 
-// perPart is the number of consecutive words of a set that a goroutine processes at a time.
+// perPart is the number of consecutive uint64 words of a set that a goroutine processes at a time.
 const perPart = 1 << 10
 
 // filter returns the ids of src for which one of the clauses is true. It uses all cores.
@@ -493,7 +494,7 @@ func (e *evaluator) filter(src set, clauses [][]predicate) (set, error) {
 	return out, failed
 }
 
-// A matcher tests entries against clauses. It is used by one goroutine.
+// A matcher tests entries against clauses. Each goroutine has its own.
 type matcher struct {
 	read    reader
 	clauses [][]predicate
@@ -541,8 +542,8 @@ func (m *matcher) matches(id uint32) (bool, error) {
 	return false, nil
 }
 
-// quick tests an encoded entry against the predicate. It returns known = false if the test requires decoding the
-// entry.
+// quick tests an encoded entry against the predicate. It returns false for known if the entry must be decoded for
+// the test.
 func (p *predicate) quick(b []byte, columns bool) (ok, known bool) {
 	if p.meta {
 		return false, false

@@ -205,7 +205,7 @@ func parseNumber(s string) (float64, bool) {
 	return f, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// smallText is the size of a text below which room does not check the memory in use.
+// smallText is the size of texts below which room does not read the memory in use.
 const smallText = 64 << 10
 
 // room checks whether there is memory for n texts of the given size. It raises an error if the texts alone exceed
@@ -367,7 +367,7 @@ func (t *thread) openBits() {
 	t.l.SetGlobal("bit", lib)
 }
 
-// bitsOf returns the low 32 bits of argument n, which is a number and is rounded.
+// bitsOf rounds argument n, which must be a number, and returns its low 32 bits.
 func bitsOf(l *vm.LState, n int) uint32 {
 	f := math.RoundToEven(float64(l.CheckNumber(n)))
 	if math.IsNaN(f) || math.IsInf(f, 0) {

@@ -91,7 +91,7 @@ func ranges(ids []uint32) string {
 	return b.String()
 }
 
-// TestComparisons compares with the results of ENTRACE's own evaluator.
+// TestComparisons compares the results of en_filter with those of ENTRACE's own evaluator.
 func TestComparisons(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		f := open(t, version, types())
@@ -400,8 +400,7 @@ func TestConcat(t *testing.T) {
 	}
 }
 
-// TestMemoryOfTextsIsBound checks that a text which is too large is never made, for all functions
-// that make texts.
+// TestMemoryOfTextsIsBound checks that no function makes a text that is too large for the limit.
 func TestMemoryOfTextsIsBound(t *testing.T) {
 	f := open(t, format.V2, types())
 	const most = 64 << 20
@@ -420,15 +419,15 @@ func TestMemoryOfTextsIsBound(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: there is no error", script)
 		}
-		// HeapSys is the memory that was taken from the system and not returned yet.
+		// HeapSys is the memory that the heap has obtained from the system.
 		if got := int64(after.HeapSys) - int64(before.HeapSys); got > most*3/2 {
 			t.Errorf("%s: took %d MiB more, want no more than %d", script, got>>20, most*3/2>>20)
 		}
 	}
 }
 
-// TestSample compares with the results of ENTRACE's evaluator on ENTRACE's own demo trace, a file
-// of version 1.
+// TestSample compares results with those of ENTRACE's evaluator, on ENTRACE's own demo trace, which
+// is a file of version 1.
 func TestSample(t *testing.T) {
 	dir := os.Getenv("ENTRACE_SAMPLES")
 	if dir == "" {

@@ -27,16 +27,16 @@ type Options struct {
 	// part, in a thread of its own. In the script, en_span_range returns the part of the thread.
 	// The default is 1.
 	Threads int
-	// Upstream makes functions behave as in ENTRACE, even where ENTRACE is wrong.
+	// Upstream makes functions behave as in ENTRACE, even if ENTRACE is wrong.
 	Upstream bool
-	// MaxMemory is the approximate number of bytes that the script may use. The size of texts is
-	// checked before they are made. All other memory is checked every 5 ms, so the script may use
-	// half as much more for a moment. The default is 1 GiB.
+	// MaxMemory is the approximate number of bytes that the script may use. The size of a text is checked before
+	// it is made. All other memory is checked every 5 ms, so the script may use up to 50 % more for a moment. The
+	// default is 1 GiB.
 	MaxMemory int64
 }
 
-// MaxScript is the maximum size in bytes of a script, or of a text that it loads. There is a limit
-// because the compiler takes a kilobyte of stack for each level of nested expressions.
+// MaxScript is the maximum size in bytes of a script, or of a text that it loads. It also limits the stack of the
+// compiler, which needs a kilobyte for each level of nested expressions.
 const MaxScript = 64 << 10
 
 // defaultMaxMemory is the default of [Options].MaxMemory.
@@ -59,7 +59,7 @@ func (e *ScriptError) Error() string { return e.Message }
 // A Result holds the ids of the list or filterset that a script returned.
 type Result struct {
 	IDs []uint32 // the ids of entries, in the order in which the script returned them
-	Any bool     // the script returned a list or filterset, possibly empty, and not a value of another kind
+	Any bool     // whether the script returned a list or filterset, which may be empty, and not a value of another kind
 }
 
 // Run runs a script on a file. The name of the script is used in errors. Run returns a
@@ -138,8 +138,8 @@ type run struct {
 	outError error
 }
 
-// gopher-lua stores a table with number keys as an array up to this size. It fills the array up to
-// the largest key.
+// gopher-lua stores a table with number keys as an array, up to the largest key. This limits the size of such
+// arrays.
 func init() { vm.MaxArrayIndex = 1 << 24 }
 
 // print writes a line to Output.
@@ -198,7 +198,7 @@ type join struct {
 	mu      sync.Mutex
 	arrived sync.Cond
 	want    int        // the number of threads that have not stopped or ended
-	here    []int      // the threads that wait
+	here    []int      // the threads that wait in meet
 	lists   [][]uint32 // the ids passed by each thread
 	woken   bool       // the run has ended
 }
@@ -230,7 +230,7 @@ func (j *join) meet(thread int, ids []uint32) (all []uint32, goesOn bool) {
 	return all, true
 }
 
-// done records that a thread has ended. The argument stopped reports whether meet stopped it.
+// done records that a thread has ended. The parameter stopped says whether meet stopped it.
 func (j *join) done(stopped bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
