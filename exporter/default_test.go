@@ -13,8 +13,9 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// TestErrorsComeBack sends every error to the log that the recorder records, as
-// OpenTelemetry's own error handler does when the recorder is slog's default.
+// TestErrorsComeBack: an error handler may log errors through slog, whose records go to the same
+// recorder. OpenTelemetry's own error handler does so if the recorder's handler is slog's default.
+// This must not deadlock.
 func TestErrorsComeBack(t *testing.T) {
 	before, flags := slog.Default(), log.Flags()
 	defer func() {
@@ -31,7 +32,7 @@ func TestErrorsComeBack(t *testing.T) {
 		defer close(done)
 		for i := range 3 {
 			if i == 1 {
-				if err := rec.Close(context.Background()); err != nil { // everything fails from here on
+				if err := rec.Close(context.Background()); err != nil { // every later call fails
 					t.Error(err)
 				}
 			}

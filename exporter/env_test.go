@@ -15,7 +15,7 @@ import (
 func TestVariablesOfSetup(t *testing.T) {
 	for _, test := range []struct {
 		name, value string
-		batch, live bool // whether New, NewSpanProcessor report it
+		batch, live bool // whether New (batch) and NewSpanProcessor (live) report the variable
 	}{
 		{"OTEL_EXPORTER_ENTRACE_MODE", "live", true, false},
 		{"OTEL_EXPORTER_ENTRACE_MODE", "batch", false, true},
@@ -52,8 +52,8 @@ func TestVariablesOfSetup(t *testing.T) {
 	notice.SetErrorHandler(func(error) {})
 }
 
-// TestPathOfFolder: a folder, or a path with a slash at its end, means the default name in it, and
-// an error for a folder names the variable.
+// TestPathOfFolder: if the path is a folder or ends in a slash, the file has the default name in
+// this folder. If the folder cannot be made, the error names the variable.
 func TestPathOfFolder(t *testing.T) {
 	const variable = "OTEL_EXPORTER_ENTRACE_PATH"
 	for _, path := range []string{"there", "new/", "new/deeper/"} {

@@ -28,8 +28,8 @@ func ExampleNewSpanProcessor() {
 	}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
 	_, span := tp.Tracer("shop").Start(ctx, "checkout")
-	ferr := tp.ForceFlush(ctx)       // or a tenth of a second later
-	r, err := recorder.Inspect(path) // the span is there already
+	ferr := tp.ForceFlush(ctx)       // without it, the span is in the file after a tenth of a second
+	r, err := recorder.Inspect(path) // the file already has the span
 	span.End()
 	if err = errors.Join(ferr, err, tp.Shutdown(ctx)); err != nil {
 		fmt.Println(err)

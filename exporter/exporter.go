@@ -30,7 +30,7 @@ type target struct {
 	recorder *recorder.Recorder
 	owned    bool // Shutdown closes the recorder
 	stopped  atomic.Bool
-	failing  atomic.Bool // the last call that cannot return an error failed, and the error was reported
+	failing  atomic.Bool // a call that cannot return its error failed and reported it; no such call has succeeded since
 
 	mappers   sync.Pool // of *mapper
 	latest    atomic.Pointer[known]
@@ -41,7 +41,7 @@ type target struct {
 	account     *selfmetrics.Account     // nil: off
 }
 
-// A known is a resource that has been recorded, with its entry.
+// A known is a resource and the entry that the recorder has made of it.
 type known struct {
 	resource *resource.Resource
 	recorded *recorder.Resource
@@ -126,8 +126,8 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	return res, err
 }
 
-// result reports an error. After that it does not report errors until a call has succeeded. The
-// caller must not hold a lock.
+// result is called with the error of each call that cannot return it. It reports the first error, and
+// the next one only after a call has succeeded. The caller must not hold a lock.
 func (t *target) result(err error) {
 	if err == nil {
 		if t.failing.Load() {
@@ -160,10 +160,11 @@ func (t *target) shutdown(ctx context.Context) error {
 	if t.owned {
 		err = t.recorder.Close(ctx)
 	}
-	return errors.Join(err, t.account.Close(ctx)) // last, so that the metrics have the recorder's final numbers
+	return errors.Join(err, t.account.Close(ctx)) // after the recorder, so that the metrics have its final numbers
 }
 
-// maxErrors is how many errors of a batch are returned. In most cases all errors are the same.
+// maxErrors is the largest number of errors that the error of a batch joins. In most cases all errors
+// of a batch are the same.
 const maxErrors = 16
 
 // ExportSpans records ended spans. When it returns, the spans are as safe as the recorder's
@@ -188,7 +189,7 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 	m := e.mapper()
 	defer e.release(m)
 	var errs []error
-	added := 0 // a variable of its own: exported stays 0 after a panic
+	added := 0 // not the result exported, which must be 0 after a panic
 	for _, i := range m.parentsFirst(spans) {
 		s := spans[i]
 		if err := e.add(m, s); err != nil && len(errs) < maxErrors {
@@ -207,7 +208,7 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 		if p := recover(); p != nil {
 			if !mapped {
 				m.b.Undo()
-			} // otherwise the span is recorded without the part that panicked
+			} // if mapped, the span is recorded without the part that panicked
 			err = fmt.Errorf("exporter: panic: %v", p)
 		}
 	}()
@@ -218,8 +219,8 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 	return err
 }
 
-// Shutdown ends the exporter. If New opened the recorder, Shutdown closes the recorder:
+// Shutdown ends the exporter. If New opened the recorder, Shutdown closes it;
 // [recorder.Recorder.Close] describes what happens if ctx is done. A recorder that was passed with
-// [WithRecorder] stays open; spans that wait in this recorder for their parents are written when
-// the caller closes it. Shutdown is idempotent.
+// [WithRecorder] remains open. It writes spans that wait for their parents when the caller closes it.
+// Shutdown is idempotent.
 func (e *Exporter) Shutdown(ctx context.Context) error { return e.shutdown(ctx) }

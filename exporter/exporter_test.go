@@ -46,7 +46,7 @@ func create(t testing.TB, o *recorder.Options) *recorder.Recorder {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// finish closes the recorder and returns the file and its view.
+// finish closes the recorder, checks the file, and returns its view.
 func finish(t testing.TB, rec *recorder.Recorder) *view.View {
 	t.Helper()
 	must(t, rec.Close(context.Background()))
@@ -119,8 +119,7 @@ func spanContext(span byte, flags trace.TraceFlags, remote bool, state string) t
 
 var epoch = time.Unix(1000, 7)
 
-// everyKind has an attribute of every kind, and composites that JSON
-// cannot hold.
+// everyKind returns an attribute of every kind, and slices and maps that JSON cannot represent.
 func everyKind() []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.Bool("bool", true),
@@ -268,7 +267,7 @@ func TestLossless(t *testing.T) {
 	}
 }
 
-// TestPlainSpan: attributes with their usual values are not stored.
+// TestPlainSpan: fields of a span that have their defaults are not stored.
 func TestPlainSpan(t *testing.T) {
 	rec := create(t, nil)
 	stub := tracetest.SpanStub{
@@ -329,8 +328,8 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
-// TestManyLinks: the SDK drops the oldest links, which the processor has written
-// already.
+// TestManyLinks: if a span has too many links, the SDK drops the oldest ones, but the processor has
+// recorded them already.
 func TestManyLinks(t *testing.T) {
 	rec := create(t, nil)
 	p := spanProcessor(t, rec)
@@ -358,7 +357,8 @@ func TestManyLinks(t *testing.T) {
 	}
 }
 
-// TestSDKTrees records random traces with the SDK in both ways.
+// TestSDKTrees records random traces with the SDK, once live and once in batches. Both files must show the
+// same trees.
 func TestSDKTrees(t *testing.T) {
 	for seed := range uint64(10) {
 		views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View {
@@ -390,8 +390,9 @@ func TestSDKTrees(t *testing.T) {
 	}
 }
 
-// TestTwoResources has spans of two providers with different resources in one recording: each keeps its own
-// service, and a view shows each below the span that it is part of.
+// TestTwoResources records spans of two providers with different resources to one file. Each span has the
+// service of its own provider, and a view shows it below its parent span, even if the parent has the other
+// resource.
 func TestTwoResources(t *testing.T) {
 	views := map[string]*view.View{}
 	for _, way := range []string{"live", "batch"} {
@@ -446,7 +447,7 @@ func TestExporterShutdown(t *testing.T) {
 	}
 }
 
-// TestBorrowedRecorder: a recorder that was passed as an option stays open.
+// TestBorrowedRecorder: Shutdown does not close a recorder that was passed with WithRecorder.
 func TestBorrowedRecorder(t *testing.T) {
 	rec := create(t, nil)
 	p := spanProcessor(t, rec)
@@ -482,8 +483,7 @@ func TestShutdownDeadContext(t *testing.T) {
 	}
 }
 
-// TestSharedExporter registers one exporter with two processors, which call it at
-// once.
+// TestSharedExporter registers one exporter with two processors, which call it concurrently.
 func TestSharedExporter(t *testing.T) {
 	rec := create(t, nil)
 	e := newExporter(t, rec)
@@ -509,7 +509,7 @@ func TestSharedExporter(t *testing.T) {
 }
 
 func TestExportSpansJoinsErrors(t *testing.T) {
-	rec := create(t, &recorder.Options{MaxEntrySize: 1}) // the least there is
+	rec := create(t, &recorder.Options{MaxEntrySize: 1}) // raised to the minimum, 2 KiB
 	var many []attribute.KeyValue
 	for i := range 200 {
 		many = append(many, attribute.Int(fmt.Sprint("attribute ", i), i))
@@ -530,7 +530,7 @@ func TestExportSpansJoinsErrors(t *testing.T) {
 	}
 }
 
-// TestProcessorReportsOnce: an error that cannot be returned is reported once,
+// TestProcessorReportsOnce: after OnStart or OnEnd has reported an error, further errors are not reported
 // until a call succeeds.
 func TestProcessorReportsOnce(t *testing.T) {
 	var mu sync.Mutex
@@ -549,7 +549,7 @@ func TestProcessorReportsOnce(t *testing.T) {
 	}
 }
 
-// TestExportAllocations: a batch costs the recorder next to nothing.
+// TestExportAllocations: exporting 100 spans in one batch allocates at most 20 times.
 func TestExportAllocations(t *testing.T) {
 	rec := create(t, nil)
 	e := newExporter(t, rec)
@@ -564,7 +564,7 @@ func TestExportAllocations(t *testing.T) {
 	ctx := t.Context()
 	limit := 20.0
 	if raceEnabled {
-		limit = 100 // buffers are made anew, but not for each span
+		limit = 100 // under the race detector, pools drop some buffers
 	}
 	if n := hosttest.Allocations(20, func() { must(t, e.ExportSpans(ctx, spans)) }); n > limit {
 		t.Errorf("100 spans allocate %v times, want at most %v", n, limit)
@@ -582,7 +582,7 @@ func TestRandomExports(t *testing.T) {
 	sc := func(i int, remote bool) trace.SpanContext {
 		return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: id(i), TraceFlags: 1, Remote: remote})
 	}
-	parents := make([]int, n) // -1: below the resource
+	parents := make([]int, n) // index of the parent; -1: a child of the resource
 	stubs := make(tracetest.SpanStubs, n)
 	for i := range stubs {
 		stubs[i] = tracetest.SpanStub{Name: fmt.Sprint(i), SpanContext: sc(i, false), StartTime: epoch.Add(time.Duration(i)), EndTime: epoch.Add(time.Duration(i + 1))}
@@ -590,7 +590,7 @@ func TestRandomExports(t *testing.T) {
 		switch p := rnd.IntN(100); {
 		case i == 0 || p < 2:
 		case p < 4:
-			stubs[i].Parent = sc(n+i, false) // never comes
+			stubs[i].Parent = sc(n+i, false) // a parent that is never exported
 		case p < 6:
 			stubs[i].Parent = sc(2*n+i, true)
 		default:
@@ -641,13 +641,12 @@ func TestRandomExports(t *testing.T) {
 	}
 }
 
-// badSpan is a span that no SDK makes.
+// badSpan is a span whose Events panics.
 type badSpan struct{ sdktrace.ReadOnlySpan }
 
 func (badSpan) Events() []sdktrace.Event { panic("bad events") }
 
-// TestPanicInSpan: a panic loses only the part of the span that could not be
-// read, and no other span.
+// TestPanicInSpan: if reading a span panics, only the part of the span that could not be read is lost.
 func TestPanicInSpan(t *testing.T) {
 	rec := create(t, nil)
 	stub := func(n byte) sdktrace.ReadOnlySpan {
@@ -663,7 +662,7 @@ func TestPanicInSpan(t *testing.T) {
 	finish(t, rec)
 }
 
-// TestForeignResource passes the resource of one recorder to another.
+// TestForeignResource passes the resource of one recorder to another recorder.
 func TestForeignResource(t *testing.T) {
 	rec, other := create(t, nil), create(t, &recorder.Options{Version: format.V2})
 	entry := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}}

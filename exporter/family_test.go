@@ -22,12 +22,14 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// leftover copies the files of a killed program to base.iet and its crash buffer.
+// leftover makes the files base.iet and base.iet.buffer for each base, as a killed program leaves
+// them. The last record is only in the buffer.
 func leftover(t *testing.T, bases ...string) {
 	t.Helper()
 	const words = "the last words"
 	var iet, buffer []byte
-	for iet == nil || bytes.Contains(iet, []byte(words)) { // the recorder was faster
+	// Repeat if the recorder has already written the record to the file.
+	for iet == nil || bytes.Contains(iet, []byte(words)) {
 		dir := t.TempDir()
 		rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 		must(t, err)
@@ -35,7 +37,8 @@ func leftover(t *testing.T, bases ...string) {
 			t.Skip("no crash buffer here:", err)
 		}
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(words)}))
-		// The buffer first: a later one may say that its records are in the file.
+		// Copy the buffer before the file: a later copy may say that its records are in the file
+		// already.
 		buffer = read(t, filepath.Join(dir, "app.iet.buffer"))
 		iet = read(t, filepath.Join(dir, "app.iet"))
 		must(t, rec.Close(t.Context()))
@@ -83,7 +86,7 @@ func TestDeadSiblings(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "")
 	leftover(t, "shop-1", "shop-2", "shop-3", "shop-x", "stock-4")
-	must(t, os.WriteFile("shop-2.et", read(t, "shop-2.iet"), 0o600)) // of an earlier process 2
+	must(t, os.WriteFile("shop-2.et", read(t, "shop-2.iet"), 0o600)) // the file of an earlier process with the same id
 	lives, err := osfile.OpenWrite("shop-3.iet")
 	must(t, err)
 	defer lives.Close()
@@ -107,7 +110,7 @@ func TestDeadSiblings(t *testing.T) {
 	finished := func(name string) int {
 		return strings.Count(told(), name+": finished, 3 entries (1 from the crash buffer)")
 	}
-	for range 3000 { // a start that shuts down leaves to the next what it has not finished yet
+	for range 3000 { // a process that shuts down early leaves unfinished files to the next start
 		if finished("shop-1.et") > 0 && finished("shop-2.et") > 0 {
 			break
 		}
@@ -139,12 +142,12 @@ func TestDeadSiblings(t *testing.T) {
 
 var read = tracetest.ReadFile
 
-// TestKeepsBounds: with the defaults there are 50 finished files of a service and 2 GiB at most,
-// and the oldest go first.
+// TestKeepsBounds: a start removes the oldest finished files of its service until the bounds are
+// met. The default bounds are 50 files and 2 GiB.
 func TestKeepsBounds(t *testing.T) {
 	for _, tt := range []struct {
 		files, size string
-		each        int64 // size of the files that are there, of which all are holes
+		each        int64 // size of each old file; the files are sparse
 		there       int
 		left        int
 	}{
@@ -194,8 +197,8 @@ func TestKeepsBounds(t *testing.T) {
 	}
 }
 
-// TestSecondProcess: if another process records to the path, the second process uses another
-// one.
+// TestSecondProcess: if another process already records to the path, the second process records to
+// another path.
 func TestSecondProcess(t *testing.T) {
 	t.Chdir(t.TempDir())
 	leftover(t, "app")
@@ -241,7 +244,7 @@ func finished(t *testing.T, base string) {
 	must(t, rec.Close(t.Context()))
 }
 
-// started starts and ends a recording with the defaults.
+// started starts and ends a recording with default options.
 func started(t *testing.T) {
 	t.Helper()
 	e, err := exporter.New()
@@ -271,7 +274,8 @@ func TestLivingDoNotCount(t *testing.T) {
 	}
 }
 
-// TestOtherVersion: a file of a newer version of the program is left for that version to finish.
+// TestOtherVersion: a file whose journal has the layout of a newer version is not finished, because
+// only the newer version can read it.
 func TestOtherVersion(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
@@ -288,9 +292,9 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// TestStrangersStay: without {service} in the template, the names do not show the service, so
-// files stay; a date does not count as a process id. Temporary files of dead siblings are
-// removed.
+// TestStrangersStay: without {service} in the path template, names do not show the service, so no
+// file is removed. A date in a name does not count as a process id. Temporary files of dead
+// processes of the service are removed.
 func TestStrangersStay(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("OTEL_SERVICE_NAME", "shop")

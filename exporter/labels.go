@@ -25,9 +25,10 @@ type goroutineLabels struct {
 	ended  atomic.Bool
 }
 
-// label sets labels of the calling goroutine, which begins the span ref. It returns nil if it
-// set no labels. parent is the local parent of the span, zero if the span has no local parent.
-// Labels in ctx stay. Labels that were set without ctx are lost, because label cannot see them.
+// label sets labels of the calling goroutine, which begins the span ref. It returns nil if it set
+// no labels. parent is the local parent of the span, zero if the span has no local parent. The
+// goroutine also gets the labels in ctx. It loses labels that were set on it but are not in ctx,
+// because label cannot see these.
 func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef) *goroutineLabels {
 	local := parent.IsValid()
 	if !p.flight.WantsLabels(!local) {
@@ -46,8 +47,8 @@ func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef) *
 }
 
 // unlabel restores the labels of the goroutine. If an ancestor of the span is open, the goroutine
-// gets the labels of the nearest one, which are not in the caller's context. Otherwise it gets the
-// labels of the caller.
+// gets the labels of the nearest open ancestor. Otherwise it gets the labels that it had before the
+// oldest ancestor began.
 func (l *goroutineLabels) unlabel() {
 	if l == nil {
 		return

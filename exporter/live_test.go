@@ -22,7 +22,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// both runs a program with the SDK, recorded live and by a batch exporter.
+// both calls fn twice, with a provider that records live and with one that records in batches. It returns
+// the view of each, under the keys live and batch.
 func both(t *testing.T, fn func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View) map[string]*view.View {
 	t.Helper()
 	views := make(map[string]*view.View)
@@ -40,7 +41,7 @@ func both(t *testing.T, fn func(t *testing.T, tp *sdktrace.TracerProvider, rec *
 	return views
 }
 
-// A counter makes ids that are the same in every run.
+// A counter generates the ids 1, 2, 3 and so on.
 type counter struct {
 	mu sync.Mutex
 	n  byte
@@ -60,8 +61,7 @@ func (c *counter) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
 	return trace.SpanID{7: c.n}
 }
 
-// TestLiveReadsLikeBatch: in the view it makes no difference how a span was
-// recorded.
+// TestLiveReadsLikeBatch: a view shows the same trace whether it was recorded live or in batches.
 func TestLiveReadsLikeBatch(t *testing.T) {
 	views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View {
 		tr := tp.Tracer("scope", trace.WithInstrumentationVersion("v1"))
@@ -90,8 +90,9 @@ func TestLiveReadsLikeBatch(t *testing.T) {
 	}
 }
 
-// TestDroppedLinksAreThoseThatAreMissing: the SDK keeps the last links of a span. A live recording has those
-// of the start as well, which its count of dropped ones leaves out.
+// TestDroppedLinksAreThoseThatAreMissing: if a span gets too many links, the SDK drops the oldest ones. A
+// live recording has the links of the start nevertheless, so its count of dropped links does not include
+// them.
 func TestDroppedLinksAreThoseThatAreMissing(t *testing.T) {
 	for _, x := range []struct{ most, atStart, later int }{{3, 2, 5}, {3, 5, 0}, {3, 5, 2}, {3, 0, 7}, {128, 2, 2}, {1, 1, 1}} {
 		rec := create(t, nil)
@@ -127,8 +128,8 @@ func TestDroppedLinksAreThoseThatAreMissing(t *testing.T) {
 	}
 }
 
-// startsOnly passes only the starts of spans to its processor, and endsOnly only the ends: the
-// second processor does not know the spans that end.
+// startsOnly passes only the starts of spans to its processor, and endsOnly only the ends. So the
+// processor of endsOnly does not know the spans that end.
 type (
 	startsOnly struct{ *exporter.SpanProcessor }
 	endsOnly   struct{ *exporter.SpanProcessor }
@@ -137,8 +138,8 @@ type (
 func (startsOnly) OnEnd(sdktrace.ReadOnlySpan)                   {}
 func (endsOnly) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-// TestForgottenSpanReadsLikeOthers: if the processor has forgotten a span whose start was recorded,
-// its start and its end still read as one span.
+// TestForgottenSpanReadsLikeOthers: if the processor has forgotten a span whose start was recorded, a
+// view still shows its start and its end as one span.
 func TestForgottenSpanReadsLikeOthers(t *testing.T) {
 	record := func(forgets bool) (string, recorder.Stats) {
 		rec := create(t, nil)
@@ -176,14 +177,13 @@ func TestForgottenSpanReadsLikeOthers(t *testing.T) {
 	if got != want {
 		t.Errorf("forgotten:\n%s\nknown:\n%s", got, want)
 	}
-	// Each was recorded when it began, and as a whole when it ended.
+	// Each span was recorded twice: when it began, and as a whole when it ended.
 	if c := stats.Spans; c.Offered != 4 || c.Written != 4 || c.Waiting != 0 || c.Dropped.Total() != 0 {
 		t.Errorf("the account of spans is %+v", c)
 	}
 }
 
-// outlineOf prints a view with the attributes in order, since the order of
-// attributes has no meaning.
+// outlineOf prints a view. It sorts the attributes, because their order has no meaning.
 func outlineOf(t testing.TB, v *view.View) string {
 	var b strings.Builder
 	must(t, v.Walk(0, func(id view.Row, depth int, _ bool) error {

@@ -71,10 +71,10 @@ func (p *LogProcessor) enough(n log.Severity) bool {
 	return slog.Level(n-log.SeverityInfo) >= p.level.Level()
 }
 
-// OnEmit records r, even if ctx is done: a record of a canceled request is recorded as well. It
-// takes the ids of the span from r, not from ctx. It always returns nil, because the SDK may log a
-// returned error, and that log record would be passed to OnEmit again. Errors are reported on the
-// console instead. After an error, further errors are not reported until a call has succeeded.
+// OnEmit records r, even if ctx is done, so that records of a canceled request are not lost. It reads
+// the ids of the span from r, not from ctx. It always returns nil: the SDK may log a returned error, and
+// would then pass this log record to OnEmit again. Errors are reported on the console instead. After an
+// error, further errors are not reported until a call has succeeded.
 func (p *LogProcessor) OnEmit(ctx context.Context, r *sdklog.Record) error {
 	if r == nil || !p.takes() || !p.enough(r.Severity()) {
 		return nil
@@ -158,7 +158,7 @@ func (e *LogExporter) export(records []sdklog.Record) (exported int, err error) 
 			errs = append(errs, fmt.Errorf("log record %d: %w", i, err))
 		}
 	}
-	written, err := m.write(len(records), errs) // a variable of its own: exported stays 0 after a panic
+	written, err := m.write(len(records), errs) // not the result exported, which must be 0 after a panic
 	for i := range records {
 		e.tellTwice(&records[i])
 	}
@@ -226,7 +226,8 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	return err
 }
 
-// tellTwice reports on the console if log/slog has recorded the same record as well.
+// tellTwice prints a warning on the console if the recorder got the same record through log/slog as
+// well.
 func (t *target) tellTwice(r *sdklog.Record) {
 	at := r.Timestamp()
 	if body := r.Body(); body.Type() == attribute.STRING && !at.IsZero() {

@@ -29,7 +29,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// logProcessor returns a processor that records log records to rec: at once, or in batches if way is "exporter".
+// logProcessor returns a processor that records log records to rec. If way is "exporter", it records in batches,
+// otherwise at once.
 func logProcessor(t testing.TB, way string, rec *recorder.Recorder) sdklog.Processor {
 	t.Helper()
 	if way == "exporter" {
@@ -42,8 +43,7 @@ func logProcessor(t testing.TB, way string, rec *recorder.Recorder) sdklog.Proce
 	return p
 }
 
-// logsOf returns the log records of a view in the terms of package otel, with the names of the
-// entries above them.
+// logsOf returns the log records of a view as values of package otel, and the names of their parent entries.
 func logsOf(t *testing.T, v *view.View) (logs []*otel.Log, above []string) {
 	t.Helper()
 	for row := range v.Rows() {
@@ -168,7 +168,7 @@ func TestLogValuesReadAsTheyWereEmitted(t *testing.T) {
 	must(t, lp.Shutdown(t.Context()))
 	logs, _ := logsOf(t, finish(t, rec))
 	for i, l := range logs {
-		// What the SDK makes of a value, such as nothing of an empty one, is its own.
+		// The exporter converts values with setup.Any as well.
 		want := setup.Any(kinds[i].Value)
 		if len(l.Attributes) != 1 {
 			t.Fatalf("%s: the attributes are %+v", l.EventName, l.Attributes)
@@ -186,8 +186,8 @@ func TestLogValuesReadAsTheyWereEmitted(t *testing.T) {
 	}
 }
 
-// TestLogRecordGoesBelowItsOwnResource: two LoggerProviders with resources of their own share a
-// recorder, in turn.
+// TestLogRecordGoesBelowItsOwnResource: two LoggerProviders with different resources share a recorder and emit
+// in turn. Each record is a child of its own resource.
 func TestLogRecordGoesBelowItsOwnResource(t *testing.T) {
 	rec := create(t, nil)
 	var providers []*sdklog.LoggerProvider
@@ -214,8 +214,8 @@ func TestLogRecordGoesBelowItsOwnResource(t *testing.T) {
 	}
 }
 
-// TestLogProcessorEnds: after Shutdown, and with a recorder that is gone, nothing is recorded or
-// reported, and no call fails.
+// TestLogProcessorEnds: after Shutdown, the processor ignores records without an error, and Export returns
+// ErrExporterShutdown. Nothing is reported.
 func TestLogProcessorEnds(t *testing.T) {
 	told := said(t)
 	rec := create(t, nil)
@@ -246,8 +246,8 @@ func TestLogProcessorEnds(t *testing.T) {
 	}
 }
 
-// TestLogProcessorWithDoneContext: a record of a request that was canceled is recorded, and a flush
-// or end with such a context says so.
+// TestLogProcessorWithDoneContext: a record of a canceled request is recorded. ForceFlush and Shutdown with a
+// canceled context return its error.
 func TestLogProcessorWithDoneContext(t *testing.T) {
 	rec := create(t, nil)
 	done, cancel := context.WithCancel(t.Context())
@@ -268,8 +268,8 @@ func TestLogProcessorWithDoneContext(t *testing.T) {
 	}
 }
 
-// TestLogProcessorReportsFailureOnce: an error goes to the console, once, and never to the SDK, which
-// might log it.
+// TestLogProcessorReportsFailureOnce: an error is printed once on the console. OnEmit does not return it,
+// because the SDK might log it.
 func TestLogProcessorReportsFailureOnce(t *testing.T) {
 	told := said(t)
 	rec := create(t, nil)
@@ -289,12 +289,12 @@ func TestLogProcessorReportsFailureOnce(t *testing.T) {
 	}
 }
 
-// TestLogProcessorOpensTheFileOfTheSpans: both record to the file that the environment names, which
-// is there when the last one has ended.
+// TestLogProcessorOpensTheFileOfTheSpans: a span processor and a log processor with the same path record to one
+// file. The file is finished when both are shut down.
 func TestLogProcessorOpensTheFileOfTheSpans(t *testing.T) {
 	told := said(t)
 	path := exporter.WithPath(t.TempDir() + "/app.et")
-	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "live") // which is for spans
+	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "live") // the variable applies only to spans
 	sp, err := exporter.NewSpanProcessor(path)
 	must(t, err)
 	p, err := exporter.NewLogProcessor(path)
@@ -340,8 +340,8 @@ func TestConcurrentLogs(t *testing.T) {
 	}
 }
 
-// TestLogProcessorTakesNoMemory counts the allocations of a record in a span. Its attributes have
-// kinds of the format.
+// TestLogProcessorTakesNoMemory: recording a log record in a span allocates nothing, if the format has the kinds
+// of its attributes.
 func TestLogProcessorTakesNoMemory(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -417,8 +417,8 @@ func TestLogProcessorLevel(t *testing.T) {
 	}
 }
 
-// TestRecordsOfBothWaysAreTold: if a record comes through log/slog and through OpenTelemetry, that
-// is reported once for each recorder. Records that only look similar are not reported.
+// TestRecordsOfBothWaysAreTold: if a record arrives through log/slog and through OpenTelemetry, a warning is
+// printed once for each recorder. Records that are only similar cause no warning.
 func TestRecordsOfBothWaysAreTold(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -466,8 +466,8 @@ func (c loggingConsole) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestReportThatIsLoggedEnds: an error of the processor goes to a console that emits it as a log
-// record again. This must not loop, and no lock may be held.
+// TestReportThatIsLoggedEnds: the console emits each error of the processor as a log record to the same
+// processor. This must neither loop nor deadlock.
 func TestReportThatIsLoggedEnds(t *testing.T) {
 	rec := create(t, nil)
 	p := logProcessor(t, "processor", rec)
@@ -477,7 +477,7 @@ func TestReportThatIsLoggedEnds(t *testing.T) {
 		var r log.Record
 		lp.Logger("l").Emit(context.Background(), r)
 	}
-	said(t) // which puts back the console at the end
+	said(t) // the end of the test restores the console
 	notice.SetConsole(loggingConsole{func() { reported++; emit() }})
 	must(t, rec.Close(t.Context()))
 	emit()
@@ -491,7 +491,8 @@ type loggingError struct{ emit func() }
 
 func (e loggingError) Error() string { e.emit(); return "no stock" }
 
-// TestErrorThatLogsIsRecorded: code of the program that runs while a record is made may log itself.
+// TestErrorThatLogsIsRecorded: the Error method of an attribute is called while the record is made, and may
+// itself log.
 func TestErrorThatLogsIsRecorded(t *testing.T) {
 	rec := create(t, nil)
 	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(logProcessor(t, "processor", rec)))
@@ -501,7 +502,7 @@ func TestErrorThatLogsIsRecorded(t *testing.T) {
 	outer.SetErr(loggingError{func() { lp.Logger("l").Emit(t.Context(), inner) }})
 	lp.Logger("l").Emit(t.Context(), outer)
 	logs, _ := logsOf(t, finish(t, rec))
-	slices.SortFunc(logs, func(a, b *otel.Log) int { return strings.Compare(a.Message, b.Message) }) // the outer one began first and ended last
+	slices.SortFunc(logs, func(a, b *otel.Log) int { return strings.Compare(a.Message, b.Message) }) // either order is right
 	if len(logs) != 2 || logs[0].Message != "inner" || logs[1].Message != "outer" {
 		t.Fatalf("the records are %+v", logs)
 	}

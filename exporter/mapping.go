@@ -28,10 +28,10 @@ type mapper struct {
 	link  otel.Link
 	event otel.Event
 	log   otel.Log
-	users attributes // the attributes of the span, link, event or record that is being mapped
+	users attributes // the attributes of the span, link, event or log record that is being mapped
 
 	gathered []attribute.KeyValue             // the new attributes of an ending span, or all of a log record
-	each     func(kv attribute.KeyValue) bool // gathers kv; made once
+	each     func(kv attribute.KeyValue) bool // appends kv to gathered; a field, so that the closure is allocated once
 }
 
 func (m *mapper) reset() {
@@ -41,8 +41,8 @@ func (m *mapper) reset() {
 	m.log.Body = otel.Any{} // free the old body, which may be large
 }
 
-// below is for entries in a batch. The recorder finds the parent entry, and adds the trace id or
-// parent id if the parent entry does not imply it.
+// below is the place of all entries of a batch: the recorder finds the parent entry, and stores the
+// trace id or the parent id if the parent entry does not imply it.
 var below = otel.Where{Trace: true, Parent: true}
 
 // parentsFirst returns the indexes of the spans in the order in which they are written. Nil
@@ -106,9 +106,8 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, b *begun) {
 	m.span.WriteEnd(m.b, m.span.Name != b.name, &m.users)
 }
 
-// begin sets the fields of m.span that are known when a span begins, and returns the ids,
-// parent and resource of the span. It sets single fields because copying an otel.Span is
-// expensive.
+// begin sets the fields of m.span that are known when a span begins, and returns the ids, parent
+// and resource of the span. It assigns each field, because copying an otel.Span is expensive.
 func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, res *recorder.Resource) recorder.Span {
 	sc, parent, scope := s.SpanContext(), s.Parent(), s.InstrumentationScope()
 	h := recorder.Span{Ref: ref(&sc), Resource: res, Time: mapping.UnixNano(start)}
@@ -174,9 +173,9 @@ func ref(sc *trace.SpanContext) format.SpanRef {
 }
 
 // duration returns the difference of the wall times, because wall times are stored. It ignores
-// monotonic readings, because they belong to slightly different moments: an end time that
-// the program passed would not be restored exactly. The SDK computes its own end times from
-// the start, so that both clocks agree.
+// monotonic readings. The monotonic reading and the wall time of one time.Time belong to slightly
+// different moments, so an end time that the program passed would not be restored exactly. In the
+// SDK's own end times both clocks agree, because the SDK computes them from the start.
 func duration(start, end time.Time) time.Duration { return end.Round(0).Sub(start.Round(0)) }
 
 // count converts the SDK's count of dropped items.

@@ -19,8 +19,9 @@ import (
 	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
-// TestMarks reads with go tool trace which spans wrote their ids into an execution trace: each when it begins,
-// right before the task of the SDK, and those that took a second when they end.
+// TestMarks: a span logs a mark with its id to the execution trace when it begins, right before the task of
+// the SDK. A span of a second or longer also logs one when it ends. The test reads the execution trace with go
+// tool trace.
 func TestMarks(t *testing.T) {
 	if trace.IsEnabled() {
 		t.Skip("the test is traced")
@@ -65,7 +66,7 @@ func TestMarks(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("marks %s: %v, want %v", marks, got, want)
 		}
-		var order []string // of the goroutine of the test, which is the only one that has such events
+		var order []string // no other goroutine has such events
 		for _, m := range regexp.MustCompile(`Category="otel\.span"| TaskBegin `).FindAll(out, -1) {
 			order = append(order, string(m))
 		}

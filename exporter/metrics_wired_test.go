@@ -30,7 +30,7 @@ func stub(id byte, name string) tracetest.SpanStub {
 	})}
 }
 
-// ofComponents leaves the recorder's lines out.
+// ofComponents returns s without the lines of the recorder.
 func ofComponents(s string) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {
@@ -51,7 +51,7 @@ func wantComponents(t *testing.T, all, want string) {
 
 func TestExporterMetrics(t *testing.T) {
 	r := metrictest.Measured(t)
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{MaxEntrySize: 1}) // the least there is
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{MaxEntrySize: 1}) // raised to the minimum, 2 KiB
 	must(t, err)
 	e, err := New(WithRecorder(rec))
 	must(t, err)
@@ -66,7 +66,8 @@ func TestExporterMetrics(t *testing.T) {
 		return e.ExportSpans(t.Context(), tracetest.SpanStubs(stubs).Snapshots())
 	}
 	must(t, export(stub(1, "good"), waits))
-	if err := export(bad, stub(4, "good")); err != nil { // what is too large shows when it is written
+	// The span "bad" is too large, but the recorder finds that out later, when it writes.
+	if err := export(bad, stub(4, "good")); err != nil {
 		t.Error(err)
 	}
 	must(t, rec.Close(t.Context()))

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// TestOpenSpansKeepMonotonicTime checks that the start of an open span has a monotonic
-// reading, and that a start time that the application set is kept.
+// TestOpenSpansKeepMonotonicTime checks that the start of an open span has a monotonic reading, and
+// that a start time that the application passed is not changed.
 func TestOpenSpansKeepMonotonicTime(t *testing.T) {
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	p, err := NewSpanProcessor(WithRecorder(rec))

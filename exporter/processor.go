@@ -58,7 +58,7 @@ func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 	}
 	for i := range attrs {
 		kv := &attrs[i]
-		// In most cases attributes are in the order in which they were first set.
+		// In most cases an attribute still has the index that it had at the start.
 		if i < len(b.attrs) && b.attrs[i].Key == kv.Key && b.attrs[i].Value == kv.Value {
 			continue
 		}
@@ -82,8 +82,8 @@ func (b *begun) has(kv *attribute.KeyValue, known map[attribute.Key]attribute.Va
 	return false
 }
 
-// evicted returns how many links that b had at its start the SDK has dropped since, to make room for
-// later links. The dropped links are in the recording nevertheless.
+// evicted returns how many of the links that the span had at its start the SDK has dropped to make
+// room for later links. These links are in the recording nevertheless.
 func (b *begun) evicted(dropped int) int { return min(b.links, max(0, dropped-b.droppedLinks)) }
 
 // later returns the links that were added after the start. If a span has too many links, the SDK
@@ -211,9 +211,10 @@ func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, events []sdktrace.Event, 
 	}
 }
 
-// panicOf returns the text of the panic that ends the span s in this goroutine, and whether there is
-// such a panic. The SDK records a panic as the last exception event, after it has taken the end time
-// of the span. Events of RecordError have an earlier time.
+// panicOf returns the text of the panic that ends the span s in this goroutine, and whether a panic
+// ends it. The SDK records a panic as the last exception event, after it has read the clock for the
+// end time of the span. So this event is not earlier than the end; events of RecordError are
+// earlier.
 func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is bool) {
 	if len(events) == 0 {
 		return "", false

@@ -13,10 +13,10 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestGivenTimesComeBack passes times to spans whose monotonic reading belongs to another
-// moment than the wall time.
+// TestGivenTimesComeBack: a time that the program passes to a span is restored exactly, even if its
+// monotonic reading and its wall time belong to different moments.
 func TestGivenTimesComeBack(t *testing.T) {
-	const spans = 4000 // of which some readings differ
+	const spans = 4000 // so many that for some the two readings differ
 	ctx := context.Background()
 	for _, live := range []bool{true, false} {
 		rec := create(t, nil)

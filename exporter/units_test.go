@@ -17,7 +17,7 @@ func TestUnits(t *testing.T) {
 		size, age string
 		wantSize  int64
 		wantAge   time.Duration
-		told      string // "": nothing
+		told      string // part of the report; "": nothing is reported
 	}{
 		{"1000000", "300000", 1e6, 5 * time.Minute, ""},
 		{"10MB", "5m", 1e7, 5 * time.Minute, ""},
@@ -44,8 +44,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestBounds: an option beats the environment. If an option sets MaxFileSize,
-// MaxFileAge or KeepFiles, the bounds that it leaves at zero are off.
+// TestBounds: an option beats the environment. If an option sets MaxFileSize, MaxFileAge or
+// KeepFiles, bounds that are zero in the option are off.
 func TestBounds(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP", "7")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP_BYTES", "1MB")

@@ -47,8 +47,7 @@ func (a *attributes) Write(w otel.Writer, prefix string) {
 	}
 }
 
-// native returns v as a value of the format. It reports whether the format has
-// a kind for v.
+// native returns v as a value of the format. The bool is false if the format has no kind for v.
 func native(v *attribute.Value) (format.Value, bool) {
 	switch v.Type() {
 	case attribute.BOOL:

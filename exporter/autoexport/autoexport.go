@@ -1,17 +1,18 @@
-// Package autoexport makes OTEL_TRACES_EXPORTER=entrace and OTEL_LOGS_EXPORTER=entrace work
-// in programs that take their exporters from contrib's autoexport. A blank import is enough:
+// Package autoexport makes OTEL_TRACES_EXPORTER=entrace and OTEL_LOGS_EXPORTER=entrace work in
+// programs that get their exporters from OpenTelemetry's contrib package autoexport. A blank import
+// is enough:
 //
 //	import _ "github.com/entrace-go/entrace/exporter/autoexport"
 //
-//	spans, err := autoexport.NewSpanExporter(ctx) // contrib's
+//	spans, err := autoexport.NewSpanExporter(ctx) // of the contrib package
 //	logs, err := autoexport.NewLogExporter(ctx)
 //
-// OTEL_EXPORTER_ENTRACE_PATH and the other variables of package entrace set the destination
-// of the trace, including the endpoint and the flight recorder. Spans are recorded when they
-// have ended. Log records go to the same file. A log record is safe once the program's
-// processor has passed it to the exporter: the SDK's simple processor passes it at once, its
-// batch processor after a second. This package is a module of its own because contrib's
-// autoexport depends on gRPC and Prometheus.
+// OTEL_EXPORTER_ENTRACE_PATH and the other variables of package entrace set the destination of the
+// trace, including the endpoint and the flight recorder. Spans are recorded when they have ended.
+// Log records go to the same file. A log record is safe once the program's processor has passed it
+// to the exporter: the SDK's simple processor passes it at once, its batch processor after a
+// second. This package is a module of its own because the contrib package depends on gRPC and
+// Prometheus.
 package autoexport
 
 import (
@@ -32,9 +33,9 @@ func init() { Register() }
 
 var once sync.Once
 
-// Register makes the exporters known to contrib's autoexport. Importing this package calls
-// Register; further calls do nothing. If another package has registered the name, that
-// registration stays.
+// Register registers the exporters with the contrib package. Importing this package calls Register;
+// further calls do nothing. Register does not replace an exporter that another package has
+// registered under [Name].
 func Register() {
 	once.Do(func() {
 		unlessTaken(func() {

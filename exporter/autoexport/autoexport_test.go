@@ -23,7 +23,7 @@ func TestEnvironmentSelectsEntrace(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "entrace")
 	t.Setenv("OTEL_LOGS_EXPORTER", "entrace")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", path)
-	autoexport.Register() // again, which must not panic
+	autoexport.Register() // a second call must not panic
 	ctx := t.Context()
 	exp, err := contrib.NewSpanExporter(ctx)
 	if err != nil {
@@ -57,7 +57,8 @@ func TestEnvironmentSelectsEntrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The log record is older than the span is in the file, which comes when it has ended.
+	// The log record and the span can have any order in the file, because the span is recorded when
+	// it has ended.
 	if len(names) != 5 || !slices.Contains(names, "recorded") || !slices.Contains(names, "eventhello") {
 		t.Errorf("the entries are %q, want root, resource, recorded, event, entrace.end", names)
 	}
@@ -65,7 +66,7 @@ func TestEnvironmentSelectsEntrace(t *testing.T) {
 
 func TestBadPathIsAnError(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "entrace")
-	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(os.Args[0], "app.et")) // below a file
+	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(os.Args[0], "app.et")) // a path below a file, which cannot exist
 	t.Setenv("OTEL_LOGS_EXPORTER", "entrace")
 	if _, err := contrib.NewLogExporter(t.Context()); err == nil {
 		t.Error("NewLogExporter succeeded in a folder that cannot be made")
