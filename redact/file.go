@@ -15,7 +15,7 @@ const maxFile = 1 << 20
 
 // A FileError says where a policy in JSON is invalid.
 type FileError struct {
-	Offset int64  // in bytes; -1 if Field has the position
+	Offset int64  // in bytes; -1 if Field says where
 	Field  string // such as "values[1].pattern"
 	Err    error
 }
@@ -44,8 +44,8 @@ func (e *FileError) Unwrap() error { return e.Err }
 //	  "hash_key": "…"                         see Policy.Hash; at least 16 bytes
 //	}
 //
-// A pattern is a regular expression of package regexp. With "luhn" a match counts only if its digits have a
-// valid checksum of payment card numbers.
+// A pattern is a regular expression of package regexp. With "luhn", a match is a secret only if [Luhn]
+// accepts it.
 func Parse(text []byte) (*Policy, error) {
 	var f struct {
 		Default *bool    `json:"default"`

@@ -70,7 +70,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestHostileTexts searches texts that would take minutes if the time were not linear.
+// TestHostileTexts searches texts that would take minutes if the running time were not linear.
 func TestHostileTexts(*testing.T) {
 	r := redact.New(nil, nil)
 	for _, part := range []string{

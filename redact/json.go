@@ -11,10 +11,10 @@ import (
 const maxDepth = 64
 
 // JSON returns the replacement for s, a JSON text that is the value of an attribute. The parameter v is the
-// verdict for the attribute's key. The text may be the OTLP/JSON text of an AnyValue; the replacement is then
-// one as well. Members of objects have keys such as "a.b.c". In an object with members "key" (or "name") and
-// "value", the value of the former is the key of the latter. Numbers and booleans are kept. If the whole value
-// is a secret, the result is not JSON, and isText is true.
+// verdict for the attribute's key. If s is the OTLP/JSON text of an AnyValue, the replacement is an AnyValue
+// as well. The key of a member is its path, such as "a.b.c". In an object with the members "key" (or "name")
+// and "value", the value of the former is the attribute key for the latter. Numbers and booleans are kept. If
+// the whole value is a secret, the result is not JSON, and isText is true.
 func (r *Redactor) JSON(v Verdict, key, s string) (out string, isText bool) {
 	switch {
 	case r == nil || v == Keep:
@@ -41,14 +41,15 @@ func (r *Redactor) walk(key, s string) (out string, ok bool) {
 	if len(w.f.edits) == 0 {
 		return s, true
 	}
-	if r != r.silent { // walk again and count, now that the text is known to be valid
+	if r != r.silent { // walk again and count: the first walk counted nothing, because the text could have been invalid
 		w = walker{f: finder{r: r, s: s}, path: append(w.path[:0], key...)}
 		w.whole()
 	}
 	return w.f.replace(key), true
 }
 
-// isNumber reports whether a JSON text is a number, a boolean or null, or an AnyValue with one of these.
+// isNumber reports whether a JSON text is a number, a boolean or null, or an AnyValue that holds a number or
+// a boolean.
 func isNumber(s string) bool {
 	s = strings.TrimLeft(s, " \t\r\n")
 	if s == "" || s[0] == '{' {
@@ -83,7 +84,7 @@ func anyValueKind(s string) int {
 	return notAny
 }
 
-// A walker parses a JSON text and collects the edits.
+// A walker parses a JSON text and collects the edits that replace its secrets.
 type walker struct {
 	f     finder
 	i     int
@@ -193,7 +194,8 @@ func (w *walker) text() (string, bool) {
 	return "", false
 }
 
-// string adds an edit for the string text, which begins at offset from, if the string must change.
+// string adds an edit for a string, if it contains a secret. The string begins at offset from; text is its
+// content.
 func (w *walker) string(v Verdict, from int, text string) {
 	if v == Keep {
 		return
@@ -204,7 +206,8 @@ func (w *walker) string(v Verdict, from int, text string) {
 	}
 }
 
-// edit adds an edit that replaces the bytes since offset from by a string. Value has already counted it.
+// edit adds an edit that replaces the bytes from offset from to w.i by text as a JSON string. The call of
+// Value or Text that found the secret has already counted it.
 func (w *walker) edit(from int, text string) {
 	b, _ := json.Marshal(text) // marshaling a string never fails
 	w.f.edits = append(w.f.edits, edit{from, w.i, counted, string(b)})
@@ -252,7 +255,7 @@ func (w *walker) object(v Verdict) bool {
 	if w.take('}') {
 		return true
 	}
-	key, hasKey := "", false // of a pair of name and value
+	key, hasKey := "", false // the value of a member "key" or "name", which is the key of a following member "value"
 	for {
 		if !w.next('"') {
 			return false
@@ -311,10 +314,12 @@ func (w *walker) member(v Verdict, name string) bool {
 	return w.read(v)
 }
 
-// maxPath is the maximum length of the end of a path that is checked, so that the running time is linear.
+// maxPath is the number of bytes at the end of a path that are checked. The bound makes the running time
+// linear.
 const maxPath = 512
 
-// key returns the end of the path. The result is valid until the path changes.
+// key returns the end of the path as a string that shares its memory. The result is valid until the path
+// changes.
 func (w *walker) key() string {
 	end := w.path[max(0, len(w.path)-maxPath):]
 	return unsafe.String(unsafe.SliceData(end), len(end))

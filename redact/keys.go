@@ -2,15 +2,15 @@ package redact
 
 import "strings"
 
-// A wordClass is a set of roles that a word has in a key.
+// A wordClass is a set of the roles that a word can have in a key.
 type wordClass uint16
 
 const (
-	wordSecret   wordClass = 1 << iota // the value is a secret, unless a harmless word follows
-	wordKey                            // "key": the value is a secret after a wordBefore
+	wordSecret   wordClass = 1 << iota // the value is a secret, unless a wordHarmless follows
+	wordKey                            // "key": the value is a secret if a wordBefore precedes it
 	wordBefore                         // makes a following "key" a secret
 	wordHarmless                       // names a harmless property of a secret
-	wordPass                           // "pass": a secret after a wordLogin, or alone between dots
+	wordPass                           // "pass": the value is a secret after a wordLogin, or if "pass" is alone between dots
 	wordLogin
 	wordPage // makes a following "token" harmless
 	wordToken
@@ -57,22 +57,22 @@ func classOf(word []byte) wordClass {
 	return 0
 }
 
-// pairs lists pairs of words that name a secret if no dot separates them. The key is the second word; the value
-// has the possible first words.
+// pairs lists pairs of words that name a secret if no dot separates them, such as session id. It maps the
+// second word to the possible first words.
 var pairs = map[string]string{
 	"id": " session ", "key": " deploy ", "string": " connection conn ", "auth": " basic ", "phrase": " seed recovery mnemonic ",
 	"code": " mfa otp totp authorization recovery backup ",
 }
 
-// maxWord is the maximum size of a word that is looked up.
+// maxWord is the number of bytes of a word that are looked up.
 const maxWord = 24
 
 // A words splits a key into words. A word ends at every byte that is not a letter or digit, and where the case
 // changes.
 type words struct {
 	key     string
-	from, i int    // the begin and the end of the word
-	before  string // the word before it, including digits at its end; "" if a dot is between them
+	from, i int    // the beginning and the end of the current word in key
+	before  string // the word before the current one, with the digits at its end; "" if a dot separates the two
 	word    [maxWord]byte
 }
 
@@ -117,8 +117,9 @@ func lowerLetter(c byte) bool  { return 'a' <= c && c <= 'z' }
 func digit(c byte) bool        { return '0' <= c && c <= '9' }
 func alphanumeric(c byte) bool { return upper(c) || lowerLetter(c) || digit(c) }
 
-// isSecret reports whether the words of a key say that its value is a secret. The result ends reports whether
-// words that follow the key could change the verdict on them.
+// isSecret reports whether the words of a key say that its value is a secret. The result ends is for a key that
+// is the beginning of a longer key: it says whether the last words of key can affect the verdict for the words
+// after it.
 func isSecret(key string) (secret, ends bool) {
 	w := words{key: key}
 	var last wordClass
@@ -167,11 +168,11 @@ var letters = func() (table [256]uint32) {
 const (
 	rare        = 1<<('j'-'a') | 1<<('k'-'a') | 1<<('s'-'a') | 1<<('w'-'a') | 1<<('z'-'a')
 	dsn         = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // in dsn and session id, but also in many other keys
-	withoutRare = 5                                          // number of roots without a rare letter
+	withoutRare = 5                                          // number of roots without a rare letter, which are the first ones
 )
 
-// roots are sets of letters. Each key that isSecret accepts has all letters of at least one root, except dsn
-// and session id.
+// roots are sets of letters. Each key that isSecret accepts has all letters of at least one root, except keys
+// with dsn or session id.
 var roots = func() (list [15]uint32) {
 	for i, root := range [...]string{"cder", "abre", "opt", "ceimno", "acdefmo", "aps", "eky", "ekont", "cerst", "dpw", "ahinortuz", "ceiko", "jtw", "abchistu", "cginorst"} {
 		for _, c := range []byte(root) {
@@ -181,7 +182,8 @@ var roots = func() (list [15]uint32) {
 	return list
 }()
 
-// maybeName is a quick check whether isSecret may be true for a key with the letters in has.
+// maybeName is a quick check that rejects most keys for which isSecret is false. It accepts dsn and session id
+// only at the end of a key. The parameter has is the set of the letters of key.
 func maybeName(has uint32, key string) bool {
 	list := roots[:]
 	if has&rare == 0 {
@@ -199,7 +201,7 @@ func maybeName(has uint32, key string) bool {
 	return end == [2]byte{'s', 'n'} || end == [2]byte{'i', 'd'}
 }
 
-// maybeSecret is a quick check whether isSecret may be true for a key.
+// maybeSecret is a quick check that rejects most keys for which isSecret is false; see maybeName.
 func maybeSecret(key string) bool {
 	has := uint32(0)
 	for i := range len(key) {
@@ -208,8 +210,8 @@ func maybeSecret(key string) bool {
 	return maybeName(has, key)
 }
 
-// isSecretParameter reports whether a URL parameter called name is a secret. Signatures of signed URLs are
-// secrets as parameters, but not as attributes.
+// isSecretParameter reports whether the URL parameter called name is a secret, although an attribute called
+// name is not. Examples are the signatures of signed URLs.
 func isSecretParameter(name string) bool {
 	var w [maxWord]byte
 	if len(name) > maxWord {

@@ -12,7 +12,7 @@ import (
 
 var placeholder = regexp.MustCompile(`\{(\d+|[hud]\d+|U|JWT|PEM)\}`)
 
-// filled returns a case of kinds.txt with its placeholders filled.
+// filled returns a line of kinds.txt with values in place of its placeholders.
 func filled(text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(s string) string {
 		s = strings.Trim(s, "{}")
@@ -38,8 +38,8 @@ func filled(text string) string {
 	})
 }
 
-// TestKindsOfScanners: of the kinds of secrets that scanners know, all are replaced except those that the
-// file names.
+// TestKindsOfScanners: the default policy replaces the kinds of secrets that public scanners find.
+// Exceptions are marked as missed in testdata/kinds.txt.
 func TestKindsOfScanners(t *testing.T) {
 	b := tracetest.ReadFile(t, "testdata/kinds.txt")
 	r := redact.New(nil, nil)

@@ -98,8 +98,8 @@ func (f *finder) nameBefore(i int) (name string, from int) {
 	return name[skip:], from + skip
 }
 
-// quotedBefore is like nameBefore for a name that may be in quotes. It also returns the closing quote, with the
-// backslashes before it.
+// quotedBefore is like nameBefore, but the name may be in quotes. It also returns the closing quote with the
+// backslashes before it, or "" if there is none.
 func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
 	end := i
 	if end > 0 && (f.s[end-1] == '"' || f.s[end-1] == '\'') {
@@ -112,12 +112,12 @@ func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
 	return name, from, quote
 }
 
-// secretBefore is like secretName for a name that nameBefore has just returned.
+// secretBefore is secretName with a quick check first. The name must be the one that nameBefore returned last.
 func (f *finder) secretBefore(name string) bool {
 	return maybeName(f.letters, name) && f.secretName(name)
 }
 
-// secretName reports whether a value with this name is a secret.
+// secretName reports whether a value called name is a secret.
 func (f *finder) secretName(name string) bool {
 	if !maybeSecret(name) || matchAny(f.r.p.allow, name) {
 		return false
@@ -126,8 +126,8 @@ func (f *finder) secretName(name string) bool {
 	return secret
 }
 
-// secretPair reports whether name, which begins at from, is the word "value" in a pair such as name: password,
-// value: x.
+// secretPair reports whether name is the word "value" in a pair such as name: password, value: x. The word
+// begins at offset from.
 func (f *finder) secretPair(name string, from int) bool {
 	if !strings.EqualFold(name, "value") {
 		return false
@@ -224,8 +224,8 @@ func (f *finder) tag(i int) {
 const minSetting = 8
 
 // setting finds the value in name = value, name: value and name: "value". The name ends at end, the value
-// begins at i. Sentences have the same forms, so the value must contain a digit, and a value without quotes
-// must end a line, a list or an object.
+// begins at i. Sentences can look like this, so the value must contain a digit. After a colon, a value without
+// quotes must also be at the end of a line, a list or an object.
 func (f *finder) setting(end, i int) {
 	s := f.s
 	name, from, _ := f.quotedBefore(end)
@@ -294,7 +294,8 @@ func (f *finder) value(i int) {
 	}
 }
 
-// credentialsEnd is like valueEnd, but if the value is a scheme, it includes the credentials that follow.
+// credentialsEnd is like valueEnd, but if the value is an authentication scheme, the credentials after it are a
+// part of the value.
 func credentialsEnd(s string, i int) int {
 	end := valueEnd(s, i)
 	if isScheme(s[i:end]) && end+1 < len(s) && s[end] == ' ' && s[end+1] != ' ' {
@@ -313,8 +314,8 @@ func valueEnd(s string, i int) int {
 	return len(s)
 }
 
-// quoteAt returns the quote that begins at i, with the backslashes before it. A text inside a JSON text has
-// such backslashes.
+// quoteAt returns the quote at i with the backslashes before it, which it has in a JSON text inside another
+// one, and the size of both.
 func quoteAt(s string, i int) (quote string, size int) {
 	j := i
 	for j < len(s) && s[j] == '\\' {
@@ -326,7 +327,8 @@ func quoteAt(s string, i int) (quote string, size int) {
 	return "", 0
 }
 
-// closing returns where the text that begins at i ends: at the same quote, or at a quote of a text around it.
+// closing returns where the quoted text that begins at i ends: before the next equal quote, or before a quote
+// that ends a text around it, which has fewer backslashes.
 func closing(s string, i int, quote string) int {
 	for from := i; ; i++ {
 		n := strings.IndexByte(s[i:], quote[len(quote)-1])
@@ -348,8 +350,8 @@ func closing(s string, i int, quote string) int {
 	}
 }
 
-// isPlain reports whether a value in a text is not a secret, whatever its name: isNone is true, or it is a
-// path, or a placeholder for a secret such as PASSWORD.
+// isPlain reports whether a value in a text is not a secret, whatever its name. Such values are those that
+// isNone accepts, paths, and placeholders for a secret, such as PASSWORD.
 func isPlain(s string) bool {
 	if isNone(s) || strings.Trim(s, "*") == "" || s[0] == '$' && len(s) <= 3 { // a parameter of SQL
 		return true
@@ -360,8 +362,8 @@ func isPlain(s string) bool {
 	return len(s) <= maxPlaceholder && strings.Trim(s, "_ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// isNone reports whether a value shows that there is no secret. Such values are certain words, and numbers of
-// few digits.
+// isNone reports whether a value is a word such as "none" or "true", or a number of at most three digits, and
+// so not a secret.
 func isNone(s string) bool {
 	switch s {
 	case "", "true", "false", "null", "nil", "none", "None", "yes", "no", "on", "off", "?", "empty", "missing", "required", "invalid", "unset", "string", "disabled", "enabled", "allowed", "denied":
@@ -373,8 +375,8 @@ func isNone(s string) bool {
 // maxPlaceholder is the maximum size of a placeholder for a secret.
 const maxPlaceholder = 12
 
-// colon finds the secret that belongs to a colon at i: the user information of a URL, the value of a key in
-// JSON or in a printed map or struct, or the value of a header or of a line of YAML.
+// colon finds a secret after the colon at i: the user information of a URL, the value of a key in JSON or in a
+// printed map or struct, the value of a header field, or the value in a line of YAML.
 func (f *finder) colon(i int) {
 	s := f.s
 	if i == 0 || i+1 >= len(s) {
@@ -523,7 +525,7 @@ func (f *finder) header(i int) {
 		name = name[1:]
 	case s[from-1] == '"' || s[from-1] == '\'':
 		ends = s[from-1 : from]
-	default: // not at the beginning of a line
+	default: // the field is not at the beginning of a line
 		ends = ""
 	}
 	isAuth := strings.EqualFold(name, "authorization") || strings.EqualFold(name, "proxy-authorization")
@@ -559,8 +561,8 @@ func (f *finder) header(i int) {
 }
 
 // fieldInText finds the value of Authorization or of a cookie that begins at from within a line. For
-// Authorization the value is a scheme with credentials, or a long word. For a cookie it is everything that
-// semicolons join.
+// Authorization the value is a scheme with credentials, or a long word. For a cookie, the value has all pairs
+// that are joined by semicolons.
 func (f *finder) fieldInText(from int, isAuth bool) {
 	s := f.s
 	if !isAuth {
@@ -605,7 +607,7 @@ func (f *finder) dashes(i int) {
 		end++
 	}
 	name := s[from:end]
-	// In a list of arguments, each argument may be in quotes.
+	// In a list of arguments, the flag and its value can be in quotes.
 	next := end + len(s[end:]) - len(strings.TrimLeft(s[end:], "\"',"))
 	if name == "u" || name == "user" {
 		f.userFlag(i, next)
@@ -690,8 +692,8 @@ func printable(b []byte) bool {
 // minBearer is the minimum size of a token after Bearer.
 const minBearer = 8
 
-// scheme finds a token after Bearer, and credentials after Basic: user:password in Base64, see RFC 7617. The
-// byte at i is the B.
+// scheme finds a token after Bearer, and credentials after Basic, which are user:password in Base64 (RFC 7617).
+// The letter B is at i.
 func (f *finder) scheme(i int) {
 	s := f.s
 	i += len("Basic ")
@@ -710,7 +712,7 @@ func (f *finder) scheme(i int) {
 		return
 	}
 	i++
-	word := true // lower-case letters only, as in "bearer authentication"
+	word := true // the token has only lower-case letters, as in "bearer authentication"
 	for end = i; end < len(s) && (isRun[s[end]] || strings.IndexByte("~+/=", s[end]) >= 0); end++ {
 		word = word && lowerLetter(s[end])
 	}
@@ -725,7 +727,8 @@ const (
 	pemEnd   = "-----END "
 )
 
-// privateKey finds a private key in PEM, see RFC 7468. A key without an end extends to the end of the text.
+// privateKey finds a private key in PEM (RFC 7468). If its last line is missing, the rest of the text counts as
+// the key.
 func (f *finder) privateKey(i int) {
 	s := f.s
 	label := s[i+len(pemBegin):]

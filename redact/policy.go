@@ -26,16 +26,16 @@ var (
 func Default() *Policy { return standard }
 
 // Keys returns a policy that also replaces the values of attributes whose names match one of the patterns. A
-// pattern is compared with the whole name, including groups as in "card.number", without regard to case. An
-// asterisk matches any text, including dots. A question mark matches one byte.
+// pattern must match the whole name, including groups, as in "card.number". Case does not matter. An asterisk
+// matches any text, including dots. A question mark matches one byte.
 func (p *Policy) Keys(patterns ...string) *Policy {
 	q := *p
 	q.keys = append(slices.Clip(p.keys), patterns...)
 	return &q
 }
 
-// Allow returns a policy that keeps the values of attributes whose names match one of the patterns, regardless
-// of the values and of the rest of the policy. Patterns have the syntax of [Policy.Keys].
+// Allow returns a policy that never replaces the values of attributes whose names match one of the patterns,
+// whatever the rest of the policy says. Patterns have the syntax of [Policy.Keys].
 func (p *Policy) Allow(patterns ...string) *Policy {
 	q := *p
 	q.allow = append(slices.Clip(p.allow), patterns...)
@@ -99,7 +99,7 @@ func matchAny(patterns []string, name string) bool {
 
 // match reports whether a pattern of Keys matches all of name.
 func match(pattern, name string) bool {
-	star, mark := -1, 0 // the last asterisk, and the end of the text that it matches
+	star, mark := -1, 0 // the index of the last asterisk in pattern, and the end of the bytes of name that it matches
 	p, n := 0, 0
 	for n < len(name) {
 		switch {

@@ -55,7 +55,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestGroupsMatterAsTheyShould: where Matters says that the groups do not matter, they do not.
+// TestGroupsMatterAsTheyShould: if Matters is false for a group, the verdict for a key is the same
+// with the group and without it.
 func TestGroupsMatterAsTheyShould(t *testing.T) {
 	r := redact.New(nil, nil)
 	keys := slices.Concat(secretKeys, innocentKeys)
@@ -71,22 +72,22 @@ func TestGroupsMatterAsTheyShould(t *testing.T) {
 	}
 }
 
-// key is a token of n bytes that is none of anybody.
+// key returns n letters and digits that look like a token but give access to nothing.
 func key(n int) string { return strings.Repeat("Zx9Qw7Lm3Vb5", 20)[:n] }
 
-// aJWT returns a token that nobody has issued.
+// aJWT returns a well-formed JSON Web Token that nobody has issued.
 func aJWT() string {
 	enc := base64.RawURLEncoding
 	return enc.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + enc.EncodeToString([]byte(`{"sub":"1234567890"}`)) + "." + key(43)
 }
 
-// aPEM returns a private key in PEM that is none. The text is put together, so that scanners of this
-// repository do not find it.
+// aPEM returns a text that looks like a private key in PEM. It is concatenated, so that secret
+// scanners do not find it in this file.
 func aPEM(kind string) string {
 	return "-----BEGIN " + kind + "PRIVATE KEY-----\n" + key(64) + "\n" + key(64) + "\n-----END " + kind + "PRIVATE KEY-----"
 }
 
-// TestTexts: what is between « and » is replaced.
+// TestTexts: exactly the parts between « and » are replaced.
 func TestTexts(t *testing.T) {
 	r := redact.New(nil, nil)
 	for _, text := range []string{
@@ -213,7 +214,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestFindsOfTextsThatAreNotValidCountOnce: a text may look like JSON.
+// TestFindsOfTextsThatAreNotValidCountOnce: a text that looks like JSON but is invalid is searched
+// twice, as JSON and as plain text. A secret in it counts once nevertheless.
 func TestFindsOfTextsThatAreNotValidCountOnce(t *testing.T) {
 	for _, in := range []string{`{"u":"Bearer abcdef0123456789"}`, `{"u":"Bearer abcdef0123456789",}`, `{"b":"{\"u\":\"Bearer abcdef0123456789\"}"}`} {
 		r := redact.New(nil, nil)

@@ -14,7 +14,7 @@ const (
 	// MarkPanic replaces a text for which a [Rule] panicked.
 	MarkPanic = "[redacted: panic]"
 
-	mark = "[redacted" // all replacements begin with it
+	mark = "[redacted" // the beginning of all replacements
 )
 
 // The rules of the default policy. Their names are in ruleNames.
@@ -31,7 +31,7 @@ const (
 
 	numRules
 
-	counted = -1 // the rule of an edit that is already counted
+	counted = -1 // the rule of an edit that count must not count again
 )
 
 var ruleNames = [numRules]string{"key", "parameter", "header", "userinfo", "bearer", "jwt", "private_key", "token", "panic"}
@@ -60,7 +60,7 @@ type Redactor struct {
 
 // New returns a Redactor that applies p, or nil if p replaces nothing. A nil p means Default. If the function
 // tell is not nil, it is called once, at the first replacement, with the name of the rule and, if known, the
-// key of the attribute. It must not block.
+// key of the attribute. The function must not block.
 func New(p *Policy, tell func(rule, key string)) *Redactor {
 	if p == nil {
 		p = Default()
@@ -105,8 +105,8 @@ func (r *Redactor) count(rule int, key string) {
 	}
 }
 
-// Key returns the verdict for the value of an attribute. The name is preceded by the names of its groups, as in
-// "request.headers.cookie".
+// Key returns the verdict for the value of the attribute called name. If the attribute is in groups, name
+// begins with their names, as in "request.headers.cookie".
 func (r *Redactor) Key(name string) Verdict {
 	switch {
 	case r == nil || matchAny(r.p.allow, name):
@@ -121,8 +121,8 @@ func (r *Redactor) Key(name string) Verdict {
 	return Search
 }
 
-// Matters reports whether the verdict for a key in groups depends on these groups. If it does not, the verdict
-// for the last part of the key is the verdict for the whole key.
+// Matters reports whether groups can affect the verdict for a key after them. If not, the verdict for the key
+// alone is the verdict for the key with its groups.
 func (r *Redactor) Matters(groups string) bool {
 	if len(r.p.keys)+len(r.p.allow) > 0 {
 		return true
@@ -171,7 +171,7 @@ func (r *Redactor) replacement(secret string) string {
 	return mark + " " + hex.EncodeToString(h.Sum(nil)[:8]) + "]"
 }
 
-// text is like Text for the value of the attribute key.
+// text is Text for the value of the attribute called key. A nil Redactor is allowed.
 func (r *Redactor) text(key, s string) string {
 	if r == nil || len(s) < shortest {
 		return s

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 )
 
-// A Secret holds a value, such as a password in a configuration, that loggers and printers must not show. They
-// show "[redacted]" instead. Even code that uses reflection does not see the value, since the value is in a
-// func. The zero Secret holds the zero value of T.
+// A Secret holds a value that must not be logged or printed, such as a password in a configuration. Loggers
+// and package fmt show "[redacted]" instead. Reflection cannot read the value either, because it is in a
+// closure. The zero Secret holds the zero value of T.
 type Secret[T any] struct{ reveal func() T }
 
 // NewSecret returns a Secret that holds v.

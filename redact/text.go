@@ -23,7 +23,7 @@ var isRun = func() (table [256]bool) {
 type edit struct {
 	from, to int
 	rule     int
-	with     string // "" means the replacement of the part
+	with     string // "": Redactor.replacement of the part
 }
 
 // A finder finds the secrets in a text.
@@ -31,8 +31,8 @@ type finder struct {
 	r       *Redactor
 	s       string
 	edits   []edit
-	letters uint32 // of the last name that nameBefore returned
-	end     int    // of the last edit of a pattern; find does not search before it, so that its running time is linear
+	letters uint32 // set of the letters of the last name that nameBefore returned
+	end     int    // end of the last part that a pattern found; find continues after it, so that its running time is linear
 }
 
 func (f *finder) add(from, to, rule int) {
@@ -64,7 +64,8 @@ func (f *finder) rules() (ok bool) {
 	return true
 }
 
-// replace returns the text with its edits applied. Overlapping edits become one edit of everything they cover.
+// replace returns the text with its edits applied. Overlapping edits become one edit that replaces their
+// union.
 func (f *finder) replace(key string) string {
 	slices.SortStableFunc(f.edits, func(a, b edit) int { return a.from - b.from })
 	out := make([]byte, 0, len(f.s))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A prefix is the beginning of tokens of one kind, with conditions for the bytes after it.
+// A prefix is the beginning of a kind of token, with conditions for the bytes after it.
 type prefix struct {
 	text        string
 	least       int // minimum number of bytes after text
@@ -16,8 +16,8 @@ type prefix struct {
 // prefixes lists the beginnings of tokens of clouds, forges and services. Each line has the minimum number of
 // bytes after the beginning, the issuer, and the beginnings. The sources are the documentation of the issuers
 // and the common list of the forges' secret scanners; see doc.go. The bytes after the beginning are letters,
-// digits, "_" and "-". If the number is followed by ".", dots are also allowed. If it is followed by "A", only
-// capital letters and digits are allowed, and their number must be exact.
+// digits, "_" and "-". If "." follows the number, dots are also allowed. If "A" follows it, only capital
+// letters and digits are allowed, and exactly that many.
 const prefixes = `16 Alibaba: LTAI
 16 Tailscale: tskey-
 16 Supabase: sb_secret_
@@ -132,8 +132,9 @@ var byFirst = func() (table [256][]prefix) {
 	return table
 }()
 
-// runs searches for tokens in all parts of the text that have at least minRun bytes, all of which can be parts
-// of a token. It skips ahead by minRun bytes where possible.
+// runs finds the runs of bytes that can be parts of a token, and searches each run of at least minRun bytes
+// for tokens. To be fast, it checks each block of minRun bytes from its end, and continues after the last
+// byte that cannot be part of a token.
 func (f *finder) runs() {
 	s := f.s
 	for i := 0; i+minRun <= len(s); {
@@ -154,7 +155,8 @@ func (f *finder) runs() {
 	}
 }
 
-// begins maps the first byte of a token to a set of the possible second bytes, modulo 64.
+// begins maps the first byte of a token to a bit set of the possible second bytes. The bit of a byte is its
+// value modulo 64.
 var begins = func() (table [256]uint64) {
 	table['e'] = 1 << ('y' % 64) // of a JSON Web Token
 	for first, list := range byFirst {
@@ -191,7 +193,7 @@ func (f *finder) tokens(from, to int) {
 }
 
 const (
-	// maxUndecided is the maximum number of bytes of a token that are searched for a digit.
+	// maxUndecided is the number of bytes after a prefix in which body searches for a digit.
 	maxUndecided = 256
 	// maxHeader is the maximum size of the header of a JSON Web Token.
 	maxHeader = 4 << 10
