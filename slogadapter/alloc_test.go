@@ -22,7 +22,7 @@ import (
 
 var must = tracetest.Must
 
-// skipUnderRace skips a test that counts allocations: the race detector makes
+// skipUnderRace skips a test that counts allocations if the race detector is on, because it makes
 // sync.Pool drop items.
 func skipUnderRace(t *testing.T) {
 	t.Helper()
@@ -47,8 +47,8 @@ func checkAllocs(t *testing.T, fn func()) {
 
 var spanContext = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
 
-// plainKinds are ten attributes of all kinds whose encoding runs no code of the
-// user.
+// plainKinds returns ten attributes of the kinds that are encoded without calling a method of the
+// value.
 func plainKinds() []slog.Attr {
 	return []slog.Attr{
 		slog.String("string", "a text"), slog.String("invalid", "\xff"), slog.Int("int", -1), slog.Uint64("uint", 1),

@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// BenchmarkHandle is the handler alone, into a ring in memory that nobody reads.
+// BenchmarkHandle measures Handle alone: the recorder writes to a ring in memory that nobody reads.
 func BenchmarkHandle(b *testing.B) {
 	attrs := []slog.Attr{
 		slog.Int("status", 200),
@@ -42,7 +42,7 @@ func BenchmarkHandle(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := h.Handle(ctx, rec); err != nil { // must would take a stack each time
+				if err := h.Handle(ctx, rec); err != nil { // must reads the stack on each call
 					b.Fatal(err)
 				}
 			}

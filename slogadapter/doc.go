@@ -13,49 +13,50 @@
 //
 // # What becomes of a record
 //
-//	message           Record.Message, always there
-//	name              event BASENAME:LINE; event without a PC
+//	message           Record.Message, even if it is empty
+//	name              event BASENAME:LINE; event if there is no PC
 //	target            the import path of the calling package
 //	file, line        from Record.PC
 //	level             Trace below Debug, then Debug, Info, Warn, Error
-//	log.level         Level.String() where the level is none of slog's four
+//	log.level         Level.String(), if the level is not one of slog's four
 //	time_unix_nano    Record.Time; absent when zero
-//	entrace.time      String, RFC 3339: Record.Time before 1678 or behind 2553, where
-//	                  time_unix_nano is the nearest time that a number can hold
-//	trace_id, span_id where the record is not below its span's entry
-//	trace_flags       U64, the flags of its span; absent: 1, sampled, if it has one
+//	entrace.time      String, RFC 3339: Record.Time, if its year is before 1678 or after 2553.
+//	                  time_unix_nano then has the nearest time that it can represent
+//	trace_id, span_id if the parent entry is not the span of the record
+//	trace_flags       U64, the flags of the span; absent: no span, or 1, which is sampled
 //
-// Attributes keep their order. Names of groups and keys are joined with dots; empty groups are
-// left out. A NAME that slogadapter, package exporter or the recorder uses itself, or that begins
-// with "otel." or "entrace.", is stored as otel.attr.NAME. If a key occurs twice, both
-// attributes are kept, the second with the name key#2.
+// Attributes keep their order. Names of groups and keys are joined with dots; empty groups are left
+// out. If slogadapter, package exporter or the recorder uses a NAME itself, or if NAME begins with
+// "otel." or "entrace.", it is stored as otel.attr.NAME. If a key occurs twice, both attributes are
+// stored, the second under the name key#2.
 //
 //	slog                            kind
 //	String                          String; Bytes if it is not UTF-8
 //	Int64                           I64
-//	Duration                        I64 in nanoseconds, named in entrace.duration, so
-//	                                that readers show 24ms
+//	Duration                        I64 in nanoseconds; entrace.duration lists its name,
+//	                                so that readers show 24ms
 //	Uint64                          U64
 //	Float64                         Float
 //	Bool                            Bool
 //	Time                            String, RFC 3339 with nanoseconds
 //	[]byte                          Bytes
 //	error                           String, Error()
-//	json.Marshaler, TextMarshaler   String, the JSON, the text
-//	named basic types               as their kind
-//	others                          String of JSON; what JSON refuses, its error
+//	json.Marshaler                  String, the JSON
+//	TextMarshaler                   String, the text
+//	named basic types               as their underlying types
+//	others                          String, the JSON; or the error of package json
 //	nil                             String null
 //
-// The attribute otel.json lists the attributes whose values are JSON texts. If a method
-// of a value panics, the value becomes "!PANIC: …" and the program continues. Groups and
-// LogValuers nest at most 32 deep; a record has at most 1,000 attributes and 1 MiB. Text
-// that is cut ends in "…", and the entry gets an attribute !TRUNCATED.
+// The attribute otel.json lists the attributes whose values are JSON texts. If a method of a value
+// panics, the value becomes "!PANIC: …" and the program continues. Groups and LogValuers are
+// recorded to a depth of 32. A record has at most 1,000 attributes and 1 MiB of text. A text that
+// is cut ends in "…". The entry of a record from which something was cut has the attribute
+// !TRUNCATED.
 //
-// The handler never calls slog, log or otel.Handle, because the output of these may go to the
-// handler itself. Handle returns errors. slog ignores them, but the recorder counts them.
+// The handler never calls slog, log or otel.Handle, because these may call the handler again.
+// Handle returns errors. slog ignores them, but the recorder counts them.
 //
-// The data that all records of a call site share is encoded once, so that a record costs
-// little more than its values. Records take longer if they have groups, LogValuers, or values
-// of kind Any other than errors, or if ReplaceAttr is set. The Error method of a value may be
-// called twice.
+// The data that all records of a call site share is encoded once, so that a record costs little
+// more than its values. Three things make a record slower: groups and LogValuers, values of kind
+// Any that are not errors, and ReplaceAttr. The Error method of a value may be called twice.
 package slogadapter

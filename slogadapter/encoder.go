@@ -31,7 +31,7 @@ type encoder struct {
 	extra  []slog.Attr // attributes to add: the results of ReplaceAttr for time, source, level and message
 }
 
-// A usage counts how much of its limits a record has used.
+// A usage counts the parts of a record that have limits.
 type usage struct {
 	attrs   int // attributes that were added
 	visited int // attributes and groups
@@ -54,8 +54,8 @@ func (s *shared) encoder() *encoder {
 	return e
 }
 
-// simple adds an attribute if its value has a simple kind, such as a number or a text, and
-// surely fits into the limits. It reports whether it added the attribute.
+// simple is a fast path for attributes with simple values, such as numbers and texts, that surely
+// fit into the limits. It reports whether it added the attribute.
 func (e *encoder) simple(a *slog.Attr) bool {
 	key, b := a.Key, e.b
 	room := e.shared.maxBytes - e.bytes - e.prefix - utf8.UTFMax*len(key)
@@ -107,13 +107,13 @@ func (e *encoder) release() {
 	e.shared.encoders.Put(e)
 }
 
-// begin begins the entry of a record, with the data that every record has.
+// begin begins the entry of a record and adds the data that every record has.
 func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, message string, flags trace.TraceFlags) {
 	lv, base := level(l)
 	if levelText == "" && l != base {
 		levelText = levelName(l)
 	}
-	with := e.bytes // attributes of WithAttrs do not reduce the room for the message
+	with := e.bytes // the limit applies to the message without the attributes of WithAttrs
 	e.bytes = 0
 	levelText = e.limit(levelText)
 	message = e.limit(message)
@@ -131,7 +131,7 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 		} else {
 			v := format.TimeValue(at)
 			e.b.Value(format.AttrTime, &v)
-			if year := at.UTC().Year(); year < 1678 || year > 2553 { // a number cannot hold it
+			if year := at.UTC().Year(); year < 1678 || year > 2553 { // nanoseconds since 1970 overflow
 				e.b.String(mapping.AttrTime, at.Format(time.RFC3339Nano))
 			}
 		}
@@ -144,8 +144,8 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 	}
 }
 
-// level returns the format's level for l, and the slog level on which the name of l is based:
-// one of the four named levels.
+// level returns the format's level for l, and the one of slog's four levels from which l.String()
+// counts, as in INFO+2.
 func level(l slog.Level) (format.Level, slog.Level) {
 	n := mapping.Level(l)
 	return format.Level(n), max(mapping.SlogLevel(n), slog.LevelDebug)
@@ -167,8 +167,7 @@ func levelName(l slog.Level) string {
 	return l.String()
 }
 
-// beginReplaced calls begin with the results of ReplaceAttr for time, level, source and
-// message of r.
+// beginReplaced calls begin with the time, level, source and message of r after ReplaceAttr.
 func (e *encoder) beginReplaced(r *slog.Record, flags trace.TraceFlags) {
 	at := e.replaceTime(r.Time)
 	l, levelText := e.replaceLevel(r.Level)
@@ -260,7 +259,7 @@ func (e *encoder) replaceSource(r *slog.Record) *site {
 	return e.shared.sites.none
 }
 
-// spent reports whether the record has reached one of its limits.
+// spent reports whether the record has reached a limit.
 func (e *encoder) spent() bool {
 	return e.attrs >= e.shared.maxAttrs || e.visited > 4*e.shared.maxAttrs || e.bytes >= e.shared.maxBytes
 }
@@ -335,7 +334,7 @@ func (e *encoder) group(a slog.Attr) {
 	e.depth--
 }
 
-// groupName returns the name of a group, cut to the remaining room of the record.
+// groupName returns the name of a group, cut to the remaining bytes of the record.
 func (e *encoder) groupName(name string) string {
 	const key = 8 // room for the key of an attribute
 	room := e.shared.maxBytes - e.bytes - e.prefix - key
@@ -349,8 +348,8 @@ func (e *encoder) groupName(name string) string {
 	return name
 }
 
-// limit returns s, cut to the remaining room of the record. A text that is cut uses up
-// all the room. A cut text ends in "…" even if no room is left for this mark.
+// limit returns s, cut to the remaining bytes of the record. After a cut, no bytes remain. A cut
+// text ends in "…", even if there is no room for this mark.
 func (e *encoder) limit(s string) string {
 	if e.bytes+len(s) <= e.shared.maxBytes {
 		e.bytes += len(s)

@@ -19,8 +19,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// FuzzHandle checks that any logged record makes a file that other readers
-// accept. The bits of shape choose the record and the way it is logged.
+// FuzzHandle checks that any logged record makes a file that other readers accept. The bits of the
+// parameter shape choose how the record is built and logged.
 func FuzzHandle(f *testing.F) {
 	f.Add("message", "key", "other", "group", []byte("value"), int64(1), 0.5, uint32(0))
 	f.Add("\xff", "a\xff", "a\xfe", "\xe2\x80", []byte("\xff"), int64(-1), math.NaN(), uint32(0xffff_ffff))
@@ -80,7 +80,7 @@ func FuzzHandle(f *testing.F) {
 		all := entries(t, rec)
 		must(t, rec.Close(ctx))
 		report, err := recorder.Verify(rec.Path(), func(problem error) {
-			if !errors.Is(problem, format.ErrNumbered) { // names with numbers of their own are wanted here
+			if !errors.Is(problem, format.ErrNumbered) { // fuzzed names may end in a number themselves
 				t.Error(problem)
 			}
 		})

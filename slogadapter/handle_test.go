@@ -115,8 +115,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestTimeOfTheApplication: an attribute with the name and the value of the record's time
-// still counts as an attribute of the application.
+// TestTimeOfTheApplication: an attribute of the application may have the name and the value of the record's
+// time. It is still stored as an attribute of the application.
 func TestTimeOfTheApplication(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -134,8 +134,8 @@ func TestTimeOfTheApplication(t *testing.T) {
 	}
 }
 
-// TestWithIsUsedOften: when the names of With get numbers, the recorded attributes stay the
-// same.
+// TestWithIsUsedOften: after some records, the recorder stores numbers instead of the names of With. Readers
+// see the same attributes.
 func TestWithIsUsedOften(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	l := slog.New(h).With("service", "shop", "trace_id", 7, "service", 8).WithGroup("request").With("id", 1, slog.Group("user", "name", "ada"))
@@ -249,9 +249,9 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestReentrant logs in methods that the handler calls, through the same handler.
+// TestReentrant: methods of values that the handler calls may log through the same handler.
 func TestReentrant(t *testing.T) {
-	// Written through, as entries come in the order of their times otherwise.
+	// With this durability, entries are in the order of the calls and not in the order of their times.
 	rec := newRecorder(t, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	h := slogadapter.New(rec, nil)
 	l := slog.New(h)
@@ -274,9 +274,9 @@ func TestReentrant(t *testing.T) {
 	}
 }
 
-// TestDefault bridges package log.
+// TestDefault: if the handler is slog's default, it also records messages of package log.
 func TestDefault(t *testing.T) {
-	// Written through, as entries come in the order of their times otherwise.
+	// With this durability, entries are in the order of the calls and not in the order of their times.
 	rec := newRecorder(t, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	h := slogadapter.New(rec, nil)
 	old, flags, out := slog.Default(), log.Flags(), log.Writer()
@@ -289,7 +289,7 @@ func TestDefault(t *testing.T) {
 	log.Print("printed")
 	slog.Info("logged")
 	slog.New(h).Info("v", "v", valuer(func() slog.Value { log.Print("within"); return slog.Value{} }))
-	log.SetFlags(log.Lshortfile) // SetDefault looks at it
+	log.SetFlags(log.Lshortfile) // SetDefault reads these flags
 	slog.SetDefault(slog.New(h))
 	log.Print("with its place")
 
@@ -389,7 +389,7 @@ type (
 func (exitError) Error() string         { runtime.Goexit(); return "" }
 func (exitValuer) LogValue() slog.Value { runtime.Goexit(); return slog.Value{} }
 
-// TestNilLevelIsTheDefault checks that a nil *slog.LevelVar is no level, as a nil Leveler.
+// TestNilLevelIsTheDefault checks that a nil *slog.LevelVar means the default level, as a nil Leveler does.
 func TestNilLevelIsTheDefault(t *testing.T) {
 	var level *slog.LevelVar
 	_, h := newHandler(t, &slogadapter.Options{Level: level})

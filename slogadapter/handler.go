@@ -25,12 +25,12 @@ type Options struct {
 	// Level is the lowest level that is recorded. It is read for every record. The
 	// default is slog.LevelInfo, or slog.LevelDebug for a flight recorder.
 	Level slog.Leveler
-	// ReplaceAttr is called like the field of slog.HandlerOptions with the same
-	// name: for every attribute that is not a group, and, without groups, for time,
-	// level, msg and source. The source is a *slog.Source. ReplaceAttr cannot remove
-	// level and message: a level replaced by a value of another type is stored as
-	// log.level, a removed message is empty, and a group becomes attributes. If
-	// ReplaceAttr panics, the value is "!PANIC: …".
+	// ReplaceAttr is called like the field of slog.HandlerOptions with the same name: for every
+	// attribute that is not a group, and for time, level, msg and source, with an empty list of
+	// groups. The source is a *slog.Source. ReplaceAttr cannot remove the level and the message. If
+	// the new level has another type, it is stored as log.level. A removed message is stored as an
+	// empty text. If the result is a group, its members are stored as attributes. If ReplaceAttr
+	// panics, the value is "!PANIC: …".
 	ReplaceAttr func(groups []string, a slog.Attr) slog.Attr
 	// MaxAttrs is the maximum number of attributes of a record. The default is 1000.
 	MaxAttrs int
@@ -52,7 +52,7 @@ type Handler struct {
 	// These fields hold the attributes and groups of WithAttrs and WithGroup. They
 	// never change.
 	with   *recorder.Attributes // nil: no attributes and groups
-	used   usage                // how much of the limits the attributes in with use up
+	used   usage                // the part of the limits that these attributes use
 	groups []string             // copies of the groups' names, only if ReplaceAttr is set
 	prefix int                  // size of the names of the groups, including a dot after each name
 }
@@ -69,7 +69,7 @@ type shared struct {
 	encoders sync.Pool // of *encoder
 }
 
-// New returns a handler that records to r. A nil o means defaults.
+// New returns a handler that records to r. A nil o means the defaults.
 func New(r *recorder.Recorder, o *Options) *Handler {
 	if o == nil {
 		o = &Options{}

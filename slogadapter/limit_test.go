@@ -100,7 +100,8 @@ func TestNothingResolvedBeyondLimit(t *testing.T) {
 	}
 }
 
-// TestMaxBytes logs texts of two bytes a rune that are twice too long.
+// TestMaxBytes logs texts of twice the maximum size. Their runes have two bytes, so that a cut
+// could split a rune.
 func TestMaxBytes(t *testing.T) {
 	long := strings.Repeat("é", mib) + "!"
 	for _, test := range []struct {
@@ -153,7 +154,7 @@ func value(name string) func(*format.TraceEntry) string {
 	}
 }
 
-// TestNoRoomLeft has texts that are cut, and then more attributes.
+// TestNoRoomLeft logs texts that just reach or exceed the limit, and attributes after them.
 func TestNoRoomLeft(t *testing.T) {
 	o := &slogadapter.Options{MaxBytes: 12}
 	for _, test := range []struct {
@@ -216,7 +217,7 @@ func TestEndlessLogValuer(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		v         valuer
-		least     int // attributes
+		least     int // minimum number of attributes
 		most      int
 		truncated bool
 	}{
@@ -224,7 +225,7 @@ func TestEndlessLogValuer(t *testing.T) {
 		{"twice a level", twice, 500, 1000, true},
 		{"nothing but itself", empty, 0, 0, true},
 		{"1000 times a level", wide, 0, 0, true},
-		{"without a group", chain, 1, 1, false}, // slog gives up
+		{"without a group", chain, 1, 1, false}, // slog itself stops resolving
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, o := range []*slogadapter.Options{nil, {ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { return a }}} {
@@ -252,8 +253,8 @@ func TestEndlessLogValuer(t *testing.T) {
 	}
 }
 
-// TestLongRecordsLeaveNothing checks that a record is not affected by the record
-// before it, whose memory it reuses.
+// TestLongRecordsLeaveNothing checks that a long record does not affect the next record, which
+// reuses its memory.
 func TestLongRecordsLeaveNothing(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	l := slog.New(h)

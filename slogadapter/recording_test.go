@@ -17,8 +17,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// newRecorder returns a recorder to a new file. At the end of the test the file
-// must be valid.
+// newRecorder returns a recorder to a new file. At the end of the test, it checks that the file is
+// valid.
 func newRecorder(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "log.iet"), o)

@@ -14,7 +14,7 @@ import (
 
 type replace = func(groups []string, a slog.Attr) slog.Attr
 
-// only returns a ReplaceAttr for the attribute key, outside groups.
+// only returns a ReplaceAttr function that calls fn for the attribute called key outside of groups.
 func only(key string, fn func(slog.Attr) slog.Attr) replace {
 	return func(groups []string, a slog.Attr) slog.Attr {
 		if a.Key == key && len(groups) == 0 {
@@ -26,12 +26,12 @@ func only(key string, fn func(slog.Attr) slog.Attr) replace {
 
 func remove(slog.Attr) slog.Attr { return slog.Attr{} }
 
-// to returns a replacement by the value of v.
+// to returns a function that replaces the value of an attribute by v.
 func to(v any) func(slog.Attr) slog.Attr {
 	return func(a slog.Attr) slog.Attr { return slog.Any(a.Key, v) }
 }
 
-// all returns the one function that calls every one of fns.
+// all returns a ReplaceAttr function that applies all fns in order.
 func all(fns ...replace) replace {
 	return func(groups []string, a slog.Attr) slog.Attr {
 		for _, fn := range fns {
@@ -102,8 +102,8 @@ func TestReplaceBuiltins(t *testing.T) {
 		replace replace
 		message string
 		level   format.Level
-		place   string // metadata.name up to a colon
-		want    string // with the time
+		place   string // Metadata.Name up to the colon
+		want    string // the attributes, including the time
 	}{
 		{"nothing", all(), "m", format.LevelWarn, thisPlace, nano},
 		{"remove time", only("time", remove), "m", format.LevelWarn, thisPlace, ""},
@@ -165,8 +165,9 @@ func TestReplaceBuiltins(t *testing.T) {
 	}
 }
 
-// TestReplacedBuiltinsAndGroups replaces built-ins so that they become attributes:
-// these are in no group and have names of their own.
+// TestReplacedBuiltinsAndGroups: if ReplaceAttr changes the type of the time or the source, the
+// result becomes an attribute outside of all groups. If its name occurs twice, the second one gets
+// a number.
 func TestReplacedBuiltinsAndGroups(t *testing.T) {
 	o := &slogadapter.Options{ReplaceAttr: all(only("time", to("noon")), only("source", to("here")))}
 	rec, h := newHandler(t, o)
@@ -193,7 +194,8 @@ func TestReplacedBuiltinsAndGroups(t *testing.T) {
 	}
 }
 
-// TestReplacedTextsCountOnce checks that a message just below the limit stays whole.
+// TestReplacedTextsCountOnce checks that a message of more than half the limit is not cut, because
+// it counts only once although ReplaceAttr returns it.
 func TestReplacedTextsCountOnce(t *testing.T) {
 	message := strings.Repeat("m", 600<<10)
 	e := record(t, &slogadapter.Options{ReplaceAttr: all()}, func(l *slog.Logger) { l.Info(message, "a", 1) })[0]
@@ -256,7 +258,8 @@ func TestReplaceAttrGroups(t *testing.T) {
 	}
 }
 
-// TestReplaceAttrSiblingGroups has handlers whose groups begin alike.
+// TestReplaceAttrSiblingGroups derives handlers with different groups from one handler. They must
+// not overwrite each other's lists of groups.
 func TestReplaceAttrSiblingGroups(t *testing.T) {
 	var got []string
 	_, h := newHandler(t, &slogadapter.Options{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
@@ -265,7 +268,8 @@ func TestReplaceAttrSiblingGroups(t *testing.T) {
 		}
 		return a
 	}})
-	// Groups of every number, so that some lists have room at their end.
+	// Derive from handlers with different numbers of groups, so that some slices have spare
+	// capacity.
 	base := slog.New(h)
 	var want []string
 	for i := range 6 {

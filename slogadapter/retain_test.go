@@ -22,7 +22,7 @@ func TestRecordingKeepsNoCallersMemory(t *testing.T) {
 	var pcs [1]uintptr
 	runtime.Callers(1, pcs[:])
 	ctx := context.Background()
-	var kept []*slog.Logger // by the program
+	var kept []*slog.Logger // loggers that the program still uses
 	for _, test := range []struct {
 		name string
 		log  func(h slog.Handler, i int)
@@ -36,12 +36,13 @@ func TestRecordingKeepsNoCallersMemory(t *testing.T) {
 		}},
 		{"messages", func(h slog.Handler, _ int) { slog.New(h).Info(tracetest.PartOfBody("form")) }},
 		{"messages of call sites", func(h slog.Handler, i int) {
-			r := slog.NewRecord(time.Now(), slog.LevelInfo, tracetest.PartOfBody("form"), pcs[0]+uintptr(i)) // each is a call site
+			// Each program counter is a call site of its own.
+			r := slog.NewRecord(time.Now(), slog.LevelInfo, tracetest.PartOfBody("form"), pcs[0]+uintptr(i))
 			handle(t, h, r)
 		}},
 		{"With", func(h slog.Handler, _ int) {
 			l := slog.New(h).With(tracetest.PartOfBody("user"), tracetest.PartOfBody("ada"))
-			for range 100 { // the names get numbers after some
+			for range 100 { // after some records, names are stored as numbers
 				l.InfoContext(ctx, "form")
 			}
 			kept = append(kept, l)

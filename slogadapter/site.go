@@ -23,7 +23,7 @@ type place struct {
 	line     uint32
 }
 
-// A site is a call site: a place that logs, and the recorder's CallSite for this place.
+// A site is a place that logs, with the recorder's CallSite for it.
 type site struct {
 	place
 
@@ -52,8 +52,8 @@ type siteCache struct {
 	mu sync.Mutex // held while known is replaced
 }
 
-// of returns the site of the program counter pc. A new site gets the message of
-// its first record.
+// of returns the site of the program counter pc. If the site is new, message becomes the message of
+// its CallSite, so that later records with this message need not store it.
 func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	if pc == 0 {
 		return c.none

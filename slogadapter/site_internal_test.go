@@ -41,7 +41,7 @@ func TestSiteCache(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := len(*c.known.Load()); got != 199 { // 0 is no place
+	if got := len(*c.known.Load()); got != 199 { // program counter 0 has no site
 		t.Errorf("%d sites are known, want 199", got)
 	}
 	if again := c.of(r, 7, "m"); c.of(r, 7, "n") != again || c.of(r, 0, "m") != c.none {

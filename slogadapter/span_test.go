@@ -76,7 +76,7 @@ func TestLogBelowSpan(t *testing.T) {
 			if e.Parent != span {
 				t.Errorf("version %d: the parent of %q is %d, want the span's entry %d", version, test.message, e.Parent, span)
 			}
-			checkList(t, e, test.attrs) // and no ids
+			checkList(t, e, test.attrs) // without trace_id and span_id
 		}
 	}
 }
@@ -125,15 +125,16 @@ func TestLogWithoutSpan(t *testing.T) {
 	}
 }
 
-// TestLogInView checks that the view shows log records as such, and shows a
-// record below its span if the span was written later.
+// TestLogInView checks that a view shows a log record below its span, even if the span was written
+// later.
 func TestLogInView(t *testing.T) {
 	rec := newRecorder(t, nil)
 	l := slog.New(slogadapter.New(rec, nil))
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
 	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: ref.TraceID, SpanID: ref.SpanID}))
 	l.InfoContext(ctx, "")
-	err := rec.Flush(context.Background()) // otherwise the record would be written below the span
+	// Write the record before the span. Otherwise the recorder makes it a child of the span's entry.
+	err := rec.Flush(context.Background())
 	must(t, err)
 	err = tracetest.WriteSpan(rec, &tracetest.Span{Span: recorder.Span{Ref: ref}, Entry: *tracetest.Entry("late",
 		format.AttrSpanID, "0200000000000000",

@@ -32,7 +32,7 @@ type (
 	}
 )
 
-// How a type with some of these methods is stored.
+// Types with some of the methods that determine how a value is stored.
 type (
 	hasJSON          struct{}
 	hasText          struct{}

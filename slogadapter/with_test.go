@@ -28,11 +28,12 @@ func TestWithReturnsReceiver(t *testing.T) {
 	}
 }
 
-// TestSiblings derives many handlers from one at the same time. Their
-// attributes and groups must not mix.
+// TestSiblings derives many handlers concurrently from one handler. Their attributes and groups
+// must not mix.
 func TestSiblings(t *testing.T) {
 	rec, h := newHandler(t, nil)
-	// Lists of every length, so that some have room at their end.
+	// Derive from handlers with lists of different lengths, so that some slices have spare
+	// capacity.
 	base := slog.New(h)
 	var bases []*slog.Logger
 	var prefixes []string
@@ -86,8 +87,8 @@ func TestSiblingsWithDuplicates(t *testing.T) {
 	}
 }
 
-// TestWithAttrsSlice checks that the slice, which slog.MultiHandler gives to
-// several handlers, is neither changed nor kept.
+// TestWithAttrsSlice checks that WithAttrs neither changes nor retains its slice, because
+// slog.MultiHandler passes one slice to several handlers.
 func TestWithAttrsSlice(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	blob := []byte("blob")
