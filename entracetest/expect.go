@@ -23,7 +23,7 @@ type Row struct {
 	Name     string // the name of a span or an event
 	Message  string // the message of a log record
 	Level    format.Level
-	Error    bool // true for rows that a query selects with status = error
+	Error    bool // whether the query { status = error } selects the row
 	Start    time.Time
 	Duration time.Duration // 0 if the span has not ended
 	Ended    bool
@@ -39,7 +39,7 @@ type Row struct {
 // String returns the row's line in the tree.
 func (r Row) String() string { return r.line }
 
-// shown is the maximum number of rows in a failure.
+// shown is the maximum number of rows in the text of a failure.
 const shown = 5
 
 // run runs a query.
@@ -91,14 +91,14 @@ func (p *printer) row(r view.Row) Row {
 	return row
 }
 
-// Find returns the rows that a query selects, in the order of time or of the query's sort(…).
+// Find returns the rows that a query selects, in the order of time or, if the query has a sort(…), in its order.
 func (tr *Trace) Find(text string) []Row {
 	tr.t.Helper()
 	_, v, list := tr.run(text)
 	return rows(v, list)
 }
 
-// Expect fails the test if a query does not select n rows. It returns the rows.
+// Expect fails the test if a query does not select exactly n rows. It returns the selected rows.
 func (tr *Trace) Expect(text string, n int) []Row {
 	tr.t.Helper()
 	q, v, list := tr.run(text)
@@ -199,12 +199,12 @@ func (tr *Trace) failure(q *query.Query, v *view.View, list []view.Row, few bool
 	return b.String()
 }
 
-// updateEnv makes Golden write its files.
+// updateEnv is the environment variable that makes Golden write its files.
 const updateEnv = "ENTRACE_UPDATE"
 
-// Golden fails the test if the tree of the trace differs from the tree in a file. The tree omits times, ids,
-// stacks, and the attributes named in leaveOut; its siblings are sorted. With ENTRACE_UPDATE=1, or if the test
-// program has a flag -update and the flag is set, Golden writes the file.
+// Golden fails the test if the tree of the trace differs from the tree in a file. The tree omits times, ids, stacks,
+// and the attributes named in leaveOut; its siblings are sorted. If ENTRACE_UPDATE is 1, or if the test program has a
+// flag -update that is set, Golden writes the file instead.
 func (tr *Trace) Golden(t testing.TB, file string, leaveOut ...string) {
 	t.Helper()
 	got := strings.Join(tr.tree(true, leaveOut), "\n") + "\n"

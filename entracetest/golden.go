@@ -24,7 +24,7 @@ const maxDifference = 2000
 func difference(want, got string) string {
 	a, b := strings.Split(strings.TrimSuffix(want, "\n"), "\n"), strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 	a, b = a[:min(len(a), maxDifference)], b[:min(len(b), maxDifference)]
-	same := make([][]int, len(a)+1) // the maximum number of lines that a[i:] and b[k:] share
+	same := make([][]int, len(a)+1) // same[i][k] is the length of the longest common subsequence of a[i:] and b[k:]
 	for i := range same {
 		same[i] = make([]int, len(b)+1)
 	}

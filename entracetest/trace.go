@@ -50,8 +50,8 @@ func WithTracerProviderOptions(list ...sdktrace.TracerProviderOption) Option {
 	return func(o *options) { o.spans = append(o.spans, list...) }
 }
 
-// New returns a Trace of t. The Trace ends when t and its subtests have ended. It then writes its file if t has
-// failed.
+// New returns a Trace for the test t. The Trace is closed when t and its subtests have ended. If t has failed,
+// the Trace then writes its file.
 func New(t testing.TB, list ...Option) *Trace {
 	t.Helper()
 	o := options{redact: redact.Default()}
@@ -85,7 +85,7 @@ func (tr *Trace) TracerProvider() *sdktrace.TracerProvider { return tr.spans }
 // LoggerProvider returns a provider whose log records are recorded.
 func (tr *Trace) LoggerProvider() *sdklog.LoggerProvider { return tr.logs }
 
-// Logger returns a logger whose records of all levels are recorded below the span of their context.
+// Logger returns a logger that records all levels. A record becomes a child of the span in its context.
 func (tr *Trace) Logger() *slog.Logger { return tr.logger }
 
 // Recorder returns the recorder of the trace. The Trace closes the recorder.
@@ -106,13 +106,13 @@ func (tr *Trace) View() *view.View {
 	return v
 }
 
-// end ends the trace at the end of its test.
+// end reports the trace if the test has failed, and closes it.
 func (tr *Trace) end() {
 	ctx := context.Background() // the context of the test is done
 	if tr.t.Failed() {
 		tr.report()
 	}
-	_ = tr.spans.Shutdown(ctx) // the calls here cannot fail
+	_ = tr.spans.Shutdown(ctx) // these three calls cannot fail
 	_ = tr.logs.Shutdown(ctx)
 	_ = tr.recorder.Close(ctx)
 }
@@ -140,7 +140,7 @@ func (tr *Trace) report() {
 	fmt.Fprintf(out, "entrace view %s\n", path)
 }
 
-// dirEnv names the folder for the traces of failed tests.
+// dirEnv is the environment variable with the folder for the traces of failed tests.
 const dirEnv = "ENTRACE_TEST_DIR"
 
 // write writes the trace to a file of its own.
@@ -151,7 +151,7 @@ func (tr *Trace) write() (path string, err error) {
 	} else if dir = os.Getenv(dirEnv); dir != "" {
 		err = os.MkdirAll(dir, 0o700) //nolint:gosec // the user of the test names it
 	} else {
-		dir = os.TempDir() // not a folder within it, which could belong to another user
+		dir = os.TempDir() // not a fixed folder below it, which could belong to another user
 	}
 	if err == nil {
 		dir, err = filepath.Abs(dir)

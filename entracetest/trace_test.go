@@ -23,7 +23,7 @@ import (
 	"github.com/entrace-go/entrace/entracetest"
 )
 
-// request records a request with n queries.
+// request records a span of a request with n child spans of database queries.
 func request(tr *entracetest.Trace, n int) {
 	tracer := tr.TracerProvider().Tracer("shop")
 	ctx, span := tracer.Start(context.Background(), "GET /cart", trace.WithSpanKind(trace.SpanKindServer))
@@ -39,7 +39,8 @@ func request(tr *entracetest.Trace, n int) {
 	}
 }
 
-// TestFind: rows have what was recorded, in and outside of a bubble, and secrets are replaced.
+// TestFind: rows have the recorded values, within testing/synctest and outside of it, and secrets are
+// replaced.
 func TestFind(t *testing.T) {
 	test := func(t *testing.T) {
 		tr := entracetest.New(t)
@@ -64,8 +65,8 @@ func TestFind(t *testing.T) {
 	t.Run("bubble", func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// TestParallel: several goroutines record and ask at the same time, and nothing is left running, which would
-// be a deadlock of the bubble.
+// TestParallel: several goroutines record and run queries concurrently. No goroutine is still running at the
+// end, because synctest would report it as a deadlock.
 func TestParallel(t *testing.T) {
 	for range 4 {
 		synctest.Test(t, func(t *testing.T) {
@@ -85,10 +86,10 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// failing is set in the process that TestFailure starts.
+// failing is an environment variable that TestFailure sets in the process that it starts.
 const failing = "ENTRACE_TEST_FAILING"
 
-// TestFailing fails, in the process of TestFailure.
+// TestFailing fails on purpose, but only in the process that TestFailure starts.
 func TestFailing(t *testing.T) {
 	if os.Getenv(failing) == "" {
 		t.Skip("TestFailure starts it in a process of its own")
@@ -111,8 +112,8 @@ func TestFailing(t *testing.T) {
 	})
 }
 
-// TestFailure: a test that fails says why, and leaves its trace where its attribute says; the script of the
-// action for CI finds these traces in the output of go test -json.
+// TestFailure: a failing test prints the reason, writes its trace to a file, and reports the file's name as
+// a test attribute. The script of the CI action finds these files in the output of go test -json.
 func TestFailure(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the script needs a shell")
@@ -193,7 +194,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// BenchmarkSpan is a span with two attributes, recorded from start to end.
+// BenchmarkSpan measures the recording of a span with two attributes, from start to end.
 func BenchmarkSpan(b *testing.B) {
 	tracer := entracetest.New(b).TracerProvider().Tracer("shop")
 	b.ReportAllocs()

@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// tree returns the lines of the tree of all spans and log records. If normal is set, it is without what differs
-// from run to run, and without the attributes leaveOut.
+// tree returns the lines of the tree of all spans and log records. If normal is set, the lines have no values
+// that differ from run to run, such as times and ids, and none of the attributes in leaveOut.
 func (tr *Trace) tree(normal bool, leaveOut []string) []string {
 	v := tr.View()
 	p := newPrinter(v)
@@ -61,7 +61,8 @@ func (p *printer) below(r view.Row) string {
 	return text
 }
 
-// join joins the texts of siblings. The order in which they began differs from run to run.
+// join joins the texts of siblings. If p.Normal is set, it sorts them, because the order in which they began
+// differs from run to run.
 func (p *printer) join(texts []string) string {
 	if p.Normal {
 		slices.Sort(texts)

@@ -29,7 +29,7 @@ type Trace struct {
 	address string
 }
 
-// New returns a Trace of t. Its endpoint listens until t and its subtests have ended.
+// New returns a Trace for the test t. Its endpoint listens until t and its subtests have ended.
 func New(t testing.TB, list ...entracetest.Option) *Trace {
 	t.Helper()
 	tr := &Trace{Trace: entracetest.New(t, list...), t: t}
@@ -68,7 +68,7 @@ func (tr *Trace) Environ() []string {
 	}
 }
 
-// beforeDeadline is the time before the deadline of go test at which Eventually gives up, so that the failure is
+// beforeDeadline is the time before the deadline of go test at which Eventually gives up, so that its failure is
 // reported.
 const beforeDeadline = time.Second
 
