@@ -14,7 +14,8 @@ import (
 
 var must = tracetest.Must
 
-// A seen records the calls of a Visitor: the places of records and heads, and the last ids.
+// A seen is a Visitor that stores the arguments of its calls: the offsets of records, the heads,
+// and the ids of the last record.
 type seen struct {
 	spans, logs     []int64
 	scopes, holders []codec.Head
@@ -48,8 +49,9 @@ func everyAttribute() (attrs otel.Attributes) {
 	return append(attrs, attrs[0])
 }
 
-// TestCodecAgreesWithPdata: what package codec writes, in either encoding, pdata reads the same
-// as package codec does. Every field has a value, and so is in the table of the schema.
+// TestCodecAgreesWithPdata: package codec encodes a message as JSON and as protobuf. The
+// Collector's pdata and package codec must decode the same values from it. Every field of the
+// records has a value, so that all fields are checked.
 func TestCodecAgreesWithPdata(t *testing.T) {
 	attrs := everyAttribute()
 	span := otel.Span{

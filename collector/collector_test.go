@@ -14,7 +14,8 @@ import (
 	"github.com/entrace-go/entrace/collector/entracefilereceiver"
 )
 
-// TestReadmesNameEveryOption compares the tables of options with the configurations.
+// TestReadmesNameEveryOption compares the tables of options in the READMEs with the fields of the Config
+// types.
 func TestReadmesNameEveryOption(t *testing.T) {
 	for folder, cfg := range map[string]any{"entraceexporter": entraceexporter.Config{}, "entracefilereceiver": entracefilereceiver.Config{}} {
 		b, err := os.ReadFile(filepath.Join(folder, "README.md"))
@@ -34,11 +35,13 @@ func TestReadmesNameEveryOption(t *testing.T) {
 	}
 }
 
-// unstable are the modules of the Collector without a stable version that its stable ones import.
+// unstable matches modules of the Collector that have no stable version, but are imported by its stable
+// modules.
 var unstable = regexp.MustCompile(`^go\.opentelemetry\.io/collector/internal/`)
 
-// TestComponentsImportStableModules: a module of version 0 breaks what it likes with each release of the
-// Collector, and those who build one choose that.
+// TestComponentsImportStableModules: the components import only modules of version 1 of the Collector. A
+// module of version 0 may change its API with each release, and users build our components with a
+// release of their choice.
 func TestComponentsImportStableModules(t *testing.T) {
 	var told strings.Builder
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", "./...")

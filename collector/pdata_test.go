@@ -8,12 +8,12 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// resourceOf converts a resource. In OTLP its schema URL is not part of it.
+// resourceOf converts a resource. OTLP stores the schema URL outside of the resource.
 func resourceOf(from pcommon.Resource, schemaURL string) otel.Resource {
 	return otel.Resource{Attributes: attributesOf(from.Attributes()), SchemaURL: schemaURL, Dropped: from.DroppedAttributesCount()}
 }
 
-// scopeOf converts an instrumentation scope. In OTLP its schema URL is not part of it.
+// scopeOf converts an instrumentation scope. OTLP stores the schema URL outside of the scope.
 func scopeOf(from pcommon.InstrumentationScope, schemaURL string) otel.Scope {
 	return otel.Scope{
 		Name: from.Name(), Version: from.Version(), SchemaURL: schemaURL, Attributes: attributesOf(from.Attributes()), Dropped: from.DroppedAttributesCount(),

@@ -14,15 +14,14 @@ import (
 
 // A Config is the configuration of the exporter.
 type Config struct {
-	// Path is the file, such as /var/lib/otelcol/trace.et. Its folder is created if it does not exist. The
-	// file grows as trace.iet and becomes trace.et when the Collector ends. A file whose name ends with
-	// .iet keeps that name.
+	// Path is the file, such as /var/lib/otelcol/trace.et. Its folder is created if it does not exist. The file grows
+	// as trace.iet and becomes trace.et when the Collector ends. If Path ends with .iet, the file keeps its name.
 	Path string `mapstructure:"path"`
 	// Durability determines which records survive a failure after the exporter has accepted them: "process", which is
 	// the default, "writethrough", "power" or "buffered". See package recorder.
 	Durability string `mapstructure:"durability"`
-	// BufferDir is the folder of the crash buffer. The default is /dev/shm, or, in a container, the folder
-	// of Path.
+	// BufferDir is the folder of the crash buffer, which holds the newest records until they are in the file. The
+	// default is /dev/shm, or, in a container, the folder of Path.
 	BufferDir string `mapstructure:"buffer_dir"`
 	// MaxFileSize and MaxFileAge limit the growing file. When the file reaches one of the limits, a new file begins.
 	// 0 means no limit. The defaults are 256 MiB and 0.
@@ -78,8 +77,7 @@ func (c *Config) durability() (recorder.Durability, error) {
 	return recorder.ParseDurability(c.Durability)
 }
 
-// A Size is a number of bytes. In a configuration it is a number, or a text with a unit such as
-// 256MiB.
+// A Size is a number of bytes. A configuration has a number, or a text with a unit, such as 256MiB.
 type Size int64
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -27,8 +27,8 @@ var (
 	_ exporter.Logs   = (*files)(nil)
 )
 
-// A files is the exporter of one signal to trace files. The exporters of both signals share one recorder
-// for each path.
+// A files exports one signal (spans or log records) to trace files. The exporters of both signals share one
+// recorder if they have the same path.
 type files struct {
 	cfg *Config
 	log *zap.Logger
@@ -93,9 +93,9 @@ func (f *files) Shutdown(ctx context.Context) error {
 	return rec.Close(ctx)
 }
 
-// take records a request in the encoding of OTLP, as "entrace receive" does. When take returns, the records are as
-// safe as the durability guarantees. The error is not permanent: nothing was recorded, and the sender may try
-// again. Records that are permanently lost are logged.
+// take encodes a request as OTLP and records it, as "entrace receive" does. When take returns, the records are as
+// safe as the durability guarantees. If take returns an error, nothing was recorded, and the sender may try again.
+// If single records cannot be recorded, take logs their number and returns nil.
 func (f *files) take(ctx context.Context, signal codec.Signal, marshal func() ([]byte, error)) error {
 	f.mu.Lock()
 	sink := f.sink

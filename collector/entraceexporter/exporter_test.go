@@ -31,8 +31,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// envDies, if set, makes the test a Collector that takes spans and log records to the file of that name
-// and waits to be killed.
+// envDies is an environment variable. If it is set, the test program exports spans and log records to
+// the file that it names, and waits until it is killed.
 const envDies = "ENTRACE_TEST_DIES"
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 
 var must = tracetest.Must
 
-// configOf returns a configuration with what a user wrote.
+// configOf returns the configuration that a user writes as written.
 func configOf(t testing.TB, written map[string]any) (*entraceexporter.Config, error) {
 	t.Helper()
 	cfg := entraceexporter.NewFactory().CreateDefaultConfig().(*entraceexporter.Config)
@@ -58,14 +58,14 @@ func configOf(t testing.TB, written map[string]any) (*entraceexporter.Config, er
 	return cfg, cfg.Validate()
 }
 
-// A pair is the exporters of both signals.
+// A pair holds the exporters of both signals.
 type pair struct {
 	traces exporter.Traces
 	logs   exporter.Logs
 	logged *observer.ObservedLogs
 }
 
-// create returns the exporters of a configuration, which are shut down when the test ends.
+// create returns the exporters of a configuration. They are shut down when the test ends.
 func create(t testing.TB, written map[string]any) pair {
 	t.Helper()
 	cfg, err := configOf(t, written)
@@ -96,7 +96,7 @@ func traceID(n byte) pcommon.TraceID { return pcommon.TraceID{15: n} }
 
 func spanID(n int) pcommon.SpanID { return pcommon.SpanID{6: byte(n >> 8), 7: byte(n)} }
 
-// spansOf returns a chain of so many spans, the last one first.
+// spansOf returns n spans. Each span is the parent of the next one, and the last one comes first.
 func spansOf(n int) ptrace.Traces {
 	td := ptrace.NewTraces()
 	rs := td.ResourceSpans().AppendEmpty()
@@ -116,7 +116,7 @@ func spansOf(n int) ptrace.Traces {
 	return td
 }
 
-// logsOf returns so many log records of the first span of spansOf.
+// logsOf returns n log records of the first span in the chain of spansOf.
 func logsOf(n int) plog.Logs {
 	ld := plog.NewLogs()
 	rl := ld.ResourceLogs().AppendEmpty()
@@ -186,7 +186,7 @@ func TestSignalsShareAFile(t *testing.T) {
 	}
 }
 
-// TestSecrets: the exporter records what comes, unless it is told to redact.
+// TestSecrets: the exporter replaces secrets only if the option redact is set.
 func TestSecrets(t *testing.T) {
 	const secret = "hunter2hunter2"
 	for redact, want := range map[string]bool{"off": true, "default": false} {
@@ -210,7 +210,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestWhatWasTakenSurvivesAKill: all of it is in the file, or in the crash buffer.
+// TestWhatWasTakenSurvivesAKill: if the Collector is killed, all records that it has accepted are in
+// the file or in the crash buffer.
 func TestWhatWasTakenSurvivesAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.et")
 	exe, err := os.Executable()
@@ -224,14 +225,15 @@ func TestWhatWasTakenSurvivesAKill(t *testing.T) {
 		t.Fatalf("it says %q", said.Text())
 	}
 	must(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error, because the process was killed
 	v := viewOf(t, path)
 	if spans, logs := count(v, view.RoleSpan), count(v, view.RoleLog); spans != 1000 || logs != 1000 {
 		t.Errorf("there are %d spans and %d log records, want 1000 each", spans, logs)
 	}
 }
 
-// TestLifecycle: a Collector that fails shuts down what it has not started, and may do it twice.
+// TestLifecycle: a Collector that fails to start calls Shutdown for components that it has not
+// started, and may call it twice.
 func TestLifecycle(t *testing.T) {
 	p := create(t, map[string]any{"path": filepath.Join(t.TempDir(), "trace.et")})
 	for _, c := range []component.Component{p.traces, p.logs} {
@@ -260,7 +262,7 @@ func TestConfig(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		written map[string]any
-		says    string // "": it is valid
+		says    string // part of the error; "": the configuration is valid
 	}{
 		{"smallest", map[string]any{"path": "a.et"}, ""},
 		{"full", map[string]any{
@@ -289,13 +291,14 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNothingTakenIsAnError: the sender may come again with what the recorder does not take at all.
+// TestNothingTakenIsAnError: if the recorder accepts no record of a request, the exporter returns an
+// error, so that the sender tries again.
 func TestNothingTakenIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.et")
 	p := create(t, map[string]any{"path": path}).start(t)
 	rec, err := recorder.Create(path, &recorder.Options{Shared: true})
 	must(t, err)
-	for range 3 { // those of the exporters as well
+	for range 3 { // also the two uses of the exporters, so that the shared recorder closes
 		must(t, rec.Close(t.Context()))
 	}
 	if err := p.traces.ConsumeTraces(t.Context(), spansOf(2)); !errors.Is(err, receive.ErrFull) {
@@ -309,8 +312,8 @@ func TestNothingTakenIsAnError(t *testing.T) {
 	}
 }
 
-// TestBadRecordsAreLeftOut: what can never be recorded is logged with its number, and the rest is
-// recorded, since an error would bring all of it again.
+// TestBadRecordsAreLeftOut: the exporter logs the number of records that can never be recorded, and
+// records the others. It returns no error, because the sender would then send all of them again.
 func TestBadRecordsAreLeftOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.et")
 	p := create(t, map[string]any{"path": path}).start(t)
@@ -333,7 +336,7 @@ func TestBadRecordsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestPanicIsAnError: data that is none does not end the Collector.
+// TestPanicIsAnError: a zero ptrace.Traces makes pdata panic. The exporter returns this as an error.
 func TestPanicIsAnError(t *testing.T) {
 	p := create(t, map[string]any{"path": filepath.Join(t.TempDir(), "trace.et")}).start(t)
 	if err := p.traces.ConsumeTraces(t.Context(), ptrace.Traces{}); err == nil {
@@ -345,7 +348,7 @@ func TestPanicIsAnError(t *testing.T) {
 	must(t, p.traces.ConsumeTraces(t.Context(), spansOf(1)))
 }
 
-// TestFilesAreRotatedAndRemoved: the bounds of the configuration are the recorder's.
+// TestFilesAreRotatedAndRemoved: the recorder observes the limits of the configuration.
 func TestFilesAreRotatedAndRemoved(t *testing.T) {
 	dir := t.TempDir()
 	p := create(t, map[string]any{"path": filepath.Join(dir, "trace.et"), "max_file_size": "16KiB", "keep_files": 2}).start(t)

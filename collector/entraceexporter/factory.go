@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/retain"
 )
 
-// defaultMaxFileSize is the same limit as for a program that records itself.
+// defaultMaxFileSize is also the default limit of a program that records its own spans.
 const defaultMaxFileSize = 256 << 20
 
 // NewFactory returns the factory of the exporter.

@@ -24,15 +24,15 @@ import (
 type file struct {
 	path string
 	info os.FileInfo
-	gone int // for how many scans in a row the file was missing and had not grown
-	cut  int // for how many scans it had fewer entries than were read
+	gone int // the number of successive scans in which the file was missing and had not grown
+	cut  int // the number of scans in which it had fewer entries than were read
 
 	file *format.File // nil if no more entries are expected
 	view *view.View
 
-	seen  view.Row   // rows before it are sent, except the rows in open
+	seen  view.Row   // the first row that next has not examined; rows before it are sent, except those in open
 	open  []view.Row // spans that had not ended when they were read
-	quiet int        // for how many scans in a row it had not grown
+	quiet int        // the number of successive scans in which the file had not grown
 	ended bool       // nothing more will be written
 	sent  int        // the number of records that were sent
 
@@ -43,8 +43,8 @@ type file struct {
 	last    [sha256.Size]byte
 }
 
-// After so many scans without growth of a file, a writer that has released the file counts as dead, and a removed
-// file counts as finished.
+// If a file has not grown for quietBeforeDead scans and is not locked, its writer counts as dead. If a removed
+// file has not grown for quietBeforeGone scans, it counts as finished.
 const (
 	quietBeforeDead = 2
 	quietBeforeGone = 10
@@ -72,7 +72,7 @@ func openFile(path string, info os.FileInfo) (*file, error) {
 	return x, nil
 }
 
-// close frees the resources for reading. The data that identifies the content stays.
+// close closes the file and its view. It keeps the data that identifies the content.
 func (x *file) close() {
 	if x.view == nil {
 		return
@@ -80,12 +80,12 @@ func (x *file) close() {
 	if now, err := osfile.Stat(x.path); err == nil && os.SameFile(now, x.info) {
 		x.info = now
 	}
-	_ = x.file.Close() // nothing was written to it
+	_ = x.file.Close() // closing a file that was only read cannot lose data
 	x.file, x.view = nil, nil
 }
 
-// note records how much was read. It ignores the entry that recovery adds after the entries of a journal, because
-// each recovery writes a different entry.
+// note stores how much was read. It ignores the last entry if recovery has added it, because each recovery adds a
+// different one.
 func (x *file) note() {
 	n := x.view.Entries(0)
 	if n > 0 && x.lastEntry(n).IsRecovered() {
@@ -113,24 +113,24 @@ func sizeOf(f *format.File, n int) int64 {
 
 // hashOf returns a hash of the last of the first n entries.
 func hashOf(f *format.File, n int) [sha256.Size]byte {
-	b, _ := f.Raw().Append(nil, uint32(n-1)) // an entry that cannot be read is not counted in n
+	b, _ := f.Raw().Append(nil, uint32(n-1)) // no error: n counts only entries that can be read
 	return sha256.Sum256(b)
 }
 
-// continues reports whether x begins with the entries that were read from was. If so, x is a later form of was:
-// the writer ended, or somebody recovered the file.
+// continues reports whether x begins with the entries that were read from the file was. If so, x is a later state
+// of the same trace: its writer has finished the file, or recovery has.
 func (x *file) continues(was *file) bool {
 	return was.entries > 0 && was.entries <= x.entries && sizeOf(x.file, was.entries) == was.size && hashOf(x.file, was.entries) == was.last
 }
 
-// take copies the read position of was, which x continues, and closes was.
+// take gives x the read position of the file was, and closes that file.
 func (x *file) take(was *file) {
 	x.seen, x.open, x.sent = was.seen, was.open, was.sent
 	was.close()
 }
 
-// reopen opens the file again, to read the entries in the journal of its dead writer. It reports whether
-// the file still has its name.
+// reopen opens the file again, to read the entries in the journal of its dead writer. It returns false if that
+// fails, for example because another file has the name now.
 func (x *file) reopen() bool {
 	now, err := openFile(x.path, x.info)
 	if err != nil {
@@ -145,8 +145,8 @@ func (x *file) reopen() bool {
 	return true
 }
 
-// skip marks the current entries as sent. An open span is still sent when it ends, unless its writer is already
-// dead.
+// skip marks the current entries as sent, except open spans, which are sent when they end. If the writer is
+// already dead, it also marks open spans as sent.
 func (x *file) skip() {
 	lock, _ := osfile.LockHolder(x.path)
 	for r := range x.view.Rows() {
@@ -157,8 +157,9 @@ func (x *file) skip() {
 	x.seen = view.Row(x.view.Len())
 }
 
-// next returns the rows of the given role that have become complete. A span is complete when it has ended, or when
-// nothing more will be written. If another file follows, the writer repeats an open span in that file.
+// next returns the rows of the given role that have become complete. A span is complete when it has ended. An open
+// span is also complete when nothing more will be written, unless another file follows, because the writer repeats
+// open spans in that file.
 func (x *file) next(ctx context.Context, role view.Role) (rows []view.Row, err error) {
 	v, err := x.view.Extend(ctx)
 	if err != nil {
@@ -225,8 +226,8 @@ func (x *file) damage() error {
 	return errors.Join(damage, missing)
 }
 
-// scan finds files that are new, were renamed, or were replaced, and sends their new records. If skip is set, scan
-// does not send records that already exist.
+// scan finds files that are new, renamed or replaced, and sends their new records. If skip is set, scan marks
+// existing records as sent instead.
 func (r *reader) scan(ctx context.Context, skip bool) {
 	paths := r.find()
 	maps.DeleteFunc(r.told, func(path, _ string) bool { return !slices.Contains(paths, path) })
@@ -235,7 +236,7 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 	for _, path := range paths {
 		info, err := osfile.Stat(path)
 		if err != nil {
-			continue // the file was renamed in the meantime
+			continue // the file was renamed or removed after find
 		}
 		if x := r.known(info); x != nil {
 			x.path, x.gone = path, 0
@@ -298,8 +299,8 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 	})
 }
 
-// maxForgotten is the number of scans for which a removed file is remembered, so that its ET is recognized later.
-// Writing a large ET may take long.
+// maxForgotten is the number of scans after which a removed file is forgotten. Until then, its ET is recognized as
+// the same trace. Writing a large ET can take long.
 const maxForgotten = 10_000
 
 // known returns the file that info describes, or nil if the file is new. A file that was read to its end and has
@@ -313,9 +314,9 @@ func (r *reader) known(info os.FileInfo) *file {
 	return nil
 }
 
-// shorter returns the earlier state of x if that state was read to its end and had more entries than x. Otherwise
-// it returns nil. Recovery cuts a file before it adds the entries of the journal. After maxCut scans, x counts as
-// a new file that got the file number of the old file.
+// shorter returns the known file that is the same as x, was read to its end, and had more entries than x now has,
+// or nil. Such a file is being recovered: recovery cuts a file before it adds the entries of the journal. After
+// maxCut scans, shorter returns nil, and x counts as a new file that happens to have the same inode.
 func (r *reader) shorter(x *file) *file {
 	for _, was := range r.files {
 		if was.view == nil && was.gone == 0 && os.SameFile(was.info, x.info) && x.entries < was.entries && was.cut < maxCut {
@@ -329,8 +330,8 @@ func (r *reader) shorter(x *file) *file {
 // maxCut is the number of scans for which a file may have fewer entries than were read from it.
 const maxCut = 100
 
-// tell logs that a file cannot be opened, but only when this happens the second time. A file that is being created
-// has no beginning for a moment.
+// tell logs that a file cannot be opened. It ignores the first error of a file, because a file that is being
+// created is empty for a moment. It logs equal errors only once.
 func (r *reader) tell(path string, err error) {
 	was, again := r.told[path]
 	text := err.Error()
@@ -343,8 +344,8 @@ func (r *reader) tell(path string, err error) {
 	}
 }
 
-// find returns the names of the traces at the paths. An x.et hides its x.iet, which will soon be removed. find
-// does not follow links in folders.
+// find returns the names of the traces at the paths. If a folder has x.et, find omits x.iet, which will soon be
+// removed. It does not follow symbolic links in folders.
 func (r *reader) find() (names []string) {
 	for _, path := range r.cfg.Paths {
 		list, err := os.ReadDir(path)

@@ -21,7 +21,7 @@ var (
 	_ receiver.Logs   = (*reader)(nil)
 )
 
-// A signal describes the kind of record that a reader sends.
+// A signal is a kind of record that a reader sends: spans or log records.
 type signal struct {
 	kind otlp.Signals
 	role view.Role
@@ -36,7 +36,7 @@ type reader struct {
 	log    *zap.Logger
 	signal signal
 	files  []*file
-	told   map[string]string // by path: the error of a file that cannot be opened
+	told   map[string]string // path of a file that cannot be opened → the error that was logged, "" before the first
 
 	mu   sync.Mutex
 	stop context.CancelFunc // nil before Start and after Shutdown
@@ -54,7 +54,7 @@ func (r *reader) Start(context.Context, component.Host) error {
 	if r.stop != nil {
 		return nil
 	}
-	ctx, stop := context.WithCancel(context.Background()) // the ctx of Start ends when Start returns
+	ctx, stop := context.WithCancel(context.Background()) // not the ctx of Start, which ends when Start returns
 	r.stop, r.done = stop, make(chan struct{})
 	if len(r.find()) == 0 {
 		r.log.Info("there is no trace yet", zap.Strings("paths", r.cfg.Paths))
@@ -136,21 +136,21 @@ func (r *reader) read(ctx context.Context, x *file) {
 	x.close()
 }
 
-// A messages function is an io.Writer for Encode. Each call gets one message, which follows its size.
+// A messages function is an io.Writer for otlp.Encode, which writes one message per call, with its size before it.
 type messages func(message []byte) error
 
 const sizeOfSize = 4
 
 func (f messages) Write(p []byte) (int, error) { return len(p), f(p[sizeOfSize:]) }
 
-// The time between tries doubles from firstTry to lastTry.
+// The pause between two attempts doubles from firstTry up to lastTry.
 const (
 	firstTry = 100 * time.Millisecond
 	lastTry  = 10 * time.Second
 )
 
-// deliver passes a message to the next component. It repeats this until the component accepts the message. While
-// it waits, nothing more is read. A message that the component permanently refuses is logged.
+// deliver passes a message to the next component. It tries again until the component accepts the message, and
+// blocks until then. A message that the component permanently refuses is logged and dropped.
 func (r *reader) deliver(ctx context.Context, message []byte) error {
 	for pause := firstTry; ; pause = min(2*pause, lastTry) {
 		n, err := r.signal.consume(ctx, message)
@@ -172,8 +172,8 @@ func (r *reader) deliver(ctx context.Context, message []byte) error {
 	}
 }
 
-// isPermanent does the same as the Collector's consumererror.IsPermanent. That function is in a module
-// without a stable version, and its type is not exported.
+// isPermanent is a copy of the Collector's consumererror.IsPermanent, because the module of that function has no
+// stable version. The type of such an error is not exported, so isPermanent compares its name.
 func isPermanent(err error) bool {
 	if fmt.Sprintf("%T", err) == "consumererror.permanent" {
 		return true

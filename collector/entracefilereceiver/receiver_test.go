@@ -34,8 +34,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// envDies, if set, makes the test a program that records to the file of that name and waits to be
-// killed.
+// envDies is an environment variable. If it is set, the test program records to the file that it
+// names, and waits until it is killed.
 const envDies = "ENTRACE_TEST_DIES"
 
 func TestMain(m *testing.M) {
@@ -55,17 +55,17 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// deathSpans is how many spans a program records right before it is killed.
+// deathSpans is the number of spans that a program records right before it is killed.
 const deathSpans = 200
 
 var must = tracetest.Must
 
-// A next is the component behind the receiver. It counts what comes by its name or text.
+// A next is the component after the receiver. It counts the spans by name and the log records by text.
 type next struct {
 	mu     sync.Mutex
 	came   map[string]int
-	open   map[string]bool // a span that has not ended
-	refuse []error         // answers to the first calls
+	open   map[string]bool // by name: whether the span had not ended
+	refuse []error         // results of the first calls
 	calls  int
 	logged *observer.ObservedLogs
 }
@@ -108,7 +108,7 @@ func (n *next) logs(_ context.Context, ld plog.Logs) error {
 	return nil
 }
 
-// wait waits until what is named has come.
+// wait waits until all records with these names or texts have arrived.
 func (n *next) wait(t testing.TB, names ...string) {
 	t.Helper()
 	n.until(t, fmt.Sprint(names), func() bool {
@@ -133,7 +133,7 @@ func (n *next) until(t testing.TB, what string, is func() bool) {
 	t.Fatalf("%s did not happen; these came: %v; it logged %v", what, n.came, n.logged.All())
 }
 
-// only checks that what is named has come once each, and nothing else.
+// only checks that each of these records has arrived exactly once, and no other record.
 func (n *next) only(t testing.TB, names ...string) {
 	t.Helper()
 	n.mu.Lock()
@@ -200,7 +200,7 @@ func record(t testing.TB, path string, o *recorder.Options) *program {
 	t.Helper()
 	rec, err := recorder.Create(path, o)
 	must(t, err)
-	t.Cleanup(func() { _ = rec.Close(context.Background()) }) // most have closed it
+	t.Cleanup(func() { _ = rec.Close(context.Background()) }) // most tests have closed it already
 	return &program{t: t, rec: rec, batch: rec.Batch()}
 }
 
@@ -249,7 +249,8 @@ func (p *program) close() {
 	must(p.t, p.rec.Close(p.t.Context()))
 }
 
-// copyFile copies a file that grows: to one that nobody has locked.
+// copyFile copies the file of a running recorder. The copy is not locked, so it looks like the file of
+// a dead process.
 func copyFile(t testing.TB, from, to string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
@@ -257,7 +258,8 @@ func copyFile(t testing.TB, from, to string) {
 	must(t, os.WriteFile(to, b, 0o600))
 }
 
-// TestSendsFilesFromTheirBeginning: those in a folder, those that are named, finished and growing.
+// TestSendsFilesFromTheirBeginning: with start_at beginning, all records are sent. The files are in a
+// folder or are named themselves, and are finished or still growing.
 func TestSendsFilesFromTheirBeginning(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	first := record(t, filepath.Join(dir, "first.et"), nil)
@@ -291,8 +293,8 @@ func TestSendsFilesFromTheirBeginning(t *testing.T) {
 	}
 }
 
-// TestStartsAtTheEnd: what is there stays, but for spans that end later. The ET of a file that was
-// followed is not sent again.
+// TestStartsAtTheEnd: records that exist at the start are not sent, except spans that end later. When
+// a followed file becomes an ET, its records are not sent again.
 func TestStartsAtTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	old := record(t, filepath.Join(dir, "old.et"), nil)
@@ -319,7 +321,7 @@ func TestStartsAtTheEnd(t *testing.T) {
 	n.only(t, "long", "after", "said after", "last", "next")
 }
 
-// TestFollowsRotation: each span comes once, also one that is open in several files.
+// TestFollowsRotation: each span is sent once, even if it is open in several files.
 func TestFollowsRotation(t *testing.T) {
 	dir := t.TempDir()
 	var n next
@@ -347,8 +349,8 @@ func TestFollowsRotation(t *testing.T) {
 	}
 }
 
-// TestSendsWhatADeadWriterLeft: its open spans come, as such, and nothing comes again when somebody
-// recovers the file.
+// TestSendsWhatADeadWriterLeft: spans that were open when the writer died are sent as open spans. When
+// the file is recovered, nothing is sent again.
 func TestSendsWhatADeadWriterLeft(t *testing.T) {
 	dir := t.TempDir()
 	app := record(t, filepath.Join(t.TempDir(), "app.et"), nil)
@@ -373,8 +375,8 @@ func TestSendsWhatADeadWriterLeft(t *testing.T) {
 	n.only(t, "whole", "open", "next")
 }
 
-// TestStartsAtTheEndOfWhatADeadWriterLeft: otherwise each start of the Collector would send its open
-// spans.
+// TestStartsAtTheEndOfWhatADeadWriterLeft: with start_at end, open spans of a dead writer are not
+// sent. Otherwise each start of the Collector would send them.
 func TestStartsAtTheEndOfWhatADeadWriterLeft(t *testing.T) {
 	dir := t.TempDir()
 	app := record(t, filepath.Join(t.TempDir(), "app.et"), nil)
@@ -387,8 +389,8 @@ func TestStartsAtTheEndOfWhatADeadWriterLeft(t *testing.T) {
 	n.only(t)
 }
 
-// TestSendsTheJournalOfAKilledWriter: what the writer of a file that is followed recorded right before
-// it was killed is not in its file yet.
+// TestSendsTheJournalOfAKilledWriter: if the writer of a followed file is killed, the receiver also
+// sends the last records, which are only in the journal.
 func TestSendsTheJournalOfAKilledWriter(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.et")
@@ -410,7 +412,7 @@ func TestSendsTheJournalOfAKilledWriter(t *testing.T) {
 	must(t, err)
 	said.Scan()
 	must(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error, because the process was killed
 	names := []string{"whole", "open"}
 	for i := range deathSpans {
 		names = append(names, fmt.Sprint("dying ", i))
@@ -427,7 +429,8 @@ func TestSendsTheJournalOfAKilledWriter(t *testing.T) {
 	}
 }
 
-// TestDamagedFileIsSentAsFarAsItIsWhole: and the log says which file it is.
+// TestDamagedFileIsSentAsFarAsItIsWhole: the records before the damage are sent, and the log names the
+// file.
 func TestDamagedFileIsSentAsFarAsItIsWhole(t *testing.T) {
 	dir, made := t.TempDir(), t.TempDir()
 	app := record(t, filepath.Join(made, "app.iet"), nil)
@@ -454,8 +457,8 @@ func TestDamagedFileIsSentAsFarAsItIsWhole(t *testing.T) {
 	}
 }
 
-// TestWaitsForTheNextComponent: what it refuses comes again until it is taken, and what it refuses for
-// good is logged.
+// TestWaitsForTheNextComponent: a message that the next component refuses is sent again until it is
+// accepted. A message that it refuses permanently is logged.
 func TestWaitsForTheNextComponent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	app := record(t, path, nil)
@@ -473,7 +476,8 @@ func TestWaitsForTheNextComponent(t *testing.T) {
 	bad.only(t)
 }
 
-// TestShutdownWhileTheNextComponentRefuses does not wait for it.
+// TestShutdownWhileTheNextComponentRefuses: Shutdown does not wait until the next component accepts a
+// message.
 func TestShutdownWhileTheNextComponentRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	app := record(t, path, nil)
@@ -487,7 +491,8 @@ func TestShutdownWhileTheNextComponentRefuses(t *testing.T) {
 	n.only(t)
 }
 
-// TestLifecycle: a Collector that fails shuts down what it has not started, and may do it twice.
+// TestLifecycle: a Collector that fails to start calls Shutdown for components that it has not
+// started, and may call it twice.
 func TestLifecycle(t *testing.T) {
 	var n next
 	for _, c := range create(t, &n, map[string]any{"paths": []string{filepath.Join(t.TempDir(), "none.et")}}) {
@@ -507,7 +512,7 @@ func TestConfig(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		written map[string]any
-		says    string // "": it is valid
+		says    string // part of the error; "": the configuration is valid
 	}{
 		{"smallest", map[string]any{"paths": []string{"a.et"}}, ""},
 		{"full", map[string]any{"paths": []string{"a.et", "traces"}, "start_at": "beginning", "poll_interval": "1s"}, ""},
