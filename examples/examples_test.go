@@ -35,7 +35,7 @@ func build(t *testing.T, name string) string {
 	return exe
 }
 
-// run runs an example in a folder of its own.
+// run runs an example in a new folder. It returns the folder and the output.
 func run(t *testing.T, name string, env ...string) (dir, out string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -116,7 +116,8 @@ func logs(t *testing.T, name string) []string {
 	return all
 }
 
-// TestLoggers checks that the records of four libraries are below the span, with levels and attributes.
+// TestLoggers checks that the records of four log libraries are children of the span and have the right
+// levels and attributes.
 func TestLoggers(t *testing.T) {
 	dir, out := run(t, "loggers")
 	want := []string{
@@ -203,13 +204,13 @@ func TestLive(t *testing.T) {
 		t.Errorf("it says %q, %v", line, err)
 	}
 	follow(t, filepath.Join(dir, "live.et"), "store")
-	// The file shows the state of a tenth of a second ago. A part takes as long, so at this
-	// moment one part ends and the next one begins. Wait until the next one is open.
+	// The file is a tenth of a second behind the program. A part takes as long, so at this moment one
+	// part ends and the next one begins. Wait until the next part is open.
 	time.Sleep(50 * time.Millisecond)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // an error, because the process was killed
 	// The crash buffer holds the records that were not in the file yet.
 	if r, err := recorder.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
 		t.Errorf("Recover says %+v, %v", r, err)

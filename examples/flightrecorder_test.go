@@ -49,13 +49,13 @@ func startRecorder(t *testing.T, exe, dir string) *flightRecorder {
 
 func (r *flightRecorder) get(t *testing.T, path string) {
 	t.Helper()
-	if resp, err := http.Get(r.url + path); err == nil { // a panic ends the connection
+	if resp, err := http.Get(r.url + path); err == nil { // a panic in the handler ends the connection
 		_ = resp.Body.Close()
 	}
 }
 
-// traces waits for n finished traces, verifies them, and returns the sorted names that
-// the configuration gives them.
+// traces waits for n finished traces, verifies them, and returns the sorted names of their trace
+// configurations.
 func (r *flightRecorder) traces(t *testing.T, n int) (names []string) {
 	t.Helper()
 	var list []string

@@ -1,5 +1,5 @@
-// Command autoexport is a program whose only reference to entrace is one import.
-// The environment decides where its spans go.
+// Command autoexport refers to entrace only by an import. Environment variables determine the
+// exporter of its spans.
 //
 //	OTEL_TRACES_EXPORTER=entrace OTEL_EXPORTER_ENTRACE_PATH=app.et autoexport
 package main

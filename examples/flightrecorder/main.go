@@ -1,6 +1,6 @@
-// Command flightrecorder is an HTTP service with a flight recorder. The recorder keeps
-// the spans and log records of the last minute in memory, and writes them to a file
-// when something triggers a trace. Try
+// Command flightrecorder is an HTTP service with a flight recorder. The recorder keeps the spans
+// and log records of the last minute in memory, and writes them to a file when a trigger fires, for
+// example an error or a slow request. Try
 //
 //	go run ./examples/flightrecorder -listen localhost:8080 -dir traces
 //	curl localhost:8080/ok?user=ada       # no reason, no file
@@ -90,7 +90,7 @@ func run(ctx context.Context, listen, dir string) error {
 	if err != nil {
 		return err
 	}
-	p, err := entrace.Setup(ctx, entrace.WithControl(ctl), entrace.WithSampler(sdktrace.NeverSample()), // the recorder still gets all spans
+	p, err := entrace.Setup(ctx, entrace.WithControl(ctl), entrace.WithSampler(sdktrace.NeverSample()), // the flight recorder still gets all spans
 		entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "flightrecorder"))))
 	if err != nil {
 		return errors.Join(err, ctl.Shutdown(ctx))
@@ -141,14 +141,14 @@ func traced(ctl *control.Control, fn func(context.Context)) http.Handler {
 	})
 }
 
-// query stands in for a database query that lasts d.
+// query simulates a database query that takes d.
 func query(ctx context.Context, d time.Duration) {
 	_, span := tracer.Start(ctx, "SELECT orders", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
 	time.Sleep(d)
 }
 
-// waitForLock stands in for a lock for which a request waits d.
+// waitForLock simulates waiting for a lock for d.
 func waitForLock(ctx context.Context, d time.Duration) {
 	slog.InfoContext(ctx, "waiting for the lock")
 	select {

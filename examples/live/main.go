@@ -1,10 +1,10 @@
-// Command live works forever in nested spans. Kill it, and look at the file that it left:
+// Command live records nested spans until it is killed. Kill it, and examine its file:
 //
 //	live &
 //	kill -9 $!
 //	entrace tree live.et
 //
-// The spans that had not ended are in the file.
+// The file also has the spans that had not ended.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 }
 
 func run(path string) error {
-	// SIGTERM and ^C end the program in good order; SIGKILL does not.
+	// SIGTERM and ^C shut the program down; SIGKILL ends it without Shutdown.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p, err := entrace.Setup(ctx, exporter.WithPath(path))

@@ -1,5 +1,6 @@
 // Command loggers logs with four libraries in a span. OpenTelemetry's bridges pass the records to the
-// LoggerProvider that entrace has set. The provider records them below the span. To see them:
+// LoggerProvider that entrace has set. The provider records them as children of the span. To see
+// them:
 //
 //	loggers
 //	entrace tree loggers.et

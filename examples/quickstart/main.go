@@ -113,7 +113,7 @@ func cart(w http.ResponseWriter, r *http.Request, prices string) {
 func price(w http.ResponseWriter, r *http.Request) {
 	_, span := tracer.Start(r.Context(), "SELECT price", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
-	time.Sleep(2 * time.Millisecond) // stands in for a database
+	time.Sleep(2 * time.Millisecond) // simulates a database
 	span.AddEvent("row read", trace.WithAttributes(attribute.Int("cents", 1999)))
 	slog.DebugContext(r.Context(), "price found", "item", r.URL.Path[1:], "took", 2*time.Millisecond)
 	fmt.Fprintln(w, 1999)

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// fake is a database that knows what a mug and a pen cost together.
+// fake is a database that answers only the query for the price of a mug and a pen.
 type fake struct{}
 
 var errTransaction = errors.New("there are no transactions")
@@ -28,7 +28,7 @@ func (f fake) Query(args []driver.Value) (driver.Rows, error) {
 	return &price{}, nil
 }
 
-// price is the one row that there is.
+// price is the result of the query, a single row.
 type price struct{ read bool }
 
 func (p *price) Columns() []string { return []string{"sum"} }

@@ -1,5 +1,5 @@
-// Package shop is a small service whose tests show package entracetest. It has a handler that queries a database,
-// an interceptor for gRPC, and a worker in the background.
+// Package shop is a small service. Its tests are examples for package entracetest. It has a handler that queries
+// a database, an interceptor for gRPC, and a worker in the background.
 package shop
 
 import (
@@ -23,7 +23,8 @@ type Shop struct {
 	Log    *slog.Logger
 }
 
-// ServeHTTP answers with the total price of the things in the query of the URL, as in "/?things=mug,pen".
+// ServeHTTP computes the total price of the things in the query of the URL, as in "/?things=mug,pen", and records
+// it as an attribute of the span.
 func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, span := s.Tracer.Start(r.Context(), "GET /price", trace.WithSpanKind(trace.SpanKindServer))
 	defer span.End()
@@ -59,7 +60,7 @@ func (s *Shop) Work(ctx context.Context) {
 		case <-time.After(time.Minute):
 		}
 		_, span := s.Tracer.Start(ctx, "send mail")
-		time.Sleep(100 * time.Millisecond) // stands in for a mail server
+		time.Sleep(100 * time.Millisecond) // simulates a mail server
 		span.End()
 	}
 }

@@ -35,10 +35,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// childEnv is set in the process that TestChild starts.
+// childEnv is an environment variable that TestChild sets in the process that it starts.
 const childEnv = "SHOP_CHILD"
 
-// child is a program that sends a span by OTLP, as its environment says.
+// child is the program of the child process. It sends a span by OTLP to the endpoint in its
+// environment.
 func child() {
 	ctx := context.Background()
 	exporter, err := otlptracehttp.New(ctx)
@@ -53,7 +54,7 @@ func child() {
 	}
 }
 
-// A child process that sends OTLP.
+// TestChild tests a child process that sends OTLP.
 func TestChild(t *testing.T) {
 	tr := otlp.New(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -71,7 +72,7 @@ func newShop(t *testing.T, tr *entracetest.Trace) *shop.Shop {
 	return &shop.Shop{DB: db, Tracer: tr.TracerProvider().Tracer("shop"), Log: tr.Logger()}
 }
 
-// A handler: what a request did, and how often it asked the database.
+// TestHandler checks the span of an HTTP request, and the number of its database queries.
 func TestHandler(t *testing.T) {
 	tr := entracetest.New(t)
 	newShop(t, tr).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?things=mug,pen", nil))
@@ -81,7 +82,7 @@ func TestHandler(t *testing.T) {
 	tr.Within(`{ kind = server }`, 5*time.Second)
 }
 
-// A database call that fails: its error, and the log record below the request.
+// TestDatabase checks the span of a failing database query, and the log record of the request.
 func TestDatabase(t *testing.T) {
 	tr := entracetest.New(t)
 	newShop(t, tr).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?things=nosuch", nil))
@@ -91,7 +92,7 @@ func TestDatabase(t *testing.T) {
 	tr.Golden(t, "testdata/database.tree")
 }
 
-// An interceptor of gRPC.
+// TestInterceptor checks the spans of a gRPC interceptor.
 func TestInterceptor(t *testing.T) {
 	tr := entracetest.New(t)
 	server := grpc.NewServer(grpc.UnaryInterceptor(shop.Traced(tr.TracerProvider().Tracer("shop"))))
@@ -105,7 +106,8 @@ func TestInterceptor(t *testing.T) {
 	}
 }
 
-// A worker in the background, in the clock of a bubble: an hour passes at once.
+// TestWorker tests a worker in the background within testing/synctest, where an hour passes at
+// once.
 func TestWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := entracetest.New(t)
@@ -118,7 +120,7 @@ func TestWorker(t *testing.T) {
 	})
 }
 
-// dial returns a client of server.
+// dial returns a client that is connected to server.
 func dial(t *testing.T, server *grpc.Server) grpc_health_v1.HealthClient {
 	t.Helper()
 	l := bufconn.Listen(1 << 16)

@@ -1,5 +1,5 @@
-// Command waiting has requests that are slow for reasons that no span shows. It also records Go's execution trace,
-// which shows the reasons:
+// Command waiting serves requests that are slow for reasons that spans do not show. It also records Go's execution
+// trace, which shows these reasons:
 //
 //	go run ./examples/waiting pool      # 50 requests share two connections to a database
 //	go run ./examples/waiting busy      # one processor, and a loop that keeps it busy
@@ -42,7 +42,7 @@ func run(args []string) error {
 	if len(args) != 1 || loads[args[0]] == nil {
 		return errors.New("say pool, busy or cpu")
 	}
-	// The environment of a service can set these variables as well.
+	// For a service, set these variables in its environment.
 	for name, value := range map[string]string{"CONTROL_EXEC_TRACE": "1", "CONTROL_DIR": "waiting-traces"} {
 		if err := os.Setenv("OTEL_EXPORTER_ENTRACE_"+name, value); err != nil {
 			return err
@@ -61,9 +61,9 @@ func run(args []string) error {
 	return nil
 }
 
-// record runs a load while it is traced. It returns a function that returns the path of the trace once everything
-// is shut down. For cpu the trace is a stream, because a CPU profile covers only the time while it is on. For other
-// loads it is a snapshot of what has happened.
+// record runs a load and records a trace of it. The returned function returns the path of the trace; call it after
+// the shutdown. For the load cpu, the trace is a stream that begins before the load, because a CPU profile covers
+// only the time while it is on. For other loads, it is a snapshot that is made after the load.
 func record(ctx context.Context, c *control.Control, name string, load func(ctx context.Context) error) (path func() string, err error) {
 	take := control.Request{Trigger: control.TriggerAPI, Key: "snapshot", Reason: "done"}
 	var t *control.Trace
@@ -90,8 +90,8 @@ func in(ctx context.Context, name string, fn func(ctx context.Context) error) er
 	return fn(ctx)
 }
 
-// pool sends 50 requests at once, which share two connections. One of them, the report, uses its connection for a
-// long time.
+// pool sends 50 requests at once, which share two connections. Before them, the request GET /report occupies one
+// of the connections for a long time.
 func pool(ctx context.Context) error {
 	sql.Register("slow", slow{})
 	db, err := sql.Open("slow", "")
@@ -149,7 +149,7 @@ func busy(ctx context.Context) error {
 	return nil
 }
 
-// slow is a database. Its queries take 20 ms; queries for all columns take ten times as long.
+// slow is a database driver whose queries take 20 ms. The query of GET /report takes ten times as long.
 type slow struct{}
 
 func (slow) Open(string) (driver.Conn, error) { return conn{}, nil }
@@ -207,7 +207,7 @@ func decode() { hash(5) }
 //go:noinline
 func scale() { hash(20) }
 
-// hash computes some milliseconds for each megabyte.
+// hash keeps the processor busy for some milliseconds per megabyte.
 func hash(megabytes int) {
 	b := make([]byte, 1<<20)
 	for range megabytes {
