@@ -13,8 +13,8 @@ import (
 
 // NewSpanExporter returns an exporter for ended spans. The exporter records to the same places as
 // [Setup] does, including an endpoint or a flight recorder. Options for the TracerProvider have no
-// effect. Use NewSpanExporter in programs that make their span processors themselves. Contrib's
-// autoexport uses it through package exporter/autoexport.
+// effect. Use NewSpanExporter in programs that make their span processors themselves.
+// OpenTelemetry's contrib package autoexport calls it through package exporter/autoexport.
 func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 	c := newConfig(options)
 	u, err := c.use(len(options) == 0)
@@ -25,8 +25,8 @@ func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 	return &spanExporter{Exporter: e, user: u}, err
 }
 
-// NewLogExporter is like [NewSpanExporter], but for the records of OpenTelemetry's log API. The
-// exporters share a recording if both are made without options.
+// NewLogExporter is like [NewSpanExporter], but for the records of OpenTelemetry's log API. All
+// span and log exporters that are made without options share one recording.
 func NewLogExporter(options ...Option) (sdklog.Exporter, error) {
 	c := newConfig(options)
 	u, err := c.use(len(options) == 0)
@@ -37,7 +37,7 @@ func NewLogExporter(options ...Option) (sdklog.Exporter, error) {
 	return &logExporter{LogExporter: e, user: u}, err
 }
 
-// A spanExporter is a span exporter together with its use of a recording.
+// A spanExporter is a span exporter that counts as a user of its recording.
 type spanExporter struct {
 	*exporter.Exporter
 
@@ -49,7 +49,7 @@ func (e *spanExporter) Shutdown(ctx context.Context) error {
 	return e.user.shutdown(ctx, e.Exporter.Shutdown)
 }
 
-// A logExporter is a log exporter together with its use of a recording.
+// A logExporter is a log exporter that counts as a user of its recording.
 type logExporter struct {
 	*exporter.LogExporter
 
@@ -75,15 +75,15 @@ var environment struct {
 	used *usedRecording // nil: no exporter uses a shared recording
 }
 
-// A user is an exporter that uses a recording.
+// A user is the use of a recording by one exporter. Its first shutdown decrements users.
 type user struct {
 	of   *usedRecording
 	once sync.Once
 }
 
-// use opens a recording. If shared is true and the shared recording is open, use joins the shared
-// recording instead. It may print on the console while it holds environment.mu. That is safe,
-// because only code that makes or ends an exporter locks environment.mu.
+// use opens a recording. If shared is true and a shared recording is open, use returns a further
+// user of that recording instead. It may print on the console while it holds environment.mu. This
+// cannot deadlock, because only making and ending an exporter lock environment.mu.
 func (c *config) use(shared bool) (*user, error) {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
@@ -102,7 +102,8 @@ func (c *config) use(shared bool) (*user, error) {
 	return &user{of: used}, nil
 }
 
-// shutdown ends an exporter. It also closes the recording if u is its last user.
+// shutdown calls the function exporter, which ends the exporter. If u is the last user of the
+// recording, shutdown also closes the recording.
 func (u *user) shutdown(ctx context.Context, exporter func(context.Context) error) (err error) {
 	u.once.Do(func() {
 		finish := ctx.Err() == nil

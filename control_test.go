@@ -50,7 +50,8 @@ func read(t *testing.T, name string) *view.View {
 
 const envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
 
-// setenv sets variables. It puts envControl before a name that begins with "_".
+// setenv sets variables. A name that is empty or begins with "_" stands for the name with
+// envControl before it.
 func setenv(t *testing.T, env map[string]string) {
 	t.Helper()
 	for name, value := range env {
@@ -61,7 +62,7 @@ func setenv(t *testing.T, env map[string]string) {
 	}
 }
 
-// controlTraces returns the finished traces in a folder of that name.
+// controlTraces returns the finished traces in dir whose file names end in -NAME.et.
 func controlTraces(t *testing.T, dir, name string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*-"+name+".et"))
@@ -69,7 +70,8 @@ func controlTraces(t *testing.T, dir, name string) []string {
 	return files
 }
 
-// oneTrace waits for the only finished trace of that name in a folder, and returns its view.
+// oneTrace waits until dir has one finished trace whose file name ends in -NAME.et, and returns its
+// view.
 func oneTrace(t *testing.T, dir, name string) *view.View {
 	t.Helper()
 	var files []string
@@ -89,7 +91,7 @@ func slowSpan(t *testing.T, p *entrace.Pipeline) trace.Span {
 	return s
 }
 
-// ringOf returns a control with a ring on the heap, which ends with the test.
+// ringOf returns a flight recorder with a ring on the heap. It is shut down at the end of the test.
 func ringOf(t *testing.T, always control.Set, traces ...control.TraceConfig) *control.Control {
 	t.Helper()
 	ctl, err := control.New(&control.Options{
@@ -195,7 +197,7 @@ func TestControlEnvironment(t *testing.T) {
 			if len(rings) != 1 {
 				t.Fatalf("the rings are %q", rings)
 			}
-			d, err := journal.OpenDead(rings[0], false) // on systems with shared memory the ring is there
+			d, err := journal.OpenDead(rings[0], false) // the file itself, or the ring in shared memory to which it points
 			must(t, err)
 			defer d.Close()
 			if fi, err := d.Stat(); err != nil || fi.Size() < 4<<20 || fi.Size() > 20_000_000 || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
@@ -341,8 +343,8 @@ func (g fixedIDs) NewSpanID(context.Context, trace.TraceID) (span trace.SpanID) 
 	return span
 }
 
-// sampledOf returns which of 1,000 traces tp samples. Each is tried without a parent,
-// and with remote and local parents that are sampled or not.
+// sampledOf starts 1,000 spans with tp and returns a digit for each, 1 if it is sampled. In turn,
+// the spans have no parent, and a local or remote parent that is sampled or not.
 func sampledOf(tp *sdktrace.TracerProvider) string {
 	tracer := tp.Tracer("t")
 	var b strings.Builder
@@ -362,8 +364,8 @@ func sampledOf(tp *sdktrace.TracerProvider) string {
 	return b.String()
 }
 
-// TestControlSamplers compares the sampler that Setup makes from the environment with
-// the SDK's own.
+// TestControlSamplers: with a flight recorder, Setup samples the same spans as the SDK does with
+// the same environment.
 func TestControlSamplers(t *testing.T) {
 	for _, sampler := range []string{
 		"", "always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio",
@@ -374,12 +376,12 @@ func TestControlSamplers(t *testing.T) {
 			args = []string{"", "0", "0.25", " 0.25 ", "1", "1.0", "1e-1", "-0.5", "1.5", "x", "0x1p-2", "Inf"}
 		}
 		for _, arg := range args {
-			for _, wanted := range []control.Set{control.Spans, control.Logs} { // a parent that is recorded or not
+			for _, wanted := range []control.Set{control.Spans, control.Logs} { // whether the flight recorder records spans
 				t.Run(fmt.Sprintf("%s %s %v", sampler, arg, wanted), func(t *testing.T) {
 					clean(t)
 					reports(t)
 					set := func(name, value string) {
-						t.Setenv(name, value) // so that it comes back
+						t.Setenv(name, value) // restores the variable after the test
 						if value == "" {
 							must(t, os.Unsetenv(name))
 						}
@@ -403,8 +405,8 @@ func TestControlSamplers(t *testing.T) {
 	}
 }
 
-// TestSamplerDecides compares the decisions and the trace state with those of the
-// wrapped sampler.
+// TestSamplerDecides compares the decisions and the trace state of a RecordingSampler with those of
+// the sampler that it wraps.
 func TestSamplerDecides(t *testing.T) {
 	on, off := ringOf(t, control.Spans), ringOf(t, control.Logs)
 	for _, next := range []sdktrace.Sampler{sdktrace.AlwaysSample(), sdktrace.NeverSample(), sdktrace.TraceIDRatioBased(0.5), sdktrace.AlwaysRecord(sdktrace.NeverSample())} {
@@ -474,8 +476,8 @@ func TestSamplerByDefault(t *testing.T) {
 	}
 }
 
-// TestFlightRecorderAllocates: a span takes no more allocations with a flight recorder
-// than with a processor that does nothing.
+// TestFlightRecorderAllocates: with a flight recorder, a span allocates no more than with a
+// processor that does nothing.
 func TestFlightRecorderAllocates(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools drop what they are given")
@@ -506,7 +508,7 @@ func (nothing) OnEnd(sdktrace.ReadOnlySpan)                     {}
 func (nothing) Shutdown(context.Context) error                  { return nil }
 func (nothing) ForceFlush(context.Context) error                { return nil }
 
-// A sliceSampler cannot be compared.
+// A sliceSampler is a sampler that panics if it is compared with ==.
 type sliceSampler struct{ rules []string }
 
 func (sliceSampler) ShouldSample(sdktrace.SamplingParameters) (r sdktrace.SamplingResult) {
@@ -516,7 +518,7 @@ func (sliceSampler) Description() string { return "slice" }
 
 var labelLine = regexp.MustCompile(`"([^"]*)":"([^"]*)"`)
 
-// labelsHere returns the labels of the goroutine that calls it, as "k=v k=v".
+// labelsHere returns the profiler labels of the calling goroutine, as "k=v k=v".
 //
 //go:noinline
 func labelsHere(t *testing.T) string {
@@ -546,7 +548,7 @@ func labelsOf(s trace.Span) string {
 	return "span_id=" + s.SpanContext().SpanID().String() + " trace_id=" + s.SpanContext().TraceID().String()
 }
 
-// TestControlLabels checks the goroutine's labels while spans begin and end.
+// TestControlLabels checks the profiler labels of the goroutine while spans begin and end.
 func TestControlLabels(t *testing.T) {
 	clean(t)
 	all := control.Spans | control.Goroutines
@@ -597,7 +599,7 @@ func TestControlLabels(t *testing.T) {
 	}
 	<-stream.Done()
 
-	// No trace has the provider goroutines: no goroutine gets labels.
+	// The configuration has no trace with the provider "goroutines", so no goroutine gets labels.
 	quiet := *ctl.Config()
 	quiet.Traces = nil
 	must(t, ctl.SetConfig(&quiet))
@@ -605,8 +607,8 @@ func TestControlLabels(t *testing.T) {
 	want("that nobody wants", "")
 	s.End()
 
-	// The labels are removed at the end of the span although no trace needs labels any
-	// more.
+	// If the configuration changes while a span is open, the end of the span still removes its
+	// labels.
 	must(t, ctl.SetConfig(&control.Config{
 		ID: "again", Dir: quiet.Dir, Ring: quiet.Ring, Traces: []control.TraceConfig{asked(control.ModeSnapshot, all)},
 	}))
@@ -703,7 +705,7 @@ func TestControlShutdown(t *testing.T) {
 			t.Errorf("Shutdown returns %v", err)
 		}
 		must(t, p.Shutdown(t.Context()))
-		must(t, p.Control().Shutdown(t.Context())) // waits for the running goroutines
+		must(t, p.Control().Shutdown(t.Context())) // waits for the goroutines that the first Shutdown has started
 		files := controlTraces(t, filepath.Join(dir, "traces"), "all")
 		if len(files) != 1 {
 			t.Fatalf("the traces are %q", files)

@@ -33,15 +33,15 @@
 // which are in the table of package exporter, and these:
 //
 //	variable                          default                 option
-//	OTEL_TRACES_EXPORTER              entrace                 WithSpanExporter adds to what a list may name
+//	OTEL_TRACES_EXPORTER              entrace                 WithSpanExporter adds a name
 //	    a list: entrace, none, names given with WithSpanExporter
-//	OTEL_LOGS_EXPORTER                entrace                 WithLogExporter adds to what a list may name
-//	    the same for the records of OpenTelemetry's log API; WithoutLogs leaves them alone
+//	OTEL_LOGS_EXPORTER                entrace                 WithLogExporter adds a name
+//	    the same for the records of OpenTelemetry's log API; WithoutLogs turns the variable off
 //	OTEL_EXPORTER_ENTRACE_MODE        live                    WithMode
-//	    live, batch: when spans start and when they end, or in batches when they have ended
+//	    live: record spans when they start and when they end; batch: in batches, after the end
 //	OTEL_EXPORTER_ENTRACE_LEVEL       info                    WithLogLevel
-//	    debug, info, warn, error or one with a number, as info+2: which log records are
-//	    recorded; debug for a flight recorder
+//	    the lowest level of log records that are recorded: debug, info, warn, error, or one with
+//	    an offset, as in info+2. The default of a flight recorder is debug
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
 //	    tcp://host:port, tls://host:port, unix:///path or host:port (tcp): the address of
 //	    entrace receive or ENTRACE, which gets a copy of all records; the
@@ -49,23 +49,23 @@
 //	OTEL_EXPORTER_ENTRACE_TOKEN       –                       WithEndpoint
 //	    the secret that authenticates to the receiver, 16 to 256 bytes
 //	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl
-//	    off, ring, stream: a flight recorder, see package control, instead of one file.
-//	    Of the variables in package exporter only VERSION and BUFFER_DIR have an effect
-//	    then. Spans that are not sampled are recorded as well
+//	    ring, stream: a flight recorder (package control) instead of one file. It also records
+//	    spans that are not sampled. Of the variables in package exporter, only VERSION,
+//	    BUFFER_DIR and REDACT have an effect on it
 //	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
-//	    a YAML file with its configuration, read again when it changes: see package
-//	    control/filesource; CONTROL may be unset then, as with _EXEC_TRACE, _ON_ERROR,
-//	    _ON_SLOW and _ON_HANG
+//	    a YAML file with the configuration of the flight recorder, read again when it changes:
+//	    see package control/filesource. This variable, _EXEC_TRACE, _ON_ERROR, _ON_SLOW or
+//	    _ON_HANG turns the flight recorder on if CONTROL is unset
 //	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _EXEC_TRACE, _ON_ERROR, _ON_SLOW,
 //	_ON_HANG
-//	    its configuration without a file: see control.Env; the folder is {service}-traces
+//	    the configuration without a file: see control.Env; the default of DIR is {service}-traces
 //	OTEL_EXPORTER_ENTRACE_CRASH_LABELS  on                    –
-//	    off: Setup does not add tracebacklabels=1 to GODEBUG, by which a crash of a program
-//	    with a flight recorder names the spans that its goroutines worked for. Child processes
-//	    inherit GODEBUG. Setup does not add it either if GODEBUG has a value for it, or if it
-//	    is the default, as in a module of Go 1.27
+//	    on: in a program with a flight recorder, Setup adds tracebacklabels=1 to GODEBUG, so that
+//	    the text of a crash names the spans that the goroutines worked for. Child processes
+//	    inherit GODEBUG. Setup changes nothing if GODEBUG has tracebacklabels already, or if it
+//	    is the default, as in a module of Go 1.27. off: Setup never changes GODEBUG
 //	OTEL_SDK_DISABLED                 false                   –
-//	    true: no spans, and a recorder that drops everything, but propagators as ever
+//	    true: nothing is recorded, but the propagators work
 //	OTEL_PROPAGATORS                  tracecontext,baggage    –
 //	    a list of these two, or none
 //
@@ -82,12 +82,13 @@
 //
 // # The end of a program
 //
-// Shutdown finishes the file. A killed program leaves an IET and a journal. All commands can read
-// these two files, and the next start of the same service, or 'entrace recover', makes a finished
-// file from them. SIGTERM, which docker stop and Kubernetes send, kills a program that does not
-// handle the signal: catch it, say with signal.NotifyContext, and call Shutdown, or use
-// [WithSignals]. If a program dies of a panic, the trace also contains the text that the runtime
-// writes: Setup calls debug.SetCrashOutput, see [WithoutCrashText].
+// Shutdown finishes the file. A killed program leaves an unfinished file (IET) and a journal.
+// All commands can read these two files, and the next start of the same service, or
+// 'entrace recover', makes a finished file from them. SIGTERM, which docker stop and Kubernetes
+// send, kills a program that does not handle the signal. So use [WithSignals], or catch the signal,
+// for example with signal.NotifyContext, and call Shutdown. If a program dies of a panic, the trace
+// also contains the text that the runtime writes, because Setup calls debug.SetCrashOutput; see
+// [WithoutCrashText].
 //
 // OpenTelemetry's SDK itself reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
 // OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestNoLocks: on a file system without locks, an existing file may be in use. So the
+// TestNoLocks: without file locks, a process cannot know whether an existing file is in use. So the
 // second process records to a file of its own.
 func TestNoLocks(t *testing.T) {
 	hosttest.NeedStrace(t)
@@ -19,7 +19,7 @@ func TestNoLocks(t *testing.T) {
 	for range 2 {
 		cmd := exec.Command("strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e", "inject=flock:error=ENOLCK", os.Args[0])
 		cmd.Env = append(os.Environ(), "ENTRACE_TEST_END=kill")
-		out, _ := cmd.CombinedOutput() // it kills itself
+		out, _ := cmd.CombinedOutput() // an error, because the program kills itself
 		if list, err := filepath.Glob("*.iet"); err != nil || len(list) == 0 {
 			t.Fatalf("%v, %v\n%s", list, err, out)
 		} else if len(list) == 2 && !strings.Contains(string(out), "in use by a living process, perhaps: the file system has no locks") {

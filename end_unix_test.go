@@ -31,7 +31,8 @@ import (
 
 func init() { program = child }
 
-// child records to app.et and ends in the way that the environment names.
+// child records to app.et, and then ends the process in the way that end names, for example by a
+// panic.
 func child(end string) {
 	if strings.HasPrefix(end, "canary") {
 		recordCanaries(end)
@@ -69,7 +70,7 @@ func child(end string) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(time.Minute)
 	case "signals":
-		go p.Shutdown(context.Background()) // it does not return
+		go p.Shutdown(context.Background()) // Shutdown does not return
 		time.Sleep(100 * time.Millisecond)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(100 * time.Millisecond)
@@ -88,24 +89,25 @@ func child(end string) {
 	}
 }
 
-// hung is a span processor whose Shutdown does not return.
+// hung is a span processor whose Shutdown never returns.
 type hung struct{ sdktrace.SpanProcessor }
 
 func (hung) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 func (hung) OnEnd(sdktrace.ReadOnlySpan)                     {}
 func (hung) Shutdown(context.Context) error                  { select {} }
 
-// ended runs child and returns what it printed, and how it ended.
+// ended runs child in a new process. It returns the output and the state in which the process
+// ended.
 func ended(t *testing.T, end string, env ...string) (output string, state *os.ProcessState) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(append(os.Environ(), "ENTRACE_TEST_END="+end), env...)
-	b, _ := cmd.CombinedOutput() // it ends with an error
+	b, _ := cmd.CombinedOutput() // an error, because the process does not exit normally
 	return string(b), cmd.ProcessState
 }
 
-// TestPanicLeavesItsReason: a panic and a fatal error of the runtime are in the trace with their
-// stacks, exactly once. Readers of the unfinished files see them as well.
+// TestPanicLeavesItsReason: the trace has the text and the stack of a panic, or of a fatal error of
+// the runtime, exactly once. Readers of the unfinished files see them as well.
 func TestPanicLeavesItsReason(t *testing.T) {
 	for end, want := range map[string]string{"panic": "panic: on purpose", "fatal": "fatal error: several goroutines use a map at once, at "} {
 		for _, durability := range []string{"process", "writethrough"} {
@@ -148,8 +150,8 @@ func TestPanicLeavesItsReason(t *testing.T) {
 	}
 }
 
-// TestKillAfterEmitLosesNothing: when Emit has returned, the record is in the file, even if the
-// process is then killed.
+// TestKillAfterEmitLosesNothing: if a process is killed after Emit has returned, the record is in
+// the file.
 func TestKillAfterEmitLosesNothing(t *testing.T) {
 	clean(t)
 	ended(t, "kill after logs")
@@ -171,7 +173,7 @@ func TestKillAfterEmitLosesNothing(t *testing.T) {
 	}
 }
 
-// TestWithoutCrashText leaves the runtime's output alone.
+// TestWithoutCrashText: with WithoutCrashText, a panic leaves no crash file.
 func TestWithoutCrashText(t *testing.T) {
 	clean(t)
 	ended(t, "panic without text")
@@ -180,7 +182,8 @@ func TestWithoutCrashText(t *testing.T) {
 	}
 }
 
-// TestNextStartFinishesACrash: the next recorder of the path finishes the file of the crash.
+// TestNextStartFinishesACrash: the next Setup with the same path finishes the file of the crashed
+// process.
 func TestNextStartFinishesACrash(t *testing.T) {
 	clean(t)
 	for _, end := range []string{"panic", "kill"} {
@@ -212,7 +215,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestCrashIsTold: a start that makes a trace of a dead process's ring reports this.
+// TestCrashIsTold: if Setup finds the ring of a dead process and makes a trace of it, it prints a
+// notice.
 func TestCrashIsTold(t *testing.T) {
 	clean(t)
 	t.Setenv("OTEL_EXPORTER_ENTRACE_CONTROL", "ring")

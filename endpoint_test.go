@@ -20,8 +20,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// receiver serves until the returned function is called. That function returns the
-// received records.
+// receiver starts a server for traces. The function end stops the server and returns the received
+// records.
 func receiver(t *testing.T, token string) (endpoint string, end func() []remote.Received) {
 	t.Helper()
 	var mu sync.Mutex
@@ -50,9 +50,8 @@ func receiver(t *testing.T, token string) (endpoint string, end func() []remote.
 	}
 }
 
-// TestEndpoint records a span with the endpoint in the environment or in an
-// option. The span must be at the receiver and, unless the path is none, in the
-// file.
+// TestEndpoint records a span with the endpoint in the environment or in an option. The receiver
+// must get the span. The file must have it as well, if there is a file.
 func TestEndpoint(t *testing.T) {
 	const secret = "a token of some length"
 	for _, tt := range []struct {
@@ -127,7 +126,7 @@ func TestEndpointWrong(t *testing.T) {
 	}
 }
 
-// TestNoFileNoEndpoint: without a file and an endpoint nothing is recorded.
+// TestNoFileNoEndpoint: with neither a file nor an endpoint, nothing is recorded.
 func TestNoFileNoEndpoint(t *testing.T) {
 	t.Chdir(t.TempDir())
 	e, err := exporter.New(exporter.WithPath("none"))

@@ -8,8 +8,8 @@ import (
 // Variables are the known variables that begin with OTEL_EXPORTER_ENTRACE_.
 var Variables = variables
 
-// ForgetLoggerProvider makes the global LoggerProvider count as one of Setup, so that the next
-// Setup replaces it.
+// ForgetLoggerProvider sets a global LoggerProvider that looks as if Setup had set it, so that the
+// next Setup replaces it.
 func ForgetLoggerProvider() {
 	lp := sdklog.NewLoggerProvider()
 	lastLoggers.Store(lp)

@@ -17,10 +17,10 @@ const (
 	module = root + "/"
 )
 
-// layers says what each package may import besides the standard library: names of packages of this module and
-// of others, where a name with a slash at its end stands for all below it. A street of internal has one row. A
-// package that is in no row must not exist. Do not add an import to a row to fix a build: packages import only
-// lower layers, and a service must not link heavy packages.
+// layers has a row for each package, and one for each folder of internal. The first name of a row is the
+// package; the others are the packages that it may import, besides the standard library. A name that ends in a
+// slash stands for all packages below it. A package without a row is an error. Do not add an import to a row
+// to fix a build: packages import only lower layers, and a service must not link heavy packages.
 const layers = `
 internal/text/
 redact
@@ -110,7 +110,7 @@ func goCommand(t *testing.T, args ...string) string {
 }
 
 func TestLayers(t *testing.T) {
-	rows := make(map[string]map[string]bool) // what may be imported: whether it is
+	rows := make(map[string]map[string]bool) // row, allowed import → whether a package of the row imports it
 	var row map[string]bool
 	for line := range strings.Lines(layers[1:]) {
 		names := strings.Fields(line)
@@ -137,7 +137,7 @@ func TestLayers(t *testing.T) {
 			}
 			path = short(path)
 			if strings.HasSuffix(in, "/") && strings.HasPrefix(path, in) {
-				continue // the same street
+				continue // packages of one row may import each other
 			}
 			what, may := covering(rows[in], path)
 			if !may {
@@ -156,7 +156,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// covering returns the key of a map that stands for a path: the path, or the street that it is in.
+// covering returns the key of the map that stands for path: the path itself, or else the longest key that ends
+// in a slash and is a folder above it.
 func covering[T any](of map[string]T, path string) (key string, ok bool) {
 	if _, ok = of[path]; ok {
 		return path, true

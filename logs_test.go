@@ -21,7 +21,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// emit emits a log record by OpenTelemetry's global LoggerProvider.
+// emit emits a log record through OpenTelemetry's global LoggerProvider.
 func emit(ctx context.Context, severity log.Severity, body string) {
 	var r log.Record
 	r.SetTimestamp(time.Now())
@@ -45,8 +45,9 @@ func messages(t *testing.T) string {
 	return strings.Join(all, "\n")
 }
 
-// TestSetupRecordsOpenTelemetrysLogs: the records are below their span, like those of log/slog, and
-// the level applies to both. A second Setup replaces the LoggerProvider of the first.
+// TestSetupRecordsOpenTelemetrysLogs: records of OpenTelemetry's log API become children of their
+// span, as records of log/slog do, and the level applies to both kinds. A second Setup replaces the
+// LoggerProvider of the first.
 func TestSetupRecordsOpenTelemetrysLogs(t *testing.T) {
 	clean(t)
 	for range 2 {
@@ -68,15 +69,15 @@ func TestSetupRecordsOpenTelemetrysLogs(t *testing.T) {
 	}
 }
 
-// TestSetupLeavesLoggerProvider: a LoggerProvider that the program has set stays, and its records
-// are not recorded. With WithoutLogs, WithoutGlobals or the exporter none, no LoggerProvider is
-// set.
+// TestSetupLeavesLoggerProvider: if the program has set a global LoggerProvider, Setup does not
+// replace it, and its records are not recorded. With WithoutLogs, WithoutGlobals or the exporter
+// none, Setup sets no global LoggerProvider.
 func TestSetupLeavesLoggerProvider(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		option    entrace.Option
 		variable  string
-		recording bool // by the LoggerProvider of the Pipeline
+		recording bool // the LoggerProvider of the Pipeline records
 	}{
 		{"the program's own", nil, "", true},
 		{"without globals", entrace.WithoutGlobals(), "", true},
@@ -107,7 +108,7 @@ func TestSetupLeavesLoggerProvider(t *testing.T) {
 	entrace.ForgetLoggerProvider()
 }
 
-// A logSink is a log exporter that counts.
+// A logSink is a log exporter that only counts the records.
 type logSink struct{ records *int }
 
 func (s logSink) Export(_ context.Context, r []sdklog.Record) error { *s.records += len(r); return nil }
@@ -164,8 +165,8 @@ func TestDisabledSetsNoLoggerProvider(t *testing.T) {
 	}
 }
 
-// TestExportersOfTheEnvironmentShareARecording: after one exporter is shut down, the other still
-// records. There is only one flight recorder.
+// TestExportersOfTheEnvironmentShareARecording: a span exporter and a log exporter share a
+// recording or a flight recorder. After one is shut down, the other still records.
 func TestExportersOfTheEnvironmentShareARecording(t *testing.T) {
 	clean(t)
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "a.et")
@@ -196,8 +197,8 @@ func TestExportersOfTheEnvironmentShareARecording(t *testing.T) {
 	must(t, errors.Join(spans.Shutdown(t.Context()), logs.Shutdown(t.Context())))
 }
 
-// TestErrorOfOpenTelemetrysLogsAsksForATrace: the flight recorder sees OpenTelemetry's records like
-// those of log/slog.
+// TestErrorOfOpenTelemetrysLogsAsksForATrace: an error record of OpenTelemetry's log API makes the
+// flight recorder write a trace, as one of log/slog does.
 func TestErrorOfOpenTelemetrysLogsAsksForATrace(t *testing.T) {
 	clean(t)
 	setenv(t, map[string]string{"": "ring", "_DIR": "traces", "_ON_ERROR": "30s"})

@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// program runs instead of the tests in a child process, for tests of the end of
-// a program.
+// program runs instead of the tests if ENTRACE_TEST_END is set. Tests of how a program ends start
+// such a child process.
 var program func(end string)
 
 func TestMain(m *testing.M) {

@@ -37,11 +37,11 @@ const (
 	// – | the token that the receiver asks for, 16 to 256 bytes.
 	envToken = "OTEL_EXPORTER_ENTRACE_TOKEN" //nolint:gosec // the name of a variable, not a token
 
-	// `off` | `ring`: a flight recorder, which writes a file when a trigger asks; `stream`: it
-	// also writes everything to a file.
+	// `off` | `ring`: a flight recorder, which writes a file when a trigger fires; `stream`: a flight recorder
+	// that also writes everything to a file.
 	envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
 
-	// – | a YAML file instead of the `CONTROL` variables below; the program follows its changes.
+	// – | a YAML file instead of the `CONTROL` variables below; it is read again when it changes.
 	envControlConfig = envControl + "_CONFIG"
 
 	// `{service}-traces` | the flight recorder's folder.
@@ -56,7 +56,8 @@ const (
 	// `0` | `1`: also record Go's execution trace, which says what goroutines waited for.
 	envExecTrace = envControl + "_EXEC_TRACE"
 
-	// `30s` | an ERROR record writes a file with this much time before it, at most once a minute; `off`: not.
+	// `30s` | an ERROR record writes a file, at most once a minute. The file begins this much time before the record;
+	// `off`: no file.
 	envOnError = envControl + "_ON_ERROR"
 
 	// `off` | a span that took longer than this writes a file.
@@ -65,19 +66,20 @@ const (
 	// `off` | a span that is open for longer than this writes a file.
 	envOnHang = envControl + "_ON_HANG"
 
-	// `on` | with a flight recorder, Setup adds `tracebacklabels=1` to `GODEBUG`, so that a crash names the spans of
-	// goroutines; `off`: it does not. Child processes inherit `GODEBUG`.
+	// `on` | `on`: with a flight recorder, Setup adds `tracebacklabels=1` to `GODEBUG`, so that the text of a
+	// crash names the spans of goroutines. Child processes inherit `GODEBUG`. `off`: Setup does not change
+	// `GODEBUG`.
 	envCrashLabels = "OTEL_EXPORTER_ENTRACE_CRASH_LABELS"
 
-	// – | set by `entrace run` for its command: unknown names of exporters are not reported, because SDKs of
-	// other languages may know them.
+	// – | set by `entrace run` for the command that it starts: unknown names of exporters are not reported,
+	// because SDKs of other languages may know them.
 	envRun = "OTEL_EXPORTER_ENTRACE_RUN"
 
 	// `entrace` | where spans go: a list of `entrace`, `none` and names given with `WithSpanExporter`.
 	envTracesExporter = "OTEL_TRACES_EXPORTER"
 
-	// `entrace` | where records of OpenTelemetry's log API go: names as above, or of
-	// `WithLogExporter`.
+	// `entrace` | where records of OpenTelemetry's log API go: a list of `entrace`, `none` and names given
+	// with `WithLogExporter`.
 	envLogsExporter = "OTEL_LOGS_EXPORTER"
 
 	// `false` | `true`: nothing is recorded.
@@ -126,11 +128,13 @@ type config struct {
 	noCrash      bool
 }
 
-// exporterFactories has the functions of WithSpanExporter or WithLogExporter by their names.
+// exporterFactories maps the names that WithSpanExporter or WithLogExporter got to the functions that make the
+// exporters.
 type exporterFactories[E any] map[string]func(context.Context) (E, error)
 
-// WithControl makes Setup record live to the ring of c, including spans that are recorded but not
-// sampled. Options and variables for files then have no effect. The caller has to shut c down.
+// WithControl makes Setup record to the ring of the flight recorder c, in ModeLive. Spans that are recorded
+// but not sampled are included. Options and variables for files then have no effect. The caller has to shut c
+// down.
 func WithControl(c *control.Control) Option { return option(func(cfg *config) { cfg.control = c }) }
 
 // WithEndpoint makes Setup also send all records to the target: tcp://host:port, tls://host:port or
@@ -146,9 +150,9 @@ func WithEndpoint(target string, o *remote.SenderOptions) Option {
 	})
 }
 
-// WithSlogDefault replaces slog's default logger. The new logger writes to the recorder, and to
-// stderr as text from INFO on. If nothing can be recorded, it writes to stderr alone. It stays slog's
-// default after Shutdown. To keep a handler of your own, pass the handler to [Pipeline.LogHandler].
+// WithSlogDefault replaces slog's default logger. The new logger writes to the recorder. It also prints
+// records from level INFO on as text on stderr, even if nothing can be recorded. It remains slog's default
+// after Shutdown. To keep a handler of your own, pass the handler to [Pipeline.LogHandler].
 func WithSlogDefault() Option { return option(func(c *config) { c.slog = true }) }
 
 // WithLogLevel sets the lowest level of log records that are recorded, including records of
@@ -161,16 +165,16 @@ func WithLogLevel(l slog.Leveler) Option {
 	return option(func(c *config) { c.level = l })
 }
 
-// WithErrorHandler sets the function that is called with later errors, such as a full disk, and with
-// errors about variables that are not understood. By default these errors go to the console at level
-// WARN. The function applies to the whole process. It may be otel.Handle, unless otel.Handle passes
-// errors to a logger whose records are recorded.
+// WithErrorHandler sets the function that is called with later errors, such as a full disk, and with errors
+// about variables that are not understood. By default these errors go to the console at level WARN. The
+// function applies to the whole process. It may be otel.Handle, but only if the handler behind otel.Handle
+// does not log to a logger whose records are recorded.
 func WithErrorHandler(fn func(error)) Option {
 	return option(func(*config) { notice.SetErrorHandler(fn) })
 }
 
-// WithoutNotices turns off the notices about files on the console. Such a notice says that a flight
-// recorder wrote a file, that the file of a dead process was finished, or that old files were removed.
+// WithoutNotices turns off the notices about files on the console. Notices say that a flight recorder wrote a
+// file, that the file of a dead process was finished, or that old files were removed.
 func WithoutNotices() Option { return option(func(*config) { notice.SetQuiet(true) }) }
 
 // WithSignals makes Setup shut the Pipeline down when the process gets one of the signals. The signal
@@ -189,9 +193,9 @@ func WithSignals(signals ...os.Signal) Option {
 // Shutdown resets the crash output.
 func WithoutCrashText() Option { return option(func(c *config) { c.noCrash = true }) }
 
-// WithSampler sets the sampler of the TracerProvider. It beats the sampler of the environment. With
-// a control, use WithSampler and not the SDK's own option: with the SDK's option, spans that are not
-// sampled would not reach the control.
+// WithSampler sets the sampler of the TracerProvider. It beats the sampler of the environment. With a flight
+// recorder, use this option and not [sdktrace.WithSampler]: with the latter, spans that are not sampled do not
+// reach the flight recorder.
 func WithSampler(s sdktrace.Sampler) Option { return option(func(c *config) { c.sampler = s }) }
 
 // WithMode sets the way in which spans are recorded.

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 )
 
-// TestEnvironmentParent: if the environment names a span, that becomes the parent of a span
-// without a parent, except with WithNewRoot.
+// TestEnvironmentParent: a span without a parent becomes a child of the span that the environment
+// names, unless it is started with WithNewRoot.
 func TestEnvironmentParent(t *testing.T) {
 	const up = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 	for _, x := range []struct{ name, traceparent, wantTrace string }{

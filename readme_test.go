@@ -98,7 +98,7 @@ func TestReadmeProgram(t *testing.T) {
 	dir := t.TempDir()
 	file, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
 	must(t, os.WriteFile(file, []byte(program), 0o600))
-	at, err := filepath.Abs("internal/readme/main.go") // only the overlay has this file
+	at, err := filepath.Abs("internal/readme/main.go") // the file exists only in the overlay
 	must(t, err)
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {at: file}})
 	must(t, err)

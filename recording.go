@@ -55,7 +55,7 @@ func (c *config) open() (*recording, error) {
 	}
 	r.keepCrashText(!c.noCrash)
 	r.account = selfmetrics.Observe(r.recorder) // here, so that a program without spans has metrics as well
-	// Record the resource now, because log records may be recorded before the first span.
+	// Record the resource now, because log records may come before the first span.
 	if _, err := setup.RecordResource(r.recorder, r.resource); err != nil {
 		notice.Error(err)
 	}
@@ -69,7 +69,7 @@ func (r *recording) keepCrashText(wanted bool) {
 		return
 	}
 	name := r.recorder.StreamPath() + crashtext.Ext
-	_ = os.Remove(name) // an old file of this name: the path belongs to this process now
+	_ = os.Remove(name) // a file of an earlier process; the path now belongs to this process
 	var err error
 	if r.crash, err = crashtext.Open(name); err != nil {
 		notice.Error(fmt.Errorf("the text of a panic will not be saved: %w", err))
@@ -119,7 +119,8 @@ func serviceName(r *resource.Resource) string {
 	return v.String()
 }
 
-// close ends the recording. If finish is true, ctx was not done when the shutdown began.
+// close ends the recording. The parameter finish says whether ctx was still running when the
+// shutdown began. If so, close finishes the file even if ctx is done by now.
 func (r *recording) close(ctx context.Context, finish bool) (err error) {
 	if r.ours { // remove the ring, because a remaining ring looks like the ring of a crashed process
 		late, cancel := lingering(ctx)
@@ -128,7 +129,7 @@ func (r *recording) close(ctx context.Context, finish bool) (err error) {
 	}
 	switch {
 	case !r.owned:
-	case finish && ctx.Err() != nil: // exporters have used up the time
+	case finish && ctx.Err() != nil: // exporters used up the time of ctx
 		err = errors.Join(err, withGrace(ctx, r.recorder.Close))
 	default:
 		err = errors.Join(err, r.recorder.Close(ctx))
@@ -144,8 +145,8 @@ func (c *config) endpointEnvironment() {
 		c.sending.Token = s
 	}
 	if s, ok := env.Lookup(envEndpoint); ok && c.endpoint == "" {
-		// This sender only checks the endpoint, to report an error. c.sender makes the sender that
-		// is used.
+		// Make a sender only to check the endpoint and report an error. The method c.sender makes
+		// the sender that sends.
 		if _, err := remote.NewSender(s, &c.sending); err != nil {
 			notice.Error(fmt.Errorf("entrace: %s is ignored: %w", envEndpoint, err))
 			return
@@ -170,8 +171,8 @@ func (c *config) sender() (recorder.Tee, error) {
 // defaultTraces is the default folder of the traces of a flight recorder.
 const defaultTraces = "{service}-traces"
 
-// controlled returns the control to use, or nil if the program has no flight recorder. ours reports
-// whether controlled made the control.
+// controlled returns the flight recorder to use, or nil if the program has none. The result ours
+// says whether controlled made the flight recorder.
 func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Control, ours bool) {
 	if c.control != nil {
 		return c.control, false
@@ -228,7 +229,7 @@ func saved(c *tracedir.Result) {
 		c.Output, c.PID, c.Time.UTC().Format(time.RFC3339), cmp.Or(c.Reason, "killed, or os.Exit")))
 }
 
-// mustBeLive reports settings that have no effect with a control: mode batch and an
+// mustBeLive reports two settings that have no effect with a flight recorder: mode batch and an
 // endpoint.
 func (c *config) mustBeLive() {
 	if c.mode == ModeBatch {

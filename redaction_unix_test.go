@@ -48,8 +48,9 @@ const (
 	innocent = "iNnOcEnT3Kd8Vb"
 )
 
-// recordCanaries puts the canary into every field of spans, events, links, scopes, resources and log
-// records: below keys of the default policy, and in texts that it knows.
+// recordCanaries records the canary, which stands for a secret, in every field of spans, events, links,
+// scopes, resources and log records. The canary is the value of keys, or a part of texts, that the default
+// policy redacts.
 func recordCanaries(end string) {
 	text := "login password=" + canary
 	link := "https://bob:" + canary + "@example.com/"
@@ -68,11 +69,11 @@ func recordCanaries(end string) {
 		attribute.String("db.password", canary), attribute.String("note", text), attribute.StringSlice("secrets", []string{canary}),
 		attribute.StringSlice("list", []string{text}), attribute.ByteSlice("token", []byte(canary)), attribute.ByteSlice("body", []byte(text)),
 		attribute.String("json", `{"auth":{"password":"`+canary+`"}}`), attribute.String("token="+canary, "in a key"),
-		attribute.String("innocent", innocent), attribute.String("db.password", canary), // which comes twice
+		attribute.String("innocent", innocent), attribute.String("db.password", canary), // a key that occurs twice
 	}
 	tracer := p.TracerProvider().Tracer("token="+canary, trace.WithInstrumentationVersion(text), trace.WithSchemaURL(link), trace.WithInstrumentationAttributes(attrs...))
 	other := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceState: state})
-	for i := range 5 { // names get numbers, and call sites learn them
+	for i := range 5 { // several times, because only the first use of a name is written in full
 		ctx, span := tracer.Start(context.Background(), fmt.Sprint("GET /?access_token=", canary), trace.WithAttributes(attrs...),
 			trace.WithLinks(trace.Link{SpanContext: other, Attributes: attrs}))
 		span.AddEvent(text, trace.WithAttributes(attrs...))
@@ -114,8 +115,8 @@ func recordCanaries(end string) {
 	os.Exit(0)
 }
 
-// occurrences returns the files below dir that hold text: as it is, in Base64, in hexadecimal digits, in
-// UTF-16, and each of these compressed by gzip.
+// occurrences returns the files below dir that contain text: as it is, in Base64, in hexadecimal digits or in
+// UTF-16. It also searches data that is compressed by gzip.
 func occurrences(t *testing.T, dir, text string) (found []string) {
 	t.Helper()
 	forms := map[string][]byte{"plain": []byte(text), "hex": []byte(hex.EncodeToString([]byte(text)))}
@@ -140,7 +141,8 @@ func occurrences(t *testing.T, dir, text string) (found []string) {
 			}
 			at += i
 			if z, err := gzip.NewReader(bytes.NewReader(b[at:])); err == nil {
-				text, _ := io.ReadAll(io.LimitReader(z, 64<<20)) // what there is of it
+				// Ignore the error: other bytes follow the compressed data.
+				text, _ := io.ReadAll(io.LimitReader(z, 64<<20))
 				b = append(b, text...)
 			}
 		}
@@ -173,8 +175,8 @@ func TestNothingIsRecordedWithoutThePolicy(t *testing.T) {
 	}
 }
 
-// wiretap takes connections and writes what comes on each to a file. It returns its address, and sent,
-// which waits for the ends of the connections and returns the folder of the files.
+// wiretap accepts connections at the returned address, and writes the bytes of each connection to a file. The
+// function sent waits until all connections have ended and returns the folder of the files.
 func wiretap(t *testing.T) (address string, sent func() (dir string)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -203,8 +205,8 @@ func wiretap(t *testing.T) (address string, sent func() (dir string)) {
 	}
 }
 
-// TestNoSecretReachesTheDisk looks for the canary in all that a program leaves or sends: after kill -9, a
-// panic and a clean end, before and after recovery.
+// TestNoSecretReachesTheDisk searches for the canary in all files that a program leaves and all bytes that it
+// sends: after kill -9, after a panic and after a normal end, before and after recovery.
 func TestNoSecretReachesTheDisk(t *testing.T) {
 	flight := []string{"OTEL_EXPORTER_ENTRACE_CONTROL=ring", "OTEL_EXPORTER_ENTRACE_CONTROL_ON_ERROR=on"}
 	wire, sent := wiretap(t)
@@ -245,14 +247,14 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 					t.Errorf("nothing is said of what was replaced:\n%s", out)
 				}
 				for _, found := range occurrences(t, dir, canary) {
-					if !strings.Contains(found, ".crash, ") { // which the runtime writes itself
+					if !strings.Contains(found, ".crash, ") { // the runtime writes the crash file, without redaction
 						t.Errorf("before recovery: %s", found)
 					}
 				}
 				for _, d := range []string{dir, filepath.Join(dir, "shop-traces")} {
 					names, _ := filepath.Glob(filepath.Join(d, "*.iet"))
 					for _, name := range names {
-						// A snapshot that had just begun is empty.
+						// A snapshot that began just before the end is empty.
 						if _, err := recorder.Recover(name, ""); err != nil && !errors.Is(err, format.ErrTruncated) {
 							t.Error(err)
 						}
@@ -275,8 +277,8 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	}
 }
 
-// execTracesAreWhole checks that the traces in a folder have an execution trace that can be read and tells of
-// spans.
+// execTracesAreWhole checks that the execution traces in the traces of a folder can be read, and that at
+// least one says what a span waited for.
 func execTracesAreWhole(t *testing.T, dir string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.et"))
@@ -299,8 +301,8 @@ func execTracesAreWhole(t *testing.T, dir string) {
 	}
 }
 
-// TestNoSecretIsLeftByConversion: a trace with secrets in every field loses them when it is read with a
-// policy, whatever it is converted to, and keeps the rest.
+// TestNoSecretIsLeftByConversion: if a trace with secrets in every field is converted with a policy, no
+// output format has the secrets, and all have the other values.
 func TestNoSecretIsLeftByConversion(t *testing.T) {
 	for _, env := range []string{"OTEL_EXPORTER_ENTRACE_VERSION=1", "OTEL_EXPORTER_ENTRACE_VERSION=2", "OTEL_EXPORTER_ENTRACE_MODE=batch"} {
 		t.Run(env, func(t *testing.T) {
@@ -316,7 +318,7 @@ func TestNoSecretIsLeftByConversion(t *testing.T) {
 			}
 			names, err := filepath.Glob(filepath.Join(dir, "*.et"))
 			must(t, err)
-			plain := filepath.Join(dir, "plain.jsonl") // the canary as it comes by OTLP
+			plain := filepath.Join(dir, "plain.jsonl") // OTLP's JSON with the canary, a second source
 			encode(t, names, plain, nil)
 			for i, in := range [][]string{names, {plain}} {
 				for _, ext := range []string{"et", "iet", "jsonl", "binpb", "pftrace", "chrome.json"} {

@@ -13,9 +13,9 @@ import (
 	"github.com/entrace-go/entrace/internal/file/env"
 )
 
-// RecordingSampler returns a sampler that decides as next does, with one exception: spans that
-// next drops are recorded, but not sampled, while c wants spans. Exporters do not see these
-// spans. [Setup] uses this sampler itself.
+// RecordingSampler returns a sampler that decides as next does, with one exception: while the flight
+// recorder c collects spans, spans that next drops are recorded, but not sampled. Exporters do not see
+// these spans. [Setup] uses this sampler itself.
 func RecordingSampler(next sdktrace.Sampler, c *control.Control) sdktrace.Sampler {
 	if next == byDefault {
 		return defaultSampler{c}
@@ -43,8 +43,8 @@ func (s sampler) Description() string {
 // byDefault is the SDK's default sampler.
 var byDefault = sdktrace.ParentBased(sdktrace.AlwaysSample())
 
-// A defaultSampler decides like sampler{byDefault, c}, in one function. Most programs have this
-// sampler, and it runs for every span: three samplers that call each other take three times as
+// A defaultSampler decides like sampler{byDefault, c}, in one function. Most programs use this
+// sampler, and it runs for every span. Three samplers that call each other would take three times as
 // long.
 type defaultSampler struct{ c *control.Control }
 

@@ -40,15 +40,15 @@ type Pipeline struct {
 	done bool
 }
 
-// Setup starts to record the spans of this process, as the environment configures it. It makes its
-// TracerProvider and propagator OpenTelemetry's global ones. It also makes its LoggerProvider the
-// global one, unless the program has set another. The LoggerProvider records OpenTelemetry's log
+// Setup starts to record the spans of this process. Environment variables and options configure it.
+// Setup sets OpenTelemetry's global TracerProvider and propagator. It also sets the global
+// LoggerProvider, unless the program has set one. The LoggerProvider records OpenTelemetry's log
 // records, including records of bridges such as otelzap. Use [WithSlogDefault] or
 // [Pipeline.LogHandler] for the records of log/slog. Call Shutdown at the end.
 //
-// If Setup returns an error, for example because the file cannot be created, the Pipeline is
-// usable nevertheless, including other exporters: it only records nothing. So a program can
-// continue without a trace.
+// If Setup returns an error, for example because the file cannot be created, the Pipeline is usable
+// nevertheless: it records nothing, but other exporters work. So a program can continue without a
+// trace.
 func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	if ctx == nil {
 		ctx = context.Background() // a nil ctx must not keep the program from starting
@@ -109,8 +109,9 @@ func (c *config) levelFor(r *recorder.Recorder) slog.Leveler {
 	return level
 }
 
-// globals makes tp and the propagator of the environment OpenTelemetry's global ones, unless
-// WithoutGlobals was given. If WithSlogDefault was given, it sets slog's default logger.
+// globals sets OpenTelemetry's global TracerProvider to tp, and the global propagator to the one in
+// the environment, unless WithoutGlobals was given. If WithSlogDefault was given, it sets slog's
+// default logger.
 func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 	if c.slog {
 		slog.SetDefault(slog.New(p.LogHandler(nil)))
@@ -131,11 +132,12 @@ func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 // WARN or INFO and with the prefix "entrace: ". They are never recorded.
 //
 // The handler console must not pass records to the default handler that slog has when a program
-// starts. That default handler writes through package log, which would pass the records to the new
-// handler again and wait for itself for ever. LogHandler replaces the default handler by text on
-// stderr, but it cannot find the default handler within another handler.
+// starts. That default handler writes through package log. Package log would pass the records to the
+// new handler again, while it holds its own lock, and wait for ever. If console is the default
+// handler, LogHandler writes text to stderr instead. LogHandler cannot find the default handler
+// within another handler.
 //
-// The handler records levels from OTEL_EXPORTER_ENTRACE_LEVEL on: by default INFO, and DEBUG for
+// The handler records levels from OTEL_EXPORTER_ENTRACE_LEVEL on. The default is INFO, or DEBUG with
 // a flight recorder. The handler console uses its own level.
 func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 	if console == nil || fmt.Sprintf("%T", console) == "*slog.defaultHandler" {
@@ -194,9 +196,9 @@ func nothing(c *config) *Pipeline {
 	return p
 }
 
-// processors returns the span processors for the exporters that OTEL_TRACES_EXPORTER names. own
-// writes to r; it is nil if the list does not have entrace. others are the processors of the other
-// exporters.
+// processors returns the span processors for the exporters that OTEL_TRACES_EXPORTER names. The
+// result own writes to r; it is nil if the list does not have entrace. The result others has the
+// processors of the other exporters.
 func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.SpanProcessor, others []sdktrace.SpanProcessor) {
 	records, exporters := named(ctx, envTracesExporter, "WithSpanExporter", c.factories)
 	for _, e := range exporters {
@@ -214,9 +216,10 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 	return own, others
 }
 
-// named makes the exporters that a variable lists, with the factories that an option added. records
-// reports whether entrace should record. That is the case if the list has entrace, or if no name in
-// the list is known.
+// named makes the exporters that a variable lists, with the factories that the option registered.
+// The result records says whether entrace should record. It is true if the list has entrace. It is
+// also true if no exporter of the list could be made, for example because all names are unknown,
+// unless the list has none.
 func named[E any](ctx context.Context, variable, option string, factories exporterFactories[E]) (records bool, others []E) {
 	s, _ := env.Lookup(variable)
 	names := env.List(s)
@@ -271,15 +274,15 @@ func propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(out...)
 }
 
-// Recorder returns the recorder of the Pipeline. Programs can write log records and entries of their
-// own to this recorder. If OTEL_SDK_DISABLED is true, the recorder drops everything.
+// Recorder returns the recorder of the Pipeline. A program can write its own log records and entries
+// to it. If OTEL_SDK_DISABLED is true, the recorder drops everything.
 func (p *Pipeline) Recorder() *recorder.Recorder { return p.recording.recorder }
 
 // TracerProvider returns the provider whose spans are recorded.
 func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider }
 
-// Control returns the flight recorder's control, which decides when to write a trace, or nil if
-// p has no flight recorder. The methods of a nil Control may be called.
+// Control returns the flight recorder of p, or nil if p has none. The methods of a nil Control may
+// be called.
 func (p *Pipeline) Control() *control.Control { return p.recording.control }
 
 // LoggerProvider returns the provider whose OpenTelemetry log records are recorded. With
@@ -296,8 +299,8 @@ func (p *Pipeline) ForceFlush(ctx context.Context) error {
 	return err
 }
 
-// Shutdown ends recording and finishes the file. If ctx is done, Shutdown leaves a complete IET
-// instead of an ET and returns the error of ctx. Shutdown is idempotent.
+// Shutdown ends recording and finishes the file. If ctx is done, Shutdown returns the error of ctx,
+// and the file remains an IET, which is complete but has no index. Shutdown is idempotent.
 func (p *Pipeline) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background()
@@ -309,15 +312,15 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 	}
 	p.done = true
 	finish := ctx.Err() == nil
-	// Record ended spans first, even if ctx is done: other exporters could use up the time that ctx
-	// leaves.
+	// Record ended spans first, even if ctx is done: other exporters could use up the rest of its
+	// time.
 	var err error
 	if p.own != nil {
 		err = withGrace(ctx, p.own.Shutdown)
 	}
 	err = errors.Join(err, p.provider.Shutdown(ctx))
-	// Processors may have logged the ends of spans until now, so the log processor ends after the
-	// span processors.
+	// Span processors may log until they are shut down, so the log processor is shut down after
+	// them.
 	if p.ownLogs != nil {
 		err = errors.Join(err, withGrace(ctx, p.ownLogs.Shutdown))
 	}
@@ -332,7 +335,7 @@ func withGrace(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
-// lingering returns a context that ends shutdownGrace after ctx.
+// lingering returns a context that ends shutdownGrace later than ctx.
 func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -342,5 +345,6 @@ func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	return late, func() { stop(); cancel() }
 }
 
-// shutdownGrace is how long the end of a recording may take if it waits only for the disk.
+// shutdownGrace is the time that a step of the shutdown gets if it waits only for the disk, even
+// after ctx is done.
 const shutdownGrace = 2 * time.Second

@@ -33,7 +33,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// reports gathers what is reported to otel.Handle during a test.
+// reports collects the errors that this module reports from now on. The returned function returns
+// their texts.
 func reports(t *testing.T) func() string {
 	t.Helper()
 	var mu sync.Mutex
@@ -290,7 +291,7 @@ func TestSetupFails(t *testing.T) {
 	must(t, p.Shutdown(t.Context()))
 }
 
-// slow is an exporter that hangs until it is closed.
+// slow is an exporter that hangs until the channel is closed.
 type slow chan struct{}
 
 func (s slow) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error {
@@ -299,7 +300,7 @@ func (s slow) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error 
 }
 func (slow) Shutdown(context.Context) error { return nil }
 
-// TestSlowNeighbour shuts down beside an exporter that hangs.
+// TestSlowNeighbour: Shutdown finishes the file although another exporter hangs.
 func TestSlowNeighbour(t *testing.T) {
 	for _, mode := range []entrace.Mode{entrace.ModeLive, entrace.ModeBatch} {
 		synctest.Test(t, func(t *testing.T) { slowNeighbour(t, mode) })
@@ -348,7 +349,7 @@ func TestSetupBorrowedRecorder(t *testing.T) {
 	}
 }
 
-// TestSetupShutdownDead calls Shutdown with a context that is done, which leaves a complete IET.
+// TestSetupShutdownDead: Shutdown with a context that is done leaves a complete IET.
 func TestSetupShutdownDead(t *testing.T) {
 	for mode, want := range map[entrace.Mode]int{entrace.ModeLive: 5, entrace.ModeBatch: 4} {
 		shutdownDead(t, mode, want)
@@ -371,12 +372,12 @@ func shutdownDead(t *testing.T, mode entrace.Mode, want int) {
 	}
 }
 
-// TestPathWithoutFolder makes the folder of the file, for the user alone, and names the file after
-// the program if the service has no name.
+// TestPathWithoutFolder: Setup makes the folder of the file, which only the user can read. If the
+// service has no name, the file has the name of the program.
 func TestPathWithoutFolder(t *testing.T) {
 	dir := clean(t)
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "new/sub/{service}.et")
-	// As the SDK names a service without a name.
+	// The SDK gives a service without a name this name.
 	p := setup(t, entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "unknown_service:shop.exe"))))
 	oneSpan(t, p)
 	must(t, p.Shutdown(t.Context()))
@@ -388,7 +389,8 @@ func TestPathWithoutFolder(t *testing.T) {
 	}
 }
 
-// TestHostileServiceNames keeps the file in its folder under a name of its own.
+// TestHostileServiceNames: whatever the name of the service, the file is in the right folder, and
+// no two services share a file.
 func TestHostileServiceNames(t *testing.T) {
 	dir := clean(t)
 	long := strings.Repeat("x", 300)

@@ -26,8 +26,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// stderr replaces os.Stderr by a file until the test ends, and then also restores slog's
-// default. The returned function returns the content of the file.
+// stderr replaces os.Stderr by a file. The returned function returns the content of the file. The end of
+// the test restores os.Stderr and slog's default.
 func stderr(t *testing.T) func() string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -47,8 +47,8 @@ func stderr(t *testing.T) func() string {
 	}
 }
 
-// TestConsoleCostsNoRecords: what a console that blocks or panics was to print is recorded, and so are the
-// records of others meanwhile.
+// TestConsoleCostsNoRecords: if the console blocks or panics, its record is recorded nevertheless. While
+// it blocks, other goroutines can record.
 func TestConsoleCostsNoRecords(t *testing.T) {
 	clean(t)
 	stderr(t)
@@ -89,7 +89,7 @@ func TestConsoleCostsNoRecords(t *testing.T) {
 	must(t, p.Shutdown(t.Context()))
 }
 
-// A consoleFunc is a handler that prints with a function.
+// A consoleFunc is a handler whose Handle calls the function.
 type consoleFunc func(slog.Record)
 
 func (consoleFunc) Enabled(context.Context, slog.Level) bool         { return true }
@@ -110,8 +110,8 @@ func TestNilArguments(t *testing.T) {
 	must(t, p.Shutdown(ctx))
 }
 
-// TestSlogDefault: a log record, also one of package log, is on stderr and in the file below
-// its span. After the recorder is closed, records are still on stderr.
+// TestSlogDefault: a log record, also one of package log, is on stderr and in the file, where it is a
+// child of its span. After the recorder is closed, records are still on stderr.
 func TestSlogDefault(t *testing.T) {
 	clean(t)
 	console := stderr(t)
@@ -271,7 +271,8 @@ func TestLogHandler(t *testing.T) {
 	}
 }
 
-// TestLogHandlerOfDefault: slog's own default handler as the console would deadlock.
+// TestLogHandlerOfDefault: a program may pass slog's own default handler as the console. LogHandler
+// replaces it, because it would deadlock.
 func TestLogHandlerOfDefault(t *testing.T) {
 	clean(t)
 	console := stderr(t)
@@ -294,8 +295,8 @@ func TestLogHandlerOfDefault(t *testing.T) {
 	}
 }
 
-// TestWritesAreTold: when a flight recorder has written a file, the console shows its name and
-// the reason.
+// TestWritesAreTold: when a flight recorder has written a file, it prints the file's name and the reason
+// on the console.
 func TestWritesAreTold(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		dir := clean(t)
@@ -350,8 +351,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// TestLogOptions: WithLogLevel beats the environment and is read for each record. The function
-// of WithErrorHandler gets errors instead of the console.
+// TestLogOptions: WithLogLevel beats the environment and is read for each record. Errors go to the
+// function of WithErrorHandler and not to the console.
 func TestLogOptions(t *testing.T) {
 	clean(t)
 	console := stderr(t)

@@ -30,7 +30,7 @@ import (
 func TestControlEnvironmentWrong(t *testing.T) {
 	tests := []struct {
 		env  map[string]string
-		name []string // what the error names
+		name []string // texts that the error has
 	}{
 		{map[string]string{"": "maybe"}, []string{envControl + "=", "maybe"}},
 		{map[string]string{"_RING_BYTES": "much"}, []string{envControl + "_RING_BYTES", "much"}},
@@ -72,7 +72,7 @@ func TestControlEnvironmentWrong(t *testing.T) {
 	}
 }
 
-// TestControlCannotBe: if the folder for a flight recorder cannot be made, a file is recorded
+// TestControlCannotBe: if the folder of the flight recorder cannot be made, Setup records to an ordinary file
 // instead.
 func TestControlCannotBe(t *testing.T) {
 	dir := clean(t)
@@ -88,7 +88,7 @@ func TestControlCannotBe(t *testing.T) {
 }
 
 // TestCrashLabels: with a flight recorder the runtime writes the labels of goroutines into the text of a crash,
-// unless somebody has said otherwise.
+// unless GODEBUG or OTEL_EXPORTER_ENTRACE_CRASH_LABELS says otherwise.
 func TestCrashLabels(t *testing.T) {
 	if version.Compare(runtime.Version(), "go1.27") >= 0 {
 		t.Skip("it may be the default")
@@ -233,8 +233,8 @@ func TestOddPaths(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the table of docs/environment.md again")
 
-// TestEnvironmentPageIsOfTheCode: the table of docs/environment.md is made of the comments of the
-// constants that name the variables, and has each variable that the code reads.
+// TestEnvironmentPageIsOfTheCode: the table of docs/environment.md is made from the comments of the constants
+// that name the variables. It has each variable that the code reads.
 func TestEnvironmentPageIsOfTheCode(t *testing.T) {
 	const name, head = "docs/environment.md", "| variable | default | meaning |\n| --- | --- | --- |\n"
 	var table strings.Builder
