@@ -167,14 +167,14 @@ var letters = func() (table [256]uint32) {
 
 const (
 	rare        = 1<<('j'-'a') | 1<<('k'-'a') | 1<<('s'-'a') | 1<<('w'-'a') | 1<<('z'-'a')
-	dsn         = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // in dsn and session id, but also in many other keys
+	dsn         = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // in dsn, but also in many other keys
 	withoutRare = 5                                          // number of roots without a rare letter, which are the first ones
 )
 
 // roots are sets of letters. Each key that isSecret accepts has all letters of at least one root, except keys
-// with dsn or session id.
-var roots = func() (list [15]uint32) {
-	for i, root := range [...]string{"cder", "abre", "opt", "ceimno", "acdefmo", "aps", "eky", "ekont", "cerst", "dpw", "ahinortuz", "ceiko", "jtw", "abchistu", "cginorst"} {
+// that end with dsn.
+var roots = func() (list [17]uint32) {
+	for i, root := range [...]string{"cder", "abre", "opt", "ceimno", "acdefmo", "aps", "eky", "ekont", "cerst", "dpw", "ahinortuz", "ceiko", "jtw", "abchistu", "cginorst", "deinos", "abcdekopu"} {
 		for _, c := range []byte(root) {
 			list[i] |= letters[c]
 		}
@@ -182,8 +182,8 @@ var roots = func() (list [15]uint32) {
 	return list
 }()
 
-// maybeName is a quick check that rejects most keys for which isSecret is false. It accepts dsn and session id
-// only at the end of a key. The parameter has is the set of the letters of key.
+// maybeName is a quick check that rejects most keys for which isSecret is false. The parameter has is the set
+// of the letters of key.
 func maybeName(has uint32, key string) bool {
 	list := roots[:]
 	if has&rare == 0 {
@@ -194,11 +194,11 @@ func maybeName(has uint32, key string) bool {
 			return true
 		}
 	}
-	if has&dsn != dsn || len(key) < 3 {
+	if has&dsn != dsn {
 		return false
 	}
-	end := [2]byte{lower(key[len(key)-2]), lower(key[len(key)-1])}
-	return end == [2]byte{'s', 'n'} || end == [2]byte{'i', 'd'}
+	key = strings.TrimRight(key, "0123456789_-.")
+	return len(key) > 2 && strings.EqualFold(key[len(key)-2:], "sn")
 }
 
 // maybeSecret is a quick check that rejects most keys for which isSecret is false; see maybeName.

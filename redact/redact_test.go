@@ -29,7 +29,7 @@ var secretKeys = []string{
 	"token", "access_token", "accessToken", "refresh-token", "X-Auth-Token", "id_token", "APIToken", "csrf_token",
 	"api-key", "x-api-key", "apiKey", "APIKey", "apikey", "api.key", "private_key", "privateKey", "ssh.private.key", "signing-key",
 	"encryption_key", "AccountKey", "SharedAccessKey", "credential", "credentials", "aws.credentials.session", "jwt", "DB_PASS", "smtp.pass", "pass",
-	"user[password]", "headers.x-api-key", "password.value",
+	"user[password]", "headers.x-api-key", "password.value", "session_id", "session_id.raw", "SESSION_ID2", "sentry.dsn", "DSN2",
 }
 
 var innocentKeys = []string{
