@@ -2,38 +2,38 @@ package entrybytes
 
 import "encoding/binary"
 
-// An Index holds the size and the parent of every entry of an IET, in a few bytes for each entry. With
-// an Index, format.Finalize does not have to read the file to find sizes and parents. An Index is not
-// safe for concurrent use. The zero Index is empty.
+// An Index holds the size and the parent of each entry of an IET, in a few bytes for each entry. format.Finalize
+// uses it, so that it need not read the file to find them. An Index is not safe for concurrent use. The zero Index
+// is empty.
 type Index struct {
 	chunks  [][]byte
 	entries int
 	size    int64 // size of all entries in bytes
-	broken  bool  // an entry was left out
+	broken  bool  // an entry is missing, so the Index is of no use
 }
 
-// The first chunk has 1 KiB. Each of the next six chunks is twice as large as the chunk before. All
-// later chunks have 64 KiB.
+// The first chunk has 1 KiB. The next six chunks double in size, and all later chunks have 64 KiB.
 const (
 	firstChunk   = 1 << 10
 	chunkDoubles = 6
 )
 
-// Add adds the entry with the given id and size in bytes. Each passes the value span to its function.
-// If an id is left out, Finalize cannot use the index.
+// Add adds the entry with the given id and size in bytes. Each reports the value span again. Ids must be
+// consecutive from 0. Otherwise Finalize cannot use the index.
 func (x *Index) Add(size int, id, parent uint32, span bool) {
 	if int(id) != x.entries {
 		x.broken = true
 	}
 	if x.broken {
-		return // nobody can use the index
+		return
 	}
 	n := len(x.chunks)
 	if n == 0 || len(x.chunks[n-1])+20 > cap(x.chunks[n-1]) {
 		x.chunks = append(x.chunks, make([]byte, 0, firstChunk<<min(n, chunkDoubles)))
 		n++
 	}
-	// The offsets follow from the sizes. A parent is near its child, or near the root.
+	// Offsets need not be stored, because they are sums of sizes. Store the parent as its distance from the entry
+	// or from the root, whichever is smaller.
 	p := uint64(parent)<<1 | 1
 	if back := uint64(id-parent) << 1; back < p {
 		p = back
@@ -47,8 +47,8 @@ func (x *Index) Add(size int, id, parent uint32, span bool) {
 	x.size += int64(size)
 }
 
-// Each calls fn for each entry, until fn returns false. The arguments are the size, the parent, and
-// whether the entry was added as a span.
+// Each calls fn with the size and the parent of each entry, and with the value of span that was passed to Add. It
+// stops if fn returns false.
 func (x *Index) Each(fn func(size, parent uint32, span bool) bool) {
 	id := uint64(0)
 	for _, c := range x.chunks {
@@ -74,7 +74,7 @@ func (x *Index) Each(fn func(size, parent uint32, span bool) bool) {
 // Len returns the number of entries.
 func (x *Index) Len() int { return x.entries }
 
-// Size returns the size of all entries in bytes, -1 if an entry was left out.
+// Size returns the size of all entries in bytes, or -1 if an entry is missing.
 func (x *Index) Size() int64 {
 	if x.broken {
 		return -1

@@ -1,18 +1,18 @@
 package entrybytes
 
-// A Window reads the encodings of entries. It copies a part of the file at once, because a call of
-// Entries.View costs more than copying an entry. It is not safe for concurrent use.
+// A Window returns the encodings of entries. It copies 64 KiB of the file with one call of Entries.View, because
+// such a call costs more than copying one entry. A Window is not safe for concurrent use.
 type Window struct {
 	entries  Entries
-	near     []byte // a copy of the file's bytes between the offsets from and to
+	near     []byte // a copy of the bytes of the file between the offsets from and to
 	from, to int64
 	one      []byte    // an entry that is not in near
-	last     int64     // where the last entry began
+	last     int64     // the offset of the entry that was returned last
 	given    [2][]byte // with Overwrite: the copies that the last two calls returned, the latest first
 }
 
-// Overwrite reports whether readers overwrite an entry when it is no longer valid; nil means that they
-// do not. Tests set it to find code that keeps an entry for too long, even if the file is small.
+// Overwrite, if not nil, reports whether a Window overwrites an entry that is no longer valid. Tests set it to find
+// code that uses an entry for too long. Without it, such code works as long as the file is small.
 var Overwrite func() bool
 
 // Spoil overwrites b if Overwrite returns true. b is an entry that is no longer valid.
@@ -21,14 +21,14 @@ func Spoil(b []byte) {
 		return
 	}
 	for i := range b {
-		b[i] = 0xdb // a run of this byte is not valid UTF-8
+		b[i] = 0xdb // text of this byte is not valid UTF-8
 	}
 }
 
 const (
 	// windowSize is the number of bytes that are read at once.
 	windowSize = 64 << 10
-	// windowBefore is how many of these bytes precede the entry that was asked for.
+	// windowBefore is how many of these bytes precede the requested entry.
 	windowBefore = windowSize / 4
 )
 

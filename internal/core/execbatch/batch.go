@@ -1,11 +1,11 @@
 // Package execbatch finds the batches and generations of Go's execution traces without decoding them.
 //
-// The format, as Go 1.23 to 1.27 write it, is a header of 16 bytes, and batches. A batch is
+// Go 1.23 to 1.27 write a header of 16 bytes, and then batches. A batch is
 //
 //	type 1, or type 49 and a byte; the uvarints generation, thread, time and size; size bytes
 //
-// and from Go 1.26 on a byte 52 ends a generation. A generation has its own tables of strings and stacks, and
-// describes the state of every goroutine again. So a trace without its first generations is complete.
+// From Go 1.26 on, a byte 52 ends a generation. Each generation has its own tables of strings and stacks, and
+// describes the state of every goroutine again. So a trace is complete even if its first generations are missing.
 package execbatch
 
 import (
@@ -28,8 +28,9 @@ const (
 // ErrShort says that the head of a batch is incomplete.
 var ErrShort = errors.New("short")
 
-// Next returns the size and the generation of the batch at the beginning of b, and whether the batch only
-// marks the end of a generation. b must have the first MaxHead bytes of the batch, or all of a smaller batch.
+// Next returns the size and the generation of the batch at the beginning of b. The result ends is true if b begins
+// with the mark of a generation's end, which has no generation number. b must have at least MaxHead bytes, unless
+// it ends with this batch.
 func Next(b []byte) (size int, generation uint64, ends bool, err error) {
 	if len(b) == 0 {
 		return 0, 0, false, ErrShort

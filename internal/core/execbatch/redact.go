@@ -10,14 +10,14 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// Types of the events that hold or name texts.
+// Types of events that contain texts or the numbers of texts.
 const (
-	stringsTable = 4  // begins a batch of strings
+	stringsTable = 4  // the first byte of a batch of strings
 	stringOf     = 5  // [number, size, bytes]
 	userLog      = 44 // [time, task, number of the key, number of the value, stack]
 )
 
-// arguments holds, for each type of event, the number of arguments after the type, including the time. The
+// arguments has, by the type of an event, the number of arguments that follow the type, including the time. The
 // experimental types, from firstExperimental on, are in moreArguments.
 var arguments = [...]uint8{
 	8: 1, 3, 3, 1, 4, 3, 4, 2, 3, 1, 1, 3, 3, 4, 3, 1, 1, 4, // 8 frequency, 9 to 13 processors, 14 to 25 goroutines
@@ -35,15 +35,14 @@ var (
 	errTwice        = errors.New("two texts have one number")
 )
 
-// IsTrace reports whether s begins as an execution trace does.
+// IsTrace reports whether s begins with the header of an execution trace.
 func IsTrace(s string) bool {
 	return len(s) >= HeaderSize && strings.HasPrefix(s, "go 1.") && strings.HasPrefix(strings.TrimLeft(s[5:HeaderSize], "0123456789"), " trace\x00")
 }
 
-// Redact returns the execution trace s without the secrets in its texts. These texts are the names of tasks
-// and regions, and the program's log messages; the categories of log messages count as names of attributes.
-// Each text keeps its size, so that everything else stays unchanged. If s cannot be read, Redact returns s
-// unchanged and an error.
+// Redact returns the execution trace s without the secrets in its texts. These texts are the names of tasks and
+// regions, and the messages of trace.Log. The category of a message is treated as the name of an attribute. Each
+// text keeps its size, so that no other byte changes. If s cannot be read, Redact returns s unchanged and an error.
 func Redact(r *redact.Redactor, s string) (string, error) {
 	t := table{data: unsafe.Slice(unsafe.StringData(s), len(s)), texts: make(map[textKey]text)}
 	if err := t.read(); err != nil {
@@ -61,7 +60,7 @@ func Redact(r *redact.Redactor, s string) (string, error) {
 	for _, x := range t.texts {
 		replace(x, r.Text(s[x.from:x.to]))
 	}
-	// Replace whole values last, because a text may be the value of several logs.
+	// A text may be the value of several messages. Replace it as a whole last, so that this is not undone.
 	for _, whole := range []bool{false, true} {
 		for _, log := range t.logs {
 			key, known := t.texts[log.key]
@@ -78,7 +77,7 @@ func Redact(r *redact.Redactor, s string) (string, error) {
 	return string(out), nil
 }
 
-// fit copies s to b. It cuts s, or appends blanks, to fill b.
+// fit copies s to b. It cuts s, or appends blanks, so that b is full.
 func fit(b []byte, s string) {
 	if len(s) > len(b) {
 		s = s[:len(b)]
@@ -91,15 +90,15 @@ func fit(b []byte, s string) {
 	}
 }
 
-// A textKey identifies a text: each generation numbers its own texts.
+// A textKey identifies a text. Each generation numbers its texts from the beginning.
 type textKey struct{ generation, number uint64 }
 
-// A text holds the offsets of the first byte of a text and of the byte after it.
+// A text is a part of the trace: its first byte is at the offset from, and the next byte after it at the offset to.
 type text struct{ from, to int }
 
 type logged struct{ key, value textKey }
 
-// A table has the texts of an execution trace, and the key and value of each log message.
+// A table has the texts of an execution trace, and the key and the value of each log message.
 type table struct {
 	data  []byte
 	texts map[textKey]text

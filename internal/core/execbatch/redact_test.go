@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// recorded returns an execution trace of this program with texts that have a secret.
+// recorded returns an execution trace of this program. Some of its texts include secret.
 func recorded(t *testing.T, secret string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -39,8 +39,8 @@ func recorded(t *testing.T, secret string) string {
 	return b.String()
 }
 
-// TestRedact replaces the secrets in an execution trace. The runtime's own tool and the reader still read all
-// that is no secret.
+// TestRedact replaces the secrets in an execution trace. Afterwards, go tool trace and our reader must still read
+// everything else.
 func TestRedact(t *testing.T) {
 	const secret = "Zx81kqpLm20vB7"
 	was := recorded(t, secret)
@@ -70,7 +70,8 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// TestRedactKeepsTraces reads the traces of all releases, which have no secrets.
+// TestRedactKeepsTraces checks that Redact does not change traces without secrets. It uses a trace of each Go
+// release.
 func TestRedactKeepsTraces(t *testing.T) {
 	names, err := filepath.Glob("../../read/gotrace/testdata/*.trace")
 	if err != nil || len(names) < 4 {
@@ -84,7 +85,7 @@ func TestRedactKeepsTraces(t *testing.T) {
 	}
 }
 
-// FuzzRedact: damaged traces are errors, and sizes stay.
+// FuzzRedact checks that Redact does not panic on damaged traces and does not change the size of a trace.
 func FuzzRedact(f *testing.F) {
 	b, err := os.ReadFile("../../read/gotrace/testdata/go1.26.trace")
 	if err != nil {

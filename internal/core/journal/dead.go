@@ -23,10 +23,10 @@ func (e *LayoutError) Error() string {
 
 // A Dead holds the content of a journal file whose process is dead.
 type Dead struct {
-	// Checkpoint is the data of the last checkpoint, nil if the journal has no checkpoint.
+	// Checkpoint is the data of the last checkpoint, or nil if the journal has no checkpoint.
 	Checkpoint []byte
-	// Damaged counts the used segments that cannot be read completely. The cause is a loss
-	// of power, a bad disk, or another program that changed the file.
+	// Damaged counts the segments in use that cannot be read completely. The cause is a power failure, a bad disk,
+	// or another program that changed the file.
 	Damaged int
 
 	sequence uint64 // sequence number of the checkpoint
@@ -39,10 +39,9 @@ type deadPart struct {
 	mem []byte
 }
 
-// ReadDead reads the file of a journal. It calls from with the checkpoint. The function that from
-// returns gives, for each stream, the position of the first record to keep. The errors are
-// [ErrNotJournal], [*LayoutError] and errors of r for the header. Segments that r cannot
-// read count as damaged.
+// ReadDead reads the file of a journal. It calls the function from with the data of the last checkpoint. The result
+// of from is a function which returns, for each stream, the position of the first record to read. The errors are
+// [ErrNotJournal], [*LayoutError] and errors of r for the header. Segments that r cannot read count as damaged.
 func ReadDead(r io.ReaderAt, size int64, from func(checkpoint []byte) func(stream uint32) uint64) (*Dead, error) {
 	var head [headerSize]byte
 	if size < headerSize {
@@ -83,8 +82,8 @@ func ReadDead(r io.ReaderAt, size int64, from func(checkpoint []byte) func(strea
 	return d, nil
 }
 
-// parseSegment finds the end of the records of a segment. It reports whether all records
-// that were begun can be read.
+// parseSegment finds the offset at which the records of the segment b end. The result whole reports whether every
+// record that was begun is readable.
 func parseSegment(b []byte) (p deadPart, whole bool) {
 	base, stream := binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
 	w := binary.LittleEndian.Uint64(b)
@@ -102,8 +101,8 @@ func parseSegment(b []byte) (p deadPart, whole bool) {
 	return p, true
 }
 
-// IsEmpty reports whether a journal file never held a record. Such a file has only zeros
-// after its header.
+// IsEmpty reports whether no record was ever written to a journal file. Such a file has only zeros after its
+// header.
 func IsEmpty(r io.ReaderAt, size int64) (bool, error) {
 	buf, zeros := make([]byte, SegmentSize), make([]byte, SegmentSize)
 	for off := int64(headerSize); off < size; off += SegmentSize {
@@ -148,7 +147,7 @@ func (d *Dead) ReplaceCheckpoint(f io.WriterAt, data []byte) error {
 	return nil
 }
 
-// Parts returns those segments of a stream that ReadDead has kept, the oldest first.
+// Parts returns the segments of a stream that ReadDead has read, the oldest first.
 func (d *Dead) Parts(stream uint32) (parts []Part) {
 	for i := range d.parts {
 		if d.parts[i].stream == stream {
@@ -167,8 +166,8 @@ func (d *Dead) Shards() [][]Part {
 	return streams
 }
 
-// Each calls fn for each record of a stream, in order, with the position of the record.
-// The bytes of the records are valid as long as d is.
+// Each calls fn for each record of a stream, in order, with the position of the record. The bytes of the records
+// are valid as long as d is in use.
 func (d *Dead) Each(stream uint32, fn func(position uint64, e *Entry)) {
 	var m Merge
 	c := Cursor{stream: stream, parts: d.Parts(stream), at: First, key: math.MinInt64, m: &m}

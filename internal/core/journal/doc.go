@@ -1,22 +1,23 @@
 // Package journal stores records of many goroutines so that they survive the process,
 // and reads them back merged by time.
 //
-// A [Journal] has several shards, each with a lock and a segment of 64 KiB of its own,
-// so that goroutines seldom wait for each other. A record is safe when Append has
-// returned. The caller defines the content of a record. The journal knows only the time of
-// the record and how many entries and spans the record counts for.
+// A [Journal] has several shards. Each shard has its own lock and its own current segment of 64 KiB, so that
+// goroutines seldom wait for each other. The first shard has the records to which other records refer, such as
+// spans. The other shards have leaves: records to which no record refers, such as log records. Once Append has
+// returned, the record is safe. The caller defines the content of a record. The journal knows only the time of the
+// record, and how many entries and spans it counts for.
 //
 // # Media
 //
-// [Heap] is plain memory, which does not survive the process. [Mapped] is a file that is
-// mapped into memory. It is for tmpfs only: a store to a mapped page of another file
-// system can wait for the disk in a page fault, and during that wait Go runs nothing else
-// on that processor. [Written] is a file in any file system: Append writes each record
-// with one pwrite(2), or with two if the record crosses a page. Readers use a copy in memory.
+// [Heap] is ordinary memory, which does not survive the process. [Mapped] is a file that is mapped into memory. It
+// is for tmpfs only: in another file system, a store to a mapped page can cause a page fault that waits for the
+// disk. During that wait, Go runs nothing else on that processor. [Written] is a file in any file system: Append
+// writes each record with one pwrite(2), or with two if the record crosses a page boundary. Readers use a copy in
+// memory.
 //
 // # Layout
 //
-// All numbers are little-endian. The file begins with the header; the segments follow.
+// Numbers are little-endian. The file begins with the header, and the segments follow.
 //
 //	header {            // 64 KiB
 //		magic    [8]byte // "ENTRACEB"
@@ -54,17 +55,17 @@
 //		bytes    [length]byte // if offset is 0
 //	}
 //
-// The commit word of a record is written last, in one store, after the word that follows the
-// record was set to zero. A reader stops at the first zero word, so that it never reads bytes
-// of an earlier use of the segment. If a record lies within one page, one pwrite writes the
-// record and its commit word: a kill cannot cut that write short. The checksum depends on the
-// record's place. It detects damage after a loss of power.
+// The commit word of a record is written last, in one store. Before it, the word after the record is set to zero. A
+// reader stops at the first zero word, so it never reads bytes of an earlier use of the segment. If a record lies
+// within one page, one pwrite writes the record with its commit word, and a kill cannot interrupt this pwrite. The
+// checksum also depends on the position of the record. It detects damage after a power failure.
 //
 // A stream is a sequence of records in segments. The position of a record is the base of
 // its segment plus the offset of the record in the segment. The bases of a stream ascend.
 //
-// A record that is larger than a segment is a chain: its bytes after the commit word are
-// split into parts, and each part is in another segment of the stream. Chain bit 24 says that
+// A record that is larger than a segment is a chain. Its bytes after the commit word are split into parts, each in
+// its own segment of the stream. Chain bit 24 says that another part follows, bit 25 that a part precedes. Readers
+// ignore a chain whose parts are not all there.
 // another part follows, bit 25 that a part precedes. Only a whole chain is a record.
 package journal
 
@@ -81,9 +82,9 @@ const (
 	slotAt     = 1024
 	slotSize   = 1536
 	numSlots   = 2
-	lostAt     = 512 // int64: when the journal was found to be lost, in seconds since 1970; 0: not lost; 1: see unneeded
-	// deviceAt is a text of at most 24 bytes, ended by a zero: the device of the folder of the file that names
-	// the journal. An empty text means that the device is unknown.
+	lostAt     = 512 // int64: seconds since 1970 when the journal was found to be lost; 0: not lost; 1: see unneeded
+	// deviceAt is the offset of a text of at most 24 bytes that ends with a zero byte: the device of the folder of
+	// the file that names the journal. An empty text means that the device is unknown.
 	deviceAt  = 520
 	besideAt  = 4096
 	maxBeside = 4096
@@ -97,10 +98,10 @@ const (
 	// SharedSize is the size of a reference to shared bytes.
 	SharedSize = 8
 
-	// maxPart is the size of the largest record, or part of a record, with its commit word.
+	// maxPart is the size of the largest record, or of the largest part of a chain, with its commit word.
 	maxPart = SegmentSize - First - 8
 
-	// MaxCheckpoint is the size of the data of the largest checkpoint.
+	// MaxCheckpoint is the largest size of the data of a checkpoint.
 	MaxCheckpoint = slotSize - 24
 
 	// Version is the version of the layout.
@@ -116,14 +117,13 @@ const (
 
 var magic = [8]byte{'E', 'N', 'T', 'R', 'A', 'C', 'E', 'B'}
 
-// The streams of a journal. The streams of the leaf shards follow StreamSpans. Part of the
-// layout.
+// The streams of a journal. The streams of the leaf shards have the numbers after StreamSpans. Part of the layout.
 const (
 	StreamSpans       = 0 // records to which other records refer, in order
 	StreamDefinitions = 64
 	StreamParked      = 65
 	StreamRetained    = 66
-	StreamLeft        = 67 // records of open spans that are in earlier files
+	StreamLeft        = 67 // records of open spans whose entries are in earlier files
 
 	maxLeaves = 16
 )
@@ -162,8 +162,8 @@ func fold(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// checksum returns the checksum of b, whose length is a multiple of 8. It takes about as
-// long as copying b: four lanes keep the multiplier busy.
+// checksum returns the checksum of b, whose length is a multiple of 8. It takes about as long as copying b, because
+// it multiplies in four independent lanes.
 func checksum(b []byte) uint64 {
 	x, y := uint64(k0)^uint64(len(b)), uint64(k1)
 	if len(b) >= 64 {
@@ -188,19 +188,18 @@ func checksum(b []byte) uint64 {
 	return x ^ bits.RotateLeft64(y, 32)
 }
 
-// commitWord returns the commit word of a record of n bytes at a place. sum is the checksum
-// of the bytes after the commit word. The caller may set chain bits in n.
+// commitWord returns the commit word of a record of n bytes at the given place. sum is the checksum of the bytes
+// after the commit word. The caller may set chain bits in n.
 func commitWord(sum, place uint64, n int) uint64 {
 	return fold(sum^k2^uint64(n)<<32, place^k0)&^0xffff_ffff | uint64(n)
 }
 
-// place returns a number for a position in a stream. The same position has different numbers in
-// different streams.
+// place returns a number that identifies a position in a stream. Equal positions of different streams have
+// different numbers.
 func place(stream, position uint64) uint64 { return position<<8 ^ stream }
 
-// partAt returns the size and the chain bits of the record or part at mem[off]. The parameter
-// end is the end of mem's valid bytes. ok is false if the size at mem[off] is not valid. partAt
-// does not check the checksum.
+// partAt returns the size and the chain bits of the record or part at mem[off]. mem is valid up to the offset end.
+// ok is false if the size is impossible. partAt does not verify the checksum.
 func partAt(mem []byte, off, end int) (n, chain int, ok bool) {
 	w := uint32(binary.LittleEndian.Uint64(mem[off:]))
 	n, chain = int(w&sizeMask), int(w&^sizeMask)

@@ -14,33 +14,32 @@ import (
 var (
 	// ErrFull is returned when no segment is free.
 	ErrFull = errors.New("no segment of the journal is free")
-	// ErrBusy is returned when a shard was locked for too long, because its disk does not respond.
+	// ErrBusy is returned if a shard was locked for too long, because the disk does not respond.
 	ErrBusy = errors.New("the disk of the journal does not respond")
 	// ErrClosed is returned after CloseShards.
 	ErrClosed = errors.New("the journal is closed")
-	// ErrTooLarge is returned for a record that no chain can hold.
+	// ErrTooLarge is returned for a record that is too large even for a chain.
 	ErrTooLarge = errors.New("the record is too large for the journal")
 )
 
 // Options describe a journal.
 type Options struct {
 	Medium Medium
-	// Name is the name of the journal's file, which must not exist. Heap has no file.
+	// Name is the name of the journal's file, which New creates. It must not exist. It is unused for Heap.
 	Name string
-	// Beside is the name of the small file that says where the journal is, "" for a journal without
-	// such a file.
+	// Beside is the name of the small file that says where the journal is, or "" if no such file is needed.
 	Beside string
-	// Segments is the largest number of segments that the shards use. Extra is the number of
-	// additional segments for the other streams and for large records.
+	// Segments is the largest number of segments for the shards. Extra is the number of additional segments for
+	// other streams and for large records.
 	Segments, Extra int
-	// Least is for a journal with Evict. If memory has no room for Segments segments, the journal
-	// may have fewer, but at least this many. 0 means that Segments is not reduced.
+	// Least is only used with Evict. If there is not enough memory for Segments segments, the journal gets fewer,
+	// but at least Least. 0 means that it never gets fewer than Segments.
 	Least int
-	// MaxWait is how long Append waits for a shard of a Written journal.
+	// MaxWait is how long Append waits for the lock of a shard of a Written journal.
 	MaxWait time.Duration
-	// Evict, if set, makes the shards reuse the oldest segment when all segments are in use.
-	// Evict is called with that segment before the reuse. The caller of Evict holds the lock
-	// that Lock takes. Evict must not append to a shard.
+	// Evict, if set, lets the shards reuse the oldest full segment when all segments are in use. Evict is called
+	// with this segment before it is reused, while the journal is locked as by the method Lock. It must not append
+	// to a shard.
 	Evict func(*Journal, *Segment)
 }
 
@@ -50,17 +49,17 @@ type Journal struct {
 	o    Options
 	pool *pool
 
-	shards []shard // the spans, then the leaves
+	shards []shard // the shard of the spans, then the leaf shards
 	tick   *tick   // nil without CoarseClock
 	hints  atomic.Uint32
-	epoch  uint32       // writing needs the locks of all shards, reading needs the lock of one shard
-	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
+	epoch  uint32       // written with the locks of all shards, read with the lock of one
+	fresh  atomic.Int64 // approximate number of bytes that were appended since the last Capture
 	hurry  atomic.Bool  // see SetHurry
 
 	pointer  atomic.Pointer[os.FileInfo] // describes the file Beside; nil: that file does not name this journal
-	replaces string                      // the name that Replace gives the journal's file
+	replaces string                      // the name that Replace will give to the journal's file
 
-	mu sync.Mutex // a goroutine may lock mu while it holds a shard, but not a shard while it holds mu
+	mu sync.Mutex // a goroutine that has locked a shard may lock mu; one that has locked mu must not lock a shard
 
 	used     atomic.Int64 // number of segments of the shards; also read without the lock
 	limit    int          // the largest allowed value of used
@@ -68,27 +67,26 @@ type Journal struct {
 	retained int          // how many segments in filled are of StreamRetained
 }
 
-// A shard is a part of a journal with a lock of its own. Its first cache line has the fields that every
-// append changes.
+// A shard is a part of a journal with its own lock. Its first cache line has the fields that every append changes.
 type shard struct {
 	mu sync.Mutex
 
 	closed bool
 	stream uint32
 	seg    *Segment
-	fresh  int // bytes that were not added to Journal.fresh yet
+	fresh  int // appended bytes that were not added to Journal.fresh yet
 	base   uint64
 	full   []*Segment // without Evict: the segments before seg that Capture has not seen
 
-	// The number of appended entries and spans. They are read without the lock.
+	// The number of appended entries and spans. They are read without locking mu.
 	entries, spans atomic.Uint64
 
 	_ [32]byte // makes the size of a shard a multiple of a cache line
 }
 
 const (
-	// captureAt is the number of appended bytes at which Append asks for a Capture. Together
-	// with the bytes that the shards have not reported yet, the total stays below 256 KiB.
+	// captureAt is the number of appended bytes at which Append asks for a Capture. A shard reports its bytes only
+	// after reportEvery of them. With the unreported bytes of all shards, the total is still below 256 KiB.
 	captureAt   = 192 << 10
 	reportEvery = 4 << 10
 )
@@ -119,31 +117,31 @@ func New(o Options) (*Journal, error) {
 	return j, nil
 }
 
-// Segments returns the largest number of segments that the shards use.
+// Segments returns the largest number of segments for the shards.
 func (j *Journal) Segments() int { return j.o.Segments }
 
-// MaxWait returns how long Append waits for a shard of a Written journal.
+// MaxWait returns how long Append waits for the lock of a shard of a Written journal.
 func (j *Journal) MaxWait() time.Duration { return j.o.MaxWait }
 
 // Medium returns the medium of the segments.
 func (j *Journal) Medium() Medium { return j.o.Medium }
 
-// Name returns the name of the file, "" for Heap.
+// Name returns the name of the journal's file, or "" for Heap.
 func (j *Journal) Name() string { return j.pool.name }
 
-// A Hint is the shard of a caller's last append. A caller that keeps its own Hint seldom
-// waits for other callers. Two goroutines must not use a Hint at the same time.
+// A Hint is the number of the shard to which a caller last appended. A caller with its own Hint seldom waits for
+// other callers. Two goroutines must not use a Hint at the same time.
 type Hint uint32
 
-// NewHint returns a Hint that few other callers share.
+// NewHint returns a Hint for a shard that few other callers use.
 func (j *Journal) NewHint() Hint { return Hint(j.hints.Add(1)) }
 
-// SetHurry sets whether Append waits only a millisecond for a shard. The caller sets this after
-// calls have waited for MaxWait in vain.
+// SetHurry sets whether Append waits for a shard for at most a millisecond, instead of MaxWait. The caller sets it
+// after an append has waited for MaxWait in vain.
 func (j *Journal) SetHurry(on bool) { j.hurry.Store(on) }
 
-// lock locks a shard and returns it: the shard of the spans, or for a leaf the shard that hint
-// names. If another goroutine has locked that leaf shard, lock uses the next unlocked leaf shard.
+// lock locks a shard and returns it. For a span, this is the first shard. For a leaf, it is the shard that hint
+// names, or the next unlocked leaf shard if that shard is locked.
 func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 	s := &j.shards[0]
 	if leaf {
@@ -179,10 +177,10 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 	return s, nil
 }
 
-// Append appends a record. If it returns nil, the record is as safe as the medium. soon says
-// that so many bytes were appended that Capture should be called soon. The errors are ErrFull,
-// ErrBusy, ErrClosed, ErrTooLarge, and errors of the file. With CoarseClock, Append can change
-// the time of the record.
+// Append appends a record. If it returns nil, the record is as safe as the medium. The result soon says that the
+// reader should call Capture soon, because many bytes were appended since the last call. The errors are ErrFull,
+// ErrBusy, ErrClosed, ErrTooLarge, and errors of the file. With CoarseClock, Append may change the time of the
+// record.
 func (j *Journal) Append(r *Record, hint *Hint) (soon bool, err error) {
 	if j.tick != nil {
 		r.Time = j.tick.next(r.Time)
@@ -228,7 +226,7 @@ func (j *Journal) appendTo(s *shard, r *Record) (soon bool, err error) {
 	return soon, nil
 }
 
-// Appended returns the number of entries and spans that were appended. It takes no lock.
+// Appended returns how many entries and spans were appended. It takes no lock.
 func (j *Journal) Appended() (entries, spans uint64) {
 	for i := range j.shards {
 		entries += j.shards[i].entries.Load()
@@ -237,7 +235,7 @@ func (j *Journal) Appended() (entries, spans uint64) {
 	return entries, spans
 }
 
-// nextSegment gives s, which is locked, an empty segment.
+// nextSegment makes an empty segment the current segment of s. The caller has locked s.
 func (j *Journal) nextSegment(s *shard) error {
 	j.mu.Lock()
 	seg, err := j.take(s.stream, s.base, j.limit)
@@ -264,8 +262,8 @@ func (j *Journal) install(s *shard, seg *Segment) {
 	s.base += SegmentSize
 }
 
-// take returns an empty segment for a shard. If limit segments are in use, take first evicts a
-// segment; if it cannot, it returns ErrFull. The caller holds j.mu.
+// take returns an empty segment for a shard. If limit segments are in use, it first evicts a segment, or returns
+// ErrFull if it cannot. The caller holds j.mu.
 func (j *Journal) take(stream uint32, base uint64, limit int) (*Segment, error) {
 	for {
 		for int(j.used.Load()) >= limit {
@@ -281,14 +279,14 @@ func (j *Journal) take(stream uint32, base uint64, limit int) (*Segment, error) 
 		if j.o.Evict == nil || len(j.filled) == 0 {
 			return nil, err
 		}
-		// The file system has no room for more segments.
+		// There is no space for more segments. Evict from now on.
 		j.limit = max(1, int(j.used.Load()))
 		limit = j.limit
 	}
 }
 
-// evict frees the oldest full segment. It returns false if the journal does not evict or has
-// no full segment. The caller holds j.mu.
+// evict frees the oldest full segment. It returns false if there is no such segment, or if the journal does not
+// evict. The caller holds j.mu.
 func (j *Journal) evict() bool {
 	if j.o.Evict == nil || len(j.filled) == 0 {
 		return false
@@ -305,12 +303,12 @@ func (j *Journal) evict() bool {
 	return true
 }
 
-// appendChain appends a record that is larger than a segment, in parts.
+// appendChain appends a record that is larger than a segment, as a chain of parts.
 func (j *Journal) appendChain(s *shard, r *Record) (size int, err error) {
 	b := make([]byte, r.size())
 	flat := Segment{mem: append(b, make([]byte, 8)...), stream: s.stream}
 	flat.copyRecord(0, len(b), r, 0)
-	b = flat.mem[8:len(b)] // time, info and data
+	b = flat.mem[8:len(b)] // all bytes after the commit word
 	const payload = maxPart - 8
 	n := (len(b) + payload - 1) / payload
 	limit, most := j.o.Segments+j.o.Extra, j.o.Extra
@@ -353,17 +351,17 @@ func (j *Journal) appendChain(s *shard, r *Record) (size int, err error) {
 	return len(b) + 8*n, nil
 }
 
-// giveBack makes segments unreadable and frees them.
+// giveBack frees the segments of a chain that could not be appended completely. First it makes them unreadable.
 func (j *Journal) giveBack(segs []*Segment) {
 	for _, seg := range segs {
-		// Make seg unreadable. Ignore an error: a missing page is unreadable anyway.
+		// Ignore the error: if the page cannot be written, nobody can read it.
 		_ = seg.change(0, 8, func() { clear(seg.mem[:8]) })
 	}
 	j.Release(segs)
 }
 
-// Release frees segments for reuse. Neither the caller nor the last checkpoint may need
-// their records any more.
+// Release frees segments for reuse. Neither the caller nor recovery from the last checkpoint may need their
+// records.
 func (j *Journal) Release(segs []*Segment) {
 	if len(segs) == 0 {
 		return
@@ -374,20 +372,20 @@ func (j *Journal) Release(segs []*Segment) {
 	}
 }
 
-// Checkpoint makes data the newest checkpoint. The data has at most MaxCheckpoint bytes. Only one
-// goroutine at a time may call Checkpoint.
+// Checkpoint makes data the newest checkpoint. It has at most MaxCheckpoint bytes. Only one goroutine at a time may
+// call Checkpoint.
 func (j *Journal) Checkpoint(data []byte) error { return j.pool.checkpoint(data) }
 
-// A Held is a segment whose bytes before End may be read.
+// A Held is a segment with the number of bytes that may be read from it.
 type Held struct {
 	Segment *Segment
 	End     int
 }
 
-// Hold calls the function locked, and then fn with the segments of an evicting journal, the
-// oldest first. While locked runs, nothing is appended. The argument of locked is the Epoch of
-// the records that are appended later; earlier records have a smaller Epoch. While fn runs, no
-// segment is evicted.
+// Hold first calls the function locked, during which nothing can be appended. Its argument is the Epoch of all
+// records that are appended later; earlier records have a smaller Epoch. Then Hold calls fn with the segments that
+// have records, the full ones first, the oldest first. While fn runs, no segment is evicted. The journal must have
+// Evict.
 func (j *Journal) Hold(locked func(epoch uint32), fn func([]Held)) {
 	held := make([]Held, 0, len(j.shards))
 	for i := range j.shards {
@@ -412,14 +410,14 @@ func (j *Journal) Hold(locked func(epoch uint32), fn func([]Held)) {
 	fn(append(all, held...))
 }
 
-// Lock keeps segments from being evicted until Unlock.
+// Lock prevents the eviction of segments until Unlock.
 func (j *Journal) Lock() { j.mu.Lock() }
 
 // Unlock undoes Lock.
 func (j *Journal) Unlock() { j.mu.Unlock() }
 
-// AddFilled appends a segment of StreamRetained to the segments that the journal evicts, the
-// first one first. The caller has locked j with Lock.
+// AddFilled adds a segment of StreamRetained to the full segments, which the journal evicts in the order in which
+// they became full. The caller has called Lock.
 func (j *Journal) AddFilled(seg *Segment) {
 	j.filled = append(j.filled, seg)
 	j.used.Add(1)
@@ -432,12 +430,11 @@ func (j *Journal) Used() int { return int(j.used.Load()) }
 // Shards returns the number of shards. Each shard may have a segment that is not full.
 func (j *Journal) Shards() int { return len(j.shards) }
 
-// Limit returns how many segments may be used, and how many of the full segments are of
-// StreamRetained. The caller has locked j with Lock.
+// Limit returns how many segments the shards may use, and how many of the full segments are of StreamRetained. The
+// caller has called Lock.
 func (j *Journal) Limit() (limit, retained int) { return j.limit, j.retained }
 
-// CloseShards makes every later Append return ErrClosed. It waits for running calls of
-// Append.
+// CloseShards makes every later Append return ErrClosed. It waits for the calls of Append that are running.
 func (j *Journal) CloseShards() {
 	for i := range j.shards {
 		s := &j.shards[i]
@@ -447,7 +444,7 @@ func (j *Journal) CloseShards() {
 	}
 }
 
-// HasName reports whether the file still has its name and its size.
+// HasName reports whether the file still has its name and its size, and whether the file Beside still names it.
 func (j *Journal) HasName() bool {
 	p := j.pool
 	if p.f == nil {
@@ -463,11 +460,10 @@ func (j *Journal) HasName() bool {
 	return j.o.Beside == "" || j.isNamed()
 }
 
-// isNamed reports whether the file o.Beside still exists and names this journal, not another
-// one.
+// isNamed reports whether the file o.Beside still exists and is the file that pointTo wrote.
 func (j *Journal) isNamed() bool {
 	fi, err := os.Lstat(j.o.Beside)
-	// Also compare the time, because the system soon reuses the inode number of a removed file.
+	// Also compare the times, because the system soon reuses the inode number of a removed file.
 	ours := j.pointer.Load()
 	return err == nil && ours != nil && os.SameFile(fi, *ours) && fi.ModTime().Equal((*ours).ModTime())
 }
@@ -487,7 +483,7 @@ func (j *Journal) RemoveNames() {
 	}
 }
 
-// Sync makes the file survive a loss of power.
+// Sync makes the file survive a power failure.
 func (j *Journal) Sync() error {
 	if j.pool.f == nil {
 		return nil
@@ -511,8 +507,8 @@ func (j *Journal) Remove() error {
 		return nil
 	}
 	var err error
-	if j.o.Beside != "" && j.isNamed() { // remove this file first: if it names a missing journal, records count as lost
-		_ = j.pool.noteLost(unneeded) // without this call, the journal would stay for a day if the process died now
+	if j.o.Beside != "" && j.isNamed() { // first, because a file that names a missing journal says that records were lost
+		_ = j.pool.noteLost(unneeded) // so that sweep need not keep the journal for a day if the process dies now
 		err = os.Remove(j.o.Beside)
 	}
 	j.pool.unmap()

@@ -40,7 +40,7 @@ func create(t *testing.T, o Options) *Journal {
 	}
 	j, err := New(o)
 	must(t, err)
-	j.tick = nil // the tests make up times that lie close together
+	j.tick = nil // the tests use times that CoarseClock would change
 	t.Cleanup(func() {
 		if err := j.Remove(); err != nil {
 			t.Error(err)
@@ -49,7 +49,7 @@ func create(t *testing.T, o Options) *Journal {
 	return j
 }
 
-// record returns one that holds the numbers g and n, and size bytes that follow from them.
+// record returns a record with the numbers g and n. Its other bytes, whose number is size, follow from g and n.
 func record(g, n, size int, leaf bool) *Record {
 	b := make([]byte, HeadSize+16+size)
 	binary.LittleEndian.PutUint64(b[HeadSize:], uint64(g))
@@ -84,8 +84,8 @@ func check(t *testing.T, e *Entry) (g, n int) {
 	return g, n
 }
 
-// TestOrderWhileClockStandsStill has goroutines append leaves in turn, with hints of their
-// own, and a span among them, while the clock gives one time for all.
+// TestOrderWhileClockStandsStill appends records from many goroutines, one after the other: leaves, and a span in
+// the middle. All records have the same time. They must be read in the order in which they were appended.
 func TestOrderWhileClockStandsStill(t *testing.T) {
 	j := create(t, Options{})
 	j.tick = new(tick)
@@ -114,8 +114,7 @@ func TestOrderWhileClockStandsStill(t *testing.T) {
 	}
 }
 
-// TestTick checks which times are moved, and that a wrong time does not keep those after
-// it from being told apart.
+// TestTick checks which times a tick changes. After a wrong time, records must still get different times.
 func TestTick(t *testing.T) {
 	const (
 		tooth = 16_000_000
@@ -140,8 +139,8 @@ func TestTick(t *testing.T) {
 	}
 }
 
-// TestAppendAndRead has goroutines append while another one reads, takes checkpoints and
-// releases segments. Every record comes once, those of a goroutine and kind in order.
+// TestAppendAndRead appends from several goroutines while another goroutine reads, writes checkpoints and releases
+// segments. Each record must be read once, and the spans and the leaves of a goroutine must keep their order.
 func TestAppendAndRead(t *testing.T) {
 	for _, m := range media {
 		t.Run(m.String(), func(t *testing.T) {
@@ -216,7 +215,8 @@ func TestAppendAndRead(t *testing.T) {
 	}
 }
 
-// TestDeadHasWhatWasNotReleased reads the file of a journal whose process might be gone.
+// TestDeadHasWhatWasNotReleased reads the file of a journal as after a kill. It must have the records after the
+// checkpoint, and no others.
 func TestDeadHasWhatWasNotReleased(t *testing.T) {
 	for _, m := range media[1:] {
 		t.Run(m.String(), func(t *testing.T) {
@@ -286,8 +286,8 @@ func dead(t *testing.T, name string, from func([]byte) func(uint32) uint64) *Dea
 
 func everything([]byte) func(uint32) uint64 { return func(uint32) uint64 { return 0 } }
 
-// TestDeadAtEveryCut cuts the second half of a record off at every byte, as a loss of power
-// may leave it: what precedes it is there, and nothing else.
+// TestDeadAtEveryCut replaces the end of the last record by zeros, from each of its bytes on, as a power failure
+// may do. Exactly the records before it must be readable.
 func TestDeadAtEveryCut(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	j := create(t, Options{Medium: Written, Name: name})
@@ -299,7 +299,7 @@ func TestDeadAtEveryCut(t *testing.T) {
 	}
 	whole, err := os.ReadFile(name)
 	must(t, err)
-	at := bytes.Index(whole, []byte{3, 0, 0, 0, 0, 0, 0, 0, 1}) // the time of the third
+	at := bytes.Index(whole, []byte{3, 0, 0, 0, 0, 0, 0, 0, 1}) // the time of the third record
 	if at < 0 {
 		t.Fatal("the third record is not in the file")
 	}
@@ -323,7 +323,7 @@ func TestDeadAtEveryCut(t *testing.T) {
 	}
 }
 
-// TestDeadWithFlippedBytes reads files in which some bytes are wrong.
+// TestDeadWithFlippedBytes reads files with some wrong bytes. A record that is read must be intact.
 func TestDeadWithFlippedBytes(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	j := create(t, Options{Medium: Mapped, Name: name})
@@ -353,7 +353,7 @@ func TestDeadWithFlippedBytes(t *testing.T) {
 	}
 }
 
-// TestSharedBytesAreOncePerSegment appends records that have bytes in common.
+// TestSharedBytesAreOncePerSegment appends records that share bytes. A segment must have these bytes only once.
 func TestSharedBytesAreOncePerSegment(t *testing.T) {
 	for _, m := range media {
 		t.Run(m.String(), func(t *testing.T) {
@@ -373,7 +373,7 @@ func TestSharedBytesAreOncePerSegment(t *testing.T) {
 				}
 				r.Data = append(append(r.Data, make([]byte, SharedSize)...), tail...)
 				if i%2 == 0 {
-					r.Data = slices.Clip(r.Data) // no room behind it
+					r.Data = slices.Clip(r.Data) // no capacity after its length
 				}
 				if _, err := j.Append(r, &hint); err != nil {
 					t.Fatal(err)
@@ -405,7 +405,7 @@ func TestSharedBytesAreOncePerSegment(t *testing.T) {
 	}
 }
 
-// TestEvictOldest appends far more than a journal has room for.
+// TestEvictOldest appends far more records than the journal has room for.
 func TestEvictOldest(t *testing.T) {
 	for _, m := range media {
 		t.Run(m.String(), func(t *testing.T) {
@@ -456,8 +456,7 @@ func TestFullWithoutEvict(t *testing.T) {
 	}
 }
 
-// TestCheckpointWhileItGrows takes checkpoints while the journal gets more segments; the race
-// detector looks on.
+// TestCheckpointWhileItGrows writes checkpoints while the journal gets more segments. It is for the race detector.
 func TestCheckpointWhileItGrows(t *testing.T) {
 	for _, m := range []Medium{Mapped, Written} {
 		j := create(t, Options{Medium: m, Segments: 8 * growBy})
@@ -484,7 +483,7 @@ func TestCheckpointWhileItGrows(t *testing.T) {
 	}
 }
 
-// TestSpanComesBeforeItsLeaf merges a leaf that seems older than the span that it needs.
+// TestSpanComesBeforeItsLeaf merges a leaf with an earlier time than the span to which it refers.
 func TestSpanComesBeforeItsLeaf(t *testing.T) {
 	j := create(t, Options{Medium: Heap})
 	hint := j.NewHint()
@@ -507,7 +506,7 @@ func TestSpanComesBeforeItsLeaf(t *testing.T) {
 	}
 }
 
-// TestAppendGivesUpOnABusyFile has a shard locked, as one is whose file does not answer.
+// TestAppendGivesUpOnABusyFile holds the locks of all shards, as if the disk did not respond.
 func TestAppendGivesUpOnABusyFile(t *testing.T) {
 	j := create(t, Options{Medium: Written, MaxWait: 20 * time.Millisecond})
 	for i := range j.shards {
@@ -523,7 +522,7 @@ func TestAppendGivesUpOnABusyFile(t *testing.T) {
 	}
 }
 
-// TestAnotherLayoutIsNamed reads a file of the first layout.
+// TestAnotherLayoutIsNamed reads a file of layout version 1.
 func TestAnotherLayoutIsNamed(t *testing.T) {
 	b := make([]byte, headerSize)
 	copy(b, magic[:])
@@ -537,7 +536,7 @@ func TestAnotherLayoutIsNamed(t *testing.T) {
 	}
 }
 
-// TestAppendAllocatesNothing counts what an append of an ordinary record takes.
+// TestAppendAllocatesNothing counts the allocations of an append.
 func TestAppendAllocatesNothing(t *testing.T) {
 	for _, m := range media {
 		j := create(t, Options{Medium: m, Segments: 64, Extra: 2, Evict: func(*Journal, *Segment) {}})
@@ -580,7 +579,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// A badPage is a file of which a page cannot be read.
+// A badPage is a file with a page that cannot be read.
 type badPage struct {
 	io.ReaderAt
 
@@ -594,13 +593,13 @@ func (b *badPage) ReadAt(to []byte, off int64) (int, error) {
 	return b.ReaderAt.ReadAt(to, off)
 }
 
-// TestUnreadableSegment: a disk that cannot read a page costs its segment, and no more.
+// TestUnreadableSegment checks that an unreadable page costs only the records of its segment.
 func TestUnreadableSegment(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	j, err := New(Options{Medium: Written, Name: name, Segments: 8, Extra: 2, MaxWait: time.Second})
 	must(t, err)
 	hint := j.NewHint()
-	const n = 300 // of 1000 bytes: several segments
+	const n = 300 // records of 1000 bytes, which fill several segments
 	for i := range n {
 		if _, err := j.Append(record(1, i, 1000, false), &hint); err != nil {
 			t.Fatal(err)
@@ -630,14 +629,13 @@ func TestUnreadableSegment(t *testing.T) {
 	}
 }
 
-// TestHurry: a call waits for a shard as long as it may, and after one has waited in vain no
-// longer than a millisecond or so.
+// TestHurry checks that an append waits for MaxWait, and after SetHurry only for about a millisecond.
 func TestHurry(t *testing.T) {
 	j, err := New(Options{Medium: Written, Name: filepath.Join(t.TempDir(), "j"), Segments: 8, Extra: 2, MaxWait: 200 * time.Millisecond})
 	must(t, err)
 	defer j.Remove()
 	for i := range j.shards {
-		j.shards[i].mu.Lock() // as somebody does whose write does not return
+		j.shards[i].mu.Lock() // as if a write in each shard did not return
 	}
 	hint := j.NewHint()
 	took := func() time.Duration {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestKillBetweenPagesDamagesNothing cuts the pwrite of a record short at each page that it
-// crosses, as a kill does: the record is not there, what precedes it is, and nothing is
-// damaged. The largest size of a file does the cutting.
+// TestKillBetweenPagesDamagesNothing interrupts the pwrite of a record at each page boundary, as a kill does. The
+// record must be missing, the record before it must be readable, and no segment may count as damaged. The limit
+// RLIMIT_FSIZE interrupts the pwrite.
 func TestKillBetweenPagesDamagesNothing(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
@@ -34,7 +34,7 @@ func TestKillBetweenPagesDamagesNothing(t *testing.T) {
 			j := create(t, Options{Medium: Written, Name: name, Segments: 2})
 			s, err := j.pool.take(StreamSpans, 0)
 			must(t, err)
-			// What an earlier use has left must not be taken for a record.
+			// Bytes of an earlier use must not be read as a record.
 			must(t, s.appendPart(bytes.Repeat([]byte{0xff}, maxPart-8), 0))
 			must(t, s.begin(StreamSpans, 0))
 			if _, err := s.append(record(1, 1, 100, false)); err != nil {

@@ -17,9 +17,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// If possible, a journal is in shared memory, because that is faster, and because a disk that
-// hangs then cannot stop the program. A small text file in the folder of the trace says where
-// such a journal is:
+// A journal is in shared memory if possible. This is faster, and a disk that hangs cannot stop the program. A small
+// text file in the folder of the trace then says where the journal is:
 //
 //	entrace journal
 //	path /dev/shm/entrace-1000/2K4ZQ….buffer
@@ -29,22 +28,22 @@ import (
 //	uid 1000
 //	missed 1795406400 // when a process that cannot reach the journal first looked for it
 
-// A Place says where Create puts a journal.
+// A Place says where Create makes a journal.
 type Place struct {
-	// Beside is the path at which readers look for the journal. It must not exist.
+	// Beside is the path at which readers search for the journal. No file may exist there.
 	Beside string
-	// Dir, if not empty, is the folder for the journal. The default is a folder in shared
-	// memory if that folder survives the process, else the folder of Beside.
+	// Dir, if not empty, is the folder for the journal. Otherwise the journal is in shared memory, if that survives
+	// the process, or else in the folder of Beside.
 	Dir string
-	// Replace says that the new journal is not at Beside until the method Replace of the
-	// journal gives it the name of another journal.
+	// Replace says that another journal is still at Beside. The new journal gets that name only when its method
+	// Replace is called.
 	Replace bool
 }
 
 // sharedMemory is osfile.SharedMemory. Tests replace it.
 var sharedMemory = osfile.SharedMemory
 
-// Create makes a journal at a place. It ignores Medium and Name of the options.
+// Create makes a journal at the given Place. It ignores o.Medium and o.Name.
 func Create(at Place, o Options) (*Journal, error) {
 	dir, elsewhere := filepath.Dir(at.Beside), at.Dir
 	if elsewhere != "" && sameDir(elsewhere, dir) {
@@ -64,7 +63,7 @@ func Create(at Place, o Options) (*Journal, error) {
 	return createBeside(at, o)
 }
 
-// createBeside makes a journal whose own file is at the path Beside.
+// createBeside makes a journal whose file is itself at the path Beside.
 func createBeside(at Place, o Options) (*Journal, error) {
 	o.Medium, o.Name = MediumOf(filepath.Dir(at.Beside)), at.Beside
 	if !at.Replace {
@@ -84,28 +83,30 @@ func sameDir(a, b string) bool {
 	return xerr == nil && yerr == nil && os.SameFile(x, y)
 }
 
-// inMemory returns a folder in shared memory that has room for a journal and outlives the process, or
-// "" if no such folder can be used. It makes the journal smaller to fit if the options allow that.
+// inMemory returns a folder for the journal in shared memory, or "" if no such folder can be used. The folder
+// outlives the process and has room for the journal. To make it fit, inMemory reduces the number of segments, if o
+// allows it.
 func inMemory(o *Options) string {
 	root := sharedMemory()
 	if isDynamicUser(os.Geteuid()) {
-		return "" // systemd removes the user's shared memory when the service ends
+		return "" // systemd deletes the files of such a user when the service ends
 	}
 	if root == "" || !o.fit(room(root)) {
 		return ""
 	}
 	dir := filepath.Join(root, "entrace-"+strconv.Itoa(os.Geteuid()))
 	if !osfile.OwnFolder(dir) {
-		return "" // the folder belongs to somebody else
+		return "" // somebody else owns the folder
 	}
 	return dir
 }
 
-// isDynamicUser reports whether uid is an id that systemd gives to services with DynamicUser=.
+// isDynamicUser reports whether uid is in the range from which systemd takes the users of services with
+// DynamicUser=.
 func isDynamicUser(uid int) bool { return uid >= 61184 && uid <= 65519 }
 
-// room returns how many bytes of shared memory a journal may take: half of the free bytes, but
-// at most an eighth of the memory that the process may use.
+// room returns how many bytes of shared memory a journal may use: half of the free bytes, but at most an eighth of
+// the memory that the process may use.
 func room(dir string) int64 {
 	n := osfile.FreeBytes(dir) / 2
 	if limit := memoryLimit(); limit > 0 {
@@ -117,18 +118,18 @@ func room(dir string) int64 {
 // memoryLimit is osfile.MemoryLimit. Tests replace it.
 var memoryLimit = osfile.MemoryLimit
 
-// limit makes a journal of fixed size smaller if it would take more than an eighth of the
-// memory that the process may use. The segments are in memory, wherever the file is.
+// limit reduces the segments of a journal with Evict if they would need more than an eighth of the memory that the
+// process may use. It does this for each medium, because the segments are in memory in any case.
 func (o *Options) limit() {
 	if limit := memoryLimit(); limit > 0 && o.Evict != nil && o.Least > 0 {
 		o.Segments = max(o.Least, int(min(int64(o.Segments), limit/8/SegmentSize-int64(o.Extra))))
 	}
 }
 
-// fit reports whether a journal fits into room bytes. It reduces o.Segments if necessary.
+// fit reports whether a journal fits into room bytes. It reduces o.Segments if necessary and allowed.
 func (o *Options) fit(room int64) bool {
 	n := int((room - headerSize) / SegmentSize)
-	if o.Evict == nil { // such a journal begins small and grows if it has room
+	if o.Evict == nil { // such a journal begins small, and grows as long as there is room
 		return n >= min(growBy, o.Segments+o.Extra)
 	}
 	if n -= o.Extra; n >= o.Segments {
@@ -148,15 +149,15 @@ func createElsewhere(dir string, at Place, o Options) (*Journal, error) {
 	if err != nil || at.Replace {
 		return j, err
 	}
-	// Make this file last: if it names a missing journal, records count as lost.
+	// Make this file last: a file that names a missing journal says that records were lost.
 	if err := j.pointTo(osfile.RenameNew); err != nil {
 		return nil, errors.Join(err, j.Remove())
 	}
 	return j, nil
 }
 
-// pointTo makes the file o.Beside, which names the journal. Nobody sees an incomplete file, because
-// the function rename gives the complete file its name.
+// pointTo makes the file o.Beside, which names the journal. It writes a temporary file first and renames it, so
+// that nobody sees an incomplete file.
 func (j *Journal) pointTo(rename func(from, to string) error) error {
 	fi, err := writePointer(j.Name(), j.o.Beside, rename)
 	if err != nil {
@@ -191,12 +192,12 @@ const (
 	maxPointer  = 16 << 10
 )
 
-// ErrGone is returned for a lost journal of a dead process: the machine was restarted, or
-// somebody removed the journal.
+// ErrGone is returned for the journal of a dead process that no longer exists, because the machine was restarted or
+// somebody removed it.
 var ErrGone = errors.New("the journal is gone, with the records in it")
 
-// ErrElsewhere is returned for a journal that this process cannot reach, because it is in the
-// memory of another machine or container.
+// ErrElsewhere is returned for a journal that this process cannot reach, for example because it is in the memory of
+// another machine or container, or belongs to another user.
 var ErrElsewhere = errors.New("the journal is in the memory of another machine or container")
 
 // A DeadFile is the file of a journal whose process may be dead.
@@ -205,12 +206,12 @@ type DeadFile struct {
 
 	name    string
 	beside  string
-	pointer *os.File // the file at beside that names the journal; nil: the journal itself is at beside
+	pointer *os.File // the small file at beside that names the journal; nil: the journal itself is at beside
 }
 
-// OpenDead opens the journal at the path beside, or the journal that the file at this path names.
-// If write is set, it opens the files for writing. The errors are fs.ErrNotExist if no file is at
-// the path, and ErrGone or ErrElsewhere if the named journal is gone or cannot be reached.
+// OpenDead opens the journal at the path beside, or the journal that the small file at this path names. If write is
+// set, it opens the files for writing. The error is fs.ErrNotExist if the path has no file, ErrGone if the named
+// journal no longer exists, and ErrElsewhere if it cannot be reached.
 func OpenDead(beside string, write bool) (*DeadFile, error) {
 	open := osfile.OpenRead
 	if write {
@@ -243,7 +244,7 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	host, _ := os.Hostname()
 	switch {
 	case !filepath.IsAbs(name):
-		return nil, "", ErrGone // the process died before the file f was complete
+		return nil, "", ErrGone // the process died before it had written all of f
 	case said["boot"] == osfile.BootID() && said["boot"] != "":
 		if said["device"] != deviceOf(name) {
 			return nil, "", fmt.Errorf("%w: %s on %s", ErrElsewhere, name, said["host"])
@@ -269,7 +270,7 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	return j, name, nil
 }
 
-// parseLines returns the values of a file that names a journal, by their keys.
+// parseLines returns the values in a file that names a journal, by their keys.
 func parseLines(b []byte) map[string]string {
 	said := make(map[string]string)
 	for line := range strings.Lines(string(b)) {
@@ -279,8 +280,8 @@ func parseLines(b []byte) map[string]string {
 	return said
 }
 
-// deviceOf returns the device of the folder of a file. If the folder is gone, deviceOf returns the
-// device of the nearest parent folder that exists.
+// deviceOf returns the device of the folder of the file name. If the folder does not exist, it returns the device
+// of the nearest parent folder that exists.
 func deviceOf(name string) string {
 	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
 		if d := osfile.Device(dir); d != "" || dir == filepath.Dir(dir) {
@@ -290,17 +291,17 @@ func deviceOf(name string) string {
 }
 
 const (
-	// keepFor is how long a journal is kept after its trace was first missing. The disk with the trace
-	// may be mounted again.
+	// keepFor is how long a journal is kept after its trace was first found missing. The disk with the trace may
+	// only be unmounted.
 	keepFor = 24 * time.Hour
-	// keepGone is how long a journal is kept if the folder of its trace was removed. The folder counts as
-	// removed if its parent folder exists and is on the device on which the folder was.
+	// keepGone is how long a journal is kept if the folder of its trace was removed. The folder counts as removed
+	// if its parent exists and is on the same device as the folder was.
 	keepGone = time.Hour
 
 	maxDevice = 24
 )
 
-// isGone reports whether the folder of the file that named the journal f was removed.
+// isGone reports whether somebody removed the folder of the file that named the journal f.
 func isGone(f io.ReaderAt) bool {
 	var b [maxDevice]byte
 	if _, err := f.ReadAt(b[:], deviceAt); err != nil {
@@ -312,11 +313,11 @@ func isGone(f io.ReaderAt) bool {
 	return device != "" && errors.Is(err, fs.ErrNotExist) && osfile.Device(filepath.Dir(dir)) == device
 }
 
-// ownName matches the file names that createElsewhere makes. The folder may hold other files.
+// ownName matches the file names that createElsewhere makes. The folder may contain other files.
 var ownName = regexp.MustCompile(`^[A-Z2-7]{26}\.buffer$`)
 
-// sweep removes journals of dead processes from a folder of this package. It removes journals that
-// are not needed, and journals that no file has named for keepFor.
+// sweep removes journals of dead processes from the folder dir in shared memory. It removes unneeded journals, and
+// journals that no file has named for keepFor, or for keepGone.
 func sweep(dir string) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -329,15 +330,16 @@ func sweep(dir string) {
 	}
 }
 
-// removeLost removes the journal name if its process is dead and no file names it.
+// removeLost removes the journal at the path name if its process is dead and no file has named the journal for long
+// enough. It notes the time if the journal is without a name for the first time.
 func removeLost(name string) {
 	f, err := osfile.OpenWrite(name)
 	if err != nil {
-		return // the journal belongs to another user
+		return // it belongs to another user
 	}
 	defer f.Close()
 	if osfile.Lock(f, true) != nil {
-		return // the process of the journal is alive
+		return // its process is alive
 	}
 	fi, err := f.Stat()
 	if err != nil {
@@ -362,13 +364,12 @@ func removeLost(name string) {
 	_ = osfile.Remove(f, name)
 }
 
-// unneeded is stored in place of the time when a journal was found to be lost. It says that the
-// journal is not needed if no file names it, because the journal is not complete yet, or because
-// all its records are in the trace.
+// unneeded is stored instead of the time at which a journal was found to be lost. It says that nobody needs the
+// journal unless a file names it: either the journal is not complete yet, or all its records are in the trace.
 const unneeded = 1
 
-// readLost returns the time when the journal f was found to be lost, in seconds since 1970. It
-// returns 0 if the journal is not lost, and it may return unneeded.
+// readLost returns when the journal f was found to be lost, in seconds since 1970. It returns 0 if the journal is
+// not lost, or the value unneeded.
 func readLost(f io.ReaderAt) int64 {
 	var b [8]byte
 	if _, err := f.ReadAt(b[:], lostAt); err != nil {
@@ -387,11 +388,11 @@ func noteLost(f *os.File, at int64) error {
 
 func appendLost(at int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(at)) }
 
-// isNamed reports whether another file may name the journal f.
+// isNamed reports whether a file names the journal f, or may name it.
 func isNamed(f io.ReaderAt, name string) bool {
 	beside := readBeside(f)
 	if beside == "" {
-		return true // the journal does not say which file names it
+		return true // unknown, because the journal does not say which file names it
 	}
 	d, err := OpenDead(beside, false)
 	if err != nil {
@@ -417,7 +418,7 @@ func (d *DeadFile) Rename(to string) error {
 		if d.pointer == nil {
 			d.name = to
 		} else {
-			_, _ = d.WriteAt(encodeBeside(to), besideAt) // only sweep needs this
+			_, _ = d.WriteAt(encodeBeside(to), besideAt) // only sweep uses it
 		}
 	}
 	return err
@@ -426,8 +427,8 @@ func (d *DeadFile) Rename(to string) error {
 // Remove removes the journal and the file that names it, and closes both.
 func (d *DeadFile) Remove() error {
 	var err error
-	if d.pointer != nil { // remove this file first: if it names a missing journal, records count as lost
-		_ = noteLost(d.File, unneeded) // without this call, the journal would stay for a day if the process died now
+	if d.pointer != nil { // first, because a file that names a missing journal says that records were lost
+		_ = noteLost(d.File, unneeded) // so that sweep need not keep the journal for a day if the process dies now
 		err = errors.Join(osfile.Remove(d.pointer, d.beside), osfile.SyncDir(d.beside))
 	}
 	return errors.Join(err, osfile.Remove(d.File, d.name), osfile.SyncDir(d.name), d.Close())
@@ -442,8 +443,8 @@ func (d *DeadFile) Close() error {
 	return err
 }
 
-// RemoveUnreachable removes the file at the path beside if it names a journal that is gone or
-// cannot be reached. It leaves any other file unchanged.
+// RemoveUnreachable removes the file at the path beside if it names a journal that no longer exists or cannot be
+// reached. Otherwise it changes nothing.
 func RemoveUnreachable(beside string) error {
 	d, err := OpenDead(beside, true)
 	if err == nil {
@@ -455,10 +456,9 @@ func RemoveUnreachable(beside string) error {
 	return errors.Join(os.Remove(beside), osfile.SyncDir(beside))
 }
 
-// NoteElsewhere records in the file at the path beside that its journal cannot be reached. isNews
-// reports whether this is the first time. giveUp reports whether the first time was at least a day
-// ago, since the last boot of the machine, and no process that can reach the journal has opened it
-// since then.
+// NoteElsewhere records in the file at the path beside that its journal cannot be reached. The result isNews
+// reports whether this is the first time. The result giveUp reports whether the first time was at least a day ago
+// and in the boot in which the journal was made. A process that can reach the journal would have opened it by then.
 func NoteElsewhere(beside string) (isNews, giveUp bool) {
 	f, err := osfile.OpenWrite(beside)
 	if err != nil {
@@ -473,13 +473,12 @@ func NoteElsewhere(beside string) (isNews, giveUp bool) {
 	if since, err := strconv.ParseInt(said["missed"], 10, 64); err == nil {
 		return false, time.Since(time.Unix(since, 0)) >= keepFor && said["boot"] != "" && said["boot"] == osfile.BootID()
 	}
-	// If writing fails, the next call returns isNews again.
+	// If this fails, isNews is true again the next time.
 	_, _ = fmt.Fprintf(io.NewOffsetWriter(f, int64(len(b))), "missed %d\n", time.Now().Unix())
 	return true, false
 }
 
-// readBeside returns the path of the first file that named the journal f, or "" if the journal does
-// not contain such a path.
+// readBeside returns the path of the file that first named the journal f, or "" if the journal does not say it.
 func readBeside(f io.ReaderAt) string {
 	var b [maxBeside]byte
 	if _, err := f.ReadAt(b[:], besideAt); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// memoryRoot makes a folder in tmpfs play shared memory, and returns the folder in it
-// where journals lie.
+// memoryRoot makes the package use a new folder in tmpfs as shared memory. It returns the folder in it for
+// journals.
 func memoryRoot(t *testing.T) (own string) {
 	t.Helper()
 	if !osfile.OnTmpfs("/dev/shm") {
@@ -46,7 +46,7 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestJournalIsInSharedMemory looks at the files, and at what is left of them.
+// TestJournalIsInSharedMemory checks the files of a journal in shared memory, and that nothing remains of them.
 func TestJournalIsInSharedMemory(t *testing.T) {
 	own := memoryRoot(t)
 	beside := filepath.Join(t.TempDir(), "j")
@@ -73,8 +73,8 @@ func TestJournalIsInSharedMemory(t *testing.T) {
 	}
 }
 
-// TestSquatters finds what another user may have put where journals lie in shared memory:
-// the journal lies beside the trace then, and the other's files stay as they are.
+// TestSquatters creates what another user may create at the path of the folder for journals. The journal must then
+// be beside the trace, and the other user's files must not change.
 func TestSquatters(t *testing.T) {
 	theirs := t.TempDir()
 	for name, squat := range map[string]func(own string) error{
@@ -113,8 +113,8 @@ func TestSquatters(t *testing.T) {
 	}
 }
 
-// TestForeignJournalIsNotRead lets the file beside a trace name what is not a journal of
-// its owner.
+// TestForeignJournalIsNotRead changes the journal that the file beside a trace names, so that it is not a plain
+// file of the same owner.
 func TestForeignJournalIsNotRead(t *testing.T) {
 	memoryRoot(t)
 	dir := t.TempDir()
@@ -148,8 +148,8 @@ func TestForeignJournalIsNotRead(t *testing.T) {
 	}
 }
 
-// TestLostJournalsAreSwept leaves a journal whose trace is removed: the next one that is
-// made in the folder removes it, but not while the trace may come back, or is there.
+// TestLostJournalsAreSwept leaves journals of dead processes, some of them without a trace. The next Create must
+// remove a journal if its trace has been missing for long enough, and only then.
 func TestLostJournalsAreSwept(t *testing.T) {
 	own := memoryRoot(t)
 	leave := func(remove, old bool) string {
@@ -178,7 +178,7 @@ func TestLostJournalsAreSwept(t *testing.T) {
 	then := time.Now().Add(-2 * keepFor)
 	must(t, errors.Join(d.Rename(moved+".iet.buffer"), d.Close(), os.Chtimes(j.Name(), then, then)))
 	const begun = "ABCDEFGHIJKLMNOPQRSTUVWXYZ.buffer"
-	for _, name := range []string{begun, "app.iet.buffer"} { // which may name a journal elsewhere
+	for _, name := range []string{begun, "app.iet.buffer"} { // app.iet.buffer may name a journal elsewhere
 		name = filepath.Join(own, name)
 		must(t, errors.Join(os.WriteFile(name, make([]byte, headerSize), 0o600), os.Chtimes(name, then, then)))
 	}
@@ -192,7 +192,7 @@ func TestLostJournalsAreSwept(t *testing.T) {
 	}
 	again()
 	if have := strings.Join(names(t, own), " "); !strings.Contains(have, lost) || strings.Contains(have, begun) {
-		t.Errorf("at first there are %s", have) // that of a server that ran for long has an old time, too
+		t.Errorf("at first there are %s", have) // the first sweep only notes when it found the loss
 	}
 	for _, name := range []string{lost, kept} {
 		f, err := os.OpenFile(filepath.Join(own, name), os.O_RDWR, 0)
@@ -213,8 +213,8 @@ func TestLostJournalsAreSwept(t *testing.T) {
 	}
 }
 
-// TestKilledBetweenRemovalsLeavesNothing stops where a process that dies would leave a
-// journal without a name: the next one that is made in the folder removes it.
+// TestKilledBetweenRemovalsLeavesNothing stops at each point where a process that dies leaves a journal which no
+// file names. The next Create in the folder must remove this journal.
 func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 	create := func(t *testing.T) (j *Journal, beside string) {
 		t.Helper()
@@ -228,7 +228,7 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 	}
 	for name, die := range map[string]func(t *testing.T, own string){
 		"Create": func(t *testing.T, own string) {
-			// What comes behind New is the file that names it.
+			// After New, Create writes the file that names the journal.
 			j, err := New(Options{Medium: Mapped, Name: filepath.Join(own, "ABCDEFGHIJKLMNOPQRSTUVWXYZ.buffer"), Beside: filepath.Join(t.TempDir(), "j"), Segments: 2})
 			must(t, err)
 			must(t, j.Close())
@@ -274,7 +274,7 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 	}
 }
 
-// keepJournal has a second name keep a journal, and returns what gives it its name back.
+// keepJournal gives the journal a second name. restore undoes the removal of the first name.
 func keepJournal(t *testing.T, name string) (restore func()) {
 	t.Helper()
 	kept := filepath.Join(filepath.Dir(filepath.Dir(name)), "kept")
@@ -286,8 +286,8 @@ func keepJournal(t *testing.T, name string) (restore func()) {
 
 const namespaceEnv = "ENTRACE_JOURNAL_CHILD"
 
-// inOwnMounts runs a test of this program with mounts of its own, among them a shared memory
-// of 8 MiB, and reports whether this is the process that has them.
+// inOwnMounts runs the test again in a child process with its own mounts, where /dev/shm has 8 MiB. It reports
+// whether this process is that child.
 func inOwnMounts(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(namespaceEnv) != "" {
@@ -311,8 +311,8 @@ func inOwnMounts(t *testing.T) bool {
 	return false
 }
 
-// TestPrivateSharedMemoryIsNotUsed: the shared memory of a process with mounts of its own
-// goes with it, so its journal is beside the trace.
+// TestPrivateSharedMemoryIsNotUsed runs in a process with its own mounts. Its shared memory does not survive the
+// process, so the journal must be beside the trace.
 func TestPrivateSharedMemoryIsNotUsed(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -326,25 +326,24 @@ func TestPrivateSharedMemoryIsNotUsed(t *testing.T) {
 	must(t, j.Remove())
 }
 
-// TestSmallSharedMemory has a shared memory of 8 MiB, of which a journal gets no more than
-// half.
+// TestSmallSharedMemory runs with a shared memory of 8 MiB. A journal may use half of it.
 func TestSmallSharedMemory(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
 	}
-	sharedMemory = func() string { return "/dev/shm" } // though the machine has another one
+	sharedMemory = func() string { return "/dev/shm" } // even if the machine has several
 	beside := filepath.Join(t.TempDir(), "j")
 	evict := func(*Journal, *Segment) {}
 	for _, c := range []struct {
 		o      Options
 		memory bool
-		got    int // segments
+		got    int // expected number of segments
 	}{
 		{Options{Segments: 20}, true, 20},
 		{Options{Segments: 200}, false, 200},
 		{Options{Segments: 20, Evict: evict}, true, 20},
 		{Options{Segments: 200, Evict: evict}, false, 200},
-		{Options{Segments: 200, Extra: 10, Least: 40, Evict: evict}, true, 53}, // of 64 segments, as the header takes some
+		{Options{Segments: 200, Extra: 10, Least: 40, Evict: evict}, true, 53}, // half of 8 MiB, less header and Extra
 		{Options{Segments: 200, Extra: 10, Least: 60, Evict: evict}, false, 200},
 	} {
 		c.o.MaxWait = time.Second
@@ -365,8 +364,8 @@ func TestSmallSharedMemory(t *testing.T) {
 	must(t, j.Remove())
 }
 
-// TestJournalFollowsMemoryLimit gives the control group little memory: a journal of a fixed
-// size is made smaller wherever its segments are, another one does not grow.
+// TestJournalFollowsMemoryLimit sets a low memory limit. A journal with Evict must become smaller, whatever its
+// medium, and any other journal must stop growing.
 func TestJournalFollowsMemoryLimit(t *testing.T) {
 	memoryRoot(t)
 	memoryLimit = func() int64 { return 8 * 40 * SegmentSize }
@@ -385,7 +384,7 @@ func TestJournalFollowsMemoryLimit(t *testing.T) {
 		for _, test := range []struct{ least, want int }{{10, 30}, {50, 50}} {
 			j, err := create(Options{Segments: 500, Extra: 10, Least: test.least, Evict: evict, MaxWait: time.Second})
 			must(t, err)
-			// In shared memory the header takes room as well.
+			// In shared memory, the header also counts.
 			if got := j.Segments(); got != test.want && (name != "shared memory" || got != test.want-1) {
 				t.Errorf("%s: it has %d segments, want %d", name, got, test.want)
 			}
@@ -404,8 +403,8 @@ func TestJournalFollowsMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestPointerOfAnother: a journal whose pointer was moved away, and in whose place another
-// one has its own, has no name any more, and leaves that of the other alone.
+// TestPointerOfAnother moves the small file of a journal away, and makes another journal there. The first journal
+// then has no name, and must not remove the file of the other.
 func TestPointerOfAnother(t *testing.T) {
 	memoryRoot(t)
 	beside := filepath.Join(t.TempDir(), "j")
@@ -424,7 +423,7 @@ func TestPointerOfAnother(t *testing.T) {
 	must(t, b.Remove())
 }
 
-// TestNoRoomToGrow: a journal that cannot grow is full, and holds what it did.
+// TestNoRoomToGrow checks that a journal that cannot grow returns ErrFull and can still be used.
 func TestNoRoomToGrow(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "journal") //nolint:usetesting // it is to be a tmpfs
 	if err != nil {
@@ -438,7 +437,7 @@ func TestNoRoomToGrow(t *testing.T) {
 	must(t, err)
 	whole := j.pool.f
 	defer whole.Close()
-	if j.pool.f, err = os.Open(j.Name()); err != nil { // which nothing can be allocated in
+	if j.pool.f, err = os.Open(j.Name()); err != nil { // no space can be allocated in a file that is open for reading
 		t.Fatal(err)
 	}
 	s, n := j.NewStream(StreamParked), 0
@@ -454,8 +453,8 @@ func TestNoRoomToGrow(t *testing.T) {
 	must(t, j.Remove())
 }
 
-// TestJournalOfRemovedFolderGoesAfterAnHour keeps a journal for a day, but for an hour only if its folder is gone from
-// the device where it was.
+// TestJournalOfRemovedFolderGoesAfterAnHour checks that a journal is removed after an hour if the folder of its
+// trace was removed. If the disk was unmounted or only a file was removed, the journal must stay.
 func TestJournalOfRemovedFolderGoesAfterAnHour(t *testing.T) {
 	own := memoryRoot(t)
 	leave := func(remove func(dir string) error) string {
@@ -486,7 +485,7 @@ func TestJournalOfRemovedFolderGoesAfterAnHour(t *testing.T) {
 	}
 }
 
-// TestDynamicUsers are those of systemd's documentation.
+// TestDynamicUsers checks the range of users in systemd's documentation.
 func TestDynamicUsers(t *testing.T) {
 	for uid, want := range map[int]bool{0: false, 1000: false, 61183: false, 61184: true, 65519: true, 65520: false, 65534: false} {
 		if isDynamicUser(uid) != want {

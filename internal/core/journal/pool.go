@@ -34,14 +34,14 @@ func (m Medium) String() string {
 	return "written"
 }
 
-// growBy is the number of segments that a pool adds at once. They suffice for the records of a
-// recorder and some of its definitions.
+// growBy is the number of segments that a pool adds at once. They are enough for the records of a recorder and some
+// of its definitions.
 const growBy = 68
 
-// A pool is a set of segments that are used over and over.
+// A pool manages the segments of a journal, which are reused.
 type pool struct {
 	medium Medium
-	f      *os.File // nil: Heap
+	f      *os.File // nil for Heap
 	name   string
 	head   *mapfile.Region // Mapped: the header
 
@@ -50,11 +50,11 @@ type pool struct {
 	regions  []*mapfile.Region // Mapped: the segments
 	count    int               // number of segments
 	most     int               // the largest allowed value of count
-	free     []*Segment        // a stack: the segments used last are reused first, because they are in the cache
+	free     []*Segment        // a stack: the segment that was freed last is used first, because it is in the CPU cache
 	sequence uint64            // sequence number of the last checkpoint
 }
 
-// newPool makes the file of a journal and locks it.
+// newPool makes the file of a journal, locks it and writes its header.
 func newPool(o *Options) (*pool, error) {
 	p := &pool{medium: o.Medium, name: o.Name, most: o.Segments + o.Extra}
 	if p.medium == Heap {
@@ -62,7 +62,7 @@ func newPool(o *Options) (*pool, error) {
 	}
 	first := growBy
 	if o.Evict != nil {
-		first = p.most // such a journal soon uses all its segments, all the time
+		first = p.most // such a journal soon needs all its segments
 	}
 	f, err := createLocked(p.name)
 	if err != nil {
@@ -76,8 +76,8 @@ func newPool(o *Options) (*pool, error) {
 	return p, nil
 }
 
-// createLocked makes a file and locks it. Another process that looks for files of dead
-// processes may lock and remove the file first. In this case createLocked makes the file again.
+// createLocked makes a file and locks it. Another process that cleans up after dead processes may lock and remove
+// the file in between. createLocked then makes it again.
 func createLocked(name string) (*os.File, error) {
 	const tries = 100
 	for try := 1; ; try++ {
@@ -96,7 +96,7 @@ func createLocked(name string) (*os.File, error) {
 		if err != nil {
 			return nil, errors.Join(err, osfile.Remove(f, name), closeFile(f))
 		}
-		_ = f.Close() // the file was removed
+		_ = f.Close() // another process removed it
 		if try == tries {
 			return nil, osfile.ErrLocked
 		}
@@ -123,7 +123,7 @@ func (p *pool) begin(beside string, n int) error {
 		return err
 	}
 	if beside != "" {
-		if err := p.noteLost(unneeded); err != nil { // the journal is not needed until a file names it
+		if err := p.noteLost(unneeded); err != nil { // until a file names it
 			return err
 		}
 		if d := osfile.Device(filepath.Dir(beside)); len(d) < maxDevice {
@@ -135,7 +135,7 @@ func (p *pool) begin(beside string, n int) error {
 	return p.grow(n)
 }
 
-// noteLost is like the function noteLost, for a journal in use.
+// noteLost is like the function noteLost, for the journal of p.
 func (p *pool) noteLost(at int64) error { return p.write(appendLost(at), lostAt) }
 
 // write writes b to the header, at the offset at.
@@ -154,9 +154,8 @@ func (p *pool) write(b []byte, at int) error {
 	return nil
 }
 
-// grow adds n segments, or fewer if p would exceed its maximum. It allocates their space in
-// the file, so that later stores cannot fail for lack of space. The caller holds p.mu, or no
-// other goroutine uses p yet.
+// grow adds n segments, or fewer if p would exceed its maximum. It allocates their space in the file, so that a
+// later store cannot fail for lack of space. The caller holds p.mu, or no other goroutine knows p yet.
 func (p *pool) grow(n int) error {
 	n = min(n, p.most-p.count)
 	if n <= 0 {
@@ -191,7 +190,7 @@ func (p *pool) grow(n int) error {
 	return nil
 }
 
-// hasRoom reports whether n more segments leave enough memory to the rest of the system.
+// hasRoom reports whether the rest of the system still has enough memory after p has grown by n segments.
 func (p *pool) hasRoom(n int) bool {
 	if limit := memoryLimit(); limit > 0 && int64(p.count+n)*SegmentSize > limit/8 {
 		return false
@@ -199,8 +198,8 @@ func (p *pool) hasRoom(n int) bool {
 	return p.medium != Mapped || osfile.FreeBytes(filepath.Dir(p.name))/2 >= int64(n)*SegmentSize
 }
 
-// noRoom returns the error of a pool that could not grow because of err. If the pool has
-// segments, the error is ErrFull, and these segments stay usable.
+// noRoom returns the error for a pool that could not grow because of err. If the pool has segments, they remain
+// usable, and the error is ErrFull.
 func (p *pool) noRoom(err error) error {
 	if p.count == 0 {
 		return err
@@ -208,8 +207,8 @@ func (p *pool) noRoom(err error) error {
 	return fmt.Errorf("%w: %w", ErrFull, err)
 }
 
-// take returns an empty segment. The error is ErrFull, an error of allocating space, or a fault
-// of the mapping. After a fault the segment is not used again.
+// take returns an empty segment. The error is ErrFull, or an error of allocating space, or a page fault in the
+// mapping. After such a fault, the segment is not used again.
 func (p *pool) take(stream uint32, base uint64) (*Segment, error) {
 	p.mu.Lock()
 	if len(p.free) == 0 {
@@ -227,9 +226,9 @@ func (p *pool) take(stream uint32, base uint64) (*Segment, error) {
 	return s, nil
 }
 
-// release gives a segment back. No checkpoint may need it any more.
+// release frees a segment for reuse. No checkpoint may need it any longer.
 func (p *pool) release(s *Segment) {
-	s.shared = [4]sharedAt{} // a free segment must not keep a Shared alive
+	s.shared = [4]sharedAt{} // so that the Shared can be collected
 	p.mu.Lock()
 	p.free = append(p.free, s)
 	p.mu.Unlock()
@@ -262,7 +261,7 @@ func (p *pool) unmap() {
 		_ = p.head.Unmap() // an error cannot be handled
 	}
 	for _, r := range p.regions {
-		_ = r.Unmap() // likewise
+		_ = r.Unmap() // as above
 	}
 	p.regions, p.free = nil, nil
 }

@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// An Entry is a record that was read. It is valid until the next call of Next.
+// An Entry is a record that was read from a journal. It is valid until the next call of Next.
 type Entry struct {
 	Time int64
 	Info Info
 	Data []byte
-	// Segment is the memory of the segment. Offsets of shared bytes count from its start.
+	// Segment is the memory of the segment. It contains the shared bytes to which Data refers.
 	Segment []byte
 	Stream  uint32
 }
 
-// Shared returns the shared bytes at e.Data[off], and the bytes of Data after them. ok is false if
-// the bytes at e.Data[off] are not valid shared bytes.
+// Shared returns the shared bytes to which the reference at e.Data[off] refers, and the bytes of Data that follow.
+// ok is false if there is no valid reference.
 func (e *Entry) Shared(off int) (shared, rest []byte, ok bool) {
 	if off < 0 || len(e.Data)-off < SharedSize {
 		return nil, nil, false
@@ -35,7 +35,7 @@ func (e *Entry) Shared(off int) (shared, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// Mark returns the last word of the data, 0 if the data is shorter than a word.
+// Mark returns the last word of the data, or 0 if the data is shorter than a word.
 func (e *Entry) Mark() uint64 {
 	if len(e.Data) < 8 {
 		return 0
@@ -43,15 +43,15 @@ func (e *Entry) Mark() uint64 {
 	return binary.LittleEndian.Uint64(e.Data[len(e.Data)-8:])
 }
 
-// A Part is the beginning of a segment, up to the end of a record.
+// A Part is the first End bytes of a segment. It ends with a whole record.
 type Part struct {
 	Base uint64
 	End  int
-	// Read returns the first bytes of the segment, up to the offset end. It may copy them to
-	// buf. The first bytes of buf, whose number is have, are still valid from an earlier call.
+	// Read returns the bytes of the segment before the offset end. It may copy them to buf. The first bytes of buf,
+	// whose number is have, are still valid from an earlier call.
 	Read func(buf []byte, have, end int) ([]byte, error)
 
-	// These fields are set only for a growing journal.
+	// These fields are set only if the journal is in use.
 	seg            *Segment
 	entries, spans uint32
 }
@@ -61,36 +61,36 @@ type Cursor struct {
 	stream uint32
 	parts  []Part
 	at     int    // offset in parts[0] of the next record to consume
-	left   uint64 // the position if parts is empty
-	mem    []byte // the bytes of parts[0] before the offset loaded
+	left   uint64 // the position of the next record if parts is empty
+	mem    []byte // the bytes of parts[0] up to the offset loaded
 	loaded int
-	buf    []byte // memory for mem
-	chain  []byte // memory for the bytes of a chain
+	buf    []byte // buffer for mem
+	chain  []byte // buffer for the bytes of a chain
 
 	// The record at the offset at, if ok is set.
 	ok       bool
 	rec      Entry
-	key      int64 // the time by which rec is merged: not less than the keys of earlier records
+	key      int64 // the time by which rec is merged; no key is less than an earlier key
 	nextPart int   // the number of parts before the part with the next record
 	nextAt   int   // offset of the next record in its part
 
-	// earliest is for the stream of the spans. It has one time for each record of the part: the
-	// least time of that record and all later records. So Merge returns a span too early rather
-	// than too late.
+	// earliest is only used for the stream of the spans. For each record of the part, it has the earliest time
+	// among this record and all later ones. If the clock went back, a span is then returned too early instead of
+	// too late.
 	earliest []int64
 	index    int // index in earliest
 
-	growing        bool // the last part may become longer
+	growing        bool // parts may be added, and the last part may become longer
 	entries, spans uint32
 	m              *Merge
 }
 
-// NewCursor returns a cursor before the first record of parts of one stream.
+// NewCursor returns a cursor before the first record of the given parts of a stream.
 func NewCursor(stream uint32, parts []Part) *Cursor {
 	return &Cursor{stream: stream, parts: parts, at: First, key: math.MinInt64, m: new(Merge)}
 }
 
-// Next returns the next record, nil at the end.
+// Next returns the next record, or nil at the end.
 func (c *Cursor) Next() *Entry {
 	if c.advance(); !c.ok {
 		return nil
@@ -137,7 +137,7 @@ func (c *Cursor) advance() {
 		case !ok || chain == 0 && n < HeadSize:
 			c.lose(ErrDamaged)
 		case chain&chainRest != 0:
-			c.at += n // the earlier parts of the chain are gone
+			c.at += n // the parts before it are gone
 		case chain&chainMore != 0:
 			c.gather(n)
 		default:
@@ -146,11 +146,10 @@ func (c *Cursor) advance() {
 	}
 }
 
-// ErrDamaged says that records are lost because something outside this package has written to
-// their segment.
+// ErrDamaged says that records are lost because somebody else has written to their segment.
 var ErrDamaged = errors.New("not a record")
 
-// set makes b, which begins with the time, the current record.
+// set makes a record the current record. b is the record without its commit word; mem is its segment.
 func (c *Cursor) set(b, mem []byte, nextPart, nextAt int) {
 	c.rec = Entry{
 		Time: int64(binary.LittleEndian.Uint64(b)), Info: Info(binary.LittleEndian.Uint64(b[8:])),
@@ -165,7 +164,7 @@ func (c *Cursor) set(b, mem []byte, nextPart, nextAt int) {
 	c.key = max(c.key, c.rec.Time)
 }
 
-// lookAhead fills c.earliest for the loaded records from c.at on.
+// lookAhead fills c.earliest for the records that are loaded, from c.at on.
 func (c *Cursor) lookAhead() {
 	c.earliest, c.index = c.earliest[:0], 0
 	for at := c.at; at < c.loaded; {
@@ -183,7 +182,7 @@ func (c *Cursor) lookAhead() {
 	}
 }
 
-// gather reads a chain. Its first part has n bytes.
+// gather reads a chain whose first part has n bytes.
 func (c *Cursor) gather(n int) {
 	c.chain = append(c.chain[:0], c.mem[c.at+8:c.at+n]...)
 	var buf []byte
@@ -210,7 +209,7 @@ func (c *Cursor) gather(n int) {
 	c.at += n // the process died before it had appended the whole chain
 }
 
-// consume moves past the current record. The bytes of that record stay valid.
+// consume moves to the record after the current one. The bytes of the current record stay valid.
 func (c *Cursor) consume() {
 	c.entries += uint32(c.rec.Info.Entries())
 	c.spans += uint32(c.rec.Info.Spans())
@@ -222,7 +221,7 @@ func (c *Cursor) consume() {
 	c.at = c.nextAt
 }
 
-// drop discards the next n parts and moves to the offset at in the part after them.
+// drop discards the next n parts, and moves to the offset at in the part that follows.
 func (c *Cursor) drop(n, at int) {
 	for i := range n {
 		if seg := c.parts[i].seg; seg != nil {
@@ -236,7 +235,7 @@ func (c *Cursor) drop(n, at int) {
 	c.at, c.loaded, c.entries, c.spans = at, 0, 0, 0
 }
 
-// lose skips the rest of the current part, and counts its records as lost because of err.
+// lose skips the rest of the current part and counts its records as lost. err is the reason.
 func (c *Cursor) lose(err error) {
 	p := &c.parts[0]
 	m := c.m
@@ -247,17 +246,17 @@ func (c *Cursor) lose(err error) {
 	c.at, c.loaded = p.End, p.End
 }
 
-// A Merge reads several streams as one, in the order of time. If records have the same time, it
-// returns spans first. The records of one goroutine keep their order. A leaf is returned after the
-// span that it needs, if that span is in the streams.
+// A Merge reads several streams as one, ordered by time. If records have the same time, it returns spans first. It
+// keeps the order of the records of one goroutine. If a leaf refers to a span in the streams, it returns the span
+// first.
 type Merge struct {
 	// Needs reports whether a leaf refers to a span that was not returned yet.
 	Needs func(*Entry) bool
-	// Slack is how much later than the time of a leaf, in nanoseconds, the time of the span that
-	// the leaf needs may be.
+	// Slack is a number of nanoseconds. A span that is needed by a leaf may be later than the leaf by this much. If
+	// it is later by more, the leaf does not wait for it.
 	Slack int64
 
-	cursors []Cursor // one for each stream; the first is for the spans
+	cursors []Cursor // one for each stream; the first is that of the spans
 	last    *Cursor  // the cursor whose record Next has returned
 	current *Cursor  // the cursor with the oldest record
 	limit   int64    // the oldest time of the other cursors
@@ -267,8 +266,8 @@ type Merge struct {
 	lostErr                error
 }
 
-// NewMerge returns a Merge of streams that do not grow. The index of a stream is its stream number
-// minus StreamSpans, so the first has the spans. A stream may have no parts.
+// NewMerge returns a Merge of streams that do not grow. streams[i] is the stream StreamSpans+i, so streams[0] has
+// the spans. A stream may have no parts.
 func NewMerge(streams [][]Part) *Merge {
 	m := &Merge{Slack: math.MaxInt64, cursors: make([]Cursor, len(streams))}
 	for i := range m.cursors {
@@ -279,7 +278,7 @@ func NewMerge(streams [][]Part) *Merge {
 	return m
 }
 
-// Skip makes the stream with index i begin at a position.
+// Skip makes the stream with index i begin at the given position.
 func (m *Merge) Skip(i int, position uint64) {
 	c := &m.cursors[i]
 	c.ok = false
@@ -292,7 +291,7 @@ func (m *Merge) Skip(i int, position uint64) {
 	c.advance()
 }
 
-// Next returns the next record, nil at the end.
+// Next returns the next record, or nil at the end.
 func (m *Merge) Next() *Entry {
 	if m.last != nil {
 		m.last.advance()
@@ -331,7 +330,7 @@ func (m *Merge) oldest() *Cursor {
 	return m.current
 }
 
-// Lost returns how many entries and spans could not be read since the last call, and why.
+// Lost returns how many entries and spans could not be read since its last call, and the reason.
 func (m *Merge) Lost() (entries, spans uint64, err error) {
 	entries, spans, err = m.lostEntries, m.lostSpans, m.lostErr
 	m.lostEntries, m.lostSpans, m.lostErr = 0, 0, nil
@@ -346,7 +345,7 @@ type Reader struct {
 	j *Journal
 }
 
-// NewReader returns a Reader of the shards of j. The journal must not be one with Evict.
+// NewReader returns a Reader of the shards of j, which must not evict.
 func (j *Journal) NewReader() *Reader {
 	r := &Reader{Merge: Merge{Slack: math.MaxInt64, cursors: make([]Cursor, len(j.shards))}, j: j}
 	for i := range r.cursors {
@@ -355,8 +354,8 @@ func (j *Journal) NewReader() *Reader {
 	return r
 }
 
-// Capture makes the records that are in the shards now available to Next. It captures all shards at
-// one moment, so that a record is never captured without the record that it refers to.
+// Capture makes all records that are in the shards now available to Next. It locks all shards at once, so that it
+// never captures a record without the record to which it refers.
 func (r *Reader) Capture() {
 	for i := range r.j.shards {
 		r.j.shards[i].mu.Lock()
@@ -371,7 +370,7 @@ func (r *Reader) Capture() {
 	r.last, r.current = nil, nil
 	for i := range r.cursors {
 		c := &r.cursors[i]
-		c.key = math.MinInt64 // a wrong time must not delay later records for ever
+		c.key = math.MinInt64 // so that a wrong time does not delay later records without bound
 		if c.ok {
 			c.key = c.rec.Time
 		}
@@ -411,8 +410,7 @@ func (r *Reader) HasName() bool { return r.j.HasName() }
 // Name returns the name of the journal's file.
 func (r *Reader) Name() string { return r.j.Name() }
 
-// Positions appends the positions of the streams to the given slice. Next has returned all records
-// before these positions.
+// Positions appends the position of each stream to the given slice. Next has returned all records before it.
 func (r *Reader) Positions(to []uint64) []uint64 {
 	for i := range r.cursors {
 		to = append(to, r.cursors[i].position())
@@ -420,8 +418,8 @@ func (r *Reader) Positions(to []uint64) []uint64 {
 	return to
 }
 
-// Release gives back the segments that Next has read. The caller must write a checkpoint with the
-// new positions before.
+// Release frees the segments that Next has read completely. Before, the caller must write a checkpoint with the new
+// positions.
 func (r *Reader) Release() {
 	r.j.Release(r.done)
 	clear(r.done)

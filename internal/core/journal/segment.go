@@ -10,15 +10,13 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A Segment is 64 KiB of one stream. The lock of its shard, or the owner of its stream,
-// guards it. A goroutine that has read the field end under that lock can read the bytes before
-// end without the lock.
+// A Segment is a part of 64 KiB of a stream. The lock of its shard, or the owner of its stream, guards it. A
+// goroutine that has read end under that lock may read the bytes before end without the lock.
 type Segment struct {
-	// Entries and Spans are the numbers of entries and spans that the records count for. Last is
-	// the latest time of a record.
+	// Entries and Spans are what the records count for. Last is the latest time of a record.
 	Entries, Spans uint32
 	Last           int64
-	// Ends is the number of records for which the caller of Append set End.
+	// Ends is the number of records with Record.End.
 	Ends uint32
 
 	end    int32
@@ -27,9 +25,9 @@ type Segment struct {
 	mem    []byte
 	pool   *pool
 	off    int64  // offset of the segment in the file
-	used   uint32 // when begin was last called, in seconds since the program started, plus 1; 0: never
+	used   uint32 // when begin was last called, in seconds since the start of the program, plus 1; 0: never
 
-	// shared has the offsets in the segment of the bytes of the last few Shared.
+	// shared has the last few Shared that were stored in the segment, with their offsets.
 	shared     [4]sharedAt
 	nextShared uint8
 }
@@ -39,11 +37,10 @@ type sharedAt struct {
 	at uint32
 }
 
-// A Shared holds bytes that many records have in common. A segment stores them once. A Shared
-// must not be changed.
+// A Shared holds bytes that several records have in common. A segment stores them only once.
 type Shared struct{ bytes []byte }
 
-// NewShared returns a Shared with the bytes b. The caller must not change b any more.
+// NewShared returns a Shared with the bytes b. The caller must no longer change b.
 func NewShared(b []byte) *Shared { return &Shared{b} }
 
 // Bytes returns the bytes. The caller must not change them.
@@ -53,21 +50,20 @@ func (s *Shared) Bytes() []byte { return s.bytes }
 type Record struct {
 	Time int64
 	Info Info
-	// Data begins with HeadSize bytes that the journal fills in. The journal may also use the
-	// capacity of Data after its length.
+	// Data begins with HeadSize reserved bytes, which the journal fills. The journal may also write to the capacity
+	// of Data after its length.
 	Data []byte
-	// With, if not nil, holds shared bytes that belong at Data[Split:]. There Data has
-	// SharedSize bytes that the journal fills in.
+	// With, if not nil, has shared bytes. Data[Split:] begins with SharedSize reserved bytes, in which the journal
+	// stores a reference to them.
 	With  *Shared
 	Split int
-	// Mark is the last word of the data if HasMark is set.
+	// If HasMark is set, Mark becomes the last word of the data.
 	Mark    uint64
 	HasMark bool
-	// Leaf says that no other record refers to this one. If End is set, Segment.Ends counts this
-	// record.
+	// Leaf says that no record refers to this one. End says that Segment.Ends counts this record.
 	Leaf, End bool
 
-	// Append sets Epoch to the number of earlier calls of Hold.
+	// Append sets Epoch to the number of calls of Hold so far.
 	Epoch uint32
 	// Append sets Base to the base of the segment that holds the record.
 	Base uint64
@@ -91,11 +87,11 @@ func (r *Record) markSize() int {
 
 var programStart = time.Now()
 
-// writtenBack is the number of seconds after which the kernel may have unmapped or cleaned
-// pages. Such pages are faulted in together before the first write.
+// writtenBack is the number of seconds after which the kernel may have written back the pages of a segment. The
+// next write to each page would then fault, so begin faults in all pages at once.
 const writtenBack = 5
 
-// begin makes s an empty segment of a stream. s may have been used before.
+// begin makes s an empty segment of the given stream.
 func (s *Segment) begin(stream uint32, base uint64) error {
 	s.Entries, s.Spans, s.Ends, s.Last = 0, 0, 0, math.MinInt64
 	s.stream, s.base, s.end = stream, base, First
@@ -117,12 +113,11 @@ func (s *Segment) begin(stream uint32, base uint64) error {
 	})
 }
 
-// pageSize is the size of the smallest page of a file. A kill can cut a pwrite short only
-// between two pages.
+// pageSize is the smallest size of a page. A kill can interrupt a pwrite only at a page boundary.
 const pageSize = 4 << 10
 
-// change runs fn, which changes the n bytes of s at off, and makes the changes survive the
-// process. After a kill either all these bytes are changed, or the first word is unchanged.
+// change runs fn, which changes the n bytes of s at off, and writes them to the medium. After a kill, either all
+// these bytes are changed, or the first word of them is unchanged.
 func (s *Segment) change(off, n int, fn func()) error {
 	switch s.pool.medium {
 	case Mapped:
@@ -142,7 +137,7 @@ func (s *Segment) change(off, n int, fn func()) error {
 	return nil
 }
 
-// Stream returns the number of the stream that s is a part of.
+// Stream returns the number of the stream to which s belongs.
 func (s *Segment) Stream() uint32 { return s.stream }
 
 // Base returns the position of the segment in its stream.
@@ -154,7 +149,7 @@ func (s *Segment) End() int { return int(s.end) }
 // fits reports whether s has room for a record of n bytes.
 func (s *Segment) fits(n int) bool { return int(s.end)+n+8 <= SegmentSize }
 
-// sharedIn returns the offset of the bytes of w in s, 0 if s does not have them.
+// sharedIn returns the offset of the bytes of w in s, or 0 if s does not have them.
 func (s *Segment) sharedIn(w *Shared) uint32 {
 	for i := range s.shared {
 		if s.shared[i].of == w {
@@ -164,7 +159,7 @@ func (s *Segment) sharedIn(w *Shared) uint32 {
 	return 0
 }
 
-// append appends a record and returns its size. The record must fit including all its shared bytes.
+// append appends a record and returns its size. s must have room for the record with all its shared bytes.
 func (s *Segment) append(r *Record) (int, error) {
 	at := int(s.end)
 	n := len(r.Data)
@@ -197,14 +192,13 @@ func (s *Segment) count(r *Record) {
 	}
 }
 
-// copyRecord copies a record of n bytes to the offset at. If the process is killed, the segment
-// has the stores up to that moment, in program order.
+// copyRecord copies a record of n bytes to the offset at. After a kill, the segment has the stores so far, in
+// program order.
 func (s *Segment) copyRecord(at, n int, r *Record, sharedOff uint32) {
 	b := s.mem[at : at+n+8 : at+n+8]
 	binary.LittleEndian.PutUint64(b[n:], 0)
 	if (r.With == nil || sharedOff != 0) && cap(r.Data) >= n {
-		// The record is in one piece. The checksum is computed over r.Data, which is still in
-		// the CPU cache.
+		// The record needs no shared bytes after it. Use r.Data for the checksum, because it is in the CPU cache.
 		d := r.Data[:n]
 		clear(d[len(r.Data):])
 		if r.With != nil {
@@ -213,7 +207,7 @@ func (s *Segment) copyRecord(at, n int, r *Record, sharedOff uint32) {
 		s.commit(b, d, at, r)
 		return
 	}
-	binary.LittleEndian.PutUint64(b[n-r.markSize()-8:], 0) // the padding
+	binary.LittleEndian.PutUint64(b[n-r.markSize()-8:], 0) // clear the padding
 	if r.With == nil {
 		copy(b, r.Data)
 	} else {
@@ -229,15 +223,15 @@ func (s *Segment) copyRecord(at, n int, r *Record, sharedOff uint32) {
 	s.commit(b, b[:n], at, r)
 }
 
-// refer writes to b a reference to the bytes of s at offset off of the segment. If off is 0,
-// the bytes follow the reference.
+// refer writes a reference to the bytes of s to b. The bytes are at the offset off in the segment; 0 means that
+// they follow the reference.
 func (s *Shared) refer(b []byte, off uint32) {
 	binary.LittleEndian.PutUint32(b, off)
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(s.bytes)))
 }
 
-// commit completes the record d at the offset at of the segment. b is the memory of the segment
-// at that offset. If d is not in b already, commit copies d to b. It writes the commit word last.
+// commit completes the record d at the offset at of the segment. b is the memory at that offset. If d is not in b,
+// commit copies it there. It writes the commit word last.
 func (s *Segment) commit(b, d []byte, at int, r *Record) {
 	n := len(d)
 	if r.HasMark {
@@ -269,9 +263,8 @@ func (s *Segment) appendPart(b []byte, chain int) error {
 	return err
 }
 
-// read returns the bytes of s before the offset end. It copies the bytes of a mapped segment to
-// buf. The first bytes of buf, whose number is have, are copied already. The error is a fault of
-// the mapping.
+// read returns the bytes of s before the offset end. It copies the bytes of a mapped segment to buf. The first
+// bytes of buf, whose number is have, are already copied. The error is a page fault in the mapping.
 func (s *Segment) read(buf []byte, have, end int) ([]byte, error) {
 	if s.pool.medium != Mapped {
 		return s.mem[:end:end], nil
@@ -285,7 +278,7 @@ func (s *Segment) read(buf []byte, have, end int) ([]byte, error) {
 	return buf, err
 }
 
-// Copy appends the bytes of s before the offset end to b. The error is a fault of the mapping.
+// Copy appends the first end bytes of s to b. The error is a page fault in the mapping.
 func (s *Segment) Copy(b []byte, end int) ([]byte, error) {
 	if s.pool.medium != Mapped {
 		return append(b, s.mem[:end]...), nil

@@ -1,7 +1,7 @@
 package journal
 
-// A Stream is a stream that belongs to no shard, for example the stream of definitions or the
-// stream of parked spans. Only one goroutine may use it at a time.
+// A Stream is a stream outside the shards, for example the stream of definitions. Only one goroutine may use it at
+// a time.
 type Stream struct {
 	j      *Journal
 	number uint32
@@ -10,11 +10,11 @@ type Stream struct {
 	buf    []byte
 }
 
-// NewStream returns a new stream with the given number, which no other stream of j may have.
+// NewStream returns a new stream with the given number. No other stream of j may have this number.
 func (j *Journal) NewStream(number uint32) *Stream { return &Stream{j: j, number: number} }
 
-// Append appends a record with at most MaxStreamRecord bytes of data and returns its segment. The
-// caller releases segments that are not needed any more.
+// Append appends a record and returns its segment. The data has at most MaxStreamRecord bytes. The caller must
+// release a segment when it no longer needs it.
 func (s *Stream) Append(time int64, info Info, data []byte) (*Segment, error) {
 	if HeadSize+len(data) > maxPart {
 		return nil, ErrTooLarge
@@ -35,7 +35,7 @@ func (s *Stream) Append(time int64, info Info, data []byte) (*Segment, error) {
 	return s.seg, nil
 }
 
-// MaxStreamRecord is the size of the data of the largest record of a Stream.
+// MaxStreamRecord is the largest size of the data of a record of a Stream.
 const MaxStreamRecord = maxPart - HeadSize
 
 // Position returns the position of the next record.
@@ -46,7 +46,7 @@ func (s *Stream) Position() uint64 {
 	return s.seg.base + uint64(s.seg.end)
 }
 
-// Segment returns the segment of the next record, nil if the stream has no segment yet.
+// Segment returns the segment of the last record, or nil if the stream has no segment.
 func (s *Stream) Segment() *Segment { return s.seg }
 
 // Release frees a segment that Append has returned.

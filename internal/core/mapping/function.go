@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Package returns the import path in the full name of a function. The runtime escapes
-// the dots after the last slash of the path; Package unescapes them.
+// Package returns the import path of a function's package, from the full name of the function as the runtime
+// returns it. The runtime escapes the dots after the last slash of the path, and Package unescapes them.
 func Package(function string) string {
 	path, _, _ := strings.Cut(function, "[") // type arguments have paths of their own
 	slash := strings.LastIndexByte(path, '/')

@@ -2,8 +2,8 @@ package mapping
 
 import "log/slog"
 
-// Level returns the number of the format.Level for a log record of level l: 0 for a level below Debug, up
-// to 4 for Error and above.
+// Level returns the format.Level, as a number, of a log record with the level l: 0 if l is below Debug, up to 4 if
+// l is Error or above.
 func Level(l slog.Level) uint8 {
 	return uint8(min(max(int(l>>2)+2, 0), 4))
 }

@@ -1,12 +1,11 @@
-// Package mapping defines names of attributes and entries for OpenTelemetry's fields and for the state
-// of a file. Several packages of this module use them, but users of the module do not need them.
-// Package format defines the names that users need.
+// Package mapping defines names of attributes and entries for OpenTelemetry's fields and for the state of a file.
+// Users of this module do not need these names. Package format defines the names that users need.
 package mapping
 
 import "strings"
 
-// Names of attributes that describe an entry. They are a part of the format of this project: see the
-// tables in the documentation of packages exporter and slogadapter.
+// Names of attributes that describe an entry. They are a part of this project's file format. The documentation of
+// packages exporter and slogadapter has tables of them.
 const (
 	AttrTraceFlags = "trace_flags" // U64
 	AttrLogLevel   = "log.level"   // String
@@ -23,22 +22,22 @@ const (
 	AttrDroppedLinks      = "otel.dropped_links_count"
 	AttrScopeVersion      = "otel.scope.version"
 	AttrScopePrefix       = "otel.scope.attr."
-	AttrJSON              = "otel.json"        // String, a JSON array of the names of attributes that are JSON texts
-	AttrAnyValue          = "otel.anyvalue"    // likewise, for attributes that are OTLP/JSON AnyValue texts
-	AttrDurations         = "entrace.duration" // likewise, for attributes that are durations, I64 nanoseconds
+	AttrJSON              = "otel.json"        // String, JSON array of the names of attributes that are JSON texts
+	AttrAnyValue          = "otel.anyvalue"    // String, JSON array of the names of attributes that are AnyValue texts
+	AttrDurations         = "entrace.duration" // String, JSON array of the names of attributes that are durations
 
-	AttrTime      = "entrace.time"      // String, RFC 3339, on a record whose time does not fit into 64-bit nanoseconds
+	AttrTime      = "entrace.time"      // String, RFC 3339, on a log record whose time does not fit into int64 nanoseconds
 	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
 	AttrRotated   = "entrace.rotated"   // Bool, on the NameEnd of a file if another file continues the trace
-	AttrDropped   = "dropped"           // U64, on a NameEnd and a NameRecovered: how many entries were lost
-	AttrDamage    = "damage"            // String, on a NameRecovered: why the whole entries end, CutTorn for example
+	AttrDropped   = "dropped"           // U64, on NameEnd and NameRecovered: number of lost entries
+	AttrDamage    = "damage"            // String, on NameRecovered: why the whole entries end, for example CutTorn
 	AttrTruncated = "!TRUNCATED"        // Bool true, on an entry that was shortened
 
-	// DefaultTraceFlags are the flags of a span or link whose entry has no flags.
-	// They mean sampled, and that the parent is known to be local or absent.
+	// DefaultTraceFlags are the flags of a span or link without AttrTraceFlags. They mean that the span is sampled,
+	// and that its parent is known to be local or absent.
 	DefaultTraceFlags = 0x101
-	// DefaultLogFlags are the flags of a log record that has a span but no
-	// AttrTraceFlags. They mean sampled. A log record with neither has the flags 0.
+	// DefaultLogFlags are the flags of a log record that has a span but no AttrTraceFlags. They mean sampled. A log
+	// record without a span has the flags 0.
 	DefaultLogFlags = 1
 )
 
@@ -46,7 +45,7 @@ const (
 const (
 	NameLink      = "link"
 	NameEnd       = "entrace.end"
-	NameRecovered = "entrace.recovered" // last entry of a file that recovery finished or saved after a kill or damage
+	NameRecovered = "entrace.recovered" // last entry of a file that recovery finished after a kill, or saved after damage
 	NameException = "exception"         // event with the reason why its span failed
 	NameCrash     = "crash"             // log record with the reason why a process died, and its stacks
 	NameTrace     = "entrace.trace"     // entry with the reason why a flight recorder made the file
@@ -58,10 +57,10 @@ const (
 	AttrHostName  = "host.name"   // String
 )
 
-// The reasons why the whole entries of a file end.
+// The reasons why the whole entries of a damaged or growing file end.
 const (
 	CutClean    = "clean"     // at the end of the file
-	CutTorn     = "torn"      // the file stops within an entry
+	CutTorn     = "torn"      // the file ends within an entry
 	CutZeroTail = "zero_tail" // only zero bytes follow
 	CutCorrupt  = "corrupt"   // the bytes that follow are not an entry
 )
@@ -71,7 +70,8 @@ const RunService = "entrace run"
 
 const escapePrefix = "otel.attr."
 
-// Reserved reports whether a user's attribute must not be stored under the given name.
+// Reserved reports whether the name has a meaning in this project, so that a user's attribute must not be stored
+// under it.
 func Reserved(name string) bool {
 	switch name {
 	case "trace_id", "span_id", "parent_span_id", "time_unix_nano", "duration_nano", AttrTraceFlags, AttrLogLevel,

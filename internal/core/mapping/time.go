@@ -9,7 +9,7 @@ import (
 func UnixNano(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s <= math.MinInt64/1_000_000_000:
-		return math.MinInt64 + 1 // for a view, the smallest value means no time
+		return math.MinInt64 + 1 // in a view, the smallest value means no time
 	case s >= math.MaxInt64/1_000_000_000:
 		return math.MaxInt64
 	}

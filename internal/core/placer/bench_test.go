@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// logRecord builds a log record of ten attributes, or of two.
+// logRecord builds a log record of ten attributes, or of two if n is not 10.
 func logRecord(b *record.Builder, p *record.Place, n int) journal.Record {
 	b.Reset(0, nil, nil)
 	b.Place(p, 3, "request handled by the upstream")
@@ -41,7 +41,7 @@ func logRecord(b *record.Builder, p *record.Place, n int) journal.Record {
 	return r
 }
 
-// BenchmarkPlace takes log records out of a journal and encodes their entries.
+// BenchmarkPlace places log records that it reads from a journal.
 func BenchmarkPlace(b *testing.B) {
 	for _, n := range []int{10, 2} {
 		for _, columns := range []bool{false, true} {
@@ -89,7 +89,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkPlaceSpans takes spans, each with its end, out of records that were read. Most have long ended.
+// BenchmarkPlaceSpans places spans and their ends. Most of the spans that the Placer remembers have ended.
 func BenchmarkPlaceSpans(b *testing.B) {
 	r := newRig(placer.Options{})
 	begin := r.record(record.KindSpan, record.FlagOpen, 0, 1, 0, named("GET /"))

@@ -8,26 +8,26 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// A name is the stored name of an attribute. Each text has one name among the user's names, and
-// another one among own names.
+// A name is the stored name of an attribute. The application's names and our own names are separate, so a text can
+// be the text of two names.
 type name struct {
 	text    string
 	encoded []byte // the length and the text
-	own     bool   // the name is not the user's
-	used    uint64 // the last entry that has the name, as a value of definitionCache.entries
+	own     bool   // one of our own names, not the application's
+	used    uint64 // the value of definitionCache.entries for the last entry with this name
 }
 
-// A place is the encoded head that all entries of one place in the source share.
+// A place is the encoded head that is common to all entries of one place in the source code.
 type place struct {
 	message []byte // the encoded Option of the message
-	head    []byte // the encoded head from the name on
+	head    []byte // the encoded head without the message
 	levelAt int    // offset of the level in head
 }
 
-// A path is the number of a list of nested groups. 0 means no group.
+// A path is the number of a list of nested groups of attributes. 0 means no group.
 type path int32
 
-// unknownPath means nested groups that have no path number.
+// unknownPath means nested groups that have no number.
 const unknownPath path = -1
 
 type pathKey struct {
@@ -35,23 +35,22 @@ type pathKey struct {
 	number uint16
 }
 
-// definitionCache caches the encodings of definitions by their numbers. Encoders of several files may share
-// one. It counts the entries of all these files, because the ids of entries begin again with each
-// file.
+// definitionCache caches the encodings of definitions by their numbers. The encoders of consecutive files share
+// one. It counts the entries of all these files, because ids of entries begin at 0 in each file.
 type definitionCache struct {
 	table   *record.Table
-	entries uint64   // number of entries that were begun
-	byNum   []*name  // stored names by number: an own name unchanged, a user's name escaped
+	entries uint64   // number of entries so far
+	byNum   []*name  // stored names by number: our own names unchanged, the application's escaped
 	places  []*place // by number
 	groups  []string // by path: the prefix, with a dot at its end
 	paths   map[pathKey]path
 	inPath  map[pathKey]*name // attributes in groups
 
-	all map[string]*name // the user's names, by stored text
-	own map[string]*name // own names
-	// inPlace has the user's names that have no number, by the text in the record.
+	all map[string]*name // the application's names, by stored text
+	own map[string]*name // our own names
+	// inPlace has the application's names that have no number, by the text in the record.
 	inPlace map[string]*name
-	size    int // about how many bytes these three maps take
+	size    int // approximate memory of these three maps in bytes
 }
 
 // maxPaths bounds the number of cached groups, and of cached attributes in groups.
@@ -65,8 +64,7 @@ func newDefinitionCache(t *record.Table) *definitionCache {
 }
 
 const (
-	// maxNames is about how many bytes of names are cached. nameSize is the memory of one name
-	// without its text.
+	// maxNames is roughly how many bytes of names are cached. nameSize is the memory of one name without its text.
 	maxNames = 8 << 20
 	nameSize = 128
 )
@@ -84,10 +82,10 @@ func (n *definitionCache) trim() {
 	}
 }
 
-// stored returns the user's name that is stored as the given text.
+// stored returns the application's name with the given stored text.
 func (n *definitionCache) stored(text string) *name { return n.in(n.all, text, false) }
 
-// ownName returns a name that is not the user's.
+// ownName returns our own name with the given text.
 func (n *definitionCache) ownName(text string) *name { return n.in(n.own, text, true) }
 
 func (n *definitionCache) in(all map[string]*name, text string, own bool) *name {
@@ -100,7 +98,7 @@ func (n *definitionCache) in(all map[string]*name, text string, own bool) *name 
 	return at
 }
 
-// userName returns the stored name of a user's attribute that the user called b.
+// userName returns the stored name of an attribute that the application called b.
 func (n *definitionCache) userName(b []byte) *name {
 	if at := n.inPlace[string(b)]; at != nil {
 		return at
@@ -111,8 +109,8 @@ func (n *definitionCache) userName(b []byte) *name {
 	return at
 }
 
-// text returns the text of the definition with the given number. After a loss of power a number
-// may have no definition: its text is then "key#" and the number.
+// text returns the text of the definition with the given number. After a power failure the definition may be
+// missing. The text is then "key#" and the number.
 func (n *definitionCache) text(number uint16) (text string, own bool) {
 	d := n.table.Get(number)
 	if d == nil || d.Kind != record.DefName && d.Kind != record.DefOwn {
@@ -121,7 +119,7 @@ func (n *definitionCache) text(number uint16) (text string, own bool) {
 	return d.Text, d.Kind == record.DefOwn
 }
 
-// number returns the stored name for a number: an own name unchanged, or a user's name escaped.
+// number returns the stored name with the given number: our own name unchanged, or the application's name escaped.
 func (n *definitionCache) number(number uint16) *name {
 	if int(number) < len(n.byNum) && n.byNum[number] != nil {
 		return n.byNum[number]
@@ -139,7 +137,7 @@ func (n *definitionCache) number(number uint16) *name {
 	return n.byNum[number]
 }
 
-// enter returns the path of the group with the given number within the groups of p.
+// enter returns the path of the group with the given number inside the groups of p.
 func (n *definitionCache) enter(p path, number uint16) path {
 	if p == unknownPath || number == 0 {
 		return unknownPath
@@ -158,7 +156,7 @@ func (n *definitionCache) enter(p path, number uint16) path {
 	return q
 }
 
-// attribute returns the stored name of a user's attribute in the groups of p.
+// attribute returns the stored name of an attribute of the application that is in the groups of p.
 func (n *definitionCache) attribute(p path, number uint16) *name {
 	key := pathKey{p, number}
 	if at := n.inPath[key]; at != nil {
@@ -172,7 +170,7 @@ func (n *definitionCache) attribute(p path, number uint16) *name {
 	return at
 }
 
-// place returns the place with the given number, nil if its definition is missing.
+// place returns the place with the given number, or nil if its definition is missing.
 func (n *definitionCache) place(number uint16) *place {
 	if int(number) < len(n.places) && n.places[number] != nil {
 		return n.places[number]
@@ -200,7 +198,7 @@ func (n *definitionCache) place(number uint16) *place {
 	return p
 }
 
-// head returns h with texts in place of numbers.
+// head returns h with the texts that its numbers stand for.
 func (n *definitionCache) head(h *record.Head) wire.Head {
 	text := func(t record.Text) string {
 		if t.Number == 0 {

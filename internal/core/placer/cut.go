@@ -2,13 +2,14 @@ package placer
 
 import "github.com/entrace-go/entrace/internal/core/wire"
 
-// CutTo says that the file has lost all but its first n entries, which take size bytes. The staged
-// entries will follow these. Entries below a lost entry go below the root, and lost open spans are
-// forgotten.
+// CutTo tells the Placer that the file was cut to its first n entries, which have size bytes. The staged entries
+// now follow these n. A staged entry whose parent is lost moves below the root. The Placer forgets open spans that
+// are lost.
 func (p *Placer) CutTo(n uint64, size int64) {
 	first := p.next - uint64(len(p.staged))
 	gone := first - n
-	// now returns the new id of an entry, 0 if it is lost, and whether the entry still exists.
+	// The function now returns the new id of an entry, and whether the entry still exists. The id of a lost entry
+	// is 0.
 	now := func(id uint32) (uint32, bool) {
 		switch {
 		case uint64(id) >= first:

@@ -22,18 +22,19 @@ const (
 	MaxAttributes = 1 << 16
 	// maxLinks is the largest number of attributes that name the trace, span or parent of an entry.
 	maxLinks = 2
-	// minShare is the least number of bytes that each text of a cut entry keeps. An id fits.
+	// minShare is the least number of bytes that remain of a text in a cut entry. An id has fewer bytes, so it is
+	// never cut.
 	minShare = 64
 )
 
-// links are attributes of an entry that is not below its span or parent. They name the trace, the
-// span or the parent.
+// links are attributes of an entry that is not below its span or parent. They name the trace, the span or the
+// parent instead.
 type links struct {
 	trace, span, parent []byte // ids; nil: the attribute is not needed
-	end                 bool   // apart from the application's attributes, keep only attributes of a span's end
+	end                 bool   // omit our own attributes that a span's end does not have
 }
 
-// An encoder encodes entries of records as entries of a trace. It has caches.
+// An encoder encodes the entries of records as entries of a trace. It caches encodings.
 type encoder struct {
 	wire.Encoder
 	*definitionCache // shared with the encoder of the next file
@@ -45,31 +46,31 @@ type encoder struct {
 	jsons   []string // names of attributes that are JSON texts
 	anys    []string // names of attributes that are AnyValue texts
 	durs    []string // names of attributes that are durations
-	durText textOf   // the last encoded list of such names
+	durText textOf   // durs of the last entry with durations, and its encoding
 	path    path
-	prefix  []byte // the prefix of the open groups if path is unknownPath
+	prefix  []byte // the prefix of the open groups, used if path is unknownPath
 	groups  []group
 	scratch []byte
 	times   timeEncoder
-	share   int // the number of bytes that are kept of each text; 0: all
-	left    int // with share > 0: how many optional attributes are still allowed
+	share   int // the number of bytes that remain of each text; 0: all
+	left    int // with share > 0: how many more optional attributes are allowed
 	cut     bool
 }
 
-// A textOf holds a list of names, and the encoded value that has the list as JSON.
+// A textOf holds a list of names, and an encoded value with the list as JSON.
 type textOf struct {
 	names []string
 	value []byte
 }
 
-// A group is an open group of attributes: the state to restore when it ends.
+// A group is an open group of attributes. It holds the path and the prefix length to restore when the group ends.
 type group struct {
 	path   path
 	prefix int
 }
 
-// entry encodes the current entry of c below the entry parent. h is the head of the entry. It
-// appends to e.B, and reads the entry to its end even if it returns an error.
+// entry appends the current entry of c to e.B, below the entry parent. h is the head of the current entry. Even if
+// entry returns an error, it reads c to the end of the current entry.
 func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *links) error {
 	e.trim()
 	start := len(e.B)
@@ -79,7 +80,7 @@ func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *link
 	size := len(e.B) - start
 	if size <= e.maxSize && e.Count() <= MaxAttributes {
 		if size <= minEntry && wire.IsZero(e.B[start:]) {
-			// Readers would mistake an entry of zeros for the remains of a crash.
+			// A reader would take an entry of zeros for what a crash left.
 			e.B = e.B[:start]
 			named := record.Head{Name: record.Text{Text: "(empty)"}}
 			e.encode(&first, &named, parent, l)
@@ -125,7 +126,7 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 	e.items(c, l)
 	e.list(mapping.AttrJSON, e.jsons)
 	e.list(mapping.AttrAnyValue, e.anys)
-	if len(e.durs) > 0 { // entries often have the same list of names, so its encoding is cached
+	if len(e.durs) > 0 { // cached, because entries often have the same list
 		if !slices.Equal(e.durs, e.durText.names) {
 			text := wire.ValidText(string(jsontext.AppendStrings(nil, e.durs)))
 			e.durText = textOf{slices.Clone(e.durs), wire.AppendString([]byte{wire.KindString}, text)}
@@ -140,11 +141,11 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 	e.End()
 }
 
-// head encodes the fields between the parent and the attributes.
+// head encodes the head of the entry: the fields before the attributes, except for the parent.
 func (e *encoder) head(h *record.Head) {
 	if h.Place == 0 {
 		if e.share == 0 && h.Name.Number != 0 && h.Target.Number != 0 && !h.HasMessage && !h.HasModule && !h.HasFile && !h.HasLine {
-			e.B = append(append(e.B, 0), e.number(h.Name.Number).encoded...) // in most cases this is a span
+			e.B = append(append(e.B, 0), e.number(h.Name.Number).encoded...) // usually a span
 			e.B = append(e.B, e.number(h.Target.Number).encoded...)
 			e.B = append(e.B, h.Level, 0, 0, 0)
 			return
@@ -155,7 +156,7 @@ func (e *encoder) head(h *record.Head) {
 		return
 	}
 	p := e.place(h.Place)
-	if p == nil { // the definition is lost
+	if p == nil { // the definition was lost
 		w := wire.Head{Name: "place#" + strconv.Itoa(int(h.Place)), Level: h.Level, HasMessage: true, Message: wire.ValidText(h.Message)}
 		e.cutHead(&w)
 		e.B = w.Append(e.B)
@@ -213,9 +214,8 @@ func (e *encoder) items(c *record.Cursor, l *links) {
 	}
 }
 
-// plain encodes attributes until Cursor.Common does not read the next item. It is for attributes in no
-// group, of an entry that is not cut. It does the same as the methods attribute and value, in half the
-// time.
+// plain encodes attributes until Cursor.Common cannot read the next item. It is for attributes in no group, of an
+// entry that is not cut. It has the effect of the methods attribute and value in half their time.
 func (e *encoder) plain(c *record.Cursor, l *links) {
 	b, appended := e.B, 0
 	for {
@@ -295,7 +295,7 @@ func (e *encoder) endGroup() {
 	}
 }
 
-// attribute returns the stored name of an attribute, nil if the attribute is left out.
+// attribute returns the stored name of the attribute i, or nil if the attribute is omitted.
 func (e *encoder) attribute(i *record.Item, l *links) *name {
 	var n *name
 	number := i.Name.Number
@@ -317,7 +317,7 @@ func (e *encoder) attribute(i *record.Item, l *links) *name {
 	if n.own {
 		switch {
 		case l.span != nil && n.text == attrSpanID, l.trace != nil && n.text == attrTraceID:
-			return nil // links have written it already
+			return nil // encode has written it already
 		case l.end && !ofEnd(n.text):
 			return nil
 		case e.share > 0 && !mapping.Reserved(n.text):
@@ -337,8 +337,7 @@ func (e *encoder) attribute(i *record.Item, l *links) *name {
 	return n
 }
 
-// cutName returns the stored name of an attribute of an entry that is cut, nil if the attribute is
-// left out.
+// cutName returns the stored name of an attribute of a cut entry, or nil if the attribute is omitted.
 func (e *encoder) cutName(n *name) *name {
 	if e.left--; e.left < 0 {
 		return nil
@@ -349,8 +348,8 @@ func (e *encoder) cutName(n *name) *name {
 	return n
 }
 
-// join returns the name of an attribute with the prefix of the open groups, for an attribute or group
-// without a number. The result is valid until the next call.
+// join returns the name t of an attribute or group, with the prefix of the open groups. It is for names that have
+// no number or are in groups without a path. The result is valid until the next call.
 func (e *encoder) join(t record.Text) []byte {
 	text := t.Text
 	if t.Number != 0 {
@@ -366,7 +365,7 @@ func (e *encoder) join(t record.Text) []byte {
 	return e.scratch
 }
 
-// again returns a new name for a key that the entry has already: the key, "#" and a number.
+// again returns another name for an attribute whose name the entry already has: key, "#" and a number.
 func (e *encoder) again(key string) *name {
 	if e.twice == nil {
 		e.twice = make(map[string]int)
@@ -411,7 +410,7 @@ func (e *encoder) value(i *record.Item, stored string) {
 		e.Text(e.scratch)
 	case record.ValueJSON, record.ValueAnyValue:
 		if e.share > 0 && len(i.Text) > e.share {
-			e.cutString(i.Text) // a cut text is not JSON any more
+			e.cutString(i.Text) // a cut text is no longer JSON
 			return
 		}
 		if i.Kind == record.ValueJSON {

@@ -11,9 +11,9 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// TestNamesStayAcrossFiles: each file of a thousand has its attributes under the names with which they
-// were recorded, and only a name that one record has twice gets a number. Now and then a file that was
-// begun is given up, and the one before goes on, as after a rotation that failed.
+// TestNamesStayAcrossFiles writes log records to a thousand files, one after the other. Each attribute must have
+// the name with which it was recorded; only names that occur twice in a record get a suffix. Now and then the test
+// discards the new file and continues the file before it, as after a failed rotation.
 func TestNamesStayAcrossFiles(t *testing.T) {
 	for _, columns := range []bool{false, true} {
 		t.Run(fmt.Sprintf("columns=%t", columns), func(t *testing.T) {
@@ -58,8 +58,8 @@ func TestNamesStayAcrossFiles(t *testing.T) {
 	}
 }
 
-// random places a log record with some attributes, also in groups, and returns the names that its entry
-// has to have.
+// random places a log record with random attributes, some of them in a group. It returns the names that the entry
+// must have.
 func (r *rig) random(rnd *rand.Rand) (names []string) {
 	const few = 5
 	twice := make(map[string]int)

@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// A leftSpan is an open span whose entry is in an earlier file only. The span is written
-// again before the first record that refers to it.
+// A leftSpan is an open span whose entry is only in an earlier file. The Placer writes the span again before the
+// first record that refers to it.
 type leftSpan struct {
 	time   int64
 	info   journal.Info
@@ -17,11 +17,11 @@ type leftSpan struct {
 	parked *journal.Segment
 }
 
-// maxLeftBytes bounds the memory for records of such spans.
+// maxLeftBytes bounds the memory for the records of leftSpans.
 const maxLeftBytes = 64 << 20
 
-// Leave remembers an open span whose entry is in an earlier file only. e is a record of the span.
-// The span is written again before the first record that refers to it.
+// Leave remembers an open span whose entry is only in an earlier file. e is the record of the span, which Leave
+// copies. The span is written again before the first record that refers to it.
 func (p *Placer) Leave(e *journal.Entry) {
 	var r record.Record
 	if !r.Parse(e) || p.leftBytes+len(e.Data) > maxLeftBytes {
@@ -47,21 +47,21 @@ func (s *leftSpan) park(o *Options) {
 	}
 }
 
-// Forget says that the placer does not know all open spans of earlier files. From now on, the end
-// of an unknown span is not dropped, but written below its resource.
+// Forget says that the Placer does not know all open spans of earlier files. From now on, the end of an unknown
+// span is written below its resource, instead of being dropped.
 func (p *Placer) Forget() { p.keepOrphans = true }
 
-// Left returns the number of open spans whose entries are in earlier files only.
+// Left returns the number of open spans whose entries are only in earlier files.
 func (p *Placer) Left() int { return len(p.left) }
 
-// DropLeft forgets the spans for which Leave was called.
+// DropLeft forgets all spans that were passed to Leave.
 func (p *Placer) DropLeft() {
 	for ref := range p.left {
 		p.takeLeft(ref)
 	}
 }
 
-// ReparkLeft parks the spans for which Leave was called again.
+// ReparkLeft parks again the spans that were passed to Leave.
 func (p *Placer) ReparkLeft() {
 	for ref, s := range p.left {
 		s.park(&p.o)
@@ -69,7 +69,7 @@ func (p *Placer) ReparkLeft() {
 	}
 }
 
-// adoptLeft moves from q to p the spans whose entries are in earlier files only.
+// adoptLeft moves the leftSpans of q to p.
 func (p *Placer) adoptLeft(q *Placer) {
 	if len(p.left) > len(q.left) {
 		p.left, q.left = q.left, p.left
@@ -95,7 +95,7 @@ func (p *Placer) takeLeft(ref record.Ref) (s leftSpan, ok bool) {
 	return s, ok
 }
 
-// continueLeft writes again the spans to which e refers, if they are in earlier files only.
+// continueLeft writes the spans to which e refers again, if their entries are only in earlier files.
 func (p *Placer) continueLeft(e *journal.Entry) {
 	var r record.Record
 	if !r.Parse(e) {
@@ -119,14 +119,14 @@ func (p *Placer) continueSpan(ref record.Ref) {
 	}
 }
 
-// Continue stages the entry of a span that began in an earlier file. No record counts this entry, so
-// Extra does.
+// Continue stages the entry of a span that began in an earlier file. Extra counts this entry, because no record
+// does.
 func (p *Placer) Continue(e *journal.Entry) {
 	drop, out, staged := p.Drop, p.enc.B, len(p.staged)
 	p.Drop = nil
 	defer func() {
 		p.Drop = drop
-		if recover() != nil { // see Place
+		if recover() != nil { // as in Place
 			p.enc.Restore(out)
 			p.unstage(staged)
 			p.Forget()

@@ -2,8 +2,7 @@ package placer
 
 import "github.com/entrace-go/entrace/internal/core/mapping"
 
-// Names of attributes and entries that a Placer adds or looks for. Package format
-// documents them.
+// Names of attributes and entries that a Placer adds or searches. Package format documents them.
 const (
 	attrTraceID      = "trace_id"
 	attrSpanID       = "span_id"
@@ -19,8 +18,7 @@ const (
 	levelError = 4
 )
 
-// ofEnd reports whether name is an attribute that the entry of a span's end has, apart from the
-// application's attributes.
+// ofEnd reports whether the entry of a span's end has the attribute name, which is one of our own.
 func ofEnd(name string) bool {
 	switch name {
 	case attrSpanID, "duration_nano", mapping.AttrClockSkew, mapping.AttrStatusCode, mapping.AttrStatusDescription,

@@ -9,19 +9,19 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// A pendingRecord is a span that arrived before its local parent, or a log record whose span is pending. It
-// has no pointers, because there may be many pending records. They refer to each other by their indexes in
-// pendingRecords.all. Index 0 means no record.
+// A pendingRecord is a span that arrived before its local parent, or a log record whose span is pending. Pending
+// records refer to each other by their index in pendingRecords.all; 0 means no record. There may be many, so the
+// type has no pointers, which the garbage collector would follow.
 type pendingRecord struct {
-	ref, parent record.Ref // for a log record, ref is zero and parent is its span
+	ref, parent record.Ref // for a log record, ref is zero and parent is the ref of its span
 	since       time.Duration
-	time        int64 // time, info and stream are fields of the record
+	time        int64 // time, info and stream are fields of the journal.Entry
 	info        journal.Info
 	from, to    int // the data of the record is pendingRecords.data[from:to]
 	stream      uint32
-	prev, next  int32 // list of all records, in the order in which they arrived
-	// left and right link the records with the same parent, in that order. left of the first record is the
-	// last record. If left is 0, the record is in no such list.
+	prev, next  int32 // links of the list of all records, in the order of their arrival
+	// left and right link the records with the same parent, in the order of their arrival. left of the first record
+	// is the last record. If left is 0, the record is in no such list.
 	left, right int32
 }
 
@@ -30,23 +30,23 @@ type pendingRecords struct {
 	all    []pendingRecord
 	parked []*journal.Segment // by index
 	free   []int32            // unused indexes
-	data   []byte             // the data of all records, in the order in which they arrived, with gaps
+	data   []byte             // the data of all records in the order of their arrival, with gaps
 
 	bySpan   map[record.Ref]int32
-	byParent map[record.Ref]int32 // the first record of each parent
+	byParent map[record.Ref]int32 // the first record below each parent
 	oldest   int32
 	newest   int32
 	began    time.Time
 
 	records, spans, entries int
 	bytes                   int    // size of data without gaps
-	logs                    uint64 // number of log records so far
+	logs                    uint64 // number of log records that have been pending so far
 }
 
 const (
-	// slackBytes is the number of bytes of gaps that are always allowed.
+	// slackBytes is the size that the gaps may have in any case.
 	slackBytes = 1 << 20
-	// maxRoom is the number of items of all that are kept when nothing is pending.
+	// maxRoom is the largest capacity of all that is kept for later use when nothing is pending.
 	maxRoom = 1 << 8
 )
 
@@ -88,7 +88,7 @@ func (p *pendingRecords) add(ref, parent record.Ref, e *journal.Entry, parked *j
 	p.newest = i
 	p.count(&p.all[i], 1)
 	if len(p.data) > p.bytes+p.bytes/4+slackBytes {
-		p.compact() // not earlier, because e.Data may be a part of p.data
+		p.compact() // only now, because e.Data may be a part of p.data
 	}
 }
 
@@ -99,7 +99,8 @@ func (p *pendingRecords) count(r *pendingRecord, n int) {
 	p.bytes += n * (r.to - r.from)
 }
 
-// renumber says that a new file begins, which does not have the span of any pending log record yet.
+// renumber is called when a new file begins. It clears the entry id that each pending log record has stored,
+// because that id belongs to the old file. See Placer.waitForSpan.
 func (p *pendingRecords) renumber() {
 	for i := p.oldest; i != 0; i = p.all[i].next {
 		if r := &p.all[i]; r.ref == (record.Ref{}) {
@@ -108,7 +109,7 @@ func (p *pendingRecords) renumber() {
 	}
 }
 
-// since returns the time since which the oldest record is pending, zero if no record is pending.
+// since returns when the oldest pending record arrived. It returns the zero Time if no record is pending.
 func (p *pendingRecords) since() time.Time {
 	if p.oldest == 0 {
 		return time.Time{}
@@ -135,7 +136,7 @@ func (p *pendingRecords) entry(i int32) journal.Entry {
 	return journal.Entry{Time: r.time, Info: r.info, Stream: r.stream, Data: p.data[r.from:r.to:r.to]}
 }
 
-// remove removes the record with index i, which must not be in a list of children any more.
+// remove removes the record with index i, which must already be removed from its list of children.
 func (p *pendingRecords) remove(i int32) {
 	r := &p.all[i]
 	if p.bySpan[r.ref] == i {
@@ -162,8 +163,8 @@ func (p *pendingRecords) remove(i int32) {
 	}
 }
 
-// children appends to list the indexes of the records that need ref, and removes these records from their list
-// of children.
+// children appends the indexes of the records that need ref to list, and removes these records from their list of
+// children.
 func (p *pendingRecords) children(ref record.Ref, list []int32) []int32 {
 	i := p.byParent[ref]
 	delete(p.byParent, ref)
@@ -175,8 +176,8 @@ func (p *pendingRecords) children(ref record.Ref, list []int32) []int32 {
 	return list
 }
 
-// first returns the index of the topmost pending ancestor of the oldest record, and removes that ancestor from
-// its list of children.
+// first returns the index of the topmost pending ancestor of the oldest record. If its parent is not pending, this
+// is the oldest record itself. first removes the returned record from its list of children.
 func (p *pendingRecords) first() int32 {
 	i, mark := p.oldest, p.oldest
 	for n := 1; ; n++ {
@@ -185,7 +186,7 @@ func (p *pendingRecords) first() int32 {
 			break
 		}
 		if i = up; i == mark {
-			break // spans that need each other in a circle: any of them may be the topmost
+			break // spans are each other's ancestors: return any of them
 		}
 		if n&(n-1) == 0 {
 			mark = i
@@ -194,7 +195,7 @@ func (p *pendingRecords) first() int32 {
 	r := &p.all[i]
 	first := p.byParent[r.parent]
 	switch {
-	case r.left == 0: // a panic ended an earlier attempt to stage r
+	case r.left == 0: // a panic interrupted an earlier attempt to stage r
 	case r.left == i:
 		delete(p.byParent, r.parent)
 	case first == i:

@@ -7,8 +7,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// TestPendingKeepsLittle: where one record waits at a time, the room of one is used again, and a burst leaves
-// none behind.
+// TestPendingKeepsLittle checks the memory of pendingRecords. It must be reused when one record at a time is
+// pending, and freed after a burst.
 func TestPendingKeepsLittle(t *testing.T) {
 	var p pendingRecords
 	e := journal.Entry{Info: record.Info(record.KindSpan, 0, 0, 0, 1), Data: make([]byte, 10_000)}

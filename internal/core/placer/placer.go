@@ -30,27 +30,26 @@ type Options struct {
 	MaxPendingBytes int
 	MaxPendingAge   time.Duration
 
-	// Park, if set, copies the record of a pending span to a segment that survives the
-	// process, and returns this segment. If it returns false because it has no room, the span
-	// does not become pending. Unpark is called when the copy is not needed any more.
+	// Park, if set, copies the record of a pending span to a segment that survives the process, and returns this
+	// segment. If there is no room, Park returns false, and the span does not become pending. Unpark is called when
+	// the copy is no longer needed.
 	Park   func(*journal.Entry) (*journal.Segment, bool)
 	Unpark func(*journal.Segment)
-	// ParkLeft and UnparkLeft are like Park and Unpark, for the record of an open span that is
-	// in an earlier file only. If ParkLeft returns nil, the record has no copy and does not
-	// survive the process.
+	// ParkLeft and UnparkLeft are like Park and Unpark, for an open span whose entry is only in an earlier file. If
+	// ParkLeft returns nil, the record has no copy and does not survive the process.
 	ParkLeft   func(*journal.Entry) *journal.Segment
 	UnparkLeft func(*journal.Segment)
 }
 
-// A Staged is an entry that has an id and is encoded, but not written yet.
+// A Staged is an entry that has an id and is encoded, but is not in the file yet.
 type Staged struct {
-	End        int // the end of the encoded entry in the bytes of Out
+	End        int // the offset in the bytes of Out at which the entry ends
 	ID, Parent uint32
 	Ref        record.Ref // set for a span
 	IsSpan     bool
 	IsResource bool
-	// CountsSpan says that the record of the entry counts as a span. It is false for a span that
-	// began in an earlier file, and true for a whole span that became the end of an open span.
+	// CountsSpan says that the record of the entry counts as a span. It is false for a span that began in an
+	// earlier file. It is true for the end of an open span if the end was made from a record of the whole span.
 	CountsSpan bool
 }
 
@@ -59,8 +58,8 @@ type Counts struct{ Entries, Spans uint64 }
 
 // A Placer turns records into entries. It is not safe for concurrent use.
 type Placer struct {
-	// Drop, if set, is called with the number of entries and spans that cannot be placed. The
-	// error is ErrTooLarge, ErrNotOpen, ErrFull or ErrBadRecord.
+	// Drop, if set, is called with the number of entries and spans that cannot be placed, and with the reason:
+	// ErrTooLarge, ErrNotOpen, ErrFull or ErrBadRecord.
 	Drop func(err error, entries, spans int)
 
 	o         Options
@@ -70,12 +69,12 @@ type Placer struct {
 	size      int64  // size of the file without the staged entries
 	spans     spanTable
 	pending   pendingRecords
-	ready     []int32                 // indexes in pending
-	entry     journal.Entry           // memory for a record that was pending or becomes pending
-	numbered  []byte                  // memory for the data of entry
-	left      map[record.Ref]leftSpan // open spans whose entries are in earlier files only
+	ready     []int32                 // indexes of pending records that can be staged
+	entry     journal.Entry           // buffer for a record that was pending or becomes pending
+	numbered  []byte                  // buffer for the data of entry
+	left      map[record.Ref]leftSpan // open spans whose entries are only in earlier files
 	leftBytes int
-	resources map[uint16]uint32 // ids of entries by number
+	resources map[uint16]uint32 // ids of the entries of resources, by number
 	anchor    uint32
 
 	keepOrphans bool
@@ -83,8 +82,7 @@ type Placer struct {
 	extra       Counts // see Extra
 }
 
-// New returns a Placer for a trace without entries. The table t has the definitions that the
-// records use.
+// New returns a Placer for a trace without entries. The table t has the definitions to which the records refer.
 func New(t *record.Table, o *Options) *Placer {
 	p := &Placer{o: *o, resources: make(map[uint16]uint32)}
 	p.enc = encoder{definitionCache: newDefinitionCache(t), maxSize: o.MaxEntrySize}
@@ -92,38 +90,38 @@ func New(t *record.Table, o *Options) *Placer {
 	return p
 }
 
-// Resume makes p continue a file that has entries already. The parameter entries is their number, and
-// size is the size of the file in bytes.
+// Resume makes p continue a file that has size bytes and the given number of entries. The argument anchor is as in
+// SetAnchor.
 func (p *Placer) Resume(entries uint64, size int64, anchor uint32) {
 	p.next, p.size, p.anchor = entries, size, anchor
 }
 
-// Know adds a span whose entry id is already in the file. If ended is set, p may forget the span.
+// Know adds a span whose entry, with the given id, is already in the file. If ended is set, p may forget the span.
 func (p *Placer) Know(ref *record.Ref, id uint32, ended bool) {
 	p.spans.put(ref, &span{id: id, ended: ended})
 }
 
-// KnowResource adds a resource whose entry id is already in the file.
+// KnowResource adds a resource whose entry, with the given id, is already in the file.
 func (p *Placer) KnowResource(number uint16, id uint32) { p.resources[number] = id }
 
 // Knows reports whether p knows the entry of a span.
 func (p *Placer) Knows(ref *record.Ref) bool { return p.spans.get(ref) != nil }
 
-// KeepOrphans sets whether the end of a span that has no entry is written below the span's resource.
-// By default it is dropped. KeepOrphans returns the old setting.
+// KeepOrphans sets whether the end of a span without an entry is written below the span's resource. By default such
+// an end is dropped. KeepOrphans returns the old setting.
 func (p *Placer) KeepOrphans(keep bool) (before bool) {
 	before, p.keepOrphans = p.keepOrphans, keep
 	return before
 }
 
-// An Importer places records in the file of a recorder. The method WithFile of a recorder passes one
-// to a function.
+// An Importer places records in the file of a recorder. A recorder's method WithFile passes an Importer to a
+// function.
 type Importer interface {
-	// Place counts a record as offered and places it.
+	// Place counts a record as offered to the recorder, and places it.
 	Place(e *journal.Entry)
-	// Flush writes the staged entries if they are large, or if now is set.
+	// Flush writes the staged entries if they are large. If now is set, it always writes them.
 	Flush(now bool)
-	// Err returns why the file cannot be written any more, nil if it can.
+	// Err returns the reason why the file can no longer be written, or nil.
 	Err() error
 
 	Needs(e *journal.Entry) bool
@@ -146,11 +144,11 @@ func (p *Placer) Needs(e *journal.Entry) bool {
 	return !left
 }
 
-// Out returns the encodings of the staged entries and the staged entries. They are valid until p is used
-// again.
+// Out returns the encoded staged entries, one after the other, and their descriptions. Both are valid until p is
+// used again.
 func (p *Placer) Out() ([]byte, []Staged) { return p.enc.B, p.staged }
 
-// Flushed says that the first n staged entries are in the file.
+// Flushed says that the first n staged entries have been written to the file.
 func (p *Placer) Flushed(n int) {
 	if n == 0 {
 		return
@@ -167,14 +165,14 @@ func (p *Placer) Flushed(n int) {
 	}
 }
 
-// maxKeep is the size of the largest empty buffer that is kept for later use.
+// maxKeep is the largest capacity of an empty buffer that is kept for later use.
 const maxKeep = 1 << 20
 
 // Entries returns the number of entries in the file, plus the number of staged entries.
 func (p *Placer) Entries() uint64 { return p.next }
 
-// Extra returns the number of entries and spans, placed since the last call, that no record counts.
-// These are the root, resources, spans that began in an earlier file, and the spans of KindEither.
+// Extra returns how many entries and spans were staged since the last call of Extra that no record counts. They are
+// the root, resources, spans that began in an earlier file, and the spans of KindEither.
 func (p *Placer) Extra() (entries, spans uint64) {
 	c := p.extra
 	p.extra = Counts{}
@@ -184,19 +182,19 @@ func (p *Placer) Extra() (entries, spans uint64) {
 // Size returns the size of the file, without the staged entries.
 func (p *Placer) Size() int64 { return p.size }
 
-// Pending returns how many entries and spans are pending, and since when the oldest record is pending.
+// Pending returns how many entries and spans are pending, and when the oldest pending record arrived.
 func (p *Placer) Pending() (entries, spans int, since time.Time) {
 	return p.pending.entries, p.pending.spans, p.pending.since()
 }
 
-// Anchor returns the id of the entry below which records of other providers are written, 0 if no such
-// entry was set.
+// Anchor returns the id of the entry below which records are written that are neither log records nor spans. 0
+// means that there is no such entry.
 func (p *Placer) Anchor() uint32 { return p.anchor }
 
 // SetAnchor sets the id that Anchor returns.
 func (p *Placer) SetAnchor(id uint32) { p.anchor = id }
 
-// Root stages the root, which is the first entry of every trace.
+// Root stages the root, the first entry of every trace.
 func (p *Placer) Root() {
 	h := record.Head{Name: record.Text{Text: "root"}}
 	var c record.Cursor
@@ -212,7 +210,7 @@ func (p *Placer) add(parent uint32) *Staged {
 	return &p.staged[len(p.staged)-1]
 }
 
-// stage encodes and stages the current entry of c below the entry parent.
+// stage encodes and stages the current entry of c below the entry parent. h is the head of the current entry.
 func (p *Placer) stage(c *record.Cursor, h *record.Head, parent uint32, l *links) (*Staged, error) {
 	if p.next > math.MaxUint32 {
 		skipItems(c)
@@ -237,9 +235,9 @@ func (p *Placer) drop(err error, entries, spans int) {
 	}
 }
 
-// Place stages the entries of a record, or makes the record pending. It calls Drop for a record
-// that cannot be placed. It also calls Drop if placing the record panics: the application could
-// not recover from a panic in a goroutine of this module, so the panic would end the program.
+// Place stages the entries of a record, or makes the record pending. It calls Drop if it cannot place the record.
+// Place recovers from panics and then also calls Drop. A panic would end the program, because the application
+// cannot recover from a panic in a goroutine of this module.
 func (p *Placer) Place(e *journal.Entry) {
 	if len(p.left) > 0 {
 		p.continueLeft(e)
@@ -273,7 +271,7 @@ func (p *Placer) place(e *journal.Entry) {
 	case record.KindResource:
 		p.resource(r.Resource)
 	case record.KindElsewhere:
-		if p.pending.bySpan[r.Ref] == 0 { // otherwise the span will be in this file as well
+		if p.pending.bySpan[r.Ref] == 0 { // otherwise the span will also be in this file
 			p.release(r.Ref)
 		}
 	}
@@ -308,8 +306,8 @@ func (p *Placer) resource(number uint16) uint32 {
 	return s.ID
 }
 
-// AppendResource appends the encoding of a resource below the root. It returns false if no resource
-// has this number.
+// AppendResource appends the encoded entry of a resource, with the root as its parent. It returns false if no
+// resource has this number, or if its entry cannot be encoded.
 func (p *Placer) AppendResource(b []byte, number uint16) ([]byte, bool) {
 	d := p.enc.table.Get(number)
 	if d == nil || d.Kind != record.DefResource {
@@ -361,7 +359,7 @@ func (p *Placer) log(r *record.Record, e *journal.Entry) {
 	}
 }
 
-// firstOther is the first provider that is neither spans nor log records.
+// firstOther is the first provider number of records that are neither spans nor log records.
 const firstOther = 2
 
 // Append stages the entry of a log record below the entry parent and returns the id of the new entry.
@@ -382,7 +380,7 @@ func (p *Placer) Append(e *journal.Entry, parent uint32) (uint32, error) {
 	return s.ID, nil
 }
 
-// children stages n entries below parent, with l.
+// children stages the next n entries of c below the entry parent, each with the attributes l.
 func (p *Placer) children(c *record.Cursor, n int, parent uint32, l *links) {
 	var h record.Head
 	for i := range n {
@@ -396,8 +394,8 @@ func (p *Placer) children(c *record.Cursor, n int, parent uint32, l *links) {
 	}
 }
 
-// end stages the entries of the record of a span's end. With keepOrphans, the entries of a span that has
-// no entry are written below the resource, with the ids of the span.
+// end stages the entries of the record of a span's end. If the span has no entry and keepOrphans is set, it stages
+// them below the resource, with the ids of the span as attributes.
 func (p *Placer) end(r *record.Record) {
 	c := r.Cursor()
 	switch s := p.spans.get(&r.Ref); {
@@ -411,8 +409,8 @@ func (p *Placer) end(r *record.Record) {
 	}
 }
 
-// either stages the end of a span if the span has an entry, and otherwise the whole span. The
-// record has both.
+// either places a record of KindEither, which has both a whole span and its end. If the span has an entry, either
+// stages the end, otherwise the whole span.
 func (p *Placer) either(r *record.Record, e *journal.Entry) {
 	if s := p.spans.get(&r.Ref); s != nil {
 		c := r.Cursor()
@@ -430,9 +428,9 @@ func (p *Placer) either(r *record.Record, e *journal.Entry) {
 	p.span(r, e)
 }
 
-// endOpen stages the end of an open span, using a record of the whole span. It stages first the links
-// and events, then the entry of the end. That entry has the attributes of a span's end and the
-// attributes of the application.
+// endOpen stages the end of the open span whose entry is id. The record r has the whole span. endOpen first stages
+// its links and events, and then an entry for its end, with those of our own attributes that an end has, and with
+// the application's attributes.
 func (p *Placer) endOpen(r *record.Record, id uint32) {
 	c := r.Cursor()
 	whole := c
@@ -457,8 +455,8 @@ func (p *Placer) endOpen(r *record.Record, id uint32) {
 	p.spans.end(&r.Ref)
 }
 
-// span stages a span and the pending records that need it, or makes the span pending. If the
-// record is a whole span and the file has this span as open, it stages the end.
+// span stages a span and then the pending records that need it, or makes the span pending. If r has the whole of a
+// span that the file has as an open span, span stages the end of that span.
 func (p *Placer) span(r *record.Record, e *journal.Entry) {
 	if r.Flags&(record.FlagRef|record.FlagOpen) == record.FlagRef {
 		if s := p.spans.get(&r.Ref); s != nil && !s.ended {
@@ -490,7 +488,7 @@ func (p *Placer) putSpan(r *record.Record) bool {
 		parent = p.spans.get(&r.Parent)
 	}
 	if parent != nil && r.Resource != 0 && parent.resource != 0 && parent.resource != r.Resource {
-		parent = nil // below this parent the span would seem to have the parent's resource
+		parent = nil // below this parent, a reader would take the parent's resource for the span's
 	}
 	var below uint32
 	same := [16]byte(r.Parent.TraceID()) == [16]byte(r.Ref.TraceID())
@@ -525,7 +523,7 @@ func (p *Placer) putSpan(r *record.Record) bool {
 	return true
 }
 
-// release stages the pending records that need the span ref, then the records that need these, and so on.
+// release stages the pending records that need the span ref, and the records that need those, and so on.
 func (p *Placer) release(ref record.Ref) {
 	if p.pending.records == 0 {
 		return
@@ -534,7 +532,7 @@ func (p *Placer) release(ref record.Ref) {
 	p.stageReady()
 }
 
-// stageReady stages the pending records in p.ready, and the records that need them.
+// stageReady stages the pending records in p.ready, and all pending records that depend on them.
 func (p *Placer) stageReady() {
 	for i := 0; i < len(p.ready); i++ {
 		at := p.ready[i]
@@ -554,8 +552,8 @@ func (p *Placer) stageReady() {
 	}
 }
 
-// wait makes a record pending until its parent arrives. It returns false if Park has no room for a copy of
-// the record.
+// wait makes the record e pending until the span parent arrives. It returns false if Park has no room for a copy of
+// e.
 func (p *Placer) wait(ref, parent record.Ref, e *journal.Entry) bool {
 	var parked *journal.Segment
 	if p.o.Park != nil {
@@ -568,12 +566,12 @@ func (p *Placer) wait(ref, parent record.Ref, e *journal.Entry) bool {
 	return true
 }
 
-// waitForSpan makes a log record pending whose span is pending. It stores two numbers in the field for a
-// parent. The first distinguishes the record from equal records if the record is parked twice. The second is
-// the id of the next entry: the span will not get a smaller id.
+// waitForSpan makes a log record pending until its span arrives. In the field for a parent, it stores two numbers.
+// The first is unique among log records, so that a reader can recognize two copies of a parked record. The second
+// is the id of the next entry: the id of the span will not be smaller.
 func (p *Placer) waitForSpan(r *record.Record, e *journal.Entry) bool {
 	if r.Flags&record.FlagParent != 0 {
-		return p.wait(record.Ref{}, r.Ref, e) // the record has the numbers already
+		return p.wait(record.Ref{}, r.Ref, e) // the record was pending before and has both numbers
 	}
 	p.pending.logs++
 	var number record.Ref
@@ -584,8 +582,8 @@ func (p *Placer) waitForSpan(r *record.Record, e *journal.Entry) bool {
 	return p.wait(record.Ref{}, r.Ref, &p.entry)
 }
 
-// EnforceBounds stages pending spans until no bound is exceeded. It returns false after staging
-// many bytes. The caller then flushes them and calls EnforceBounds again.
+// EnforceBounds stages pending records until no bound is exceeded. It returns false after it has staged many bytes:
+// the caller then writes them and calls EnforceBounds again.
 func (p *Placer) EnforceBounds(now time.Time) (done bool) {
 	for p.exceeds(now) {
 		if len(p.enc.B) > 1<<18 {
@@ -602,7 +600,8 @@ func (p *Placer) exceeds(now time.Time) bool {
 		w.records > 0 && now.Sub(w.since()) >= p.o.MaxPendingAge
 }
 
-// StagePending stages one pending record and the records that need it. It returns false if no record is pending.
+// StagePending stages the oldest pending record, its pending ancestors, and all records that depend on these. It
+// returns false if no record is pending.
 func (p *Placer) StagePending() bool {
 	if p.pending.records == 0 {
 		return false
@@ -612,8 +611,8 @@ func (p *Placer) StagePending() bool {
 	return true
 }
 
-// Repark parks the pending records again, for the next file if next is set, else for this file. It returns
-// false if Park has no room for all of them.
+// Repark parks the pending records again. They will be in the next file if next is set, otherwise in this file.
+// Repark returns false if Park does not have room for all of them.
 func (p *Placer) Repark(next bool) bool {
 	if next {
 		p.pending.renumber()
@@ -649,8 +648,7 @@ func (p *Placer) OpenSpans() []OpenSpan {
 	return open
 }
 
-// ForgetEnded frees the memory of ended spans and of caches. It must not be called while entries
-// are staged.
+// ForgetEnded frees the memory of ended spans and of caches. The caller must have written all staged entries.
 func (p *Placer) ForgetEnded() {
 	p.spans = spanTable{open: p.spans.open, lost: p.spans.lost}
 	if p.pending.records == 0 {
@@ -661,8 +659,8 @@ func (p *Placer) ForgetEnded() {
 	p.staged, p.ready, p.rec, p.entry, p.numbered = nil, nil, record.Record{}, journal.Entry{}, nil
 }
 
-// Next returns a Placer for the next file, which shares the cached names with p. Pending records, and
-// open spans that are in earlier files only, stay with p until Adopt is called.
+// Next returns a Placer for the next file, which shares the cached names with p. Pending records and leftSpans
+// remain in p until Adopt is called.
 func (p *Placer) Next() *Placer {
 	n := &Placer{o: p.o, resources: make(map[uint16]uint32), keepOrphans: p.keepOrphans}
 	n.enc = encoder{definitionCache: p.enc.definitionCache, maxSize: p.enc.maxSize}
@@ -670,13 +668,13 @@ func (p *Placer) Next() *Placer {
 	return n
 }
 
-// Adopt moves the pending records, and the open spans that are in earlier files only, from q to p.
+// Adopt moves the pending records and the leftSpans from q to p.
 func (p *Placer) Adopt(q *Placer) {
 	p.pending, q.pending = q.pending, pendingRecords{}
 	p.adoptLeft(q)
 }
 
-// DropStaged discards the staged entries. Later entries reuse the ids of the discarded entries.
+// DropStaged discards the staged entries. Later entries get the ids of the discarded entries.
 func (p *Placer) DropStaged() {
 	p.unstage(0)
 	p.enc.B = p.enc.B[:0]

@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// A rig builds records and places them.
+// A rig is a Placer, with an Interner and a Builder for its records.
 type rig struct {
 	*placer.Placer
 
@@ -50,7 +50,7 @@ func newRig(o placer.Options) *rig {
 	return r
 }
 
-// ref returns the ids of span n, in trace 1 for those below 100.
+// ref returns the ids of the test span n. Spans 1 to 99 are in trace 1.
 func ref(n int) (r record.Ref) {
 	if n > 0 {
 		r[15], r[23] = byte(1+n/100), byte(n)
@@ -58,7 +58,7 @@ func ref(n int) (r record.Ref) {
 	return r
 }
 
-// place builds a record and places it. A parent or span of 0 is none.
+// place builds a record and places it. 0 as id or parent means none.
 func (r *rig) place(kind record.Kind, flags uint8, resource uint16, id, parent int, build func(b *record.Builder)) {
 	r.Place(r.record(kind, flags, resource, id, parent, build))
 }
@@ -73,10 +73,10 @@ func (r *rig) record(kind record.Kind, flags uint8, resource uint16, id, parent 
 	}
 	r.b.Reset(flags, &of, &up)
 	build(r.b)
-	data := append(slices.Clone(r.b.Data()), make([]byte, 8)...) // records end with a few zeros
+	data := append(slices.Clone(r.b.Data()), make([]byte, 8)...) // the data of a record in a journal ends with a few zeros
 	entries := r.b.Entries()
 	if kind == record.KindEither {
-		entries-- // the span or its end, not both
+		entries-- // Entries counts the span or its end, not both
 	}
 	return &journal.Entry{Time: 1, Info: record.Info(kind, 0, flags, resource, entries), Data: data}
 }
@@ -94,13 +94,13 @@ func (r *rig) span(id, parent int, flags uint8, more ...string) {
 	r.place(record.KindSpan, flags, 0, id, parent, named(append([]string{fmt.Sprint("s", id)}, more...)...))
 }
 
-// entries decodes what is staged.
+// entries decodes the staged entries.
 func (r *rig) entries(t *testing.T) []format.TraceEntry {
 	t.Helper()
 	return r.entriesFrom(t, 0)
 }
 
-// entriesFrom decodes what is staged, of which the first entry is the nth.
+// entriesFrom decodes the staged entries. The id of the first of them is first.
 func (r *rig) entriesFrom(t *testing.T, first int) []format.TraceEntry {
 	t.Helper()
 	v := format.V1
@@ -122,7 +122,7 @@ func (r *rig) entriesFrom(t *testing.T, first int) []format.TraceEntry {
 	return list
 }
 
-// tree returns each entry with its parent and its attributes.
+// tree returns a line with all entries, each with its parent's name and its attributes.
 func (r *rig) tree(t *testing.T) string {
 	t.Helper()
 	list := r.entries(t)
@@ -152,25 +152,25 @@ func TestSpansHangBelowTheirParents(t *testing.T) {
 	r := newRig(placer.Options{})
 	r.span(1, 0, record.FlagOpen)
 	r.span(2, 1, 0, "link", "event")
-	r.span(3, 9, 0)                                                                  // the parent is not there
-	r.span(101, 1, 0)                                                                // it is of another trace
-	r.place(record.KindLog, 0, 0, 2, 0, named("log"))                                // of a span that has ended
-	r.place(record.KindLog, 0, 0, 9, 0, named("stray"))                              // of one that is not there
-	r.place(record.KindLog, 0, 0, 0, 0, named("none"))                               // of none
-	r.place(record.KindEnd, 0, 0, 1, 0, named("late event", "end"))                  //
+	r.span(3, 9, 0)                                     // the parent is unknown
+	r.span(101, 1, 0)                                   // the parent is in another trace
+	r.place(record.KindLog, 0, 0, 2, 0, named("log"))   // the span has ended
+	r.place(record.KindLog, 0, 0, 9, 0, named("stray")) // the span is unknown
+	r.place(record.KindLog, 0, 0, 0, 0, named("none"))  // without a span
+	r.place(record.KindEnd, 0, 0, 1, 0, named("late event", "end"))
 	r.place(record.KindEnd, 0, 0, 9, 0, named("end of nothing"))                     // dropped
-	r.place(record.KindEither, 0, 0, 2, 1, named("s2 again", "its link", "its end")) // it is there: the end counts
-	r.place(record.KindEither, 0, 0, 5, 1, named("s5", "its end"))                   // it is not: the whole does
+	r.place(record.KindEither, 0, 0, 2, 1, named("s2 again", "its link", "its end")) // s2 exists: only the end is staged
+	r.place(record.KindEither, 0, 0, 5, 1, named("s5", "its end"))                   // s5 is new: the whole span is staged
 	r.place(record.KindSpan, record.FlagOpen, 0, 6, 1, named("s6"))                  // open
-	r.place(record.KindSpan, 0, 0, 6, 1, named("s6", "its event"))                   // the whole of it: the end counts
-	r.place(record.KindSpan, 0, 0, 6, 1, named("s6 again"))                          // it has ended: a span of its own
+	r.place(record.KindSpan, 0, 0, 6, 1, named("s6", "its event"))                   // s6 is open: its end is staged
+	r.place(record.KindSpan, 0, 0, 6, 1, named("s6 again"))                          // s6 has ended: this is another span
 	r.want(t, "s1<root trace_id=1; s2<s1; link<s2; event<s2; s3<root trace_id=1 parent_span_id=9; "+
 		"s101<s1 trace_id=2 parent_span_id=1; log<s2; stray<root trace_id=1 span_id=9; none<root; "+
 		"late event<s1; end<s1; its link<s2; its end<s2; s5<s1; s6<s1; its event<s6; span end<s6; s6 again<s1", "the file has no entry for the span: 1 0")
 }
 
-// TestWholeSpanEndsOneOfEarlierFile: the file that grows has the span once, and nothing waits for it
-// any more.
+// TestWholeSpanEndsOneOfEarlierFile places a whole span that an earlier file has as an open span. The file must
+// have the span once, with its end, and the Placer must forget the open span.
 func TestWholeSpanEndsOneOfEarlierFile(t *testing.T) {
 	r := newRig(placer.Options{})
 	r.Leave(r.record(record.KindSpan, record.FlagOpen, 0, 1, 0, named("s1")))
@@ -181,8 +181,8 @@ func TestWholeSpanEndsOneOfEarlierFile(t *testing.T) {
 	}
 }
 
-// TestWholeSpanLeavesEnd: the end that is made of a whole span has what the documentation of package
-// exporter says of ends.
+// TestWholeSpanLeavesEnd checks the entry of a span's end that is made from a record of the whole span. It must
+// have the attributes that the documentation of package exporter lists for an end.
 func TestWholeSpanLeavesEnd(t *testing.T) {
 	r := newRig(placer.Options{})
 	r.span(1, 0, record.FlagOpen)
@@ -220,8 +220,8 @@ func TestOrphansAreKept(t *testing.T) {
 	r.want(t, "event<root trace_id=1 span_id=9; end<root trace_id=1 span_id=9")
 }
 
-// TestPendingSpans come when their parents have come, whatever the order, with the log records that came
-// behind them.
+// TestPendingSpans places spans in random order. Each span, with its log records, must be staged when its parent
+// has been staged.
 func TestPendingSpans(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -258,12 +258,12 @@ func TestPendingSpans(t *testing.T) {
 	}
 }
 
-// log places a log record that waits where its span does.
+// log places a log record that waits if its span is pending.
 func (r *rig) log(span int, name string) {
 	r.place(record.KindLog, record.FlagWait, 0, span, 0, named(name))
 }
 
-// TestPendingLogs: a log record waits if its span does, and only then.
+// TestPendingLogs checks that a log record is pending if its span is pending, and only then.
 func TestPendingLogs(t *testing.T) {
 	r := newRig(placer.Options{})
 	r.log(2, "early")
@@ -281,7 +281,8 @@ func TestPendingLogs(t *testing.T) {
 	r.want(t, before+"; s1<root trace_id=1; s2<s1; first<s2; second<s2; third<s2")
 }
 
-// TestElsewhere: what waits for a span of another file waits no longer, nor does what waits for that.
+// TestElsewhere says that a span is in another file. The records that wait for it must be staged, and the records
+// that wait for those.
 func TestElsewhere(t *testing.T) {
 	r := newRig(placer.Options{})
 	r.span(3, 2, record.FlagWait)
@@ -298,7 +299,8 @@ func TestElsewhere(t *testing.T) {
 	r.want(t, "s2<root trace_id=1 parent_span_id=1; s3<s2; l3<s3; s5<root trace_id=1 parent_span_id=4")
 }
 
-// TestElsewhereOfPending: a span that waits here, too, keeps what waits for it, each once.
+// TestElsewhereOfPending says that a span is in another file although it is pending here. The log records that wait
+// for it must remain pending, and be staged once.
 func TestElsewhereOfPending(t *testing.T) {
 	r := newRig(placer.Options{MaxPendingSpans: 1000, MaxPendingBytes: 64 << 20})
 	text := func(i int) string { return fmt.Sprint(i, strings.Repeat(" of many", 2500)) }
@@ -306,7 +308,7 @@ func TestElsewhereOfPending(t *testing.T) {
 	for i := range 40 {
 		r.log(2, text(i))
 	}
-	for i := 10; i < 70; i++ { // they leave gaps
+	for i := 10; i < 70; i++ { // these leave gaps in the data of pending records
 		r.span(i, i+100, record.FlagWait, text(i))
 	}
 	for i := 10; i < 70; i++ {
@@ -331,7 +333,8 @@ func TestElsewhereOfPending(t *testing.T) {
 	}
 }
 
-// TestPendingDataIsKept: what waits long is as it came, while far more comes and goes than may wait.
+// TestPendingDataIsKept checks that the data of pending records stays intact while many other records become
+// pending and are staged.
 func TestPendingDataIsKept(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	r := newRig(placer.Options{MaxPendingSpans: 200, MaxPendingBytes: 64 << 20})
@@ -365,9 +368,9 @@ func TestPendingDataIsKept(t *testing.T) {
 		for len(waiting) > 150 {
 			at := rnd.IntN(len(waiting))
 			if rnd.IntN(10) > 0 {
-				at = len(waiting) - 1 - rnd.IntN(20) // most wait for a short time
+				at = len(waiting) - 1 - rnd.IntN(20) // most spans are pending for a short time
 			}
-			span(1_000_000+waiting[at], 1_000_000+waiting[at]) // its own parent: it does not wait
+			span(1_000_000+waiting[at], 1_000_000+waiting[at]) // a span that is its own parent is not pending
 			waiting = slices.Delete(waiting, at, at+1)
 		}
 		check()
@@ -382,13 +385,13 @@ func TestPendingDataIsKept(t *testing.T) {
 
 func enforce(t *testing.T, r *rig) {
 	t.Helper()
-	if !r.EnforceBounds(time.Now()) { // it has little to stage
+	if !r.EnforceBounds(time.Now()) { // true, because there is little to stage
 		t.Error("the bounds do not hold yet")
 	}
 }
 
-// TestPendingHasBounds in number, bytes and age: the one that waits longest goes below the
-// resource, with those that wait for it.
+// TestPendingHasBounds checks the bounds of number and age. The oldest pending span is then staged below its
+// resource, together with the records that wait for it.
 func TestPendingHasBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(placer.Options{MaxPendingSpans: 3, MaxPendingAge: time.Minute})
@@ -407,8 +410,8 @@ func TestPendingHasBounds(t *testing.T) {
 	})
 }
 
-// TestPendingSpansNeedRoom: one that cannot be parked is written at once, and a circle of
-// parents ends.
+// TestPendingSpansNeedRoom checks that a span that cannot be parked is staged at once. Spans that are each other's
+// parents must also be staged in the end.
 func TestPendingSpansNeedRoom(t *testing.T) {
 	parked := 0
 	r := newRig(placer.Options{
@@ -422,12 +425,12 @@ func TestPendingSpansNeedRoom(t *testing.T) {
 	for r.StagePending() {
 	}
 	r.want(t, "s4<root trace_id=1 parent_span_id=3; s2<root trace_id=1 parent_span_id=1; s1<s2")
-	if parked != 1 { // the refused one was counted here
+	if parked != 1 { // Park has counted the refused span, and nobody unparks it
 		t.Errorf("%d are parked", parked)
 	}
 }
 
-// TestResources come once, before the first that needs them.
+// TestResources checks that a resource is staged once, before the first entry that needs it.
 func TestResources(t *testing.T) {
 	for _, columns := range []bool{false, true} {
 		r := newRig(placer.Options{Columns: columns})
@@ -442,18 +445,18 @@ func TestResources(t *testing.T) {
 		r.place(record.KindSpan, 0, number, 1, 0, named("s1"))
 		r.place(record.KindLog, 0, number, 0, 0, named("log"))
 		r.want(t, "resource<root service.name=shop; s1<resource trace_id=1; log<resource")
-		if entries, spans := r.Extra(); entries != 2 || spans != 0 { // the root, too
+		if entries, spans := r.Extra(); entries != 2 || spans != 0 { // the other one is the root
 			t.Errorf("%d entries and %d spans are extra", entries, spans)
 		}
 	}
 }
 
-// TestNamesOfUsers are escaped when they are ours, numbered when they come twice, and have
-// the names of their groups.
+// TestNamesOfUsers checks the stored names of the application's attributes: reserved names are escaped, repeated
+// names get a number, and names in groups get the names of the groups.
 func TestNamesOfUsers(t *testing.T) {
 	for _, columns := range []bool{false, true} {
 		r := newRig(placer.Options{Columns: columns})
-		for range 3 { // in place, with numbers, from the cache
+		for range 3 { // first as texts, then as numbers, then from the cache
 			r.place(record.KindLog, 0, 0, 0, 0, func(b *record.Builder) {
 				b.Head(&wire.Head{Name: "log"})
 				b.String("otel.kind", "own")
@@ -500,8 +503,9 @@ func TestNamesOfUsers(t *testing.T) {
 	}
 }
 
-// TestCommonAttributesAreAsOthers encodes random attributes twice: in an entry below its span,
-// for which there is a short way, and in one whose span is not there, for which there is none.
+// TestCommonAttributesAreAsOthers encodes random attributes twice: in an entry below its span, which the method
+// plain encodes, and in an entry with an unknown span, which only the slower methods can encode. The results must
+// be equal.
 func TestCommonAttributesAreAsOthers(t *testing.T) {
 	for _, columns := range []bool{false, true} {
 		r, v := newRig(placer.Options{Columns: columns}), format.V1
@@ -569,7 +573,7 @@ func TestCommonAttributesAreAsOthers(t *testing.T) {
 	}
 }
 
-// TestLargeEntries are cut until they are no larger than they may be.
+// TestLargeEntries checks that an entry above MaxEntrySize is cut to this size.
 func TestLargeEntries(t *testing.T) {
 	for _, columns := range []bool{false, true} {
 		r := newRig(placer.Options{Columns: columns, MaxEntrySize: 4 << 10})
@@ -598,7 +602,7 @@ func TestLargeEntries(t *testing.T) {
 	}
 }
 
-// TestDamagedRecords are dropped with what they count for, and nothing else is lost.
+// TestDamagedRecords checks that damaged records are dropped and counted, and that the next record is still placed.
 func TestDamagedRecords(t *testing.T) {
 	r := newRig(placer.Options{})
 	r.Place(&journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}})
@@ -613,7 +617,7 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-// TestLostDefinitions show their numbers.
+// TestLostDefinitions places a record whose definitions are missing. The entry must show their numbers instead.
 func TestLostDefinitions(t *testing.T) {
 	whole := newRig(placer.Options{})
 	p := whole.in.Place(&wire.Head{Name: "event a.go:1", Message: "said", HasMessage: true})
@@ -625,14 +629,14 @@ func TestLostDefinitions(t *testing.T) {
 		whole.b.End()
 		data = append(slices.Clone(whole.b.Data()), make([]byte, 8)...)
 	}
-	r := newRig(placer.Options{}) // which knows none
+	r := newRig(placer.Options{}) // without any definition
 	r.Place(&journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: data})
 	if got := r.tree(t); !strings.HasPrefix(got, "place#") || !strings.Contains(got, " key#") {
 		t.Errorf("the tree is %s", got)
 	}
 }
 
-// TestNextFile goes on with the spans that are open, and with what is pending.
+// TestNextFile begins a new file. Pending records must move to it, and open spans must be known.
 func TestNextFile(t *testing.T) {
 	r := newRig(placer.Options{})
 	r.span(1, 0, record.FlagOpen)
@@ -655,7 +659,7 @@ func TestNextFile(t *testing.T) {
 	r.want(t, "s3<root trace_id=1; s4<s3")
 }
 
-// TestFullTrace takes as many entries as 32 bits count.
+// TestFullTrace checks that a trace has 2^32 entries at most.
 func TestFullTrace(t *testing.T) {
 	r := newRig(placer.Options{})
 	_, staged := r.Out()
@@ -673,7 +677,7 @@ func TestFullTrace(t *testing.T) {
 	}
 }
 
-// TestFlushedInPart keeps what is not in the file.
+// TestFlushedInPart checks that the staged entries after the written ones remain staged.
 func TestFlushedInPart(t *testing.T) {
 	r := newRig(placer.Options{})
 	r.span(1, 0, 0)
@@ -686,8 +690,7 @@ func TestFlushedInPart(t *testing.T) {
 	}
 }
 
-// TestPlacePanics: what makes a record panic takes neither the program nor the other records
-// along.
+// TestPlacePanics panics while a record is placed. The program and the other records must survive.
 func TestPlacePanics(t *testing.T) {
 	panics := false
 	r := newRig(placer.Options{Park: func(*journal.Entry) (*journal.Segment, bool) {
@@ -698,14 +701,14 @@ func TestPlacePanics(t *testing.T) {
 	}})
 	r.span(1, 0, 0)
 	panics = true
-	r.span(3, 2, record.FlagWait) // it is to be parked
+	r.span(3, 2, record.FlagWait) // a span that must be parked
 	panics = false
 	r.span(4, 1, 0)
 	r.want(t, "s1<root trace_id=1; s4<s1", "a record of the journal is damaged: 1 1")
 }
 
-// TestOrderOfManyNames has entries of version 2 with more names than are kept in their order,
-// and behind each one without any.
+// TestOrderOfManyNames encodes entries of version 2, some with more names than the encoder caches in an order. An
+// entry without attributes follows each of them.
 func TestOrderOfManyNames(t *testing.T) {
 	r := newRig(placer.Options{Columns: true})
 	for n := range 200 {

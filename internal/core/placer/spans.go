@@ -5,8 +5,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 )
 
-// The numbers of open spans and of recently ended spans that a Placer remembers, so that it
-// can place records that refer to them.
+// A Placer remembers this many open spans and recently ended spans, to place records that refer to them.
 const (
 	maxOpenSpans  = 1 << 18
 	maxEndedSpans = 1 << 16
@@ -15,12 +14,12 @@ const (
 // A spanTable maps spans to their entries.
 type spanTable struct {
 	open spanmap.Map[span]
-	// ended has ended spans by the hashes of their Refs, which saves memory. Ended spans may be forgotten.
+	// ended has ended spans, by the hashes of their refs to save memory. The oldest of them are forgotten.
 	ended map[uint64]endedSpan
-	ring  []uint64 // hashes of ended spans; the oldest is at the index next
+	ring  []uint64 // hashes of ended spans; the oldest is ring[next]
 	next  int
 	found span // the ended span that get returned last
-	lost  bool // an open span may have been forgotten
+	lost  bool // the table was full, so an open span may have been forgotten
 }
 
 type span struct {
@@ -39,7 +38,7 @@ type endedSpan struct {
 
 func hashOf(ref *record.Ref) uint64 { return spanmap.HashKey((*spanmap.Key)(ref)) }
 
-// get returns the span ref, nil if the table does not have it. The result is valid until the table changes or
+// get returns the span ref, or nil if the table does not have it. The result is valid until the table changes or
 // get is called again. The caller must not change it.
 func (t *spanTable) get(ref *record.Ref) *span {
 	if s := t.open.Get((*spanmap.Key)(ref)); s != nil {
@@ -62,7 +61,7 @@ func (t *spanTable) put(ref *record.Ref, s *span) {
 		*at = *s
 		return
 	}
-	t.lost = t.lost || !s.ended // count s as ended, so that the table does not grow for ever
+	t.lost = t.lost || !s.ended // treat s as ended, so that the table does not grow without bound
 	t.open.Delete((*spanmap.Key)(ref))
 	t.retire(ref, s)
 }
@@ -80,7 +79,7 @@ func (t *spanTable) retire(ref *record.Ref, s *span) {
 	}
 	hash, n := hashOf(ref), len(t.ended)
 	if t.ended[hash] = (endedSpan{s.id, s.resource}); len(t.ended) == n {
-		return // the hash is in ring already
+		return // the hash is already in ring
 	}
 	if len(t.ring) < maxEndedSpans {
 		t.ring = append(t.ring, hash)
@@ -91,7 +90,7 @@ func (t *spanTable) retire(ref *record.Ref, s *span) {
 	t.next = (t.next + 1) % maxEndedSpans
 }
 
-// drop forgets the span ref if its entry is id. The entry will not be written.
+// drop forgets the span ref if its entry is id. It is for an entry that will not be written.
 func (t *spanTable) drop(ref *record.Ref, id uint32) {
 	if s := t.get(ref); s != nil && s.id == id {
 		t.open.Delete((*spanmap.Key)(ref))
@@ -99,8 +98,9 @@ func (t *spanTable) drop(ref *record.Ref, id uint32) {
 	}
 }
 
-// renumber gives the spans their new ids, which the function now returns. It drops spans whose
-// entries are lost, and calls forgot for each open span that it drops.
+// renumber replaces the ids and offsets of all spans. The function now returns the new id of an entry, and whether
+// the entry still exists. The map offsets has new offsets by new id. renumber drops spans whose entries are lost.
+// For each open span among them, it calls the function forgot.
 func (t *spanTable) renumber(now func(uint32) (uint32, bool), offsets map[uint32]int64, forgot func()) {
 	open := t.open
 	t.open = spanmap.Map[span]{}

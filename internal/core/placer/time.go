@@ -6,8 +6,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// A timeEncoder formats times as time.RFC3339Nano does. It keeps the text of the last date, because
-// most times are on the same day as the time before.
+// A timeEncoder formats times like time.RFC3339Nano. It caches the text of the last date, because consecutive times
+// are usually on the same day.
 type timeEncoder struct {
 	day  int64 // the day of date, in days since 1970
 	date [10]byte
@@ -46,7 +46,7 @@ func (e *timeEncoder) append(b []byte, i *record.Item) []byte {
 	return append(b, sign, byte('0'+h/10), byte('0'+h%10), ':', byte('0'+m/10), byte('0'+m%10))
 }
 
-// appendFraction appends nanoseconds without zeros at the end.
+// appendFraction appends a dot and the nanoseconds n, without zeros at the end. It appends nothing if n is 0.
 func appendFraction(b []byte, n uint32) []byte {
 	if n == 0 || n >= 1e9 {
 		return b

@@ -12,9 +12,9 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// A Builder builds the data of one record. The caller calls Reset first, and then for each entry
-// Place or Head, the methods for its attributes, and End. A Builder keeps no reference to the texts
-// that are passed to it. The zero Builder gives no numbers to names.
+// A Builder builds the data of one record. The caller calls Reset first, and then for each entry Place or Head, the
+// methods for its attributes, and End. A Builder keeps no reference to the texts that are passed to it. The zero
+// Builder writes each name as a text, without a number.
 //
 // A Builder is not safe for concurrent use.
 type Builder struct {
@@ -24,11 +24,11 @@ type Builder struct {
 	// Redact replaces secrets, if it is not nil. If In is set, Redact must be the Redactor of In.
 	Redact *redact.Redactor
 
-	buf     []byte // journal.HeadSize bytes of room, then the data
+	buf     []byte // journal.HeadSize reserved bytes, then the data
 	entries int
 	entry   int // offset of the entry that is being built; 0: no entry
 	shared  *journal.Shared
-	split   int // offset at which the shared items belong
+	split   int // offset of the reference to the shared items, see Share
 	own     bool
 	place   *Place
 	known   []interned // the names that the place expects
@@ -43,8 +43,8 @@ type Builder struct {
 // maxKeep is the largest capacity of a buffer that is kept for later use.
 const maxKeep = 1 << 20
 
-// Reset makes b empty, for a record that begins with ref if flags has FlagRef, and with parent if
-// flags has FlagParent. An argument that the record does not have may be nil.
+// Reset begins a record and drops what b holds. The record begins with ref if flags has FlagRef; parent follows if
+// flags has FlagParent. An argument whose flag is not set may be nil.
 func (b *Builder) Reset(flags uint8, ref, parent *Ref) {
 	if cap(b.buf) > maxKeep || cap(b.buf) < 512 {
 		b.buf = make([]byte, 0, 512)
@@ -91,7 +91,7 @@ func (b *Builder) Drop() {
 	}
 }
 
-// Place begins an entry at the place p.
+// Place begins an entry that is made at p, a place in the source code.
 func (b *Builder) Place(p *Place, level uint8, message string) {
 	number := uint16(p.number.Load())
 	if number == 0 {
@@ -118,7 +118,7 @@ func (b *Builder) Place(p *Place, level uint8, message string) {
 	b.noteCut()
 }
 
-// Head begins an entry.
+// Head begins an entry with the head h.
 func (b *Builder) Head(h *wire.Head) {
 	b.begin()
 	b.buf = append(b.buf, headFlags(h), h.Level)
@@ -169,7 +169,7 @@ func (b *Builder) noteCut() {
 	}
 }
 
-// text appends the number of s, or s itself if s has no number.
+// text appends the number of s, or s itself if it has no number.
 func (b *Builder) text(s string, own bool) {
 	if b.In != nil {
 		if n, _ := b.In.name(s, own); n != 0 {
@@ -180,21 +180,20 @@ func (b *Builder) text(s string, own bool) {
 	b.buf = appendBytes(append(b.buf, 0), b.cut(b.Redact.Text(s)))
 }
 
-// User says that the attributes that follow are the user's: a name is changed if it is
-// reserved or occurs twice. Before User, names are stored as they are.
+// User says that the attributes that follow are the application's. The placer renames such an attribute if its name
+// is reserved or occurs twice. The names of attributes added before User are stored unchanged.
 func (b *Builder) User() { b.own = false }
 
-// Own reports whether names are stored as they are.
+// Own reports whether names are stored unchanged, because User was not called for this entry.
 func (b *Builder) Own() bool { return b.own }
 
-// maxLearn is how often a place changes the names that it expects. maxKnown is the largest
-// number of expected names.
+// maxLearn limits how often a place changes its list of expected names. maxKnown limits the length of this list.
 const (
 	maxLearn = 16
 	maxKnown = 64
 )
 
-// learn makes the place expect the names that the entry has.
+// learn stores the names of the current entry as the names that its place expects.
 func (b *Builder) learn() {
 	if p := b.place; b.missed != nil && p.learnt.Load() < maxLearn {
 		p.learnt.Add(1)
@@ -204,11 +203,12 @@ func (b *Builder) learn() {
 	b.place, b.known, b.missed = nil, nil, nil
 }
 
-// number returns the number of a name that is not the expected one, 0 if the name has no number.
+// number returns the number of a name other than the next expected name of the place. It returns 0 if the name has
+// no number.
 func (b *Builder) number(s string) (n uint16, v redact.Verdict) {
 	n, v = b.In.name(s, b.own)
 	if b.place != nil && n != 0 && b.next+len(b.missed) < maxKnown {
-		b.known = b.known[:b.next] // from here on, the entry has no expected names
+		b.known = b.known[:b.next] // the rest of the entry is compared with no expected names
 		b.missed = append(b.missed, *b.In.newInterned(n, b.In.Get(n)))
 	}
 	return n, v
@@ -232,8 +232,8 @@ func (b *Builder) RecordTime() {
 	b.buf = append(b.buf, 0, codeTime)
 }
 
-// Share adds items that were returned by Items, possibly of another Builder. Only the first call for
-// a record shares the items; a later call copies them.
+// Share adds items that Items returned, possibly Items of another Builder. Only the first call for a record shares
+// the items; a later call copies them.
 func (b *Builder) Share(s *journal.Shared) {
 	if b.shared != nil {
 		b.buf = append(b.buf, s.Bytes()...)
@@ -244,11 +244,11 @@ func (b *Builder) Share(s *journal.Shared) {
 	b.buf = append(b.buf, make([]byte, journal.SharedSize)...)
 }
 
-// Items returns a copy of the items of the current entry from the offset from on, for Share. These
-// items must not include a Share themselves.
+// Items returns a copy of the current entry's items, beginning at the offset from, for Share and Append. The items
+// must not include shared items.
 func (b *Builder) Items(from int) []byte { return slices.Clone(b.buf[from:]) }
 
-// Mark returns the offset of the next item, for Items.
+// Mark returns the offset at which the next item will begin, for Items.
 func (b *Builder) Mark() int { return len(b.buf) }
 
 // Append adds a copy of items that Items returned.
@@ -272,8 +272,7 @@ func (b *Builder) name(s string, size int) {
 	b.otherName(s, size)
 }
 
-// otherName is like name, for a name that is not the next expected name of the place. b.buf has
-// room for a number.
+// otherName is like name, for a name other than the next expected name. b.buf has room for a number.
 func (b *Builder) otherName(s string, size int) {
 	if b.In != nil {
 		if n, v := b.number(s); n != 0 {
@@ -309,10 +308,10 @@ func (b *Builder) appendNumber(n uint16) {
 //go:noinline
 func (b *Builder) grow(n int) { b.buf = slices.Grow(b.buf, n) }
 
-// String adds an attribute.
+// String adds a String.
 func (b *Builder) String(name, s string) { b.attribute(name, ValueString, s) }
 
-// Bytes adds an attribute.
+// Bytes adds a Bytes attribute, whose value is not text.
 func (b *Builder) Bytes(name, s string) { b.attribute(name, ValueBytes, s) }
 
 // JSON adds an attribute that is a JSON text.
@@ -343,7 +342,7 @@ func (b *Builder) cutValue(kind byte, s string) {
 		s = s[:b.MaxText]
 	} else {
 		s, kind = b.cut(s), ValueString
-		b.cutHead = false // Truncated marks the entry below
+		b.cutHead = false // cutHead is for texts of the head; Truncated below marks the entry
 	}
 	b.buf = appendBytes(append(b.buf, kind), s)
 	b.Truncated()
@@ -364,7 +363,7 @@ func (b *Builder) Hex(name string, id []byte) {
 	b.buf = append(append(b.buf, ValueHex, byte(len(id))), id...)
 }
 
-// Bool adds an attribute.
+// Bool adds a Bool.
 func (b *Builder) Bool(name string, v bool) {
 	b.name(name, 1)
 	value := byte(ValueBool)
@@ -374,25 +373,25 @@ func (b *Builder) Bool(name string, v bool) {
 	b.buf = append(b.buf, value)
 }
 
-// Float adds a Float with the bits n.
+// Float adds a Float; n is its bits, as math.Float64bits returns them.
 func (b *Builder) Float(name string, n uint64) {
 	b.name(name, 9)
 	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, ValueFloat), n)
 }
 
-// U64 adds an attribute.
+// U64 adds a U64.
 func (b *Builder) U64(name string, n uint64) {
 	b.name(name, 9)
 	b.integer(ValueU64, n)
 }
 
-// I64 adds an attribute.
+// I64 adds an I64.
 func (b *Builder) I64(name string, n int64) {
 	b.name(name, 9)
 	b.integer(ValueI64, uint64(n<<1)^uint64(n>>63))
 }
 
-// Duration adds an attribute whose value is d in nanoseconds.
+// Duration adds an attribute whose value is d, in nanoseconds.
 func (b *Builder) Duration(name string, d time.Duration) {
 	b.name(name, 9)
 	b.integer(ValueDuration, uint64(d<<1)^uint64(d>>63))
@@ -407,7 +406,7 @@ func (b *Builder) integer(kind byte, n uint64) {
 	b.buf = b.buf[:at+1+size]
 }
 
-// Wide adds an attribute with the value hi<<64 | lo. If signed is set, this is in two's complement.
+// Wide adds an attribute with the value hi<<64 | lo. If signed is set, the value is a two's complement number.
 func (b *Builder) Wide(name string, signed bool, hi, lo uint64) {
 	b.name(name, 17)
 	kind := byte(ValueU128)
@@ -418,8 +417,8 @@ func (b *Builder) Wide(name string, signed bool, hi, lo uint64) {
 	b.buf = binary.LittleEndian.AppendUint64(b.buf, hi)
 }
 
-// Value adds an attribute of any kind of package wire. A String or Bytes is passed in text, an integer in
-// the two halves hi and lo, and a Bool or the bits of a Float in lo.
+// Value adds an attribute of one of the kinds of package wire. The argument text is the value of a String or Bytes;
+// hi and lo are the two halves of an integer; lo alone is a Bool or the bits of a Float.
 func (b *Builder) Value(name string, kind uint8, text string, hi, lo uint64) {
 	switch kind {
 	case wire.KindString:
@@ -439,7 +438,7 @@ func (b *Builder) Value(name string, kind uint8, text string, hi, lo uint64) {
 	}
 }
 
-// Time adds an attribute with the time t. In an entry its value is a text in the format time.RFC3339Nano.
+// Time adds an attribute with the time t. The placer stores it as a text in the format time.RFC3339Nano.
 func (b *Builder) Time(name string, t time.Time) {
 	b.name(name, 17)
 	offset := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// A Record is a record that was read, with its fields parsed and its entries still encoded.
+// A Record is a record of the journal with its fields parsed and its entries still encoded.
 type Record struct {
 	Time        int64
 	Kind        Kind
@@ -22,8 +22,8 @@ type Record struct {
 	source *journal.Entry
 }
 
-// Parse reads the fields of e before its entries. It returns false if e is of a later version.
-// r.Data aliases e.Data.
+// Parse sets r to the record e, without decoding its entries. It returns false if a later version of this module
+// wrote e, or if e is damaged. r.Data aliases e.Data.
 func (r *Record) Parse(e *journal.Entry) bool {
 	u := e.Info.User()
 	r.Time, r.Entries, r.source = e.Time, e.Info.Entries(), e
@@ -61,10 +61,10 @@ func (r *Record) Cursor() Cursor {
 	return Cursor{b: r.Data, source: r.source, offset: len(r.source.Data) - len(r.Data)}
 }
 
-// CursorAt returns a cursor before the entry of a definition.
+// CursorAt returns a cursor before the entry of the definition d.
 func CursorAt(d *Definition) Cursor { return Cursor{b: d.Entry} }
 
-// A Cursor reads the entries of a record. A damaged record ends early, and sets the field bad.
+// A Cursor reads the entries of a record. If the record is damaged, the Cursor stops early and sets bad.
 type Cursor struct {
 	b      []byte
 	at     int
@@ -72,7 +72,7 @@ type Cursor struct {
 	offset int            // offset of b in source.Data
 	bad    bool
 
-	// The values of b and at from before the shared items.
+	// While c reads shared items: the values of b and at before them, to continue there afterwards.
 	outer   []byte
 	outerAt int
 }
@@ -88,8 +88,8 @@ type Text struct {
 // A Head is the beginning of an entry. Its texts alias the record.
 type Head struct {
 	Level        uint8
-	Place        uint16 // the number of a place; if not 0, the definition has the fields that are not set here
-	PlaceMessage bool   // the message is the message of the place
+	Place        uint16 // the number of a place, whose definition has the fields not set here; 0: no place
+	PlaceMessage bool   // the message is that of the place
 
 	Message                     string
 	Name, Target                Text
@@ -99,8 +99,8 @@ type Head struct {
 	HasModule, HasFile, HasLine bool
 }
 
-// Next reads the head of the next entry. The caller must have read the items of the entry before to
-// their end. Next returns false if the record has no further entry.
+// Next reads the head of the next entry. Before calling it again, the caller must read all items of the entry, up
+// to CodeEnd. Next returns false if the record has no further entry.
 func (c *Cursor) Next(h *Head) bool {
 	if c.bad || len(c.b)-c.at < 4 {
 		return false
@@ -148,14 +148,14 @@ const (
 	CodeTime // the attribute with the time of the record, which is in Item.Lo
 )
 
-// An Item is an attribute or another part of an entry. Its texts alias the record.
+// An Item is an attribute, or another part of an entry after its head. Its texts alias the record.
 type Item struct {
 	Name Text // name of an attribute or group
-	Own  bool // for a name without a number: it is stored as it is
+	Own  bool // for a name without a number: the name is stored unchanged
 
 	Kind   uint8
-	Text   string // the value of any kind of text; for Hex the bytes
-	Lo, Hi uint64 // a number, a Bool, or the bits of a Float; for a Time the seconds and nanoseconds
+	Text   string // the value of each kind that is a text; for Hex the bytes
+	Lo, Hi uint64 // a number, a Bool, or the bits of a Float; for a Time the seconds and the nanoseconds
 	Offset int32  // zone offset of a Time in seconds
 }
 
@@ -224,9 +224,9 @@ func (c *Cursor) Item(i *Item) Code {
 	}
 }
 
-// Common reads the next item if that is an attribute whose name has a number and whose value is a
-// short String, a Bool, a Float, a U64, an I64 or a Duration. Most items are. Otherwise Common reads
-// nothing and returns 0: the caller then calls Item. Common takes a third of the time of Item.
+// Common is a fast way to read the most frequent items: an attribute whose name has a number and whose value is a
+// short String, a Bool, a Float, a U64, an I64 or a Duration. If the next item is different, Common reads nothing
+// and returns 0, and the caller must call Item. Common takes a third of the time of Item.
 func (c *Cursor) Common() (number uint16, kind uint8, lo uint64, text string) {
 	const most = 2 + 1 + 8 // the largest size of such an item, without the bytes of a text
 	if len(c.b)-c.at < most {
@@ -280,7 +280,7 @@ func (c *Cursor) unlessBad(code Code) Code {
 	return code
 }
 
-// share makes c continue with the shared items.
+// share lets c read the shared items next. At their end, c returns to the items after the reference to them.
 func (c *Cursor) share() bool {
 	if c.outer != nil || c.source == nil {
 		return false
@@ -355,7 +355,7 @@ func (c *Cursor) uint64() uint64 {
 	return n
 }
 
-// number reads the number of a definition, or the 0 in place of a number.
+// number reads the number of a definition, or 0 if a text or a code follows.
 func (c *Cursor) number() uint16 {
 	if c.at >= len(c.b) {
 		c.fail()

@@ -4,8 +4,7 @@
 //
 // # Layout
 //
-// For each record, package journal keeps the time, how many entries and spans the record
-// counts for, and these 32 bits:
+// For each record, package journal stores the time, the number of entries and of spans, and these 32 bits:
 //
 //	kind     4 bits
 //	provider 6 bits
@@ -38,9 +37,9 @@
 //
 // # Definitions
 //
-// A number refers to a definition, which is a record in the journal's stream of
-// definitions. A definition is written before the first record that has its number.
-// If the journal has no room for another definition, names are written in place.
+// A number refers to a definition, which is a record in the journal's stream of definitions. A definition is
+// written before the first record that has its number. If the journal has no room for another definition, records
+// have the names themselves.
 //
 //	definition {
 //		time = number, info.user = DefName, DefOwn, DefPlace or DefResource
@@ -51,7 +50,7 @@ package record
 
 import "github.com/entrace-go/entrace/internal/core/journal"
 
-// A Kind is a kind of records. Part of the journal's layout.
+// A Kind is a kind of record. Its values are a part of the journal's layout.
 type Kind uint8
 
 // The kinds of records.
@@ -60,9 +59,9 @@ const (
 	KindSpan     Kind = 2 // a span, then its links and events
 	KindEnd      Kind = 3 // the later links and events of a span, then its end
 	KindResource Kind = 4 // the resource itself
-	KindEither   Kind = 5 // a span as for KindSpan, then its end; a reader uses one of the two; no longer written
-	KindMark     Kind = 6 // a span has ended, and the record of its end was evicted
-	// KindElsewhere says that a span is in another file, so that no record waits for it.
+	KindEither   Kind = 5 // a span as for KindSpan, then its end, of which a reader uses one; no longer written
+	KindMark     Kind = 6 // a span has ended, but the record of its end was evicted
+	// KindElsewhere says that a span is in another file, so that no record waits for it to arrive.
 	KindElsewhere Kind = 7
 )
 
@@ -71,7 +70,7 @@ const (
 	FlagRef    = 1  // the record has a ref
 	FlagParent = 2  // the record has a parent
 	FlagRemote = 4  // the parent is in another process
-	FlagWait   = 8  // a span waits for its parent; a log record waits while its span waits
+	FlagWait   = 8  // the placer holds the span until its parent has arrived, and a log record while its span is held
 	FlagOpen   = 16 // the span has not ended
 )
 
@@ -88,7 +87,7 @@ const (
 	ProviderLogs  Provider = 1 // log records
 )
 
-// Providers is a set of providers, with one bit for each.
+// Providers is a set of providers: one bit for each provider.
 type Providers uint64
 
 // Has reports whether p is in the set.
@@ -107,11 +106,11 @@ func Info(kind Kind, provider, flags uint8, resource uint16, entries int) journa
 	return journal.NewInfo(entries, spans, user)
 }
 
-// The bits of an entry's head. Part of the journal's layout.
+// The bits of the first byte of an entry. Part of the journal's layout.
 const (
 	headMessage      = 1
 	headPlace        = 2
-	headPlaceMessage = 4 // the message is the message of the place
+	headPlaceMessage = 4 // the message is that of the place
 	headModule       = 8
 	headFile         = 16
 	headLine         = 32
@@ -121,7 +120,7 @@ const (
 const (
 	codeEnd       = 0 // the end of the entry
 	codeName      = 1 // uvarint, the user's name, a value
-	codeOwn       = 2 // uvarint, a name that is stored as it is, a value
+	codeOwn       = 2 // uvarint, a name that is stored unchanged, a value
 	codeGroup     = 3 // text: a prefix of the user's names until codeGroupEnd or the end of the entry
 	codeGroupEnd  = 4
 	codeShared    = 5 // items that several records share, see journal
@@ -129,9 +128,8 @@ const (
 	codeTime      = 7 // the attribute with the time of the record
 )
 
-// The kinds of values, in the low half of the byte. The high half of the byte is the size in bytes
-// for an integer, and the value for a Bool. The first eight are the kinds of package wire. Part of
-// the journal's layout.
+// The low 4 bits of a value's first byte are its kind. The high 4 bits are the size of an integer in bytes, or the
+// value of a Bool. The kinds 0 to 7 are the kinds of package wire. Part of the journal's layout.
 const (
 	ValueString   = 0  // uvarint, bytes
 	ValueBytes    = 1  // uvarint, bytes
@@ -151,7 +149,7 @@ const (
 // The kinds of definitions. Part of the journal's layout.
 const (
 	DefName     = 1 // the user's name of an attribute
-	DefOwn      = 2 // any other text, stored as it is
+	DefOwn      = 2 // any other text, stored unchanged
 	DefPlace    = 3
 	DefResource = 4
 )

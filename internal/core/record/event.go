@@ -1,7 +1,6 @@
 package record
 
-// A LogEvent describes a log record of the application to a flight recorder. The record may trigger
-// the flight recorder.
+// A LogEvent describes a log record of the application to a flight recorder, which may then start a trace.
 type LogEvent struct {
 	Level   uint8
 	Message string

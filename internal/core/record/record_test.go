@@ -19,7 +19,7 @@ import (
 
 var must = tracetest.Must
 
-// A rig is a journal with what writes to it.
+// A rig is a journal, with an Interner and a Builder for its records.
 type rig struct {
 	j    *journal.Journal
 	in   *record.Interner
@@ -40,7 +40,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// append appends what was built, as a record of a kind.
+// append appends the record in r.b to the journal.
 func (r *rig) append(t testing.TB, kind record.Kind) {
 	t.Helper()
 	var rec journal.Record
@@ -50,7 +50,7 @@ func (r *rig) append(t testing.TB, kind record.Kind) {
 	must(t, err)
 }
 
-// dead returns what recovery finds.
+// dead closes the journal and reads it as recovery does after a kill.
 func (r *rig) dead(t testing.TB) (*journal.Merge, *record.Table) {
 	t.Helper()
 	must(t, r.j.Close())
@@ -64,7 +64,7 @@ func (r *rig) dead(t testing.TB) (*journal.Merge, *record.Table) {
 	return journal.NewMerge(d.Shards()), record.ReadTable(d)
 }
 
-// text returns what a Text is.
+// text returns the text of x. If x is a number, this is the text of its definition.
 func text(table *record.Table, x record.Text) string {
 	if x.Number == 0 {
 		return x.Text
@@ -135,14 +135,14 @@ func value(i *record.Item) string {
 	return fmt.Sprintf("%q", i.Text)
 }
 
-// TestThereAndBack builds random entries of every kind of item, and reads them from what a
-// dead process left. Names come often enough to get numbers.
+// TestThereAndBack writes random entries with every kind of item, and reads them as recovery does. Names occur
+// often enough to get numbers.
 func TestThereAndBack(t *testing.T) {
 	r := newRig(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	names := []string{"a", "user.name", strings.Repeat("long", 100), "", "ü", "otel.kind"}
 	place := r.in.Place(&wire.Head{Name: "event a.go:1", Target: "shop", Message: "said", HasMessage: true})
-	said := "said" // another string, of the same text
+	said := "said" // a second string with the text of the place's message
 	var want strings.Builder
 	for n := range 3000 {
 		r.b.Reset(0, nil, nil)
@@ -237,8 +237,8 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// TestTableIsFull makes up more names than there are numbers: they are written in place,
-// and those that have numbers keep them.
+// TestTableIsFull uses more names than there are numbers. The names without a number are written as texts, and the
+// other names keep their numbers.
 func TestTableIsFull(t *testing.T) {
 	r := newRig(t)
 	old := "the first one"
@@ -250,7 +250,7 @@ func TestTableIsFull(t *testing.T) {
 	first := r.b.Size()
 	for i := range record.MaxNumber + 1000 {
 		name := fmt.Sprint("name ", i)
-		for range 2 { // for the second time it gets a number
+		for range 2 { // a name gets a number when it is used for the second time
 			r.b.Reset(0, nil, nil)
 			r.b.Head(&wire.Head{Name: "x"})
 			r.b.U64(name, 1)
@@ -279,7 +279,7 @@ func TestTableIsFull(t *testing.T) {
 	}
 }
 
-// TestNamesThatComeOnce do not take the numbers of others.
+// TestNamesThatComeOnce checks that names that are used only once use up no numbers.
 func TestNamesThatComeOnce(t *testing.T) {
 	r := newRig(t)
 	for i := range 3 * record.MaxNumber {
@@ -294,13 +294,13 @@ func TestNamesThatComeOnce(t *testing.T) {
 		r.b.End()
 		sizes[r.b.Size()] = true
 	}
-	if len(sizes) != 2 { // in place, then as a number
+	if len(sizes) != 2 { // with the name as a text, then with its number
 		t.Errorf("the sizes are %v", sizes)
 	}
 }
 
-// TestRenumber builds items whose names have no numbers, and gives them some: they say the
-// same in less room.
+// TestRenumber builds items whose names have no numbers, and calls Renumber until most names have one. The items
+// must then be smaller and have the same content.
 func TestRenumber(t *testing.T) {
 	r := newRig(t)
 	plain := &record.Builder{}
@@ -322,12 +322,12 @@ func TestRenumber(t *testing.T) {
 	plain.Bool("bool", true)
 	plain.JSON("json", "[]")
 	items := plain.Items(from)
-	if r.in.Renumber(items) != nil { // they come for the first time
+	if r.in.Renumber(items) != nil { // each name was used for the first time
 		t.Error("names that came once have numbers")
 	}
 	numbered, tries := items, 0
 	for again := items; again != nil || len(numbered) == len(items); again = r.in.Renumber(numbered) {
-		if tries++; tries > 9 { // names whose hashes meet get theirs one after the other
+		if tries++; tries > 9 { // if hashes of names collide, the names get their numbers one after the other
 			t.Fatalf("what has numbers got others: %q", again)
 		}
 		if again != nil {
@@ -337,7 +337,7 @@ func TestRenumber(t *testing.T) {
 	if len(numbered) >= len(items)-20 {
 		t.Errorf("%d bytes became %d", len(items), len(numbered))
 	}
-	for cut := range items { // what is damaged is left alone, or what is whole of it kept
+	for cut := range items { // Renumber must not panic on damaged items
 		_ = r.in.Renumber(items[:cut])
 	}
 	for _, list := range [][]byte{items, numbered} {
@@ -358,7 +358,7 @@ func TestRenumber(t *testing.T) {
 		}
 		shown = append(shown, show(t, table, &rec))
 	}
-	if journal.CoarseClock && len(shown) == 2 { // Append has moved it
+	if journal.CoarseClock && len(shown) == 2 { // Append has changed the second time
 		shown[1] = strings.Replace(shown[1], "time=2 ", "time=1 ", 1)
 	}
 	if len(shown) != 2 || shown[0] != shown[1] || !strings.Contains(shown[0], "time=1 ") || strings.Count(shown[0], "=") != 8 {
@@ -366,7 +366,7 @@ func TestRenumber(t *testing.T) {
 	}
 }
 
-// TestSharedItems are in the record for each entry, once in the segment.
+// TestSharedItems checks that every record has the shared items, and that the segment stores them only once.
 func TestSharedItems(t *testing.T) {
 	r := newRig(t)
 	r.b.Reset(0, nil, nil)
@@ -402,7 +402,7 @@ func TestSharedItems(t *testing.T) {
 	}
 }
 
-// TestTextsAreCut in the middle of no rune, and the entry says so.
+// TestTextsAreCut checks that texts are cut between two runes, and that the entry is marked as truncated.
 func TestTextsAreCut(t *testing.T) {
 	r := newRig(t)
 	r.b.MaxText = 10
@@ -422,7 +422,7 @@ func TestTextsAreCut(t *testing.T) {
 	}
 }
 
-// TestUndo takes back an entry that was not ended, and all of a record.
+// TestUndo drops an entry that has not ended.
 func TestUndo(t *testing.T) {
 	b := new(record.Builder)
 	b.Reset(0, nil, nil)
@@ -437,7 +437,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// FuzzCursor reads any bytes as a record: it ends, and never reads beyond them.
+// FuzzCursor reads random bytes as a record. The Cursor must come to an end, and not read beyond the bytes.
 func FuzzCursor(f *testing.F) {
 	b := new(record.Builder)
 	b.Reset(0, nil, nil)
@@ -471,7 +471,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// TestNamesGetNumbers: all names of a record of 100 attributes get numbers within a few records, whatever their hashes.
+// TestNamesGetNumbers checks that all 100 names of a record get numbers within a few records, whatever their
+// hashes.
 func TestNamesGetNumbers(t *testing.T) {
 	names := make([]string, 100)
 	for i := range names {
@@ -500,7 +501,7 @@ func TestNamesGetNumbers(t *testing.T) {
 	}
 	least, late := slices.Min(sizes), 0
 	for _, size := range sizes {
-		if size > least+len(names)/10 { // some are still texts; numbers have one byte or two
+		if size > least+len(names)/10 { // some names are still texts; a number has one or two bytes
 			late++
 		}
 	}
@@ -509,9 +510,8 @@ func TestNamesGetNumbers(t *testing.T) {
 	}
 }
 
-// TestFailedDefinitionsTakeNoNumbers has a journal without room for definitions: a name that
-// comes again and again takes no number with each call, and there are numbers for a journal
-// that takes them.
+// TestFailedDefinitionsTakeNoNumbers uses a name again and again while the journal has no room for definitions. The
+// failed attempts must not use up numbers: a later journal with room needs them.
 func TestFailedDefinitionsTakeNoNumbers(t *testing.T) {
 	j, err := journal.New(journal.Options{Medium: journal.Written, Name: filepath.Join(t.TempDir(), "j"), Segments: 1, MaxWait: time.Second})
 	must(t, err)
@@ -542,7 +542,7 @@ func TestFailedDefinitionsTakeNoNumbers(t *testing.T) {
 	}
 	in.Detach(j)
 	must(t, j.Remove())
-	time.Sleep(1100 * time.Millisecond) // a definition is tried again
+	time.Sleep(1100 * time.Millisecond) // until definitions are written again
 	for range 3 {
 		say(long)
 	}
@@ -551,8 +551,8 @@ func TestFailedDefinitionsTakeNoNumbers(t *testing.T) {
 	}
 }
 
-// TestSimilarNamesAreToldApart records names of all small sizes that differ in one byte, at a
-// place that expects the other one.
+// TestSimilarNamesAreToldApart records names of up to 24 bytes that differ in one byte. The place expects a
+// different one of these names each time.
 func TestSimilarNamesAreToldApart(t *testing.T) {
 	r := newRig(t)
 	place := r.in.Place(&wire.Head{Name: "event", HasMessage: true, Message: "m"})
@@ -564,7 +564,7 @@ func TestSimilarNamesAreToldApart(t *testing.T) {
 			names = append(names, string(name))
 		}
 	}
-	for range 3 { // a name gets a number when it comes again
+	for range 3 { // a name gets a number when it is used for the second time
 		for _, name := range names {
 			r.b.Reset(0, nil, nil)
 			r.b.Place(place, 2, "m")

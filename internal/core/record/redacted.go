@@ -8,21 +8,21 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// A redaction holds the verdict on the last attribute of a Builder, and the open groups.
+// A redaction is the part of a Builder that decides what is a secret.
 type redaction struct {
 	verdict redact.Verdict // the verdict on the attribute whose name was added last
 	groups  Groups
-	key     []byte // memory for a key with its groups
+	key     []byte // a buffer for a name with the names of its groups
 }
 
 // Groups are the open groups of an entry.
 type Groups struct {
 	names  []byte // the names of the groups, with a dot after each
 	ends   []int  // the end of each group's name in names, including the dot
-	matter bool   // the groups can change the verdict on a key
+	matter bool   // the names of the groups can change the verdict on an attribute
 }
 
-// Group makes name a prefix of the user's names that follow, until EndGroup.
+// Group makes name a prefix of the names of the application's attributes that follow, until EndGroup.
 func (b *Builder) Group(name string) {
 	b.buf = append(b.buf, 0, codeGroup)
 	b.text(name, false)
@@ -34,7 +34,7 @@ func (b *Builder) Group(name string) {
 	}
 }
 
-// EndGroup ends the last group.
+// EndGroup ends the innermost open group.
 func (b *Builder) EndGroup() {
 	b.buf = append(b.buf, 0, codeGroupEnd)
 	if g := &b.groups; len(g.ends) > 0 {
@@ -57,7 +57,7 @@ func (b *Builder) Groups() Groups {
 	return Groups{slices.Clone(b.groups.names), slices.Clone(b.groups.ends), b.groups.matter}
 }
 
-// Enter adds the groups g, which shared items have opened, to the open groups.
+// Enter adds g to the open groups. The caller has just added shared items that open the groups g.
 func (b *Builder) Enter(g *Groups) {
 	if len(g.ends) == 0 {
 		return
@@ -74,7 +74,7 @@ func (b *Builder) Enter(g *Groups) {
 	}
 }
 
-// redacted returns the value of the attribute called name without secrets.
+// redacted returns the kind and the value of the attribute called name, without secrets.
 func (b *Builder) redacted(name string, kind byte, s string) (byte, string) {
 	if b.groups.matter { // the verdict depends on the groups as well as the name
 		b.key = append(append(b.key[:0], b.groups.names...), name...)

@@ -1,14 +1,14 @@
 package record
 
-// Renumber returns a copy of items in which numbers replace names that are written in place, if
-// these names have a number by now or get one. It returns nil if no name was replaced. It is for
-// items that many records share, because such items were built when their names were new.
+// Renumber returns a copy of items in which names have become numbers, as far as a name has a number or gets one
+// now. It returns nil if no name was replaced. It is for items that many records share: they were built when their
+// names were new and had no numbers.
 func (in *Interner) Renumber(items []byte) []byte {
 	c := Cursor{b: items}
 	var out []byte
 	var i Item
 	copied := 0
-	// replace replaces the bytes from the offset at up to the cursor by prefix and the number n.
+	// replace appends prefix and the number n in place of the bytes between the offset at and the cursor.
 	replace := func(at int, prefix []byte, n uint16) {
 		out = appendNumber(append(append(out, items[copied:at]...), prefix...), n)
 		copied = c.at

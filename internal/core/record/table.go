@@ -55,7 +55,7 @@ func ReadTable(d *journal.Dead) *Table {
 	t := new(Table)
 	d.Each(journal.StreamDefinitions, func(_ uint64, e *journal.Entry) {
 		if e.Time < 1 || e.Time > MaxNumber {
-			return // written by a later version
+			return // a later version of this module wrote it
 		}
 		def := &Definition{Kind: uint8(e.Info.User())}
 		switch def.Kind {
@@ -75,11 +75,10 @@ func ReadTable(d *journal.Dead) *Table {
 	return t
 }
 
-// An Interner gives numbers to names, places and resources, and writes their definitions
-// to a journal. It is safe for concurrent use.
+// An Interner gives numbers to names, places and resources, and writes their definitions to a journal. It is safe
+// for concurrent use.
 //
-// A name gets a number when it is used for the second time, so that names that are used
-// only once use up no numbers.
+// A name gets a number when it is used for the second time. A name that is used once uses up no number.
 type Interner struct {
 	Table
 
@@ -87,50 +86,50 @@ type Interner struct {
 	Redact *redact.Redactor
 
 	cache [cacheSize]atomic.Pointer[interned]
-	seed  uint64      // random, so that nobody can choose names with equal hashes
+	seed  uint64      // random, so that an attacker cannot choose names with equal hashes
 	full  atomic.Bool // no further definition has room
 
-	mu sync.Mutex // may be held while a file is written
+	mu sync.Mutex // held while a definition is written to a file
 
-	victim  uint64                         // which of the ways is replaced next
+	victim  uint64                         // makes keep replace the slots of a full set in turn
 	once    [cacheSize / ways][ways]uint64 // hashes of names that were used once
 	streams []definitions                  // the streams to which definitions are written
 	last    uint16                         // the largest number so far
 	size    int                            // size of all definitions in bytes
 	failed  time.Time                      // when writing a definition last failed; zero after a success
-	numbers [2]map[string]uint16           // numbers of DefName and DefOwn, by text
+	numbers [2]map[string]uint16           // numbers of DefName and of DefOwn, by text
 	entries map[string]uint16              // numbers of resources, by encoded entry
 }
 
 const (
 	cacheSize = 2048
-	ways      = 4 // number of slots of the cache in which a name may be
+	ways      = 4 // number of consecutive slots of the cache in which a name may be
 
-	// shortWait is how long a call waits for a file before it writes a name in place.
+	// shortWait is how long a call waits for a definition to be written. After that, the record has the name
+	// itself.
 	shortWait = time.Millisecond
-	// defineAgain is the pause after a definition could not be written. During the pause no definition
-	// is written.
+	// defineAgain is how long no definition is written after writing one has failed.
 	defineAgain = time.Second
 
 	// maxDefinitions is the largest size of all definitions in bytes, maxDefined the largest size
 	// of one definition.
 	maxDefinitions = 1 << 20
 	maxDefined     = journal.MaxStreamRecord
-	// maxName is the size of the largest name that gets a number, maxMessage the size of the
-	// largest message of a place.
+	// maxName is the size of the longest name that gets a number, maxMessage the size of the longest message that
+	// the definition of a place includes.
 	maxName    = 256
 	maxMessage = 1 << 10
 )
 
-// An interned is a name that has a number. Its text is the text of the definition. The text of a
-// caller may be a part of a large string, which must not be kept alive.
+// An interned is a name that has a number. Its text is that of the definition, because the caller's text may be a
+// part of a large string, which must not stay in memory.
 type interned struct {
 	text   string
 	own    bool
 	number uint16
 	// The verdict on the name alone, without groups.
 	verdict redact.Verdict
-	// The first and the last bytes of the text, see the function ends.
+	// The results of the function ends for text.
 	first, last uint64
 }
 
@@ -140,16 +139,15 @@ func (in *Interner) newInterned(number uint16, d *Definition) *interned {
 	return c
 }
 
-// definitions is the stream of definitions of a journal.
+// definitions is a journal with its stream of definitions.
 type definitions struct {
 	of     *journal.Journal
 	stream *journal.Stream
 }
 
-// NewInterner returns an Interner that has the definitions of t, if t is not nil. New definitions
-// get higher numbers. The Redact of the Interner applies the policy p; nil means the default policy. With
-// the default policy, the first replacement prints a notice on the console, because nobody chose this
-// policy.
+// NewInterner returns an Interner that has the definitions of t, if t is not nil. New definitions get higher
+// numbers. The Interner's Redact applies the policy p, or the default policy if p is nil. With the default policy,
+// the first replacement prints a notice on the console, because the user may not know of the policy.
 func NewInterner(t *Table, p *redact.Policy) *Interner {
 	tell := tellFirst
 	if p != nil {
@@ -183,10 +181,10 @@ func NewInterner(t *Table, p *redact.Policy) *Interner {
 	return in
 }
 
-// told makes a process print only one notice about replaced secrets.
+// told lets a process print only one notice about replaced secrets.
 var told sync.Once
 
-// tellFirst prints a notice on the console that a secret was replaced. It does not wait for the console.
+// tellFirst prints a notice on the console that a secret was replaced, and does not wait until it is printed.
 func tellFirst(rule, key string) {
 	told.Do(func() {
 		what := "a secret in a text (" + rule + ")"
@@ -197,7 +195,7 @@ func tellFirst(rule, key string) {
 	})
 }
 
-// encode returns the data of d in a journal.
+// encode returns the data that the journal stores for d.
 func (d *Definition) encode() []byte {
 	if d.Entry != nil {
 		return d.Entry
@@ -205,9 +203,8 @@ func (d *Definition) encode() []byte {
 	return appendBytes(nil, d.Text)
 }
 
-// Attach writes all definitions to j, the existing ones now and new ones when they are made.
-// Records in j may then use their numbers. If j does not survive the process, Attach does nothing,
-// because j needs no definitions.
+// Attach writes all existing definitions to j, and from now on each new one. Records in j may then use their
+// numbers. If j does not survive the process, Attach does nothing, because nobody reads j later.
 func (in *Interner) Attach(j *journal.Journal) error {
 	if j.Medium() == journal.Heap {
 		return nil
@@ -268,8 +265,7 @@ func (in *Interner) name(s string, own bool) (uint16, redact.Verdict) {
 	return in.lookUp(s, own, h)
 }
 
-// keep puts the name with the given number into the cache. h is the hash of the name. The caller
-// holds in.mu.
+// keep stores the name with the given number in the cache. h is the hash of the name. The caller holds in.mu.
 func (in *Interner) keep(number uint16, h uint64) {
 	c := in.newInterned(number, in.Get(number))
 	for i := range uint64(ways) {
@@ -293,8 +289,8 @@ func (in *Interner) names(own bool) map[string]uint16 {
 
 // lookUp is like name, for a name that is not in the cache. h is the hash of the name.
 func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redact.Verdict) {
-	clean := in.Redact.Text(s) == s // before locking, because a policy may call the application
-	if !in.mu.TryLock() {           // the goroutine that holds the lock may wait for a disk
+	clean := in.Redact.Text(s) == s // before locking, because a policy may call a function of the application
+	if !in.mu.TryLock() {           // whoever holds the lock may be waiting for a disk
 		return 0, 0
 	}
 	number, known := in.names(own)[s]
@@ -309,7 +305,7 @@ func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redac
 			in.mu.Unlock()
 			return 0, 0
 		}
-		data, size := appendBytes(nil, s), len(s) // a copy, because s may be invalid when the definition is written
+		data, size := appendBytes(nil, s), len(s) // a copy, because s may change before the definition is written
 		kind := uint8(DefName)
 		if own {
 			kind = DefOwn
@@ -327,10 +323,10 @@ func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redac
 	return number, v
 }
 
-// define writes a definition, calls commit with its number, and returns the number, or 0 if the
-// definition has no room. The caller holds in.mu; define unlocks it. If the definition is not
-// written within the time wait, define returns 0 and the channel late. When the file responds, late
-// receives the number, or 0.
+// define writes a definition, calls commit with its number, and returns the number. It returns 0 if the definition
+// could not be written. The caller holds in.mu; define unlocks it. If the journal is slow and the definition is not
+// written within the time wait, define returns 0 and the channel late, which receives the number or 0 once the
+// write has ended.
 func (in *Interner) define(kind uint8, data []byte, wait time.Duration, commit func(number uint16)) (number uint16, late <-chan uint16) {
 	written := slices.ContainsFunc(in.streams, func(d definitions) bool { return d.of.Medium() == journal.Written })
 	if !written {
@@ -352,7 +348,7 @@ func (in *Interner) define(kind uint8, data []byte, wait time.Duration, commit f
 	}
 }
 
-// write is like define, but waits until the definition is written. It does not unlock in.mu.
+// write is like define, but waits until the write has ended, and does not unlock in.mu.
 func (in *Interner) write(kind uint8, data []byte, commit func(number uint16)) uint16 {
 	if len(data) > maxDefined {
 		return 0
@@ -371,7 +367,7 @@ func (in *Interner) write(kind uint8, data []byte, commit func(number uint16)) u
 			continue
 		}
 		in.failed = time.Now()
-		if i == 0 { // no stream has the number yet
+		if i == 0 { // no journal has this number yet, so it can be used again
 			in.last--
 			in.size -= len(data)
 		}
@@ -385,14 +381,14 @@ func (in *Interner) write(kind uint8, data []byte, commit func(number uint16)) u
 // A Place is a place in the source code that makes entries. It is safe for concurrent use.
 type Place struct {
 	in     *Interner
-	head   wire.Head // with the message of most records
+	head   wire.Head // with the message that most records of the place have
 	number atomic.Uint32
-	names  atomic.Pointer[[]interned] // the names of attributes of the last records, in order
-	learnt atomic.Int32               // how often names was changed
+	names  atomic.Pointer[[]interned] // the names of the attributes of recent records, in order
+	learnt atomic.Int32               // how often names was replaced
 }
 
-// Place returns a Place with the head h. The message in h, if any, should be the message of most
-// records of the place.
+// Place returns a Place with the head h. If h has a message, it should be the one that most records of the place
+// have.
 func (in *Interner) Place(h *wire.Head) *Place {
 	p := &Place{in: in, head: *h}
 	if len(h.Message) > maxMessage {
@@ -406,8 +402,7 @@ func (in *Interner) Place(h *wire.Head) *Place {
 	return p
 }
 
-// define returns the number of p. If p has no number yet, define tries to give it one, and returns 0
-// if that fails.
+// define returns the number of p. If p has none yet, define tries to give it one. It returns 0 if this fails.
 func (p *Place) define() uint16 {
 	if n := p.number.Load(); n != 0 || p.in.full.Load() || !p.in.mu.TryLock() {
 		return uint16(n)
@@ -424,7 +419,7 @@ func (p *Place) define() uint16 {
 	return n
 }
 
-// encodeHead returns the head of an entry, with texts in place of numbers.
+// encodeHead returns the encoded head h, with texts instead of numbers.
 func encodeHead(h *wire.Head) []byte {
 	b := []byte{headFlags(h), h.Level}
 	text := func(has bool, s string) {
@@ -445,10 +440,9 @@ func encodeHead(h *wire.Head) []byte {
 	return b
 }
 
-// Resource returns the number of the resource with the given encoded entry, and whether the
-// resource is new. It waits for a file no longer than an append does, and then returns ErrBusy. In
-// that case another goroutine calls late with the number as soon as the resource has one. The other
-// error is ErrTableFull.
+// Resource returns the number of the resource with the given encoded entry, and whether the resource is new. It
+// waits for a slow disk no longer than an append does, and then returns ErrBusy. If its definition is written
+// later, another goroutine then calls the function late with the number. The other possible error is ErrTableFull.
 func (in *Interner) Resource(entry []byte, late func(number uint16)) (number uint16, isNew bool, err error) {
 	for try := 0; !in.mu.TryLock(); try++ {
 		if try == 100 {
@@ -484,8 +478,8 @@ func (in *Interner) Resource(entry []byte, late func(number uint16)) (number uin
 }
 
 var (
-	// ErrBusy is returned while a definition is being written.
+	// ErrBusy is returned if a definition is not written in time.
 	ErrBusy = errors.New("the definitions are being written")
-	// ErrTableFull is returned when another definition has no room.
+	// ErrTableFull is returned if a definition is too large, has no room, or could not be written.
 	ErrTableFull = errors.New("too many resources, or a resource that is too large")
 )

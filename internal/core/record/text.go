@@ -2,8 +2,8 @@ package record
 
 import "unsafe"
 
-// ends returns the first and the last bytes of s. If s has at most 16 bytes, these are all its
-// bytes.
+// ends returns bytes from the start of s and bytes from its end. If s has at most 16 bytes, the result includes all
+// of them.
 func ends(s string) (first, last uint64) {
 	p, n := unsafe.Pointer(unsafe.StringData(s)), len(s)
 	switch {

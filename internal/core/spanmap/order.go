@@ -2,14 +2,13 @@ package spanmap
 
 import "slices"
 
-// An Order sorts the spans of a batch so that parents precede their children. A recorder can then
-// write each span at once. The spans of a batch are in the order of their ends, children first. In
-// most cases the batch also has their parents. The zero Order is empty. An Order is not safe for
-// concurrent use.
+// An Order sorts the spans of a batch so that each span follows its parent. The recorder then knows the parent and
+// can write the span at once. Without sorting, children come first, because the spans of a batch are in the order
+// of their ends. The zero Order is empty. An Order is not safe for concurrent use.
 type Order struct {
 	at      Map[int32] // the index of each span in the batch
 	parents []Key
-	up      []int32 // the index of each span's parent in the batch, or none
+	up      []int32 // the index of each span's parent in the batch, or none or done
 	out     []int32
 	chain   []int32
 }
@@ -25,8 +24,8 @@ func (o *Order) Reset() {
 	o.parents, o.up, o.out = o.parents[:0], o.up[:0], o.out[:0]
 }
 
-// Add adds the next span and its parent. The parent is zero if the span has no parent, or if the
-// parent is a span of another process.
+// Add adds the next span and its parent. The parent must be zero if it is a span of another process, or if there is
+// none.
 func (o *Order) Add(span, parent *Key) {
 	at, _ := o.at.Put(span)
 	*at = int32(len(o.up))
@@ -40,9 +39,9 @@ func (o *Order) Skip() {
 	o.up = append(o.up, done)
 }
 
-// ParentsFirst returns the indexes of the spans. The index of a span follows the index of its
-// parent; otherwise spans remain in the order in which they were added. The result is valid until
-// the next call of Reset.
+// ParentsFirst returns the indexes of the spans, sorted so that a parent's index precedes the indexes of its
+// children. Apart from this, spans remain in the order in which they were added. The result is valid until the next
+// call of Reset.
 func (o *Order) ParentsFirst() []int32 {
 	for i := range o.up {
 		if o.up[i] == done || o.parents[i] == (Key{}) {
@@ -56,7 +55,7 @@ func (o *Order) ParentsFirst() []int32 {
 		o.chain = o.chain[:0]
 		for at := int32(i); at != none && o.up[at] != done; {
 			up := o.up[at]
-			o.up[at] = done // so that the loop ends if the parents form a circle
+			o.up[at] = done // so that the loop ends if spans are each other's ancestors
 			o.chain = append(o.chain, at)
 			at = up
 		}

@@ -5,15 +5,14 @@ import (
 	"sync"
 )
 
-// A Sharded is a map for concurrent use. It consists of several maps, each with a
-// lock. The number of maps depends on the number of goroutines that can run at the
-// same time. More maps would not fit into the processor's cache.
+// A Sharded is a map for concurrent use. It consists of several maps, each with a lock. The number of maps grows
+// with GOMAXPROCS, up to maxShards, because more maps would not fit into the processor's cache.
 type Sharded[V any] struct {
 	shards []Shard[V]
 	most   int // the largest number of keys in a shard
 }
 
-// A Shard is a part of a [Sharded] with a lock.
+// A Shard is one of the maps of a [Sharded], with its lock.
 type Shard[V any] struct {
 	mu sync.Mutex
 
@@ -24,7 +23,7 @@ type Shard[V any] struct {
 
 const maxShards = 64
 
-// NewSharded returns a map that holds about as many keys as the parameter most says.
+// NewSharded returns a map that holds at most about most keys.
 func NewSharded[V any](most int) *Sharded[V] {
 	n := 4
 	for n < 4*runtime.GOMAXPROCS(0) && n < maxShards {
@@ -41,7 +40,7 @@ func (s *Sharded[V]) Lock(k *Key) *Shard[V] {
 // Unlock unlocks the shard.
 func (m *Shard[V]) Unlock() { m.mu.Unlock() }
 
-// Set sets the value of a key. If the shard is full, it removes another key.
+// Set sets the value of a key. If the shard is full, Set first removes some other key.
 func (s *Sharded[V]) Set(k *Key, v *V) {
 	m := s.Lock(k)
 	if m.used >= s.most {

@@ -1,6 +1,6 @@
-// Package spanmap has a map whose keys are the ids of spans. The recorder and the
-// span processor use it several times for each span. It is a few times faster than
-// Go's built-in map, because keys are stored in place and ids are random.
+// Package spanmap has a map whose keys are the ids of spans. The recorder and the span processor use it several
+// times for each span. It is a few times faster than Go's built-in map, because it stores keys in its slots and ids
+// are random.
 package spanmap
 
 import (
@@ -13,12 +13,11 @@ import (
 // A Key is a trace id followed by a span id.
 type Key = [24]byte
 
-// A Map is an open hash table with linear probing. The zero Map is empty. It is
-// not safe for concurrent use.
+// A Map is a hash table with open addressing and linear probing. The zero Map is empty. It is not safe for
+// concurrent use.
 type Map[V any] struct {
-	// Invariants: the number of slots is a power of two, or 0, and more than a
-	// quarter of the slots are free. A key is in its home slot or in a later slot,
-	// and no slot between these two is free.
+	// Invariants: The number of slots is 0 or a power of two. More than a quarter of the slots are free. A key is
+	// in its home slot, which its hash selects, or in a later slot; no slot between these two is free.
 	slots []slot[V]
 	used  int
 }
@@ -31,7 +30,7 @@ type slot[V any] struct {
 
 const minSlots = 16
 
-// The seeds are random, so that nobody can choose ids with equal hashes.
+// The seeds are random, so that an attacker cannot choose ids with equal hashes.
 var seed0, seed1 = maphash.String(maphash.MakeSeed(), ""), maphash.String(maphash.MakeSeed(), "")
 
 func multiply(a, b uint64) uint64 {
@@ -40,7 +39,7 @@ func multiply(a, b uint64) uint64 {
 }
 
 // Hash mixes two numbers, which an attacker may have chosen. It multiplies twice: after one multiplication,
-// numbers that count up have equal distances, so that they collide for some seeds.
+// consecutive numbers have equal distances, and collide for some seeds.
 func Hash(a, b uint64) uint64 { return multiply(multiply(a^seed0, b^seed1), 0x9e3779b97f4a7c15) }
 
 // HashKey mixes all bytes of a key, so that ids that differ only in a few bytes do not collide.
@@ -114,12 +113,12 @@ func (m *Map[V]) Delete(k *Key) (value V, known bool) {
 	return value, false
 }
 
-// free frees a slot, and moves keys from later slots towards their home slots.
+// free frees the slot i, and moves later keys towards their home slots if the gap would separate them.
 func (m *Map[V]) free(i int) {
 	m.used--
 	mask := len(m.slots) - 1
 	for j := (i + 1) & mask; m.slots[j].taken; j = (j + 1) & mask {
-		if (j-hash(&m.slots[j].key))&mask >= (j-i)&mask { // the home of the key at j is not between i and j
+		if (j-hash(&m.slots[j].key))&mask >= (j-i)&mask { // the home slot of the key at j is not after i
 			m.slots[i] = m.slots[j]
 			i = j
 		}
@@ -127,7 +126,7 @@ func (m *Map[V]) free(i int) {
 	m.slots[i] = slot[V]{}
 }
 
-// DeleteNear removes the first key in or after the home slot of k. The map must not be empty.
+// DeleteNear removes the first key that it finds from the home slot of k on. The map must not be empty.
 func (m *Map[V]) DeleteNear(k *Key) {
 	mask := len(m.slots) - 1
 	i := hash(k) & mask
@@ -137,7 +136,7 @@ func (m *Map[V]) DeleteNear(k *Key) {
 	m.free(i)
 }
 
-// Clear removes all keys. It keeps the memory of the slots unless they are many.
+// Clear removes all keys. It keeps at most maxKeep slots for later use.
 func (m *Map[V]) Clear() {
 	if len(m.slots) > maxKeep {
 		m.slots = nil

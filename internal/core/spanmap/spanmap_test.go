@@ -11,7 +11,7 @@ func key(n uint64) (k Key) {
 	return k
 }
 
-// TestMap compares with a map of the language, with few keys and with many.
+// TestMap compares a Map with a built-in map after random operations, with few keys and with many.
 func TestMap(t *testing.T) {
 	for _, keys := range []uint64{3, 100, 5000} {
 		var m Map[int]
@@ -88,7 +88,7 @@ func BenchmarkMap(b *testing.B) {
 	})
 }
 
-// TestSharded puts in many that never go.
+// TestSharded adds more keys than the map may hold, and deletes none.
 func TestSharded(t *testing.T) {
 	const most = 1 << 12
 	s := NewSharded[int](most)
@@ -121,8 +121,8 @@ func TestSharded(t *testing.T) {
 	}
 }
 
-// TestHashTakesAllBytes: ids that differ in any one byte alone lie apart, as those of a sender that counts them,
-// whatever the seeds are.
+// TestHashTakesAllBytes checks that ids which differ in only one byte do not collide, whatever the seeds are. A
+// sender that counts its ids makes such ids.
 func TestHashTakesAllBytes(t *testing.T) {
 	defer func(a, b uint64) { seed0, seed1 = a, b }(seed0, seed1)
 	for range 1000 {

@@ -17,15 +17,14 @@ const (
 	Tag128 = 254
 )
 
-// MagicName is the first eight bytes of every file. The version and the storage format follow, one byte
-// each: MagicSize bytes in all. Part of the file format.
+// MagicName is the first eight bytes of every file. The version and the storage format follow, one byte each, so
+// the magic has MagicSize bytes. Part of the file format.
 const (
 	MagicName = "\x00ENTRACE"
 	MagicSize = 10
 )
 
-// AppendMagic appends the first MagicSize bytes of a file of version v and storage format f. It
-// panics if v or f is unknown.
+// AppendMagic appends the magic of a file of version v and storage format f. It panics if v or f is unknown.
 func AppendMagic[V, F ~uint8](b []byte, v V, f F) []byte {
 	if v < 1 || v > 2 || f > 2 {
 		panic(fmt.Sprintf("wire: magic of version %d, format %d", v, f))
@@ -80,7 +79,7 @@ func UintSize(c byte) int {
 	return 1
 }
 
-// AppendMoved appends the encoded entry raw, but with the given parent.
+// AppendMoved appends the encoded entry raw, with the number parent in place of its own parent.
 func AppendMoved(b, raw []byte, parent uint32) []byte {
 	n := 0
 	if len(raw) > 0 {
@@ -175,5 +174,5 @@ func AppendHex(b, id []byte) []byte {
 // IsZero reports whether all bytes of b are zero. A crash can leave zeros at the end of a file.
 func IsZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
-// View returns b as a text, without a copy. The text is valid as long as b does not change.
+// View returns b as a string, without a copy. The text is valid as long as b does not change.
 func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

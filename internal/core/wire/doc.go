@@ -1,8 +1,8 @@
 // Package wire reads and writes the bytes of one entry, as ENTRACE's formats store it.
 // It uses only plain Go types. Package format has the public types.
 //
-// All numbers are in bincode's variable length, little-endian. A text is its length in
-// bytes and the bytes. An Option is a byte, 0 or 1, and the value if it is 1.
+// Numbers are little-endian and have bincode's variable length. A text is its length in bytes, followed by the
+// bytes. An Option is the byte 0, or the byte 1 followed by the value.
 //
 //	entry {
 //		parent  uint

@@ -50,20 +50,20 @@ func appendOption(b []byte, has bool, s string) []byte {
 //
 // An Encoder is not safe for concurrent use.
 type Encoder struct {
-	B       []byte // between Begin and End, with Columns: the values
+	B       []byte // the encoded entries; with Columns, between Begin and End: only the values
 	Columns bool   // version 2: sorted names, then values
 
 	countAt int // offset in B of the number of attributes
 	count   int
 	columns []column
 	orders  []order // a cache, made when needed
-	other   []byte  // with Columns, between Begin and End: the entries before; otherwise: a buffer for values
+	other   []byte  // with Columns, between Begin and End: the entries before this one; otherwise: a buffer for values
 }
 
 // A column is an attribute of version 2, which stores all names before all values.
 type column struct {
-	name     string // the name for sorting
-	from, to int    // start and end of the value in the values
+	name     string // the key for sorting
+	from, to int    // start and end of the value in Encoder.B
 }
 
 // Begin begins the attributes.
@@ -78,7 +78,7 @@ func (e *Encoder) Begin() {
 	e.B = append(e.B, 0)
 }
 
-// Restore discards an entry that cannot be ended. b is B from before that entry.
+// Restore discards an entry that cannot be ended. b must be the B from before this entry.
 func (e *Encoder) Restore(b []byte) { e.B, e.other = b, nil }
 
 // Count returns the number of attributes since Begin.
@@ -104,19 +104,19 @@ func (e *Encoder) EncodedName(name string, encoded []byte) {
 	e.B = append(e.B, encoded...)
 }
 
-// Appended counts n attributes that the caller has appended to B itself, including their values. It
-// is for version 1.
+// Appended says that the caller itself has appended n attributes with their values to B. Appended is only for
+// version 1.
 func (e *Encoder) Appended(n int) { e.count += n }
 
-// Column is like Name, for a caller that appends values to B later. from is the future offset of
-// the value in B. Column is only for version 2.
+// Column is like Name, for a caller that appends the values to B later. The value will have the offset from in B.
+// Column is only for version 2.
 func (e *Encoder) Column(name string, from int) {
 	e.count++
 	e.columns = append(e.columns, column{name: name, from: from})
 }
 
-// String adds a String. If s is not valid UTF-8, it adds Bytes, because other readers refuse such
-// a String.
+// String adds a String. If s is not valid UTF-8, it adds Bytes, because other programs refuse to read such a
+// String.
 func (e *Encoder) String(s string) {
 	kind := KindString
 	if !IsValid(s) {
@@ -128,10 +128,10 @@ func (e *Encoder) String(s string) {
 // Raw adds a value of KindString or KindBytes. It does not check the text.
 func (e *Encoder) Raw(kind Kind, s string) { e.B = AppendString(append(e.B, kind), s) }
 
-// Bytes adds a value.
+// Bytes adds a Bytes value.
 func (e *Encoder) Bytes(s string) { e.B = AppendString(append(e.B, KindBytes), s) }
 
-// Text adds a String that is known to be valid UTF-8.
+// Text adds a String. The caller knows that b is valid UTF-8.
 func (e *Encoder) Text(b []byte) {
 	e.B = append(AppendUint(append(e.B, KindString), uint64(len(b))), b...)
 }
@@ -141,7 +141,7 @@ func (e *Encoder) Hex(id []byte) {
 	e.B = AppendHex(AppendUint(append(e.B, KindString), uint64(2*len(id))), id)
 }
 
-// Bool adds a value.
+// Bool adds a Bool.
 func (e *Encoder) Bool(v bool) {
 	n := byte(0)
 	if v {
@@ -150,15 +150,15 @@ func (e *Encoder) Bool(v bool) {
 	e.B = append(e.B, KindBool, n)
 }
 
-// Float adds the value with the bits n.
+// Float adds a Float; n is its bits, as math.Float64bits returns them.
 func (e *Encoder) Float(n uint64) {
 	e.B = binary.LittleEndian.AppendUint64(append(e.B, KindFloat), n)
 }
 
-// U64 adds a value.
+// U64 adds a U64.
 func (e *Encoder) U64(n uint64) { e.B = AppendUint(append(e.B, KindU64), n) }
 
-// I64 adds a value.
+// I64 adds an I64.
 func (e *Encoder) I64(n int64) { e.B = AppendInt(append(e.B, KindI64), n) }
 
 // U128 adds the value hi<<64 | lo.
@@ -167,7 +167,7 @@ func (e *Encoder) U128(hi, lo uint64) { e.B = AppendUint128(append(e.B, KindU128
 // I128 adds the value hi<<64 | lo in two's complement.
 func (e *Encoder) I128(hi, lo uint64) { e.B = AppendInt128(append(e.B, KindI128), hi, lo) }
 
-// End ends an entry.
+// End ends the entry.
 func (e *Encoder) End() {
 	switch {
 	case e.Columns:
@@ -197,22 +197,22 @@ func (e *Encoder) sortColumns() {
 		b = append(b, values[c[i].from:c[i].to]...)
 	}
 	e.B, e.other = b, values
-	clear(c) // do not keep the names in memory
+	clear(c) // so that the names can be collected
 	if cap(values) > maxKeep {
 		e.other = nil
 	}
 }
 
-// An order is the sorted order of the names of an entry. Most entries have the same names as
-// an earlier entry. For these, comparing the names replaces sorting.
+// An order is the sorted order of the attribute names of one entry. Most entries have the same names as an earlier
+// entry. Comparing their names with the cached order is faster than sorting them.
 type order struct {
 	names   []string
 	sorted  []int  // indexes of names, in sorted order
-	encoded []byte // the names, as AppendNames encodes them
+	encoded []byte // the result of AppendNames for the sorted names
 }
 
-// An Encoder keeps the order of an entry with at most maxOrdered attributes, whose names have
-// at most maxOrderedSize bytes in all.
+// An Encoder caches the order of an entry only if the entry has at most maxOrdered attributes, whose names have at
+// most maxOrderedSize bytes in all.
 const (
 	maxOrdered     = 64
 	maxOrderedSize = 8 << 10
@@ -242,7 +242,7 @@ func (e *Encoder) order(c []column) *order {
 		size += len(c[i].name)
 	}
 	if len(c) > maxOrdered || size > maxOrderedSize {
-		o = new(order) // this order is not kept
+		o = new(order) // not cached
 	}
 	o.names, o.sorted = o.names[:0], o.sorted[:0]
 	for i := range c {
@@ -254,8 +254,8 @@ func (e *Encoder) order(c []column) *order {
 	return o
 }
 
-// AppendNames appends the part of an entry of version 2 before its values: the number and the
-// names of its attributes, and the number of values.
+// AppendNames appends the beginning of the attributes of version 2: their number, their names, and the number of
+// their values.
 func AppendNames(b []byte, n int, name func(int) string) []byte {
 	b = AppendUint(b, uint64(n))
 	for i := range n {
