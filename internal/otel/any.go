@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// A Kind is the kind of an [Any]. The kinds are the kinds of OTLP's AnyValue.
+// A Kind is the kind of an [Any]: one of the kinds of OTLP's AnyValue.
 type Kind uint8
 
 // The kinds of values.
@@ -53,32 +53,32 @@ type KeyValue struct {
 	Value Any
 }
 
-// maxDepth is the maximum nesting depth of values that are read.
+// maxDepth is the maximum nesting depth of a value that is read.
 const maxDepth = 100
 
-// An Encoding is the way in which an attribute's value is stored.
+// An Encoding says how the value of an attribute is stored.
 type Encoding uint8
 
 // The encodings of values.
 const (
 	Native   Encoding = iota // as a value of one of the format's kinds
-	JSON                     // as JSON text, named in otel.json
-	AnyValue                 // as OTLP/JSON AnyValue text, named in otel.anyvalue
-	Duration                 // as nanoseconds, named in entrace.duration
+	JSON                     // as JSON text; the attribute otel.json lists the name
+	AnyValue                 // as OTLP/JSON AnyValue text; the attribute otel.anyvalue lists the name
+	Duration                 // as nanoseconds; the attribute entrace.duration lists the name
 )
 
-// An Attribute is an attribute that the user has set. Its name is the user's name.
+// An Attribute is an attribute of the application, under the name that the application gave it.
 type Attribute struct {
 	Name     string
 	Value    format.Value
 	Encoding Encoding
 }
 
-// errTooDeep is the error for values that nest deeper than maxDepth.
+// errTooDeep is the error for a value that nests deeper than maxDepth.
 var errTooDeep = errors.New("values nest too deep")
 
 // Any returns the value of a as an Any. An integer that does not fit into an int64 becomes decimal text. A text
-// that is not valid in its encoding remains a text.
+// that is invalid in its encoding stays a text.
 func (a *Attribute) Any() Any {
 	switch a.Encoding {
 	case JSON:
@@ -140,7 +140,7 @@ func readJSON(d *json.Decoder, depth int) (v Any, err error) {
 		if n, err := strconv.ParseInt(string(t), 10, 64); err == nil {
 			return IntAny(n), nil
 		}
-		f, _ := strconv.ParseFloat(string(t), 64) // infinity if the number is out of range
+		f, _ := strconv.ParseFloat(string(t), 64) // ±Inf if the number is too large
 		return Any{Kind: Float, Float: f}, nil
 	case json.Delim:
 		if t == '[' {
@@ -272,7 +272,7 @@ func Stored(v *Any) (format.Value, Encoding) {
 	return format.StringValue(string(AppendAnyValue(nil, v))), AnyValue
 }
 
-// appendJSON appends v as JSON. It returns false if the kinds of v could not be restored from the JSON.
+// appendJSON appends v as JSON. It returns false if a reader of the JSON would not get the same kinds of values.
 func appendJSON(b []byte, v *Any) (_ []byte, ok bool) {
 	switch v.Kind {
 	case Empty:
@@ -378,7 +378,7 @@ func (v *Any) Display() string {
 	return string(AppendAnyValue(nil, v))
 }
 
-// Size returns the approximate number of bytes of memory that v takes.
+// Size returns the approximate size of v in memory, in bytes.
 func (v *Any) Size() int {
 	n := 128 + len(v.Text)
 	for i := range v.List {

@@ -9,16 +9,16 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// Some data has no field in OTLP. AddMarks adds this data as attributes, and TakeMarks removes the attributes
-// again.
+// OTLP has no field for some data. AddMarks stores it in attributes, and TakeMarks reads and removes these
+// attributes.
 
 const (
 	codeFile = "code.file.path"
 	codeLine = "code.line.number"
 )
 
-// AddMarks adds attributes to s for data for which OTLP has no field: the source position of s, and that s has
-// not ended.
+// AddMarks adds attributes for data for which OTLP has no field: the source position of s, and that s has not
+// ended.
 func (s *Span) AddMarks() {
 	s.Attributes = addPlace(s.Attributes, &s.Metadata)
 	if !s.Ended && !s.Unmarked {
@@ -26,8 +26,8 @@ func (s *Span) AddMarks() {
 	}
 }
 
-// TakeMarks removes from s, which was read from OTLP, the attributes that AddMarks added. The source position
-// stays, because a span has it both as attributes and in its metadata.
+// TakeMarks removes the attribute by which AddMarks marked an open span. s was read from OTLP. The source position
+// remains in the attributes, because a span has it both there and in its metadata.
 func (s *Span) TakeMarks() {
 	if s.Unmarked = !s.Ended; !s.Unmarked {
 		return
@@ -37,8 +37,8 @@ func (s *Span) TakeMarks() {
 	s.Unmarked = n == len(s.Attributes)
 }
 
-// AddMarks adds attributes to l for data for which OTLP has no field: the source position of l, and which
-// attributes are durations.
+// AddMarks adds attributes for data for which OTLP has no field: the source position of l, and the names of the
+// attributes that are durations.
 func (l *Log) AddMarks() {
 	l.Attributes = addPlace(l.Attributes, &l.Metadata)
 	var names []string
@@ -53,14 +53,14 @@ func (l *Log) AddMarks() {
 	}
 }
 
-// TakeMarks removes from l, which was read from OTLP, the attributes that AddMarks added.
+// TakeMarks removes the attributes that AddMarks added, and sets the data that they hold. l was read from OTLP.
 func (l *Log) TakeMarks() {
 	l.takeDurations()
 	l.takePlace()
 }
 
-// addPlace adds attributes for the source position, unless the attributes already have one. log/slog does not
-// store the position as an attribute.
+// addPlace adds attributes with the source position, if there are none yet. log/slog stores the position only in
+// the metadata.
 func addPlace(attrs Attributes, md *format.Metadata) Attributes {
 	if !md.File.Valid || slices.ContainsFunc(attrs, func(a Attribute) bool { return a.Name == codeFile || a.Name == codeLine }) {
 		return attrs
@@ -72,8 +72,8 @@ func addPlace(attrs Attributes, md *format.Metadata) Attributes {
 	return attrs
 }
 
-// takePlace moves the source position from the attributes to the metadata. It does nothing if the attributes
-// have several positions or an invalid position.
+// takePlace moves the source position from the attributes to the metadata. It does nothing if the attributes have
+// an invalid position, or several.
 func (l *Log) takePlace() {
 	file, line := -1, -1
 	for i := range l.Attributes {
@@ -121,8 +121,8 @@ func (l *Log) takeDurations() {
 	l.Attributes = slices.Delete(l.Attributes, at, at+1)
 }
 
-// SetTimes sets the start and the end of s, in nanoseconds since 1970 as in OTLP. If end is 0, s has not ended.
-// If the difference of the times is too large, the duration wraps around; adding it to the start wraps back.
+// SetTimes sets the start and the end of s, in nanoseconds since 1970 as in OTLP. An end of 0 means that s has not
+// ended. If the difference is too large for an int64, Duration wraps around, but Start+Duration is still correct.
 func (s *Span) SetTimes(start, end uint64) {
 	s.Start = int64(start)
 	if s.Start == math.MinInt64 {
@@ -134,8 +134,7 @@ func (s *Span) SetTimes(start, end uint64) {
 	}
 }
 
-// Unify gives all attributes with the same name the same encoding, because an entry stores
-// encodings by name.
+// Unify gives attributes with the same name the same encoding, because an entry stores the encoding by name.
 func (a Attributes) Unify() {
 	if !slices.ContainsFunc(a, func(a Attribute) bool { return a.Encoding != Native }) {
 		return

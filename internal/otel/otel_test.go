@@ -18,7 +18,7 @@ import (
 
 var must = tracetest.Must
 
-// randomAny returns a value of any kind, nested ones up to depth.
+// randomAny returns a random value of any kind. Lists and maps nest at most depth levels deep.
 func randomAny(r *rand.Rand, depth int) otel.Any {
 	texts := []string{"", "a", "grüße", `"quoted\`, "\x00\x1b", "\xff not UTF-8", "a.b"}
 	n := 9
@@ -89,8 +89,7 @@ func TestAnyOfNaN(t *testing.T) {
 	}
 }
 
-// TestDeepValues: values that nest too deep become texts, and do not crash the
-// program.
+// TestDeepValues checks that a value that nests too deep becomes a text and does not crash the program.
 func TestDeepValues(t *testing.T) {
 	deep := make([]byte, 0, 2<<20)
 	for range 1 << 20 {
@@ -141,7 +140,7 @@ func randomLog(r *rand.Rand) *otel.Log {
 	return l
 }
 
-// TestSource writes random spans and log records and reads them back.
+// TestSource writes random spans and log records, and reads them back.
 func TestSource(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for round := range 50 {
@@ -218,7 +217,7 @@ func sortAll(s *otel.Span) {
 	}
 }
 
-// sortAttributes sorts attributes as version 2 stores them.
+// sortAttributes sorts attributes in the order in which version 2 of the format stores them.
 func sortAttributes(lists ...[]otel.Attribute) {
 	for _, attrs := range lists {
 		slices.SortStableFunc(attrs, func(a, b otel.Attribute) int {
@@ -227,8 +226,8 @@ func sortAttributes(lists ...[]otel.Attribute) {
 	}
 }
 
-// text returns v as a text. It contains the values of attributes, and not how they are stored
-// in memory.
+// text returns v as a text for comparisons. Values of attributes are equal in it if they mean the same, however
+// they are stored.
 func text(v any) string {
 	var out strings.Builder
 	var show func(v reflect.Value)

@@ -9,16 +9,16 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
-// A Reader reads spans, links, events and log records from entries. It reuses its memory: a result is valid
-// until the next call. The results of functions such as ReadSpan remain valid.
+// A Reader reads spans, links, events and log records from entries. It reuses its memory, so a result is only valid
+// until the next call. The results of functions such as ReadSpan do not have this restriction.
 type Reader struct {
 	parsed parsed
 	span   Span
 	log    Log
 }
 
-// A parsed holds the attributes of an entry. The attributes of the user and of the scope are separate, under
-// their original names.
+// A parsed holds the attributes of an entry in three lists: our own, those of the application, and those of the
+// scope. The last two have their original names.
 type parsed struct {
 	own   []format.Attribute
 	users []Attribute
@@ -68,7 +68,7 @@ func (p *parsed) parse(e *format.TraceEntry) {
 	}
 }
 
-// get returns the value of the first attribute called name. A linear search suffices for few attributes.
+// get returns the value of the first of our own attributes with this name.
 func (p *parsed) get(name string) (v format.Value, ok bool) {
 	for i := range p.own {
 		if p.own[i].Name == name {
@@ -102,7 +102,7 @@ func (p *parsed) number(name string, absent uint32) uint32 {
 	return absent
 }
 
-// numberOr returns v as a number of 32 bits, or the value absent if v is not a number.
+// numberOr returns v as a uint32, limited to its range, or absent if v is not a number.
 func numberOr(v format.Value, absent uint32) uint32 {
 	if n, ok := v.U64(); ok {
 		return uint32(min(n, math.MaxUint32))
@@ -118,7 +118,7 @@ func (p *parsed) time(name string) (int64, bool) {
 	return timeOf(v)
 }
 
-// timeOf returns v as nanoseconds, at most the largest int64.
+// timeOf returns v as nanoseconds. A value above the largest int64 becomes the largest int64.
 func timeOf(v format.Value) (int64, bool) {
 	if n, ok := v.I64(); ok {
 		return n, true

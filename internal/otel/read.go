@@ -26,8 +26,7 @@ const (
 
 var kindNames = [...]string{"unspecified", "internal", "server", "client", "producer", "consumer"}
 
-// String returns the name of k, as in the attribute otel.kind. It returns
-// "unspecified" for an unknown number.
+// String returns the name of k, as in the attribute otel.kind. For an unknown number it returns "unspecified".
 func (k SpanKind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -41,7 +40,7 @@ func ParseSpanKind(name string) (SpanKind, bool) {
 	return SpanKind(max(i, 0)), i >= 0
 }
 
-// SpanKindOf returns the kind for OTLP's number n, KindUnspecified for an unknown number.
+// SpanKindOf returns the kind for OTLP's number n, or KindUnspecified for an unknown number.
 func SpanKindOf(n int32) SpanKind {
 	if n < 0 || n > int32(KindConsumer) {
 		return KindUnspecified
@@ -61,7 +60,7 @@ const (
 
 var statusNames = [...]string{"unset", "ok", "error"}
 
-// String returns the name of s in lower case, "unset" for an unknown number.
+// String returns the name of s in lower case, or "unset" for an unknown number.
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]
@@ -69,7 +68,7 @@ func (s Status) String() string {
 	return statusNames[0]
 }
 
-// StatusOf returns the status for OTLP's number n, StatusUnset for an unknown number.
+// StatusOf returns the status for OTLP's number n, or StatusUnset for an unknown number.
 func StatusOf(n int32) Status {
 	if n < 0 || n > int32(StatusError) {
 		return StatusUnset
@@ -86,7 +85,7 @@ type Scope struct {
 	Dropped    uint32
 }
 
-// A Resource is the origin of spans and log records.
+// A Resource is the origin of spans and log records, for example a process.
 type Resource struct {
 	Attributes Attributes
 	SchemaURL  string
@@ -95,7 +94,7 @@ type Resource struct {
 
 // A Span is an OpenTelemetry span. Times are in nanoseconds since 1970.
 type Span struct {
-	ID          uint32 // of its entry
+	ID          uint32 // id of its entry
 	Name        string
 	TraceID     [16]byte
 	SpanID      [8]byte
@@ -107,7 +106,7 @@ type Span struct {
 	Duration    int64 // negative: the clock ran backwards
 	Ended       bool
 	Status      Status
-	Description string // of the status
+	Description string // description of the status
 	Scope       Scope
 	Attributes  Attributes
 
@@ -118,7 +117,7 @@ type Span struct {
 
 	MadeIDs  bool            // the ids are generated, because the source had none
 	Unmarked bool            // the span has not ended, and the source has no attribute that says so
-	Metadata format.Metadata // of its entry, when it was read or written
+	Metadata format.Metadata // of its entry, if the entry was read or written
 }
 
 // End returns the end time of the span. If the span has not ended, it returns the start time.
@@ -132,25 +131,25 @@ type Link struct {
 	Flags      uint32
 	Attributes Attributes
 	Dropped    uint32
-	Metadata   format.Metadata // of its entry, when it was read or written
+	Metadata   format.Metadata // of its entry, if the entry was read or written
 }
 
 // An Event is an event of a span.
 type Event struct {
-	ID         uint32 // of its entry
+	ID         uint32 // id of its entry
 	Name       string
 	Time       int64
 	HasTime    bool
 	Attributes Attributes
 	Dropped    uint32
-	Metadata   format.Metadata // of its entry, when it was read or written
+	Metadata   format.Metadata // of its entry, if the entry was read or written
 }
 
 // A Log is a log record. Times are in nanoseconds since 1970.
 type Log struct {
-	ID           uint32 // of its entry
+	ID           uint32 // id of its entry
 	Message      string
-	Body         Any // the message in its original kind
+	Body         Any // the message as OTLP's value, which need not be a text
 	Time         int64
 	HasTime      bool
 	Observed     int64  // 0 if there is none
@@ -163,7 +162,7 @@ type Log struct {
 	Scope        Scope
 	Attributes   Attributes
 	Dropped      uint32
-	Metadata     format.Metadata // of its entry, when it was read or written
+	Metadata     format.Metadata // of its entry, if the entry was read or written
 }
 
 // Attributes that only this package reads and writes.
@@ -184,11 +183,11 @@ const (
 	AttrBody           = "otel.body"
 	AttrEventName      = "otel.event_name"
 	AttrMadeIDs        = "otel.made_ids"
-	AttrOpen           = "entrace.open" // false: the span has not ended, and OTLP had no attribute that said so
+	AttrOpen           = "entrace.open" // false on a span that has not ended if OTLP had no attribute that said so
 )
 
-// ReadSpan reads a span, without links and events, from its entry in the view. The parameter up is the parent
-// span, if it is valid.
+// ReadSpan reads a span from its entry in a view, without links and events. The parameter up is the parent span; it
+// may be invalid.
 func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span { return new(Reader).Span(e, up) }
 
 // Span reads a span as ReadSpan does.
@@ -197,10 +196,10 @@ func (r *Reader) Span(e *format.TraceEntry, up format.SpanRef) *Span {
 	p.parse(e)
 	*s = Span{
 		Name: e.Metadata.Name, Metadata: e.Metadata, Scope: Scope{Name: e.Metadata.Target, Attributes: p.scope}, Attributes: p.users,
-		Flags: mapping.DefaultTraceFlags, Kind: KindInternal, Parent: up.SpanID, // the parent even if the trace id of up is zero
+		Flags: mapping.DefaultTraceFlags, Kind: KindInternal, Parent: up.SpanID, // up is the parent even if its trace id is zero
 	}
 	open, skewed, skew := true, false, int64(0)
-	for _, a := range slices.Backward(p.own) { // if several attributes have the same name, the first counts
+	for _, a := range slices.Backward(p.own) { // backward, so that the first of several attributes with the same name counts
 		v := a.Value
 		switch a.Name {
 		case AttrTraceState:
@@ -315,21 +314,21 @@ func SeverityOf(l format.Level) uint32 {
 	return 0
 }
 
-// severityOf returns the severity_number of a log record of log/slog. If logLevel is a
-// level of slog, the number is level + 9 as in OpenTelemetry's bridge for slog, limited
-// to OTLP's range of 1 to 24. Otherwise l decides.
+// severityOf returns the severity_number of a log record of log/slog. logLevel is the level as text. If it is one
+// of slog's levels, the number is level + 9 as in OpenTelemetry's bridge for slog, limited to OTLP's range of 1 to
+// 24. Otherwise the number follows from l.
 func severityOf(l format.Level, logLevel string) uint32 {
 	var exact slog.Level
 	if logLevel != "" && exact.UnmarshalText([]byte(logLevel)) == nil {
 		severity := uint32(min(max(int64(exact)+9, 1), 24))
-		if LevelOf(severity) == l { // otherwise ReplaceAttr set the text
+		if LevelOf(severity) == l { // otherwise ReplaceAttr has changed the text
 			return severity
 		}
 	}
 	return SeverityOf(l)
 }
 
-// defaultFlags returns the flags of an entry without trace_flags.
+// defaultFlags returns the flags of a log record whose entry has no trace_flags.
 func (l *Log) defaultFlags() uint32 {
 	if l.SpanID == ([8]byte{}) {
 		return 0
@@ -337,8 +336,8 @@ func (l *Log) defaultFlags() uint32 {
 	return mapping.DefaultLogFlags
 }
 
-// defaultObserved returns the observed time of an entry without observed_time_unix_nano: the time of the
-// record, or 0 if that time is unknown.
+// defaultObserved returns the observed time of a log record whose entry has no observed_time_unix_nano. This is the
+// time of the record, or 0 if it is unknown.
 func (l *Log) defaultObserved() int64 {
 	if !l.HasTime {
 		return 0
@@ -346,7 +345,7 @@ func (l *Log) defaultObserved() int64 {
 	return l.Time
 }
 
-// LevelOf returns the level for a severity_number. The level for 0 is Info.
+// LevelOf returns the level for a severity_number. For 0 it returns Info.
 func LevelOf(severity uint32) format.Level {
 	switch {
 	case severity == 0:
@@ -363,7 +362,7 @@ func LevelOf(severity uint32) format.Level {
 	return format.LevelError
 }
 
-// Log reads a log record from its entry in the view.
+// Log reads a log record from its entry in a view.
 func (r *Reader) Log(e *format.TraceEntry) *Log {
 	p, l := &r.parsed, &r.log
 	p.parse(e)
@@ -405,7 +404,7 @@ func ReadResource(e *format.TraceEntry) *Resource {
 	return &Resource{Attributes: p.users, SchemaURL: p.text(AttrSchemaURL), Dropped: p.count(mapping.AttrDroppedAttributes)}
 }
 
-// Service returns the resource's service.name, "" if it has no such attribute.
+// Service returns the value of the attribute service.name, or "" if the resource has none.
 func (r *Resource) Service() string {
 	for i := range r.Attributes {
 		if r.Attributes[i].Name == "service.name" {

@@ -2,15 +2,15 @@ package otel
 
 import "github.com/entrace-go/entrace/format"
 
-// Resources holds the resources that were written to a trace. Two resources count as equal if they differ only
-// in the order of their attributes. The zero value is empty.
+// Resources remembers which resources were written to a trace. Resources are equal if they differ only in the order
+// of their attributes. The zero value is empty.
 type Resources struct {
 	ids    map[string]uint32 // by key
 	sorted []format.Attribute
 	key    []byte
 }
 
-// Write writes e, the entry of a resource, to w and returns its id. If w already has an equal resource, Write
+// Write writes the entry e of a resource to w and returns its id. If an equal resource was written before, Write
 // only returns the id of that resource. Version 1 keeps the order of the attributes.
 func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, err error) {
 	key := r.Key(e)
@@ -27,10 +27,10 @@ func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, er
 	return id, nil
 }
 
-// Key returns bytes that are the same for the entries of equal resources. The bytes are valid until
-// the next call of Key or Write.
+// Key returns the same bytes for entries of equal resources, and different bytes for others. The bytes are valid
+// until the next call of Key or Write.
 func (r *Resources) Key(e *format.TraceEntry) []byte {
-	// The key is the entry in version 2 with sorted attributes, regardless of the version of the trace.
+	// Use version 2 with sorted attributes, whatever the version of the trace.
 	r.sorted = append(r.sorted[:0], e.Attributes...)
 	format.SortAttributes(r.sorted)
 	canonical := *e

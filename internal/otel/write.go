@@ -27,7 +27,7 @@ type Writer interface {
 	JSON(name, text string)
 	AnyValue(name, text string)
 	Duration(name string, d time.Duration)
-	// User marks the following attributes as attributes of the user.
+	// User says that the following attributes are the application's.
 	User()
 	End()
 }
@@ -37,17 +37,17 @@ var (
 	_ Writer = (*Entry)(nil)
 )
 
-// Users is a list of user attributes.
+// Users is a list of the application's attributes.
 type Users interface {
 	Len() int
 	Name(i int) string
-	// Native returns the value of attribute i, if the value has one of the format's kinds.
+	// Native returns the value of attribute i. ok is false if it has none of the format's kinds.
 	Native(i int) (format.Value, bool)
-	// Write adds all attributes to w, with prefix before their names.
+	// Write adds all attributes to w, with prefix added before their names.
 	Write(w Writer, prefix string)
 }
 
-// Attributes are user attributes that were read from an entry or another format.
+// Attributes are the application's attributes, as read from an entry or another format.
 type Attributes []Attribute
 
 // Add adds an attribute.
@@ -70,7 +70,7 @@ func (a *Attributes) Native(i int) (format.Value, bool) {
 func (a *Attributes) Write(w Writer, prefix string) {
 	for i := range *a {
 		b := &(*a)[i]
-		if prefix != "" { // a copy is an allocation
+		if prefix != "" { // only then, because a copy needs an allocation
 			b = &Attribute{prefix + b.Name, b.Value, b.Encoding}
 		}
 		b.Write(w)
@@ -85,7 +85,7 @@ func (a *Attribute) Write(w Writer) {
 	case AnyValue:
 		w.AnyValue(a.Name, a.Value.Text())
 	case Duration:
-		n, _ := a.Value.I64() // a Duration always is an I64
+		n, _ := a.Value.I64() // a Duration is always an I64
 		w.Duration(a.Name, time.Duration(n))
 	default:
 		w.Value(a.Name, &a.Value)
@@ -100,7 +100,7 @@ type Entry struct {
 	jsons, anys, durs []string
 }
 
-// Begin implements Writer. It reuses the slice of attributes.
+// Begin implements Writer. It reuses the slice E.Attributes.
 func (b *Entry) Begin(message format.Optional[string], m *format.Metadata) {
 	*b.E = format.TraceEntry{Message: message, Metadata: *m, Attributes: b.E.Attributes[:0]}
 }
@@ -206,7 +206,7 @@ func (s *Scope) write(w Writer) {
 	number(w, AttrScopeDropped, s.Dropped, 0)
 }
 
-// code sets the source position in md from the attributes in u that hold it.
+// code sets the source position in md if u has attributes with it.
 func code(md *format.Metadata, u Users) {
 	for i := range u.Len() {
 		name := u.Name(i)
@@ -234,14 +234,14 @@ func code(md *format.Metadata, u Users) {
 	}
 }
 
-// A Where describes the parent of an entry. An entry does not store ids that its parent implies.
+// A Where describes the parent of an entry. Ids that the parent implies are not stored in the entry.
 type Where struct {
 	Trace  bool // the parent has the same trace id
-	Parent bool // the parent is the entry of its parent span, or of a log record's span
+	Parent bool // the parent is the parent span of a span, or the span of a log record
 }
 
-// Write writes the entry of s with the attributes u, without the links and events of s. The caller puts the
-// entry below its parent, and sets at accordingly.
+// Write writes the entry of s with the attributes u, but not the links and events. The parameter at must describe
+// the parent below which the caller writes the entry.
 func (s *Span) Write(w Writer, at Where, u Users) {
 	md := &s.Metadata
 	*md = format.Metadata{Name: s.Name, Target: s.Scope.Name, Level: format.LevelInfo}
@@ -277,9 +277,8 @@ func (s *Span) Write(w Writer, at Where, u Users) {
 	w.End()
 }
 
-// WriteEnd writes the end of s. The caller puts the end below the entry that was written when s began. The
-// parameter u has only attributes that are new or changed since then. If renamed is true, the end has the name
-// of s.
+// WriteEnd writes the entry for the end of s. The caller writes it below the entry that was written when s began. u
+// has only the attributes that are new or changed since then. If renamed is set, the entry also has the name of s.
 func (s *Span) WriteEnd(w Writer, renamed bool, u Users) {
 	md := &s.Metadata
 	*md = format.Metadata{Name: format.NameSpanEnd, Target: s.Scope.Name, Level: format.LevelTrace}
@@ -336,11 +335,11 @@ func (s *Span) Entry(at Where) *format.TraceEntry {
 	return e
 }
 
-// Write writes the entry of l with the attributes u. The link belongs to a span of the scope.
+// Write writes the entry of l with the attributes u. The parameter scope is the name of the span's scope.
 func (l *Link) Write(w Writer, scope string, u Users) {
 	l.Metadata = format.Metadata{Name: mapping.NameLink, Target: scope, Level: format.LevelInfo}
 	w.Begin(format.Optional[string]{}, &l.Metadata)
-	// Always write both ids: they make the entry a link.
+	// Always write both ids: without them, the entry is not a link.
 	w.ID(mapping.AttrLinkTraceID, l.TraceID[:])
 	w.ID(mapping.AttrLinkSpanID, l.SpanID[:])
 	number(w, AttrLinkFlags, l.Flags, mapping.DefaultTraceFlags)
@@ -360,7 +359,7 @@ func (l *Link) Entry(scope string) *format.TraceEntry {
 	return e
 }
 
-// Write writes the entry of ev with the attributes u. The event belongs to a span of the scope.
+// Write writes the entry of ev with the attributes u. The parameter scope is the name of the span's scope.
 func (ev *Event) Write(w Writer, scope string, u Users) {
 	ev.Metadata = format.Metadata{Name: ev.Name, Target: scope, Level: format.LevelInfo}
 	if ev.Name == mapping.NameException {
@@ -388,9 +387,9 @@ func (ev *Event) Entry(scope string) *format.TraceEntry {
 	return e
 }
 
-// Write writes the entry of a log record with the attributes u. The caller puts the entry below its parent, and
-// sets at accordingly: at.Parent means that the parent is the record's span. The source position is read from u
-// if u has one, otherwise from l.Metadata.
+// Write writes the entry of l with the attributes u. The parameter at must describe the parent below which the
+// caller writes the entry; at.Parent means that this is the span of l. The source position comes from u, or else
+// from l.Metadata.
 func (l *Log) Write(w Writer, at Where, u Users) {
 	level := LevelOf(l.Severity)
 	if l.Severity == 0 {
@@ -425,10 +424,10 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 		unixNano(w, format.AttrTime, l.Time)
 	}
 	if l.Observed != l.defaultObserved() {
-		unixNano(w, AttrObserved, l.Observed) // 0 means no observed time
+		unixNano(w, AttrObserved, l.Observed) // 0 means that there is none
 	}
 	number(w, AttrSeverityNumber, l.Severity, SeverityOf(level))
-	if l.SeverityText != level.String() { // otherwise the level implies the text
+	if l.SeverityText != level.String() { // otherwise the text follows from the level
 		w.String(AttrSeverityText, l.SeverityText) // even if it is empty
 	}
 	if l.Body.Kind != String {

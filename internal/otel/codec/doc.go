@@ -1,13 +1,13 @@
 // Package codec reads and writes the messages of OTLP, in JSON and in protobuf, with the types of package
-// internal/otel. The schema is one table (schema.go) with the fields of each message: their numbers, their
-// names and their places in these types. The reader and the writer of each encoding know the kinds of fields,
-// but no particular message.
+// internal/otel. The schema is one table (schema.go). For each field of a message, it has the number, the name, and
+// functions that read and write it. The readers and writers of the two encodings know the kinds of fields, but no
+// message.
 //
-// The source is opentelemetry-proto 1.x (trace.proto, logs.proto, common.proto, resource.proto) and its
-// JSON mapping. Fields with their default value are not written. When JSON is read, enums may be names,
-// integers may be written as other numbers, keys may be in snake_case, and null means absent. Fields that
+// The source is opentelemetry-proto 1.x (trace.proto, logs.proto, common.proto, resource.proto) and its JSON
+// mapping. Fields with their default value are not written. In JSON that is read, an enum may be a name, an integer
+// may be written as 1e3 or 5.0, a key may be in snake_case, and a null means that the field is absent. Fields that
 // are not in the table are skipped.
 //
-// A [Reader] reads records by their offset. Its recursion is only as deep as values may nest. So reading needs
-// little memory besides the input, regardless of the size and shape of the input.
+// A [Reader] reads a record at its offset. Its recursion is only as deep as values may nest. Reading therefore
+// needs little memory besides the input, whatever the size and shape of the input.
 package codec

@@ -23,7 +23,7 @@ type cursor struct {
 	b       []byte
 	i       int
 	err     error
-	opened  bool    // a message was entered, and none of its fields was read yet
+	opened  bool    // a message was entered, and no field of it was read yet
 	scratch scratch // for strings with escapes
 }
 
@@ -101,7 +101,7 @@ func (c *cursor) fail(err error) {
 	}
 }
 
-// space skips white space and returns the byte after it, 0 at the end.
+// space skips white space and returns the next byte, or 0 at the end.
 func (c *cursor) space() byte {
 	for c.i < len(c.b) {
 		switch ch := c.b[c.i]; ch {
@@ -114,8 +114,7 @@ func (c *cursor) space() byte {
 	return 0
 }
 
-// open reads the beginning of an object or of an array, and reports whether it has content. A null counts as an
-// empty object or array.
+// open reads the beginning of an object or array, and reports whether it has content. null counts as empty.
 func (c *cursor) open(begin byte) bool {
 	if c.err != nil {
 		return false
@@ -141,7 +140,7 @@ func (c *cursor) open(begin byte) bool {
 	return true
 }
 
-// follows reads the text after an item or a field, and reports whether another item or field follows.
+// follows reads the comma or the closing bracket after a field or item, and reports whether another one follows.
 func (c *cursor) follows(begin byte) bool {
 	if c.err != nil {
 		return false
@@ -172,7 +171,7 @@ func (c *cursor) literal(s string) {
 // key reads the name of a field and the colon after it.
 func (c *cursor) key() string {
 	if b := c.b; c.err == nil && c.i < len(b) && b[c.i] == '"' {
-		// Most keys have neither spaces nor escapes.
+		// Most keys have no escapes, and no space after them.
 		from := c.i + 1
 		if to := plain(b, from); to+1 < len(b) && b[to] == '"' && b[to+1] == ':' {
 			c.i = to + 2
@@ -198,13 +197,13 @@ const (
 	tops = 0x8080808080808080
 )
 
-// plain returns the end of the plain characters of a string from i on. They end at a quote, a backslash, a
-// control character or the end of b.
+// plain returns the offset after the plain characters of a string from the offset i on. A quote, a backslash, a
+// control character or the end of b ends them.
 func plain(b []byte, i int) int {
 	for i+8 <= len(b) {
 		x := binary.LittleEndian.Uint64(b[i:])
 		quote, slash := x^ones*'"', x^ones*'\\'
-		// The lowest set bit is correct; only bits above it can be wrong.
+		// The lowest set bit is correct. A carry can make bits above it wrong.
 		m := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & tops
 		if m != 0 {
 			return i + bits.TrailingZeros64(m)/8
@@ -217,8 +216,8 @@ func plain(b []byte, i int) int {
 	return i
 }
 
-// text reads a string. The string is valid as long as the input, but only until the next record is read. It
-// need not be UTF-8.
+// text reads a string, which need not be UTF-8. The string is valid until the next record is read, and as long as
+// the input does not change.
 func (c *cursor) text() string {
 	if c.err != nil {
 		return ""
@@ -236,7 +235,7 @@ func (c *cursor) text() string {
 	return c.escaped(from, to)
 }
 
-// escaped reads the rest of a string with escapes. The bytes b[from:to] are plain.
+// escaped reads the rest of a string that has escapes. b[from:to] are its first characters.
 func (c *cursor) escaped(from, to int) string {
 	mark := c.scratch.mark()
 	for {
@@ -259,8 +258,8 @@ func (c *cursor) escaped(from, to int) string {
 
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escape appends the character of the escape whose backslash is just before i, and returns the offset of its
-// end.
+// escape appends the character of an escape and returns the offset after the escape. i is the offset after the
+// backslash.
 func (c *cursor) escape(i int) int {
 	if i >= len(c.b) {
 		c.i = i
@@ -277,7 +276,7 @@ func (c *cursor) escape(i int) int {
 	}
 	i += 5
 	if utf16.IsSurrogate(r) {
-		// A surrogate without its other half becomes U+FFFD.
+		// A surrogate without a partner becomes U+FFFD.
 		pair := rune(utf8.RuneError)
 		if i+1 < len(c.b) && c.b[i] == '\\' && c.b[i+1] == 'u' {
 			low, ok := c.unit(i + 1)
@@ -294,7 +293,7 @@ func (c *cursor) escape(i int) int {
 	return i
 }
 
-// unit reads uXXXX at i.
+// unit reads the uXXXX at the offset i.
 func (c *cursor) unit(i int) (r rune, ok bool) {
 	var n [2]byte
 	if i+5 > len(c.b) {
@@ -312,9 +311,9 @@ func (c *cursor) unit(i int) (r rune, ok bool) {
 	return 0, false
 }
 
-// The kinds of bytes for skip.
+// The kinds of bytes that skip distinguishes.
 const (
-	scalar = 1 + iota // a part of a number, or of true, false or null
+	scalar = 1 + iota // part of a number, or of true, false or null
 	quote
 	begin
 	end
@@ -336,7 +335,7 @@ var kinds = func() (k [256]byte) {
 	return k
 }()
 
-// skip skips a value of any kind and depth. It checks the value only as far as needed to find its end.
+// skip skips a value of any kind and depth. It checks only what it needs to find the end of the value.
 func (c *cursor) skip() {
 	if c.err != nil {
 		return
@@ -367,7 +366,7 @@ func (c *cursor) skip() {
 				i++
 			}
 			if i == len(b) && depth == 0 {
-				c.i = i // the value may continue
+				c.i = i // the rest of the value may be missing
 				c.fail(format.ErrTruncated)
 				return
 			}
@@ -457,7 +456,7 @@ func (c *cursor) uint(size int) uint64 {
 	c.space()
 	at := c.i
 	s := c.number()
-	// A number of nineteen digits cannot overflow.
+	// A number of nineteen digits does not overflow.
 	if len(s) > 0 && len(s) <= 19 && size == 64 {
 		n := uint64(0)
 		for i := 0; ; i++ {
@@ -499,7 +498,7 @@ func (c *cursor) signed(size int) int64 {
 	return 0
 }
 
-// float reads a number, or the name of a value such as NaN that JSON cannot write as a number.
+// float reads a number. In quotes it may also be a value that JSON has no number for, such as NaN.
 func (c *cursor) float() float64 {
 	c.space()
 	at := c.i
@@ -518,7 +517,7 @@ func (c *cursor) bool() bool {
 		return c.err == nil
 	case 'f':
 		c.literal("false")
-	case '"': // some writers use texts for all values
+	case '"': // some programs write every value as a string
 		return c.text() == "true"
 	default:
 		c.fail(ErrSyntax)
@@ -560,7 +559,7 @@ func (c *cursor) id(id []byte) {
 		}
 	case 0:
 		clear(id)
-	case base64.StdEncoding.EncodedLen(len(id)): // protobuf's JSON mapping has bytes in base64, unlike OTLP
+	case base64.StdEncoding.EncodedLen(len(id)): // some programs write ids in base64, as protobuf's JSON mapping does with bytes
 		b, err := base64.StdEncoding.DecodeString(s)
 		if copy(id, b); err != nil || len(b) != len(id) {
 			c.failAt(at, ErrID)
@@ -570,7 +569,7 @@ func (c *cursor) id(id []byte) {
 	}
 }
 
-// looseID reads an id. An invalid id counts as no id.
+// looseID is like id, but treats an invalid id as no id.
 func (c *cursor) looseID(id []byte) {
 	c.id(id)
 	if c.err != nil && c.err != ErrSyntax && c.err != format.ErrTruncated { //nolint:errorlint // c.err is never wrapped
@@ -586,7 +585,7 @@ const (
 	quickInt    = `","value":{"intValue":"`
 )
 
-// quickAttribute reads plain text, or an integer, without spaces.
+// quickAttribute reads an attribute whose value is a plain text or an integer, without white space.
 func (c *cursor) quickAttribute() (a otel.Attribute, ok bool) {
 	b := c.b[c.i:]
 	if c.err != nil || len(b) < len(quickKey) || string(b[:len(quickKey)]) != quickKey {

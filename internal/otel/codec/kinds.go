@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// json appends the name of the field to a JSON object.
+// json appends the name of the field, and a comma before it if needed, to a JSON object.
 func (n *fieldName) json(b []byte) []byte { return append(appendComma(b), n.begin...) }
 
 // tag appends the tag of the field in protobuf.
@@ -20,7 +20,7 @@ func (n *fieldName) tag(b []byte, t protowire.Type) []byte {
 	return protowire.AppendTag(b, n.number, t)
 }
 
-// text returns a string field. Bytes that are not UTF-8 are replaced.
+// text returns a string field. U+FFFD replaces bytes that are not UTF-8.
 func text[T any](number protowire.Number, key string, at func(*T) *string) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,
@@ -53,14 +53,14 @@ func id[T any](number protowire.Number, key string, at func(*T) []byte) field[T]
 			case e == JSON:
 				return append(wire.AppendHex(append(n.json(b), '"'), id), '"')
 			case empty:
-				id = nil // an empty id is written, because it distinguishes spans from log records
+				id = nil // write an empty id, because the field distinguishes spans from log records
 			}
 			return protowire.AppendBytes(n.tag(b, protowire.BytesType), id)
 		},
 	}
 }
 
-// appendNumber appends a number unless it is 0. In JSON, numbers of 64 bits are texts.
+// appendNumber appends a number if it is not 0. In JSON, a number of 64 bits is a string.
 func appendNumber(b []byte, e Encoding, n *fieldName, t protowire.Type, v int64) []byte {
 	switch {
 	case v == 0:
@@ -99,17 +99,19 @@ func nano[T any](number protowire.Number, key string, get func(*T) int64, set fu
 	return integer(number, key, protowire.Fixed64Type, func(r *Reader, to *T) { set(to, int64(r.in.fixed64())) }, get)
 }
 
-// enum returns an enum field. In JSON, an enum may be a name in place of a number.
+// enum returns an enum field. In JSON it may be a name instead of a number.
 func enum[T any](number protowire.Number, key string, names map[string]int32, get func(*T) int32, set func(*T, int32)) field[T] {
 	return integer(number, key, protowire.VarintType, func(r *Reader, to *T) { set(to, r.in.enum(names)) }, func(from *T) int64 { return int64(get(from)) })
 }
 
-// part returns a field with a message whose fields are in the same T. It is always written.
+// part returns a field whose value is a message, but whose fields are stored in the same T, as in Span.status. It
+// is always written.
 func part[T any](number protowire.Number, key string, m *message[T]) field[T] {
 	return field[T]{number, key, protowire.BytesType, m.read, func(b []byte, e Encoding, n *fieldName, from *T) []byte { return appendMessage(b, e, n, m, from) }}
 }
 
-// list returns a field of repeated messages, such as links. The callers write the messages one by one.
+// list returns a field of repeated messages, such as links. It can only be read. Callers write the messages one by
+// one.
 func list[T, U any](number protowire.Number, key string, of *message[U], at func(*T) *[]U, attributes func(*U) *otel.Attributes) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,
@@ -117,7 +119,7 @@ func list[T, U any](number protowire.Number, key string, of *message[U], at func
 			items := at(to)
 			for more := r.in.first(); more; more = r.in.more() {
 				r.count()
-				// The item may still have memory of an earlier record. Reuse it.
+				// Reuse the memory that an earlier record may have left in the item.
 				*items = slices.Grow(*items, 1)
 				*items = (*items)[:len(*items)+1]
 				item := &(*items)[len(*items)-1]

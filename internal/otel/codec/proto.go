@@ -17,8 +17,8 @@ type fieldReader struct {
 	b   []byte
 	i   int
 	end int
-	// cut says that the input ends within the message. A value that ends early at end is then not an error, but no
-	// field follows it.
+	// cut says that the input may end within the message. If a nested message is longer than the rest of the input,
+	// its fields up to there are read. The error is then format.ErrTruncated, not ErrField.
 	cut bool
 	err error
 	at  int // the offset of the error
@@ -67,7 +67,7 @@ func (f *fieldReader) next() bool {
 		}
 		return false
 	}
-	if b := f.b[f.i]; b >= 1<<3 && b < 0x80 { // most tags have one byte
+	if b := f.b[f.i]; b >= 1<<3 && b < 0x80 { // most tags are one byte
 		f.number, f.kind = protowire.Number(b>>3), protowire.Type(b&7)
 		f.i++
 		return true
@@ -82,7 +82,7 @@ func (f *fieldReader) next() bool {
 	return true
 }
 
-// bad records the error at i for which protowire returned n.
+// bad records an error at the offset i. n is the error number from protowire.
 func (f *fieldReader) bad(n int) {
 	if f.cut && protowire.ParseError(n) == protowire.ParseError(shortInput) { //nolint:errorlint // it is never wrapped
 		f.err, f.at = format.ErrTruncated, f.end
@@ -91,7 +91,7 @@ func (f *fieldReader) bad(n int) {
 	f.err, f.at = ErrField, f.i
 }
 
-// shortInput is the value that protowire returns for an input that ends too early.
+// shortInput is the error number of protowire for an input that ends too early.
 var shortInput = func() int {
 	_, n := protowire.ConsumeVarint(nil)
 	return n
@@ -114,7 +114,7 @@ func (f *fieldReader) skip() {
 	f.i += n
 }
 
-// is reports whether the field has the given wire type. If it does not, is skips the field as unknown.
+// is reports whether the field has the given wire type. Otherwise it skips the field, as an unknown field.
 func (f *fieldReader) is(kind protowire.Type) bool {
 	if f.err == nil && f.kind == kind {
 		return true
@@ -157,7 +157,7 @@ func (f *fieldReader) enter(whole bool) frame {
 
 func (f *fieldReader) leave(up frame) { f.end, f.cut = up.end, up.cut }
 
-// first reports whether the field is a message, which is then the first item of the list.
+// first reports whether the field is a message, that is, the first item of a list.
 func (f *fieldReader) first() bool { return f.is(protowire.BytesType) }
 
 func (f *fieldReader) more() bool { return false }
@@ -182,7 +182,7 @@ const (
 	tagInt    = 3<<3 | byte(protowire.VarintType)
 )
 
-// quickAttribute reads a KeyValue below 128 bytes whose value is a text, a bool or an integer.
+// quickAttribute reads a KeyValue of less than 128 bytes whose value is a text, a bool or an integer.
 func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) {
 	b := f.b[f.i:f.end]
 	if f.err != nil || len(b) == 0 || int(b[0]) >= min(0x80, len(b)) {
@@ -193,7 +193,7 @@ func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) {
 		return a, false
 	}
 	name, value := b[:2+int(b[1])], b[2+int(b[1]):]
-	if name[0] == tagValue { // some programs write the fields in reverse order
+	if name[0] == tagValue { // some programs write the value before the key
 		name, value = value, name
 	}
 	if name[0] != tagKey || int(name[1]) != len(name)-2 || value[0] != tagValue || int(value[1]) != len(value)-2 || len(value) < 4 {
@@ -226,7 +226,7 @@ func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) {
 	return a, true
 }
 
-// text returns the bytes of the field. They need not be UTF-8.
+// text returns the bytes of a field, which need not be UTF-8.
 func (f *fieldReader) text() string {
 	up := f.enter(true)
 	s := f.b[f.i:f.end]
@@ -301,7 +301,7 @@ func (f *fieldReader) int() int64 { return int64(f.varint()) }
 
 func (f *fieldReader) isObject() bool { return false }
 
-// looseID reads an id. An invalid id counts as no id.
+// looseID is like id, but treats an invalid id as no id.
 func (f *fieldReader) looseID(id []byte) {
 	if f.id(id); f.err == ErrID { //nolint:errorlint // it is never wrapped
 		f.err = nil

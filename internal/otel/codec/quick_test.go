@@ -6,10 +6,10 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// TestQuickAttributesAreAsOthers: what the faster way reads, and where it ends, is as the other way has it,
-// whatever the bytes are.
+// TestQuickAttributesAreAsOthers checks that quickAttribute reads the same attribute as the general code, and ends
+// at the same offset, for intact and for damaged input.
 func TestQuickAttributesAreAsOthers(t *testing.T) {
-	const quick = 5 // the first that are whole are read the faster way
+	const quick = 5 // the number of samples that quickAttribute can read
 	pair := appendPair(nil, "name", &otel.Any{Kind: otel.String, Text: "the value first"})
 	key, value := pair[:6], pair[6:]
 	samples := [][]byte{

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// The causes in an [Error], in addition to [format.ErrTruncated] and [format.ErrTooLarge].
+// The causes of an [Error], in addition to [format.ErrTruncated] and [format.ErrTooLarge].
 var (
 	ErrSyntax = errors.New("unexpected character")
 	ErrID     = errors.New("the id has the wrong length or is not hexadecimal")
@@ -23,7 +23,7 @@ var (
 	ErrMany   = errors.New("too many resources, scopes and records")
 )
 
-// An Error says where an input is damaged.
+// An Error says where and why an input is damaged.
 type Error struct {
 	Offset int64
 	Err    error
@@ -38,47 +38,48 @@ func (e *Error) Unwrap() error { return e.Err }
 const (
 	// maxDepth is the maximum nesting depth of values, as in protobuf parsers.
 	maxDepth = 100
-	// maxValues is the maximum number of attributes, events, links and values of a record. Each takes far more
-	// memory than its bytes in the input.
+	// maxValues is the maximum number of attributes, events, links and values of a record. In memory, each is far
+	// larger than in the input.
 	maxValues = 1 << 16
-	// manyValues is the number of such values from which on a record counts as large.
+	// manyValues is the number of these values at which a record counts as large.
 	manyValues = 1 << 12
-	// maxRecord is the maximum number of input bytes of a record. It is well below the size of an entry that
-	// readers of the output accept.
+	// maxRecord is the maximum size of a record in the input. It is well below the largest entry that readers of
+	// traces accept.
 	maxRecord = 32 << 20
 )
 
-// An input reads the fields of messages in one encoding. Its error is sticky: after an error there are no more
-// fields and items, and values are zero. Strings are valid as long as the bytes of the input, but only until
-// seek. They need not be UTF-8.
+// An input reads the fields of messages in one encoding. Its error is sticky: after an error, no more fields or
+// items are found, and values are zero. A string is valid as long as the input does not change, and only until
+// seek. It need not be UTF-8.
 type input interface {
 	// seek begins to read a record at an offset, and clears the error.
 	seek(off int64)
-	// offset returns the offset of the present value.
+	// offset returns the offset of the next byte to read.
 	offset() int64
 	failure() *Error
-	// isObject reports whether the present value is a JSON object.
+	// isObject reports whether the next value is a JSON object.
 	isObject() bool
 	fail(err error)
 
-	// enter begins a message. The parameter whole says that the message must be whole; if it is false, the intact
-	// part of a truncated message is accepted. field returns the index of the next known field, or a negative
-	// number at the end. This index is usually next or slightly larger. leave ends the message.
+	// enter begins a message. If the parameter whole is set, the message must be complete; otherwise the fields
+	// before a missing end are accepted. The method field returns the index of the next known field, which is
+	// usually next or slightly larger, or a negative number at the end of the message. The method leave ends the
+	// message.
 	enter(whole bool) frame
 	field(n fieldNames, next int) int
 	leave(f frame)
 
-	// first begins a repeated field, and more continues it. They report whether there is an item.
+	// The method first begins a repeated field, and more continues it. Both report whether an item follows.
 	first() bool
 	more() bool
 
-	// place skips a value and returns its place. The place is absent if the value is not whole.
+	// place skips a value and returns its place. If the value is not complete, the place is absent.
 	place() Place
 
 	text() string
 	bytes() string
 	id(id []byte)
-	// looseID reads an id. An invalid id counts as no id.
+	// looseID is like id, but treats an invalid id as no id.
 	looseID(id []byte)
 	count() uint32
 	fixed32() uint32
@@ -87,11 +88,12 @@ type input interface {
 	bool() bool
 	int() int64
 	float() float64
-	// quickAttribute reads a KeyValue in its most common form. It exists only because it is faster.
+	// quickAttribute reads a KeyValue if it has a frequent form. ok is false if it has not. It is only an
+	// optimization.
 	quickAttribute() (a otel.Attribute, ok bool)
 }
 
-// A frame is the state of a message while an input reads a message nested in it.
+// A frame is the state of the outer message while an input reads a message in it.
 type frame struct {
 	end int
 	cut bool
@@ -101,26 +103,26 @@ type frame struct {
 type Reader struct {
 	e  Encoding
 	in input
-	// OnLarge, if set, is called while a record is read that needs far more memory than its bytes. It is called
-	// before the reader uses most of that memory.
+	// OnLarge, if set, is called during the read of a record that needs far more memory than its size in the input,
+	// before most of this memory is allocated.
 	OnLarge func()
 
 	budget int    // number of values that the record may still have
-	signal Signal // of the latest protobuf message
+	signal Signal // signal of the last protobuf message
 	most   int    // see Limit
-	left   int    // the rest of most, in Walk
+	left   int    // how much of most is left, during Walk
 	ids    ids
 	known  bool // see Known
 }
 
-// ids are the ids of the present record.
+// ids are the ids of the current record.
 type ids struct {
 	trace        [16]byte
 	span, parent [8]byte
 }
 
-// NewReader returns a Reader of b, which must not change. Values that the Reader returns may alias b, and
-// memory of the Reader that the next read overwrites, unless a method says otherwise.
+// NewReader returns a Reader of b, which must not change. Results may refer to b, and to memory of the Reader that
+// the next read overwrites, if the method does not say otherwise.
 func NewReader(b []byte, e Encoding) *Reader {
 	r := &Reader{e: e, most: math.MaxInt, left: math.MaxInt}
 	if e == JSON {
@@ -131,11 +133,11 @@ func NewReader(b []byte, e Encoding) *Reader {
 	return r
 }
 
-// Assume sets the signal for protobuf messages that do not show it, such as messages with empty records.
+// Assume sets the signal of protobuf messages that do not show it, for example because their records are empty.
 func (r *Reader) Assume(s Signal) { r.signal = s }
 
-// Limit bounds the total number of resources, scopes and records that later calls of Walk report. When the
-// number exceeds most, the error is [ErrMany].
+// Limit bounds the total number of resources, scopes and records that later calls of Walk report. If the number
+// exceeds most, the error of Walk is [ErrMany].
 func (r *Reader) Limit(most int) { r.most, r.left = most, most }
 
 // seek begins to read a record.
@@ -144,7 +146,7 @@ func (r *Reader) seek(off int64) {
 	r.budget = maxValues
 }
 
-// done ends the read of the record at off, and returns its error.
+// done ends the read of the record at the offset off, and returns the error.
 func (r *Reader) done(off int64) error {
 	if r.in.offset()-off > maxRecord {
 		r.in.seek(off)
@@ -156,7 +158,7 @@ func (r *Reader) done(off int64) error {
 	return nil
 }
 
-// count counts a value against the budget of a record.
+// count counts a value of the current record against its budget.
 func (r *Reader) count() {
 	switch r.budget--; {
 	case r.budget < 0:
@@ -183,14 +185,14 @@ func (r *Reader) Log(off int64, l *otel.Log) error {
 	r.seek(off)
 	logMessage.read(r, l)
 	if l.Body.Kind == otel.String {
-		l.Body.Text = wire.ValidText(l.Body.Text) // the body is the message
+		l.Body.Text = wire.ValidText(l.Body.Text) // the body becomes the message of an entry, which must be UTF-8
 	}
 	l.Attributes.Unify()
 	l.TakeMarks()
 	return r.done(off)
 }
 
-// Scope reads a scope. The result aliases nothing.
+// Scope reads a scope. The result does not refer to the input.
 func (r *Reader) Scope(h *Head, s *otel.Scope) (err error) {
 	*s = otel.Scope{}
 	if err = readHead(r, h, scopeMessage, s, &s.SchemaURL); err != nil {
@@ -201,7 +203,7 @@ func (r *Reader) Scope(h *Head, s *otel.Scope) (err error) {
 	return nil
 }
 
-// Resource reads a resource. The result aliases nothing.
+// Resource reads a resource. The result does not refer to the input.
 func (r *Reader) Resource(h *Head, to *otel.Resource) (err error) {
 	*to = otel.Resource{}
 	if err = readHead(r, h, resourceMessage, to, &to.SchemaURL); err != nil {
@@ -228,7 +230,7 @@ func readHead[T any](r *Reader, h *Head, m *message[T], to *T, url *string) erro
 	return r.done(h.Value.From)
 }
 
-// keep copies attributes, so that they remain valid after their input.
+// keep copies the texts of attributes, so that they remain valid after the input.
 func keep(attrs otel.Attributes) otel.Attributes {
 	for i := range attrs {
 		a := &attrs[i]

@@ -12,8 +12,8 @@ import (
 type fieldName struct {
 	number protowire.Number
 	key    string // in JSON
-	snake  string // another key that JSON may have for the field
-	begin  string // the beginning of the field in JSON: its key as written
+	snake  string // another JSON key for the same field
+	begin  string // the field in JSON up to its value: the key in quotes, and a colon
 }
 
 func newName(number protowire.Number, key string) fieldName {
@@ -28,10 +28,10 @@ func newName(number protowire.Number, key string) fieldName {
 	return fieldName{number, key, snake.String(), `"` + key + `":`}
 }
 
-// fieldNames holds the names of the fields of a message. An index in it identifies a field.
+// fieldNames holds the names of the fields of a message. The other functions identify a field by its index.
 type fieldNames []fieldName
 
-// numbered returns fields with the numbers from 1 on.
+// numbered returns fields with these keys. Their numbers are 1, 2 and so on.
 func numbered(keys ...string) (n fieldNames) {
 	for i, key := range keys {
 		n = append(n, newName(protowire.Number(i+1), key))
@@ -39,8 +39,8 @@ func numbered(keys ...string) (n fieldNames) {
 	return n
 }
 
-// key returns the index of a key, or a negative number if the key is unknown. The search begins at next,
-// because usually the key is at next or shortly after it.
+// key returns the index of the field with a JSON key, or a negative number if the key is unknown. It begins the
+// search at next, because the field is usually there or shortly after.
 func (n fieldNames) key(key string, next int) int {
 	for i := next; i < len(n); i++ {
 		if n[i].key == key {
@@ -58,15 +58,15 @@ func (n fieldNames) key(key string, next int) int {
 	return -1
 }
 
-// formerKeys maps the keys of OTLP before version 1.0, and the key of Tempo's API, to the present keys.
+// formerKeys maps the keys of OTLP before version 1.0, and a key of Tempo's API, to the current keys.
 var formerKeys = map[string]string{
 	"instrumentationLibrarySpans": "scopeSpans", "instrumentation_library_spans": "scopeSpans", "instrumentationLibraryLogs": "scopeLogs",
 	"instrumentation_library_logs": "scopeLogs", "instrumentationLibrary": "scope", "instrumentation_library": "scope", "batches": "resourceSpans",
 }
 
-// number is like key for a field number.
+// number is like key, for a field number.
 func (n fieldNames) number(number protowire.Number, next int) int {
-	for i := max(next-1, 0); i < len(n); i++ { // begins one before next, because a field may be repeated
+	for i := max(next-1, 0); i < len(n); i++ { // begin one before next, because a field may be repeated
 		if n[i].number == number {
 			return i
 		}
@@ -79,13 +79,13 @@ func (n fieldNames) number(number protowire.Number, next int) int {
 	return -1
 }
 
-// A field is a field of a message whose values are in a T.
+// A field is a field of a message. T is the type in which the message is stored.
 type field[T any] struct {
 	number protowire.Number
 	key    string
 	wire   protowire.Type
 	read   func(r *Reader, to *T)
-	write  func(b []byte, e Encoding, n *fieldName, from *T) []byte // appends the field, unless it has its default value
+	write  func(b []byte, e Encoding, n *fieldName, from *T) []byte // appends the field if it does not have its default value
 }
 
 // A message holds the fields of a message, in the order in which they are written.
@@ -138,7 +138,7 @@ var spanMessage = newMessage(
 	nano(7, "startTimeUnixNano",
 		func(s *otel.Span) int64 { return s.Start }, func(s *otel.Span, n int64) { s.Start = n },
 	),
-	// While a span is read, the field Duration holds its end time.
+	// While a span is read, Duration holds its end time.
 	nano(8, "endTimeUnixNano", spanEnd, func(s *otel.Span, n int64) { s.Duration = n }),
 	attributes(9, "attributes", func(s *otel.Span) *otel.Attributes { return &s.Attributes }),
 	count(10, "droppedAttributesCount", func(s *otel.Span) *uint32 { return &s.DroppedAttributes }),
@@ -208,8 +208,7 @@ var resourceMessage = newMessage(
 	count(2, "droppedAttributesCount", func(r *otel.Resource) *uint32 { return &r.Dropped }),
 )
 
-// The indices of the fields of KeyValue and AnyValue. For AnyValue an index is the kind in package otel minus
-// one.
+// The indices of the fields of KeyValue. An index of a field of AnyValue is its kind in package otel minus one.
 const (
 	pairKey = iota
 	pairValue
@@ -217,7 +216,7 @@ const (
 
 var (
 	pairNames = numbered("key", "value")
-	listNames = numbered("values") // of ArrayValue and KeyValueList
+	listNames = numbered("values") // for ArrayValue and KeyValueList
 	anyNames  = fieldNames{
 		otel.String - 1: newName(1, "stringValue"), otel.Bool - 1: newName(2, "boolValue"), otel.Int - 1: newName(3, "intValue"),
 		otel.Float - 1: newName(4, "doubleValue"), otel.Bytes - 1: newName(7, "bytesValue"), otel.List - 1: newName(5, "arrayValue"),
@@ -225,18 +224,18 @@ var (
 	}
 )
 
-// A signal holds the names in the messages around the records of a signal.
+// A signal holds the names of the fields that lead to the records of a signal.
 type signal struct {
 	data   fieldNames // TracesData or LogsData
 	holder fieldNames // ResourceSpans or ResourceLogs
 	scope  fieldNames // ScopeSpans or ScopeLogs
-	ids    fieldNames // of Span or LogRecord
+	ids    fieldNames // the ids in Span or LogRecord
 }
 
 // The indices in holder and scope.
 const (
 	fieldHead  = iota // the resource or the scope
-	fieldItems        // scopes, or spans or log records
+	fieldItems        // the scopes of a resource, or the records of a scope
 	fieldURL
 )
 
@@ -262,15 +261,15 @@ var signals = [...]signal{
 	},
 }
 
-// dataNames are the names of the top-level messages, by signal. Metrics are skipped. Two names follow that
-// exist only in JSON, in which the APIs of Tempo and Jaeger have a top-level message.
+// dataNames are the names of the top-level messages, by signal. Metrics are skipped. The last two names exist only
+// in JSON: the APIs of Tempo and Jaeger have such a message around the data.
 var dataNames = fieldNames{
 	Spans: signals[Spans].data[0], Logs: signals[Logs].data[0], metrics: newName(0, "resourceMetrics"), newName(0, "trace"), newName(0, "result"),
 }
 
 const metrics = Logs + 1
 
-// only returns the names with these keys.
+// only returns the names of the fields with these keys.
 func (n fieldNames) only(keys ...string) (some fieldNames) {
 	for _, key := range keys {
 		some = append(some, n[n.key(key, 0)])
@@ -278,7 +277,7 @@ func (n fieldNames) only(keys ...string) (some fieldNames) {
 	return some
 }
 
-// The names of enums, as JSON may have them in place of numbers.
+// The names of enums, which JSON may have instead of numbers.
 var (
 	spanKinds = map[string]int32{
 		"SPAN_KIND_UNSPECIFIED": 0, "SPAN_KIND_INTERNAL": 1, "SPAN_KIND_SERVER": 2,

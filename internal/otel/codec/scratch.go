@@ -2,18 +2,18 @@ package codec
 
 import "github.com/entrace-go/entrace/internal/core/wire"
 
-// A scratch is a reusable buffer that stores short strings one after another. To build a string, call mark,
-// append to b, and call from with the mark. The zero scratch is ready for use.
+// A scratch is a reusable buffer for short strings. To build a string, call mark, append to b, and pass the mark to
+// the method from. The zero scratch is ready for use.
 type scratch struct{ b []byte }
 
 // maxScratch is the maximum capacity of a scratch that reset keeps for reuse.
 const maxScratch = 64 << 10
 
-// mark returns the offset in b at which the next text begins.
+// mark returns the offset in b at which the next string begins.
 func (t *scratch) mark() int { return len(t.b) }
 
-// from returns the bytes appended since mark as a string. The string shares the memory of b: it
-// is valid until reset, and its bytes must not be changed before that.
+// from returns the bytes after the offset mark as a string. The string shares the memory of b. It is valid until
+// reset, and nobody may change its bytes before that.
 func (t *scratch) from(mark int) string {
 	if mark == len(t.b) {
 		return ""

@@ -5,13 +5,13 @@ import "google.golang.org/protobuf/encoding/protowire"
 // A Place is the position of a value in an input. From is negative if the value is absent.
 type Place struct{ From, To int64 }
 
-// A Head is the place of a resource or a scope, and the place of its schema URL.
+// A Head is the position of a resource or scope, and the position of its schema URL.
 type Head struct{ Value, URL Place }
 
-// Bytes returns the bytes of both places in b.
+// Bytes returns the parts of b at both positions.
 func (h *Head) Bytes(b []byte) (value, url []byte) { return h.Value.bytes(b), h.URL.bytes(b) }
 
-// Size returns the total number of bytes of both places.
+// Size returns the total size of both in bytes.
 func (h *Head) Size() int64 { return h.Value.To - h.Value.From + h.URL.To - h.URL.From }
 
 func (p Place) bytes(b []byte) []byte {
@@ -23,8 +23,8 @@ func (p Place) bytes(b []byte) []byte {
 
 var nowhere = Place{-1, -1}
 
-// A Visitor receives the structure of a message. It receives the records of a scope, and then the scope. After
-// all scopes of a resource it receives the resource.
+// A Visitor receives the structure of a message: the records of a scope and then the scope, and after all scopes of
+// a resource the resource.
 type Visitor interface {
 	Span(off int64, trace *[16]byte, span, parent *[8]byte)
 	Log(off int64, trace *[16]byte, span *[8]byte)
@@ -32,13 +32,13 @@ type Visitor interface {
 	EndResource(h Head)
 }
 
-// Known reports whether a message that was walked has a field of OTLP.
+// Known reports whether Walk has found a field of OTLP in any message.
 func (r *Reader) Known() bool { return r.known }
 
-// Walk calls v for the content of the message in [from, to), a TracesData or LogsData, and returns the offset
-// of the end of the message. Only in JSON may the end be before to. If the input ends within the message or is
-// damaged, v receives everything whole before that place, and the error is an [*Error]. Walk does not detect
-// invalid values in a record; reading the record does.
+// Walk calls v for the content of the message in [from, to), a TracesData or LogsData, and returns the offset at
+// which the message ends. Only in JSON can the message end before the offset to. If the input is damaged or, with
+// cut, ends within the message, v receives everything before the damage, and the error is an [*Error]. Walk does
+// not detect invalid values in records. Reading the record does.
 func (r *Reader) Walk(from, to int64, cut bool, v Visitor) (end int64, err error) {
 	r.seek(from)
 	if p, ok := r.in.(*fieldReader); ok {
@@ -55,7 +55,7 @@ func (r *Reader) Walk(from, to int64, cut bool, v Visitor) (end int64, err error
 }
 
 func (r *Reader) walkData(v Visitor, outer bool) {
-	if r.e == JSON { // a top-level protobuf message has no length before it
+	if r.e == JSON { // a top-level protobuf message has no length prefix
 		r.in.enter(false)
 	}
 	for i := r.in.field(dataNames, 0); i >= 0; i = r.in.field(dataNames, i) {
@@ -81,7 +81,7 @@ func (r *Reader) walkData(v Visitor, outer bool) {
 	}
 }
 
-// walkGroup walks a message that has a resource or a scope, and the items of it, in any order.
+// walkGroup walks a message with a resource or a scope and the items that belong to it, in any order.
 func (r *Reader) walkGroup(n fieldNames, item func()) Head {
 	h := Head{nowhere, nowhere}
 	r.countItem()
@@ -127,16 +127,16 @@ func (r *Reader) walkRecord(s *signal, signal Signal, v Visitor) {
 	}
 }
 
-// countItem counts an item against the bound of Limit.
+// countItem counts a resource, scope or record against the limit of Limit.
 func (r *Reader) countItem() {
 	if r.left--; r.left < 0 {
 		r.in.fail(ErrMany)
 	}
 }
 
-// sniff detects the signal of a protobuf message from the fields of its records. It reads until a record shows
-// the signal, but no more messages than the limit most. This works because fields with the same number have
-// different kinds in spans and log records.
+// sniff detects the signal of a protobuf message from the fields of its records: fields with the same number have
+// different wire types in spans and log records. It reads until a record shows the signal, but no more messages
+// than the limit most.
 func sniff(f fieldReader, most int) (_ Signal, known bool) {
 	for f.item(1, &most) {
 		holder := f.enter(false)
@@ -159,8 +159,8 @@ func sniff(f fieldReader, most int) (_ Signal, known bool) {
 	return Spans, false
 }
 
-// item advances to the next field that is a message with that number. It counts the message in left, and
-// returns false if left is used up.
+// item advances to the next field with this number that is a message. It decrements the counter left, and returns
+// false if this is used up.
 func (f *fieldReader) item(number protowire.Number, left *int) bool {
 	for f.next() {
 		if f.number == number && f.kind == protowire.BytesType {
@@ -172,8 +172,8 @@ func (f *fieldReader) item(number protowire.Number, left *int) bool {
 	return false
 }
 
-// tells returns the signal of a record that has a field with that number and kind, if these determine the
-// signal.
+// tells returns the signal of a record that has a field with this number and wire type. The result known is false
+// if both signals have such a field, or none.
 func tells(number protowire.Number, kind protowire.Type) (_ Signal, known bool) {
 	span, log := spanMessage.has(number, kind), logMessage.has(number, kind)
 	if log {

@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// A told counts the calls of a Visitor.
+// A told is a Visitor that counts its calls.
 type told struct{ spans, logs, groups int }
 
 func (s *told) Span(int64, *[16]byte, *[8]byte, *[8]byte) { s.spans++ }
@@ -17,11 +17,10 @@ func (s *told) Log(int64, *[16]byte, *[8]byte)            { s.logs++ }
 func (s *told) EndScope(codec.Head)                       { s.groups++ }
 func (s *told) EndResource(codec.Head)                    { s.groups++ }
 
-// TestWalkEndsAtItsLimit walks messages of a million empty parts, where ten are allowed: it reads no
-// further.
+// TestWalkEndsAtItsLimit walks messages with a million empty parts. The limit is ten, so Walk must stop early.
 func TestWalkEndsAtItsLimit(t *testing.T) {
 	const n, most = 1 << 20, 10
-	group := func(number byte, b []byte) []byte { // of more than 2 MiB
+	group := func(number byte, b []byte) []byte { // makes a length-delimited field of more than 2 MiB
 		size := len(b)
 		return append([]byte{number<<3 | 2, byte(size) | 0x80, byte(size>>7) | 0x80, byte(size>>14) | 0x80, byte(size >> 21)}, b...)
 	}
@@ -48,7 +47,7 @@ func TestWalkEndsAtItsLimit(t *testing.T) {
 			if !errors.Is(err, codec.ErrMany) || end > 200 {
 				t.Errorf("it ends at %d: %v", end, err)
 			}
-			if n := s.logs + s.groups; s.spans > 0 || n > most+2 { // the groups around
+			if n := s.logs + s.groups; s.spans > 0 || n > most+2 { // the groups that contain the parts count as well
 				t.Errorf("it tells of %d spans and %d others", s.spans, n)
 			}
 			r.Limit(n + 3)
@@ -59,10 +58,10 @@ func TestWalkEndsAtItsLimit(t *testing.T) {
 	}
 }
 
-// TestSignalIsToldWithinTheLimit has a span behind more empty records than are allowed: nobody looks so
-// far.
+// TestSignalIsToldWithinTheLimit has a span after more empty records than the limit allows. Walk must not search
+// that far to find the signal.
 func TestSignalIsToldWithinTheLimit(t *testing.T) {
-	span := []byte{2<<3 | 2, 5, 2<<3 | 2, 3, 'a', 'b', 'c'} // a span id
+	span := []byte{2<<3 | 2, 5, 2<<3 | 2, 3, 'a', 'b', 'c'} // a link, whose span id shows the signal
 	records := append(bytes.Repeat([]byte{2<<3 | 2, 0}, 20), span...)
 	scope := append([]byte{2<<3 | 2, byte(len(records))}, records...)
 	message := append([]byte{1<<3 | 2, byte(len(scope))}, scope...)

@@ -24,7 +24,7 @@ const (
 	Logs
 )
 
-// A Group holds the records of one resource in a message.
+// A Group holds the records of one resource in a message, by scope.
 type Group struct {
 	Resource *otel.Resource
 	Scopes   []*ScopeGroup
@@ -36,12 +36,12 @@ type ScopeGroup struct {
 	Records []byte // appended by AppendSpan and EndSpan, or by AppendLog
 }
 
-// AppendSpan appends a span to records. The caller then appends its links, its events, and calls EndSpan.
+// AppendSpan begins a span in records. The caller then appends the links and events, and calls EndSpan.
 func (e Encoding) AppendSpan(records []byte, s *otel.Span) []byte {
 	return spanMessage.write(beginRecord(records, e), e, s)
 }
 
-// EndSpan ends a span that AppendSpan has begun at from.
+// EndSpan ends a span. The parameter from is the length of records before AppendSpan.
 func (e Encoding) EndSpan(records []byte, from int) []byte { return endRecord(records, e, Spans, from) }
 
 // AppendLog appends a log record to records.
@@ -50,17 +50,17 @@ func (e Encoding) AppendLog(records []byte, l *otel.Log) []byte {
 	return endRecord(logMessage.write(beginRecord(records, e), e, l), e, Logs, from)
 }
 
-// AppendLink appends a link of a span. The parameter first says that it is the first link of the span.
+// AppendLink appends a link to the span that was begun. If first is set, it is the first link of the span.
 func (e Encoding) AppendLink(records []byte, l *otel.Link, first bool) []byte {
 	return appendItem(records, e, &spanMessage.names[spanMessage.names.key("links", 0)], linkMessage, l, first)
 }
 
-// AppendEvent is like AppendLink for an event.
+// AppendEvent is like AppendLink, for an event.
 func (e Encoding) AppendEvent(records []byte, ev *otel.Event, first bool) []byte {
 	return appendItem(records, e, &spanMessage.names[spanMessage.names.key("events", 0)], eventMessage, ev, first)
 }
 
-// EndList ends the list of links or of events. It must be called only if the list is not empty.
+// EndList ends the list of links or of events. The caller calls it only for a list with items.
 func (e Encoding) EndList(records []byte) []byte {
 	if e == JSON {
 		return append(records, ']')
@@ -118,7 +118,7 @@ func endRecord(b []byte, e Encoding, s Signal, from int) []byte {
 	return endItem(b, e, &signals[s].scope[fieldItems], from)
 }
 
-// beginItem begins a message in a list.
+// beginItem begins a message that is an item of a list.
 func beginItem(b []byte, e Encoding) []byte {
 	if e == JSON {
 		return append(appendComma(b), '{')
@@ -126,7 +126,7 @@ func beginItem(b []byte, e Encoding) []byte {
 	return b
 }
 
-// endItem ends a message in a list.
+// endItem ends a message that is an item of a list. The offset from is the one after beginItem.
 func endItem(b []byte, e Encoding, n *fieldName, from int) []byte {
 	if e == JSON {
 		return append(b, '}')
@@ -134,7 +134,7 @@ func endItem(b []byte, e Encoding, n *fieldName, from int) []byte {
 	return endMessage(b, from, n)
 }
 
-// appendItem appends a message to a list, and begins the list if the message is the first.
+// appendItem appends the message v to a list. If first is set, it begins the list.
 func appendItem[T any](b []byte, e Encoding, n *fieldName, m *message[T], v *T, first bool) []byte {
 	if e == JSON && first {
 		b = append(n.json(b), '[')
@@ -143,7 +143,7 @@ func appendItem[T any](b []byte, e Encoding, n *fieldName, m *message[T], v *T, 
 	return endItem(m.write(beginItem(b, e), e, v), e, n, from)
 }
 
-// appendMessage appends a message field.
+// appendMessage appends a field that is a message.
 func appendMessage[T any](b []byte, e Encoding, n *fieldName, m *message[T], v *T) []byte {
 	if e == JSON {
 		return append(m.write(append(n.json(b), '{'), e, v), '}')
@@ -152,7 +152,7 @@ func appendMessage[T any](b []byte, e Encoding, n *fieldName, m *message[T], v *
 	return endMessage(m.write(b, e, v), from, n)
 }
 
-// appendComma appends a comma, unless an object or an array has just begun.
+// appendComma appends a comma if the current object or array already has content.
 func appendComma(b []byte) []byte {
 	if last := b[len(b)-1]; last == '{' || last == '[' {
 		return b
@@ -160,8 +160,7 @@ func appendComma(b []byte) []byte {
 	return append(b, ',')
 }
 
-// endMessage turns the bytes that were appended since from into a protobuf field, by inserting a tag and a
-// length before them.
+// endMessage makes a protobuf field of the bytes in b[from:]. It inserts a tag and a length before them.
 func endMessage(b []byte, from int, n *fieldName) []byte {
 	size := len(b) - from
 	var head [2 * 10]byte

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// The limits for the size of a token in bytes.
+// The limits for the size of a token, in bytes.
 const (
 	minToken = 16
 	maxToken = 256
 )
 
-// ErrInsecure is the error for an address that other machines can reach, if neither a token nor client
-// certificates are required. TLS alone is not enough.
+// ErrInsecure is returned for an address that other machines can reach, if clients need neither a token nor a
+// client certificate. TLS alone is not enough.
 var ErrInsecure = errors.New("other machines can reach this address: set a token, or require client certificates " +
 	"(entrace receive: --token-env, or --client-ca with --tls-cert and --tls-key)")
 
@@ -30,7 +30,7 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// Check returns an error if a server must not listen at a: [ErrInsecure], or the error of [CheckToken].
+// Check returns an error if a server must not listen at the address a: [ErrInsecure], or the error of [CheckToken].
 func Check(a net.Addr, token string, c *tls.Config) error {
 	if err := CheckToken(token); err != nil {
 		return err
@@ -51,14 +51,14 @@ func Secure(c *tls.Config) *tls.Config {
 	return c
 }
 
-// RequiresCertificate reports whether every client needs a certificate of an authority in c.ClientCAs. The
-// config c may be nil.
+// RequiresCertificate reports whether every client needs a certificate from an authority in c.ClientCAs. c may be
+// nil.
 func RequiresCertificate(c *tls.Config) bool {
 	return c != nil && c.ClientAuth == tls.RequireAndVerifyClientCert && c.ClientCAs != nil
 }
 
-// private reports whether only users of this machine can connect to a. For a unix socket
-// it reports whether only the owner of the socket can.
+// private reports whether only this machine can connect to a. For a unix socket, it reports whether only the owner
+// of the socket can connect.
 func private(a net.Addr) bool {
 	if a, ok := a.(*net.UnixAddr); ok {
 		fi, err := os.Lstat(a.Name)
@@ -73,9 +73,9 @@ func Loopback(a net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// LocalHost reports whether the Host header s of a request is localhost, an address in 127.0.0.0/8, or [::1],
-// with any port. The check detects DNS rebinding: a web page whose host name resolves to this machine sends
-// this name as the Host.
+// LocalHost reports whether the Host header s of a request is localhost, an address in 127.0.0.0/8, or [::1], with
+// any port. This check prevents DNS rebinding, in which a web page uses a host name of its own that resolves to
+// this machine: the request then has that host name.
 func LocalHost(s string) bool {
 	host := s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
@@ -91,9 +91,9 @@ func LocalHost(s string) bool {
 	return err == nil && addr.Is4() && addr.IsLoopback()
 }
 
-// AddressOf returns the address whose limits apply to a client. For IPv6 this is the first half of the address,
-// because one machine may use all addresses with the same half. It is the zero value for a unix socket, and for
-// a loopback address if exemptLoopback is set.
+// AddressOf returns the address for which the limit per address counts a client. For IPv6 it is the first half of
+// the address, because one machine may use all addresses with the same half. For a unix socket, and for a loopback
+// address if exemptLoopback is set, it is the zero Prefix: such a client has no limit.
 func AddressOf(a net.Addr, exemptLoopback bool) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -1,5 +1,6 @@
-// Package listener has the rules for servers that receive records over the network: who may connect, with which
-// token, the number of simultaneous clients, and which connection ends to make room for another client.
+// Package listener has the rules of servers that receive records over the network: who may connect, which token is
+// needed, how many clients may connect at the same time, and which connection is ended to make room for another
+// client.
 package listener
 
 import (
@@ -11,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrBusy is the error of a connection that ended, or did not begin, because of [Bounds].
+// ErrBusy is the error of a connection that was ended or refused because of [Bounds].
 var ErrBusy = errors.New("too many connections at once")
 
 // Bounds limit the number of connections.
@@ -20,18 +21,18 @@ type Bounds struct {
 	// from one IPv6 network with a prefix of 64 bits. If PerAddress is 0, the maximum is a quarter of Connections,
 	// and loopback addresses have no limit.
 	Connections, PerAddress int
-	// Token says that clients must authenticate before they are trusted. The connection of a client that has not
-	// authenticated may be ended even in the middle of a request.
+	// Token says that clients authenticate with a token. The connection of a client that has not authenticated may
+	// then be ended even in the middle of a request.
 	Token bool
-	// Refused is called for a client that cannot connect. Without it, such a client waits, unless its address
-	// already has the maximum number of connections.
+	// Refused, if set, is called for a client that finds no room. Without it, such a client waits, except if its
+	// address already has the maximum number of connections.
 	Refused func(net.Addr)
 }
 
-// addressShares divides the maximum number of connections: by default one address may have one such share.
+// addressShares is the default ratio of Connections to PerAddress.
 const addressShares = 4
 
-// retryAfter is the interval at which a waiting client is tried again.
+// retryAfter is how long a waiting client waits before it tries again.
 const retryAfter = 10 * time.Millisecond
 
 // Share returns the maximum number of connections from one address.
@@ -42,9 +43,9 @@ func (b *Bounds) Share() int {
 	return max(b.Connections/addressShares, 1)
 }
 
-// New returns a listener that accepts connections of l within bounds. If a client finds no room, the listener
-// ends the connection that was idle for the longest time to make room. Connections that are not trusted end
-// first. A connection in the middle of a request stays, unless [Bounds].Token says otherwise.
+// New returns a listener that accepts connections from l within bounds. If a client finds no room, the listener
+// ends the connection that was idle longest, first among the connections that are not trusted. It does not end a
+// connection in the middle of a request, except as described at [Bounds].Token.
 func New(l net.Listener, b Bounds) *Listener {
 	return &Listener{Listener: l, bounds: b, conns: make(map[*conn]struct{}), of: make(map[netip.Prefix]int), closed: make(chan struct{})}
 }
@@ -62,7 +63,7 @@ type Listener struct {
 	of    map[netip.Prefix]int // number of connections, by address
 }
 
-// Close implements net.Listener. It ends an Accept that waits for room.
+// Close implements net.Listener. It also ends an Accept that waits for room.
 func (l *Listener) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return l.Listener.Close()
@@ -87,14 +88,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if c.entered {
 			return c, nil
 		}
-		_ = inner.Close() // nothing was read from it
+		_ = inner.Close() // the client has sent nothing that was read
 		if l.bounds.Refused != nil {
 			l.bounds.Refused(inner.RemoteAddr())
 		}
 	}
 }
 
-// enter adds a connection. It returns false if no other connection can be ended for it.
+// enter adds a connection. If there is no room, it ends another connection. It returns false if it cannot end one.
 func (l *Listener) enter(c *conn) bool {
 	l.mu.Lock()
 	c.full = c.from.IsValid() && l.of[c.from] >= l.bounds.Share()
@@ -141,14 +142,14 @@ func (l *Listener) remove(c *conn) {
 	}
 }
 
-// A conn is a connection that a Listener counts.
+// A conn is an accepted connection, which its Listener counts.
 type conn struct {
 	net.Conn
 
 	l       *Listener
 	from    netip.Prefix
 	entered bool
-	full    bool         // its address has the maximum number of connections
+	full    bool         // its address already has the maximum number of connections
 	last    atomic.Int64 // time of the last read or write, in nanoseconds since 1970
 
 	trusted, holds, busy, evicted atomic.Bool
@@ -156,7 +157,7 @@ type conn struct {
 
 func (c *conn) touch() { c.last.Store(time.Now().UnixNano()) }
 
-// before reports whether c should be ended rather than the other connection.
+// before reports whether c should be ended rather than other.
 func (c *conn) before(other *conn) bool {
 	if c, other := c.trusted.Load(), other.trusted.Load(); c != other {
 		return other
@@ -191,7 +192,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// of returns the conn that c is, or on which TLS runs in c. It returns nil if there is none.
+// of returns the conn under c, which may be a TLS connection. It returns nil if c is not from a Listener.
 func of(c net.Conn) *conn {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
@@ -200,8 +201,8 @@ func of(c net.Conn) *conn {
 	return own
 }
 
-// Trust records that the client of a connection of a Listener has authenticated, by a token or otherwise. TLS
-// may run on the connection. If holds is true, the connection is never ended for another client.
+// Trust records that the client of a connection has authenticated, for example by a token. The connection may be a
+// TLS connection over one from a Listener. If holds is set, the connection is never ended to make room.
 func Trust(c net.Conn, holds bool) {
 	if c := of(c); c != nil {
 		c.trusted.Store(true)
@@ -209,7 +210,7 @@ func Trust(c net.Conn, holds bool) {
 	}
 }
 
-// Busy records whether a connection of a Listener is in the middle of a request.
+// Busy records whether a connection is in the middle of a request. The connection is as in Trust.
 func Busy(c net.Conn, is bool) {
 	if c := of(c); c != nil {
 		c.busy.Store(is)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A pipes is a listener whose connections stay within the process and claim to come from any address.
+// A pipes is a listener whose connections are pipes within the process and can have any address.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -33,16 +33,17 @@ type pipe struct {
 
 func (p *pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.from)} }
 
-// TestWhoGivesWay: the connection that is idle longest ends for another one, one that is not trusted first, of the
-// same address if that has as many as it may, and none that is busy or held.
+// TestWhoGivesWay checks which connection is ended to make room: the one that was idle longest, first among those
+// that are not trusted. If the address of the client has its maximum, it must be one from the same address. A busy
+// or held connection is never ended.
 func TestWhoGivesWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		bounds Bounds
-		// from has the addresses of connections, a second between each two; flags has for each of them letters: t
-		// for trusted, h for trusted and held, b for busy, a for active at the end.
+		// The field from has the addresses of the open connections, which are a second apart. The field flags has a
+		// letter for each of them: t for trusted, h for trusted and held, b for busy, a for active at the end.
 		from, flags string
-		last        string // the address of the connection that needs room
-		ends        int    // which of the others ends, -1 for none
+		last        string // the address of the client that needs room
+		ends        int    // index of the connection that ends; -1: none, the client is refused; -2: none, there is room
 	}{
 		"there is room":             {Bounds{Connections: 4, PerAddress: 4}, "1 2 3", "   ", "4", -2},
 		"the first":                 {Bounds{Connections: 3, PerAddress: 3}, "1 2 3", "   ", "4", 0},
@@ -136,7 +137,7 @@ func TestWhoGivesWay(t *testing.T) {
 	}
 }
 
-// TestWaitForRoom: without Refused a client waits until there is room, or the listener closes.
+// TestWaitForRoom checks that, without Refused, a client waits until there is room or the listener is closed.
 func TestWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := make(pipes)
@@ -166,7 +167,7 @@ func TestWaitForRoom(t *testing.T) {
 		}
 		third := make(chan net.Conn, 1)
 		go accept(third)
-		inner <- &pipe{b, "192.0.2.2"} // its address has one that is busy: nobody waits for it
+		inner <- &pipe{b, "192.0.2.2"} // its address has a busy connection: it is closed without waiting
 		inner <- &pipe{a, "192.0.2.1"}
 		time.Sleep(time.Minute)
 		_ = l.Close()

@@ -14,18 +14,17 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// An answer answers a request in the protocol of the request.
+// An answer writes the answer to a request, in the protocol of the request.
 type answer interface {
 	done(s codec.Signal, r Result)
-	// fail answers with an HTTP status, or with the corresponding status in gRPC.
+	// fail answers with an error. The code is an HTTP status; gRPC uses the corresponding status.
 	fail(code int, text string)
 }
 
-// retryAfter is the number of seconds after which a sender may try again.
+// retryAfter is the number of seconds that a sender should wait before it tries again.
 const retryAfter = 2
 
-// refusedJSON has, for each signal, the name of the field with the number of refused records in a partial
-// success.
+// refusedJSON has, for each signal, the name of the JSON field with the number of refused records.
 var refusedJSON = [...]string{"rejectedSpans", "rejectedLogRecords", "rejectedDataPoints"}
 
 // reason returns the reason for the first refused record, in UTF-8.
@@ -36,14 +35,13 @@ func reason(r *Result) string {
 	return strings.ToValidUTF8(r.Why.Error(), "\uFFFD")
 }
 
-// response returns an ExportTraceServiceResponse, or the response for another signal, which differs only in its
-// names.
+// response returns an ExportTraceServiceResponse. The responses for the other signals differ only in their names.
 func response(s codec.Signal, e codec.Encoding, r *Result) []byte {
 	if e == codec.JSON {
 		if r.Refused == 0 {
 			return []byte("{}")
 		}
-		b, _ := json.Marshal(map[string]any{"partialSuccess": map[string]string{ // it never fails
+		b, _ := json.Marshal(map[string]any{"partialSuccess": map[string]string{ // cannot fail
 			refusedJSON[s]: strconv.Itoa(r.Refused), "errorMessage": reason(r),
 		}})
 		return b
@@ -54,7 +52,7 @@ func response(s codec.Signal, e codec.Encoding, r *Result) []byte {
 	return appendBytes(nil, 1, counted(r.Refused, reason(r)))
 }
 
-// counted returns a message with a number and a text.
+// counted returns a protobuf message with a number and a text.
 func counted(n int, text string) []byte {
 	return appendBytes(appendNumber(nil, 1, n), 2, []byte(text))
 }
@@ -97,7 +95,7 @@ func (a *httpAnswer) fail(code int, text string) {
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if a.encoding == codec.JSON {
-		b, _ := json.Marshal(struct { // it never fails
+		b, _ := json.Marshal(struct { // cannot fail
 			Code    int    `json:"code"`
 			Message string `json:"message"`
 		}{statusOf(code), text})
@@ -126,7 +124,7 @@ func statusOf(code int) int {
 	case http.StatusForbidden:
 		return 7 // PERMISSION_DENIED
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return 14 // UNAVAILABLE: OTLP's senders try again
+		return 14 // UNAVAILABLE: senders of OTLP try again
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
 		return 12 // UNIMPLEMENTED
 	case http.StatusUnauthorized:
@@ -143,11 +141,11 @@ func (a *grpcAnswer) done(s codec.Signal, r Result) {
 	h.Set("Trailer", "Grpc-Status, Grpc-Message")
 	b := response(s, codec.Protobuf, &r)
 	frame := binary.BigEndian.AppendUint32(make([]byte, 1, 5+len(b)), uint32(len(b)))
-	_, _ = a.w.Write(append(frame, b...)) // an error means that the client is gone
+	_, _ = a.w.Write(append(frame, b...)) // an error means that the client has disconnected
 	h.Set("Grpc-Status", "0")
 }
 
-// fail answers with headers only. If the sender may try again, the headers say when.
+// fail answers with headers only. If the sender may try again, a header says when.
 func (a *grpcAnswer) fail(code int, text string) {
 	h := a.w.Header()
 	h.Set("Content-Type", "application/grpc")
@@ -155,7 +153,7 @@ func (a *grpcAnswer) fail(code int, text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	h.Set("Grpc-Message", strings.ReplaceAll(url.QueryEscape(text), "+", "%20"))
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
-		// google.protobuf.Any of a google.rpc.RetryInfo, whose field 1 is a Duration.
+		// This is the Any of a RetryInfo, whose field 1 is a Duration.
 		info := appendBytes(nil, 1, appendNumber(nil, 1, retryAfter))
 		detail := appendBytes(appendBytes(nil, 1, []byte("type.googleapis.com/google.rpc.RetryInfo")), 2, info)
 		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(status(code, text, detail)))

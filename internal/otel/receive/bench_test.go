@@ -12,7 +12,7 @@ import (
 
 const manySpans = 512
 
-// ofMany returns a request of so many spans of 5 attributes, children first.
+// ofMany returns a request with manySpans spans of 5 attributes each, children first.
 func ofMany() []byte {
 	var records [][]byte
 	for i := range manySpans {
@@ -25,7 +25,8 @@ func ofMany() []byte {
 	return request("shop", records...)
 }
 
-// renew moves the spans of a request from trace n to the next one: a receiver does not record a span again.
+// renew moves the spans of a request from trace n to trace n+1, because a receiver does not record the same request
+// twice.
 func renew(request []byte, n int) {
 	for was, i := id(16, n), 0; ; i += len(was) {
 		at := bytes.Index(request[i:], was)
@@ -37,7 +38,7 @@ func renew(request []byte, n int) {
 	}
 }
 
-// TestSpansTakeNoAllocations records spans that differ in their trace alone.
+// TestSpansTakeNoAllocations counts the allocations for requests whose spans differ only in their trace id.
 func TestSpansTakeNoAllocations(t *testing.T) {
 	f := newFiles(t, receive.FilesOptions{})
 	request, n := ofMany(), 0
@@ -53,7 +54,7 @@ func TestSpansTakeNoAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkTake records requests of 512 spans of 5 attributes, as a sender has them.
+// BenchmarkTake records requests of 512 spans with 5 attributes each, a typical size of a sender's requests.
 func BenchmarkTake(b *testing.B) {
 	f := newFiles(b, receive.FilesOptions{})
 	request := ofMany()

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// A bodyError says why a body cannot be read. It has the HTTP status for the answer.
+// A bodyError says why a body cannot be read, and has the HTTP status for the answer.
 type bodyError struct {
 	code int
 	text string
@@ -22,14 +22,14 @@ type bodyError struct {
 
 func (e *bodyError) Error() string { return e.text }
 
-// A body is the content of a request. The server counts its memory.
+// A body is the content of a request. Its memory counts against MaxMemory of the server.
 type body struct {
 	server   *Server
 	data     []byte
 	reserved int64
 }
 
-// bodies has buffers for reuse, each a *[]byte of at most maxKept bytes.
+// bodies has buffers for reuse: a *[]byte each, of at most maxKept bytes.
 var bodies sync.Pool
 
 const maxKept = 1 << 20
@@ -42,8 +42,8 @@ func (b *body) release() {
 	}
 }
 
-// reserve changes the memory that b has reserved to n bytes. It returns an error if all bodies of the server would
-// then exceed MaxMemory.
+// reserve changes the memory that b has reserved to n bytes. It returns an error if the bodies of all requests
+// would then exceed MaxMemory.
 func (b *body) reserve(n int64) error {
 	more := n - b.reserved
 	if b.server.memory.Add(more) > b.server.o.MaxMemory {
@@ -56,14 +56,14 @@ func (b *body) reserve(n int64) error {
 
 const (
 	firstBuffer = 64 << 10
-	// maxRatio is the maximum ratio of the size of a body to its compressed size. The first freeRatio bytes are
-	// exempt.
+	// maxRatio is the maximum ratio of the size of a body to its compressed size. It does not apply to the first
+	// freeRatio bytes.
 	maxRatio  = 256
 	freeRatio = 1 << 20
 )
 
-// read reads at most MaxRequest bytes from r. It allocates memory only for bytes that have arrived, not for the
-// length that a sender claims.
+// read reads at most MaxRequest bytes from r. It allocates memory for the bytes that have arrived, and not for the
+// length that a sender claims. came, if not nil, counts the compressed bytes.
 func (b *body) read(r io.Reader, came *counter) error {
 	limit := b.server.o.MaxRequest
 	for {
@@ -89,7 +89,7 @@ func (b *body) read(r io.Reader, came *counter) error {
 	}
 }
 
-// grow makes room for more data, up to a total of most bytes.
+// grow makes room for more data, up to most bytes in total.
 func (b *body) grow(most int64) error {
 	if b.data == nil {
 		if kept, ok := bodies.Get().(*[]byte); ok && int64(cap(*kept)) <= most {
@@ -112,7 +112,7 @@ func failedRead(err error) error {
 	return &bodyError{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
 }
 
-// readBody reads the body of an HTTP request.
+// readBody reads and decompresses the body of an HTTP request.
 func (b *body) readBody(r io.Reader, encoding string, length int64) error {
 	if length > b.server.o.MaxRequest {
 		return &bodyError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is larger than %d bytes", b.server.o.MaxRequest)}
@@ -126,7 +126,7 @@ func (b *body) readBody(r io.Reader, encoding string, length int64) error {
 	return &bodyError{http.StatusUnsupportedMediaType, "expected no compression or gzip, found " + encoding}
 }
 
-// readCall reads the single message of a gRPC call.
+// readCall reads the only message of a gRPC call.
 func (b *body) readCall(r io.Reader, encoding string) error {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -179,7 +179,7 @@ func (b *body) unzip(r io.Reader) error {
 	if err := b.read(z, came); err != nil {
 		return err
 	}
-	// Nothing follows the end of gzip. Reading up to the end of the body lets HTTP/1.1 reuse the connection.
+	// Read to the end of the body, so that HTTP/1.1 can reuse the connection. Nothing should follow the gzip data.
 	_, err := io.Copy(io.Discard, io.LimitReader(came, 1<<10))
 	if err != nil {
 		return failedRead(err)

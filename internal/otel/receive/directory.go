@@ -7,36 +7,36 @@ import (
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 )
 
-// A directory records to which file the latest spans went, so that no span waits for a parent that is in
-// another file. It is safe for concurrent use.
+// A directory records to which file recent spans went, so that no span waits for a parent that is in another file.
+// It is safe for concurrent use.
 type directory struct {
 	locks [64]sync.Mutex // each guards a part of places
-	// places is indexed by hashes of spans. A later span replaces an earlier one with the same index.
+	// places is indexed by the hash of a span. A span replaces an earlier span with the same index.
 	places [1 << 18]place
 
 	mu sync.Mutex
-	// found has the spans that went to other files, by the file that waits for them.
+	// found has, for each file, spans that went to other files although this file waits for them.
 	found map[uint32][]spanmap.Key
 }
 
-// A place says to which file a span went. For a span that was not received yet, file and other are the files in
-// which its children wait for it.
+// A place says to which file a span went. If the span was not received yet, file and other are the files in which
+// its children wait for it.
 type place struct {
 	hash  uint64
 	file  uint32
-	other uint32 // 0 if there is none; here if the span was received
+	other uint32 // a second file that waits; 0: none; here: the span was received
 }
 
 const here = math.MaxUint32
 
-// maxFound is the maximum number of spans kept for a file. Beyond it, spans wait as long as their recorder lets
-// them.
+// maxFound is the maximum number of spans in found for a file. Beyond it, children wait as long as their recorder
+// lets them.
 const maxFound = 1 << 12
 
 func newDirectory() *directory { return &directory{found: make(map[uint32][]spanmap.Key)} }
 
-// swap calls fn with the place for the hash of a span. If the hash in the place differs, the place is another
-// span's.
+// swap calls fn with the place for a span, and the hash of the span. If p.hash is different, the place belongs to
+// another span.
 func (d *directory) swap(k *spanmap.Key, fn func(p *place, hash uint64)) {
 	hash := spanmap.HashKey(k)
 	at := hash % uint64(len(d.places))
@@ -46,7 +46,7 @@ func (d *directory) swap(k *spanmap.Key, fn func(p *place, hash uint64)) {
 	fn(&d.places[at], hash)
 }
 
-// came records that a span was received and goes to file.
+// came records that a span was received and is in file.
 func (d *directory) came(k *spanmap.Key, file uint32) {
 	var was place
 	d.swap(k, func(p *place, hash uint64) {
@@ -67,8 +67,8 @@ func (d *directory) came(k *spanmap.Key, file uint32) {
 	}
 }
 
-// elsewhere reports whether a span went to another file. If the span was not received yet, the directory
-// records that the file waits for it.
+// elsewhere reports whether a span is in a file other than file. If the span was not received yet, elsewhere
+// records that file waits for it.
 func (d *directory) elsewhere(k *spanmap.Key, file uint32) (yes bool) {
 	d.swap(k, func(p *place, hash uint64) {
 		switch {
@@ -77,13 +77,13 @@ func (d *directory) elsewhere(k *spanmap.Key, file uint32) (yes bool) {
 		case p.other == here:
 			yes = p.file != file
 		case p.other == 0 && p.file != file:
-			p.other = file // if more than two files wait, the others wait as long as they may
+			p.other = file // a third file is not recorded: its children wait as long as the recorder lets them
 		}
 	})
 	return yes
 }
 
-// take returns the spans in other files for which a file waited, and forgets them.
+// take returns and forgets the spans in other files for which file waits.
 func (d *directory) take(file uint32) []spanmap.Key {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +92,7 @@ func (d *directory) take(file uint32) []spanmap.Key {
 	return found
 }
 
-// forget forgets a file that is finished.
+// forget forgets a file, which is now finished.
 func (d *directory) forget(file uint32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

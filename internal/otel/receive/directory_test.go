@@ -15,7 +15,7 @@ func spanKey(n int) (k spanmap.Key) {
 
 func TestDirectory(t *testing.T) {
 	d := newDirectory()
-	d.take(7) // so that it keeps what is found
+	d.take(7) // from now on, the directory collects spans for file 7
 	own, there, late, later := spanKey(1), spanKey(2), spanKey(3), spanKey(4)
 	d.came(&own, 7)
 	d.came(&there, 8)
@@ -33,7 +33,7 @@ func TestDirectory(t *testing.T) {
 	if list := d.take(7); len(list) > 0 || d.elsewhere(&late, 8) || !d.elsewhere(&late, 7) {
 		t.Errorf("found again are %v", list)
 	}
-	// Two files may wait for one span, and one that is finished for none.
+	// Two files may wait for the same span. A file that is finished gets no spans.
 	d.take(9)
 	d.take(10)
 	d.forget(10)
@@ -60,8 +60,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestDirectoryMissesNothing has a span and its parent in another file come at once: the span does not wait, or
-// it is told later. A few may share their places.
+// TestDirectoryMissesNothing asks for spans while they arrive in another file. For each span, either elsewhere or
+// take must report it, and not both. A few may be missed, because two spans can have the same place.
 func TestDirectoryMissesNothing(t *testing.T) {
 	const n = 1000
 	d := newDirectory()

@@ -28,50 +28,49 @@ import (
 
 // FilesOptions configure a Files.
 type FilesOptions struct {
-	// Dir is the folder. It must exist.
+	// Dir is the folder for the files. It must exist.
 	Dir string
-	// File, if set, is the one file for all services. The other options except Redact and OnError then
-	// have no effect.
+	// File, if set, is the path of the one file for all services. Of the other options, only Redact and OnError are
+	// then used.
 	File string
-	// Recorder, if set, records all services. It has no file, and its owner closes it. The other options
-	// then have no effect.
+	// Recorder, if set, records all services. The other options are then not used, and Close does not close the
+	// Recorder.
 	Recorder *recorder.Recorder
-	// Idle is the time after which the file of a service that sends nothing is finished. The default is five
-	// minutes.
+	// Idle is how long a service may send nothing before its file is finished. The default is five minutes.
 	Idle time.Duration
-	// MaxOpen is the maximum number of files that are open for writing. To open another file, the file that was
-	// idle longest is suspended; it is continued when its service sends again. The default is 64.
+	// MaxOpen is the maximum number of files that are open for writing. To open another one, the file that was idle
+	// longest is suspended. It is resumed when its service sends again. The default is 64.
 	MaxOpen int
-	// MaxBytes and MaxFiles bound all traces in the folder. KeepBytes bounds the finished traces: the oldest are
-	// removed. Zero means no bound.
+	// MaxBytes and MaxFiles limit all traces in the folder. If finished traces exceed KeepBytes, the oldest are
+	// removed. Zero means no limit.
 	MaxBytes, KeepBytes int64
 	MaxFiles            int
-	// Redact decides which values are secrets and are replaced. nil means [redact.Off].
+	// Redact decides which values are secrets, which are then replaced. nil means [redact.Off].
 	Redact *redact.Policy
-	// OnBegun is called when a file for a service begins, OnDone when the file is finished or could not be
-	// created, and OnError for errors in between. They may be called concurrently.
+	// OnBegun is called when the file of a service begins, OnDone when it is finished or cannot be created, and
+	// OnError for errors in between. They may be called concurrently.
 	OnBegun func(path, service string)
 	OnDone  func(path string, entries uint64, bytes int64, err error)
 	OnError func(path string, err error)
 }
 
-// Files is a Sink that records each service to a separate file, or all services to one file. The resource
-// identifies the service.
+// Files is a Sink that records each service to a file of its own, or all services to one file. Attributes of the
+// resource identify the service.
 type Files struct {
 	o     FilesOptions
-	dir   *directory // nil if one file is for all services
+	dir   *directory // nil if all services share a file
 	names receivedfiles.Names
 	quota receivedfiles.Quota
 	ended retain.Log
 
 	pruning sync.Mutex
 
-	mu     sync.Mutex // never held while a file is used
-	last   uint32     // number of the latest file
+	mu     sync.Mutex // never held while a file is read or written
+	last   uint32     // number of the file that was created last
 	files  map[string]*file
 	closed bool
-	// recorded has the hashes of requests whose spans were all recorded. A later request replaces an earlier one
-	// with the same index.
+	// recorded has the hashes of requests whose spans were all recorded. A request replaces an earlier one with the
+	// same index.
 	recorded [1 << 14]struct {
 		sum   uint64
 		spans int
@@ -85,15 +84,16 @@ type Files struct {
 }
 
 const (
-	// maxTurns is the maximum number of requests that are recorded at the same time. It limits their memory and
-	// the files in use.
+	// maxTurns is the maximum number of requests that are recorded at the same time. This also limits their memory,
+	// and the number of files in use.
 	maxTurns = 16
-	// maxFinishing is the maximum number of files that are being finished, and so of temporary files.
+	// maxFinishing is the maximum number of files that are being finished at the same time. Each needs a temporary
+	// file.
 	maxFinishing = 16
-	// maxSuspended is the maximum number of suspended files. Each has a descriptor. Together with the open files
-	// they use most of the 1,024 descriptors that a process often has.
+	// maxSuspended is the maximum number of suspended files. Each uses a file descriptor. Together with the open
+	// files, they stay below the usual limit of 1,024 descriptors.
 	maxSuspended = 448
-	// suspendWait is the maximum time that a request waits for the disk while a file is suspended to make room.
+	// suspendWait is how long a request waits for the disk when a file is suspended to make room.
 	suspendWait = time.Second
 )
 
@@ -110,13 +110,13 @@ type file struct {
 
 	// Guarded by Files.mu.
 	suspended bool
-	ready     chan struct{} // closed when the file has the state in suspended, or err is set
+	ready     chan struct{} // closed when the file is in the state that suspended says, or err is set
 	users     int
 	last      time.Time
-	bytes     int64 // the size of the file as counted in the quota
+	bytes     int64 // the size of the file that the quota has counted
 }
 
-// NewFiles returns Files that record until Close.
+// NewFiles returns Files, which record until Close.
 func NewFiles(o FilesOptions) (*Files, error) {
 	o.Idle, o.MaxOpen = cmp.Or(o.Idle, 5*time.Minute), cmp.Or(o.MaxOpen, 64)
 	f := &Files{o: o, files: make(map[string]*file), stop: make(chan struct{})}
@@ -124,7 +124,7 @@ func NewFiles(o FilesOptions) (*Files, error) {
 	f.quota.Dir = o.Dir
 	f.quota.MaxBytes, f.quota.MaxFiles = cmp.Or(o.MaxBytes, math.MaxInt64), cmp.Or(int64(o.MaxFiles), math.MaxInt64)
 	if o.Recorder != nil {
-		f.o.File = "-" // one file for all services
+		f.o.File = "-" // not a path: it only means one file for all services
 	}
 	if f.o.File != "" {
 		x, err := f.use("", "", time.Now()) // the file must exist even if nothing is received
@@ -142,7 +142,7 @@ func NewFiles(o FilesOptions) (*Files, error) {
 	return f, nil
 }
 
-// Recorder returns the recorder of the single file.
+// Recorder returns the recorder of the file that all services share.
 func (f *Files) Recorder() *recorder.Recorder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,12 +171,13 @@ func (f *Files) watch() {
 	}
 }
 
-// remove finishes files in the background, unless Close finishes them. The caller must hold mu.
+// remove finishes files in the background. It does nothing after Close, which finishes all files. The caller holds
+// mu.
 func (f *Files) remove(list ...*file) {
 	if f.closed || len(list) == 0 {
 		return
 	}
-	clear(f.recorded[:]) // a repeated request must begin a new file, as a new request does
+	clear(f.recorded[:]) // a repeated request must now begin a new file, as a new request does
 	for _, x := range list {
 		delete(f.files, x.key)
 		f.dir.forget(x.number)
@@ -184,7 +185,8 @@ func (f *Files) remove(list ...*file) {
 	}
 }
 
-// Close finishes all files. When ctx ends, it leaves the rest as IETs. After Close, Take returns ErrFull.
+// Close finishes all files. If ctx ends before, it leaves the other files as IETs. After Close, Take returns
+// ErrFull.
 func (f *Files) Close(ctx context.Context) {
 	f.mu.Lock()
 	if f.closed {
@@ -194,7 +196,7 @@ func (f *Files) Close(ctx context.Context) {
 	f.closed = true
 	close(f.stop)
 	f.mu.Unlock()
-	for _, suspended := range []bool{false, true} { // first the files that have a journal
+	for _, suspended := range []bool{false, true} { // first the files that are not suspended, because they have a journal
 		f.mu.Lock()
 		for _, x := range f.files {
 			if x.suspended == suspended {
@@ -223,7 +225,7 @@ func (f *Files) finish(ctx context.Context, x *file) {
 	}
 	st := x.rec.Stats()
 	if fi, serr := os.Lstat(path); serr == nil && f.o.File == "" { //nolint:gosec // as above
-		f.quota.Adjust(0, fi.Size()-x.bytes) // x is no longer in use
+		f.quota.Adjust(0, fi.Size()-x.bytes) // replace the size that was counted by the final size
 	}
 	f.ended.Add(path)
 	if f.o.OnDone != nil {
@@ -232,16 +234,16 @@ func (f *Files) finish(ctx context.Context, x *file) {
 	f.prune()
 }
 
-// prune removes the oldest finished traces while the total exceeds KeepBytes.
+// prune removes the oldest finished traces until the total is at most KeepBytes.
 func (f *Files) prune() {
 	if f.o.KeepBytes == 0 || f.o.File != "" {
 		return
 	}
-	f.pruning.Lock() // two concurrent calls would remove twice as many files
+	f.pruning.Lock() // two concurrent calls would remove too many files
 	defer f.pruning.Unlock()
 	list, err := os.ReadDir(f.o.Dir)
 	if err != nil {
-		return // a later call prunes
+		return // the next call tries again
 	}
 	var files []retain.File
 	for _, e := range list {
@@ -260,7 +262,8 @@ func (f *Files) prune() {
 	})
 }
 
-// use returns the file of a service, and creates or resumes it if necessary. The caller must call leave.
+// use returns the open file of a service. It creates or resumes the file if necessary. The caller must call leave
+// later.
 func (f *Files) use(key, service string, now time.Time) (*file, error) {
 	f.mu.Lock()
 	if f.closed {
@@ -279,7 +282,7 @@ func (f *Files) use(key, service string, now time.Time) (*file, error) {
 	suspend, ok := f.makeRoom()
 	if !ok {
 		f.mu.Unlock()
-		return nil, ErrFull // all files are in use at present
+		return nil, ErrFull // all open files are in use
 	}
 	var before chan struct{}
 	if x == nil {
@@ -299,7 +302,7 @@ func (f *Files) use(key, service string, now time.Time) (*file, error) {
 	defer close(x.ready)
 	suspend()
 	if before != nil {
-		<-before // the file may be about to be suspended
+		<-before // another request may still be suspending the file
 		return x, nil
 	}
 	if x.err = f.create(x, service); x.err != nil {
@@ -310,8 +313,8 @@ func (f *Files) use(key, service string, now time.Time) (*file, error) {
 	return x, x.err
 }
 
-// makeRoom makes room for one more open file. The caller must call suspend before it opens the file. makeRoom
-// returns false if all files are in use. The caller must hold mu.
+// makeRoom makes room for one more open file by choosing a file to suspend. The caller holds mu. After unlocking
+// it, and before it opens the other file, the caller must call suspend. ok is false if all files are in use.
 func (f *Files) makeRoom() (suspend func(), ok bool) {
 	n, x := f.leastRecent(false)
 	if n < f.o.MaxOpen {
@@ -332,13 +335,14 @@ func (f *Files) makeRoom() (suspend func(), ok bool) {
 		}
 		f.mu.Lock()
 		if x.suspended && f.files[x.key] == x {
-			f.remove(x) // it finishes the file as far as possible and reports errors
+			f.remove(x) // finishes the file as far as possible and reports the errors
 		}
 		f.mu.Unlock()
 	}, true
 }
 
-// finishOne finishes the suspended file that was idle longest, if files may be finished to make room.
+// finishOne finishes the suspended file that was idle longest. Without KeepBytes it does nothing, because finished
+// files are then never removed.
 func (f *Files) finishOne() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -347,8 +351,8 @@ func (f *Files) finishOne() {
 	}
 }
 
-// leastRecent returns the number of files that are suspended, or not suspended, and the one that was idle
-// longest. The result idle is nil if all of them are in use. The caller must hold mu.
+// leastRecent returns how many files are suspended, or not suspended, and which of them was idle longest. The
+// result idle is nil if all of them are in use. The caller holds mu.
 func (f *Files) leastRecent(suspended bool) (n int, idle *file) {
 	for _, x := range f.files {
 		if x.suspended != suspended {
@@ -362,7 +366,7 @@ func (f *Files) leastRecent(suspended bool) (n int, idle *file) {
 	return n, idle
 }
 
-// leave ends the use of a file by its caller.
+// leave ends the use of a file that use has returned.
 func (f *Files) leave(x *file) {
 	f.count(x)
 	f.mu.Lock()
@@ -410,7 +414,7 @@ func (f *Files) create(x *file, service string) error {
 		if f.o.File != "" {
 			return err
 		}
-		return fmt.Errorf("%w: %w", ErrFull, err) // not the sender's fault, so the sender may try again
+		return fmt.Errorf("%w: %w", ErrFull, err) // the sender is not at fault and may try again
 	}
 	x.rec = rec
 	if f.o.OnBegun != nil {
@@ -419,8 +423,8 @@ func (f *Files) create(x *file, service string) error {
 	return nil
 }
 
-// Take implements Sink. It writes the records of a resource to their file before the records of the next
-// resource, because a request may name more services than files may be open.
+// Take implements Sink. Usually it opens the files of all services in the request before it records anything. If
+// the request names too many services for this, it handles one resource after the other.
 func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (done Result, err error) {
 	select {
 	case f.turns <- struct{}{}:
@@ -435,7 +439,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		f.mu.Lock()
 		was := *recorded
 		f.mu.Unlock()
-		if was.sum == sum { // the sender got no answer and sends its spans again
+		if was.sum == sum { // the sender got no answer and has sent its spans again
 			return Result{Taken: was.spans}, nil
 		}
 	}
@@ -457,25 +461,25 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	r := codec.NewReader(b, e)
 	r.Assume(s)
 	limit := max(minItems, len(b)/bytesOfItem)
-	if f.o.Recorder != nil { // the sender is this process
+	if f.o.Recorder != nil { // the sender is this process, so there is no need for a limit
 		limit = math.MaxInt
 	}
 	r.Limit(limit)
 	end, damage := r.Walk(0, int64(len(b)), false, t)
-	for damage == nil && e == codec.JSON && end < int64(len(b)) { // the request has OTLP's file format
+	for damage == nil && e == codec.JSON && end < int64(len(b)) { // OTLP's file format has several messages one after the other
 		end, damage = r.Walk(end, int64(len(b)), false, t)
 	}
 	if damage != nil && e == codec.Protobuf {
 		t.reset()
 		r.Limit(limit)
-		_, damage = r.Walk(0, int64(len(b)), true, t) // if b is truncated, the lengths around the intact records are wrong
+		_, damage = r.Walk(0, int64(len(b)), true, t) // b may be truncated: then the lengths of the outer messages are wrong
 	}
 	if errors.Is(damage, codec.ErrMany) {
 		return Result{}, &DamageError{damage}
 	}
 	t.close()
 	parts := t.parts(len(b))
-	// Nothing is recorded until all of the request can be, unless it names more services than it may keep open.
+	// If possible, open all files before recording anything, so that the request is refused or accepted as a whole.
 	fresh := 0 // number of files that the request has created
 	together := len(parts) <= max(1, f.o.MaxOpen/cap(f.turns))
 	for i := range parts {
@@ -504,7 +508,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		if err == nil && p.x != nil {
 			one, err = p.take(f.dir, r, t, &scopes)
 			if errors.Is(err, ErrFull) {
-				return Result{}, err // a part of the request is recorded, and will be sent again
+				return Result{}, err // a part was recorded; the sender sends the whole request again
 			}
 		}
 		if !together {
@@ -537,24 +541,24 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	return done, nil
 }
 
-// seed makes the hashes of requests unpredictable for senders.
+// seed is random, so that senders cannot predict the hashes of requests.
 var seed = maphash.MakeSeed()
 
 // A part holds the records of one resource of a request.
 type part struct {
 	holder        *group
-	scope, record int // the index of the first scope and record
+	scope, record int // index of its first scope and first record
 	records       int
 	size          int // approximate number of bytes of the records
 
 	// Set by begin.
 	resource otel.Resource
-	x        *file // nil if there is nothing to record
+	x        *file // nil if nothing is to be recorded
 	leave    func()
 	err      error
 }
 
-// parts returns the parts of a request of size bytes that have records.
+// parts returns the parts of a request that have records. The parameter size is the size of the request.
 func (r *request) parts(size int) []part {
 	var list []part
 	scope, record := 0, 0
@@ -564,7 +568,7 @@ func (r *request) parts(size int) []part {
 			record = r.scopes[scope-1].end
 		}
 		if p.records = record - p.record; p.records == 0 && p.holder.refused == 0 {
-			continue // do not create a file for such a resource
+			continue // no file for a resource without records
 		}
 		p.size = int(int64(size) * int64(p.records) / int64(max(1, len(r.records))))
 		list = append(list, p)
@@ -572,8 +576,8 @@ func (r *request) parts(size int) []part {
 	return list
 }
 
-// admit reserves room for parts whose files are open, once for each file. It handles the files in a fixed
-// order, so that no two requests wait for each other.
+// admit reserves room in the open files of parts. It adds up the parts of each file, and reserves in a fixed order
+// of files, so that two requests never wait for each other.
 func admit(ctx context.Context, parts []part) error {
 	sizes, first := make(map[*file]int), make(map[*file]*part)
 	var files []*file
@@ -599,14 +603,14 @@ func admit(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// maxFresh is the maximum number of files that one request may create. All further services of the request
-// share one file, because a file costs more than a record.
+// maxFresh is the maximum number of files that one request may create. Further services of the request share one
+// file, because a file costs much more than a record.
 const (
 	maxFresh     = 64
 	manyServices = "many_services"
 )
 
-// begin opens the file of a part. The caller must call Files.end.
+// begin opens the file of p. The caller must call Files.end later.
 func (f *Files) begin(r *codec.Reader, p *part, fresh *int) error {
 	p.err = func() error {
 		if h := &p.holder.head; h.Value.From >= 0 || h.URL.From >= 0 {
@@ -635,7 +639,7 @@ func (f *Files) begin(r *codec.Reader, p *part, fresh *int) error {
 	return p.err
 }
 
-// end undoes begin. Only its first call for a part has an effect.
+// end undoes begin. Further calls for the same part do nothing.
 func (f *Files) end(p *part) {
 	if p.leave != nil {
 		p.leave()
@@ -646,7 +650,7 @@ func (f *Files) end(p *part) {
 	p.x, p.leave = nil, nil
 }
 
-// take writes the records of a part.
+// take records the records of p.
 func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) (Result, error) {
 	m, ok := p.x.mappers.Get().(*mapper)
 	if !ok {
@@ -655,14 +659,14 @@ func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) 
 	defer p.x.mappers.Put(m)
 	m.batch.Discard()
 	m.done, m.scopes, m.scope = Result{}, scopes, otel.Scope{}
-	if dir != nil { // spans in other files, for which spans of this recorder may wait
+	if dir != nil { // tell the recorder about parents that are in other files
 		for _, ids := range dir.take(m.file) {
 			m.batch.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
 		}
 	}
 	var err error
 	if m.resource, err = m.rec.Resource(p.resource.Entry()); err != nil {
-		m.done.Why = err // the records are written below the root
+		m.done.Why = err // the records then go below the root
 	}
 	record := p.record
 	for scope := p.scope; scope < p.holder.end; scope++ {
@@ -672,7 +676,7 @@ func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) 
 	return m.End()
 }
 
-// serviceOf returns the key that identifies a service's file, and the name of the service.
+// serviceOf returns the key of a service's file, and the name of the service.
 func (f *Files) serviceOf(r *otel.Resource) (key, name string) {
 	if f.o.File != "" {
 		return "", ""
@@ -692,10 +696,10 @@ func (f *Files) serviceOf(r *otel.Resource) (key, name string) {
 	for _, p := range parts {
 		b = strconv.AppendQuote(b, p)
 	}
-	sum := sha256.Sum256(b) // the text of a resource may be large
+	sum := sha256.Sum256(b) // a hash, because the texts may be large
 	return string(sum[:]), parts[0]
 }
 
-// identity lists the attributes of a resource that identify the service. A known instance alone identifies the
-// service.
+// identity lists the attributes of a resource that identify the service. If the instance id is known, the process
+// and the host do not count.
 var identity = [...]string{"service.name", "service.instance.id", "process.pid", "host.name"}

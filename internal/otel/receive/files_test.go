@@ -23,7 +23,8 @@ import (
 
 var must = tracetest.Must
 
-// newFiles returns Files that are closed when the test ends, in a folder of their own unless o names one.
+// newFiles returns Files that are closed when the test ends. If o names no folder or file, they are in a new
+// folder.
 func newFiles(t testing.TB, o receive.FilesOptions) *receive.Files {
 	t.Helper()
 	if o.Dir == "" && o.File == "" {
@@ -35,15 +36,15 @@ func newFiles(t testing.TB, o receive.FilesOptions) *receive.Files {
 	return f
 }
 
-// take hands over a request, which must be taken.
+// take passes a request to f, which must accept it.
 func take(t testing.TB, f *receive.Files, signal codec.Signal, b []byte) {
 	t.Helper()
 	_, err := f.Take(t.Context(), signal, codec.Protobuf, b)
 	must(t, err)
 }
 
-// record hands requests in protobuf to Files, and returns the result and the error of each, and
-// the entries of all files in the end.
+// record passes requests in protobuf to Files. It returns the result and the error of each request, and at the end
+// the entries of all files.
 func record(t *testing.T, o receive.FilesOptions, signal codec.Signal, requests ...[]byte) (done []receive.Result, errs []error, files map[string][]format.TraceEntry) {
 	t.Helper()
 	if o.Dir == "" {
@@ -76,7 +77,7 @@ func readAll(t *testing.T, dir string) map[string][]format.TraceEntry {
 	return files
 }
 
-// names returns what the entries are named, and say.
+// names returns the messages and the names of the entries.
 func names(entries []format.TraceEntry) (list []string) {
 	for i := range entries {
 		list = append(list, entries[i].Message.Value, entries[i].Metadata.Name)
@@ -85,7 +86,7 @@ func names(entries []format.TraceEntry) (list []string) {
 }
 
 func TestGoodPartsOfARequestAreKept(t *testing.T) {
-	late := uint64(1) << 63 // after 2262, where 64 bits with a sign end
+	late := uint64(1) << 63 // a time after 2262, which does not fit into an int64
 	for _, tt := range []struct {
 		name    string
 		signal  codec.Signal
@@ -130,7 +131,7 @@ func TestGoodPartsOfARequestAreKept(t *testing.T) {
 	}
 }
 
-// TestSecretsAreReplacedOnlyOnRequest records what comes, unless a policy is given.
+// TestSecretsAreReplacedOnlyOnRequest checks that secrets are replaced only if there is a policy.
 func TestSecretsAreReplacedOnlyOnRequest(t *testing.T) {
 	const secret = "hunter2hunter2"
 	spans := request("s", span(1, 0, "GET /?token="+secret, 9, text("db.password", secret), 9, text("note", "Bearer "+secret)))
@@ -155,8 +156,8 @@ func TestSecretsAreReplacedOnlyOnRequest(t *testing.T) {
 	}
 }
 
-// TestSpansThatComeAgainAreRecordedOnce, as a sender that hears no answer sends its request again. Log records have no ids:
-// two that are equal are two.
+// TestSpansThatComeAgainAreRecordedOnce sends each request twice, like a sender that got no answer. Spans must be
+// recorded once. Log records have no ids, so equal log records are recorded twice.
 func TestSpansThatComeAgainAreRecordedOnce(t *testing.T) {
 	spans, logs := request("s", span(1, 0, "good"), span(2, 1, "good")), request("s", logRecord("good"), logRecord("good"))
 	for _, tt := range []struct {
@@ -193,7 +194,7 @@ func TestNothingMakesNoFile(t *testing.T) {
 }
 
 func TestRequestMayNameMoreServicesThanThereMayBeOpenFiles(t *testing.T) {
-	for services, want := range map[int]int{20: 20, 100: 65} { // the last file has all that would need more
+	for services, want := range map[int]int{20: 20, 100: 65} { // above 64 files, the remaining services share one
 		var b []byte
 		for i := range services {
 			b = append(b, request(fmt.Sprint("s", i), span(i+1, 0, "a"))...)
@@ -245,7 +246,8 @@ func TestBombsTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestIdleFilesAreFinished has two services, the first of which is suspended for the other.
+// TestIdleFilesAreFinished has two services, but room for one open file. Both files must be finished when they are
+// idle.
 func TestIdleFilesAreFinished(t *testing.T) {
 	finished := make(chan string, 2)
 	dir := t.TempDir()
@@ -268,12 +270,13 @@ func TestIdleFilesAreFinished(t *testing.T) {
 	}
 }
 
-// TestSpansWaitForNoOtherFile: a span whose parent is in another file is written at once, or when the next
-// request of its service has come, and its log records below it. By itself it would wait for a minute.
+// TestSpansWaitForNoOtherFile sends spans whose parent is in the file of another service. They must be written at
+// once, or with the next request of their service, and not after the minute for which a recorder waits for a
+// parent.
 func TestSpansWaitForNoOtherFile(t *testing.T) {
 	begun := make(map[string]string)
 	f := newFiles(t, receive.FilesOptions{OnBegun: func(path, service string) { begun[service] = path }})
-	// above waits for the entry that is named so, or says so, and returns the name of the one above it.
+	// above waits for the entry with this name or message, and returns the name of its parent.
 	above := func(name string) string {
 		t.Helper()
 		for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -310,7 +313,7 @@ func TestSpansWaitForNoOtherFile(t *testing.T) {
 			t.Errorf("%s is below %s, want %s", name, up, want)
 		}
 	}
-	// The two ends of a call have one id, as with B3: the work of the server is below the server's end.
+	// With B3, both ends of a call have the same id. The work of the server must be below the server's span.
 	take(t, f, codec.Spans, request("shop", span(7, 1, "call", 6, 3)))
 	take(t, f, codec.Spans, request("till", span(8, 7, "work", 6, 1)))
 	take(t, f, codec.Spans, request("till", span(7, 0, "serve", 6, 2)))
@@ -319,8 +322,8 @@ func TestSpansWaitForNoOtherFile(t *testing.T) {
 	}
 }
 
-// TestServicesInTurnGoOnInTheirFiles has 200 services send in turn, three times: each has one file, and
-// no more than 64 have a journal beside it.
+// TestServicesInTurnGoOnInTheirFiles has 200 services that send three times, one after the other. Each must have
+// one file, and at most 64 files may have a journal.
 func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 	const services, rounds = 200, 3
 	dir := t.TempDir()
@@ -338,14 +341,14 @@ func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 	}
 	o := receive.FilesOptions{Dir: dir, OnBegun: func(string, string) { begun++ }, OnError: func(_ string, err error) { t.Error(err) }}
 	o.OnDone = func(path string, entries uint64, _ int64, err error) {
-		if entries != rounds+3 || err != nil { // the root, the resource and the end
+		if entries != rounds+3 || err != nil { // the other three are the root, the resource and the end
 			t.Errorf("%s: %d entries, %v", path, entries, err)
 		}
 	}
 	f := newFiles(t, o)
 	for round := range rounds {
 		for i := range services {
-			// A parent that is in the file already, or never comes.
+			// In later rounds the parent is in the file; in the first it never arrives.
 			done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, request(fmt.Sprint("s", i), span(1+round, round, fmt.Sprint("span ", i, " ", round))))
 			if err != nil || done.Taken != 1 {
 				t.Fatalf("round %d, service %d: got %+v, %v", round, i, done, err)
@@ -391,8 +394,8 @@ func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 	}
 }
 
-// TestSuspendedFilesHaveABound has more services send than there may be files that grow: those that
-// were idle longest are finished.
+// TestSuspendedFilesHaveABound has more services than there may be unfinished files. The files that were idle
+// longest must be finished.
 func TestSuspendedFilesHaveABound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some 450 files")
@@ -438,7 +441,8 @@ func TestFullFolderRefusesBeforeAnythingIsTaken(t *testing.T) {
 	}
 }
 
-// TestFileThatCannotBeMadeIsNoFaultOfTheSender: it may come again, when there is a folder.
+// TestFileThatCannotBeMadeIsNoFaultOfTheSender removes the folder. The sender must be able to try again when the
+// folder exists again.
 func TestFileThatCannotBeMadeIsNoFaultOfTheSender(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "traces")
 	must(t, os.Mkdir(dir, 0o700))
@@ -454,8 +458,8 @@ func TestFileThatCannotBeMadeIsNoFaultOfTheSender(t *testing.T) {
 	}
 }
 
-// TestSuspendedFilesMakeRoom fills a folder with files that are suspended. They are finished, and the
-// oldest are removed, when a sender comes again that found no room.
+// TestSuspendedFilesMakeRoom fills a folder with suspended files. If a sender that found no room tries again,
+// suspended files must be finished and the oldest traces removed.
 func TestSuspendedFilesMakeRoom(t *testing.T) {
 	f := newFiles(t, receive.FilesOptions{MaxOpen: 1, MaxBytes: 32 << 10, KeepBytes: 8 << 10})
 	for i := range 20 {
@@ -486,7 +490,8 @@ func TestOldestFilesMakeRoom(t *testing.T) {
 	}
 }
 
-// TestDocumentsShareTheBoundOfARequest: several JSON documents in one request may not have more records than one.
+// TestDocumentsShareTheBoundOfARequest checks that the limit of records applies to all JSON documents of a request
+// together.
 func TestDocumentsShareTheBoundOfARequest(t *testing.T) {
 	f := newFiles(t, receive.FilesOptions{})
 	document := []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[` + strings.Repeat("{},", 1<<16) + `{}]}]}]}`)

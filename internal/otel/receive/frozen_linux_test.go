@@ -12,11 +12,11 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
-// TestFrozenFolderTakesRequestsWhole freezes the file system of the folder for longer than calls wait, while
-// senders go on. It mounts a file system, so that it runs where soak runs.
+// TestFrozenFolderTakesRequestsWhole freezes the file system of the folder for longer than a call waits, while
+// senders continue. It mounts a file system, so it runs only with make soak.
 func TestFrozenFolderTakesRequestsWhole(t *testing.T) {
 	if !hosttest.Soak() {
-		return // make soak runs it
+		return
 	}
 	work := t.TempDir()
 	image, dir := filepath.Join(work, "image"), filepath.Join(work, "disk")

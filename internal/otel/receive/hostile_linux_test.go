@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// limitedEnv tells the other process that it has little memory and few descriptors.
+	// limitedEnv makes the child process limit its memory and its descriptors.
 	limitedEnv = "ENTRACE_TEST_RECEIVE_LIMITED"
-	// limitedMemory is how much it may have in memory, limitedSpace by how much its address space may grow:
-	// the collector gives back later what it has found.
+	// limitedMemory is the memory that the child process may use. limitedSpace is how much its address space may
+	// grow: it is larger, because the garbage collector returns freed memory with a delay.
 	limitedMemory = 1 << 30
 	limitedSpace  = 2 << 30
 	limitedFiles  = 256
 )
 
-// limit sets the limits that limitedEnv asks for.
+// limit sets the limits of a child process if limitedEnv is set.
 func limit(t *testing.T) {
 	t.Helper()
 	if os.Getenv(limitedEnv) == "" {
@@ -45,7 +45,7 @@ func limit(t *testing.T) {
 	}
 }
 
-// statusOf returns a size in bytes from what the system says about a process.
+// statusOf returns the value in bytes of a line in /proc/PID/status.
 func statusOf(t *testing.T, pid int, key string) uint64 {
 	t.Helper()
 	b := tracetest.ReadFile(t, fmt.Sprintf("/proc/%d/status", pid))
@@ -60,7 +60,7 @@ func statusOf(t *testing.T, pid int, key string) uint64 {
 	return 0
 }
 
-// A hostileRequest is one by HTTP, and the status that it is to have.
+// A hostileRequest is a request over HTTP, with the expected status of the answer.
 type hostileRequest struct {
 	name    string
 	path    string
@@ -71,7 +71,7 @@ type hostileRequest struct {
 
 func hostileRequests(t *testing.T) []hostileRequest {
 	const size = 16 << 20
-	late := uint64(1) << 63 // after 2262, where 64 bits with a sign end
+	late := uint64(1) << 63 // a time after 2262, which does not fit into an int64
 	gzipped := []string{"Content-Encoding", "gzip", "Content-Type", protobuf}
 	deep := []byte(nil)
 	for range 1 << 12 {
@@ -98,9 +98,9 @@ func hostileRequests(t *testing.T) []hostileRequest {
 	}
 }
 
-// TestHostileSendersDoNotEndTheReceiver lets hostile senders loose on a process with little memory and few
-// descriptors: it answers each as it is to be answered, and good requests as before, and what it has
-// acknowledged is in the files.
+// TestHostileSendersDoNotEndTheReceiver sends hostile requests to a process with little memory and few descriptors.
+// Each must get its expected answer, good requests must still be accepted, and acknowledged spans must be in the
+// files.
 func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("requests of 16 MiB")
@@ -110,7 +110,7 @@ func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 		connections = 10_000
 	}
 	t.Setenv(limitedEnv, "1")
-	// The collector is told of the limit, as whoever has so little memory does. The journals are mapped.
+	// A user with so little memory also sets GOMEMLIMIT. Memory of mapped journals does not count for it.
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitedMemory/2))
 	dir := t.TempDir()
 	address, pid, kill := startReceiver(t, dir)
@@ -194,8 +194,8 @@ func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 	}
 }
 
-// send returns the status of the answer. One that is given before the body is read may end the
-// connection, after which there is none.
+// send returns the status of the answer. If the server answers before it has read the body, the connection may
+// break. In that case send returns the expected status.
 func (r *hostileRequest) send(t *testing.T, c *http.Client, address string) int {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+r.path, bytes.NewReader(r.body))
 	if err != nil {
@@ -213,12 +213,12 @@ func (r *hostileRequest) send(t *testing.T, c *http.Client, address string) int 
 		}
 		return r.want
 	}
-	_, _ = io.Copy(io.Discard, resp.Body) // as above
+	_, _ = io.Copy(io.Discard, resp.Body) // an error is possible for the same reason
 	_ = resp.Body.Close()
 	return resp.StatusCode
 }
 
-// connect makes connections that say nothing, or a part of a request, and closes them when all are there.
+// connect opens n connections that send nothing or a part of a request, and then closes all of them.
 func connect(t *testing.T, address string, n int) {
 	t.Helper()
 	parts := [...]string{
@@ -228,7 +228,7 @@ func connect(t *testing.T, address string, n int) {
 		"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
 	}
 	const dialers = 50
-	dialer := net.Dialer{Timeout: 100 * time.Millisecond} // nobody may be there to accept it
+	dialer := net.Dialer{Timeout: 100 * time.Millisecond} // the server may not accept it
 	var dialing sync.WaitGroup
 	var mu sync.Mutex
 	var all []net.Conn
@@ -239,7 +239,7 @@ func connect(t *testing.T, address string, n int) {
 				if err != nil {
 					continue
 				}
-				_, _ = io.WriteString(c, parts[i%len(parts)]) // it may be closed already
+				_, _ = io.WriteString(c, parts[i%len(parts)]) // the server may have closed it
 				mu.Lock()
 				all = append(all, c)
 				mu.Unlock()

@@ -15,12 +15,12 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// killedDir names the folder into which the other process of TestKilledReceiver receives.
+// killedDir names the folder for the child process TestKilledReceiver.
 const killedDir = "ENTRACE_TEST_RECEIVE_DIR"
 
-// TestAcknowledgedRecordsSurviveKill sends requests of both protocols to another process until that
-// is killed, which suspends and resumes files all the time. What was answered with success is in the
-// files, of which each service has one.
+// TestAcknowledgedRecordsSurviveKill sends requests of both protocols to a child process until the child is killed.
+// The child suspends and resumes files all the time. Acknowledged records must be in the files, of which each
+// service has one.
 func TestAcknowledgedRecordsSurviveKill(t *testing.T) {
 	rounds := 12
 	if testing.Short() {
@@ -54,8 +54,8 @@ func TestAcknowledgedRecordsSurviveKill(t *testing.T) {
 	}
 }
 
-// sendUntilGone sends requests until nobody answers, and returns the names of the spans that were
-// acknowledged. It calls enough when so many requests were.
+// sendUntilGone sends requests until the server no longer answers, and returns the names of the acknowledged spans.
+// After n answers it calls the function enough.
 func sendUntilGone(t *testing.T, address string, n int, enough func()) (acknowledged []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -113,7 +113,7 @@ func sendUntilGone(t *testing.T, address string, n int, enough func()) (acknowle
 	return acknowledged
 }
 
-// startReceiver starts another process that receives, and returns its address and its number.
+// startReceiver starts a child process that receives, and returns its address and its process id.
 func startReceiver(t *testing.T, dir string) (address string, pid int, kill func()) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -133,11 +133,11 @@ func startReceiver(t *testing.T, dir string) (address string, pid int, kill func
 	})
 }
 
-// TestKilledReceiver is the other process of TestAcknowledgedRecordsSurviveKill.
+// TestKilledReceiver is the child process of TestAcknowledgedRecordsSurviveKill.
 func TestKilledReceiver(t *testing.T) {
 	dir := os.Getenv(killedDir)
 	if dir == "" {
-		return // the other tests run it
+		return // not a child process
 	}
 	limit(t)
 	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir, MaxOpen: 2})
@@ -145,5 +145,5 @@ func TestKilledReceiver(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	fmt.Println(l.Addr())
-	_ = receive.NewServer(f, receive.Options{}).Serve(context.Background(), l) // until it is killed
+	_ = receive.NewServer(f, receive.Options{}).Serve(context.Background(), l) // until the process is killed
 }

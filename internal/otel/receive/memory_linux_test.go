@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/receive"
 )
 
-// requestOf returns a request with one span, in which a field with no content comes n times.
+// requestOf returns a request with one span that has the given field n times.
 func requestOf(field protowire.Number, content []byte, n int) []byte {
 	bytesField := func(b []byte, n protowire.Number, v []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
@@ -29,13 +29,13 @@ func requestOf(field protowire.Number, content []byte, n int) []byte {
 	return bytesField(nil, 1, bytesField(nil, 2, bytesField(nil, 2, span)))
 }
 
-// TestManyValuesTakeLittleMemory: requests whose records decode to far more than their bytes are recorded one after the other, or
-// refused. A child does it, so that its peak is theirs.
+// TestManyValuesTakeLittleMemory sends requests that need far more memory than their size. They must be recorded
+// one after the other, or refused. It runs in a child process, to measure the peak of only these requests.
 func TestManyValuesTakeLittleMemory(t *testing.T) {
 	const child, most = "ENTRACE_TEST_VALUES", 250 << 20
 	if os.Getenv(child) == "" {
 		for _, n := range []int{60_000, 1_000_000} {
-			for _, field := range []string{"9", "11"} { // attributes, events
+			for _, field := range []string{"9", "11"} { // attributes and events
 				c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 				c.Env = append(os.Environ(), child+"="+field+" "+strconv.Itoa(n))
 				if out, err := c.CombinedOutput(); err != nil {

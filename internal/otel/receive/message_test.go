@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message returns the fields of a protobuf message: a number, then its value.
+// message returns a protobuf message. The parameter fields has pairs of a field number and a value.
 func message(fields ...any) []byte {
 	var b []byte
 	for i := 0; i < len(fields); i += 2 {
@@ -28,7 +28,7 @@ func message(fields ...any) []byte {
 	return b
 }
 
-// parse returns the fields of a message by their numbers, the last of each.
+// parse returns the fields of a message by number. Of a repeated field it returns the last.
 func parse(t *testing.T, b []byte) map[protowire.Number]any {
 	t.Helper()
 	fields := make(map[protowire.Number]any)
@@ -63,14 +63,15 @@ func text(key, value string) []byte { return message(1, key, 2, message(1, value
 
 func resource(service string) []byte { return message(1, text("service.name", service)) }
 
-// id returns an id of so many bytes, never zero for an n that is not.
+// id returns an id of size bytes. It is zero only if n is 0.
 func id(size, n int) []byte {
 	b := make([]byte, size)
 	binary.BigEndian.PutUint64(b[size-8:], uint64(n))
 	return b
 }
 
-// span returns a span of trace 1, whose parent is another, or 0.
+// span returns span n of trace 1. If parent is 0, it has no parent. The parameter more has further fields, as for
+// message.
 func span(n, parent int, name string, more ...any) []byte {
 	fields := []any{1, id(16, 1), 2, id(8, n), 5, name, 7, begun + uint64(n)*1000, 8, begun + uint64(n)*1000 + 500}
 	if parent != 0 {
@@ -103,7 +104,7 @@ func zipped(t testing.TB, b []byte) []byte {
 	return out.Bytes()
 }
 
-// framed returns the message of a call by gRPC.
+// framed returns b as a message of a gRPC call.
 func framed(flag byte, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(b))), b...)
 }

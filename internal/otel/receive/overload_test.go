@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/receive"
 )
 
-// numbered returns a request of so many spans with the numbers from first on, each of some 300 bytes.
+// numbered returns a request with n spans of about 300 bytes each. Their names have the numbers from first on.
 func numbered(service string, first, n int) []byte {
 	var records [][]byte
 	filler := strings.Repeat("some text of the span ", 10)
@@ -27,7 +27,7 @@ func numbered(service string, first, n int) []byte {
 	return request(service, records...)
 }
 
-// countNumbers returns how often each number is in the traces of a folder.
+// countNumbers returns how often each name occurs in the traces of a folder.
 func countNumbers(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	found := make(map[string]int)
@@ -39,8 +39,8 @@ func countNumbers(t *testing.T, dir string) map[string]int {
 	return found
 }
 
-// overload gives requests to f from so many senders at once until they are told to stop, and returns the numbers
-// of the spans that were taken.
+// overload passes requests to f from several senders at once, as long as goOn returns true. It returns the names of
+// the accepted spans, and the number of refused requests.
 func overload(t *testing.T, f *receive.Files, senders, spans int, goOn func() bool) (taken map[string]bool, again int64) {
 	t.Helper()
 	var mu sync.Mutex
@@ -53,7 +53,7 @@ func overload(t *testing.T, f *receive.Files, senders, spans int, goOn func() bo
 				first := int(next.Add(int64(spans))) - spans
 				done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, numbered("shop", first, spans))
 				if errors.Is(err, receive.ErrFull) {
-					refused.Add(1) // nothing of it is to be there
+					refused.Add(1) // no span of it may be recorded
 					continue
 				}
 				if err != nil || done.Taken != spans {
@@ -71,8 +71,8 @@ func overload(t *testing.T, f *receive.Files, senders, spans int, goOn func() bo
 	return taken, refused.Load()
 }
 
-// TestOverloadTakesRequestsWhole sends much more than the writer can write. Each request is taken whole, or
-// nothing of it is.
+// TestOverloadTakesRequestsWhole sends much more than can be written. Each request must be recorded as a whole or
+// not at all.
 func TestOverloadTakesRequestsWhole(t *testing.T) {
 	senders, long := 40, 1500*time.Millisecond
 	if testing.Short() {
@@ -89,7 +89,7 @@ func TestOverloadTakesRequestsWhole(t *testing.T) {
 
 var isNumber = regexp.MustCompile(`^n\d+$`)
 
-// compareNumbers checks that each span that was taken is in the folder once, and no other one.
+// compareNumbers checks that the folder has each accepted span once, and no other span.
 func compareNumbers(t *testing.T, dir string, taken map[string]bool) {
 	t.Helper()
 	found := countNumbers(t, dir)
@@ -105,8 +105,8 @@ func compareNumbers(t *testing.T, dir string, taken map[string]bool) {
 	}
 }
 
-// TestPartsOfOneFileAreAdmittedTogether gives a request with two resources that go to one file, and that is larger than
-// the journal.
+// TestPartsOfOneFileAreAdmittedTogether sends a request that is larger than the journal, with two resources for the
+// same file.
 func TestPartsOfOneFileAreAdmittedTogether(t *testing.T) {
 	f := newFiles(t, receive.FilesOptions{File: filepath.Join(t.TempDir(), "all.et")})
 	const n = 10_000

@@ -11,13 +11,13 @@ import (
 // A request holds the offsets of the records, scopes and resources of a message.
 type request struct {
 	records []item
-	scopes  []group // of records
-	holders []group // of scopes, by their resource
-	refused int     // spans without ids in the current resource
+	scopes  []group // groups of records
+	holders []group // groups of scopes, by resource
+	refused int     // number of spans without ids in the current resource
 }
 
-// A request may have one record, scope or resource for each bytesOfItem bytes, but always minItems. The limit
-// exists because an empty item takes two bytes of the request, and far more time and memory.
+// A request may have one record, scope or resource for every bytesOfItem bytes, but always minItems. Without a
+// limit, an empty item of two bytes would cost far more memory and time than its size.
 const (
 	minItems    = 1 << 18
 	bytesOfItem = 64
@@ -30,11 +30,11 @@ type item struct {
 	span, parent spanmap.Key
 }
 
-// A group is a run of records or scopes that starts at the end of the previous group.
+// A group is a range of records or scopes. It begins where the previous group ends.
 type group struct {
 	head    codec.Head
 	end     int
-	refused int // only for a resource
+	refused int // only in a group of scopes
 }
 
 func (r *request) reset() {
@@ -74,7 +74,7 @@ func (r *request) EndResource(h codec.Head) {
 	}
 }
 
-// ends returns the end of the last group in list, or 0 for an empty list.
+// ends returns the end of the last group in list, or 0 if list is empty.
 func ends(list []group) int {
 	if len(list) == 0 {
 		return 0
@@ -82,7 +82,7 @@ func ends(list []group) int {
 	return list[len(list)-1].end
 }
 
-// close ends the scope and resource whose end is missing because of damage.
+// close ends the last scope and resource if the message ended before them because of damage.
 func (r *request) close() {
 	nowhere := codec.Head{Value: codec.Place{From: -1, To: -1}, URL: codec.Place{From: -1, To: -1}}
 	r.EndScope(nowhere)
@@ -95,23 +95,23 @@ func keyOf(trace *[16]byte, span *[8]byte) (k spanmap.Key) {
 	return k
 }
 
-// A mapper converts records of requests to records of a recorder. Only one goroutine at a time may use it.
+// A mapper writes the records of requests to a recorder. Only one goroutine at a time may use it.
 type mapper struct {
 	writer
 
-	dir   *directory // nil if one file is for all services
+	dir   *directory // nil if all services share a file
 	file  uint32
 	order spanmap.Order
 	span  otel.Span
 	log   otel.Log
 
-	isLarge bool // this mapper holds large
+	isLarge bool // this mapper has locked large
 }
 
-// large is held while a record is in memory that needs far more memory than its bytes.
+// large is locked while a record is in memory that is far larger there than in its request.
 var large sync.Mutex
 
-// giveUp releases the memory of a large record.
+// giveUp frees the memory of a large record and unlocks large.
 func (m *mapper) giveUp() {
 	if m.isLarge {
 		m.span, m.log, m.isLarge = otel.Span{}, otel.Log{}, false
@@ -119,7 +119,7 @@ func (m *mapper) giveUp() {
 	}
 }
 
-// record writes the records of one scope.
+// record records the records of one scope.
 func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 	var scope otel.Scope
 	if head.Value.From >= 0 || head.URL.From >= 0 {
@@ -167,8 +167,9 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 	}
 }
 
-// mayBeElsewhere reports whether the parent of a span may be in another service. The parent of any other span
-// is in its own service, even if a span of another service has the same id, as the two ends of a call may have.
+// mayBeElsewhere reports whether the parent of s may be in the file of another service. For other kinds of spans,
+// the parent is in the same service, even if a span of another service has the same id. Both ends of a call can
+// have the same id.
 func mayBeElsewhere(s *otel.Span) bool {
 	switch s.Kind {
 	case otel.KindInternal, otel.KindClient, otel.KindProducer:

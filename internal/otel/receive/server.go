@@ -25,10 +25,10 @@ import (
 // metrics is the signal of metrics requests, which are not passed to a Sink.
 const metrics = codec.Logs + 1
 
-// A Sink records requests. Take is called concurrently and must not keep b. Its error is a *DamageError if b is
-// damaged. The records before the damage are then recorded. No record is recorded if the cause is
-// [codec.ErrMany], which says that b has more records than its size justifies. The error is [ErrFull] if
-// nothing was recorded and the sender may try again.
+// A Sink records requests. Take is called concurrently and must not keep b. If b is damaged, the error is a
+// *DamageError, and the records before the damage are recorded. If b has more records than its size justifies, the
+// *DamageError wraps [codec.ErrMany], and nothing is recorded. If nothing was recorded and the sender may try
+// again, the error is [ErrFull].
 type Sink interface {
 	Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (Result, error)
 }
@@ -45,24 +45,25 @@ func (e *DamageError) Unwrap() error { return e.Err }
 type Options struct {
 	// MaxRequest is the maximum size in bytes of a request after decompression. The default is 16 MiB.
 	MaxRequest int64
-	// MaxMemory is the maximum total size in bytes of all requests that are being read or recorded. The default is
+	// MaxMemory is the maximum total size in bytes of the requests that are being read or recorded. The default is
 	// 256 MiB.
 	MaxMemory int64
 	// Timeout is the time limit for the arrival of the body of a request. The default is 30 seconds.
 	Timeout time.Duration
-	// Token, if set, is required of each request, as "Authorization: Bearer TOKEN".
+	// Token, if set, must be in each request, as "Authorization: Bearer TOKEN".
 	Token string
 	// TLS, if set, encrypts every connection.
 	TLS *tls.Config
-	// MaxConnections is the maximum number of connections. MaxPerAddress is the maximum number from one address.
-	// The defaults are 1,024 and a quarter of it, but loopback addresses have no limit.
+	// MaxConnections is the maximum number of connections, MaxPerAddress the maximum number from one address. The
+	// defaults are 1,024 and a quarter of it. With the default of MaxPerAddress, loopback addresses have no limit.
 	MaxConnections, MaxPerAddress int
-	// Local accepts only programs on this machine: the Host of an HTTP request must name this machine, or be one
-	// of Hosts, so that a web page cannot reach the server by a host name of its own. Web pages cannot use gRPC.
+	// Local makes the Server accept only programs on this machine. The Host of an HTTP request must name this
+	// machine or be in Hosts, so that a web page cannot reach the Server by a host name that resolves to this
+	// machine. Web pages cannot use gRPC.
 	Local bool
 	Hosts []string
-	// Tell, if set, is called with messages for the operator of the server. It may be called often with the same
-	// text.
+	// Tell, if set, is called with messages for the operator of the server. It may be called many times with the
+	// same message.
 	Tell func(text string)
 }
 
@@ -70,9 +71,9 @@ type Options struct {
 type Server struct {
 	o      Options
 	sink   Sink
-	memory atomic.Int64 // number of bytes in use
+	memory atomic.Int64 // memory of requests in bytes
 
-	metrics atomic.Int64 // requests with metrics
+	metrics atomic.Int64 // number of requests with metrics
 }
 
 // NewServer returns a Server that passes requests to sink.
@@ -95,15 +96,15 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
-	maxStreams    = 128 // simultaneous requests on one connection
+	maxStreams    = 128 // maximum number of simultaneous requests on one connection
 	closeGrace    = 5 * time.Second
 )
 
-// connKey is the key of a request's net.Conn in its context.
+// connKey is the key in a request's context for its net.Conn.
 type connKey struct{}
 
-// Serve answers requests that arrive at l until ctx is done. It then still answers the requests that arrived
-// earlier. It closes l.
+// Serve answers requests on connections of l until ctx is done. It then answers the requests that have already
+// arrived, and returns. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -122,18 +123,18 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
 		defer cancel()
 		if h.Shutdown(late) != nil {
-			_ = h.Close() // a client is too slow
+			_ = h.Close() // some client is too slow
 		}
 	})
 	defer func() {
 		if !stop() {
-			<-ended // h.Serve does not wait for open requests
+			<-ended // h.Serve does not wait for running requests
 		}
 	}()
 	l = listener.New(l, listener.Bounds{Connections: s.o.MaxConnections, PerAddress: s.o.MaxPerAddress, Token: s.guarded()})
 	var err error
 	if s.o.TLS != nil {
-		h.TLSConfig = listener.Secure(s.o.TLS) // a copy, because HTTP/2 is added to it
+		h.TLSConfig = listener.Secure(s.o.TLS) // a copy, because net/http adds HTTP/2 to it
 		err = h.ServeTLS(l, "", "")
 	} else {
 		err = h.Serve(l)
@@ -186,7 +187,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// knows reports whether a Host header names this machine or is in Options.Hosts.
+// knows reports whether the Host header host names this machine or is in Options.Hosts.
 func (s *Server) knows(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -201,7 +202,7 @@ func (s *Server) tell(text string) {
 	}
 }
 
-// Write implements io.Writer, for the log of net/http.
+// Write implements io.Writer. It receives the log of net/http.
 func (s *Server) Write(line []byte) (int, error) {
 	s.tell(strings.TrimSpace(string(line)))
 	return len(line), nil
@@ -209,7 +210,7 @@ func (s *Server) Write(line []byte) (int, error) {
 
 var mediaTypes = [...]string{"application/x-protobuf", "application/protobuf", "application/json"}
 
-// signalOf returns the signal for a request path.
+// signalOf returns the signal for the path of a request.
 func signalOf(path string, grpc bool) (codec.Signal, bool) {
 	paths := &httpPaths
 	if grpc {
@@ -229,7 +230,7 @@ var (
 )
 
 func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal codec.Signal, e codec.Encoding, grpc bool) {
-	// An error means that the connection does not support deadlines, which happens in tests.
+	// The error means that the connection has no deadlines, which happens in tests.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout))
 	b := body{server: s}
 	defer b.release()
@@ -269,7 +270,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal c
 	}
 }
 
-// guarded reports whether clients must authenticate by a token or a certificate.
+// guarded reports whether clients must authenticate by token or certificate.
 func (s *Server) guarded() bool { return s.o.Token != "" || listener.RequiresCertificate(s.o.TLS) }
 
 func (s *Server) mayEnter(r *http.Request) bool {

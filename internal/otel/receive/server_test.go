@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A sink is a Sink that answers what it is told to.
+// A sink is a Sink with a fixed answer.
 type sink struct {
 	done receive.Result
 	err  error
@@ -59,7 +59,7 @@ func client(t testing.TB, two bool) *http.Client {
 	tr.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err == nil {
-			t.Cleanup(func() { _ = c.Close() }) // HTTP/2 would wait for a second
+			t.Cleanup(func() { _ = c.Close() }) // otherwise HTTP/2 waits for a second
 		}
 		return c, err
 	}
@@ -67,14 +67,14 @@ func client(t testing.TB, two bool) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-// A reply is the answer of a server, with its body read.
+// A reply is an answer of a server with its whole body.
 type reply struct {
 	*http.Response
 
 	body []byte
 }
 
-// ask sends a request with headers, a name and a value in turn.
+// ask sends a request. The parameter headers has pairs of name and value.
 func ask(t testing.TB, c *http.Client, method, url string, body io.Reader, headers ...string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -256,7 +256,7 @@ func TestTooManyRequestsAtOnceComeAgain(t *testing.T) {
 	if _, err := io.WriteString(w, large); err != nil {
 		t.Fatal(err)
 	}
-	for s.Memory() <= 1<<20 { // it has not read all of it, and might be the one that finds no room
+	for s.Memory() <= 1<<20 { // wait until the server has read it, so that the next request finds no room
 		runtime.Gosched()
 	}
 	got := ask(t, c, http.MethodPost, "http://"+at+"/v1/traces", strings.NewReader(large), "Content-Type", protobuf)
@@ -274,7 +274,7 @@ func TestTooManyRequestsAtOnceComeAgain(t *testing.T) {
 	}
 }
 
-// A slowSink takes a request when it is told to.
+// A slowSink reports on begun that a request has arrived, and answers it when end is closed.
 type slowSink struct{ begun, end chan struct{} }
 
 func (s slowSink) Take(context.Context, codec.Signal, codec.Encoding, []byte) (receive.Result, error) {
@@ -296,7 +296,7 @@ func TestServeReturnsWhenRequestsAreAnswered(t *testing.T) {
 	}()
 	<-s.begun
 	cancel()
-	for { // until nobody listens any more
+	for { // until the listener is closed
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			break
@@ -376,7 +376,7 @@ func TestCallsByGRPC(t *testing.T) {
 			if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "application/grpc" {
 				t.Fatalf("got %d %v", got.StatusCode, got.Header)
 			}
-			where := got.Header // of an answer without a message
+			where := got.Header // an answer with an error has no trailers
 			if tt.want == "0" {
 				where = got.Trailer
 			}
@@ -416,8 +416,8 @@ func checkRetryInfo(t *testing.T, details []byte) {
 	}
 }
 
-// TestTokenGetsInBesideIdleConnections: clients without the token that keep their connections, also in the middle of
-// a request, keep nobody out who has it.
+// TestTokenGetsInBesideIdleConnections opens many connections without the token, some in the middle of a request. A
+// client with the token must still be able to connect.
 func TestTokenGetsInBesideIdleConnections(t *testing.T) {
 	const token = "0123456789abcdef"
 	at := serve(t, receive.NewServer(&sink{}, receive.Options{Token: token, MaxConnections: 8}))
@@ -425,7 +425,7 @@ func TestTokenGetsInBesideIdleConnections(t *testing.T) {
 		c, err := net.Dial("tcp", at)
 		must(t, err)
 		defer c.Close()
-		_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("\r\n", i%2)) // half of them go on
+		_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("\r\n", i%2)) // every second request is complete
 	}
 	held := client(t, false)
 	for range 3 {
@@ -435,7 +435,8 @@ func TestTokenGetsInBesideIdleConnections(t *testing.T) {
 	}
 }
 
-// TestHosts: a host name is taken over HTTP if it is allowed, and what is refused is told once a line of it.
+// TestHosts checks that HTTP requests are accepted only for allowed host names, and that a refusal is reported
+// once.
 func TestHosts(t *testing.T) {
 	var told []string
 	at := serve(t, receive.NewServer(&sink{}, receive.Options{Local: true, Hosts: []string{"host.docker.internal"}, Tell: func(text string) { told = append(told, text) }}))

@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	// ErrFull says that no record of a request was accepted, and that the sender may try again.
+	// ErrFull says that no record of a request was accepted, but that the sender may try again.
 	ErrFull = errors.New("there is no room for more records")
-	// ErrNoID is the reason for refusing a span without a span id or a trace id.
+	// ErrNoID is the reason for refusing a span that has no trace id or no span id.
 	ErrNoID = errors.New("the span has no id")
 
 	errScope = errors.New("the scope is too large for so many records")
@@ -33,28 +33,29 @@ func (r *Result) Refuse(n int, err error) {
 	r.Why = cmp.Or(r.Why, err)
 }
 
-// These bounds limit the output, because each entry has a complete copy of its scope, which a request has only
-// once.
+// The limits for the size of all copies of scopes, in bytes: scopesFloor, plus scopesFactor times the size of the
+// request. A request has a scope once, but each entry has a copy of it.
 const (
 	scopesFloor  = 64 << 20
 	scopesFactor = 16
 )
 
-// A writer writes records to a recorder. It is used for one request after another, by one goroutine at a time.
+// A writer writes the records of one request after the other to a recorder. Only one goroutine at a time may use
+// it.
 type writer struct {
 	rec      *recorder.Recorder
 	batch    *recorder.Batch
-	resource *recorder.Resource // nil: the root
+	resource *recorder.Resource // nil: records go below the root
 	scope    otel.Scope
-	scopes   *int64 // number of bytes of scopes that may still be written
+	scopes   *int64 // number of bytes of copies of scopes that may still be written
 	done     Result
 
 	// Elsewhere says that the parent of the next span is in another file.
 	Elsewhere bool
 }
 
-// Scope sets the scope of the next n records. It reports whether the records may be written. If not, it has
-// counted them as refused.
+// Scope sets the scope of the next n records, and reports whether they may be written. If not, it counts them as
+// refused.
 func (w *writer) Scope(s *otel.Scope, n int) bool {
 	size := len(s.Name) + len(s.Version) + len(s.SchemaURL)
 	for i := range s.Attributes {
@@ -68,17 +69,17 @@ func (w *writer) Scope(s *otel.Scope, n int) bool {
 	return true
 }
 
-// numberSize is the minimum size of a value that is not text.
+// numberSize is the assumed size of a value that is not text.
 const numberSize = 8
 
-// below is the position of a batch's entry: the recorder finds the parent, and writes the ids that the parent
-// does not imply.
+// below says for an entry of a batch that the recorder finds its parent, and adds the ids that do not follow from
+// the parent.
 var below = otel.Where{Trace: true, Parent: true}
 
-// remoteParent is the bit in a span's flags which says that the parent is in another process.
+// remoteParent is the flag of a span whose parent is in another process.
 const remoteParent = 0x200
 
-// Span writes a span with its links and events, in the scope that [writer.Scope] has set.
+// Span writes a span with its links and events, in the current scope.
 func (w *writer) Span(s *otel.Span) {
 	h := recorder.Span{
 		Ref: format.SpanRef{TraceID: s.TraceID, SpanID: s.SpanID}, Resource: w.resource, Time: s.Start, Remote: s.Flags&remoteParent != 0,
@@ -103,11 +104,11 @@ func (w *writer) Span(s *otel.Span) {
 	w.done.Taken++
 }
 
-// Log writes a log record in the scope that [writer.Scope] has set.
+// Log writes a log record in the current scope.
 func (w *writer) Log(l *otel.Log) {
 	ref, where := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}, below
 	if !ref.IsValid() {
-		where = otel.Where{} // the recorder does not accept an incomplete id
+		where = otel.Where{} // the recorder refuses an incomplete id
 	}
 	at := l.Time
 	if !l.HasTime {
@@ -120,10 +121,10 @@ func (w *writer) Log(l *otel.Log) {
 	w.done.Taken++
 }
 
-// End ends the request that Begin began. When it returns, the accepted records are as safe as the recorder's
-// durability says. The error is [ErrFull] if the recorder did not accept all records but may accept them later:
-// the sender then sends the whole request again. Since the recorder has admitted the request, this only happens
-// if the disk does not respond for longer than senders wait.
+// End ends a request. When it returns, the accepted records are as safe as the durability of the recorder says. The
+// error is [ErrFull] if the recorder has not accepted all records but may do so later; the sender then sends the
+// whole request again. Because the recorder has admitted the request, this happens only if the disk does not
+// respond for a long time.
 func (w *writer) End() (Result, error) {
 	err := w.batch.Write()
 	refused, ok := errors.AsType[*recorder.RefusedError](err)

@@ -12,26 +12,26 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// A use is the treatment of a field in a replay.
+// A use says how a replay treats a field.
 type use int
 
 const (
 	enter   use = iota // a message: read its fields
 	record             // the message of a span or log record: read its fields
-	time64             // a time
-	ends               // the time when a span begins or ends, or a log record is written
-	traceID            // an id
+	time64             // a time that is shifted
+	ends               // a time that is shifted, and that is the start or end of a span, or the time of a log record
+	traceID            // a trace id, which is replaced
 	spanID
 )
 
-// A field is a field that a replay changes, or a message that contains such fields. All changed fields
-// have a fixed size.
+// A field is a field that a replay changes, or a message with such fields. Changing a field does not change its
+// size.
 type field struct {
 	use use
 	of  message
 }
 
-// A message has the fields of a message that a replay reads, by their numbers in OTLP.
+// A message has the fields of a message that matter for a replay, by their numbers in OTLP.
 type message map[protowire.Number]field
 
 // requests are the request messages of the signals.
@@ -44,7 +44,8 @@ var requests = [...]message{
 	codec.Logs: request(message{1: {use: ends}, 11: {use: time64}, 9: {use: traceID}, 10: {use: spanID}}),
 }
 
-// request returns a request whose records, grouped by resource and scope, are messages of type of.
+// request returns the fields of a request. Its records are grouped by resource and scope, and have the fields in
+// the parameter of.
 func request(of message) message {
 	return message{1: {enter, message{2: {enter, message{2: {record, of}}}}}}
 }
@@ -55,10 +56,10 @@ type change struct {
 	ids   *ids // nil if the ids do not change
 
 	records     int64
-	first, last int64 // times; 0 if there is none
+	first, last int64 // the earliest and the latest time; 0: none
 }
 
-// message changes b in place. The length of b does not change.
+// message changes b, a message with the fields m, in place. The length of b does not change.
 func (c *change) message(b []byte, m message) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -110,8 +111,8 @@ func (c *change) time(b []byte, u use) {
 	c.last = max(c.last, at)
 }
 
-// shifted returns the time to send for t. Zero means no time and stays zero. A time before 1970, which
-// OTLP cannot express, becomes 1 ns after the start of 1970.
+// shifted returns the time t plus the duration in the parameter by. 0 means no time and stays 0. OTLP has no times
+// before 1970: such a result becomes 1.
 func shifted(t uint64, by time.Duration) uint64 {
 	switch {
 	case t == 0:
@@ -126,15 +127,15 @@ func shifted(t uint64, by time.Duration) uint64 {
 	}
 }
 
-// ids maps old ids to new ids. The mapping depends only on the key.
+// ids maps ids to new ids. The mapping depends only on the key of the hash.
 type ids struct {
 	hash hash.Hash
 	sum  []byte
 
-	lastTrace, newTrace [16]byte // most spans have the same trace as the previous span
+	lastTrace, newTrace [16]byte // a cache, because consecutive spans usually have the same trace
 }
 
-// change replaces id by its new id. An empty or zero id does not change. A nil ids changes nothing.
+// change replaces an id in place. An empty or zero id does not change. If i is nil, no id changes.
 func (i *ids) change(u use, id []byte) {
 	switch {
 	case i == nil || len(id) == 0 || wire.IsZero(id):
@@ -149,10 +150,10 @@ func (i *ids) change(u use, id []byte) {
 	}
 }
 
-// of returns the hash of an id.
+// of returns the hash of an id of the given kind.
 func (i *ids) of(kind byte, id []byte) []byte {
 	i.hash.Reset()
-	_, _ = i.hash.Write([]byte{kind}) // it never fails
+	_, _ = i.hash.Write([]byte{kind}) // cannot fail
 	_, _ = i.hash.Write(id)
 	i.sum = i.hash.Sum(i.sum[:0])
 	return i.sum

@@ -2,7 +2,7 @@ package replay
 
 import "net/http"
 
-// SetTransport makes t use another transport.
+// SetTransport sets the transport of all requests to t.
 func (t *Target) SetTransport(rt http.RoundTripper) {
 	for s := range t.signals {
 		t.signals[s].client.Transport = rt

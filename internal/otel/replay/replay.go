@@ -1,5 +1,5 @@
-// Package replay sends the spans and log records of a trace to an endpoint that accepts OTLP over HTTP, as the
-// recorded program would have sent them. It can change their times and ids.
+// Package replay sends the spans and log records of a trace to an endpoint for OTLP over HTTP, like the recorded
+// program itself. It can change their times and ids.
 package replay
 
 import (
@@ -20,12 +20,12 @@ import (
 const (
 	// maxBatch is the maximum number of spans or log records in a request.
 	maxBatch = 512
-	// maxRequest is the maximum size of a request in bytes, before compression. A larger span is sent
+	// maxRequest is the maximum size of a request in bytes, before compression. A span that is larger is sent
 	// alone.
 	maxRequest = 4 << 20
-	// maxGathered is the maximum number of bytes of messages that are prepared before they are sent.
+	// maxGathered is the maximum size of the messages that are encoded before they are sent.
 	maxGathered = 16 << 20
-	// pace is the length of replay time in one request, if Options.Speed is set.
+	// pace is the time in the replay whose records share one request, if Options.Speed is set.
 	pace = 200 * time.Millisecond
 )
 
@@ -33,26 +33,26 @@ const (
 type Options struct {
 	Target *Target
 	Shift  time.Duration // added to all times
-	Key    []byte        // key of the hash that maps old ids to new ids; nil if the ids do not change
-	Speed  float64       // 1: at the recorded speed; 0: as fast as possible
+	Key    []byte        // key of the hash that makes new ids; nil: the ids do not change
+	Speed  float64       // 1: as fast as recorded; 2: twice as fast; 0: as fast as possible
 	DryRun bool          // sends nothing
 
-	Progress func(done, total int64) // counts spans and log records; may be nil
+	Progress func(done, total int64) // called with the number of spans and log records so far, and their total; may be nil
 }
 
 // A Result counts what was sent and refused.
 type Result struct {
 	Spans, Logs               int64 // accepted by the endpoint, or ready to send in a dry run
 	RefusedSpans, RefusedLogs int64
-	Requests, Bytes           int64    // without retries, and before compression
+	Requests, Bytes           int64    // not counting retries; size before compression
 	First, Last               int64    // the times of the first and the last record, as sent; 0 if unknown
-	Messages                  []string // the first different messages of the endpoint
+	Messages                  []string // the first few different messages of the endpoint
 }
 
 // Refused returns how many spans and log records were refused.
 func (r *Result) Refused() int64 { return r.RefusedSpans + r.RefusedLogs }
 
-// add counts a request.
+// add counts a request that was sent.
 func (r *Result) add(s codec.Signal, c *change, refused int64, size int) {
 	r.Requests++
 	r.Bytes += int64(size)
@@ -69,7 +69,7 @@ func (r *Result) add(s codec.Signal, c *change, refused int64, size int) {
 	r.Last = max(r.Last, c.last)
 }
 
-// maxMessages is the maximum number of messages of an endpoint that are kept.
+// maxMessages is the maximum number of messages in Result.Messages.
 const maxMessages = 5
 
 func (r *Result) message(text string) {
@@ -78,8 +78,8 @@ func (r *Result) message(text string) {
 	}
 }
 
-// LastEnd returns the time when the last span ends or the last log record is written, in nanoseconds since
-// 1970. The result ok is false if there is no such time.
+// LastEnd returns the latest time at which a span ends or a log record is written, in nanoseconds since 1970. ok is
+// false if no such time is known.
 func LastEnd(v *view.View) (last int64, ok bool) {
 	for r := range v.Rows() {
 		if role := v.Role(r); role != view.RoleSpan && role != view.RoleLog {
@@ -92,7 +92,7 @@ func LastEnd(v *view.View) (last int64, ok bool) {
 	return last, ok
 }
 
-// sentAt returns the time when the recorded program sent the row. For a span this is its end.
+// sentAt returns when the recorded program sent the row: for a span, when it ended.
 func sentAt(v *view.View, r view.Row) (at int64, ok bool) {
 	at, ok = v.Start(r)
 	if took, ended := v.Duration(r); ended {
@@ -101,8 +101,8 @@ func sentAt(v *view.View, r view.Row) (at int64, ok bool) {
 	return at, ok
 }
 
-// Run sends the spans and log records of v. Refused records are counted; they are not an error. After an error
-// the result has the counts up to the error. If the endpoint cannot be reached, the error is ErrUnreachable.
+// Run sends the spans and log records of v. Refused records are not an error, but are counted. After an error, the
+// result has the counts up to the error. If the endpoint cannot be reached, the error is ErrUnreachable.
 func Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
 	r := &replay{v: v, o: o, result: new(Result)}
 	if o.Key != nil {
@@ -112,7 +112,7 @@ func Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
 	return r.result, err
 }
 
-// An item is a row with the time when the row is sent.
+// An item is a row, and when the recorded program sent it.
 type item struct {
 	at  int64
 	row view.Row
@@ -125,7 +125,7 @@ type replay struct {
 	result *Result
 
 	items       []item
-	spans, logs []view.Row // of the next requests
+	spans, logs []view.Row // rows for the next requests
 	done        int64
 	sender      sender
 }
@@ -154,7 +154,7 @@ func (r *replay) run(ctx context.Context) error {
 	return r.sendAt(ctx, begun.Add(r.due(len(r.items)-1)))
 }
 
-// due returns the time between the first item and item i in the replay.
+// due returns how long after the first item the replay sends item i.
 func (r *replay) due(i int) time.Duration {
 	if r.o.Speed == 0 || i < 0 {
 		return 0
@@ -162,15 +162,14 @@ func (r *replay) due(i int) time.Duration {
 	return time.Duration(float64(r.items[i].at-r.items[0].at) / r.o.Speed)
 }
 
-// slot returns the number of the period that contains a time. The records of one period go into one
-// request.
+// slot returns the number of the period in which the replay sends a record of the time at. All records of a period
+// are sent in one request.
 func (r *replay) slot(at int64) int64 {
 	return int64(float64(at-r.items[0].at) / (r.o.Speed * float64(pace)))
 }
 
-// plan sets the items. They are in the order of their entries, or, if they are sent at the recorded speed, in
-// the order of their times. A row without a time is sent with the previous row. If no previous row has a time,
-// it is sent with the first row that has a time.
+// plan sets the items, in the order of their entries. If Speed is set, they are sorted by time. A row without a
+// time gets the time of the row before it, or, at the beginning, of the first row with a time.
 func (r *replay) plan() {
 	last, timed := int64(0), false
 	for row := range r.v.Rows() {
@@ -222,7 +221,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// send sends the gathered rows of a signal.
+// send sends the gathered rows of one signal.
 func (r *replay) send(ctx context.Context, rows *[]view.Row, s codec.Signal) error {
 	if len(*rows) == 0 {
 		return nil
@@ -260,9 +259,9 @@ func (r *replay) sendRows(ctx context.Context, rows []view.Row, s codec.Signal) 
 	return err
 }
 
-// A cutter is a writer that splits a stream of messages, each of which follows its size.
+// A cutter is a writer for messages that each follow their size. It splits them.
 type cutter struct {
-	alone    bool // the messages are for a single row, whose size is not limited
+	alone    bool // the messages are those of a single row, whose size has no limit
 	messages [][]byte
 	size     int
 	b        []byte // the bytes of an incomplete message
@@ -289,7 +288,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// post sends a message and counts its accepted and refused records.
+// post changes and sends a message, and counts its accepted and refused records.
 func (r *replay) post(ctx context.Context, s codec.Signal, message []byte) error {
 	c := change{shift: r.o.Shift, ids: r.ids}
 	c.message(message, requests[s])

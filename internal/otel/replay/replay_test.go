@@ -30,7 +30,7 @@ import (
 
 var must = tracetest.Must
 
-// viewOf returns the view of spans and log records of a service.
+// viewOf returns a view of spans and log records of one service.
 func viewOf(t testing.TB, spans []otel.Span, logs []otel.Log) *view.View {
 	t.Helper()
 	name := otel.Any{Kind: otel.String, Text: "shop"}
@@ -79,13 +79,13 @@ func encodeLogs(logs []otel.Log) (records []byte) {
 	return records
 }
 
-// attributesOf returns an attribute of some bytes.
+// attributesOf returns an attribute with a text of the given size.
 func attributesOf(bytes int) otel.Attributes {
 	return otel.Attributes{{Name: "a", Value: format.StringValue(strings.Repeat("x", bytes))}}
 }
 
-// spansOf returns so many spans of a trace, a second apart, each of which takes half a second, with a
-// link to the one before, an event and an attribute of some bytes.
+// spansOf returns n spans of a trace. They begin a second apart and last half a second. Each has a link to the
+// previous span, an event, and an attribute with a text of the given size.
 func spansOf(n, bytes int) (spans []otel.Span) {
 	for i := range n {
 		start := begin + int64(i)*1e9
@@ -98,7 +98,7 @@ func spansOf(n, bytes int) (spans []otel.Span) {
 	return spans
 }
 
-// logsOf returns so many log records of the spans of spansOf.
+// logsOf returns a log record for each of the first n spans of spansOf.
 func logsOf(n, bytes int) (logs []otel.Log) {
 	for i := range n {
 		at := begin + int64(i)*1e9
@@ -114,22 +114,22 @@ const begin int64 = 1_700_000_000_000_000_000
 
 var traceID = [16]byte{1, 2, 3}
 
-// spanID returns none for 0.
+// spanID returns the id of span i. The id of span 0 is zero, which means no span.
 func spanID(i int) (id [8]byte) {
 	binary.BigEndian.PutUint64(id[:], uint64(i))
 	return id
 }
 
-// An endpoint takes OTLP, and answers as answer says, or with 200.
+// An endpoint accepts OTLP. The function answer decides the answer; without it, the status is 200.
 type endpoint struct {
-	answer func(n int, r *http.Request) (*http.Response, error) // to request n, from 0 on; nil, nil: it is taken
+	answer func(n int, r *http.Request) (*http.Response, error) // n counts requests from 0 on; nil, nil: the request is accepted
 
 	mu    sync.Mutex
 	n     int
-	sizes []int // of the messages
+	sizes []int // sizes of the messages
 	spans []otel.Span
 	logs  []otel.Log
-	at    []time.Duration // when requests came
+	at    []time.Duration // when requests arrived
 	begun time.Time
 }
 
@@ -175,7 +175,7 @@ func (e *endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(http.StatusOK, nil), errors.Join(err, in.err)
 }
 
-// A records is the visitor of a request.
+// A records is a codec.Visitor that reads the records of a request.
 type records struct {
 	r   *codec.Reader
 	e   *endpoint
@@ -195,7 +195,7 @@ func (r *records) Log(off int64, _ *[16]byte, _ *[8]byte) {
 func (*records) EndScope(codec.Head)    {}
 func (*records) EndResource(codec.Head) {}
 
-// answer returns an answer with a body of protobuf, and headers as NAME, VALUE.
+// answer returns a response with a body in protobuf. The parameter header has pairs of name and value.
 func answer(code int, body []byte, header ...string) *http.Response {
 	h := http.Header{"Content-Type": {"application/x-protobuf"}}
 	for i := 0; i < len(header); i += 2 {
@@ -206,7 +206,7 @@ func answer(code int, body []byte, header ...string) *http.Response {
 	}
 }
 
-// target returns a target that is e.
+// target returns a target whose requests go to e.
 func target(t testing.TB, e *endpoint) *replay.Target {
 	t.Helper()
 	to, err := replay.NewTarget("http://x", nil)
@@ -215,7 +215,7 @@ func target(t testing.TB, e *endpoint) *replay.Target {
 	return to
 }
 
-// TestReplaySendsAll: every span and log record arrives once, in batches that a receiver takes.
+// TestReplaySendsAll checks that every span and log record arrives once, in several requests.
 func TestReplaySendsAll(t *testing.T) {
 	const spans, logs = 1100, 600
 	var e endpoint
@@ -246,10 +246,11 @@ func TestReplaySendsAll(t *testing.T) {
 	}
 }
 
-// TestRequestsStayBelowTheirBound: large records go in more requests, and one that is larger alone.
+// TestRequestsStayBelowTheirBound checks that large records are sent in more requests, and a record above the limit
+// alone.
 func TestRequestsStayBelowTheirBound(t *testing.T) {
 	for _, test := range []struct{ records, bytes, requests int }{
-		{9, 1 << 20, 5}, // two in a message
+		{9, 1 << 20, 5}, // two records in a message
 		{3, 3 << 20, 3},
 		{2, 5 << 20, 2},
 		{4, 2<<20 - 1000, 4},
@@ -272,8 +273,8 @@ func TestRequestsStayBelowTheirBound(t *testing.T) {
 	}
 }
 
-// TestShift changes all times by the same, but none that says that there is none, and none beyond what
-// OTLP can say.
+// TestShift shifts all times. A missing time must stay missing, and a time that OTLP cannot express must be
+// limited.
 func TestShift(t *testing.T) {
 	spans := append(spansOf(3, 0), otel.Span{Name: "open", TraceID: traceID, SpanID: spanID(9), Start: begin})
 	v := viewOf(t, spans, logsOf(2, 0))
@@ -314,8 +315,8 @@ func TestShift(t *testing.T) {
 	}
 }
 
-// TestNewIDsAgree: parents, links and log records of several files follow their spans to the new ids,
-// which another key makes others, and no id stays none.
+// TestNewIDsAgree replaces the ids of several files. Parents, links and log records must still refer to their
+// spans, other keys must give other ids, and a zero id must stay zero.
 func TestNewIDsAgree(t *testing.T) {
 	all := make(map[string]bool)
 	for _, key := range []string{"a", "b"} {
@@ -347,7 +348,7 @@ func TestNewIDsAgree(t *testing.T) {
 	}
 }
 
-// TestSpeed: requests go as fast as spans ended, or twice as fast.
+// TestSpeed checks when requests are sent at the recorded speed, ten times as fast, and as fast as possible.
 func TestSpeed(t *testing.T) {
 	v := viewOf(t, spansOf(5, 0), logsOf(1, 0))
 	for speed, want := range map[float64][]time.Duration{
@@ -360,7 +361,7 @@ func TestSpeed(t *testing.T) {
 			_, err := replay.Run(t.Context(), v, &replay.Options{Target: target(t, &e), Speed: speed})
 			must(t, err)
 			if speed == 10 {
-				// A request has the records of 200 ms, that is two seconds of the trace, and goes with the last of them.
+				// At speed 10, a request has the records of two seconds and is sent when its last record is due.
 				want = slices.Clone(e.at)
 				if e.at[len(e.at)-1] > 450*time.Millisecond || len(e.at) != 4 {
 					t.Errorf("at speed 10 requests come at %v", e.at)
@@ -376,7 +377,8 @@ func TestSpeed(t *testing.T) {
 	}
 }
 
-// TestSpeedOfRecordsWithoutTimes: they do not make the others wait since 1970.
+// TestSpeedOfRecordsWithoutTimes checks that a record without a time does not count as one of 1970, which would
+// delay the others.
 func TestSpeedOfRecordsWithoutTimes(t *testing.T) {
 	logs := logsOf(4, 0)
 	for _, i := range []int{0, 1, 3} {
@@ -394,7 +396,7 @@ func TestSpeedOfRecordsWithoutTimes(t *testing.T) {
 	})
 }
 
-// TestDryRun counts what a replay would send, and sends nothing.
+// TestDryRun checks that a dry run counts what would be sent and sends nothing.
 func TestDryRun(t *testing.T) {
 	var e endpoint
 	v := viewOf(t, spansOf(600, 0), logsOf(1, 0))
@@ -410,24 +412,24 @@ func status(message string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, 2, protowire.BytesType), message)
 }
 
-// partial returns an answer that refuses n records.
+// partial returns the body of an answer that refuses n records.
 func partial(n uint64, message string) []byte {
 	b := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), n)
 	b = append(b, status(message)...)
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b)
 }
 
-// TestAnswers: what an endpoint answers is done, waited for and counted as OTLP says.
+// TestAnswers checks that a replay reacts to the answers of an endpoint as OTLP requires.
 func TestAnswers(t *testing.T) {
 	broken := errors.New("connection refused")
 	tests := []struct {
 		name    string
-		answers []any // a response, or an error; then all is taken
+		answers []any // *http.Response or error each; afterwards requests are accepted
 		taken   int64
 		refused int64
 		says    string
 		err     error
-		waited  time.Duration // at least, between the first and the last request
+		waited  time.Duration // least time between the first and the last request
 		tries   int
 	}{
 		{"taken", nil, 3, 0, "", nil, 0, 1},
@@ -476,7 +478,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestEndpointThatStaysAway: after a minute without an answer the replay ends, and says what was sent.
+// TestEndpointThatStaysAway checks that the replay ends after a minute without an answer, and reports what was
+// sent.
 func TestEndpointThatStaysAway(t *testing.T) {
 	v := viewOf(t, spansOf(1000, 0), nil)
 	synctest.Test(t, func(t *testing.T) {

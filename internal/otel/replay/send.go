@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	firstWait = time.Second      // before the second try
-	longest   = 30 * time.Second // the longest wait between tries, unless the endpoint requests more
+	firstWait = time.Second      // wait before the second try
+	longest   = 30 * time.Second // longest wait between tries, except if the endpoint requests more
 	patience  = time.Minute      // a request is not tried again after this time
 
-	maxAnswer  = 64 << 10 // bytes of an answer that are read
-	maxMessage = 500      // bytes of a message that are shown
+	maxAnswer  = 64 << 10 // number of bytes of an answer that are read
+	maxMessage = 500      // number of bytes of a message that are shown
 )
 
-// ErrUnreachable is the error of an endpoint that does not answer.
+// ErrUnreachable is returned if the endpoint does not answer.
 var ErrUnreachable = errors.New("the endpoint cannot be reached")
 
 // An answer is the endpoint's answer to a request.
 type answer struct {
 	refused  bool  // the whole request was refused
-	rejected int64 // number of refused records in the request
+	rejected int64 // number of records of the request that were refused
 	message  string
-	again    bool          // the endpoint may accept the request later
-	asked    time.Duration // the wait that the endpoint requests, 0 if it requests none
+	again    bool          // the endpoint may accept the request if it is sent again
+	asked    time.Duration // the wait that the endpoint requests; 0: none
 }
 
 // A sender sends requests one after another.
@@ -47,7 +47,7 @@ type sender struct {
 	answered bool // the endpoint has answered an earlier request, so it can be reached
 }
 
-// post sends a message until it is accepted or finally refused.
+// post sends a message until the endpoint accepts it, refuses it, or has not accepted it for too long.
 func (s *sender) post(ctx context.Context, t *Target, sig codec.Signal, message []byte) (answer, error) {
 	d := &t.signals[sig]
 	body, err := s.compress(d, message)
@@ -101,7 +101,7 @@ func (s *sender) compress(d *destination, message []byte) ([]byte, error) {
 	return s.body.Bytes(), err
 }
 
-// try sends a request once. The error is a network error.
+// try sends a request once. The error is an error of the network.
 func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer, err error) {
 	if d.timeout > 0 {
 		var cancel context.CancelFunc
@@ -151,7 +151,7 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 	return a, nil
 }
 
-// retryAfter returns the wait that an endpoint requests. The header has seconds or a date.
+// retryAfter returns the wait that a Retry-After header requests, in seconds or as a date. 0 means none.
 func retryAfter(s string) time.Duration {
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
 		return time.Duration(n) * time.Second
@@ -162,7 +162,8 @@ func retryAfter(s string) time.Duration {
 	return 0
 }
 
-// fieldOf returns the value of the last field with that number in a protobuf message: its bytes or its integer.
+// fieldOf returns the value of a field in a protobuf message: its bytes or its integer. If the field is repeated,
+// this is the last value.
 func fieldOf(b []byte, number protowire.Number) (value []byte, n int64) {
 	for len(b) > 0 {
 		num, kind, size := protowire.ConsumeTag(b)

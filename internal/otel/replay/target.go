@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
-// The names of the signals in variables, and their paths after the endpoint for both signals.
+// signalNames are the signals in names of variables. signalPaths are added to an endpoint that is for both signals.
 var (
 	signalNames = [...]string{"TRACES", "LOGS"}
 	signalPaths = [...]string{"/v1/traces", "/v1/logs"}
@@ -33,16 +33,15 @@ type Target struct {
 // A destination holds the URL and the settings for the requests of one signal.
 type destination struct {
 	url     string
-	shown   string // url without a password
+	shown   string // url without the password
 	headers http.Header
-	timeout time.Duration // 0 if there is no limit
+	timeout time.Duration // 0: no limit
 	gzip    bool
 	client  *http.Client
 }
 
-// NewTarget returns the target at endpoint. If endpoint is empty, it uses the endpoint in OpenTelemetry's
-// variables. All other settings are always read from these variables. The elements of headers, as NAME=VALUE,
-// are added to the headers in the variables.
+// NewTarget returns the target at endpoint. If endpoint is empty, OpenTelemetry's environment variables name it.
+// These variables always decide the other settings. The parameter headers has additional headers, each NAME=VALUE.
 func NewTarget(endpoint string, headers []string) (*Target, error) {
 	t := new(Target)
 	for s := range t.signals {
@@ -53,12 +52,13 @@ func NewTarget(endpoint string, headers []string) (*Target, error) {
 	return t, nil
 }
 
-// String returns the URLs for spans and log records, without a password.
+// String returns the URLs for spans and for log records, without passwords.
 func (t *Target) String() string {
 	return t.signals[codec.Spans].shown + " and " + t.signals[codec.Logs].shown
 }
 
-// variable returns the name and value of the variable of a signal, or of the variable for all signals.
+// variable returns the name and the value of the environment variable for the signal s, or else of the variable for
+// all signals.
 func variable(s codec.Signal, name string) (variable, value string) {
 	const prefix = "OTEL_EXPORTER_OTLP_"
 	for _, variable := range []string{prefix + signalNames[s] + "_" + name, prefix + name} {
@@ -84,7 +84,7 @@ func (d *destination) set(s codec.Signal, endpoint string, headers []string) (er
 		key, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || err != nil || !d.header(key, value) {
-			return fmt.Errorf("%s must have the form NAME=VALUE,NAME=VALUE", name) // the value may be secret
+			return fmt.Errorf("%s must have the form NAME=VALUE,NAME=VALUE", name) // without the value, which may be secret
 		}
 	}
 	for _, pair := range headers {
@@ -109,7 +109,7 @@ func (d *destination) set(s codec.Signal, endpoint string, headers []string) (er
 	return err
 }
 
-// header sets a header, and reports whether name and value are valid.
+// header sets a header. It returns false if the name or the value is invalid.
 func (d *destination) header(name, value string) bool {
 	name = strings.TrimSpace(name)
 	if name == "" || strings.ContainsAny(name, " \t\r\n:") || strings.ContainsAny(value, "\r\n\x00") {
@@ -119,7 +119,7 @@ func (d *destination) header(name, value string) bool {
 	return true
 }
 
-// urlOf returns the URL for the requests of a signal.
+// urlOf returns the URL for requests of the signal s.
 func urlOf(s codec.Signal, endpoint string) (*url.URL, error) {
 	from, whole := "--endpoint", false
 	if endpoint == "" {
@@ -138,17 +138,17 @@ func urlOf(s codec.Signal, endpoint string) (*url.URL, error) {
 	if whole {
 		return u, nil
 	}
-	for _, path := range signalPaths { // the user may have copied an endpoint with such a path
+	for _, path := range signalPaths { // the user may have copied an endpoint together with its path
 		u.Path = strings.TrimSuffix(u.Path, path)
 	}
 	return u.JoinPath(signalPaths[s]), nil
 }
 
-// client returns an HTTP client with the certificates that the variables name.
+// client returns an HTTP client with the certificates that the environment variables name.
 func client(s codec.Signal) (*http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // do not send the headers to another host
+		return http.ErrUseLastResponse // so that another host does not get the headers
 	}}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if name, file := variable(s, "CERTIFICATE"); file != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/replay"
 )
 
-// clean unsets what the tests set.
+// clean unsets OpenTelemetry's environment variables.
 func clean(t *testing.T) {
 	t.Helper()
 	for _, kv := range os.Environ() {
@@ -24,13 +24,13 @@ func clean(t *testing.T) {
 
 const prefix = "OTEL_EXPORTER_OTLP_"
 
-// TestEndpointOfTheEnvironment: an endpoint for both signals gets their paths, one of a signal is
-// taken as it is, and the flag beats both.
+// TestEndpointOfTheEnvironment checks the endpoint. The path of a signal is added to an endpoint for both signals,
+// but not to the endpoint of one signal. The flag overrides both.
 func TestEndpointOfTheEnvironment(t *testing.T) {
 	for _, test := range []struct {
 		flag string
 		env  map[string]string
-		want string // "" is an error
+		want string // "": an error is expected
 	}{
 		{"", nil, "http://localhost:4318/v1/traces and http://localhost:4318/v1/logs"},
 		{"", map[string]string{"ENDPOINT": "https://o:1/x/"}, "https://o:1/x/v1/traces and https://o:1/x/v1/logs"},
@@ -72,7 +72,7 @@ func TestEndpointOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestRequestIsOfTheEnvironment: headers, compression and the certificate that is trusted.
+// TestRequestIsOfTheEnvironment checks the headers, the compression and the trusted certificate.
 func TestRequestIsOfTheEnvironment(t *testing.T) {
 	clean(t)
 	var got http.Header
