@@ -22,11 +22,11 @@ const Ext = ".crash"
 // maxSize is the largest number of bytes that Read returns.
 const maxSize = 1 << 20
 
-// An Output is the file to which the runtime writes the crash text of this process.
+// An Output is the file to which the Go runtime writes the crash text of this process.
 type Output struct{ name string }
 
-// Open makes the runtime write its crash text to the file name. The file must not exist. Open replaces
-// the crash output that was set before.
+// Open makes the runtime write its crash text to a new file called name, which must not exist. It replaces an
+// earlier crash output.
 func Open(name string) (*Output, error) {
 	f, err := osfile.CreateNew(name)
 	if err != nil {
@@ -45,19 +45,19 @@ func (o *Output) Close() {
 		return
 	}
 	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // cannot fail
-	_ = os.Remove(o.name)                               // if this fails, the next process removes the empty file
+	_ = os.Remove(o.name)                               // if this fails, a later process removes the empty file
 }
 
-// Read returns the crash text in the file name, and the time at which it was written. The text begins with
-// the reason. The time may be some milliseconds late, because the kernel takes it from a coarse clock. The
-// text is empty if the file does not exist or the runtime wrote nothing. Read applies the default policy
-// of package redact, because the policy of the process that died is not known.
+// Read returns the crash text in the file name, and when it was written. The text begins with the reason. The time
+// may be some milliseconds late, because the kernel uses a coarse clock for it. If the file does not exist or the
+// runtime wrote nothing, the text is empty. Read replaces secrets by the default policy of package redact, because
+// it does not know the policy of the dead process.
 func Read(name string) (text string, at time.Time, err error) {
-	f, err := osfile.OpenWrite(name) // OpenWrite follows no symbolic link
+	f, err := osfile.OpenWrite(name) // OpenWrite does not follow symbolic links
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {
-		return "", time.Time{}, nil // the runtime wrote nothing to such a file
+		return "", time.Time{}, nil // the runtime cannot have written to it
 	}
-	if err != nil { // another user owns the file, or the file system is read only
+	if err != nil { // another user's file, or a read-only file system
 		f, err = osfile.OpenRead(name)
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ func Read(name string) (text string, at time.Time, err error) {
 	return redact.New(redact.Default(), nil).Text(text), fi.ModTime(), nil
 }
 
-// These expressions match the first goroutine in a crash text, which is the running one, and its labels.
+// These expressions match the first goroutine of a crash text, which is the one that was running, and its labels.
 // The runtime writes labels if GODEBUG has tracebacklabels=1.
 var (
 	firstGoroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*$`)
@@ -88,11 +88,11 @@ var (
 	spanLabel      = regexp.MustCompile(`[{ ]"span_id": "([0-9a-f]{16})"`)
 )
 
-// Span returns the trace id and the span id, in hexadecimal digits, from the labels of the goroutine
-// that ended the process by a panic or a fatal error. They are "" if the text has no such labels.
+// Span returns the trace id and the span id, in hexadecimal digits, from the labels of the goroutine that ended the
+// process by a panic or a fatal error. If the text has no such labels, they are "".
 func Span(text string) (trace, span string) {
 	if !strings.HasPrefix(text, "panic: ") && !strings.HasPrefix(text, "fatal error: ") && !strings.HasPrefix(text, "goroutine ") {
-		return "", "" // the process died by a signal, which any goroutine may receive
+		return "", "" // the process died by a signal, which may have come to any goroutine
 	}
 	m := runningLabels.FindStringSubmatch(firstGoroutine.FindString(text))
 	if m == nil {
@@ -101,7 +101,7 @@ func Span(text string) (trace, span string) {
 	return idsIn(m[1])
 }
 
-// idsIn returns the ids in the labels of a goroutine, "" if they do not name a span.
+// idsIn returns the ids in the labels of a goroutine, or "" if the labels do not name a span.
 func idsIn(labels string) (trace, span string) {
 	t, s := traceLabel.FindStringSubmatch(labels), spanLabel.FindStringSubmatch(labels)
 	if t == nil || s == nil {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Reason returns the reason in a crash text, which is its first line. For some fatal errors the runtime
-// writes the name of the error elsewhere, and the text begins with a stack. Reason then infers the error
-// and the program's own line from the stacks, so that equal errors have equal reasons.
+// Reason returns the reason in a crash text, which is usually the first line. For some fatal errors, the text
+// begins with a stack and has the error elsewhere. Reason then infers the error, and the line of the program, from
+// the stacks. Equal errors then have equal reasons.
 func Reason(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
 	if !startsWithStack(first) {
@@ -17,7 +17,7 @@ func Reason(text string) string {
 	stacks := strings.Split(text, "\n\n")
 	var what string
 	var where frame
-	for i, stack := range stacks[:min(len(stacks), 2)] { // the runtime's own stack precedes the goroutine's stack
+	for i, stack := range stacks[:min(len(stacks), 2)] { // the stack of the runtime comes before the stack of the goroutine
 		state, list := framesOf(stack)
 		if i > 0 && where.function != "" {
 			break
@@ -45,12 +45,12 @@ func Reason(text string) string {
 	return strings.TrimSuffix(reason, ": ")
 }
 
-// startsWithStack reports whether the first line of a text is the first line of a stack.
+// startsWithStack reports whether first, the first line of a text, is the first line of a stack.
 func startsWithStack(first string) bool {
 	return strings.HasPrefix(first, "goroutine ") || strings.HasPrefix(first, "runtime stack:")
 }
 
-// causes lists functions of the runtime that run only if the program does something forbidden.
+// causes lists functions of the runtime that run only after a certain mistake of the program.
 var causes = []struct{ function, what string }{
 	{"internal/runtime/maps.fatal", "several goroutines use a map at once"},
 	{"internal/sync.fatal", "a lock is misused"},
@@ -75,11 +75,11 @@ func causeOf(function string) string {
 	return ""
 }
 
-// A frame is a call in a stack.
+// A frame is a call in a stack: a function and its place in the source.
 type frame struct{ function, place string }
 
-// isLibrary reports whether the function belongs to the runtime, or to a package that programs use to call
-// the runtime.
+// isLibrary reports whether the function is a part of the runtime, or of a package through which programs call the
+// runtime.
 func (f *frame) isLibrary() bool {
 	for _, p := range []string{"runtime.", "runtime/", "internal/", "sync.", "sync/", "reflect.", "syscall."} {
 		if strings.HasPrefix(f.function, p) {

@@ -7,7 +7,7 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// A Stack is a stack that one or more goroutines in a crash text have while they work for a span.
+// A Stack is a stack in a crash text of one or more goroutines that worked for the same span.
 type Stack struct {
 	Trace, Span string // ids, in hexadecimal digits
 	Function    string // the innermost function of the program
@@ -17,10 +17,10 @@ type Stack struct {
 
 const (
 	maxStacks = 2000
-	maxLines  = 64 // the largest number of lines of a stack
+	maxLines  = 64 // maximum number of lines of a stack
 )
 
-// labeled matches the line before the stack of a goroutine with labels.
+// labeled matches the first line of a goroutine with labels. Its stack follows.
 var labeled = regexp.MustCompile(`^goroutine \d+ [^\[]*\[.* labels:(\{.*\})\]:$`)
 
 // Stacks returns the stacks of the goroutines whose labels name a span, at most 2,000. Goroutines with equal
@@ -54,7 +54,7 @@ func Stacks(text string) []Stack {
 	return all
 }
 
-// linesOf returns the lines of a stack, and its innermost function of the program.
+// linesOf returns the lines of a stack, and the innermost function that belongs to the program.
 func linesOf(text string) (function, lines string) {
 	var b strings.Builder
 	n, first := 0, ""

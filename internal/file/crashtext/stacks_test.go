@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestStacks reads the stacks of goroutines with labels out of a crash text.
+// TestStacks reads the stacks of goroutines with labels from a crash text.
 func TestStacks(t *testing.T) {
 	const (
 		trace  = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -1,5 +1,5 @@
-// Package env reads environment variables by the rules of OpenTelemetry's specification, and
-// makes the file names that the variables describe.
+// Package env reads environment variables by the rules of OpenTelemetry's specification, and fills in the
+// placeholders in names of trace files.
 package env
 
 import (
@@ -30,7 +30,7 @@ func ReportValue(name, value string, err error) {
 	notice.Error(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
 }
 
-// Value sets *to to the parsed value of a variable if *to is zero, and reports whether it has set *to.
+// Value parses a variable and stores the result in *to, if *to is zero. It reports whether it has done so.
 func Value[T comparable](name string, to *T, parse func(s string) (T, error)) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != *new(T) {
@@ -47,8 +47,8 @@ func Value[T comparable](name string, to *T, parse func(s string) (T, error)) bo
 
 var errNumber = errors.New("must be a whole number")
 
-// Number sets *to to the value of a variable if *to is zero. The value must be a number of at
-// least 0. Number reports whether it has set *to.
+// Number stores the value of a variable, a number of at least 0, in *to, if *to is zero. It reports whether it has
+// done so.
 func Number[T int | int64](name string, to *T) bool {
 	return Value(name, to, func(s string) (T, error) {
 		n, err := strconv.ParseInt(s, 10, 64)
@@ -124,8 +124,8 @@ func Path(s string) (string, error) {
 // started is roughly the time when the process started.
 var started = time.Now()
 
-// Expand replaces the placeholders of a path: {service} by the service, made safe for a file
-// name, {pid} by the process id, and {time} by the UTC time when the process started.
+// Expand replaces placeholders in a path: {service} by the name of the service, made safe for a file name; {pid} by
+// the process id; and {time} by the UTC time when the process started.
 func Expand(path, service string) string {
 	return strings.NewReplacer(
 		"{service}", tracename.FileName(service),
@@ -137,9 +137,9 @@ func Expand(path, service string) string {
 // unique matches the part that tracename.Unique adds to a name.
 const unique = `(\.[0-9A-Za-z._%~-]+-` + pid + `-[0-9a-f]{8})?`
 
-// Family returns a pattern for the file names, without extensions, that a service makes from
-// the template path. It returns nil if such names do not distinguish services: without
-// {service}, a file with another process id may belong to another service.
+// Family returns a pattern for the file names, without extensions, that a service makes from the template path. It
+// returns nil if such names do not show the service. An example is a template with {pid} but without {service}: a
+// file with another process id may belong to another service.
 func Family(path, service string) *regexp.Regexp {
 	dir, base := filepath.Split(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
@@ -148,7 +148,7 @@ func Family(path, service string) *regexp.Regexp {
 	s := regexp.QuoteMeta(base)
 	for placeholder, is := range map[string]string{"{pid}": pid, "{time}": `\d{8}T\d{6}Z`} {
 		if strings.Contains(dir, placeholder) || !own && strings.Contains(base, placeholder) {
-			return nil // other processes have other folders, or a name does not say to which service a file belongs
+			return nil // the folder depends on the process, or the name does not show the service
 		}
 		s = strings.ReplaceAll(s, regexp.QuoteMeta(placeholder), is)
 	}

@@ -1,7 +1,6 @@
-// Package mapfile safely reads regular files through memory maps. If a file is
-// truncated while it is mapped, reading returns an error and does not kill the
-// process. Close waits for calls that still read. If a file cannot be mapped, it is
-// read with ordinary system calls.
+// Package mapfile reads regular files safely through memory maps. If a file is truncated while it is mapped, a read
+// returns an error instead of killing the process. If a file cannot be mapped, the package reads it with system
+// calls. Close waits for reads that are running.
 package mapfile
 
 import (
@@ -25,24 +24,24 @@ var (
 	ErrBounds = errors.New("range outside of the file")
 )
 
-// A FaultError reports that the file lost the page at Offset while it was mapped.
+// A FaultError is returned if the file has lost the page at Offset while it was mapped.
 type FaultError struct{ Offset int64 }
 
 func (e *FaultError) Error() string {
 	return fmt.Sprintf("the memory map has no byte at offset %d any more: the file was truncated, or the disk is full or broken", e.Offset)
 }
 
-// A File is a view of a file. Its size is the size of the file when it was opened, or the size
-// that was last set with Grow. A File is safe for concurrent use.
+// A File is a view of a file. Its size is the size that the file had when it was opened, or the size last set with
+// Grow. A File is safe for concurrent use.
 type File struct {
-	f    *os.File // nil: everything is in tail
+	f    *os.File // nil: all bytes are in tail
 	size atomic.Int64
 
 	// If tail is not nil, the view consists of the first end bytes of the file and of tail.
 	end  int64
 	tail []byte
 
-	mu sync.RWMutex // held for reading while the map is read
+	mu sync.RWMutex // locked for reading while m is read
 
 	m      mmap.MMap // nil: read f instead
 	closed bool
@@ -66,7 +65,7 @@ func New(f *os.File) (*File, error) {
 	}
 	s := &File{f: f}
 	s.size.Store(fi.Size())
-	// mmap-go would cut a size that is too large for an int without an error.
+	// mmap-go would silently truncate a size that does not fit into an int.
 	if size := fi.Size(); size > 0 && size <= math.MaxInt {
 		if m, err := mmap.MapRegion(f, int(size), mmap.RDONLY, 0, 0); err == nil {
 			s.m = m
@@ -75,34 +74,34 @@ func New(f *os.File) (*File, error) {
 	return s, nil
 }
 
-// Memory returns a File with the bytes b and without a file on disk. The File owns b from now on.
+// Memory returns a File of the bytes b, without a file on disk. The caller must no longer change b.
 func Memory(b []byte) *File {
 	s := &File{tail: slices.Clip(b)}
 	s.size.Store(int64(len(b)))
 	return s
 }
 
-// Mapped reports whether the file is mapped, so that View does not copy.
+// Mapped reports whether the file is mapped, so that View need not copy.
 func (s *File) Mapped() bool { return s.m != nil }
 
 // Size returns the size of the view in bytes.
 func (s *File) Size() int64 { return s.size.Load() }
 
-// Grow sets the size of the view after the file has grown. The new bytes are not mapped.
+// Grow sets the size of the view after the file has grown. The added bytes are not mapped.
 func (s *File) Grow(size int64) { s.size.Store(size) }
 
 // File returns the open file, for example for Stat.
 func (s *File) File() *os.File { return s.f }
 
-// Extend makes the view consist of the first end bytes of the file and of tail. The File owns
-// tail from now on. Extend must not run at the same time as View or ReadAt.
+// Extend makes the view consist of the first end bytes of the file, followed by tail. The caller must no longer
+// change tail. Extend must not run at the same time as View or ReadAt.
 func (s *File) Extend(end int64, tail []byte) {
 	s.end, s.tail = end, tail
 	s.size.Store(end + int64(len(tail)))
 }
 
-// Shrunk reports whether the file is now shorter than its part of the view. The end of the last
-// page then reads as zeros, without a fault.
+// Shrunk reports whether the file is now shorter than its part of the view. Reading the end of the last page then
+// returns zeros instead of a fault.
 func (s *File) Shrunk() bool {
 	if s.f == nil {
 		return false
@@ -115,9 +114,8 @@ func (s *File) Shrunk() bool {
 	return err == nil && fi.Size() < size
 }
 
-// View calls fn with n bytes from the offset off on. The bytes are valid until fn returns. fn
-// must not keep them, write to them, or pass them to a system call or to another goroutine.
-// It must not call code outside of this module.
+// View calls fn with the n bytes at the offset off. The bytes are valid until fn returns. fn must not change them,
+// and must not pass them to a system call or to another goroutine. It must not call code outside of this module.
 func (s *File) View(off, n int64, fn func(b []byte) error) error {
 	if off < 0 || n < 0 || off > s.Size()-n {
 		return ErrBounds
@@ -133,7 +131,7 @@ func (s *File) View(off, n int64, fn func(b []byte) error) error {
 	if off >= s.end {
 		return fn(s.tail[off-s.end:][:n:n])
 	}
-	b := make([]byte, n) // bytes of the file and of tail
+	b := make([]byte, n) // part of the file, then part of tail
 	err := s.stored(off, s.end-off, func(v []byte) error {
 		copy(b, v)
 		return nil
@@ -145,7 +143,7 @@ func (s *File) View(off, n int64, fn func(b []byte) error) error {
 	return fn(b)
 }
 
-// stored is like View, for bytes that are in the file.
+// stored is like View, for bytes in the file.
 func (s *File) stored(off, n int64, fn func(b []byte) error) (err error) {
 	if s.m == nil || off+n > int64(len(s.m)) {
 		if n > math.MaxInt {
@@ -175,7 +173,7 @@ func (s *File) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// Close waits for running calls of View, then unmaps and closes the file.
+// Close waits for calls of View that are running, and then unmaps and closes the file.
 func (s *File) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,12 +9,11 @@ import (
 	mmap "github.com/edsrzf/mmap-go"
 )
 
-// A Region is a part of a file that is mapped for writing. The caller must not
-// unmap it while it is in use.
+// A Region is a part of a file that is mapped for writing. It must not be unmapped while it is in use.
 type Region struct{ m mmap.MMap }
 
-// Map maps n bytes of f from the offset off on, which must be a multiple of the page
-// size. All n bytes must exist on disk, because missing bytes cannot be written.
+// Map maps the n bytes of f at the offset off, which must be a multiple of the page size. All n bytes must be
+// allocated on the disk, because a store to a missing page fails.
 func Map(f *os.File, off int64, n int) (*Region, error) {
 	if off < 0 || off > math.MaxInt64-int64(n) {
 		return nil, ErrBounds
@@ -39,9 +38,9 @@ func (r *Region) Unmap() error {
 	return err
 }
 
-// Guard runs fn. If a page of b is lost, or a full disk has no room for it, Guard
-// returns the fault as a [FaultError]. fn must not start goroutines that use b, and
-// must not pass b to a system call.
+// Guard runs fn, which may read and write b. If a page of b is lost, or the disk is full when a page is needed,
+// Guard returns the page fault as a [FaultError]. fn must not start goroutines that use b, and must not pass b to a
+// system call.
 func Guard(b []byte, fn func()) (err error) {
 	old := debug.SetPanicOnFault(true)
 	whole := false
@@ -59,8 +58,7 @@ func Guard(b []byte, fn func()) (err error) {
 	return nil
 }
 
-// faultOf returns the error for a recovered panic r. If r is not a fault in b, faultOf
-// panics with r again.
+// faultOf returns the error for a recovered panic r. If r is not a page fault in b, faultOf panics with r again.
 func faultOf(r any, b []byte) error {
 	fault, ok := r.(interface{ Addr() uintptr })
 	if !ok {
@@ -68,7 +66,7 @@ func faultOf(r any, b []byte) error {
 	}
 	off := fault.Addr() - uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	if off >= uintptr(len(b)) {
-		panic(r) // do not hide an error elsewhere
+		panic(r) // do not hide another error
 	}
 	return &FaultError{Offset: int64(off)}
 }

@@ -12,7 +12,7 @@ func flock(f *os.File, how int) error {
 	return control(f, func(fd int) error { return unix.Flock(fd, how) })
 }
 
-// control runs fn on the descriptor without making the file blocking.
+// control runs fn on the descriptor of f. Unlike f.Fd, it does not make f blocking.
 func control(f *os.File, fn func(fd int) error) error {
 	c, err := f.SyscallConn()
 	if err != nil {

@@ -4,6 +4,5 @@ package osfile
 
 import "os"
 
-// flock returns ErrNoLocks: these systems have no flock, so nothing shows which files belong to living
-// processes.
+// flock returns ErrNoLocks. These systems have no flock, so files of living processes cannot be told from others.
 func flock(*os.File, int) error { return ErrNoLocks }

@@ -11,14 +11,13 @@ type LockState int
 
 // The states of a lock.
 const (
-	LockUnknown LockState = iota // the system or the file system has no locks
+	LockUnknown LockState = iota // the system or the file system does not support locks
 	LockFree
 	LockHeld
 )
 
-// LockHolder returns the state of the exclusive lock of the file name. If a process holds
-// the lock, pid is its id, or 0 if the id is unknown. LockHolder takes a shared lock for a
-// moment.
+// LockHolder returns the state of the exclusive lock of the file name. If a process holds the lock, pid is its id,
+// or 0 if the id is unknown. It takes a shared lock for a moment.
 func LockHolder(name string) (state LockState, pid int) {
 	f, err := OpenRead(name)
 	if err != nil {
@@ -31,8 +30,8 @@ func LockHolder(name string) (state LockState, pid int) {
 	return state, pid
 }
 
-// Locked reports whether another open file holds the exclusive lock of the file
-// name. It takes a shared lock for a moment.
+// Locked reports whether another open file holds the exclusive lock of the file name. It takes a shared lock for a
+// moment.
 func Locked(name string) bool {
 	f, err := OpenRead(name)
 	if err != nil {
@@ -42,7 +41,7 @@ func Locked(name string) bool {
 	return stateOf(f) == LockHeld
 }
 
-// stateOf tries to take the shared lock of f, which the caller closes.
+// stateOf returns the state of the lock of f. It takes the shared lock if it can. The caller closes f.
 func stateOf(f *os.File) LockState {
 	err := Lock(f, false)
 	switch {
@@ -54,15 +53,15 @@ func stateOf(f *os.File) LockState {
 	return LockUnknown
 }
 
-// LockPatiently tries lockTries times, with pauses of lockPause. A process that only checks
-// whether a file is locked holds the shared lock for less time.
+// How often LockPatiently tries to lock, and the pause between two tries. A process that only checks a lock holds
+// it for a shorter time than all tries together.
 const (
 	lockTries = 10
 	lockPause = 5 * time.Millisecond
 )
 
-// LockPatiently is like Lock, but it tries again for a while, because a process that only checks
-// the lock may hold it for a moment.
+// LockPatiently is like Lock, but tries several times, because a process that only checks the lock may hold it for
+// a moment.
 func LockPatiently(f *os.File, exclusive bool) error {
 	for try := 1; ; try++ {
 		err := Lock(f, exclusive)

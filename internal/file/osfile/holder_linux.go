@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockPID returns the id of the process that holds the exclusive lock of f. It returns
-// 0 if the kernel does not show the id, for example because the process is in another
-// namespace.
+// lockPID returns the id of the process that holds the exclusive lock of f. It returns 0 if the kernel does not
+// show it, for example because the process is in another PID namespace.
 func lockPID(f *os.File) int {
 	var st unix.Stat_t
 	if err := control(f, func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
@@ -23,7 +22,7 @@ func lockPID(f *os.File) int {
 		return 0
 	}
 	defer locks.Close()
-	// The fields of a line, see proc_locks(5): number, FLOCK, ADVISORY, WRITE, pid, device:inode, from, to.
+	// A line has the fields number, FLOCK, ADVISORY, WRITE, pid, device:inode, from, to. See proc_locks(5).
 	dev := uint64(st.Dev) //nolint:unconvert // it has 32 bits on some machines
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), st.Ino)
 	for s := bufio.NewScanner(locks); s.Scan(); {

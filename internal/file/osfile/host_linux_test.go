@@ -17,7 +17,7 @@ func write(t *testing.T, root string, files map[string]string) {
 
 func TestMemoryLimit(t *testing.T) {
 	const (
-		none  = "9223372036854771712\n" // of version 1
+		none  = "9223372036854771712\n" // no limit, as version 1 shows it
 		group = "proc/self/cgroup"
 		v1    = "sys/fs/cgroup/memory/"
 	)

@@ -4,13 +4,13 @@ package osfile
 
 import "os"
 
-// SharedMemory returns "": only Linux has such a folder.
+// SharedMemory returns "", because only Linux has such a folder.
 func SharedMemory() string { return "" }
 
-// FreeBytes returns 0: it is used only on Linux.
+// FreeBytes returns 0, because its result is used only on Linux.
 func FreeBytes(string) int64 { return 0 }
 
-// MemoryLimit returns 0: only Linux has control groups.
+// MemoryLimit returns 0, because only Linux has control groups.
 func MemoryLimit() int64 { return 0 }
 
 // OwnFolder makes the folder name if it does not exist. It reports whether name is a folder.
@@ -28,5 +28,6 @@ func IsOwn(f, _ *os.File) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// Device returns "": only systems on which processes can share folders but not memory need the id.
+// Device returns "". The id is only needed where processes can share a folder without sharing memory, as in
+// containers.
 func Device(string) string { return "" }

@@ -8,7 +8,7 @@ func openFile(name string, flag int) (*os.File, error) { return os.OpenFile(name
 
 func remove(name string) error { return os.Remove(name) }
 
-// RenameOver renames a file. The file may be open. If a file with the new name exists, it is replaced.
+// RenameOver renames a file. The file may be open. An existing file with the new name is replaced.
 func RenameOver(from, to string) error { return os.Rename(from, to) }
 
 // SameFile reports whether name is still the name of the open file f.

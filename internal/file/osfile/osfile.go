@@ -1,6 +1,6 @@
-// Package osfile opens, locks, syncs and replaces files in the way that traces
-// need. Files are private to the user. Writing does not follow symbolic links, and
-// opening does not block. Functions that promise durability sync the disk.
+// Package osfile opens, locks, syncs and replaces the files of traces. The files are private to the user. Opening a
+// file does not block, and opening it for writing does not follow a symbolic link. Functions that promise
+// durability sync the disk.
 package osfile
 
 import (
@@ -18,14 +18,13 @@ import (
 // ErrNotRegular is returned for everything except a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// ErrLocked is returned by Lock when another open file holds the lock.
+// ErrLocked is returned by Lock if another open file holds the lock.
 var ErrLocked = errors.New("locked")
 
-// ErrNoLocks is returned by Lock if the system or the file system has no locks.
+// ErrNoLocks is returned by Lock if the system or the file system does not support locks.
 var ErrNoLocks = errors.New("the file system has no locks")
 
-// A file that this package opens may be renamed and removed while it is open, on Windows as on
-// other systems.
+// On all systems including Windows, a file that this package has opened may be renamed or removed while it is open.
 
 // OpenRead opens a regular file for reading. It never blocks, not even on a pipe.
 func OpenRead(name string) (*os.File, error) { return openRegular(name, os.O_RDONLY|openNonblock) }
@@ -39,18 +38,17 @@ func OpenWrite(name string) (*os.File, error) {
 	return openRegular(name, os.O_RDWR|openNonblock|openNofollow)
 }
 
-// CreateAppend creates a file that must not exist, for reading and for writing
-// at its end.
+// CreateAppend creates a file for reading, and for writing at its end. The file must not exist.
 func CreateAppend(name string) (*os.File, error) {
 	return openFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL|openNofollow)
 }
 
-// CreateNew creates a file that must not exist, for reading and writing.
+// CreateNew creates a file for reading and writing. The file must not exist.
 func CreateNew(name string) (*os.File, error) {
 	return openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|openNofollow)
 }
 
-// Allocate extends f by n zero bytes that exist on disk. off is the end of f.
+// Allocate extends f by n zero bytes that are allocated on the disk. off is the size of f.
 func Allocate(f *os.File, off, n int64) error {
 	if err := allocate(f, off, n); !errors.Is(err, errors.ErrUnsupported) {
 		return err
@@ -81,7 +79,7 @@ func openRegular(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// Ignore returns nil if err matches other, else err.
+// Ignore returns err, or nil if err matches other.
 func Ignore(err, other error) error {
 	if errors.Is(err, other) {
 		return nil
@@ -89,9 +87,8 @@ func Ignore(err, other error) error {
 	return err
 }
 
-// Stat is like [os.Stat], but on Windows its result also identifies the file for [os.SameFile]. A result of
-// os.Stat looks the file up by its name only when it is compared on Windows, and by then another file may
-// have the name.
+// Stat is like [os.Stat], but its result can always be compared with [os.SameFile]. On Windows, a result of os.Stat
+// identifies its file by name until the first comparison. Meanwhile another file may get the name.
 func Stat(name string) (os.FileInfo, error) {
 	fi, err := os.Stat(name)
 	if err == nil {
@@ -100,7 +97,7 @@ func Stat(name string) (os.FileInfo, error) {
 	return fi, err
 }
 
-// Exists reports whether the name is in use, even if only by a symbolic link.
+// Exists reports whether the name is in use. A symbolic link counts, even if it leads nowhere.
 func Exists(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil
@@ -114,7 +111,7 @@ func notSymlink(name string) error {
 	return err
 }
 
-// SyncDir syncs the folder of the file name, which makes the names in it durable.
+// SyncDir syncs the folder of the file name, so that the names in the folder are durable.
 func SyncDir(name string) error { return syncDir(filepath.Dir(name)) }
 
 // A Temp is a temporary file that gets its final name when it is complete.
@@ -131,17 +128,16 @@ func CreateTemp(name string) (*Temp, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = Lock(f, true) // so that RemoveDead keeps the file, if the system has locks
+	_ = Lock(f, true) // if possible, so that RemoveDead does not remove it
 	return &Temp{File: f, name: name}, nil
 }
 
-// A Spool is a temporary file for data that does not fit into memory. The file has no name, so
-// it disappears when the process ends, even if the process is killed. On some file systems
-// of Windows it has a name until Close.
+// A Spool is a temporary file for data that does not fit into memory. The file has no name, so it disappears when
+// the process ends or is killed. On some file systems of Windows it has a name until Close.
 type Spool struct {
 	*os.File
 
-	name string // not empty if the name could not be removed yet
+	name string // "" if the file has no name any more
 }
 
 // CreateSpool makes a Spool in the folder dir. An empty dir means os.TempDir.
@@ -160,7 +156,7 @@ func CreateSpool(dir string) (*Spool, error) {
 	return s, nil
 }
 
-// Close closes and removes the file. The file may be closed already.
+// Close closes and removes the file. The caller may already have closed the file itself.
 func (s *Spool) Close() error {
 	err := Ignore(s.File.Close(), os.ErrClosed)
 	if s.name != "" {
@@ -170,11 +166,11 @@ func (s *Spool) Close() error {
 	return err
 }
 
-// SettleTime is the longest time between making a file and locking it.
+// SettleTime is the longest time between the creation of a file and its lock.
 const SettleTime = time.Second
 
-// RemoveDead removes a temporary file if the process that made it is dead. It keeps a
-// file that is newer than SettleTime, because the file may not be locked yet.
+// RemoveDead removes a temporary file if the process that made it is dead. It does not remove a file that is newer
+// than SettleTime, because its process may not have locked it yet.
 func RemoveDead(name string) {
 	f, err := OpenWrite(name)
 	if err != nil {
@@ -185,12 +181,12 @@ func RemoveDead(name string) {
 		return
 	}
 	if Lock(f, true) == nil && SameFile(f, name) {
-		_ = Remove(f, name) // the next call tries again
+		_ = Remove(f, name) // if this fails, the next call tries again
 	}
 }
 
-// CreateTempAppend makes a temporary file in the folder of name, for writing at
-// the end of the file. The caller renames or removes the file.
+// CreateTempAppend makes a temporary file in the folder of name. It can only be written at its end. The caller
+// renames or removes it.
 func CreateTempAppend(name string) (*os.File, error) {
 	return createUnique(tempPrefix(name), CreateAppend)
 }
@@ -209,7 +205,7 @@ func tempPrefix(name string) string {
 	return filepath.Join(dir, "."+base+".tmp-")
 }
 
-// createUnique creates a file with an unused name that begins with prefix.
+// createUnique calls create with random names that begin with prefix, until a name is unused.
 func createUnique(prefix string, create func(name string) (*os.File, error)) (*os.File, error) {
 	for {
 		f, err := create(prefix + rand.Text())
@@ -219,9 +215,9 @@ func createUnique(prefix string, create func(name string) (*os.File, error)) (*o
 	}
 }
 
-// Commit syncs the file, gives it its final name and syncs the folder. If replace
-// is not set and the name is in use, it fails with fs.ErrExist. It never follows a
-// symbolic link. If Commit fails, call Discard.
+// Commit syncs the file, gives it its final name and syncs the folder. If the name is in use, Commit replaces that
+// file if replace is set, and otherwise fails with fs.ErrExist. It never follows a symbolic link. If it fails, call
+// Discard.
 func (t *Temp) Commit(replace bool) error {
 	if err := t.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", t.Name(), err)
@@ -234,34 +230,33 @@ func (t *Temp) Commit(replace bool) error {
 		return err
 	}
 	t.done = true
-	if err := t.Close(); err != nil { // after the rename: RemoveDead removes temporary files without a lock
+	if err := t.Close(); err != nil { // close it last: without its lock, RemoveDead would remove it under its old name
 		return fmt.Errorf("close %s: %w", t.name, err)
 	}
 	return SyncDir(t.name)
 }
 
-// Discard removes the file unless Commit gave it its name.
+// Discard removes the file, except after a successful Commit.
 func (t *Temp) Discard() {
 	if !t.done {
-		_ = t.Close() // it may be closed already
+		_ = t.Close() // it may already be closed
 		_ = os.Remove(t.Name())
 	}
 }
 
-// Remove removes the file name, which is open as f. On Windows Remove also closes f, because some
-// file systems there keep the file until it is closed. It closes f last, because f may be locked.
+// Remove removes the file name, which is open as f. On Windows it then closes f, because some file systems keep the
+// file until it is closed. It closes f last, because f may hold a lock.
 func Remove(f *os.File, name string) error {
 	err := remove(name)
 	if runtime.GOOS == "windows" {
-		_ = f.Close() // ignore an error: the data of f is in another file, or not needed
+		_ = f.Close() // ignore the error: nobody needs the data of f any more
 	}
 	return err
 }
 
-// RestoreDir makes the folder of the file name again if the folder is gone. f is this file, which is open and
-// has lost its name. RestoreDir makes only the last element of the path, and only on the device of f. The
-// error says why a file cannot be made in the folder: the folder is a symbolic link, is not a folder, or is
-// on another device.
+// RestoreDir makes the folder of the file name again if the folder was removed. f is this file, which is still
+// open. RestoreDir makes only the last folder in the path, and only on the device of f. The error says why no file
+// can be made in the folder, for example because it is a symbolic link, is not a folder, or is on another device.
 func RestoreDir(f *os.File, name string) error {
 	like, err := f.Stat()
 	if err != nil {

@@ -9,11 +9,10 @@ const (
 	openNofollow = 0
 )
 
-// Lock returns ErrNoLocks. If it returned nil, the files of living processes would look like
-// the files of dead processes.
+// Lock returns ErrNoLocks. If it returned nil, files of living processes would count as files of dead processes.
 func Lock(*os.File, bool) error { return ErrNoLocks }
 
-// Unlock undoes Lock.
+// Unlock does nothing.
 func Unlock(*os.File) error { return nil }
 
 func syncDir(string) error { return nil }

@@ -27,7 +27,7 @@ func names(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestRenameNew tests both ways of renaming a file without replacing another one.
+// TestRenameNew tests RenameNew and renameLink, which do not replace another file.
 func TestRenameNew(t *testing.T) {
 	for name, rename := range map[string]func(from, to string) error{"system": RenameNew, "link": renameLink} {
 		dir := t.TempDir()
@@ -91,7 +91,7 @@ func TestLock(t *testing.T) {
 		t.Error("not Locked after Lock")
 	}
 	h, pid := LockHolder(name)
-	if h != LockHeld || pid != os.Getpid() && pid != 0 { // not all file systems tell
+	if h != LockHeld || pid != os.Getpid() && pid != 0 { // not all file systems show the process id
 		t.Errorf("LockHolder after Lock: %v, %d, want %d", h, pid, os.Getpid())
 	}
 	if h, _ := LockHolder(name + "x"); h != LockUnknown {
@@ -137,8 +137,7 @@ func TestTemp(t *testing.T) {
 	}
 }
 
-// TestOpenFilesCanBeRenamedAndRemoved checks that the owner of a file can rotate and remove it
-// while others have it open.
+// TestOpenFilesCanBeRenamedAndRemoved checks that a file can be renamed and removed while it is open several times.
 func TestOpenFilesCanBeRenamedAndRemoved(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
@@ -173,7 +172,7 @@ func TestOpenFilesCanBeRenamedAndRemoved(t *testing.T) {
 			t.Errorf("%s: remove an open file: %v", name, err)
 		}
 		for _, f := range []*os.File{f, g, r, w} {
-			_ = f.Close() // it may be closed already
+			_ = f.Close() // it may already be closed
 		}
 		if got := names(t, dir); len(got) != 0 {
 			t.Errorf("%s: the folder has %q", name, got)
@@ -198,14 +197,14 @@ func TestCreateAppendWritesAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestSpool checks that a spool has no name, and that Close leaves nothing.
+// TestSpool checks that a spool has no name, and that nothing remains after Close.
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
 	s, err := CreateSpool(dir)
 	must(t, err)
 	_, err = s.Write([]byte("text"))
 	must(t, err)
-	if got := names(t, dir); len(got) != 0 && runtime.GOOS != "windows" { // wine shows the name until Close
+	if got := names(t, dir); len(got) != 0 && runtime.GOOS != "windows" { // wine shows a name until Close
 		t.Errorf("before Close there is %v", got)
 	}
 	b := make([]byte, 4)

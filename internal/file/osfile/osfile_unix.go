@@ -14,8 +14,9 @@ const (
 	openNofollow = unix.O_NOFOLLOW
 )
 
-// Lock takes an exclusive or shared lock of f, or returns ErrLocked at once. The exclusive
-// lock shows that a process is writing f. The system releases a lock when its process ends.
+// Lock takes an exclusive or shared lock of f. It returns ErrLocked at once if another open file has a lock that
+// prevents this. The exclusive lock shows that a process is writing f. The system releases the locks of a process
+// when it ends.
 func Lock(f *os.File, exclusive bool) error {
 	how := unix.LOCK_SH
 	if exclusive {
@@ -47,7 +48,7 @@ func syncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		err = nil // the file system cannot sync folders
+		err = nil // the file system does not support it
 	}
 	return errors.Join(err, d.Close())
 }

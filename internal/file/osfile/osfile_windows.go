@@ -11,15 +11,16 @@ import (
 
 const (
 	openNonblock = 0
-	openNofollow = 0 // OpenWrite has checked for a symbolic link
+	openNofollow = 0 // OpenWrite checks for a symbolic link itself
 )
 
-// lockOffset is after the end of every file, because on Windows nobody else can read
-// locked bytes.
+// lockOffset is the offset of the locked byte. It is after the end of every file, because on Windows other
+// processes cannot read locked bytes.
 const lockOffset = 1 << 62
 
-// Lock takes an exclusive or shared lock of f, or returns ErrLocked at once. The exclusive
-// lock shows that a process is writing f. The system releases a lock when its process ends.
+// Lock takes an exclusive or shared lock of f. It returns ErrLocked at once if another open file has a lock that
+// prevents this. The exclusive lock shows that a process is writing f. The system releases the locks of a process
+// when it ends.
 func Lock(f *os.File, exclusive bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {
@@ -39,32 +40,31 @@ func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, o)
 }
 
-// syncDir does nothing: a folder cannot be synced on Windows. A rename is durable because of the
-// journal of the file system.
+// syncDir does nothing, because Windows cannot sync a folder. The journal of the file system makes renames durable.
 func syncDir(string) error { return nil }
 
-// openLink makes openFile open a symbolic link itself.
+// openLink makes openFile open a symbolic link itself, instead of its target.
 const openLink = 1 << 30
 
-// openFile is like os.OpenFile with the flags that this package uses. Unlike os.OpenFile, it
-// allows other processes to rename and remove the file while it is open.
+// openFile is like os.OpenFile, for the flags that this package uses. Unlike os.OpenFile, it allows other processes
+// to rename and remove the file while it is open.
 func openFile(name string, flag int) (*os.File, error) {
 	access, create := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING)
 	attributes := uint32(windows.FILE_ATTRIBUTE_NORMAL)
 	switch {
 	case flag&os.O_APPEND != 0:
-		// If the file were open for writing anywhere, the system would not append.
+		// If it also had the right to write at any offset, the system would not append.
 		access |= windows.FILE_APPEND_DATA | windows.FILE_WRITE_ATTRIBUTES | windows.FILE_WRITE_EA | windows.STANDARD_RIGHTS_WRITE
 	case flag&os.O_RDWR != 0:
 		access |= windows.GENERIC_WRITE
 	default:
-		attributes |= windows.FILE_FLAG_BACKUP_SEMANTICS // opens a folder as well, which is then rejected as not regular
+		attributes |= windows.FILE_FLAG_BACKUP_SEMANTICS // also opens a folder, which is rejected later because it is not regular
 	}
 	if flag&os.O_EXCL != 0 {
 		create = windows.CREATE_NEW
 	}
 	if flag&(os.O_EXCL|openLink) != 0 {
-		attributes |= windows.FILE_FLAG_OPEN_REPARSE_POINT // a symbolic link is not followed
+		attributes |= windows.FILE_FLAG_OPEN_REPARSE_POINT // do not follow a symbolic link
 	}
 	var h windows.Handle
 	err := withPath(name, func(path *uint16) (err error) {
@@ -77,12 +77,11 @@ func openFile(name string, flag int) (*os.File, error) {
 	return os.NewFile(uintptr(h), name), nil
 }
 
-// RenameNew renames a file. The file may be open. If the new name is in use, RenameNew fails with
-// fs.ErrExist.
+// RenameNew renames a file. The file may be open. If the new name is in use, it fails with fs.ErrExist.
 func RenameNew(from, to string) error { return rename(from, to, 0) }
 
-// RenameOver renames a file. The file may be open. If a file with the new name exists, it is
-// replaced. The system does not replace a file that is open, so RenameOver removes such a file first.
+// RenameOver renames a file. The file may be open. An existing file with the new name is replaced. Windows does not
+// replace a file that is open: RenameOver first removes such a file.
 func RenameOver(from, to string) error {
 	err := rename(from, to, windows.MOVEFILE_REPLACE_EXISTING)
 	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
@@ -91,7 +90,7 @@ func RenameOver(from, to string) error {
 	if fi, lerr := os.Lstat(to); lerr != nil || !fi.Mode().IsRegular() {
 		return err
 	}
-	_ = remove(to) // if it fails, RenameNew returns an error
+	_ = remove(to) // if this fails, RenameNew returns an error
 	return RenameNew(from, to)
 }
 
@@ -114,16 +113,16 @@ func SameFile(f *os.File, name string) bool {
 		return false
 	}
 	defer g.Close()
-	// Do not compare the volume, which os.SameFile does: a renamed file stays on its volume, and
-	// wine does not know the volume of a renamed file.
+	// Do not compare the volume, as os.SameFile does. A renamed file is still on its volume, and wine does not know
+	// the volume of a renamed file.
 	var a, b windows.ByHandleFileInformation
 	return windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &a) == nil &&
 		windows.GetFileInformationByHandle(windows.Handle(g.Fd()), &b) == nil &&
 		a.FileIndexHigh == b.FileIndexHigh && a.FileIndexLow == b.FileIndexLow
 }
 
-// remove frees the name at once. The file itself may exist under the name of a temporary file
-// until all processes that have it open close it.
+// remove removes the file name. The name is free at once. If other processes have the file open, it exists under a
+// temporary name until they close it.
 func remove(name string) error {
 	if tmp := tempPrefix(name) + rand.Text(); RenameNew(name, tmp) == nil {
 		name = tmp
@@ -139,15 +138,14 @@ func withPath(name string, fn func(*uint16) error) error {
 	return fn(path)
 }
 
-// The function patiently tries renameTries times, with pauses of renamePause. Programs that read every
-// new file, such as virus scanners, have a file open for less time.
+// How often the function patiently tries, and the pause between two tries. Programs that read every new file, such
+// as virus scanners, keep it open for a shorter time than all tries together.
 const (
 	renameTries = 10
 	renamePause = 10 * time.Millisecond
 )
 
-// patiently calls fn. If fn fails because another program has a file open, patiently calls it again
-// for a while.
+// patiently calls fn. If fn fails because another program has a file open, patiently calls it again, several times.
 func patiently(fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()

@@ -4,7 +4,7 @@ package osfile
 
 import "os"
 
-// IsRemoved returns false: on these systems it is not known whether an open file has a name.
+// IsRemoved returns false, because these systems do not show whether an open file has a name.
 func IsRemoved(*os.File) bool { return false }
 
 func sameDevice(os.FileInfo, os.FileInfo) bool { return true }

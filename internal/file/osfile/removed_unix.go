@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// IsRemoved reports whether the open file f has no name any more.
+// IsRemoved reports whether the open file f no longer has a name.
 func IsRemoved(f *os.File) bool {
 	fi, err := f.Stat()
 	if err != nil {
@@ -17,7 +17,7 @@ func IsRemoved(f *os.File) bool {
 	return ok && st.Nlink == 0
 }
 
-// sameDevice reports whether two files are on one device.
+// sameDevice reports whether two files are on the same device. It returns true if a device is unknown.
 func sameDevice(a, b os.FileInfo) bool {
 	s, _ := a.Sys().(*syscall.Stat_t)
 	t, _ := b.Sys().(*syscall.Stat_t)

@@ -6,9 +6,8 @@ import (
 	"os"
 )
 
-// renameLink is like RenameNew. It uses a hard link, because making a link never replaces a file. If
-// the file system has no hard links, renameLink first checks that the new name is free. Another
-// process may make a file of that name between the check and the rename.
+// renameLink is like RenameNew. It makes a hard link, which never replaces a file. If the file system has no hard
+// links, renameLink checks that the new name is free, and renames. Another process may use the name in between.
 func renameLink(from, to string) error {
 	err := os.Link(from, to)
 	switch {
@@ -20,7 +19,7 @@ func renameLink(from, to string) error {
 	if _, serr := os.Lstat(to); serr == nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
 	} else if !errors.Is(serr, fs.ErrNotExist) {
-		return serr // the name may be in use
+		return serr // unknown whether the name is in use
 	}
 	return os.Rename(from, to)
 }

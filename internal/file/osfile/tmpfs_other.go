@@ -2,5 +2,5 @@
 
 package osfile
 
-// OnTmpfs returns false: only Linux has tmpfs.
+// OnTmpfs returns false, because only Linux has tmpfs.
 func OnTmpfs(string) bool { return false }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrQuota is the error of a trace that a [Quota] ended or refused.
+// ErrQuota is the error of a trace that was refused or ended because of a [Quota].
 var ErrQuota = errors.New("remote: the received traces in the folder have reached a limit")
 
 // A Quota limits the number and the size of the received traces in a folder, including
@@ -20,19 +20,19 @@ type Quota struct {
 
 	mu sync.Mutex
 
-	bytes, files int64     // in the folder, according to the last scan and the changes since then
-	reserved     int64     // bytes that are about to be written
+	bytes, files int64     // in the folder, according to the last scan and later changes
+	reserved     int64     // bytes that somebody has reserved and not yet written
 	nextScan     time.Time // the earliest time of the next scan
 }
 
-// minScanInterval is how often an exhausted quota scans the folder for files that
-// somebody removed.
+// minScanInterval is the least time between two scans of the folder. When the quota is exhausted, a scan finds out
+// which files were removed.
 const minScanInterval = time.Second
 
 // receivedName matches the file names that a [Names] makes.
 var receivedName = regexp.MustCompile(`^([0-9A-Za-z._%~-]+-)?\d{8}T\d{6}\.\d{3}Z-\d{6,}\.(et|iet)$`)
 
-// ReserveFile counts a new file and reports whether the quota allows it.
+// ReserveFile counts a new file. It returns false, and counts nothing, if the quota does not allow another file.
 func (q *Quota) ReserveFile() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -43,7 +43,7 @@ func (q *Quota) ReserveFile() bool {
 	return true
 }
 
-// ReserveBytes reserves up to n bytes and returns how many it has reserved.
+// ReserveBytes reserves n bytes, or fewer if the quota does not allow n. It returns how many it has reserved.
 func (q *Quota) ReserveBytes(n int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,7 +55,7 @@ func (q *Quota) ReserveBytes(n int64) int64 {
 	return n
 }
 
-// Wrote ends a reservation. written is how many of the reserved bytes were written.
+// Wrote ends a reservation. The parameter written is the number of the reserved bytes that were written.
 func (q *Quota) Wrote(reserved, written int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,8 +63,7 @@ func (q *Quota) Wrote(reserved, written int64) {
 	q.bytes += written
 }
 
-// Adjust adds to the counts. The counts do not become negative, even if a scan has already
-// counted a removal.
+// Adjust adds to the counts. It never makes them negative: a scan may have counted a removal already.
 func (q *Quota) Adjust(files, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +71,7 @@ func (q *Quota) Adjust(files, bytes int64) {
 	q.bytes = max(q.bytes+bytes, 0)
 }
 
-// Exceeded returns an error that names the limit that was reached.
+// Exceeded returns an error with the limit that was reached.
 func (q *Quota) Exceeded() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -82,8 +81,8 @@ func (q *Quota) Exceeded() error {
 	return fmt.Errorf("%w: %d bytes, at most %d", ErrQuota, q.bytes, q.MaxBytes)
 }
 
-// allows returns the result of enough. If the result is false, allows scans the folder and calls
-// enough again. The caller holds q.mu.
+// allows returns the result of the function enough. If this is false, allows scans the folder and calls enough
+// again, except shortly after another scan. The caller holds q.mu.
 func (q *Quota) allows(enough func() bool) bool {
 	if enough() {
 		return true
@@ -91,11 +90,11 @@ func (q *Quota) allows(enough func() bool) bool {
 	if time.Now().Before(q.nextScan) {
 		return false
 	}
-	_ = q.scan() // on an error the counts stay unchanged
+	_ = q.scan() // after an error the counts are unchanged
 	return enough()
 }
 
-// Rescan counts the received traces in the folder. On an error the counts stay unchanged.
+// Rescan counts the received traces in the folder. After an error, the counts are unchanged.
 func (q *Quota) Rescan() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,7 +114,7 @@ func (q *Quota) scan() error {
 		if !receivedName.MatchString(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
-		if fi, err := e.Info(); err == nil { // otherwise the file was removed in the meantime
+		if fi, err := e.Info(); err == nil { // an error means that the file was just removed
 			files++
 			bytes += fi.Size()
 		}
@@ -124,12 +123,12 @@ func (q *Quota) scan() error {
 	return nil
 }
 
-// Full reports whether no more bytes may be written.
+// Full reports whether the quota allows no more bytes.
 func (q *Quota) Full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return !q.allows(func() bool { return q.bytes+q.reserved < q.MaxBytes })
 }
 
-// IsReceived reports whether name is the name of a file that [Names] made.
+// IsReceived reports whether name may be the name of a file from [Names].
 func IsReceived(name string) bool { return receivedName.MatchString(name) }

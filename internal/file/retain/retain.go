@@ -1,6 +1,5 @@
-// Package retain orders finished traces by age, for retention. It does not trust the
-// machine's clock: the clock may have been wrong when a file was made, and it may be
-// set while the process runs.
+// Package retain removes old traces. It sorts finished traces by age without trusting the machine's clock: the
+// clock may have been wrong when a file was made, and somebody may set it while the process runs.
 package retain
 
 import (
@@ -10,7 +9,7 @@ import (
 	"time"
 )
 
-// The default bounds for the finished traces of one service in a folder.
+// The default limits for the finished traces of one service in a folder.
 const (
 	DefaultFiles = 50
 	DefaultBytes = 2 << 30
@@ -19,33 +18,32 @@ const (
 // A File is a finished trace.
 type File struct {
 	Path     string
-	Named    time.Time // the time in the name
+	Named    time.Time // the time in the file's name
 	Modified time.Time
 	Size     int64
-	Asked    bool // somebody asked for the trace: it is removed after all others
+	Asked    bool // somebody requested the trace, so it is removed after all others
 	Spare    bool // the trace is never removed
 }
 
-// Keep says how many finished traces are kept. A zero field means no bound.
+// A Keep says how many finished traces remain. A zero field means no limit.
 type Keep struct {
 	Files int
 	Bytes int64
 	Age   time.Duration
 }
 
-// A Log holds the files that this process ended, and the times by the monotonic clock
-// at which it ended them. It keeps the latest few thousand files. The zero value is
-// empty. A Log is safe for concurrent use.
+// A Log holds the files that this process has finished, with the monotonic time of each. It forgets the oldest
+// beyond a few thousand. The zero value is empty. A Log is safe for concurrent use.
 type Log struct {
 	mu sync.Mutex
 
 	ended map[string]time.Time // by path
 }
 
-// maxEnded bounds Log.ended, because a process that removes no files never calls Forget.
+// maxEnded limits the size of Log.ended. A process that never removes files does not call Forget.
 const maxEnded = 10_000
 
-// Add records that this process ended the file just now.
+// Add records that this process has just finished the file at path.
 func (l *Log) Add(path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,29 +57,27 @@ func (l *Log) Add(path string) {
 	}
 }
 
-// forgetAfter is how long a file must have ended before Forget drops it. A file that is
-// being renamed can be missing from a listing of its folder.
+// forgetAfter is how long ago a file must have been added before Forget drops it. A listing of a folder can miss a
+// file that is just being renamed.
 const forgetAfter = time.Minute
 
-// Forget drops the files that no longer exist. It keeps files that were added within the
-// last minute.
+// Forget drops the files that no longer exist, except those that were added within the last minute.
 func (l *Log) Forget(exists func(path string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.ended, func(path string, at time.Time) bool { return time.Since(at) > forgetAfter && !exists(path) })
 }
 
-// maxAhead is how far in the future the time of a file may be if the file is to count as
-// new. The clocks of two machines differ a little, and clocks are corrected sometimes.
+// maxAhead is how far in the future a file's time may be. Clocks of different machines differ a little, and clocks
+// are corrected.
 const maxAhead = 5 * time.Minute
 
-// Compare returns a function that compares two files by age at the time now, oldest
-// first. The time of a file that this process ended is the time when it ended the file.
-// The time of any other file is the time in its name or the time of its last change,
-// whichever is earlier. If both are more than five minutes in the future, the clock was
-// wrong when the file was made, and the file counts as the oldest.
+// Compare returns a function that compares the ages of two files at the time now, for sorting the oldest first. For
+// a file that this process finished, it uses the time at which it was finished. For any other file, it uses the
+// time in the name or of the last change, whichever is earlier. If both are more than five minutes in the future,
+// the clock was wrong when the file was made, and the file counts as the oldest.
 func (l *Log) Compare(now time.Time) func(a, b *File) int {
-	ref := time.Now() // taken once, because files may end microseconds apart
+	ref := time.Now() // the same reference for all files, because two files may end microseconds apart
 	date := func(f *File) time.Time {
 		if at, ok := l.endedAt(f); ok {
 			return now.Add(-ref.Sub(at))
@@ -101,9 +97,9 @@ func (l *Log) Compare(now time.Time) func(a, b *File) int {
 	return func(a, b *File) int { return date(a).Compare(date(b)) }
 }
 
-// Prune calls remove until all bounds of k hold at the time now. It calls remove first for the files that
-// exceed k.Age, and then for other files from the oldest on. A file for which remove returns false still
-// counts. Prune sorts files.
+// Prune calls the function remove until all limits of k hold at the time now. It calls it first for each file that
+// exceeds k.Age, and then for the others from the oldest on. If remove returns false, the file still counts. Prune
+// sorts files.
 func (l *Log) Prune(files []File, k Keep, now time.Time, remove func(*File) bool) {
 	count, size := len(files), int64(0)
 	for i := range files {
@@ -127,7 +123,7 @@ func (l *Log) Prune(files []File, k Keep, now time.Time, remove func(*File) bool
 		}
 		return 1
 	})
-	// First remove the files that are too old, because that may be enough.
+	// First remove the files that are too old. This may already be enough.
 	files = slices.DeleteFunc(files, func(f File) bool {
 		return f.Spare || k.Age > 0 && l.Older(&f, now, k.Age) && try(&f)
 	})
@@ -139,9 +135,8 @@ func (l *Log) Prune(files []File, k Keep, now time.Time, remove func(*File) bool
 	}
 }
 
-// Older reports whether f is older than age at the time now. The age of a file that this
-// process ended is the time since then. Any other file is older only if both the time in
-// its name and the time of its last change are.
+// Older reports whether f is older than age at the time now. For a file that this process finished, the time since
+// then counts. Any other file is older only if both the time in its name and the time of its last change are.
 func (l *Log) Older(f *File, now time.Time, age time.Duration) bool {
 	if at, ok := l.endedAt(f); ok {
 		return time.Since(at) > age
@@ -149,7 +144,7 @@ func (l *Log) Older(f *File, now time.Time, age time.Duration) bool {
 	return now.Sub(f.Named) > age && now.Sub(f.Modified) > age
 }
 
-// endedAt returns the time when this process ended f, with a monotonic reading.
+// endedAt returns the time, with a monotonic reading, at which this process finished f.
 func (l *Log) endedAt(f *File) (at time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -47,7 +47,7 @@ func TestOlder(t *testing.T) {
 		l.Add("ended here")
 		for _, test := range []struct {
 			path            string
-			named, modified time.Duration // from now on
+			named, modified time.Duration // relative to now
 			want            bool
 		}{
 			{"both are old", -2 * day, -2 * day, true},
@@ -74,7 +74,7 @@ func TestForget(t *testing.T) {
 		late := retain.File{Path: "late", Named: time.Unix(0, 0), Modified: time.Unix(0, 0)}
 		l.Add(old.Path)
 		time.Sleep(2 * time.Minute)
-		l.Add(late.Path) // and is just being renamed
+		l.Add(late.Path) // late is just being renamed, so it does not exist for Forget
 		l.Forget(func(string) bool { return false })
 		if l.Older(&late, time.Now(), time.Hour) || !l.Older(&old, time.Now(), time.Hour) {
 			t.Error("what was added later is forgotten, or what is gone is not")
@@ -100,7 +100,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestPruneCountsWhatStays: what is spared or cannot be removed counts, so that others go for it.
+// TestPruneCountsWhatStays checks that a file that is spared or cannot be removed still counts, so that other files
+// are removed instead.
 func TestPruneCountsWhatStays(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	file := func(hours int, path string) retain.File {

@@ -1,5 +1,5 @@
-// Package tracename makes the names of the files of a trace: app.et, the stream app.iet from which
-// app.et is made, and the journal of the stream, app.iet.buffer.
+// Package tracename makes the names of the files of a trace: app.et, the stream app.iet that becomes app.et when it
+// is finished, and the journal of the stream, app.iet.buffer.
 package tracename
 
 import "strings"
@@ -7,12 +7,12 @@ import "strings"
 // The extensions of a trace.
 const (
 	ET      = ".et"
-	IET     = ".iet"    // a trace that grows, or whose writer died
-	Journal = ".buffer" // is appended to the name of the stream
-	Broken  = ".broken" // is appended to the name of a file that could not be read
+	IET     = ".iet"    // a trace that is being written, or whose writer died
+	Journal = ".buffer" // added to the name of the stream
+	Broken  = ".broken" // added to the name of a file that could not be read
 )
 
-// Stream returns the name of the IET that is written for the trace name.
+// Stream returns the name of the IET for the trace name.
 func Stream(name string) string {
 	if strings.HasSuffix(name, IET) {
 		return name

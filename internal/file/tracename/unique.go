@@ -10,23 +10,22 @@ import (
 	"strings"
 )
 
-// Unique returns path with an addition that makes its name unique: host, process id and a
-// random number.
+// Unique returns path with the host, the process id and a random number added to the name, so that it is unique.
 func Unique(path string) string {
 	//nolint:gosec // G404: it is to be another one, not a secret
 	random := rand.Uint32()
-	host, _ := os.Hostname() // without a host name, the other parts have to suffice
+	host, _ := os.Hostname() // without it, the other parts have to suffice
 	host, _, _ = strings.Cut(host, ".")
 	ext := filepath.Ext(path)
 	return fmt.Sprintf("%s.%s-%d-%08x%s", strings.TrimSuffix(path, ext), FileName(cmp.Or(host, "host")), os.Getpid(), random, ext)
 }
 
-// unknownService begins the name that OpenTelemetry gives to a service without a name. The
-// name of the program follows it.
+// unknownService begins the name that OpenTelemetry gives to a service without a name. The name of the program
+// follows.
 const unknownService = "unknown_service:"
 
-// FileName makes s safe as a part of a file name: each byte that is not an ASCII letter, a
-// digit or one of ._- becomes %XX. Different names stay different: long names end in a hash.
+// FileName makes s safe as a part of a file name: each byte that is not an ASCII letter, a digit or one of ._-
+// becomes %XX. Different names have different results: a long result is cut and ends with a hash.
 func FileName(s string) string {
 	if program, ok := strings.CutPrefix(s, unknownService); ok && program != "" {
 		s = strings.TrimSuffix(program, ".exe")
@@ -52,7 +51,7 @@ func FileName(s string) string {
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s))               // cannot fail
-	sum := fmt.Sprintf("~%016x", h.Sum64()) // no shorter name contains "~"
+	sum := fmt.Sprintf("~%016x", h.Sum64()) // no shorter result contains "~"
 	return name[:maxFileName-len(sum)] + sum
 }
 
