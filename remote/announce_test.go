@@ -12,7 +12,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// TestAnnounced: the name of a file has the service's name, made safe, and OnBegun is called for the file.
+// TestAnnounced checks that the name of a file has the service's name, made safe, and that OnBegun is called for
+// the file.
 func TestAnnounced(t *testing.T) {
 	for service, want := range map[string]string{"shop": "shop-", "a/b c": "a%2Fb%20c-", "": ""} {
 		var mu sync.Mutex
@@ -46,8 +47,8 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// TestSaysWhatToChange: if sender and receiver do not fit together, the error of one of them says
-// what to change.
+// TestSaysWhatToChange connects a sender and a receiver with settings that do not fit together. The error of one of
+// them must say which setting to change.
 func TestSaysWhatToChange(t *testing.T) {
 	for first, want := range map[string]string{
 		"\x16\x03\x01":   "--tls-cert and --tls-key",

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// BenchmarkReceive sends a ready stream to a receiver.
+// BenchmarkReceive sends an encoded stream to a receiver.
 func BenchmarkReceive(b *testing.B) {
 	one := &format.TraceEntry{Parent: 1, Message: format.Some("a message"), Metadata: format.Metadata{Name: "a name", Target: "a target"}, Attributes: tracetest.Attributes(format.AttrTime, uint64(1<<60), "http.request.method", "GET", "n", uint64(7))}
 	s := stream(format.Root(), named(0, "resource"))
@@ -32,7 +32,7 @@ func BenchmarkReceive(b *testing.B) {
 	}
 }
 
-// BenchmarkSend hands entries to a sender and waits until they are sent.
+// BenchmarkSend passes entries to a Sender and waits until they are sent.
 func BenchmarkSend(b *testing.B) {
 	raw := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Parent: 1, Message: format.Some("a message"), Metadata: format.Metadata{Name: "a name", Target: "a target"}, Attributes: tracetest.Attributes(format.AttrTime, uint64(1<<60), "http.request.method", "GET", "n", uint64(7))})
 	const count = 200_000

@@ -13,36 +13,36 @@ import (
 const (
 	// prefixSize is the size of the length before an entry. It is part of the protocol.
 	prefixSize = 8
-	// maxSteps is the maximum number of ancestors that place checks.
+	// maxSteps is the maximum number of ancestors that place tries.
 	maxSteps = 64
-	// maxResources is the number of resources that are kept for sending them again.
+	// maxResources is how many resources are kept, so that they can be sent again.
 	maxResources = 16
 	// fullAt is the number of entries after which the sender makes a new connection.
 	fullAt = math.MaxUint32 - 1<<20
 )
 
-// A numbering assigns ids to the entries of a connection, which is a separate trace. If the parent of an entry
-// was not sent on the connection, it selects another parent.
+// A numbering assigns ids to the entries of a connection, which is a separate trace. If an entry's parent was not
+// sent on this connection, the numbering selects another parent for the entry.
 type numbering struct {
 	nodes     nodes
-	resources []resource // the latest is last
+	resources []resource // the latest one is last
 	version   format.Version
 	trace     uint32 // number of the recorder's file
 	conn      uint32
 	next      uint64 // id of the next entry on the connection
-	moved     uint64 // entries that were put below another parent
+	moved     uint64 // number of entries that were sent below another parent
 
 	entry format.TraceEntry
 	hex   []byte
 	raw   []byte
 }
 
-// A resource is the entry of a resource, which is kept for sending it again.
+// A resource is the entry of a resource, kept so that it can be sent again.
 type resource struct {
 	id   uint32 // in the recorder's file
 	raw  []byte
 	conn uint32
-	sent uint32 // id of the resource on conn
+	sent uint32 // the resource's id on the connection conn
 }
 
 // begin prepares n for another file of the recorder.
@@ -51,8 +51,8 @@ func (n *numbering) begin(trace uint32, v format.Version) {
 	n.resources = nil
 }
 
-// connect prepares n for a new connection. It appends the first bytes of the connection to b: the magic, the
-// root, and the latest resource if there is one.
+// connect prepares n for a new connection. It appends the first bytes of the connection to b: the magic, the root,
+// and the latest resource, if any.
 func (n *numbering) connect(b []byte) []byte {
 	n.conn++
 	n.next, n.moved = 0, 0
@@ -64,15 +64,15 @@ func (n *numbering) connect(b []byte) []byte {
 	return b
 }
 
-// frame appends the length of an entry and the entry, and returns the entry's id.
+// frame appends the entry raw after its length, and returns the id of the entry.
 func (n *numbering) frame(b, raw []byte) ([]byte, uint32) {
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(raw)))
 	n.next++
 	return append(b, raw...), uint32(n.next - 1)
 }
 
-// sendResource returns the id of the resource r on the connection. If r was not sent on the connection yet, it
-// appends r to b.
+// sendResource returns the id that r has on the connection. If r was not sent on this connection yet, sendResource
+// appends it to b.
 func (n *numbering) sendResource(b []byte, r *resource) ([]byte, uint32) {
 	if r.conn == n.conn {
 		return b, r.sent
@@ -82,7 +82,7 @@ func (n *numbering) sendResource(b []byte, r *resource) ([]byte, uint32) {
 	return b, r.sent
 }
 
-// resource returns the kept resource with that id, or nil if it is not kept.
+// resource returns the kept resource with this id in the recorder's file, or nil.
 func (n *numbering) resource(id uint32) *resource {
 	for i := range n.resources {
 		if n.resources[i].id == id {
@@ -92,7 +92,7 @@ func (n *numbering) resource(id uint32) *resource {
 	return nil
 }
 
-// keepResource keeps the resource raw, unless it is already kept, and returns it.
+// keepResource keeps the resource raw, if it is not kept already, and returns it.
 func (n *numbering) keepResource(id uint32, raw []byte) *resource {
 	if r := n.resource(id); r != nil {
 		return r
@@ -104,7 +104,7 @@ func (n *numbering) keepResource(id uint32, raw []byte) *resource {
 	return &n.resources[len(n.resources)-1]
 }
 
-// add appends a record, with its length, as an entry of the connection. The caller must hold n.nodes.mu.
+// add appends a record, with its length, as an entry of the connection. The caller holds n.nodes.mu.
 func (n *numbering) add(b []byte, r *record) []byte {
 	if r.resource {
 		b, _ = n.sendResource(b, n.keepResource(r.id, r.raw))
@@ -124,8 +124,9 @@ func (n *numbering) add(b []byte, r *record) []byte {
 	return b
 }
 
-// place returns the id of the entry of the connection below which a child of parent is sent. The result direct
-// reports whether this entry is parent itself. If the entry is a resource, place may append it to b.
+// place returns the id on this connection of the entry below which a child of parent is sent. The result direct
+// reports whether this entry is the parent itself. If the entry is a resource that was not sent yet, place appends
+// it to b.
 func (n *numbering) place(b []byte, parent uint32) (_ []byte, id uint32, direct bool) {
 	at := parent
 	for range maxSteps {
@@ -151,12 +152,12 @@ func (n *numbering) place(b []byte, parent uint32) (_ []byte, id uint32, direct 
 	return b, id, false
 }
 
-// mark returns the encoding of a record below the entry parent, which is not the parent of the record. It adds
-// the ids of the trace and of the span to which the record belongs.
+// mark returns the encoding of r below the entry parent, which is not its own parent. It adds the ids of the trace
+// and of the span to which r belongs as attributes.
 func (n *numbering) mark(r *record, parent uint32) []byte {
 	e := &n.entry
 	if _, err := format.DecodeTraceEntry(r.raw, n.version, e); err != nil {
-		// This does not happen, because the recorder encoded the record. At least correct the parent.
+		// This does not happen, because the recorder has encoded the record. But at least correct the parent.
 		return n.moveTo(r, parent)
 	}
 	e.Parent = parent
@@ -168,7 +169,7 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 	if trace != ([16]byte{}) {
 		n.attribute(format.AttrTraceID, trace[:])
 	}
-	// A log record names its span as span_id. The end of a span already has its own span_id.
+	// A log record names its span in span_id. The end of a span already has its own span_id.
 	name := format.AttrParentSpanID
 	if e.Message.Valid && strings.HasPrefix(e.Metadata.Name, "event") {
 		name = format.AttrSpanID
@@ -180,19 +181,19 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 		format.SortAttributes(e.Attributes)
 	}
 	n.raw = format.AppendTraceEntry(n.raw[:0], n.version, e)
-	if len(n.raw) > format.DefaultMaxEntrySize { // readers would refuse it
+	if len(n.raw) > format.DefaultMaxEntrySize { // readers would reject it
 		return n.moveTo(r, parent)
 	}
 	return n.raw
 }
 
-// moveTo returns the encoding of a record below the entry parent.
+// moveTo returns the encoding of r below the entry parent, without further attributes.
 func (n *numbering) moveTo(r *record, parent uint32) []byte {
 	n.raw = wire.AppendMoved(n.raw[:0], r.raw, parent)
 	return n.raw
 }
 
-// attribute adds an id to n.entry unless the entry already has an attribute called name.
+// attribute adds an id to n.entry if the entry has no attribute called name.
 func (n *numbering) attribute(name string, id []byte) {
 	if _, ok := n.entry.Attribute(name); ok {
 		return

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An endpoint is the address to which a sender sends, or at which a receiver listens.
+// An endpoint is an address to which a sender sends, or at which a receiver listens.
 type endpoint struct {
 	network string // tcp or unix
 	address string // host:port, or a path
@@ -17,15 +17,15 @@ type endpoint struct {
 // defaultPort is the port of tcp and tls endpoints without a port.
 const defaultPort = "6142"
 
-// parseEndpoint parses tcp://host:port, tls://host:port or unix:///path. The port may be omitted. An endpoint
-// host:port without a scheme means tcp.
+// parseEndpoint parses tcp://host:port, tls://host:port or unix:///path. The port may be missing. host:port without
+// a scheme means tcp.
 func parseEndpoint(s string) (endpoint, error) {
 	fail := func(text string, args ...any) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("endpoint %q: %w", s, fmt.Errorf(text, args...))
 	}
 	text := s
 	if host, port, err := net.SplitHostPort(s); err == nil && !strings.Contains(host, "/") && !strings.Contains(port, "/") {
-		text = "tcp://" + s // localhost:6142
+		text = "tcp://" + s // for example localhost:6142
 	}
 	u, err := url.Parse(text)
 	if err != nil {

@@ -2,7 +2,7 @@ package remote
 
 import "testing"
 
-// TestEndpointWithoutScheme: host:port without a scheme means tcp.
+// TestEndpointWithoutScheme checks that host:port without a scheme means tcp.
 func TestEndpointWithoutScheme(t *testing.T) {
 	for _, x := range []struct{ text, address string }{
 		{"localhost:7000", "localhost:7000"},

@@ -15,53 +15,53 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// A timed is a connection whose reads fail after a deadline, or when ctx is done.
+// A timed is a connection whose reads fail after a deadline, or once ctx is done.
 type timed struct {
 	net.Conn
 
 	ctx context.Context
 }
 
-// until sets the deadline to d from now. Zero means no deadline.
+// until sets the deadline of reads to the current time plus d. Zero means no deadline.
 func (t *timed) until(d time.Duration) {
 	var at time.Time
 	if d > 0 {
 		at = time.Now().Add(d)
 	}
 	_ = t.SetReadDeadline(at) // if this fails, the next read fails
-	if t.ctx.Err() != nil {   // this may have replaced the deadline that was set when ctx was done
+	if t.ctx.Err() != nil {   // the line above may have replaced the deadline that was set when ctx was done
 		_ = t.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// A frames reads and checks the entries of a connection. It is the raw.Connection for its format.Reader.
+// A frames reads and checks the entries of a connection. It implements entrybytes.Connection for its format.Reader.
 type frames struct {
 	conn  *timed
 	limit int
 	frame time.Duration
 	idle  time.Duration
-	wait  func() error // called, if set, before a read that may block
+	wait  func() error // called, if not nil, before a read that may block
 
-	buffers *budget      // limits the buffers that are larger than bufSize
-	from    netip.Prefix // the sender
-	size    int          // size of the buffer
+	buffers *budget      // the limit for buffers larger than bufSize
+	from    netip.Prefix // the address of the sender, for buffers
+	size    int          // size of the current buffer
 
 	r       *format.Reader
 	greeted []byte // bytes of the magic that r has not read yet
-	before  int64  // bytes on the connection before the magic
-	got     int64  // bytes that were read since the begin of the magic
-	renewed int64  // the value of got when the frame timeout last began
-	err     error  // an error of wait
+	before  int64  // number of bytes on the connection before the magic
+	got     int64  // number of bytes read, from the magic on
+	renewed int64  // the value of got when the frame timeout was last restarted
+	err     error  // the error that wait returned
 }
 
 const (
 	bufSize = 64 << 10
-	// frameSize is the number of bytes of an entry after which the frame timeout begins again.
+	// frameSize is the number of bytes of an entry after which the frame timeout is restarted.
 	frameSize = 1 << 20
 )
 
-// greet reads the bytes before the first entry: the token, if one is required, and the magic. If the sender
-// sends anything else, greet reads at most ten bytes.
+// greet reads the bytes before the first entry: the token, if the receiver requires one, and the magic. From a
+// client that sends something else, it reads at most ten bytes.
 func (f *frames) greet(token string) error {
 	var room [wire.MagicSize]byte
 	if token != "" {
@@ -69,7 +69,7 @@ func (f *frames) greet(token string) error {
 		if err := f.full(room[:]); err != nil {
 			return fmt.Errorf("%w: %w", ErrToken, err)
 		}
-		if !bytes.Equal(room[:], want[:len(room)]) { // compare only the word, which is not secret
+		if !bytes.Equal(room[:], want[:len(room)]) { // only the first word is compared, which is not secret
 			return ErrToken
 		}
 		got := make([]byte, len(want)-len(room))
@@ -80,7 +80,7 @@ func (f *frames) greet(token string) error {
 			return ErrToken
 		}
 	}
-	// Read byte by byte, so that a wrong byte is an error at once.
+	// Read byte by byte, so that the first wrong byte is an error at once.
 	var stored format.StorageFormat
 	for n := range room {
 		err := f.full(room[n : n+1])
@@ -91,7 +91,7 @@ func (f *frames) greet(token string) error {
 			return strange(room[0], err)
 		}
 	}
-	if stored != format.IETPrefix { // NewReader would read the tables of an ET
+	if stored != format.IETPrefix { // the Reader would try to read the tables of an ET
 		return fmt.Errorf("the stream is %v, expected ietprefix", stored)
 	}
 	f.before, f.got, f.greeted = f.got-wire.MagicSize, 0, room[:]
@@ -100,7 +100,7 @@ func (f *frames) greet(token string) error {
 	return err
 }
 
-// strange adds to err the kind of client whose first byte is first, if known.
+// strange adds to err what kind of client sends first as its first byte, if this is known.
 func strange(first byte, err error) error {
 	switch first {
 	case 0x16:
@@ -119,8 +119,8 @@ func (f *frames) full(b []byte) error {
 	return err
 }
 
-// Read implements io.Reader for the format.Reader. Between two entries the idle timeout applies. Within an
-// entry the frame timeout applies to each mebibyte.
+// Read implements io.Reader for the format.Reader. Between two entries it applies the idle timeout. Within an entry
+// it applies the frame timeout to each mebibyte.
 func (f *frames) Read(b []byte) (int, error) {
 	if len(f.greeted) > 0 {
 		n := copy(b, f.greeted)
@@ -149,8 +149,8 @@ func (f *frames) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Room reserves size bytes for a new buffer and releases the bytes of the old buffer. The parameter need is the
-// size of the next entry including its length.
+// Room implements entrybytes.Connection. It reserves size bytes for a new buffer, and releases those of the old
+// buffer. The parameter need is the size of the next entry with its length.
 func (f *frames) Room(size, need int) error {
 	if size > bufSize && !f.buffers.reserve(f.from, int64(size)) {
 		return fmt.Errorf("%w: there is no room for an entry of %d bytes", ErrBusy, need-prefixSize)
@@ -160,7 +160,7 @@ func (f *frames) Room(size, need int) error {
 	return nil
 }
 
-// release releases the size of the buffer in the budget. The buffer must not be used afterwards.
+// release releases the bytes that were reserved for the buffer, which must not be used afterwards.
 func (f *frames) release() {
 	if f.size > bufSize {
 		f.buffers.release(f.from, int64(f.size))
@@ -168,9 +168,9 @@ func (f *frames) release() {
 	f.size = 0
 }
 
-// next returns the encoding of the next entry, which is valid until the next call.
-// The error is [io.EOF] if the connection ended between two entries. It wraps
-// [format.ErrTruncated] if the connection ended within an entry.
+// next returns the encoding of the next entry, which is valid until the next call. The error is [io.EOF] if the
+// connection ended between two entries. If the connection ended within an entry, the error wraps
+// [format.ErrTruncated].
 func (f *frames) next() ([]byte, error) {
 	_, err := f.r.Next()
 	if err == nil {
@@ -190,7 +190,7 @@ func (f *frames) next() ([]byte, error) {
 	return nil, err
 }
 
-// eof returns nil if err says that the sender ended the connection between two entries, and err otherwise.
+// eof returns nil if err means that the connection ended between two entries. Otherwise it returns err.
 func eof(err error) error {
 	if errors.Is(err, io.EOF) && !errors.Is(err, format.ErrTruncated) {
 		return nil

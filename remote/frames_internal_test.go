@@ -21,7 +21,7 @@ import (
 
 var must = tracetest.Must
 
-// A reading is a connection that returns the bytes of a reader in small parts.
+// A reading is a connection that returns the bytes of r in parts. The field some is the largest size of a part.
 type reading struct {
 	net.Conn
 
@@ -36,8 +36,8 @@ func framesOf(b []byte, some, limit int) *frames {
 	return &frames{conn: &timed{Conn: &reading{r: bytes.NewReader(b), some: some}, ctx: context.Background()}, limit: limit, buffers: &budget{max: math.MaxInt64}}
 }
 
-// FuzzDecode passes input to the receiver's reader, at once and byte by byte. The reader
-// of package format must accept the same entries.
+// FuzzDecode passes random input to the receiver's reader, both at once and byte by byte. The reader of package
+// format must accept the same entries.
 func FuzzDecode(f *testing.F) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		b := wire.AppendMagic(nil, v, format.IETPrefix)
@@ -94,7 +94,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzToken passes input to a receiver that requires a token.
+// FuzzToken passes random input to a receiver that requires a token.
 func FuzzToken(f *testing.F) {
 	const token = "0123456789abcdef"
 	whole := wire.AppendMagic(appendPreface(nil, token), format.V1, format.IETPrefix)
@@ -109,8 +109,8 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// TestNodes: a span that gets children from time to time is remembered, however many other
-// entries there are, and the memory is bounded.
+// TestNodes checks that a span that gets a child from time to time is remembered, however many other entries there
+// are. The memory must be bounded.
 func TestNodes(t *testing.T) {
 	var n nodes
 	span := node{id: 7, ref: format.SpanRef{SpanID: [8]byte{1}}}
@@ -138,7 +138,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestQueue puts and takes entries around the size of a chunk.
+// TestQueue adds and removes entries with sizes below and above that of a chunk.
 func TestQueue(t *testing.T) {
 	var q queue
 	size := 0
@@ -196,7 +196,7 @@ func TestSilentWhenIdle(t *testing.T) {
 			if _, err := io.ReadFull(c, make([]byte, want)); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(20 * time.Millisecond) // more than steady, or much less
+			time.Sleep(20 * time.Millisecond) // much longer or much shorter than steady
 			must(t, c.Close())
 			for end := time.Now().Add(10 * time.Second); test.tells && told.Load() == 0 && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
@@ -204,7 +204,7 @@ func TestSilentWhenIdle(t *testing.T) {
 			if test.tells {
 				break
 			}
-			time.Sleep(50 * time.Millisecond) // for the sender to notice
+			time.Sleep(50 * time.Millisecond) // until the sender notices
 		}
 		if (told.Load() != 0) != test.tells {
 			t.Errorf("steady %v: it told of %d errors", test.steady, told.Load())
@@ -212,6 +212,6 @@ func TestSilentWhenIdle(t *testing.T) {
 		must(t, l.Close())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_ = rec.Close(ctx) // to nobody
+		_ = rec.Close(ctx) // the receiver is gone
 	}
 }

@@ -16,28 +16,28 @@ import (
 	"github.com/entrace-go/entrace/internal/file/receivedfiles"
 )
 
-// An incoming writes a received trace to an IET file. If a write fails, it truncates the
-// file after the last whole entry.
+// An incoming writes a received trace to an IET file. If a write fails, the file is truncated after the last whole
+// entry.
 type incoming struct {
 	names   *receivedfiles.Names
 	dir     string
 	version format.Version
 	quota   *receivedfiles.Quota
-	begun   func(path string) // called, if set, when the file exists
+	begun   func(path string) // called, if not nil, when the file exists
 
-	f       *os.File // nil before the first entry
+	f       *os.File // nil until entries are written
 	buf     []byte   // whole entries that are not written yet
-	ends    []int    // the end of each of these entries in buf
+	ends    []int    // the offset in buf at which each of these entries ends
 	entries int64    // number of entries in the file
-	size    int64    // total size of the entries in bytes, without the magic
+	size    int64    // total size of the entries in the file, without the magic
 }
 
 // flushSize is the number of buffered bytes at which add writes the buffer to the file.
 const flushSize = 256 << 10
 
-// add appends an entry to the trace. It does not keep raw.
+// add appends an entry to the trace. It does not keep a reference to raw.
 func (in *incoming) add(raw []byte) error {
-	if len(raw) >= flushSize { // write it without a copy
+	if len(raw) >= flushSize { // write it without a copy to buf
 		if err := in.flush(); err != nil {
 			return err
 		}
@@ -51,8 +51,9 @@ func (in *incoming) add(raw []byte) error {
 	return nil
 }
 
-// wait is called before a read that may block, and calls flush. It does not create the file before two entries
-// were read: the root, and the resource, which has the name of the service for the name of the file.
+// wait is called before a read that may block. It writes the buffered entries, so that a file is complete while its
+// sender is idle. It does not create the file before two entries have arrived, the root and the resource, because
+// the file's name has the service's name from the resource.
 func (in *incoming) wait() error {
 	if in.f == nil && len(in.ends) < 2 {
 		return nil
@@ -70,8 +71,8 @@ func (in *incoming) flush() error {
 	return err
 }
 
-// write writes the entries in b to the file. The slice ends has the end of each entry in b. If the quota or the
-// disk stops the write, the file ends with the last whole entry.
+// write writes the entries in b to the file. The slice ends has the offset in b at which each entry ends. If the
+// quota or the disk stops the write, the file ends with the last whole entry.
 func (in *incoming) write(b []byte, ends []int) error {
 	if in.f == nil {
 		if err := in.create(in.serviceOf(b, ends)); err != nil {
@@ -94,8 +95,8 @@ func (in *incoming) write(b []byte, ends []int) error {
 	return err
 }
 
-// wholeEntries returns the number of entries that fit completely into n bytes, and the total size of these
-// entries. The slice ends has the end of each entry.
+// wholeEntries returns how many entries fit completely into n bytes, and their total size. The slice ends has the
+// offset at which each entry ends.
 func wholeEntries(ends []int, n int) (entries, size int) {
 	entries = sort.SearchInts(ends, n+1)
 	if entries > 0 {
@@ -104,8 +105,8 @@ func wholeEntries(ends []int, n int) (entries, size int) {
 	return entries, size
 }
 
-// serviceOf returns the service's name if one of the first two entries in b is a resource, and "" otherwise.
-// The slice ends has the end of each entry.
+// serviceOf returns the service's name if one of the first two entries in b is a resource, and "" otherwise. The
+// slice ends has the offset at which each entry ends.
 func (in *incoming) serviceOf(b []byte, ends []int) string {
 	from := 0
 	var e format.TraceEntry
@@ -118,7 +119,7 @@ func (in *incoming) serviceOf(b []byte, ends []int) string {
 	return ""
 }
 
-// create creates the file.
+// create creates the file of a service. It counts the file in the quota.
 func (in *incoming) create(service string) error {
 	if !in.quota.ReserveFile() {
 		return in.quota.Exceeded()
@@ -155,8 +156,8 @@ func (in *incoming) createFile(service string) error {
 	return fmt.Errorf("%s: %w", in.dir, fs.ErrExist)
 }
 
-// finish makes an ET from the file and returns the path of the ET. If the ET could not be made, it returns the
-// path of the IET. It returns "" if the trace has no entries, or if the file was removed.
+// finish makes an ET from the file and returns its path. If it cannot make the ET, it returns the path of the IET.
+// If the trace has no entries, or somebody removed the file, it returns "".
 func (in *incoming) finish(ctx context.Context) (string, error) {
 	if in.f == nil {
 		return "", nil
@@ -175,7 +176,7 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 	err = errors.Join(err, osfile.Ignore(in.f.Close(), os.ErrClosed))
 	fi, serr := os.Lstat(left)
 	if serr != nil {
-		_ = in.quota.Rescan() // on an error the counts stay
+		_ = in.quota.Rescan() // after an error the counts are unchanged
 		return "", errors.Join(err, serr)
 	}
 	in.quota.Adjust(0, fi.Size()-in.size) // the ET also has tables

@@ -20,7 +20,7 @@ import (
 
 const killEnv = "ENTRACE_TEST_RECEIVE"
 
-// TestKillChild is the receiver that is killed.
+// TestKillChild is the child process with the receiver.
 func TestKillChild(t *testing.T) {
 	dir := os.Getenv(killEnv)
 	if dir == "" {
@@ -33,8 +33,8 @@ func TestKillChild(t *testing.T) {
 	must(t, r.Serve(context.Background(), l))
 }
 
-// TestKilledReceiver: the file that a killed receiver leaves holds the whole entries that it
-// has received, and an ET can be made from it.
+// TestKilledReceiver kills a receiver. The file that it leaves must have the whole entries that were received, and
+// it must be possible to make an ET from it.
 func TestKilledReceiver(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)
@@ -55,8 +55,8 @@ func TestKilledReceiver(t *testing.T) {
 	for range whole {
 		b = frame(b, named(0, "entry"))
 	}
-	size := int64(len(b) - 8*(whole+1))                    // without the lengths
-	_, err = c.Write(append(b, 9, 0, 0, 0, 0, 0, 0, 0, 1)) // and a part of one
+	size := int64(len(b) - 8*(whole+1))                    // without the lengths of the entries
+	_, err = c.Write(append(b, 9, 0, 0, 0, 0, 0, 0, 0, 1)) // with a part of another entry
 	must(t, err)
 	name := ""
 	tracetest.Eventually(t, "all whole entries are in the file", func() bool {
@@ -69,7 +69,7 @@ func TestKilledReceiver(t *testing.T) {
 		return err == nil && fi.Size() == size
 	})
 	must(t, cmd.Process.Kill())
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // the process was killed
 	f, err := format.Open(name, nil)
 	must(t, err)
 	if n := f.Len(); n != whole+1 || f.Format() != format.IET {

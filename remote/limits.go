@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// A budget limits an amount that all senders share. The senders of one address together may use only a part of
-// it. It is safe for concurrent use.
+// A budget limits an amount that all senders share. All senders at one address together may use only a part of it.
+// It is safe for concurrent use.
 type budget struct {
-	max        int64 // for all senders
+	max        int64 // limit for all senders
 	perAddress int64
 
 	mu sync.Mutex
@@ -18,8 +18,8 @@ type budget struct {
 	usedBy map[netip.Prefix]int64
 }
 
-// reserve reserves the amount n for a sender if that much is left, and reports whether it did. The limit for
-// one address does not apply to the zero address.
+// reserve reserves the amount n for a sender, if that much is left, and reports whether it has done so. For the
+// zero address, only the limit for all senders applies.
 func (b *budget) reserve(address netip.Prefix, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,8 +49,7 @@ func (b *budget) release(address netip.Prefix, n int64) {
 	}
 }
 
-// limitOf returns the limit that an option sets: byDefault if the option is 0, and no limit if the option is
-// negative.
+// limitOf returns the limit for an option. The option 0 means byDefault, and a negative option means no limit.
 func limitOf[T int | int64](option, byDefault T) int64 {
 	switch {
 	case option < 0:

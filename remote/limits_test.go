@@ -20,8 +20,7 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// A pipes is a listener whose connections stay within the process and claim to come from
-// any address.
+// A pipes is a listener whose connections are pipes within the process and can have any address.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -49,7 +48,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// A pipe is a connection that claims to come from an address.
+// A pipe is a connection from any address.
 type pipe struct {
 	net.Conn
 
@@ -58,7 +57,7 @@ type pipe struct {
 
 func (p *pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.from), Port: 2} }
 
-// dial connects from an address.
+// dial connects from the given address.
 func (p *pipes) dial(from string) net.Conn {
 	a, b := net.Pipe()
 	p.conns <- &pipe{a, from}
@@ -84,27 +83,27 @@ func TestConnectionsPerAddress(t *testing.T) {
 	must(t, send("192.0.2.2"))
 }
 
-// soFar returns the connections that have ended.
+// soFar returns the results of the connections that have ended.
 func (v *running) soFar() []remote.Received {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.got)
 }
 
-// large returns the frame of an entry of so many mebibytes.
+// large returns the frame of an entry of the given size in MiB.
 func large(mebibytes int) []byte {
 	return frame(nil, tracetest.Log(strings.Repeat("x", mebibytes<<20)))
 }
 
-// TestBufferedBytes checks the limits of memory for incomplete entries, for all senders
-// and for one address, and that connections return what they used.
+// TestBufferedBytes checks the limits of the memory for incomplete entries: for all senders and for one address.
+// Connections must release the memory that they have used.
 func TestBufferedBytes(t *testing.T) {
 	l := newPipes()
 	r := serve(t, remote.Receiver{MaxConnections: 8, MaxBuffer: 24 << 20, MaxEntrySize: 4<<20 - 100}, l)
 	begin := func(from string, b []byte) net.Conn {
 		c := l.dial(from)
 		t.Cleanup(func() { _ = c.Close() })
-		_, _ = c.Write(stream(format.Root(), named(0, "a"))) // if it is turned away that is told
+		_, _ = c.Write(stream(format.Root(), named(0, "a"))) // an error is reported if the sender is refused
 		_, _ = c.Write(b)
 		return c
 	}
@@ -115,7 +114,7 @@ func TestBufferedBytes(t *testing.T) {
 	if got := r.await(1)[0]; !errors.Is(got.Err, remote.ErrBusy) || !strings.Contains(got.Err.Error(), "no room for an entry of 3145") || outline(t, got.Path) != "root a<root" {
 		t.Errorf("a second sender from one address: %+v", got)
 	}
-	for i := range 7 { // of addresses that have no bound of their own
+	for i := range 7 { // loopback addresses have no limit of their own
 		c := begin("127.0.0.1", half)
 		if i < 6 {
 			defer c.Close()
@@ -141,8 +140,8 @@ func TestBufferedBytes(t *testing.T) {
 	}
 }
 
-// TestIdleByDefault checks that idle connections end after ten minutes by default, and
-// never if IdleTimeout is negative.
+// TestIdleByDefault checks that an idle connection ends after ten minutes by default, and never if IdleTimeout is
+// negative.
 func TestIdleByDefault(t *testing.T) {
 	for _, test := range []struct {
 		idle time.Duration
@@ -187,7 +186,7 @@ func TestIdleByDefault(t *testing.T) {
 	}
 }
 
-// TestInsecureSaysWhatToAdd checks the message for TLS alone.
+// TestInsecureSaysWhatToAdd checks the error if there is only TLS.
 func TestInsecureSaysWhatToAdd(t *testing.T) {
 	r := remote.Receiver{Dir: t.TempDir(), TLS: &tls.Config{}}
 	_, err := r.Listen(":0")
@@ -201,7 +200,7 @@ func TestInsecureSaysWhatToAdd(t *testing.T) {
 	}
 }
 
-// TestConfigForClient checks that GetConfigForClient cannot weaken the configuration.
+// TestConfigForClient checks that GetConfigForClient cannot weaken the TLS configuration.
 func TestConfigForClient(t *testing.T) {
 	cert, pool := certificate(t)
 	wants := &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
@@ -216,7 +215,7 @@ func TestConfigForClient(t *testing.T) {
 			conn, err := tls.Dial("tcp", strings.TrimPrefix(r.addr, "tls://"), &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 			must(t, err)
 			defer conn.Close()
-			_, _ = conn.Write(stream(format.Root(), named(0, "a"))) // to nobody
+			_, _ = conn.Write(stream(format.Root(), named(0, "a"))) // the receiver may have closed the connection
 			if got := r.await(1)[0]; got.Err == nil || got.Path != "" {
 				t.Errorf("received %+v", got)
 			}
@@ -233,23 +232,23 @@ func thousand(n int) []byte {
 	return b
 }
 
-// sendAll sends b over a new connection and returns the result.
+// sendAll sends b on a new connection, closes it, and returns the result.
 func (v *running) sendAll(b []byte) remote.Received {
 	v.t.Helper()
 	n := len(v.soFar())
 	c := v.dial()
-	_, _ = c.Write(b) // it may be turned away
+	_, _ = c.Write(b) // the sender may be refused
 	c.Close()
 	return last(v.await(n + 1))
 }
 
-// TestQuotaOfBytes checks that MaxBytes ends a trace with a whole entry, refuses new
-// senders, and counts the traces of earlier receivers.
+// TestQuotaOfBytes checks MaxBytes: a trace ends with a whole entry, new senders are refused, and the traces of
+// earlier receivers count.
 func TestQuotaOfBytes(t *testing.T) {
 	dir := t.TempDir()
 	before := filepath.Join(dir, "20260101T000000.000Z-000001.et")
 	must(t, os.WriteFile(before, make([]byte, 50_000), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "mine.et"), make([]byte, 500_000), 0o600)) // which is none
+	must(t, os.WriteFile(filepath.Join(dir, "mine.et"), make([]byte, 500_000), 0o600)) // not a received trace
 	r := receive(t, remote.Receiver{Dir: dir, MaxBytes: 150_000}, "127.0.0.1:0")
 	got := r.sendAll(append(stream(format.Root()), thousand(500)...))
 	if !errors.Is(got.Err, remote.ErrQuota) || filepath.Ext(got.Path) != ".et" || got.Entries < 90 || got.Bytes > 100_000 {
@@ -258,7 +257,7 @@ func TestQuotaOfBytes(t *testing.T) {
 	if f := openTrace(t, got.Path); int64(f.Len()) != got.Entries || f.Damage() != nil {
 		t.Errorf("the trace has %d entries, %v", f.Len(), f.Damage())
 	}
-	for range 3 { // they have no file each
+	for range 3 { // these senders have no file
 		if got := r.sendAll(append(stream(format.Root()), thousand(5)...)); !errors.Is(got.Err, remote.ErrQuota) || got.Path != "" {
 			t.Errorf("received %+v", got)
 		}
@@ -267,7 +266,7 @@ func TestQuotaOfBytes(t *testing.T) {
 		t.Errorf("the folder has %q", names)
 	}
 	must(t, os.Remove(before))
-	for range 500 { // it looks again, a second or more after it did so last
+	for range 500 { // the quota scans the folder again after a second or more
 		if got = r.sendAll(append(stream(format.Root()), thousand(5)...)); got.Err == nil {
 			break
 		}
@@ -295,8 +294,8 @@ func TestQuotaOfFiles(t *testing.T) {
 	}
 }
 
-// TestFullDisk checks that a trace ends with a whole entry when the disk is full, and
-// stays an IET if there is no room for the ET.
+// TestFullDisk checks that a trace ends with a whole entry when the disk is full, and that the file remains an IET
+// if there is no room for the ET.
 func TestFullDisk(t *testing.T) {
 	if !hosttest.Alone(t) {
 		return
@@ -321,7 +320,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileItGrows checks that the path of a removed file is not reported.
+// TestRemovedWhileItGrows checks that the path of a file is not reported if somebody removed the file.
 func TestRemovedWhileItGrows(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	c := r.dial()
@@ -335,7 +334,7 @@ func TestRemovedWhileItGrows(t *testing.T) {
 	name := filepath.Join(r.dir, names[0])
 	f, err := osfile.OpenRead(name)
 	must(t, err)
-	must(t, osfile.Remove(f, name)) // so that the name is free at once on Windows too
+	must(t, osfile.Remove(f, name)) // so that the name is free at once, even on Windows
 	defer f.Close()
 	c.Close()
 	if got := r.await(1)[0]; got.Path != "" || got.Err == nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// Listen listens at an endpoint: tcp://host:port, tls://host:port, unix:///path or
-// host:port. The default port is 6142. Only the user can connect to a unix socket. An
-// existing socket is replaced if no process listens on it. The scheme tls:// does not
-// switch TLS on: set r.TLS. Listen returns an error if Serve would refuse the listener.
+// Listen listens at an endpoint: tcp://host:port, tls://host:port, unix:///path or host:port. The default port is
+// 6142. Only the same user can connect to a unix socket. A socket of a dead process at the path is replaced. The
+// scheme tls:// does not turn on TLS; set r.TLS for this. Listen returns an error if Serve would refuse the
+// listener.
 func (r *Receiver) Listen(target string) (net.Listener, error) {
 	l, err := listen(target)
 	if err != nil {
@@ -45,7 +45,7 @@ func listen(target string) (net.Listener, error) {
 	return net.Listen(e.network, e.address) //nolint:noctx // it does not wait
 }
 
-// A socket is a listener on a unix socket. Close removes the socket's file, path.
+// A socket is a listener on the unix socket at path. Close removes the socket's file.
 type socket struct {
 	*net.UnixListener
 
@@ -56,12 +56,12 @@ type socket struct {
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
 func (s *socket) Close() error {
-	s.removed.Do(func() { _ = os.Remove(s.path) }) // before Close: later it may be the socket of another process
+	s.removed.Do(func() { _ = os.Remove(s.path) }) // before Close, because afterwards another process may have a socket there
 	return s.UnixListener.Close()
 }
 
-// listenUnix creates the socket in a folder that only the user can access. When the permissions of the socket
-// allow only the user to connect, listenUnix moves it to path.
+// listenUnix creates a socket in a folder that only the user can access. Once its permissions allow only the user
+// to connect, listenUnix moves the socket to path.
 func listenUnix(path string) (net.Listener, error) {
 	if err := removeDead(path); err != nil {
 		return nil, fmt.Errorf("listen at %s: %w", path, err)
@@ -101,7 +101,7 @@ func removeDead(path string) error {
 	if err == nil {
 		return errors.Join(errors.New("another process already listens on this address"), c.Close())
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) { // the socket is busy, or this process has no access
+	if !errors.Is(err, syscall.ECONNREFUSED) { // a process uses the socket, or this process may not connect
 		return err
 	}
 	return os.Remove(path)

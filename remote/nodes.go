@@ -6,31 +6,32 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A key identifies an entry: trace is the number of the recorder's file, id is the entry's id in this file.
+// A key identifies an entry. The field trace is the number of the recorder's file, and id is the id of the entry in
+// this file.
 type key struct{ trace, id uint32 }
 
-// A node describes an entry that may get children.
+// A node describes an entry that may still get children.
 type node struct {
 	parent uint32 // id in the recorder's file
-	conn   uint32 // the last connection on which the entry was sent, 0 if none
+	conn   uint32 // the last connection on which the entry was sent; 0: none
 	id     uint32 // id of the entry on conn
 	ref    format.SpanRef
 }
 
-// The maximum number of remembered entries. A span that gets children from time to time stays remembered.
+// The maximum number of remembered entries.
 const (
-	maxSpans  = 1 << 15 // of each generation
+	maxSpans  = 1 << 15 // of each of the two generations
 	maxOthers = 1 << 14 // a power of two
 )
 
-// nodes remembers the latest entries. A span may get children much later, so spans have two generations, young
-// and old. When the young generation is full, it replaces the old generation, whose spans are then forgotten.
-// The method get moves a span from the old generation to the young one.
+// nodes remembers recent entries. A span may get children much later, so spans have two generations, young and old.
+// When the young generation is full, it becomes the old one, and the spans of the former old one are forgotten. The
+// method get moves a span to the young generation, so a span that gets children from time to time stays remembered.
 type nodes struct {
 	mu sync.Mutex
 
 	young, old map[key]node
-	others     []other // by the low bits of the id
+	others     []other // by the low bits of the entry's id
 }
 
 type other struct {
@@ -38,7 +39,7 @@ type other struct {
 	node node
 }
 
-// put remembers the node x for an entry.
+// put remembers the node x of an entry.
 func (n *nodes) put(k key, x node) {
 	if x.ref == (format.SpanRef{}) {
 		if n.others == nil {
@@ -57,7 +58,7 @@ func (n *nodes) put(k key, x node) {
 	n.young[k] = x
 }
 
-// get returns the node of an entry, if the entry is remembered.
+// get returns the node of an entry. It returns false if the entry is not remembered.
 func (n *nodes) get(k key) (node, bool) {
 	if x, ok := n.young[k]; ok {
 		return x, true

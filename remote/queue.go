@@ -7,10 +7,10 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// chunkSize is the maximum size of a chunk, unless a single entry is larger.
+// chunkSize is the maximum size of a chunk. Only a chunk with a single entry may be larger.
 const chunkSize = 64 << 10
 
-// recordHead is the size of the fields before an entry in a chunk:
+// recordHead is the size of the fields that precede an entry in a chunk:
 //
 //	id, parent, size uint32
 //	flags            uint32
@@ -19,7 +19,7 @@ const recordHead = 16 + 24
 
 const flagResource = 1
 
-// A chunk holds entries of one trace in order.
+// A chunk holds entries of one trace, in order.
 type chunk struct {
 	buf     []byte
 	records int
@@ -27,7 +27,7 @@ type chunk struct {
 	version format.Version
 }
 
-// A record is an entry in a chunk.
+// A record is an entry in a chunk, with the fields that precede it.
 type record struct {
 	id, parent uint32
 	resource   bool
@@ -66,17 +66,17 @@ func next(b []byte) (r record, rest []byte) {
 type queue struct {
 	chunks []*chunk
 	spare  *chunk
-	size   int // bytes that were put and not released by done
+	size   int // total size of the entries that were added, until done is called for their chunk
 }
 
-// put appends an entry of a trace.
+// put adds an entry of a trace.
 func (q *queue) put(e *recorder.TeeEntry, trace uint32, v format.Version) {
 	size := recordHead + len(e.Raw)
 	n := len(q.chunks)
 	if n == 0 || q.chunks[n-1].trace != trace || len(q.chunks[n-1].buf)+size > chunkSize {
 		c := q.spare
 		if q.spare = nil; c == nil {
-			c = &chunk{buf: make([]byte, 0, size)} // it grows when needed
+			c = &chunk{buf: make([]byte, 0, size)} // it grows if needed
 		}
 		c.trace, c.version = trace, v
 		q.chunks = append(q.chunks, c)
@@ -94,12 +94,12 @@ func (q *queue) take() *chunk {
 	c := q.chunks[0]
 	q.chunks[0] = nil
 	if q.chunks = q.chunks[1:]; len(q.chunks) == 0 {
-		q.chunks = nil // otherwise the array of chunks would grow forever
+		q.chunks = nil // so that the array of chunks does not grow without bound
 	}
 	return c
 }
 
-// done releases the bytes of a chunk that take returned.
+// done says that a chunk from take is no longer needed.
 func (q *queue) done(c *chunk) {
 	q.size -= len(c.buf)
 	if cap(c.buf) <= chunkSize {

@@ -15,17 +15,16 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/listener"
 )
 
-// A Receiver receives traces from the senders of this package and of ENTRACE. It writes
-// each connection to a separate file, which holds exactly the entries that were sent.
-// Fields must not change while Serve runs.
+// A Receiver receives traces from the senders of this package and of ENTRACE. It writes a separate file for each
+// connection, with exactly the entries that were sent. Fields must not change while Serve runs.
 type Receiver struct {
 	// Dir is the folder for the files. The package documentation describes their names. Only the user can read the
 	// files.
 	Dir string
-	// Token, if set, is the token that senders must send. It has 16 to 256 bytes.
+	// Token, if set, is the token that every sender must send. It has 16 to 256 bytes.
 	Token string
-	// TLS, if set, encrypts every connection, with version 1.3 or later. TLS alone does not restrict who can send.
-	// To restrict it, set a Token, or require a certificate of every sender: set ClientCAs and
+	// TLS, if set, encrypts every connection, with version 1.3 or later. TLS alone does not restrict who may send.
+	// For this, set Token, or require a certificate from every sender: set ClientCAs and
 	// tls.RequireAndVerifyClientCert.
 	TLS *tls.Config
 
@@ -33,35 +32,35 @@ type Receiver struct {
 	// 64.
 	MaxConnections int
 	// MaxPerAddress is the maximum number of senders from one IPv4 address, or from one IPv6 network with a prefix
-	// of 64 bits. The default is a quarter of MaxConnections, but no limit for loopback addresses. It never
+	// of 64 bits. The default is a quarter of MaxConnections; loopback addresses then have no limit. It never
 	// applies to unix sockets.
 	MaxPerAddress int
-	// MaxBuffer is the maximum memory in bytes for entries that have not arrived completely, in addition to 64 KiB
-	// for each sender. An entry uses up to 1.5 times its size. The senders of one address get the same share of
-	// MaxBuffer as of MaxConnections, but at least enough for one entry. If an entry does not fit into the memory,
-	// the connection ends. The default is 128 MiB.
+	// MaxBuffer is the maximum memory in bytes for incomplete entries, in addition to 64 KiB for each sender. An
+	// entry uses up to 1.5 times its size. All senders at one address get the same share of MaxBuffer as of
+	// MaxConnections, but at least enough for one entry. If there is no room for an entry, the connection ends. The
+	// default is 128 MiB.
 	MaxBuffer int64
 	// MaxBytes and MaxFiles limit the total size in bytes and the number of the received traces in Dir, including
-	// the traces of earlier receivers. When a limit is reached, growing traces end and new senders are refused,
-	// until somebody removes files. An ET is larger than its IET by about 12 bytes for each entry, and both files
-	// exist while the ET is made. The defaults are 10 GiB and 100,000; a negative number means no limit.
+	// the traces of earlier receivers. When a limit is reached, traces that are being received end and new senders
+	// are refused, until somebody removes files. An ET is larger than its IET by about 12 bytes for each entry, and
+	// both files exist while the ET is made. The defaults are 10 GiB and 100,000; a negative number means no limit.
 	MaxBytes int64
 	MaxFiles int
 	// MaxEntrySize is the maximum size of an entry in bytes. It can be at most [format.DefaultMaxEntrySize]. The
 	// default is 16 MiB, which is twice the default buffer of a [Sender].
 	MaxEntrySize int
-	// FrameTimeout is the time limit for each mebibyte of an entry, from the first byte of the entry on. It is
-	// also the limit for the TLS handshake, the token and the magic together, but this limit is never more than
+	// FrameTimeout is the time limit for each mebibyte of an entry, from the first byte of the entry on. It is also
+	// the limit for everything before the first entry together (TLS handshake, token and magic), which is at most
 	// ten seconds. The default is 30 seconds.
 	FrameTimeout time.Duration
-	// IdleTimeout is the time after which a connection that receives nothing ends. A [Sender] connects again when
-	// it has something to send. The default is 10 minutes; a negative duration means no limit.
+	// IdleTimeout is how long a connection may receive nothing before it is ended. A [Sender] connects again when
+	// it has entries to send. The default is 10 minutes; a negative duration means no limit.
 	IdleTimeout time.Duration
 
-	// OnBegun, if set, is called when the file of a connection exists. The argument has only Path and Sender.
-	// Several goroutines may call OnBegun at the same time.
+	// OnBegun, if set, is called when the file of a connection exists. Only Path and Sender of the argument are
+	// set. Several goroutines may call OnBegun at the same time.
 	OnBegun func(Received)
-	// OnReceived, if set, is called once for each connection after its end. Several goroutines may call OnReceived
+	// OnReceived, if set, is called once after the end of each connection. Several goroutines may call OnReceived
 	// at the same time.
 	OnReceived func(Received)
 }
@@ -69,10 +68,10 @@ type Receiver struct {
 // Received describes a connection and its file.
 type Received struct {
 	Sender  net.Addr
-	Path    string // the file, "" if none was made
+	Path    string // path of the file; "" if there is none
 	Entries int64  // number of entries in the file
 	Bytes   int64  // total size of the entries
-	Err     error  // why the connection ended, nil if the sender ended it between two entries
+	Err     error  // why the connection ended; nil: the sender ended it between two entries
 }
 
 // Defaults returns a Receiver with the default values of its fields.
@@ -84,31 +83,30 @@ func Defaults() Receiver {
 }
 
 const (
-	// greetTimeout is the time limit for everything before the first entry. A client that is not a sender cannot
-	// occupy a connection for longer.
+	// greetTimeout is the time limit for everything before the first entry, so that a client that is not a sender
+	// does not occupy a connection.
 	greetTimeout = 10 * time.Second
 )
 
 var (
-	// ErrFrame is the error of a connection that sent something other than an entry: a
-	// length that is 0, above the limit, or not the length of the entry after it, or a
-	// damaged entry.
+	// ErrFrame is the error of a connection that sent something other than an entry: a damaged entry, or a length
+	// that is 0, is above the limit, or does not fit the entry after it.
 	ErrFrame = errors.New("remote: not an entry")
-	// ErrBusy is the error of a connection that exceeds Receiver.MaxConnections or
-	// MaxPerAddress, or whose entry does not fit into Receiver.MaxBuffer.
+	// ErrBusy is the error of a connection that exceeded Receiver.MaxConnections or MaxPerAddress, or whose entry
+	// did not fit into Receiver.MaxBuffer.
 	ErrBusy = listener.ErrBusy
 	// ErrQuota is the error of a connection that ended because of Receiver.MaxBytes or
 	// MaxFiles.
 	ErrQuota = receivedfiles.ErrQuota
-	// ErrInsecure is the error for an address that other machines can reach, if neither a token nor client
-	// certificates are required. TLS alone is not enough.
+	// ErrInsecure is returned for an address that other machines can reach, if senders need neither a token nor a
+	// client certificate. TLS alone is not enough.
 	ErrInsecure = listener.ErrInsecure
 )
 
-// Serve accepts connections of l until ctx is done. Then it closes l, finishes the files and returns when all
-// files are finished. It returns an error only if l fails, or if r cannot serve on l. The error is
-// [ErrInsecure] if neither a token nor client certificates are required and others can connect to l. Only users
-// of this machine can connect to a loopback address, and only its owner to a unix socket of [Receiver.Listen].
+// Serve accepts connections of l until ctx is done. Then it closes l, finishes all files and returns. It returns an
+// error only if l fails, or if r cannot serve on l. The error is [ErrInsecure] if others can connect to l and
+// senders need neither a token nor a client certificate. Only users of this machine can connect to a loopback
+// address. Only its owner can connect to a unix socket of [Receiver.Listen].
 func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	sv := server{Receiver: *r}
 	if err := sv.check(l); err != nil {
@@ -122,7 +120,7 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	defer sv.senders.Wait()
-	defer l.Close() // usually it is closed already
+	defer l.Close() // usually it is already closed
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -151,11 +149,11 @@ type server struct {
 
 	senders sync.WaitGroup
 	names   receivedfiles.Names
-	buffers budget // bytes
+	buffers budget // unit: bytes
 	quota   receivedfiles.Quota
 }
 
-// check sets the defaults of unset fields. It returns an error if a field is invalid or if l must not be used.
+// check sets the defaults of unset fields. It returns an error if a field is invalid or if r must not serve on l.
 func (sv *server) check(l net.Listener) error {
 	unset := Defaults()
 	if sv.MaxConnections <= 0 {
@@ -169,7 +167,7 @@ func (sv *server) check(l net.Listener) error {
 		sv.MaxBuffer = unset.MaxBuffer
 	}
 	sv.buffers.max = sv.MaxBuffer
-	room := int64(sv.MaxEntrySize)*3/2 + 4*bufSize // enough for an entry whose buffer grows
+	room := int64(sv.MaxEntrySize)*3/2 + 4*bufSize // enough for an entry while its buffer grows
 	if room > sv.MaxBuffer {
 		return fmt.Errorf("remote: MaxBuffer %d is too small for an entry of MaxEntrySize %d", sv.MaxBuffer, sv.MaxEntrySize)
 	}
@@ -179,7 +177,7 @@ func (sv *server) check(l net.Listener) error {
 	case sv.IdleTimeout == 0:
 		sv.IdleTimeout = unset.IdleTimeout
 	case sv.IdleTimeout < 0:
-		sv.IdleTimeout = 0 // no limit for type frames
+		sv.IdleTimeout = 0 // for a frames, 0 means no limit
 	}
 	if sv.FrameTimeout <= 0 {
 		sv.FrameTimeout = unset.FrameTimeout
@@ -210,7 +208,7 @@ func (sv *server) report(r Received) {
 // receive receives the trace of one sender.
 func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	done := Received{Sender: conn.RemoteAddr()}
-	// When ctx is done, a blocked read ends at once.
+	// When ctx is done, end a blocked read at once.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	f := &frames{
@@ -220,7 +218,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	defer f.release()
 	if err := sv.greet(ctx, f); err != nil {
 		done.Err = errors.Join(err, ctxErr(ctx))
-		_ = conn.Close() // it cannot be used
+		_ = conn.Close() // the connection cannot be used
 		return done
 	}
 	listener.Trust(conn, true)
@@ -229,7 +227,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 		in.begun = func(path string) { sv.OnBegun(Received{Sender: done.Sender, Path: path}) }
 	}
 	err := sv.entries(f, in)
-	// The sender may disconnect before the file is finished, which can take a while.
+	// Close the connection now, because finishing the file can take a while.
 	_ = conn.Close() // nothing was written to it
 	if cerr := ctxErr(ctx); cerr != nil && isTimeout(err) {
 		err = cerr
@@ -241,8 +239,8 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	return done
 }
 
-// An answering is a connection with a time limit for each write. TLS may write while it reads. Without the
-// limit, a sender that reads nothing would block such a write forever.
+// An answering is a connection with a time limit for each write. TLS may write during a read. Without a limit, a
+// sender that reads nothing could block such a write forever.
 type answering struct{ net.Conn }
 
 const answerTimeout = time.Second
@@ -273,7 +271,7 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 		if err := t.HandshakeContext(ctx); err != nil {
 			return fmt.Errorf("tls: %w", err)
 		}
-		// GetConfigForClient may have returned a configuration that allows older versions.
+		// GetConfigForClient may return a configuration that allows older versions.
 		if t.ConnectionState().Version < tls.VersionTLS13 {
 			return errors.New("tls: the sender must use version 1.3 or later")
 		}
@@ -285,7 +283,7 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 	return f.greet(sv.Token)
 }
 
-// entries adds the entries of a connection to in until the connection ends.
+// entries passes the entries of a connection to in until the connection ends.
 func (sv *server) entries(f *frames, in *incoming) error {
 	f.wait = in.wait
 	for {

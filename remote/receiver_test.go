@@ -22,8 +22,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// TestS08NoSender: a client that is not a sender is refused at once and reported once, and
-// leaves no file.
+// TestS08NoSender checks that a client that is not a sender is refused at once, is reported once, and leaves no
+// file.
 func TestS08NoSender(t *testing.T) {
 	hello := make(chan []byte, 1)
 	go func() {
@@ -72,7 +72,7 @@ func TestS08NoSender(t *testing.T) {
 	}
 }
 
-// TestS08Gone: a sender that connects and closes the connection is reported once and leaves no file.
+// TestS08Gone checks that a sender that only connects and disconnects is reported once and leaves no file.
 func TestS08Gone(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	for i, b := range [][]byte{nil, stream()[:5], stream()} {
@@ -89,15 +89,15 @@ func TestS08Gone(t *testing.T) {
 	}
 }
 
-// TestS09Length: a length that is not the length of an entry ends the connection at
-// once. The claimed memory is not allocated.
+// TestS09Length sends lengths that are not the length of an entry. The connection must end at once, and the claimed
+// memory must not be allocated.
 func TestS09Length(t *testing.T) {
 	raw := format.AppendTraceEntry(nil, format.V1, named(0, "bad"))
 	claim := func(n uint64, raw []byte) []byte { return append(binary.LittleEndian.AppendUint64(nil, n), raw...) }
 	for _, tt := range []struct {
 		name string
 		sent []byte
-		open bool // the sender stays, and nothing more comes
+		open bool // the sender does not close the connection
 	}{
 		{name: "zero", sent: claim(0, nil)},
 		{name: "zeros", sent: make([]byte, 100)},
@@ -114,7 +114,7 @@ func TestS09Length(t *testing.T) {
 			good := stream(format.Root(), named(0, "good"))
 			_, err := c.Write(append(good, tt.sent...))
 			must(t, err)
-			got := r.await(1)[0] // with the connection still open at this end
+			got := r.await(1)[0] // although the sender has not closed the connection
 			if !errors.Is(got.Err, remote.ErrFrame) {
 				t.Errorf("the error is %v, want ErrFrame", got.Err)
 			}
@@ -129,7 +129,7 @@ func TestS09Length(t *testing.T) {
 	}
 }
 
-// TestS09Memory: a sender that claims the largest entry and sends little of it costs little memory.
+// TestS09Memory checks that a sender that claims the largest entry and sends little of it costs little memory.
 func TestS09Memory(t *testing.T) {
 	r := receive(t, remote.Receiver{FrameTimeout: 5 * time.Second, MaxEntrySize: format.DefaultMaxEntrySize}, "127.0.0.1:0")
 	var before, after runtime.MemStats
@@ -142,14 +142,13 @@ func TestS09Memory(t *testing.T) {
 	}
 	time.Sleep(200 * time.Millisecond)
 	runtime.ReadMemStats(&after)
-	// The test itself sends a third of these bytes.
+	// The test itself allocates a third of these bytes for sending.
 	if n := after.TotalAlloc - before.TotalAlloc; n > senders*(5*sent+4*64<<10) {
 		t.Errorf("%d senders of %d bytes made it allocate %d", senders, sent, n)
 	}
 }
 
-// TestS10Slow: entries may come byte by byte, with pauses in the length and in the
-// entry.
+// TestS10Slow sends entries byte by byte, with pauses within lengths and entries.
 func TestS10Slow(t *testing.T) {
 	r := receive(t, remote.Receiver{Token: secret}, "127.0.0.1:0")
 	c := r.dial()
@@ -182,8 +181,8 @@ func preface(token string) []byte {
 	return append(wire.AppendHex([]byte("ENTRACE-TOKEN "), []byte(token)), '\n')
 }
 
-// TestS10Stall: if a sender stops within an entry for too long, the connection ends, and
-// the entries before it are kept.
+// TestS10Stall checks that the connection ends if a sender stops within an entry for too long. The entries before
+// it must remain.
 func TestS10Stall(t *testing.T) {
 	whole := stream(format.Root(), named(0, "a"))
 	for _, more := range []int{1, 7, 8, 10} {
@@ -201,7 +200,7 @@ func TestS10Stall(t *testing.T) {
 	}
 }
 
-// TestS10Idle: between two entries a sender may wait for IdleTimeout.
+// TestS10Idle checks that a sender may wait between two entries, but not longer than IdleTimeout.
 func TestS10Idle(t *testing.T) {
 	r := receive(t, remote.Receiver{FrameTimeout: 500 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}, "127.0.0.1:0")
 	c := r.dial()
@@ -216,7 +215,7 @@ func TestS10Idle(t *testing.T) {
 	}
 }
 
-// TestS11BadEntry: the first invalid entry ends the connection. No entry is skipped.
+// TestS11BadEntry checks that the first invalid entry ends the connection, and is not skipped.
 func TestS11BadEntry(t *testing.T) {
 	good := named(1, "after")
 	level := frame(nil, named(0, "bad"))
@@ -246,7 +245,7 @@ func TestS11BadEntry(t *testing.T) {
 	}
 }
 
-// TestTorn: after a sender is killed, the file has the entries that it sent completely.
+// TestTorn stops a sender at every byte of the last entry. The file must have the entries before it.
 func TestTorn(t *testing.T) {
 	b := stream(format.Root(), named(0, "a"), named(1, "b"))
 	last := len(b) - len(frame(nil, named(1, "b")))
@@ -272,8 +271,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestMaxConnections: connections over the limit are refused. When one has ended, another
-// may connect.
+// TestMaxConnections checks that a connection above the limit is refused, and that another one may connect when the
+// first has ended.
 func TestMaxConnections(t *testing.T) {
 	r := receive(t, remote.Receiver{MaxConnections: 1}, "127.0.0.1:0")
 	first := r.dial()
@@ -299,7 +298,7 @@ func TestMaxConnections(t *testing.T) {
 	}
 }
 
-// TestManySenders: each sender has a separate file.
+// TestManySenders checks that each sender has a separate file.
 func TestManySenders(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	for i := range 30 {
@@ -330,7 +329,7 @@ func TestManySenders(t *testing.T) {
 	}
 }
 
-// TestEnd: a receiver that ends keeps the received entries and finishes the files.
+// TestEnd checks that a receiver that is stopped keeps the received entries and finishes the files.
 func TestEnd(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	c := r.dial()
@@ -343,8 +342,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestS12Insecure: a receiver without a token and without client certificates serves only
-// private addresses.
+// TestS12Insecure checks that a receiver without a token and without client certificates serves only private
+// addresses.
 func TestS12Insecure(t *testing.T) {
 	shared := filepath.Join(t.TempDir(), "s")
 	own := remote.Receiver{Dir: t.TempDir()}
@@ -405,8 +404,8 @@ func TestS12Insecure(t *testing.T) {
 	}
 }
 
-// TestS12Socket: only its owner can use a unix socket. The socket replaces a dead socket
-// and no other file.
+// TestS12Socket checks that only its owner can use a unix socket, and that it may replace the socket of a dead
+// process, but no other file.
 func TestS12Socket(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a socket has no mode that keeps others out")
@@ -440,8 +439,7 @@ func TestS12Socket(t *testing.T) {
 	}
 }
 
-// TestS12Token: the right token is accepted, and others are refused. A sender with a wrong
-// token loses no entries.
+// TestS12Token checks that only the right token is accepted, and that a Sender with a wrong token loses no entries.
 func TestS12Token(t *testing.T) {
 	r := receive(t, remote.Receiver{Token: secret, FrameTimeout: time.Second}, "127.0.0.1:0")
 	for _, b := range [][]byte{stream(format.Root()), preface(secret + "x"), preface(strings.ToUpper(secret)), preface(secret[1:])} {

@@ -29,10 +29,10 @@ var must = tracetest.Must
 
 const secret = "a token of some length"
 
-// A running is a receiver that serves, and the results of its connections.
+// A running is a receiver that serves, with the results of its connections so far.
 type running struct {
 	t    testing.TB
-	addr string // as an endpoint
+	addr string // its endpoint
 	dir  string
 	stop func()
 	done chan error
@@ -42,7 +42,7 @@ type running struct {
 	got []remote.Received
 }
 
-// receive serves at an endpoint until the test ends.
+// receive serves a receiver at the endpoint target until the test ends.
 func receive(t testing.TB, r remote.Receiver, target string) *running {
 	t.Helper()
 	if r.Dir == "" {
@@ -86,7 +86,7 @@ func (v *running) end() []remote.Received {
 	return v.got
 }
 
-// await waits until so many connections have ended and returns their results.
+// await waits until n connections have ended, and returns their results.
 func (v *running) await(n int) (got []remote.Received) {
 	v.t.Helper()
 	tracetest.Eventually(v.t, fmt.Sprint(n, " connections have ended"), func() bool {
@@ -126,7 +126,7 @@ func named(parent uint32, name string) *format.TraceEntry {
 	return tracetest.Below(parent, tracetest.Entry(name))
 }
 
-// outline returns the entries of a file, "name<parent" each.
+// outline returns the entries of a file, each as "name<parent".
 func outline(t testing.TB, path string) string {
 	t.Helper()
 	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
@@ -134,7 +134,7 @@ func outline(t testing.TB, path string) string {
 	defer f.Close()
 	var out []string
 	must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
-		s := strings.Clone(e.Metadata.Name) // the entry is lent
+		s := strings.Clone(e.Metadata.Name) // the entry is only valid until the function returns
 		if id > 0 {
 			p, err := f.Entry(e.Parent)
 			must(t, err)
@@ -201,7 +201,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// span returns the n-th span, below the parent-th, 0 for none.
+// span returns span n, whose parent is span parent. If parent is 0, it has none.
 func span(res *recorder.Resource, n, parent int) *tracetest.Span {
 	s := &tracetest.Span{Span: recorder.Span{Ref: ref(n), Resource: res, Time: int64(n), Open: true}}
 	if parent > 0 {
@@ -223,7 +223,7 @@ func ref(n int) format.SpanRef {
 
 func itoa(n int) string { return string(wire.AppendHex(nil, []byte{byte(n >> 8), byte(n)})) }
 
-// record records a resource and n spans in chains of ten, with logs and ends.
+// record records a resource and n spans in chains of ten, with log records and ends.
 func record(t testing.TB, rec *recorder.Recorder, n int) {
 	t.Helper()
 	res, err := rec.Resource(tracetest.Resource("svc"))

@@ -19,20 +19,20 @@ type link struct {
 	began  time.Time
 	wrote  time.Time // time of the last write
 	listen sync.WaitGroup
-	gone   chan struct{} // closed when the receiver closed the connection
+	gone   chan struct{} // closed once the receiver has closed the connection
 }
 
-// maxHeard is the maximum number of bytes that are read from a receiver. If more arrive, the other side is not
-// a receiver.
+// maxHeard is how many bytes may arrive from the other side. A receiver sends nothing, so a program that sends more
+// is not a receiver.
 const maxHeard = 64 << 10
 
-// newLink returns a link for c and starts reading from c. A receiver sends nothing, so the read ends only when
-// the connection ends.
+// newLink returns a link for c and starts to read from c. A receiver sends nothing, so the read ends when the
+// connection ends.
 func newLink(c net.Conn) *link {
 	l := &link{Conn: c, began: time.Now(), wrote: time.Now(), gone: make(chan struct{})}
 	l.listen.Go(func() {
 		defer close(l.gone)
-		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeard)) // the reason for its end does not matter
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeard)) // any reason for its end means the same
 	})
 	return l
 }
@@ -46,12 +46,12 @@ func (l *link) isGone() bool {
 	}
 }
 
-// close ends the connection. When ctx is done, it ends the connection at once, because the closing message of
-// TLS would wait for a receiver that reads nothing.
+// close ends the connection. If ctx is done, it does not send the closing message of TLS, which would wait for a
+// receiver that reads nothing.
 func (l *link) close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, l.drop)
 	defer stop()
-	_ = l.Close() // it is unknown which entries are lost
+	_ = l.Close() // an error does not say which entries are lost
 	l.listen.Wait()
 }
 
@@ -61,30 +61,29 @@ func (l *link) drop() {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	_ = c.Close() // it may be closed already
+	_ = c.Close() // it may already be closed
 }
 
-// steady is the limit for two durations. If a connection has lasted for steady, the next connection is made
-// without a pause. If nothing was sent for steady, the end of the connection is not an error. Tests change it.
+// steady is two limits. If a connection has lasted for steady, the next one is made without a pause. If nothing was
+// sent for steady, the end of the connection is not an error. Tests change it.
 var steady = 10 * time.Second
 
-// A sendLoop holds the state of Sender.run: the connection, and the failures so far.
+// A sendLoop holds the state of Sender.run: the connection and the recent failures.
 type sendLoop struct {
 	*Sender
 
 	link    *link
-	fails   int  // failed attempts and short connections in a row
-	lost    int  // number of connections that were lost after Close
-	failing bool // the failure was reported
+	fails   int  // number of failed attempts and short connections in a row
+	lost    int  // number of connections that broke after Close
+	failing bool // the current failure was already reported
 	out     []byte
-	starts  []start // of each record in out
+	starts  []start // for each record in out
 
-	stuck          *chunk // the chunk whose record at stuckAt was not sent by the last tries connections
+	stuck          *chunk // the last tries connections ended before they had sent the record at the offset stuckAt in stuck
 	stuckAt, tries int
 }
 
-// A start is the offset in the chunk at which a record begins, and the offset in sendLoop.out at which the
-// record ends.
+// A start says for a record at which offset in the chunk it begins, and at which offset in sendLoop.out it ends.
 type start struct {
 	in, end int
 	moved   bool
@@ -114,7 +113,7 @@ func (s *Sender) run() {
 	s.queue = queue{}
 }
 
-// await waits for the next chunk to send. After Close it returns nil if the queue is empty.
+// await waits for a chunk to send. After Close, it returns nil once the queue is empty.
 func (c *sendLoop) await() *chunk {
 	for {
 		c.mu.Lock()
@@ -139,9 +138,8 @@ func (c *sendLoop) await() *chunk {
 	}
 }
 
-// onGone handles a connection that the receiver ended while nothing was being sent. This is an error if
-// something was sent shortly before, because it may be lost. Otherwise the receiver only ended an idle
-// connection.
+// onGone handles a connection that the receiver has closed while nothing was being sent. If something was sent
+// shortly before, it may be lost, and this is an error. Otherwise the receiver has only closed an idle connection.
 func (c *sendLoop) onGone() {
 	if time.Since(c.link.wrote) < steady {
 		if c.o.Token == "" {
@@ -161,7 +159,7 @@ var (
 	errRefused = errors.New("the receiver refused the connection")
 )
 
-// send sends a chunk over as many connections as necessary. If it returns an error, run ends.
+// send sends a chunk, over several connections if necessary. An error ends run.
 func (c *sendLoop) send(chunk *chunk) error {
 	n := &c.numbering
 	if chunk.trace != n.trace {
@@ -198,16 +196,16 @@ func (c *sendLoop) send(chunk *chunk) error {
 			c.out = nil
 		}
 	}
-	c.stuck = nil // the chunk will be reused
+	c.stuck = nil // the memory of the chunk will be reused
 	return nil
 }
 
-// maxTries is the number of connections that may end at the same record before the record is dropped.
+// maxTries is how many connections may end before they have sent a certain record. Then the record is dropped.
 const maxTries = 5
 
-// giveUp counts a connection that ended before it sent the record at a given offset. After maxTries such connections
-// it drops the record, because the receiver seems to refuse it and the records after it must not wait forever.
-// It returns the offset of the next record to send.
+// giveUp counts a connection that ended before it had sent the record at the offset at. After maxTries such
+// connections it drops the record, because the receiver seems to refuse it, and the records after it must be sent.
+// giveUp returns the offset of the next record to send.
 func (c *sendLoop) giveUp(chunk *chunk, at int) int {
 	if c.stuck != chunk || c.stuckAt != at {
 		c.stuck, c.stuckAt, c.tries = chunk, at, 0
@@ -227,7 +225,7 @@ func (c *sendLoop) giveUp(chunk *chunk, at int) int {
 	return len(chunk.buf) - len(rest)
 }
 
-// leave ends the connection if there is one.
+// leave ends the current connection, if any.
 func (c *sendLoop) leave() {
 	if c.link != nil {
 		c.link.close(c.ctx)
@@ -235,12 +233,12 @@ func (c *sendLoop) leave() {
 	}
 }
 
-// refusalWait is the time that a sender waits for a refusal of the receiver. Entries that are sent before a refusal
+// refusalWait is how long a sender waits for the receiver to refuse the connection. Entries sent before a refusal
 // are lost.
 const refusalWait = 200 * time.Millisecond
 
-// admitted reports whether the receiver accepts the connection. With a token or TLS it sends the first bytes of
-// the connection and waits. Otherwise it returns true at once, and these bytes are sent together with the first
+// admitted reports whether the receiver accepts the connection. With a token or TLS, it sends the first bytes of
+// the connection and waits. Otherwise it returns true at once, and the first bytes are sent together with the first
 // entries.
 func (c *sendLoop) admitted() bool {
 	if c.o.Token == "" && !c.endpoint.secure {
@@ -268,7 +266,7 @@ func (c *sendLoop) admitted() bool {
 	return false
 }
 
-// encode encodes the records of buf, from offset at on, as entries of the connection and appends them to c.out.
+// encode encodes the records of buf from the offset at on as entries of the connection, and appends them to c.out.
 func (c *sendLoop) encode(buf []byte, at int) {
 	n := &c.numbering
 	n.nodes.mu.Lock()
@@ -291,7 +289,7 @@ func (c *sendLoop) write() (int, error) {
 		if err := l.SetWriteDeadline(time.Now().Add(c.o.WriteTimeout)); err != nil {
 			return written, err
 		}
-		if err := c.ctx.Err(); err != nil { // this may have replaced the deadline that was set when ctx was done
+		if err := c.ctx.Err(); err != nil { // the line above may have replaced the deadline that was set when ctx was done
 			return written, err
 		}
 		n, err := l.Write(c.out[written:min(written+4*chunkSize, len(c.out))])
@@ -302,8 +300,8 @@ func (c *sendLoop) write() (int, error) {
 	}
 }
 
-// sent counts the records that are complete in the first written bytes of c.out. It returns the offset in buf
-// of the first incomplete record.
+// sent counts the records that are complete in the first written bytes of c.out. It returns the offset in buf of
+// the next record.
 func (c *sendLoop) sent(buf []byte, written int) int {
 	k, moved := 0, uint64(0)
 	for k < len(c.starts) && c.starts[k].end <= written {
@@ -323,7 +321,7 @@ func (c *sendLoop) sent(buf []byte, written int) int {
 	return len(buf)
 }
 
-// hangUp ends a connection that failed with err.
+// hangUp ends a connection that has failed with err.
 func (c *sendLoop) hangUp(err error) {
 	if time.Since(c.link.began) >= steady {
 		c.fails, c.failing = 0, false
@@ -338,7 +336,7 @@ func (c *sendLoop) hangUp(err error) {
 	c.failed(err)
 }
 
-// failed stores an error. It reports only the first of several errors in a row.
+// failed stores an error. Of several errors in a row, it reports only the first.
 func (c *sendLoop) failed(err error) {
 	err = fmt.Errorf("send to %s %s: %w", c.endpoint.network, c.endpoint.address, err)
 	c.mu.Lock()
@@ -352,8 +350,7 @@ func (c *sendLoop) failed(err error) {
 	c.o.OnError(err)
 }
 
-// connect makes a connection. It tries until it succeeds; after Close it tries only once. If it returns an
-// error, run ends.
+// connect makes a connection. It tries until it succeeds, but after Close only once. An error ends run.
 func (c *sendLoop) connect() error {
 	for {
 		if c.fails > 0 {
@@ -364,7 +361,7 @@ func (c *sendLoop) connect() error {
 		}
 		last := c.isClosed()
 		if last && c.lost > 1 {
-			return errGone // connections keep breaking, and Close must end
+			return errGone // connections break again and again, but Close must end
 		}
 		conn, err := c.dial()
 		if err == nil {
@@ -388,8 +385,8 @@ func (c *sendLoop) isClosed() bool {
 	return c.closed
 }
 
-// pause waits before another attempt. Half of the time is random, so that the senders of a receiver that was
-// unavailable do not all connect at once. Close ends the pause.
+// pause waits before the next attempt. Half of the time is random, so that senders do not all connect at once when
+// their receiver is available again. Close ends the pause.
 func (c *sendLoop) pause() {
 	d := c.o.MinBackoff
 	for i := 1; i < c.fails && d < c.o.MaxBackoff; i++ {

@@ -21,18 +21,18 @@ type SenderOptions struct {
 	// authorities of the system are trusted and the host name is verified. The version is 1.3 or later.
 	TLS *tls.Config
 
-	// MaxBuffer is the maximum number of bytes that wait for the network. Each entry counts as 40 bytes more than
-	// its size. Entries that do not fit are dropped. The default is 8 MiB.
+	// MaxBuffer is the maximum number of bytes that wait to be sent. Each entry counts as 40 bytes more than its
+	// size. Entries that do not fit are dropped. The default is 8 MiB.
 	MaxBuffer int
-	// WriteTimeout is the time limit for a write. After a timeout the connection is closed and another connection
-	// is made. The default is 30 seconds.
+	// WriteTimeout is the time limit for a write. When it is exceeded, the connection is closed and another one is
+	// made. The default is 30 seconds.
 	WriteTimeout time.Duration
-	// MinBackoff and MaxBackoff are the approximate lengths of the first and the longest pause before another
+	// MinBackoff and MaxBackoff are the approximate lengths of the shortest and the longest pause before another
 	// attempt to connect. The defaults are 250 ms and one minute.
 	MinBackoff, MaxBackoff time.Duration
 
-	// OnError, if set, is called once when sending begins to fail, and again only after sending has succeeded in
-	// between. A goroutine of the Sender calls it. It may use the recorder.
+	// OnError, if set, is called when sending begins to fail. It is called again only after sending has succeeded
+	// in between. A goroutine of the Sender calls it. It may use the recorder.
 	OnError func(error)
 }
 
@@ -43,29 +43,28 @@ const (
 	defaultMaxBackoff   = time.Minute
 
 	dialTimeout = 10 * time.Second
-	// closeTimeout is the maximum time that Close waits, even if its context allows more.
+	// closeTimeout is the maximum time that Close waits, even if its context allows more time.
 	closeTimeout = 5 * time.Second
-	// resourceRoom is the number of bytes beyond MaxBuffer that resources may use, because other entries cannot be
-	// understood without resources.
+	// resourceRoom is how many bytes resources may use beyond MaxBuffer. Other entries cannot be understood without
+	// their resource.
 	resourceRoom = 1 << 20
 )
 
-// SenderStats holds the counts of a [Sender]. Offered is the sum of Sent, Dropped and
-// Waiting.
+// SenderStats holds the counts of a [Sender]. Offered is the sum of Sent, Dropped and Waiting.
 type SenderStats struct {
 	Offered uint64 // entries that the recorder passed to the Sender
-	Sent    uint64 // entries that were written to a connection; they may be lost on the way
-	Dropped uint64 // entries that did not fit into the buffer, or remained in it at the end
+	Sent    uint64 // entries that were written to a connection; they may still be lost
+	Dropped uint64 // entries that did not fit into the buffer, or were still in it at the end
 	Waiting uint64 // entries in the buffer
 
-	Moved       uint64 // sent entries that are not below their own parent, see the package documentation
-	Bytes       uint64 // bytes that were written to connections
-	Connections uint64 // connections that were made
+	Moved       uint64 // entries that were sent below another parent than their own, see the package documentation
+	Bytes       uint64 // bytes written to connections
+	Connections uint64 // number of connections so far
 }
 
-// A Sender is a [recorder.Tee] that sends the entries of a recorder to a [Receiver], or to ENTRACE. It never
-// makes the recorder wait: entries wait in a buffer for the network, and are dropped if the buffer is full. The
-// Sender connects at the first entry. When the connection is lost, it connects again after a pause. Every
+// A Sender is a [recorder.Tee] that sends the entries of a recorder to a [Receiver], or to ENTRACE. It never makes
+// the recorder wait. Entries wait in a buffer until they can be sent, and are dropped if the buffer is full. The
+// Sender connects when the first entry arrives. If the connection breaks, it connects again after a pause. Every
 // connection is a separate trace. A Sender serves only one recorder.
 //
 // A Sender is safe for concurrent use.
@@ -74,7 +73,7 @@ type Sender struct {
 	endpoint endpoint
 	ctx      context.Context // done when run must return at once
 	cancel   context.CancelFunc
-	wake     chan struct{} // holds an element if entries were added
+	wake     chan struct{} // has an element if entries were added
 	closing  chan struct{}
 	ended    chan struct{} // closed when run has returned
 
@@ -88,13 +87,13 @@ type Sender struct {
 	stats   SenderStats
 	running bool
 	closed  bool
-	err     error // the last error, which is the reason for lost entries
+	err     error // the last error; Close reports it as the reason for lost entries
 }
 
 var _ recorder.Tee = (*Sender)(nil)
 
-// NewSender returns a Sender that sends to the endpoint target: tcp://host:port, tls://host:port or
-// unix:///path. A nil o means defaults. A Sender that has received no entry need not be closed.
+// NewSender returns a Sender that sends to the endpoint target: tcp://host:port, tls://host:port or unix:///path. A
+// nil o means defaults. A Sender that has got no entries need not be closed.
 func NewSender(target string, o *SenderOptions) (*Sender, error) {
 	if o == nil {
 		o = &SenderOptions{}
@@ -139,8 +138,7 @@ func (s *Sender) Begin(v format.Version) {
 	s.version = v
 }
 
-// Take implements [recorder.Tee]. It copies entries into the buffer, and drops entries
-// that do not fit.
+// Take implements [recorder.Tee]. It copies entries into the buffer and drops entries that do not fit.
 func (s *Sender) Take(entries []recorder.TeeEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +168,8 @@ func (s *Sender) Take(entries []recorder.TeeEntry) {
 	}
 }
 
-// drop counts an entry that is not sent. It remembers the entry, so that its children
-// can be sent below an ancestor.
+// drop counts an entry that is dropped. It also remembers the entry, so that its children can be sent below an
+// ancestor.
 func (s *Sender) drop(e *recorder.TeeEntry) {
 	s.stats.Dropped++
 	if s.closed {
@@ -192,9 +190,9 @@ func (s *Sender) Stats() SenderStats {
 	return st
 }
 
-// Close sends the buffered entries and ends the connection. It waits until ctx is done, but not longer than
-// five seconds. Entries that are not sent by then are dropped and counted. The error has the number of entries
-// that the Sender has dropped in total. Close is idempotent. Later entries are dropped.
+// Close sends the buffered entries and ends the connection. It waits until ctx is done, but at most five seconds.
+// Entries that are not sent by then are dropped and counted. The error has the number of all entries that the
+// Sender has dropped. Close may be called several times. Entries that arrive after Close are dropped.
 func (s *Sender) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closed
@@ -228,8 +226,7 @@ func (s *Sender) Close(ctx context.Context) error {
 	return err
 }
 
-// awaitEnd waits for the end of run, slightly longer than the time that run has, and reports whether run has
-// ended.
+// awaitEnd waits until run has ended, and reports whether it has. It waits slightly longer than run may still take.
 func (s *Sender) awaitEnd(ctx context.Context) bool {
 	select {
 	case <-s.ended:

@@ -25,7 +25,7 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// sender returns a Sender that does not wait long for another attempt.
+// sender returns a Sender with short pauses between attempts.
 func sender(t testing.TB, target string, o remote.SenderOptions) *remote.Sender {
 	t.Helper()
 	o.MinBackoff, o.MaxBackoff = time.Millisecond, 10*time.Millisecond
@@ -34,7 +34,7 @@ func sender(t testing.TB, target string, o remote.SenderOptions) *remote.Sender 
 	return s
 }
 
-// closed returns an address at which nobody listens.
+// closed returns an address where nobody listens.
 func closed(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +43,7 @@ func closed(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// balanced checks that Offered of s is the sum of the other counts.
+// balanced checks that Offered is the sum of the other counts.
 func balanced(t *testing.T, s *remote.Sender) remote.SenderStats {
 	t.Helper()
 	st := s.Stats()
@@ -53,8 +53,8 @@ func balanced(t *testing.T, s *remote.Sender) remote.SenderStats {
 	return st
 }
 
-// TestS13NobodyThere: recording works without a receiver. Entries that do not fit into the
-// buffer are counted, and Close does not wait.
+// TestS13NobodyThere checks that recording works without a receiver. Entries that do not fit into the buffer must
+// be counted, and Close must not wait.
 func TestS13NobodyThere(t *testing.T) {
 	var reports atomic.Int32
 	s := sender(t, "tcp://"+closed(t), remote.SenderOptions{MaxBuffer: 10 << 10, OnError: func(error) { reports.Add(1) }})
@@ -62,14 +62,14 @@ func TestS13NobodyThere(t *testing.T) {
 	rec := tracetest.CreateAt(t, path, &recorder.Options{Tee: s})
 	record(t, rec, 1000)
 	must(t, rec.Flush(context.Background()))
-	for s.Stats().Offered == 0 { // it gets the entries a moment later
+	for s.Stats().Offered == 0 { // a moment later, it has the entries
 		time.Sleep(time.Millisecond)
 	}
 	st := balanced(t, s)
 	if st.Dropped == 0 || st.Waiting == 0 || st.Sent > 0 {
 		t.Errorf("the account is %+v", st)
 	}
-	time.Sleep(50 * time.Millisecond) // many attempts
+	time.Sleep(50 * time.Millisecond) // long enough for many attempts
 	began := time.Now()
 	err := rec.Close(t.Context())
 	if err == nil || time.Since(began) > 4*time.Second {
@@ -87,8 +87,8 @@ func TestS13NobodyThere(t *testing.T) {
 	}
 }
 
-// TestS13Stall: a receiver that reads nothing does not delay recording. It delays Close only
-// until the context of Close is done.
+// TestS13Stall checks that a receiver that reads nothing does not delay recording, and delays Close only until the
+// context of Close is done.
 func TestS13Stall(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -97,14 +97,14 @@ func TestS13Stall(t *testing.T) {
 	rec := recorder.Stream(&recorder.Options{Tee: s})
 	long := strings.Repeat("x", 32<<10)
 	began := time.Now()
-	for range 300 { // far more than sockets take
+	for range 300 { // far more than the buffers of sockets hold
 		_, err := rec.Append(&format.TraceEntry{Message: format.Some(long), Metadata: format.Metadata{Name: "e"}})
 		must(t, err)
 	}
 	if d := time.Since(began); d > 20*time.Second {
 		t.Errorf("recording took %v", d)
 	}
-	// A Tee gets entries in a goroutine of its own.
+	// A Tee gets its entries in a separate goroutine.
 	tracetest.Eventually(t, "entries are dropped", func() bool { return balanced(t, s).Dropped > 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -117,7 +117,7 @@ func TestS13Stall(t *testing.T) {
 	}
 }
 
-// TestS13Timeout: if a receiver reads nothing for WriteTimeout, the connection is closed.
+// TestS13Timeout checks that the connection is closed if a receiver reads nothing for WriteTimeout.
 func TestS13Timeout(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -132,12 +132,11 @@ func TestS13Timeout(t *testing.T) {
 	tracetest.Eventually(t, "there is a second connection", func() bool { return s.Stats().Connections >= 2 })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_ = rec.Close(ctx) // what is lost is not what this is about
+	_ = rec.Close(ctx) // lost entries do not matter here
 }
 
-// TestS13Again: after a connection was lost, another one begins a separate trace with magic,
-// root and resource. Entries whose parents were sent on the old connection have the ids of
-// their trace and parent.
+// TestS13Again closes a connection. The next connection must begin a separate trace with magic, root and resource.
+// Entries whose parent was sent on the old connection must have the ids of their trace and parent.
 func TestS13Again(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		t.Run("v"+string('0'+rune(v)), func(t *testing.T) { again(t, v) })
@@ -243,12 +242,12 @@ func (r *trace) next() string {
 	return name
 }
 
-// full returns the next entry with its ids, sorted by name.
+// full returns the next entry with its attributes that are ids, sorted by name.
 func (r *trace) full() string {
 	r.t.Helper()
 	e, err := r.r.Next()
 	must(r.t, err)
-	s := strings.Clone(e.Metadata.Name) // the entry is lent
+	s := strings.Clone(e.Metadata.Name) // the entry is only valid until the next call
 	r.names = append(r.names, s)
 	if r.r.ID() > 0 {
 		s += "<" + r.names[e.Parent]
@@ -261,8 +260,7 @@ func (r *trace) full() string {
 	return s
 }
 
-// TestDroppedParent: the child of an entry that was dropped is sent below its nearest
-// ancestor that was not dropped.
+// TestDroppedParent checks that the child of a dropped entry is sent below its nearest ancestor that was sent.
 func TestDroppedParent(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{MaxBuffer: 4 << 10})
@@ -293,15 +291,15 @@ func TestDroppedParent(t *testing.T) {
 	}
 }
 
-// TestRotation: for another file the sender makes another connection, which has the
-// entries of that file.
+// TestRotation checks that the sender makes another connection for another file, and sends the entries of this file
+// on it.
 func TestRotation(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{})
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s, MaxFileEntries: 40})
 	record(t, rec, 60)
 	must(t, rec.Close(t.Context()))
-	files := rec.Stats().Files // rotations
+	files := rec.Stats().Files // number of rotations
 	got := r.await(files + 1)
 	total := int64(0)
 	for _, x := range got {
@@ -332,7 +330,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestS12TLS: both sides require TLS 1.3 and the certificates that are configured.
+// TestS12TLS checks that both sides require TLS 1.3 and the configured certificates.
 func TestS12TLS(t *testing.T) {
 	cert, pool := certificate(t)
 	server := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
@@ -378,7 +376,7 @@ func TestS12TLS(t *testing.T) {
 	r.await(1)
 }
 
-// certificate returns a certificate for 127.0.0.1, for both sides, and a pool that trusts it.
+// certificate returns a certificate for 127.0.0.1 that both sides can use, and a pool that trusts it.
 func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -397,8 +395,8 @@ func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: parsed}, pool
 }
 
-// TestOneWrite: an entry and its length are sent in one write. ENTRACE's receiver ends a
-// connection after a short pause, so there must be no pause within an entry.
+// TestOneWrite checks that an entry and its length are sent in one write. ENTRACE's receiver ends a connection
+// after a short pause, so there must not be one within an entry.
 func TestOneWrite(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -421,8 +419,7 @@ func TestOneWrite(t *testing.T) {
 	must(t, err)
 }
 
-// TestUnused: a Sender that gets no entries makes no connection and leaves nothing
-// behind.
+// TestUnused checks that a Sender without entries makes no connection and leaves nothing behind.
 func TestUnused(t *testing.T) {
 	s, err := remote.NewSender("tcp://127.0.0.1:1", nil)
 	must(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// TestRefusedEntry: an entry that the receiver always refuses is dropped after some attempts,
-// and the entries after it are sent.
+// TestRefusedEntry checks that an entry is dropped if the receiver refuses it several times, and that the entries
+// after it are sent.
 func TestRefusedEntry(t *testing.T) {
 	r := receive(t, remote.Receiver{MaxEntrySize: 64 << 10}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{})
@@ -28,18 +28,18 @@ func TestRefusedEntry(t *testing.T) {
 	}
 	must(t, rec.Flush(context.Background()))
 	tracetest.Eventually(t, "the records behind it are sent", func() bool { return s.Stats().Sent >= 100 })
-	_ = rec.Close(t.Context()) // it tells of the loss
+	_ = rec.Close(t.Context()) // it returns an error because of the dropped entry
 }
 
-// TestCloseInOnError: OnError may call Close. Close then waits for the Sender's goroutine no
-// longer than its context allows.
+// TestCloseInOnError calls Close in OnError. Close must not wait for the Sender's goroutine longer than its context
+// allows.
 func TestCloseInOnError(t *testing.T) {
 	returned := make(chan struct{})
 	var s *remote.Sender
 	s = sender(t, "tcp://"+closed(t), remote.SenderOptions{OnError: func(error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		_ = s.Close(ctx) // it does not end in time
+		_ = s.Close(ctx) // it cannot end in time
 		close(returned)
 	}})
 	s.Take([]recorder.TeeEntry{{ID: 1, Raw: format.AppendTraceEntry(nil, format.V1, named(0, "a"))}})

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// tokenWord is the beginning of the line with the token. Part of the protocol.
+// tokenWord begins the line with the token. Part of the protocol.
 const tokenWord = "ENTRACE-TOKEN " //nolint:gosec // it is a word, not a token
 
-// appendPreface appends the line with the token. If token is "", it appends nothing.
+// appendPreface appends the line with the token. It appends nothing if token is "".
 func appendPreface(b []byte, token string) []byte {
 	if token == "" {
 		return b
