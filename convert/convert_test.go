@@ -23,14 +23,14 @@ var must = tracetest.Must
 
 var read = tracetest.ReadFile
 
-// fixture returns a file that entrace_core wrote.
+// fixture returns the name of a file that the crate entrace_core wrote.
 func fixture(v format.Version, f format.StorageFormat) string {
 	return filepath.Join("..", "format", "testdata", fmt.Sprintf("v%d.%v", v, f))
 }
 
 var formats = []format.StorageFormat{format.ET, format.IET, format.IETPrefix}
 
-// encodeOnce converts what r has to w.
+// encodeOnce converts the trace in r to the format to, and writes it to w.
 func encodeOnce(ctx context.Context, w io.Writer, r io.Reader, to format.StorageFormat, o *convert.Options) error {
 	tr, err := convert.Open(ctx, []string{"-"}, &convert.OpenOptions{Stdin: r, Once: true})
 	if err != nil {
@@ -39,7 +39,7 @@ func encodeOnce(ctx context.Context, w io.Writer, r io.Reader, to format.Storage
 	return errors.Join(tr.Encode(ctx, w, convert.Format(to.String()), o), tr.Close())
 }
 
-// encodeFile converts the file in to the file out.
+// encodeFile converts the file in to the new file out.
 func encodeFile(ctx context.Context, in, out string, to convert.Format, o *convert.Options) error {
 	tr, err := convert.Open(ctx, []string{in}, &convert.OpenOptions{Once: true})
 	if err != nil {
@@ -55,8 +55,8 @@ func stream(t testing.TB, in []byte, to format.StorageFormat, v format.Version) 
 	return out.Bytes()
 }
 
-// TestFormatsOfOneVersion converts each of the crate's files to each other: they
-// hold the same trace, so the result is known to the byte.
+// TestFormatsOfOneVersion converts each of the crate's files to each of the other formats. The files have the same
+// trace, so the result must be equal to the crate's file.
 func TestFormatsOfOneVersion(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		for _, from := range formats {
@@ -75,8 +75,7 @@ func TestFormatsOfOneVersion(t *testing.T) {
 	}
 }
 
-// TestSizes goes there and back with traces whose offsets and ids need every
-// number of bytes.
+// TestSizes converts traces there and back. Their offsets and ids need every possible number of bytes.
 func TestSizes(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		iet := wire.AppendMagic(nil, v, format.IET)
@@ -99,7 +98,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestVersions converts 1 to 2 and 2 to 1.
+// TestVersions converts version 1 to 2, and 2 to 1.
 func TestVersions(t *testing.T) {
 	e := tracetest.Entry("e",
 		"b", uint64(1),
@@ -122,7 +121,7 @@ func TestVersions(t *testing.T) {
 	if want := file(format.V1, &sorted); !bytes.Equal(v1, want) {
 		t.Errorf("version 2 to 1 gives\n%q, want\n%q", v1, want)
 	}
-	// From 2 to 1 and back nothing is lost of a real file.
+	// A conversion of a real file from 2 to 1 and back loses nothing.
 	theirs := read(t, fixture(format.V2, format.ET))
 	v1 = stream(t, theirs, format.ET, format.V1)
 	if got := stream(t, v1, format.ET, format.V2); !bytes.Equal(got, theirs) {
@@ -153,7 +152,8 @@ func TestTornInput(t *testing.T) {
 	}
 }
 
-// TestCorruptInput has what is whole of a corrupt file in each format, and the error.
+// TestCorruptInput converts a corrupt file to each format. The output must have the whole entries, and there must
+// be an error.
 func TestCorruptInput(t *testing.T) {
 	for _, from := range formats {
 		b := read(t, fixture(format.V1, from))
@@ -196,7 +196,7 @@ func TestRefuses(t *testing.T) {
 	for _, x := range []struct {
 		in, out string
 		force   bool
-		want    error // nil: that they are the same
+		want    error // nil: the error must say that the files are the same
 	}{
 		{"in.iet", "in.iet", true, nil},
 		{"in.iet", "hard.et", true, nil},
@@ -261,7 +261,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// failingWriter is a full disk.
+// A failingWriter behaves like a disk that becomes full.
 type failingWriter struct{ n int }
 
 func (w *failingWriter) Write(b []byte) (int, error) {
@@ -305,7 +305,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// TestReplaceNoRecording checks that no conversion writes to the name of a recording.
+// TestReplaceNoRecording checks that a conversion does not write to the name of a recording.
 func TestReplaceNoRecording(t *testing.T) {
 	dir := t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), nil)
@@ -324,5 +324,5 @@ func TestReplaceNoRecording(t *testing.T) {
 	if f.Len() != 3 {
 		t.Errorf("the recording has %d entries, want 3", f.Len())
 	}
-	must(t, encodeFile(t.Context(), in, rec.Path(), convert.ET, &convert.Options{Replace: true})) // it is nobody's now
+	must(t, encodeFile(t.Context(), in, rec.Path(), convert.ET, &convert.Options{Replace: true})) // now no process records to it
 }

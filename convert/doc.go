@@ -11,10 +11,10 @@
 //
 // # ENTRACE's own formats
 //
-// ET, IET and IETPrefix can be converted into each other, in disk version 1 or 2. Within one version every
-// entry is copied byte for byte: a round trip gives the identical file. A conversion from version 1 to 2 sorts
-// the attributes of an entry by name; attributes with the same name keep their order. A conversion from version
-// 2 to 1 leaves them sorted. Only incomplete entries are lost.
+// ET, IET and IETPrefix can be converted into each other, in disk version 1 or 2. If the version does not change,
+// every entry is copied byte for byte, so a conversion there and back gives an identical file. A conversion from
+// version 1 to 2 sorts the attributes of an entry by name; attributes with the same name keep their order. A
+// conversion from version 2 to 1 leaves them sorted. Only incomplete entries are lost.
 //
 // # Other formats
 //

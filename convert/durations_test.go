@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestLastEndWithoutDuration: how long a span took is the same in every format, whether its entry,
-// its last end or an earlier one says it.
+// TestLastEndWithoutDuration checks that a span has the same duration in every format. Its entry, its last end or
+// an earlier end may have the duration.
 func TestLastEndWithoutDuration(t *testing.T) {
 	x := tracetest.New(t, format.V1, format.IET, format.Root())
 	write := func(e *format.TraceEntry, span string, took int) uint32 {

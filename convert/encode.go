@@ -25,29 +25,29 @@ type Options struct {
 	Version format.Version
 	// Replace lets EncodeFile replace an output file that already exists.
 	Replace bool
-	// CPU writes the samples of CPU profiles in place of spans: processor time instead of elapsed time. Only
-	// formats for flame graphs support CPU (FormatInfo.CPU).
+	// CPU selects the samples of CPU profiles instead of spans: the output shows processor time, not elapsed time.
+	// Only formats for flame graphs support it, see FormatInfo.CPU.
 	CPU bool
 }
 
 // Encode writes the trace to w in a format. A nil o means defaults.
 //
-// In one of ENTRACE's own formats the entries of a single file keep their bytes and their order, unless
-// OpenOptions.Clock changes their times. Several files are merged into one, and equal resources are merged. If
-// the view shows an entry below a span of another file, the entry is written below that span if both have the
-// same resource. Otherwise the entry stays below its own resource and names the span; a view of the output
-// shows it below the span again.
+// In one of ENTRACE's own formats, the entries of a single file keep their bytes and their order, unless
+// OpenOptions.Clock changes their times. Several files are merged into one, in which equal resources are written
+// once. If the view shows an entry below a span of another file, and both have the same resource, the entry is
+// written below that span. With another resource, the entry stays below its own resource and names the span, and a
+// view of the output shows it below the span.
 //
-// Within each file entries keep their order, except that parents are written before their children. A span that
-// was open when its recorder began a new file continues there; it is written as one span, with the children of
-// both halves. If several files have the same entries about a process, these are written once. The entries in
-// which recorders report their end are kept, in the order of the files. They are the last entries only if every
-// file has such an entry, because a last entry entrace.end marks the whole output as complete. Encode writes
-// one for a file of another format that cannot record its end. Merging takes 4 bytes of memory per entry.
+// The entries of each file keep their order, but parents are written before their children. If a span was open when
+// its recorder began a new file, both files have it; it is written once, with the children from both files. If
+// several files have the same entries about a process, these are also written once. Each recorder ends its file
+// with an entry about its end. These entries are written in the order of the files. An entry entrace.end in the
+// last place marks a whole output as complete, so they are last only if every file has one. For a file of another
+// format, which cannot record its end, Encode writes one. Merging needs 4 bytes of memory per entry.
 //
-// The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a [*DamageError]
-// only if the trace was opened with OpenOptions.Once; w then has all whole entries. After an error of w or ctx,
-// the output in w is unusable. Encode does not repeat the damage that Open returned.
+// The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a [*DamageError] only if
+// the trace was opened with OpenOptions.Once, because otherwise Open has already returned it. The output then has
+// all whole entries. After an error of w or ctx, the output is unusable.
 func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) error {
 	if o == nil {
 		o = &Options{}
@@ -76,7 +76,7 @@ func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) e
 	return b.Flush()
 }
 
-// encodeOnce reads the input that Open left unread, and encodes it in a format that needs a view.
+// encodeOnce reads the input, which Open has not read, and encodes it in a format that needs a view.
 func (t *Trace) encodeOnce(ctx context.Context, w io.Writer, f Format, o *Options) error {
 	all, err := t.open(ctx)
 	if all == nil {
@@ -94,7 +94,7 @@ func (t *Trace) encodeOwn(ctx context.Context, w io.Writer, v format.Version, to
 	return t.write(ctx, t.view, w, v, to, nil)
 }
 
-// write writes the rows of v for which keep returns true, and their ancestors. A nil keep means all rows.
+// write writes the rows of v for which keep returns true, with their ancestors. If keep is nil, it writes all rows.
 func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk format.Version, to format.StorageFormat, keep func(r view.Row) bool) error {
 	if disk == 0 {
 		disk = t.files[0].Version()
@@ -103,7 +103,7 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Abort() }() // if a callback panics
+	defer func() { _ = out.Abort() }() // in case a callback panics
 	switch {
 	case keep != nil || len(t.files) != 1 || v.Stored().IsCorrected():
 		err = merge(ctx, out, v, keep, func(file int) bool { return t.codecs[file].hasNoEnd() })
@@ -121,11 +121,11 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 	return out.Close()
 }
 
-// EncodeFile writes the trace to the file out, as [Trace.Encode] does. The file appears under its name when it
-// is complete and synced; only the user can read it. EncodeFile does not follow a symbolic link. After an error
-// there is no output, except after a [*DamageError]: then the output has all whole entries. The file out must
-// not be one of the inputs. The error is [fs.ErrExist] if the file already exists and Replace is false, and
-// [format.ErrLocked] if a process records to it.
+// EncodeFile writes the trace to the file out, as [Trace.Encode] does. The file gets its name when it is complete
+// and synced. Only the user can read it. EncodeFile does not follow a symbolic link. After an error there is no
+// file, except after a [*DamageError]: then the file has all whole entries. The output must not be one of the
+// inputs. The error is [fs.ErrExist] if out already exists and Replace is false, and [format.ErrLocked] if a
+// process records to out.
 func (t *Trace) EncodeFile(ctx context.Context, out string, f Format, o *Options) error {
 	if o == nil {
 		o = &Options{}
@@ -147,14 +147,14 @@ func (t *Trace) EncodeFile(ctx context.Context, out string, f Format, o *Options
 	if _, damaged := errors.AsType[*DamageError](err); err != nil && !damaged {
 		return err
 	}
-	if err := checkRecording(out); err != nil { // a recording may have begun since the first check
+	if err := checkRecording(out); err != nil { // a recording may have begun after the first check
 		return err
 	}
 	return errors.Join(tmp.Commit(o.Replace), err)
 }
 
-// finalize converts an IET to an ET without a copy of the entries except the output. It reports whether the
-// conversion is done.
+// finalize converts an IET to an ET by copying the entries once. The result done is false if this is not possible;
+// the caller must then convert the trace in another way.
 func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) (done bool, err error) {
 	if t.once == nil || f != ET || !t.once.isStream(o.Version) {
 		return false, nil
@@ -172,7 +172,7 @@ func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) 
 	return true, err
 }
 
-// checkOutput detects early the conditions under which the final rename would fail.
+// checkOutput returns an error early if the rename at the end would fail.
 func checkOutput(in os.FileInfo, out string, replace bool) error {
 	there, err := os.Stat(out)
 	if err == nil && os.SameFile(in, there) {
@@ -192,8 +192,8 @@ func checkOutput(in os.FileInfo, out string, replace bool) error {
 	return checkRecording(out)
 }
 
-// checkRecording returns format.ErrLocked if a process is recording to the file out, or to the IET that will
-// become out. A conversion must not use the name of such a file.
+// checkRecording returns format.ErrLocked if a process records to the file out, or to an IET that will become out.
+// A conversion must not use the name of such a file.
 func checkRecording(out string) error {
 	names := []string{out}
 	if base, ok := strings.CutSuffix(out, ".et"); ok {
@@ -207,7 +207,7 @@ func checkRecording(out string) error {
 	return nil
 }
 
-// copyFile writes all whole entries of f, after calling change on each if change is not nil.
+// copyFile writes all whole entries of f. If change is not nil, it calls change for each entry before.
 func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func(e *format.TraceEntry)) error {
 	var raw []byte
 	for id := range uint32(f.Len()) {

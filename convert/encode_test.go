@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// known makes c a format that is known, by the name "test".
+// known adds the codec c as the format "test" until the test ends.
 func known(t *testing.T, c codec) {
 	t.Helper()
 	c.Format = "test"
@@ -25,7 +25,7 @@ func known(t *testing.T, c codec) {
 
 var must = tracetest.Must
 
-// fill writes the root and so many entries less one.
+// fill writes a root and other entries, entries in all.
 func fill(t *testing.T, w *format.Writer, entries int) {
 	t.Helper()
 	for i := range entries {
@@ -50,8 +50,8 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestDamagedInput has an output of what was whole, and the error, if the input is damaged; none at all
-// if nothing was whole, or the decoder is told to stop. So it is if a view is made, and if not.
+// TestDamagedInput decodes a damaged input, with a view and without. The output must have the whole entries, and
+// there must be an error. If no entry except the root is whole, or ctx is done, there must be no output.
 func TestDamagedInput(t *testing.T) {
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in")
@@ -115,7 +115,8 @@ func TestDamagedInput(t *testing.T) {
 	}
 }
 
-// TestEncodeFileFails has an output when it is complete, and none if the encoder fails.
+// TestEncodeFileFails checks that the output gets its name only when it is complete, and that there is none if the
+// encoder fails.
 func TestEncodeFileFails(t *testing.T) {
 	for _, want := range []error{nil, errors.New("failed")} {
 		dir := t.TempDir()
@@ -141,7 +142,7 @@ func TestEncodeFileFails(t *testing.T) {
 	}
 }
 
-// TestPanicOfCodec leaves no file behind if a decoder or an encoder panics.
+// TestPanicOfCodec checks that no file is left behind if a decoder or an encoder panics.
 func TestPanicOfCodec(t *testing.T) {
 	temp, dir := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -168,7 +169,7 @@ func TestPanicOfCodec(t *testing.T) {
 	}
 }
 
-// TestFormatErrors says of a format what is wrong with it.
+// TestFormatErrors checks the errors for unknown formats, and for formats that cannot be read or written.
 func TestFormatErrors(t *testing.T) {
 	in := filepath.Join("..", "format", "testdata", "v1.et")
 	for _, from := range []Format{"nothing", "chrome"} {

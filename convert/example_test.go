@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A file becomes another one. Once spares the view of all rows, which no query looks at here.
+// This example converts a file. Once avoids a view of all rows, which only queries need.
 func ExampleTrace_EncodeFile() {
 	ctx := context.Background()
 	t, err := convert.Open(ctx, []string{filepath.Join("..", "format", "testdata", "v1.iet")}, &convert.OpenOptions{Once: true})
@@ -41,7 +41,8 @@ func ExampleTrace_EncodeFile() {
 	// Output: et 2 333 clean
 }
 
-// Several files of any format become one view. What is damaged is told, and the rest is there.
+// This example opens a file of another format as a view. If a file is damaged, the error says so, and the view has
+// the rest.
 func ExampleOpen() {
 	t, err := convert.Open(context.Background(), []string{filepath.Join("otlp", "testdata", "collector-traces.jsonl")}, nil)
 	if damage, ok := errors.AsType[*convert.DamageError](err); ok {

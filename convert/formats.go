@@ -27,8 +27,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Format is the name of a trace file format: one of ENTRACE's own, or another one that [Formats] lists,
-// such as "otlp".
+// A Format is the name of a file format of traces: one of ENTRACE's own, or another one that [Formats] lists, such
+// as "otlp".
 type Format string
 
 // ENTRACE's own formats.
@@ -38,11 +38,11 @@ const (
 	IETPrefix Format = "ietprefix"
 )
 
-// GoTrace is the format of Go's execution traces. Only a trace that contains an execution trace can be encoded
-// in it.
+// GoTrace is the format of Go's execution traces. A trace can be encoded in it only if it contains an execution
+// trace.
 const GoTrace Format = "gotrace"
 
-// Own reports whether f is one of ENTRACE's own formats, and returns which one.
+// Own reports whether f is one of ENTRACE's own formats, and if so, which one.
 func (f Format) Own() (format.StorageFormat, bool) {
 	s, err := format.ParseStorageFormat(string(f))
 	return s, err == nil
@@ -51,17 +51,17 @@ func (f Format) Own() (format.StorageFormat, bool) {
 // A FormatInfo describes a format.
 type FormatInfo struct {
 	Format     Format
-	Extensions []string // with the dot; the first is the usual one
-	JSON       bool     // a file NAME.json can have this format
-	What       string   // a description in a few words
+	Extensions []string // with the dot; the most usual one is first
+	JSON       bool     // a file NAME.json may have this format
+	What       string   // a short description
 	Reads      bool     // Open reads the format
 	Writes     bool     // Trace.Encode writes the format
-	LostIn     string   // what reading loses
-	LostOut    string   // what writing loses
-	CPU        bool     // Options.CPU is possible
+	LostIn     string   // what is lost when the format is read
+	LostOut    string   // what is lost when the format is written
+	CPU        bool     // the format supports Options.CPU
 }
 
-// Formats returns all known formats. The caller owns the slice, but must not change the Extensions.
+// Formats returns all known formats. The caller may change the slice, but not the Extensions.
 func Formats() []FormatInfo {
 	all := make([]FormatInfo, len(codecs))
 	for i, c := range codecs {
@@ -71,7 +71,7 @@ func Formats() []FormatInfo {
 	return all
 }
 
-// FormatByExtension returns the format for the extension of file, or "" if the extension is unknown.
+// FormatByExtension returns the format for the extension of the file name, or "" if the extension is unknown.
 func FormatByExtension(file string) Format {
 	if c := codecByExtension(file); c != nil {
 		return c.Format
@@ -79,9 +79,9 @@ func FormatByExtension(file string) Format {
 	return ""
 }
 
-// FormatOf detects the format of a file as [Open] does: by the first bytes of the file, or by its name if the
-// bytes do not decide. It also reports whether the file is compressed. For an unknown format f is "", and
-// unknown describes in a few words what the file seems to be.
+// FormatOf detects the format of a file as [Open] does: by its first bytes, or by its name if the bytes do not show
+// the format. It also reports whether the file is compressed. For an unknown format f is "", and the result unknown
+// says in a few words what the file seems to be.
 func FormatOf(file string) (f Format, compressed bool, unknown string, err error) {
 	r, err := openRegular(file)
 	if err != nil {
@@ -109,8 +109,8 @@ type codec struct {
 	encode func(ctx context.Context, w io.Writer, v *view.View) error
 	// encodeCPU writes the samples of CPU profiles.
 	encodeCPU func(ctx context.Context, w io.Writer, v *view.View) error
-	// is reports whether a file that begins with head has the format. It is nil if the beginning does not
-	// show the format, or if the codec has no decode.
+	// is reports whether a file that begins with head has the format. It is nil if the format cannot be detected,
+	// or if the codec cannot decode.
 	is func(head []byte) bool
 }
 
@@ -131,11 +131,11 @@ func codecOf(f Format) *codec {
 	return nil
 }
 
-// A FormatError says that a format is unknown, or cannot be read or written.
+// A FormatError is returned for a format that is unknown, or that cannot be read or written.
 type FormatError struct {
 	Format Format
-	Write  bool // writing was requested, not reading
-	CPU    bool // samples of CPU profiles were requested
+	Write  bool // it was to be written, not read
+	CPU    bool // it was to be written with Options.CPU
 }
 
 func (e *FormatError) Error() string {
@@ -168,11 +168,11 @@ func codecByExtension(file string) *codec {
 	return nil
 }
 
-// sniffSize is the number of bytes at the beginning of a file that are used to detect its format.
+// sniffSize is how many bytes of a file are read to detect its format.
 const sniffSize = 4 << 10
 
-// sniff returns the codec for the file named file, whose first bytes are head. It returns nil if no codec reads
-// the file. ENTRACE's own formats are excluded. The content has precedence over the name.
+// sniff returns the codec for the file called file, whose first bytes are head, or nil if no codec can read the
+// file. The bytes count more than the name. sniff does not know ENTRACE's own formats.
 func sniff(head []byte, file string) *codec {
 	for _, c := range codecs {
 		if c.is != nil && c.is(head) {
@@ -185,7 +185,7 @@ func sniff(head []byte, file string) *codec {
 	return nil
 }
 
-// ownFormat returns which of ENTRACE's own formats a file that begins with head has.
+// ownFormat returns which of ENTRACE's own formats a file has whose first bytes are head.
 func ownFormat(head []byte) (Format, error) {
 	_, f, err := format.ReadMagic(bytes.NewReader(head))
 	return Format(f.String()), err
@@ -196,7 +196,7 @@ func isOwn(head []byte) bool {
 	return err == nil
 }
 
-// unreadable describes what an unsupported file seems to be. It returns "" if that is unknown.
+// unreadable describes what a file that cannot be read seems to be. It returns "" if this is unknown.
 func unreadable(head []byte, name string) string {
 	if c := codecByExtension(name); c != nil && !c.reads() {
 		return "is of format " + string(c.Format) + ", which entrace can only write"
@@ -212,14 +212,14 @@ func unreadable(head []byte, name string) string {
 	return ""
 }
 
-// isMessage reports whether head begins like an OTLP request: a protobuf message whose field 1 holds bytes that
-// again begin with a field of type bytes.
+// isMessage reports whether head seems to begin an OTLP request in protobuf: its field 1 is a message that begins
+// with a length-delimited field 1.
 func isMessage(head []byte) bool {
 	n, size := binary.Uvarint(head[1:])
 	return size > 0 && n > 1 && len(head) > 1+size && head[1+size] == 0x0a
 }
 
-// isText reports whether head is UTF-8 without control characters. An incomplete rune at the end of head is
+// isText reports whether head is UTF-8 without control characters. A rune that is incomplete at the end of head is
 // accepted.
 func isText(head []byte) bool {
 	for len(head) > 0 {
@@ -235,7 +235,7 @@ func isText(head []byte) bool {
 	return true
 }
 
-// isJSON reports whether head is the beginning of a JSON object with at least one of keys, or of an array of
+// isJSON reports whether head is the beginning of a JSON object with at least one of the keys, or of an array of
 // such objects.
 func isJSON(head []byte, keys ...string) bool {
 	head = bytes.TrimLeft(head, " \t\r\n[")
@@ -301,7 +301,7 @@ var codecs = []*codec{
 		encode: func(ctx context.Context, w io.Writer, v *view.View) error {
 			return otlp.Encode(ctx, w, v, &otlp.EncodeOptions{Protobuf: true})
 		},
-		is: func(head []byte) bool { // after a length below 160 MiB
+		is: func(head []byte) bool { // a length below 160 MiB, and then a message
 			return len(head) > frameSize+1 && head[0] < 0x0a && head[frameSize] == 0x0a && isMessage(head[frameSize:])
 		},
 	},

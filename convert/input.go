@@ -16,11 +16,11 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// An Error says where a file of another format is damaged or ends too early. The decoders of the subpackages
-// return it.
+// An Error says where a file of another format is damaged or ends too early. The decoders in the subpackages return
+// it.
 type Error = input.Error
 
-// A DamageError says that an input could not be read to its end. All whole entries before the damage were read.
+// A DamageError is returned if an input cannot be read to its end. All whole entries before the damage were read.
 type DamageError struct{ Err error }
 
 func (e *DamageError) Error() string { return e.Err.Error() }
@@ -28,25 +28,25 @@ func (e *DamageError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// A source is one input of Open: a file in one of ENTRACE's own formats, which is read in place, or a file
-// or stream that must be decoded.
+// A source is an input of Open: a file in one of ENTRACE's own formats, which is read directly, or a file or stream
+// that must be decoded.
 type source struct {
-	name  string      // of the file, "" for a stream
-	title string      // the name in messages to users
-	info  os.FileInfo // of the file, nil if unknown
+	name  string      // name of the file; "" for a stream
+	title string      // the name in messages
+	info  os.FileInfo // of the file; nil if unknown
 
-	final   bool              // the output is not a temporary file
-	own     bool              // the file has one of ENTRACE's own formats and is read in place
-	unknown string            // what the file seems to be if it is not a trace
-	src     *deadtrace.Source // the bytes of the file, if the entries are copied without decoding
+	final   bool              // the entries are written to the final output, not to a temporary file
+	own     bool              // the file has one of ENTRACE's own formats and is read directly
+	unknown string            // for a file that is not a trace: what it seems to be
+	src     *deadtrace.Source // the bytes of the file, if its entries can be copied without decoding
 
 	codec *codec    // nil for one of ENTRACE's own formats
 	r     io.Reader // the input of codec
-	cut   error     // why compressed input is incomplete; known at the end of r
+	cut   error     // why compressed input is incomplete; set when r is at its end
 	opens []io.Closer
 }
 
-// Close closes the open files of x. It may be called again; later calls do nothing.
+// Close closes the open files of x. Later calls do nothing.
 func (x *source) Close() error {
 	var errs []error
 	if x.src != nil {
@@ -59,7 +59,7 @@ func (x *source) Close() error {
 	return errors.Join(errs...)
 }
 
-// source opens the file name, which must not be a folder, and detects its format.
+// source opens the file called name, which must not be a folder, and detects its format.
 func (o *opener) source(name string) (*source, error) {
 	if name == "-" {
 		x := &source{title: "standard input"}
@@ -71,7 +71,7 @@ func (o *opener) source(name string) (*source, error) {
 	}
 	x := &source{name: name, title: name}
 	if _, err := os.Lstat(name); err != nil {
-		x.own = true // format.Find may find the rest of the trace
+		x.own = true // even so, format.Find may find a part of the trace
 		return x, nil
 	}
 	f, err := openRegular(name)
@@ -136,7 +136,7 @@ func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 	return nil
 }
 
-// Plain returns the decompressed content of r if gzip or zstd compressed it, and all of r otherwise.
+// Plain returns the content of r without the compression by gzip or zstd, if any.
 func Plain(r io.Reader) (plain io.Reader, compressed bool, err error) {
 	head, all, err := peek(r)
 	if err != nil || !isCompressed(head) {
@@ -147,7 +147,7 @@ func Plain(r io.Reader) (plain io.Reader, compressed bool, err error) {
 	return &boundedReader{r: out, in: in}, true, err
 }
 
-// known adds to err, the error for a file that is not a trace, what the file seems to be.
+// known adds to err what the file seems to be, if err says that it is not a trace.
 func (x *source) known(err error) error {
 	if x.unknown == "" || !errors.Is(err, format.ErrNotEntrace) {
 		return err
@@ -155,7 +155,7 @@ func (x *source) known(err error) error {
 	return &unknownError{x.title + " " + x.unknown, err}
 }
 
-// An unknownError says what a file that is not a trace seems to be.
+// An unknownError is the error for a file that is not a trace. It says what the file seems to be.
 type unknownError struct {
 	text string
 	err  error
@@ -165,8 +165,8 @@ func (e *unknownError) Error() string { return e.text }
 
 func (e *unknownError) Unwrap() error { return e.err }
 
-// peek returns the first bytes of r, enough to detect its format, and a reader of all bytes. For a live trace
-// it waits only for the magic number.
+// peek returns enough of the first bytes of r to detect its format, and a reader of all bytes. For one of ENTRACE's
+// own formats it waits only for the magic, because the trace may be live.
 func peek(r io.Reader) (head []byte, all io.Reader, err error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	if head, err = b.Peek(magicSize); err == nil && !isOwn(head) {
@@ -178,10 +178,10 @@ func peek(r io.Reader) (head []byte, all io.Reader, err error) {
 	return head, b, err
 }
 
-// magicSize is the number of bytes that suffice to detect ENTRACE's own formats and compression.
+// magicSize is how many bytes are enough to detect ENTRACE's own formats and compression.
 const magicSize = 10
 
-// isStream reports whether x is an IET that can be converted in place to an ET of version v.
+// isStream reports whether x is an IET that format.Finalize can convert to an ET of version v.
 func (x *source) isStream(v format.Version) bool {
 	if x.src == nil || x.src.Size() != x.src.Stored {
 		return false
@@ -190,7 +190,8 @@ func (x *source) isStream(v format.Version) bool {
 	return err == nil && f != format.ET && (v == 0 || v == is)
 }
 
-// writeTo writes all whole entries of x to w. After a [*DamageError] the output in w is complete.
+// writeTo writes all whole entries of x to w. After a [*DamageError] the output is complete except for the damaged
+// entries.
 func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat, progress func(done, total int64)) error {
 	r, total := x.r, int64(0)
 	if x.src != nil {
@@ -207,7 +208,7 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 		}
 		decode = func(out *format.Writer) error {
 			return copyEntries(ctx, out, in, func(done int64) {
-				if progress != nil && x.src != nil { // otherwise r reports the progress
+				if progress != nil && x.src != nil { // without src, r reports the progress
 					progress(done, total)
 				}
 			})
@@ -217,15 +218,15 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Abort() }() // if a callback panics
+	defer func() { _ = out.Abort() }() // in case a callback panics
 	damage := decode(out)
 	switch {
 	case ctx.Err() != nil:
 		return errors.Join(ctx.Err(), out.Abort())
 	case out.Flush() != nil:
-		return out.Close() // an error of w made decode fail
+		return out.Close() // an error of w was the reason for damage
 	case damage != nil && (out.Len() == 0 || x.codec != nil && out.Len() == 1):
-		return fmt.Errorf("%s: %w", x.title, errors.Join(damage, out.Abort())) // there was no whole entry
+		return fmt.Errorf("%s: %w", x.title, errors.Join(damage, out.Abort())) // no entry is whole
 	}
 	if x.final && damage == nil && x.codec.hasNoEnd() {
 		damage = writeEnd(out)
@@ -236,11 +237,11 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	return x.damaged(errors.Join(x.cut, damage))
 }
 
-// hasNoEnd reports whether files of the format lack an entry for the end of the trace even if no program was
-// killed. Parquet files have one, because they have all entries of their trace.
+// hasNoEnd reports whether files of the format never have an entry for the end of the trace. Parquet files have
+// one, because they have all entries of their trace.
 func (c *codec) hasNoEnd() bool { return c != nil && !c.own() && c.Format != "parquet" }
 
-// writeEnd writes the entry for the end of a trace. Without it the trace looks like one of a killed program.
+// writeEnd writes the entry for the end of a trace. Without it, the trace would look like that of a killed program.
 func writeEnd(w *format.Writer) error {
 	_, err := w.Write(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}})
 	return err
@@ -274,7 +275,7 @@ func copyEntries(ctx context.Context, w *format.Writer, in *format.Reader, progr
 }
 
 // damaged returns err as a DamageError. It returns nil if the file only ends early because a process is still
-// writing to it.
+// writing it.
 func (x *source) damaged(err error) error {
 	if err == nil || errors.Is(err, format.ErrTruncated) && x.own && osfile.Locked(format.Find(x.name)) {
 		return nil
@@ -282,7 +283,7 @@ func (x *source) damaged(err error) error {
 	return &DamageError{err}
 }
 
-// titled adds the title of x to a DamageError.
+// titled adds the title of x to err if err is a DamageError.
 func (x *source) titled(err error) error {
 	if damage, ok := errors.AsType[*DamageError](err); ok {
 		return &DamageError{fmt.Errorf("%s: %w", x.title, damage.Err)}
@@ -290,7 +291,8 @@ func (x *source) titled(err error) error {
 	return err
 }
 
-// A counter is a file that reports how many of its bytes were read, or were decoded if the file is mapped.
+// A counter is a file that reports how many of its bytes were read. If the file is mapped, the decoder reports
+// this.
 type counter struct {
 	*os.File
 
@@ -308,7 +310,7 @@ func (c *counter) Read(p []byte) (int, error) {
 // Progress implements [input.Progress].
 func (c *counter) Progress(done int64) { c.progress(min(done, c.total), c.total) }
 
-// WriteTo hides the WriteTo method of the file, which would bypass Read.
+// WriteTo hides the WriteTo method of the file, which would not call Read.
 func (c *counter) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{c})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// merge writes the entries of the files of v to w as one trace, as documented at Trace.Encode. The function
-// keep selects the rows to write; their ancestors are written as well. A nil keep means all rows.
+// merge writes the entries of the files of v to w as one trace, as documented at Trace.Encode. It writes the rows
+// for which the function keep returns true, and their ancestors. If keep is nil, it writes all rows.
 func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool, hasNoEnd func(file int) bool) error {
 	m := merger{w: w, v: v, files: v.Files(), keep: keep, ends: make(map[place]bool), cut: make(map[place]bool), waits: make(map[place]bool)}
 	if _, err := w.Write(format.Root()); err != nil {
@@ -23,7 +23,7 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 	}
 	var ends []place
 	ended := true
-	last := make([]uint32, len(m.files)) // the id of the last end entry in each file
+	last := make([]uint32, len(m.files)) // for each file, the id of the last entry about its end
 	for _, r := range v.Children(0) {
 		if file, id := v.ID(r); v.Role(r) == view.RoleRecorder && m.files[file].Parent(id) == 0 {
 			ends = append(ends, place{file, id})
@@ -60,7 +60,7 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 			}
 		}
 	}
-	return m.writeAll(ends) // does nothing if the ends are written already
+	return m.writeAll(ends) // does nothing if they were already written
 }
 
 func (m *merger) writeAll(places []place) error {
@@ -72,7 +72,7 @@ func (m *merger) writeAll(places []place) error {
 	return nil
 }
 
-// A place identifies an entry: its file and its id.
+// A place identifies an entry by its file and its id.
 type place struct {
 	file int
 	id   uint32
@@ -82,18 +82,18 @@ type merger struct {
 	w         *format.Writer
 	v         *view.View
 	files     []*format.File
-	keep      func(r view.Row) bool // nil: every row
-	ends      map[place]bool        // the end entries of the recorders
-	ids       [][]uint32            // the ids of the entries in the output; 0: not written yet, or the root
+	keep      func(r view.Row) bool // nil: write every row
+	ends      map[place]bool        // the entries in which recorders report their end
+	ids       [][]uint32            // for each file, the ids of its entries in the output; 0: not written yet, or the root
 	resources otel.Resources
-	numbers   map[view.Row]int // of the resources; equal resources have the same number
+	numbers   map[view.Row]int // numbers of the resources; equal resources have the same number
 	stack     []place
-	cut       map[place]bool // entries that stay below the parent in their own file
-	waits     map[place]bool // entries that are in stack
+	cut       map[place]bool // entries that remain below the parent in their own file
+	waits     map[place]bool // the entries in stack
 	raw, buf  []byte
 }
 
-// numberResources finds equal resources, if there are several files.
+// numberResources gives numbers to resources, so that equal ones are found. It does so only for several files.
 func (m *merger) numberResources() error {
 	if len(m.files) < 2 {
 		return nil
@@ -123,20 +123,20 @@ func (m *merger) sameResource(a, b view.Row) bool {
 	return x == y || m.numbers[x] == m.numbers[y] && m.numbers[x] != 0
 }
 
-// at returns the row of the entry at p. The result own is false if the entry at p shares
-// the row of another entry.
+// at returns the row of the entry at p. The result own is false if the entry at p is not the first entry of the
+// row, but for example the end of a span.
 func (m *merger) at(p place) (r view.Row, own bool) {
 	r, _ = m.v.Row(p.file, p.id)
 	file, id := m.v.ID(r)
 	return r, file == p.file && id == p.id
 }
 
-// parent returns the parent in the output of the entry at p. The result moved is true if it differs from the
-// stored parent.
+// parent returns the parent that the entry at p has in the output. The result moved is true if this is not the
+// parent in the file.
 func (m *merger) parent(p place) (up place, moved bool) {
 	stored := place{p.file, m.files[p.file].Parent(p.id)}
 	r, own := m.at(p)
-	if !own { // the end of a span
+	if !own { // p is the end of a span
 		if first := m.first(r); first != r {
 			file, id := m.v.ID(first)
 			return place{file, id}, false
@@ -145,8 +145,8 @@ func (m *merger) parent(p place) (up place, moved bool) {
 	}
 	file, id := m.v.ID(m.v.Parent(r))
 	if m.first(r) != r || file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !m.sameResource(r, m.v.Parent(r)) {
-		// Keep the stored parent: a view of the output finds the right place of a row that is late in its file or has
-		// another resource.
+		// Use the parent in the file. If the row is late in its file or has another resource, a view of the output
+		// finds the right parent by the ids.
 		if below, own := m.at(stored); own && m.first(below) != below {
 			file, id := m.v.ID(m.first(below))
 			return place{file, id}, false
@@ -154,18 +154,18 @@ func (m *merger) parent(p place) (up place, moved bool) {
 		return stored, false
 	}
 	if below, own := m.at(stored); own && m.first(below) == m.v.Parent(r) {
-		return place{file, id}, false // the stored parent was a half of the span
+		return place{file, id}, false // the parent in the file was another half of the same span
 	}
 	return place{file, id}, true
 }
 
-// first returns the row of the first half of the span at row r. That can be r itself.
+// first returns the row of the first half of the span at r. If the span is in one file, this is r.
 func (m *merger) first(r view.Row) view.Row {
 	first, _ := m.v.Stored().First(r)
 	return first
 }
 
-// wants reports whether the entry at p must be written: its row is kept, or it is a link of a kept row.
+// wants reports whether the entry at p must be written: its row is kept, or is a link of a kept span.
 func (m *merger) wants(p place) bool {
 	if m.keep == nil {
 		return true
@@ -179,7 +179,7 @@ func (m *merger) wants(p place) bool {
 
 func (m *merger) done(p place) bool { return p.id == 0 || m.ids[p.file][p.id] != 0 }
 
-// write writes the entry at p, after its ancestors that are not written yet.
+// write writes the entry at p. Before it, write writes those of its ancestors that were not yet written.
 func (m *merger) write(p place) error {
 	if m.done(p) || m.isHalf(p) {
 		return nil
@@ -190,7 +190,7 @@ func (m *merger) write(p place) error {
 		top := m.stack[len(m.stack)-1]
 		up, moved := m.parent(top)
 		if !m.done(up) && (m.waits[up] || up == top) {
-			// Late entries and entries moved to another file can form a cycle of parents.
+			// Entries that are late or were moved below another file's entry can be each other's ancestors.
 			m.cut[top] = true
 			if again, _ := m.parent(top); again != up {
 				continue
@@ -210,14 +210,15 @@ func (m *merger) write(p place) error {
 	return nil
 }
 
-// isHalf reports whether the entry at p repeats a span of another file, as a later half or as a copy that has
-// the end.
+// isHalf reports whether the entry at p need not be written because another entry represents the same span: p is a
+// later half of the span, or another file has the span with its end.
 func (m *merger) isHalf(p place) bool {
 	r, own := m.at(p)
 	return own && m.first(r) != r || m.v.Stored().IsCopy(r)
 }
 
-// put writes the entry at p below the entry at up, which is already written.
+// put writes the entry at p below the entry at up, which was already written. The parameter moved is a result of
+// the method parent.
 func (m *merger) put(p, up place, moved bool) (err error) {
 	f := m.files[p.file]
 	parent := m.ids[up.file][up.id]
@@ -244,7 +245,7 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	if own {
 		m.v.Correct(r, e)
 	}
-	if moved { // the position of the entry in the output now shows its parent
+	if moved { // these attributes now follow from the parent
 		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
 			return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && m.v.Role(r) == view.RoleLog
 		})
@@ -257,10 +258,9 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	return err
 }
 
-// Select returns a trace of the rows of v for which keep returns true, with their links and ancestors, and with
-// the entries in which recorders report on themselves. The view v must be the view of t, or that view after it
-// has grown. The new trace has the same times as t. It is in a temporary file without a name, and stays open
-// when t is closed.
+// Select returns a trace with the rows of v for which keep returns true, their links and ancestors, and the entries
+// in which recorders report on themselves. v must be the view of t, possibly after it has grown. The new trace has
+// the same times as t. It is in a temporary file without a name, and stays open when t is closed.
 func (t *Trace) Select(ctx context.Context, v *view.View, keep func(r view.Row) bool) (*Trace, error) {
 	tmp, err := osfile.CreateSpool(t.options.TempDir)
 	if err != nil {

@@ -25,17 +25,17 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A part is an entry of a trace that is built: a span, or a log record of one.
+// A part describes an entry of a trace: a span, or a log record of a span.
 type part struct {
 	name       string
-	span, up   byte // their ids
+	span, up   byte // ids of the span and its parent
 	at         int64
 	log        bool
-	below      int // the part before that it hangs below, -1: the resource
+	below      int // index of the part below which the entry is; -1: the resource
 	otherTrace bool
 }
 
-// service returns a recording of one service.
+// service returns a file with the spans and log records of one service.
 func service(t *testing.T, v format.Version, name string, parts []part) *format.File {
 	t.Helper()
 	x := tracetest.New(t, v, format.ET, format.Root())
@@ -75,7 +75,7 @@ func openFile(t *testing.T, name string) *format.File {
 
 var viewOf = tracetest.View
 
-// merge returns the raw tree of what becomes of files, in one line.
+// merge merges files. It returns the tree of the entries in one line, and a view of the result.
 func merge(t *testing.T, v format.Version, files ...*format.File) (string, *view.View) {
 	t.Helper()
 	var b bytes.Buffer
@@ -136,7 +136,7 @@ func TestMerge(t *testing.T) {
 		if got = sortMarks(got); got != sortMarks(want) {
 			t.Errorf("version %d:\n%s, want\n%s", v, got, want)
 		}
-		// Whatever the order, the tree is the same but for that of siblings.
+		// In any order of the files, the tree is the same except for the order of siblings.
 		for _, names := range [][]string{{"server", "again", "client", "other"}, {"other", "again", "server", "client"}, {"other", "client", "server", "again"}} {
 			got, out := merge(t, v, parts[names[0]], parts[names[1]], parts[names[2]], parts[names[3]])
 			if words(got) != words(want) {
@@ -151,7 +151,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// sortMarks makes the marks of version 2, which are sorted, as those of version 1.
+// sortMarks puts the marks of version 2, which are sorted, into the order of version 1.
 func sortMarks(s string) string {
 	return strings.ReplaceAll(s, "[parent_span_id trace_id]", "[trace_id parent_span_id]")
 }
@@ -162,13 +162,13 @@ func words(s string) string {
 	return strings.Join(w, " ")
 }
 
-// recorded returns a trace that the exporter wrote for a service.
+// recorded returns a file that the exporter has written for a service.
 func recorded(t *testing.T, v format.Version, name string) *format.File {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name+".et")
 	exp, err := exporter.New(exporter.WithPath(file), exporter.WithRecorderOptions(recorder.Options{Version: v}))
 	must(t, err)
-	// The exporter adds otel.json and the schema URL behind these attributes.
+	// The exporter writes otel.json and the schema URL after these attributes.
 	res := resource.NewWithAttributes("https://example.com/schema", attribute.String("service.name", name), attribute.StringSlice("process.command_args", []string{"a", "b"}))
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exp), sdktrace.WithResource(res))
 	_, span := tp.Tracer("t").Start(t.Context(), "work of "+name)
@@ -177,8 +177,8 @@ func recorded(t *testing.T, v format.Version, name string) *format.File {
 	return openFile(t, file)
 }
 
-// TestMergeAnyVersions merges traces of both versions in both orders into both versions.
-// A service that is in two of them must become one resource.
+// TestMergeAnyVersions merges files of both versions in both orders, into both versions. A service that is in two
+// files must have one resource.
 func TestMergeAnyVersions(t *testing.T) {
 	for _, versions := range [][3]format.Version{{1, 1, 1}, {1, 2, 1}, {2, 1, 1}, {2, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 2}} {
 		a, b, again := recorded(t, versions[0], "a"), recorded(t, versions[1], "b"), recorded(t, versions[1], "a")
@@ -215,7 +215,7 @@ func TestMergeAnyVersions(t *testing.T) {
 	}
 }
 
-// TestMergeSame merges a trace with itself: what is in both is there once.
+// TestMergeSame merges a file with itself. Spans and resources must be there once.
 func TestMergeSame(t *testing.T) {
 	v := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}})
 	got, _ := merge(t, format.V1, v, v)
@@ -224,8 +224,8 @@ func TestMergeSame(t *testing.T) {
 	}
 }
 
-// TestMergeEmpty: a file that was cut behind its magic number adds nothing, and what
-// comes of it does not end like a recording that was closed.
+// TestMergeEmpty merges a file that ends after its magic. It adds no entries, but the result must not look like a
+// complete recording.
 func TestMergeEmpty(t *testing.T) {
 	a := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}})
 	file := filepath.Join(t.TempDir(), "empty.iet")
@@ -238,8 +238,8 @@ func TestMergeEmpty(t *testing.T) {
 	}
 }
 
-// TestMergeRing: spans of two files that are each other's parents, and of one
-// that is its own, are all there, once.
+// TestMergeRing merges spans of two files that are each other's parents, and a span that is its own parent. Each
+// must be there once.
 func TestMergeRing(t *testing.T) {
 	a := service(t, format.V1, "one", []part{{name: "a", span: 1, up: 4, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}})
 	b := service(t, format.V1, "two", []part{{name: "c", span: 3, up: 2, at: 3, below: -1}, {name: "d", span: 4, up: 3, at: 4, below: 0}, {name: "e", span: 5, up: 5, at: 5, below: -1}})
@@ -254,8 +254,8 @@ func TestMergeRing(t *testing.T) {
 	}
 }
 
-// anything returns a file of entries that mean what they mean by chance: spans with few ids, ends
-// and log records that name others, parents of any kind. Each has a number of its own.
+// anything returns a file of random entries: spans with few different ids, ends and log records that name some of
+// them, and random parents. Each entry has a different number.
 func anything(t *testing.T, r *rand.Rand, v format.Version, n int, number *uint64) *format.File {
 	t.Helper()
 	x := tracetest.New(t, v, format.IET)
@@ -298,7 +298,7 @@ func anything(t *testing.T, r *rand.Rand, v format.Version, n int, number *uint6
 	return x.Open()
 }
 
-// TestMergeAnything: every entry comes once, but the later halves of spans, whatever is above what.
+// TestMergeAnything merges random files. Every entry must be there once, except for the later halves of spans.
 func TestMergeAnything(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -308,7 +308,7 @@ func TestMergeAnything(t *testing.T) {
 		for k := range 1 + r.IntN(4) {
 			n := r.IntN(12)
 			if k == 0 {
-				n *= r.IntN(2) // often nothing, not even the root
+				n *= r.IntN(2) // often empty, without even a root
 			}
 			files = append(files, anything(t, r, ver, n, &number))
 		}

@@ -23,9 +23,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestMergeHalves: spans that were open while their recorder began new files are one each
-// again, with their end and all that is below them, in whatever order the files come; also when
-// one is gone.
+// TestMergeHalves merges files of a recorder in which spans are open when a new file begins. Each span must be
+// there once, with its end and everything below it, in any order of the files, and even if one file is missing.
 func TestMergeHalves(t *testing.T) {
 	dir := t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 30})
@@ -40,7 +39,7 @@ func TestMergeHalves(t *testing.T) {
 		_, leaf := tracer.Start(c, fmt.Sprint("leaf ", i))
 		leaf.End()
 		s.End()
-		must(t, rec.Flush(t.Context())) // a new file may begin
+		must(t, rec.Flush(t.Context())) // so that a new file may begin
 	}
 	outer.End()
 	want := trace.SpanContextFromContext(ctx).SpanID()
@@ -52,7 +51,7 @@ func TestMergeHalves(t *testing.T) {
 		t.Fatalf("there are %d files", len(names))
 	}
 	for _, order := range []string{"as they are", "the other way round", "without one"} {
-		list := slices.Clone(names) // app.et, the last, comes behind those with a time
+		list := slices.Clone(names) // app.et, the last file, is sorted after the files with a time in their name
 		total := 82
 		switch order {
 		case "the other way round":
@@ -101,7 +100,7 @@ func TestMergeHalves(t *testing.T) {
 	}
 }
 
-// TestMergeHalvesInARing: two hostile traces in which each half of a span is below the other.
+// TestMergeHalvesInARing merges two hostile files. Each has one half of two spans, below the other span.
 func TestMergeHalvesInARing(t *testing.T) {
 	dir := t.TempDir()
 	var names []string

@@ -22,10 +22,10 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// defaultMaxTemp is the maximum size in bytes of all temporary files if [OpenOptions].MaxTemp is 0.
+// defaultMaxTemp is the default of [OpenOptions].MaxTemp, in bytes.
 const defaultMaxTemp = 8 << 30
 
-// ErrNoTrace says that a folder contains no trace.
+// ErrNoTrace is returned for a folder without a trace.
 var ErrNoTrace = errors.New("the folder has no trace")
 
 var errTempFull = errors.New("the decoded trace is larger than the limit for temporary files")
@@ -40,66 +40,67 @@ type OpenOptions struct {
 	TempDir string
 	// MaxTemp is the maximum size in bytes of all temporary files together. The default is 8 GiB.
 	MaxTemp int64
-	// Clock corrects clocks that were wrong. Open adds its values to all times of a service or a file. The key is
-	// the name of the service, the name of the file, or the last element of the name of the file.
+	// Clock corrects clocks that were wrong. Open adds its values to all times of a service or a file. A key is the
+	// name of a service, the name of a file, or the last element of the name of a file.
 	Clock map[string]time.Duration
 	// Progress, if set, is called from time to time while a file is decoded. The parameters done and total are in
-	// bytes; total is 0 if unknown.
+	// bytes; total is 0 if it is unknown.
 	Progress func(done, total int64)
-	// Journal, if set, is called for each file that its recorder did not close. The parameter entries is the
-	// number of entries from the journal, or -1 if unknown. The parameter missing says why other entries are
+	// Journal, if set, is called for each file that its recorder did not close. The parameter entries is the number
+	// of entries that are in the journal, or -1 if it is unknown. The parameter missing says why other entries are
 	// missing, as [format.File.Journal] does.
 	Journal func(name string, entries int, missing error)
-	// Once says that the trace will only be encoded, and only once. Open then reads only the beginning of a single
-	// file, and Trace.Encode reads the rest. Encode to one of ENTRACE's own formats then writes entries while it
-	// reads them, without a view or a temporary file. Such a Trace has no View and no State.
+	// Once says that the trace is only encoded, and only once. For a single file, Open then reads only the
+	// beginning, and Trace.Encode reads the rest. If Encode writes one of ENTRACE's own formats, it writes each
+	// entry when it has read it, and needs no view and no temporary file. Such a Trace has no View and no State.
 	Once bool
-	// Redact, if set, replaces the secrets in everything that is opened. The files do not change: Open writes
+	// Redact, if set, replaces the secrets in everything that is opened. It does not change the files: Open writes
 	// their content without the secrets to temporary files. Redact counts the replacements.
 	Redact *redact.Redactor
-	// Workers is as in [view.Options].
+	// Workers has the meaning that it has in [view.Options].
 	Workers int
 }
 
-// A Trace is one or several files that were opened as one view. It is safe for concurrent use.
+// A Trace is one or more files that were opened as one view. It is safe for concurrent use.
 type Trace struct {
 	options OpenOptions
 	view    *view.View
 	files   []*format.File
-	names   []string // the name of each file, as passed to Open or found in a folder
-	damage  []error  // by file; the damage found while Open decoded or redacted the file
-	codecs  []*codec // by file; nil for one of ENTRACE's own formats
+	names   []string // for each file, its name as passed to Open or found in a folder
+	damage  []error  // for each file, the damage that was found when Open decoded or redacted it
+	codecs  []*codec // for each file, its codec; nil for one of ENTRACE's own formats
 	inputs  []os.FileInfo
-	traces  map[*format.File]*os.File // the Go execution trace from which a file was made
-	once    *source                   // the input that Encode will read; nil if Open read everything
-	opened  []os.FileInfo             // by file; nil for a file without a name
-	folders []folder                  // the folders given to Open
+	traces  map[*format.File]*os.File // for a file that was made from a Go execution trace: the execution trace
+	once    *source                   // the input that Encode will read; nil if Open has read everything
+	opened  []os.FileInfo             // for each file, its identity; nil for a file without a name
+	folders []folder                  // the folders that were passed to Open
 
 	recorders recorders
 }
 
-// A folder is a folder that was given to Open.
+// A folder is a folder that was passed to Open.
 type folder struct {
 	dir         string
-	found, left []string // names of the traces in dir, and messages about other files that have the name of a trace
+	found, left []string // names of the traces in dir; messages about other files whose names are those of traces
 }
 
 // Open opens files and folders and makes one view of all of them:
 //
-//   - ET, IET and IETPrefix, in both versions: whole files, truncated or growing ones, and files with the journal
-//     of a writer that died;
-//   - files of the other formats, and files that gzip or zstd compressed. Open first writes their content
-//     to a temporary file without a name;
-//   - folders. Open opens every file in the folder whose first bytes identify a trace, in the order
-//     of their names. It does not open subfolders. A file x.et hides x.iet, and both hide a file x of
-//     another format. A file x.et.broken, which recovery left, is not opened.
+//   - ET, IET and IETPrefix, in both versions. The files may be whole, truncated or growing, and their writer may
+//     have died and left a journal;
+//   - files of other formats, and files that gzip or zstd compressed. Open first writes their content to a
+//     temporary file without a name;
+//   - folders. Open opens every file in the folder whose first bytes are those of a trace, in the order of their
+//     names. It does not open subfolders. If there is a file x.et, Open ignores x.iet; if there is either, it
+//     ignores a file x of another format. It ignores x.et.broken, which recovery left.
 //
-// In the view, a span is below its caller even if the caller is in another file; see package view. Pass files
-// that continue each other in their order, which is also the order in a folder. A nil o means defaults.
+// In the view, a span is below its caller even if the caller is in another file; see package view. Pass the files
+// of a recording in the order in which they were written. In a folder, this is the order of their names. A nil o
+// means defaults.
 //
-// If files cannot be read to their ends, Open returns a Trace with all whole entries, and the error is a
-// [*DamageError]. After any other error the Trace is nil. A file that a process is still writing may end within
-// an entry; that is not an error. The caller must close the Trace.
+// If files cannot be read to their ends, Open returns a Trace with all whole entries and a [*DamageError]. After
+// any other error the Trace is nil. It is not an error if a file that a process is still writing ends within an
+// entry. The caller must close the Trace.
 func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
 	op := opener{ctx: ctx, trace: new(Trace)}
 	if o != nil {
@@ -121,13 +122,13 @@ func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
 	return op.finish(op.all(names))
 }
 
-// open opens the input of a Trace that was opened with Once a second time, to read all of it.
+// open reads all of the input of a Trace that was opened with Once. It returns a second Trace.
 func (t *Trace) open(ctx context.Context) (*Trace, error) {
 	op := opener{ctx: ctx, options: t.options, left: t.options.MaxTemp, trace: &Trace{options: t.options}}
 	return op.finish(op.load(t.once))
 }
 
-// finish builds the view of the open files. If err is not nil, finish closes the files and returns err.
+// finish makes the view of the files. If err is not nil, it closes the files and returns err.
 func (o *opener) finish(err error) (*Trace, error) {
 	t := o.trace
 	if err == nil && t.once == nil {
@@ -142,7 +143,7 @@ func (o *opener) finish(err error) (*Trace, error) {
 	return t, t.Damage()
 }
 
-// Corrected returns another view of the files, with clocks corrected as by [OpenOptions].Clock.
+// Corrected returns another view of the files, with its clocks corrected as [OpenOptions].Clock describes.
 func (t *Trace) Corrected(ctx context.Context, clocks map[string]time.Duration) (*view.View, error) {
 	o := &view.Options{Workers: t.options.Workers}
 	if len(clocks) > 0 {
@@ -154,7 +155,7 @@ func (t *Trace) Corrected(ctx context.Context, clocks map[string]time.Duration) 
 	return view.New(ctx, t.files, o)
 }
 
-// execTrace returns the Go execution trace from which f was made, or nil if there is none.
+// execTrace returns the Go execution trace from which f was made. data is nil if there is none.
 func (t *Trace) execTrace(f *format.File) (data io.ReaderAt, size int64) {
 	from := t.traces[f]
 	if from == nil {
@@ -167,7 +168,7 @@ func (t *Trace) execTrace(f *format.File) (data io.ReaderAt, size int64) {
 	return from, fi.Size()
 }
 
-// clock returns the Clock function for a view, from the corrections in by.
+// clock returns the function Clock for a view. The map by has the corrections.
 func (t *Trace) clock(by map[string]time.Duration) func(f *format.File, service string) time.Duration {
 	ofFile := make(map[*format.File]time.Duration)
 	for i, f := range t.files {
@@ -186,10 +187,10 @@ func (t *Trace) clock(by map[string]time.Duration) func(f *format.File, service 
 	}
 }
 
-// View returns the view of the files as they were when they were opened.
+// View returns the view that Open made of the files.
 func (t *Trace) View() *view.View { return t.view }
 
-// Name returns the name by which a file of the view was found.
+// Name returns the name of a file of the view, as passed to Open or found in a folder.
 func (t *Trace) Name(file int) string { return t.names[file] }
 
 // Format returns the format of a file of the view.
@@ -200,7 +201,7 @@ func (t *Trace) Format(file int) Format {
 	return Format(t.files[file].Format().String())
 }
 
-// Damage returns the [*DamageError] that Open returned, nil if all files are whole.
+// Damage returns the [*DamageError] that Open returned, or nil if all files are whole.
 func (t *Trace) Damage() error {
 	var errs []error
 	for i := range t.files {
@@ -219,8 +220,8 @@ func (t *Trace) Damage() error {
 	return &DamageError{errors.Join(errs...)}
 }
 
-// Replaced returns the names of files that now belong to other files, which happens when a recorder begins a
-// new file. The view still has the old entries.
+// Replaced returns the names that now belong to other files, for example because a recorder has begun a new file.
+// The view still has the entries of the old files.
 func (t *Trace) Replaced() []string {
 	var names []string
 	for i, fi := range t.opened {
@@ -234,8 +235,8 @@ func (t *Trace) Replaced() []string {
 	return names
 }
 
-// Outdated reports whether [Open] would now open other files for the same names: a name belongs to another
-// file, or a folder contains other traces.
+// Outdated reports whether [Open] with the same names would now open other files: a name belongs to another file,
+// or the traces in a folder are different.
 func (t *Trace) Outdated() bool {
 	for _, f := range t.folders {
 		if found, _, err := tracesIn(f.dir); err == nil && !slices.Equal(found, f.found) {
@@ -245,8 +246,7 @@ func (t *Trace) Outdated() bool {
 	return len(t.Replaced()) > 0
 }
 
-// LeftOut lists the files in the folders that have the name of a trace but were not opened, each with the
-// reason.
+// LeftOut lists files in the folders that have the name of a trace but were not opened, with the reasons.
 func (t *Trace) LeftOut() (all []string) {
 	for _, f := range t.folders {
 		all = append(all, f.left...)
@@ -254,7 +254,7 @@ func (t *Trace) LeftOut() (all []string) {
 	return all
 }
 
-// Close closes the files. The view must not be used after that.
+// Close closes the files. After that, the view must not be used.
 func (t *Trace) Close() error {
 	var errs []error
 	for _, f := range t.files {
@@ -275,7 +275,7 @@ func (t *Trace) Close() error {
 type opener struct {
 	ctx     context.Context //nolint:containedctx // of the one call that it lives for
 	options OpenOptions
-	left    int64 // bytes that may still be written to temporary files
+	left    int64 // how many more bytes may be written to temporary files
 	trace   *Trace
 }
 
@@ -301,7 +301,7 @@ func (o *opener) all(names []string) error {
 	return nil
 }
 
-// keep stores x as the single input of a trace that will be encoded once.
+// keep makes x the input of a trace that will be encoded once.
 func (o *opener) keep(x *source) (err error) {
 	o.trace.once = x
 	if x.own {
@@ -329,7 +329,7 @@ func (o *opener) journal(name string, entries int, missing error) {
 	}
 }
 
-// folder opens the traces in a folder.
+// folder opens the traces in the folder dir.
 func (o *opener) folder(dir string) error {
 	found, left, err := tracesIn(dir)
 	if err != nil {
@@ -348,7 +348,7 @@ func (o *opener) folder(dir string) error {
 		if err != nil && (!foreign || o.ctx.Err() != nil || errors.Is(err, errTempFull)) {
 			return err
 		}
-		if err != nil { // the file only looked like a trace
+		if err != nil { // only the first bytes were those of a trace
 			at := &o.trace.folders[len(o.trace.folders)-1]
 			at.left = append(at.left, name+" is skipped: "+err.Error())
 		}
@@ -359,8 +359,8 @@ func (o *opener) folder(dir string) error {
 	return nil
 }
 
-// tracesIn returns the names of the traces in a folder. The messages in left say why other files that have the
-// name of a trace are skipped.
+// tracesIn returns the names of the traces in a folder. The messages in left say why other files with the name of a
+// trace are ignored.
 func tracesIn(dir string) (found, left []string, err error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -414,7 +414,8 @@ func tracesIn(dir string) (found, left []string, err error) {
 	return found, left, nil
 }
 
-// holdsTrace reports whether the content of a file that begins with head is a trace of another format.
+// holdsTrace reports whether the file name, whose first bytes are head, is a trace of another format, perhaps
+// compressed.
 func holdsTrace(name string, head []byte) bool {
 	f, err := openRegular(name)
 	if err != nil {
@@ -422,14 +423,14 @@ func holdsTrace(name string, head []byte) bool {
 	}
 	defer f.Close()
 	if isFramed(head) {
-		return true // a message may be large
+		return true // reading the first message could take long, because it may be large
 	}
 	x := new(source)
 	err = new(opener).stream(x, head, f)
 	return errors.Join(err, x.Close()) == nil && len(head) > 0
 }
 
-// isTrace returns the first bytes of a file, and whether the file is a trace.
+// isTrace returns the first bytes of a file, and whether it is a trace in one of ENTRACE's own formats.
 func isTrace(name string) (head []byte, is bool) {
 	f, err := openRegular(name)
 	if err != nil {
@@ -440,7 +441,7 @@ func isTrace(name string) (head []byte, is bool) {
 	return head, err == nil && isOwn(head)
 }
 
-// load opens the trace in x and closes x.
+// load opens the trace in x, and closes x.
 func (o *opener) load(x *source) error {
 	if x.own {
 		return errors.Join(x.known(o.loadOwn(x.name)), x.Close())
@@ -475,8 +476,8 @@ func (o *opener) load(x *source) error {
 	return nil
 }
 
-// keepTrace keeps the execution trace from which f was made, because it shows what goroutines did. It keeps
-// nothing if that file is compressed or has been replaced.
+// keepTrace keeps the execution trace from which f was made open, because it shows what goroutines did. It keeps
+// nothing if the execution trace is compressed or was replaced.
 func (o *opener) keepTrace(x *source, f *format.File) {
 	from, err := openRegular(x.name)
 	if err != nil {
@@ -494,8 +495,8 @@ func (o *opener) keepTrace(x *source, f *format.File) {
 	o.trace.traces[f] = from
 }
 
-// loadOwn opens a file of one of ENTRACE's own formats. If the file is damaged, only its whole beginning is
-// read.
+// loadOwn opens a file in one of ENTRACE's own formats. Of a damaged file, it opens the whole entries before the
+// damage.
 func (o *opener) loadOwn(name string) error {
 	f, err := recorder.Open(name, nil)
 	if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt {
@@ -522,9 +523,9 @@ func (o *opener) loadOwn(name string) error {
 	return nil
 }
 
-// redacted returns a file that has the entries of f without their secrets, and the damage of f. It closes f.
+// redacted returns a file with the entries of f without their secrets, and the damage of f. It closes f.
 func (o *opener) redacted(f *format.File) (without *format.File, damage, err error) {
-	defer f.Close() // it was read
+	defer f.Close() // f was only read
 	tmp, err := osfile.CreateSpool(o.options.TempDir)
 	if err != nil {
 		return nil, nil, err
@@ -547,7 +548,7 @@ func (o *opener) add(f *format.File, name string, c *codec, opened os.FileInfo, 
 	t.damage, t.opened = append(t.damage, damage), append(t.opened, opened)
 }
 
-// openSpool opens the trace in a temporary file.
+// openSpool opens the trace in the temporary file tmp.
 func openSpool(tmp *osfile.Spool, title string) (*format.File, error) {
 	f, err := format.Open(title, &format.OpenOptions{File: tmp.File})
 	if err != nil {
@@ -556,7 +557,7 @@ func openSpool(tmp *osfile.Spool, title string) (*format.File, error) {
 	return f, nil
 }
 
-// limited is a writer that accepts a limited number of bytes.
+// A limited is a writer that accepts at most *left bytes.
 type limited struct {
 	w    io.Writer
 	left *int64

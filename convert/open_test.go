@@ -26,7 +26,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// names returns the names of the spans of a trace and what they are below, sorted by the tree.
+// outlineOf returns the names of the spans and log records of a trace, indented by their depth in the tree.
 func outlineOf(t *testing.T, v *view.View) string {
 	t.Helper()
 	var all []string
@@ -56,7 +56,7 @@ func opened(t *testing.T, o *convert.OpenOptions, names ...string) *convert.Trac
 	return tr
 }
 
-// TestOpenAnything opens the same trace in all the ways in which it can lie there.
+// TestOpenAnything opens the same trace in all formats and compressions in which it can be stored.
 func TestOpenAnything(t *testing.T) {
 	dir := t.TempDir()
 	f := service(t, format.V1, "client", []part{{name: "call", span: 1, at: 10, below: -1}, {name: "said", span: 1, at: 11, log: true, below: 0}})
@@ -100,7 +100,7 @@ func TestOpenAnything(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "entrace-*"))
 	must(t, err)
 	for _, name := range left {
-		// On Windows a file that is open has a name.
+		// On Windows, an open temporary file has a name.
 		if fi, err := os.Stat(name); err == nil && time.Since(fi.ModTime()) < time.Second && runtime.GOOS != "windows" {
 			t.Errorf("%s is left", name)
 		}
@@ -111,7 +111,8 @@ func TestOpenAnything(t *testing.T) {
 	}
 }
 
-// TestOpenFolder: a folder is the traces in it, of which an ET hides its IET.
+// TestOpenFolder checks that opening a folder opens the traces in it, and that an IET is ignored if there is its
+// ET.
 func TestOpenFolder(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := convert.Open(t.Context(), []string{dir}, nil); !errors.Is(err, convert.ErrNoTrace) {
@@ -124,7 +125,7 @@ func TestOpenFolder(t *testing.T) {
 	client := service(t, format.V1, "client", []part{{name: "call", span: 1, at: 10, below: -1}})
 	server := service(t, format.V2, "server", []part{{name: "serve", span: 11, up: 1, at: 25, below: -1}})
 	put("client.et", client)
-	put("client.iet", client) // of which the ET was made
+	put("client.iet", client) // the IET from which the ET was made
 	put("server.et", server)
 	must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("no trace"), 0o600))
 	must(t, os.Mkdir(filepath.Join(dir, "more.et"), 0o700))
@@ -132,7 +133,7 @@ func TestOpenFolder(t *testing.T) {
 	if got := outlineOf(t, tr.View()); got != " client\n  call\n   serve\n server" || len(tr.View().Files()) != 2 {
 		t.Errorf("%d files:\n%s", len(tr.View().Files()), got)
 	}
-	// A clock that goes wrong is set right by the name of the file or the service.
+	// A wrong clock can be corrected by the name of the service or the file.
 	for _, name := range []string{"server", "server.et", filepath.Join(dir, "server.et")} {
 		v := opened(t, &convert.OpenOptions{Clock: map[string]time.Duration{name: -7}}, dir).View()
 		serve, _ := v.Span(format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{11}})
@@ -148,12 +149,13 @@ func TestOpenFolder(t *testing.T) {
 	}
 }
 
-// TestOpenDamaged: what is whole is in the view, and where it ends is told.
+// TestOpenDamaged opens a damaged file. The view must have the whole entries, and the error must say where they
+// end.
 func TestOpenDamaged(t *testing.T) {
 	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})
 	b := read(t, f.Name())
 	name := filepath.Join(t.TempDir(), "bad.et")
-	at := bytes.LastIndex(b, []byte("\x01b\x00")) + 2 // the length of b's target
+	at := bytes.LastIndex(b, []byte("\x01b\x00")) + 2 // length of b's target
 	b[at] = 255
 	must(t, os.WriteFile(name, b, 0o600))
 	tr := opened(t, nil, name, f.Name())
@@ -166,13 +168,13 @@ func TestOpenDamaged(t *testing.T) {
 	}
 }
 
-// TestOpenCompressedDamaged: what is whole of a compressed trace is in the view, and what is
-// behind it, or that it is not as its checksum says, is told.
+// TestOpenCompressedDamaged opens damaged compressed files. The view must have the whole entries. The error must
+// report what follows them, or a wrong checksum.
 func TestOpenCompressedDamaged(t *testing.T) {
 	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})
 	plain := read(t, f.Name())
 	bad := bytes.Clone(plain)
-	bad[bytes.LastIndex(bad, []byte("\x01b\x00"))+2] = 255 // the length of b's target
+	bad[bytes.LastIndex(bad, []byte("\x01b\x00"))+2] = 255 // length of b's target
 	packed := func(b []byte) []byte {
 		var out bytes.Buffer
 		w := gzip.NewWriter(&out)
@@ -210,7 +212,7 @@ func TestOpenCompressedDamaged(t *testing.T) {
 	}
 }
 
-// TestOpenBomb: what is compressed is read up to 256 times its size, and the cut is told.
+// TestOpenBomb checks that compressed input is read up to 256 times its size, and that the rest is reported.
 func TestOpenBomb(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.jsonl.zst")
 	z, err := zstd.NewWriter(nil)
@@ -224,7 +226,7 @@ func TestOpenBomb(t *testing.T) {
 	}
 }
 
-// TestReplaced: who has opened a file hears that its name is another's now.
+// TestReplaced checks that Replaced reports a name that now belongs to another file.
 func TestReplaced(t *testing.T) {
 	dir := t.TempDir()
 	name, other := filepath.Join(dir, "app.iet"), filepath.Join(dir, "new.iet")
@@ -254,8 +256,8 @@ func encodeTrace(t *testing.T, message string) []byte {
 	return tracetest.New(t, format.V2, format.IET, format.Root(), tracetest.Log(message)).Bytes()
 }
 
-// TestOpenFolderSaysWhatItLeavesOut opens a folder with links, an empty file, one of another kind, and
-// what recovery has kept of damaged traces.
+// TestOpenFolderSaysWhatItLeavesOut opens a folder with symbolic links, an empty file, a file that is not a trace,
+// and damaged traces that recovery has renamed.
 func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -281,7 +283,7 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-// TestProgressOfLargeFile opens a file that is mapped, and one that is not.
+// TestProgressOfLargeFile opens a file that is mapped, and a smaller one that is not.
 func TestProgressOfLargeFile(t *testing.T) {
 	for _, n := range []int{100, 20_000} {
 		name := filepath.Join(t.TempDir(), "in.jsonl")
@@ -300,7 +302,7 @@ func TestProgressOfLargeFile(t *testing.T) {
 	}
 }
 
-// TestDamageNamesFile opens one file and two that are cut: of several the error names each once.
+// TestDamageNamesFile opens two truncated files at a time, and converts one. The error must name each of them once.
 func TestDamageNamesFile(t *testing.T) {
 	dir := t.TempDir()
 	cut := func(name, from string) string {
@@ -327,7 +329,8 @@ func TestDamageNamesFile(t *testing.T) {
 	}
 }
 
-// TestOpenExecutionTrace: of the tasks of an execution trace it is known what they waited for, unless secrets are replaced.
+// TestOpenExecutionTrace checks that the view shows what the tasks of an execution trace waited for. If secrets are
+// replaced, it cannot.
 func TestOpenExecutionTrace(t *testing.T) {
 	for _, version := range []string{"1.24", "1.27"} {
 		name := "../internal/read/gotrace/testdata/go" + version + ".trace"

@@ -15,12 +15,12 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// panicking calls fn, which must panic, and checks that it leaves no file behind.
+// panicking calls fn, which must panic, and checks that no file is left behind.
 func panicking(t *testing.T, fn func(in, out string) error) {
 	t.Helper()
 	in, dir, temp := filepath.Join(t.TempDir(), "in.iet"), t.TempDir(), t.TempDir()
 	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
-	for range 5000 { // enough for Progress to be called
+	for range 5000 { // enough to call Progress
 		b = format.AppendTraceEntry(b, format.V1, tracetest.Log("m"))
 	}
 	must(t, os.WriteFile(in, b, 0o600))
@@ -77,8 +77,8 @@ type panicContext struct{ context.Context }
 
 func (panicContext) Err() error { panic("boom") }
 
-// TestPanickingInputLeavesNoFile checks decoders that copy their input to a temporary
-// file, with a reader that panics.
+// TestPanickingInputLeavesNoFile decodes from a reader that panics, with decoders that copy their input to a
+// temporary file.
 func TestPanickingInputLeavesNoFile(t *testing.T) {
 	for name, decode := range map[string]func(ctx context.Context, r io.Reader, w *format.Writer) error{
 		"otlp":    func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
@@ -94,7 +94,7 @@ func TestPanickingInputLeavesNoFile(t *testing.T) {
 	}
 }
 
-// A panicReader is a reader that panics after left bytes.
+// A panicReader returns left bytes and then panics.
 type panicReader struct{ left int }
 
 func (r *panicReader) Read(b []byte) (int, error) {

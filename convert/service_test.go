@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// callers returns a folder with the files of two services that call each other both ways, and of
-// another run of the first service: its resource is the same.
+// callers returns a folder with the files of two services that call each other, and of another run of the first
+// service, which has the same resource.
 func callers(t *testing.T, v format.Version) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,8 +44,8 @@ func callers(t *testing.T, v format.Version) string {
 	return dir
 }
 
-// rowsByService returns a line for each span and log record: what it is, where it is in the tree,
-// its service, and the attributes of its resource.
+// rowsByService returns a line for each span and log record: its name, its place in the tree, its service, and the
+// attributes of its resource.
 func rowsByService(t *testing.T, v *view.View) []string {
 	t.Helper()
 	title := func(r view.Row) string {
@@ -75,8 +75,8 @@ func rowsByService(t *testing.T, v *view.View) []string {
 	return lines
 }
 
-// TestRowsKeepTheirService: whatever several traces are written to, a row has the service and
-// resource that it had, and hangs below the same row.
+// TestRowsKeepTheirService writes several traces in different formats. In the output, each row must have the same
+// service, resource and parent.
 func TestRowsKeepTheirService(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		dir := callers(t, version)
@@ -115,7 +115,7 @@ func TestRowsKeepTheirService(t *testing.T) {
 	}
 }
 
-// outputs returns what writes a trace in each format that has services and is read again.
+// outputs returns functions that write a trace, one for each format that has services and can be read.
 func outputs(t *testing.T, tr *convert.Trace) map[string]func() []byte {
 	t.Helper()
 	all := make(map[string]func() []byte)
@@ -141,8 +141,8 @@ func outputs(t *testing.T, tr *convert.Trace) map[string]func() []byte {
 	return all
 }
 
-// TestSelectedRowsKeepTheirService: a span of a selected part has the service that it had, though it
-// hangs below a span of another one.
+// TestSelectedRowsKeepTheirService selects a part of a trace. A span must keep its service even if it is below a
+// span of another service.
 func TestSelectedRowsKeepTheirService(t *testing.T) {
 	tr, err := convert.Open(t.Context(), []string{callers(t, format.V1)}, nil)
 	must(t, err)

@@ -17,21 +17,23 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A State says whether a file is whole, and the reason if it is not.
+// A State says whether a file is whole, and if not, why.
 type State struct {
-	// Word is one of four words. "running": a process is writing the file. "ended": its writer has closed it, or
-	// it is a whole file of another program. "killed": its writer died before it closed the file. "damaged": the
-	// file cannot be read to its end.
+	// Word is one of four words:
+	//   - "running": a process is writing the file
+	//   - "ended": its writer has closed it, or another program has written it as a whole
+	//   - "killed": its writer died before it closed the file
+	//   - "damaged": the file cannot be read to its end
 	Word      string
 	Recovered bool   // recovery finished the file of a killed writer, or saved the whole entries of a damaged file
 	Rotated   bool   // the writer continued in another file
-	Snapshot  bool   // a flight recorder wrote the whole file, and the process continued
-	Dropped   uint64 // entries that were not written
-	PID       int    // of the process that is writing the file, 0 if unknown
-	Recorded  bool   // a recorder of this module wrote the file; it locks the file as long as it lives
-	// Trigger and Reason say why a flight recorder made the file; both are empty if none did. A Reason without a
-	// Trigger says why the recorded program died. Both texts are from the file: escape them before a terminal or
-	// page shows them.
+	Snapshot  bool   // a flight recorder wrote the whole file, and the process continued to run
+	Dropped   uint64 // number of entries that were not written
+	PID       int    // id of the process that is writing the file; 0: unknown
+	Recorded  bool   // a recorder of this module wrote the file; it locks the file while it writes
+	// Trigger and Reason say why a flight recorder made the file. Both are empty if no flight recorder made it. A
+	// Reason without a Trigger says why the recorded program died. Both texts come from the file: escape them
+	// before you show them on a terminal or a page.
 	Trigger, Reason string
 }
 
@@ -65,11 +67,9 @@ func (s State) String() string {
 	return text
 }
 
-// State returns the present state of a file of v. The view v must be the view of t, or a view that Extend made
-// from it.
+// State returns the current state of a file of v. v must be the view of t, or a view that Extend made from it.
 func (t *Trace) State(v *view.View, file int) State {
-	// Read the lock before the entries: if the writer closes the file in between, the entries then include
-	// its end.
+	// Read the lock before the entries. If the writer closes the file in between, the entries include its end.
 	live, pid := t.writer(file)
 	if !live && t.mayHaveGrown(v, file) {
 		if now, err := v.Extend(context.Background()); err == nil {
@@ -81,10 +81,9 @@ func (t *Trace) State(v *view.View, file int) State {
 	return x.stateOf(v.Files()[file], live, pid, errors.Join(t.damage[file], v.Damage(file)))
 }
 
-// StateOf returns the state of the file name. The result missing says why entries are missing in the file, as
-// in [format.File.Journal]. The parameter whole says that the caller knows all entries to be whole: then
-// StateOf needs no view of a closed file, and saves its time and memory. A file that cannot be opened is
-// damaged.
+// StateOf returns the state of the file name. The result missing says why entries are missing in the file, as in
+// [format.File.Journal]. The parameter whole says that the caller knows all entries to be whole; StateOf then needs
+// no view of a closed file, which saves time and memory. A file that cannot be opened is damaged.
 func StateOf(ctx context.Context, name string, whole bool) (s State, missing error) {
 	if whole {
 		if f, err := recorder.Open(name, nil); err == nil {
@@ -104,8 +103,8 @@ func StateOf(ctx context.Context, name string, whole bool) (s State, missing err
 	return t.State(t.View(), 0), missing
 }
 
-// stateAtEnd returns the state of a file whose last entry says that the file was closed or recovered. For
-// other files it returns an empty State.
+// stateAtEnd returns the state of a file whose last entry says that the file was closed or recovered. For any other
+// file it returns an empty State.
 func stateAtEnd(f *format.File) State {
 	n := uint32(f.Len())
 	if n == 0 || f.Damage() != nil {
@@ -124,13 +123,13 @@ func stateAtEnd(f *format.File) State {
 			x.add(e, id == n-1)
 		}
 	}
-	if x.recorded = x.state.Word != ""; !x.recorded { // no recorder of this module wrote the last entry
+	if x.recorded = x.state.Word != ""; !x.recorded { // another program wrote the last entry
 		return State{}
 	}
 	return x.stateOf(f, false, 0, nil)
 }
 
-// stateOf returns the state of f, given x, the statements of its recorder entries.
+// stateOf returns the state of f. The receiver x has the content of its recorder's entries.
 func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
 	s := x.state
 	switch {
@@ -140,7 +139,7 @@ func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
 		s.Word = deadtrace.Damaged
 	case s.Word == deadtrace.Damaged:
 		s.Recovered = true
-	case s.Word == deadtrace.Ended && s.Trigger == triggerCrash: // the ring of a process that died
+	case s.Word == deadtrace.Ended && s.Trigger == triggerCrash: // a trace of the ring of a process that died
 		s.Word, s.Recovered = deadtrace.Killed, true
 	case s.Word == deadtrace.Killed:
 		s.Recovered = f.Format() == format.ET
@@ -158,13 +157,14 @@ func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
 	return s
 }
 
-// Package control writes these strings to its traces.
+// Strings that package control writes to its traces.
 const (
 	triggerCrash = "crash"
 	modeStream   = "stream"
 )
 
-// writer reports whether a process is writing a file, and returns the id of the process, 0 if unknown.
+// writer reports whether a process is writing a file. The result pid is the id of the process, or 0 if it is
+// unknown.
 func (t *Trace) writer(file int) (live bool, pid int) {
 	was := t.opened[file]
 	if was == nil {
@@ -173,12 +173,12 @@ func (t *Trace) writer(file int) (live bool, pid int) {
 	name := t.files[file].Name()
 	state, pid := osfile.LockHolder(name)
 	if now, err := os.Stat(name); err != nil || !os.SameFile(was, now) {
-		return false, 0 // another file now has the name
+		return false, 0 // the name now belongs to another file
 	}
 	return state == osfile.LockHeld, pid
 }
 
-// mayHaveGrown reports whether a file without a writer can have entries that v lacks.
+// mayHaveGrown reports whether a file that nobody is writing may have entries that v does not have.
 func (t *Trace) mayHaveGrown(v *view.View, file int) bool {
 	was := t.opened[file]
 	if was == nil || v.Files()[file].Format() == format.ET {
@@ -188,17 +188,17 @@ func (t *Trace) mayHaveGrown(v *view.View, file int) bool {
 	return err != nil || !os.SameFile(was, now) || now.Size() > v.Files()[file].Size()
 }
 
-// recorders collects the entries that recorders wrote about a trace. Each row is read only once, because a view
-// only grows at its end. It is safe for concurrent use.
+// A recorders collects the entries that recorders wrote about themselves. It reads each row only once, because a
+// view only grows at its end. It is safe for concurrent use.
 type recorders struct {
 	mu    sync.Mutex
-	seen  int        // the number of rows that were read
-	rows  []view.Row // written by recorders
+	seen  int        // number of rows that were read
+	rows  []view.Row // rows that recorders wrote about themselves, or that have a crash text
 	files map[int]*signs
 }
 
-// rowsIn returns the rows of a file that are directly below the root and that recorders wrote, or that say why
-// a program died.
+// rowsIn returns those rows of a file directly below the root that recorders wrote about themselves, or that say
+// why a program died.
 func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -218,18 +218,18 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	return rows
 }
 
-// said holds the statements of recorder entries about a file.
+// A said holds what the entries of a recorder say about a file.
 type said struct {
-	// The Word of state is deadtrace.Ended if the last entry says that the file was closed. It is deadtrace.Killed
-	// if recovery has finished the file, and deadtrace.Damaged if recovery has saved the whole entries of a
-	// damaged file. Otherwise it is "".
+	// state.Word is deadtrace.Ended if the last entry says that the file was closed, deadtrace.Killed if recovery
+	// has finished the file, and deadtrace.Damaged if recovery has saved the whole entries of a damaged file.
+	// Otherwise it is "".
 	state    State
-	mode     string // of a flight recorder
+	mode     string // the mode of a flight recorder
 	crash    string // why the program died
-	recorded bool   // a recorder of this module wrote the entries
+	recorded bool   // a recorder of this module wrote entries of the file
 }
 
-// saidIn returns the statements of recorder entries about a file.
+// saidIn returns what the entries of recorders say about a file.
 func (k *recorders) saidIn(v *view.View, file int) (x said) {
 	for _, r := range k.rowsIn(v, file) {
 		x.recorded = x.recorded || v.Role(r) == view.RoleRecorder
@@ -241,7 +241,7 @@ func (k *recorders) saidIn(v *view.View, file int) (x said) {
 	return x
 }
 
-// add adds the content of a recorder's entry e. The parameter last says that e is the last entry of the file.
+// add adds what the entry e of a recorder says. The parameter last says that e is the last entry of the file.
 func (x *said) add(e *format.TraceEntry, last bool) {
 	s := &x.state
 	if name := e.Metadata.Name; name == mapping.NameEnd || name == mapping.NameRecovered {
@@ -265,7 +265,7 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 		x.crash = strings.Clone(crashtext.Reason(e.Message.Value))
 	case mapping.NameTrace:
 		if s.Trigger != "" {
-			return // it belongs to another part of a merged trace
+			return // the entry belongs to another part of a merged trace
 		}
 		text := func(name string) string {
 			v, _ := e.Attribute(name)
@@ -275,17 +275,17 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 	}
 }
 
-// signs collects evidence from the first entries of a file about which program wrote the file.
+// A signs collects evidence from the first entries of a file about the program that wrote the file.
 type signs struct {
 	next        uint32 // the next entry to read
 	spans, logs bool
-	recorded    bool // an entry was found that only a recorder of this module writes
+	recorded    bool // only a recorder of this module writes such entries
 }
 
-// isRecorded reports whether the entries look like those of a recorder of this module. It is used for files
-// whose last entry does not say the state. Three rules distinguish recorders from other writers: entries of other
-// programs have no times; converters write only ETs; and in the output of converters each span is one entry
-// that has ended, and log records occur only together with spans.
+// isRecorded reports whether the entries look like those of a recorder of this module. It is for files whose last
+// entry does not say so. Other programs write different entries: those of other ENTRACE writers have no times.
+// Converters write only ETs, in which each span is one entry that has ended, and in which log records occur only
+// together with spans.
 func (k *recorders) isRecorded(v *view.View, file int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -301,7 +301,7 @@ func (k *recorders) isRecorded(v *view.View, file int) bool {
 	for ; !x.recorded && int(x.next) < v.Entries(file); x.next++ {
 		r, _ := v.Row(file, x.next)
 		if of, own := v.ID(r); of != file || own != x.next {
-			x.recorded = true // the end of a span
+			x.recorded = true // it is the end of a span
 			break
 		}
 		f := v.Flags(r)

@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// said records a log record.
+// said records a log record and waits until it is in the file.
 func said(t *testing.T, rec *recorder.Recorder, text string) {
 	t.Helper()
 	must(t, rec.Log(format.SpanRef{}, tracetest.Log(text, format.AttrTime, uint64(1e18))))
@@ -28,8 +28,7 @@ func said(t *testing.T, rec *recorder.Recorder, text string) {
 // stateIn returns the state of a file of tr.
 func stateIn(tr *convert.Trace, file int) convert.State { return tr.State(tr.View(), file) }
 
-// TestStateOfFile: each file has one of four words, from the first entry on until after its
-// recovery.
+// TestStateOfFile checks the state of a file from its first entry until after its recovery.
 func TestStateOfFile(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -93,7 +92,7 @@ func TestStateOfFile(t *testing.T) {
 	must(t, err)
 	must(t, os.Rename(parts[0], in("rotated.et")))
 
-	// What came from another program is whole, even if it has no end.
+	// A file of another program is whole, even if it has no entry about its end.
 	must(t, opened(t, nil, in("killed.iet")).EncodeFile(t.Context(), in("x.jsonl"), "otlp", nil))
 	other := service(t, format.V1, "shop", []part{{name: "call", span: 1, at: 10, below: -1}, {name: "said", span: 1, at: 11, log: true, below: 0}})
 	must(t, encodeFile(t.Context(), other.Name(), in("y.jsonl"), "otlp", nil))
@@ -135,7 +134,7 @@ func TestStateOfFile(t *testing.T) {
 	})
 }
 
-// TestStateSaysWhySnapshotExists: a flight recorder's file has its trigger and reason.
+// TestStateSaysWhySnapshotExists checks that the state of a flight recorder's file has its trigger and reason.
 func TestStateSaysWhySnapshotExists(t *testing.T) {
 	for _, x := range []struct{ trigger, mode, want string }{
 		{"watchdog", "snapshot", "snapshot of a running process (watchdog: GET hangs)"},
@@ -159,8 +158,8 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 	}
 }
 
-// TestStateOfRecoveredBatch recovers a recording whose spans were all recorded when they had ended,
-// as a converter's are.
+// TestStateOfRecoveredBatch recovers a recording whose spans had ended when they were recorded, as in the output of
+// a converter.
 func TestStateOfRecoveredBatch(t *testing.T) {
 	dir, dead := t.TempDir(), t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
@@ -175,7 +174,7 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 	})
 	must(t, err)
 	must(t, rec.Flush(t.Context()))
-	for _, name := range []string{"app.iet", "app.iet.buffer"} { // as a kill at this moment leaves them
+	for _, name := range []string{"app.iet", "app.iet.buffer"} { // a copy of the files that a kill would leave now
 		b := read(t, filepath.Join(dir, name))
 		must(t, os.WriteFile(filepath.Join(dead, name), b, 0o600))
 	}
@@ -184,7 +183,7 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 	if got := stateIn(opened(t, nil, filepath.Join(dead, "app.iet")), 0).String(); got != "killed" {
 		t.Errorf("before recovery the state is %q, want killed", got)
 	}
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // the second call has nothing to do
 		r, err := recorder.Recover(name, "")
 		must(t, err)
 		if r.Entries != 3 {
@@ -196,8 +195,8 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 	}
 }
 
-// TestStateSaysWhyProgramDied: the state of a file whose program panicked has the panic, before and
-// after recovery. A file that only has such an entry is not one of a killed program.
+// TestStateSaysWhyProgramDied checks that the state of a file whose program panicked has the panic, before and
+// after recovery. A crash entry alone must not make a file count as killed.
 func TestStateSaysWhyProgramDied(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -225,8 +224,8 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 	check("other.iet", "ended")
 }
 
-// TestStateOfGrowingFileIsCheap: what was looked at once is not looked at again, however many rows
-// hang below the root.
+// TestStateOfGrowingFileIsCheap checks that a row is read only once for the state, even if many rows are below the
+// root.
 func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.iet")
 	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
@@ -265,8 +264,8 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	}
 }
 
-// TestStateOfClosedFileNeedsNoView: the last entry has the state, so that a large file takes little
-// memory.
+// TestStateOfClosedFileNeedsNoView checks that the state of a large closed file needs little memory, because the
+// last entry has it.
 func TestStateOfClosedFileNeedsNoView(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.iet")
 	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())

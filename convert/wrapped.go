@@ -17,7 +17,7 @@ import (
 
 const bomUTF8 = "\xef\xbb\xbf" // a byte order mark
 
-// They say how a file that begins with head is wrapped.
+// These functions report how a file that begins with head is wrapped.
 var (
 	isGzip  = begins("\x1f\x8b")
 	isZstd  = begins("\x28\xb5\x2f\xfd")
@@ -25,24 +25,24 @@ var (
 	isUTF16 = begins("\xff\xfe", "\xfe\xff")
 )
 
-// maxWrapped is the maximum number of nested layers, such as compression, around a trace.
+// maxWrapped is the maximum number of layers around a trace, such as compression.
 const maxWrapped = 3
 
 func isCompressed(head []byte) bool { return isGzip(head) || isZstd(head) }
 
-// isFramed reports whether a file is a series of messages, each after its length and each compressed by zstd.
-// The file exporter of OpenTelemetry's Collector writes such files.
+// isFramed reports whether a file is a sequence of messages, each compressed by zstd and each after its length. The
+// file exporter of OpenTelemetry's Collector writes such files.
 func isFramed(head []byte) bool {
 	return len(head) > frameSize && head[0] < 0x0a && isZstd(head[frameSize:])
 }
 
-// isWrapped reports whether a file that begins with head needs unwrapped.
+// isWrapped reports whether a file that begins with head must be unwrapped.
 func isWrapped(head []byte) bool {
 	return isCompressed(head) || isFramed(head) || isUTF8(head) || isUTF16(head)
 }
 
-// unwrapped returns a reader of the content of r, whose first bytes are head: decompressed, or as UTF-8 without
-// a byte order mark.
+// unwrapped returns the content of r, whose first bytes are head, without one layer: decompressed, or as UTF-8
+// without a byte order mark.
 func unwrapped(r io.Reader, head []byte) (io.ReadCloser, error) {
 	switch {
 	case isGzip(head):
@@ -64,7 +64,7 @@ func unwrapped(r io.Reader, head []byte) (io.ReadCloser, error) {
 }
 
 const (
-	frameSize = 4 // bytes of the length before a message
+	frameSize = 4 // size in bytes of the length before a message
 	maxFrame  = 64 << 20
 )
 
@@ -75,7 +75,7 @@ type frameReader struct {
 	d      *zstd.Decoder
 	buf    []byte
 	rest   []byte
-	damage error // the error of the first message that is not whole
+	damage error // the error of the first message that cannot be read
 }
 
 func (f *frameReader) Close() error {
@@ -118,7 +118,7 @@ func (f *frameReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// maxFactor is the maximum ratio of the size of decompressed content to the size of the compressed file.
+// maxFactor is the maximum ratio of decompressed to compressed size.
 const maxFactor = 256
 
 var errFactor = fmt.Errorf("it holds more than %d times its size, and is cut there", maxFactor)
@@ -135,7 +135,7 @@ func (c *byteCounter) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// A boundedReader reads at most maxFactor times as many bytes as were read from in.
+// A boundedReader returns an error when it has read maxFactor times as many bytes as were read from in.
 type boundedReader struct {
 	r  io.Reader
 	in *byteCounter
@@ -151,7 +151,7 @@ func (b *boundedReader) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// errWrapped is the error of a message that cannot be decompressed.
+// errWrapped is returned for a message that cannot be decompressed.
 var errWrapped = errors.New("damaged message")
 
 // isCut reports whether err says that compressed input is incomplete.
@@ -164,7 +164,7 @@ func isCut(err error) bool {
 	return false
 }
 
-// A wholeReader reads the intact part of the compressed input r, and stores in cut why the rest is missing.
+// A wholeReader reads the intact part of r, which is compressed, and stores in cut why the rest is missing.
 type wholeReader struct {
 	r   io.Reader
 	cut *error

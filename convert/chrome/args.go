@@ -29,8 +29,8 @@ func (e *encoder) args(d *timeline.Details) {
 	e.b = append(e.b, '}')
 }
 
-// argName returns the name of an argument. The Firefox Profiler has its own object named "data", and does not
-// load a trace in which "data" is something else.
+// argName returns the name of an argument. The Firefox Profiler expects an object of its own under the name "data".
+// If "data" is something else, it does not load the trace.
 func argName(all []otel.Attribute, name string) string {
 	if name != "data" {
 		return name
@@ -42,10 +42,10 @@ func argName(all []otel.Attribute, name string) string {
 	return name
 }
 
-// maxExact is the largest integer up to which float64 is exact. Readers of the format use float64.
+// maxExact is the largest integer for which float64 is exact. Readers of the format use float64.
 const maxExact = 1 << 53
 
-// appendAny appends a value as JSON. Package otel bounds the nesting depth of values.
+// appendAny appends a value as JSON. Package otel limits the nesting depth of values.
 func appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
 	case otel.String:

@@ -17,9 +17,9 @@ import (
 // bufferSize is the number of bytes that are buffered before a write.
 const bufferSize = 128 << 10
 
-// Encode writes the trace that v shows to w, as one JSON object. It keeps the order of all spans, span events
-// and log records in memory, which takes about 6 bytes for each and 16 for each arrow. It reads everything else
-// while it writes. Encode returns errors of the trace's file, of w, and of ctx.
+// Encode writes the trace v to w, as one JSON object. In memory it needs about 6 bytes for each span, span event
+// and log record, and 16 for each arrow. It reads everything else while it writes. Encode returns errors of the
+// trace's file, of w, and of ctx.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil {
@@ -42,8 +42,8 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 type encoder struct {
 	w      *bufio.Writer
 	t      *timeline.Timeline
-	b      []byte // not yet written to w
-	events bool   // an event was written already
+	b      []byte // bytes that are not yet written to w
+	events bool   // an event was already written
 }
 
 // flush writes b to w.
@@ -53,7 +53,7 @@ func (e *encoder) flush() error {
 	return err
 }
 
-// head writes the part of the file before the moments.
+// head writes the file up to the first event.
 func (e *encoder) head() error {
 	e.b = append(e.b, `{"displayTimeUnit":"ns","otherData":{"producer":"entrace"`...)
 	if e.t.Made {
@@ -101,7 +101,7 @@ func (e *encoder) process(i int) error {
 	return e.flush()
 }
 
-// labels returns the attributes of a resource as readable text.
+// labels returns the attributes of a resource as one text.
 func labels(r *otel.Resource) string {
 	var b strings.Builder
 	for i := range r.Attributes {
@@ -141,7 +141,8 @@ func (e *encoder) begin(phase byte) {
 	e.b = append(append(append(e.b, "\n{\"ph\":\""...), phase), '"')
 }
 
-// where writes the process and the lane of an event. If thread is 0, the event is on no lane.
+// where writes the process and the lane of an event. The parameter thread is the number of the lane, or 0 for no
+// lane.
 func (e *encoder) where(process, thread int) {
 	e.b = strconv.AppendInt(append(e.b, `,"pid":`...), int64(process)+1, 10)
 	if thread > 0 {
@@ -149,7 +150,7 @@ func (e *encoder) where(process, thread int) {
 	}
 }
 
-// moment writes an event. For a span this is the beginning.
+// moment writes an event, which for a span is its beginning and duration.
 func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	if m.Kind == timeline.Ends {
 		return nil
@@ -176,9 +177,8 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	return e.flush()
 }
 
-// eventName returns the name of an event. It appends a space to names of events that Chrome's own profiler
-// writes. The Firefox Profiler expects more data with these events, and does not load a trace in which that
-// data is missing.
+// eventName returns the name of an event. To names of events of Chrome's own profiler it adds a space: the Firefox
+// Profiler expects certain data in such events, and does not load a trace without this data.
 func eventName(name string) string {
 	switch name {
 	case "CpuProfile", "Profile", "ProfileChunk", "Screenshot", "ScriptCatchup", "TracingStartedInBrowser":
@@ -187,8 +187,8 @@ func eventName(name string) string {
 	return name
 }
 
-// flow writes one end of an arrow. It is called at the beginning of the span, after the event of the span and
-// before its contents, so that viewers attach the arrow to the right span.
+// flow writes one end of an arrow. It is called after the event of its span and before the contents of the span, so
+// that viewers attach the arrow to this span.
 func (e *encoder) flow(m *timeline.Moment, f timeline.FlowEnd) {
 	if f.Start() {
 		e.begin('s')
@@ -207,7 +207,7 @@ func (e *encoder) flow(m *timeline.Moment, f timeline.FlowEnd) {
 	e.b = append(e.b, '}')
 }
 
-// appendMicros appends nanoseconds as microseconds with three decimals, without rounding by floats.
+// appendMicros appends nanoseconds as microseconds with three decimals. It uses no floats, which would round.
 func appendMicros(b []byte, nanos uint64) []byte {
 	b = append(strconv.AppendUint(b, nanos/1000, 10), '.')
 	n := nanos % 1000

@@ -31,13 +31,13 @@ func TestConverter(t *testing.T) { converter.Run(t) }
 
 func FuzzEncode(f *testing.F) { converter.Fuzz(f) }
 
-// encoded returns what becomes of entries.
+// encoded encodes a trace of the given entries and parses the result.
 func encoded(t testing.TB, entries []*format.TraceEntry) *parsed {
 	t.Helper()
 	return parse(t, converter.Bytes(t, converttest.Open(t, converttest.Write(t, format.V1, entries...))))
 }
 
-// An event is one of traceEvents.
+// An event is an element of traceEvents.
 type event struct {
 	Phase    string          `json:"ph"`
 	Name     string          `json:"name"`
@@ -53,7 +53,7 @@ type event struct {
 	Raw      json.RawMessage `json:"-"`
 }
 
-// nanos returns microseconds with three decimals in nanoseconds.
+// nanos converts microseconds with three decimals to nanoseconds.
 func nanos(t testing.TB, n json.Number) uint64 {
 	t.Helper()
 	whole, rest, _ := strings.Cut(string(n), ".")
@@ -73,7 +73,7 @@ type parsed struct {
 	Events []event           `json:"traceEvents"`
 }
 
-// parse reads what was written, strictly, and checks what holds for every trace.
+// parse parses the output of Encode strictly, and checks what must be true for every trace.
 func parse(t testing.TB, b []byte) *parsed {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -92,8 +92,8 @@ func parse(t testing.TB, b []byte) *parsed {
 
 type slice struct{ start, end uint64 }
 
-// check checks that slices nest on each lane, that times go forward and arrows lie
-// in slices.
+// check checks that the spans on each lane nest, that times do not decrease, and that the ends of arrows are within
+// spans.
 func check(t testing.TB, p *parsed) {
 	t.Helper()
 	open := make(map[[2]int][]slice)
@@ -162,7 +162,7 @@ func find(t testing.TB, p *parsed, phase, name string) *event {
 	return nil
 }
 
-// TestSampleFiles compares the traces of the golden files with the entries that they are made of.
+// TestSampleFiles checks that the traces in testdata have the entries from which they were made.
 func TestSampleFiles(t *testing.T) {
 	for name, entries := range map[string][]*format.TraceEntry{"sample": sample(), "timeless": timeless(), "empty": {format.Root()}} {
 		made := tracetest.ReadFile(t, converttest.Write(t, format.V1, entries...))
@@ -250,7 +250,7 @@ func TestEncodeArrows(t *testing.T) {
 	}
 }
 
-// TestEncodeNests looks at many traces of all that can be wrong with times.
+// TestEncodeNests encodes many random traces with all kinds of unusual times.
 func TestEncodeNests(t *testing.T) {
 	for seed := range uint64(400) {
 		entries := converttest.Random(3+int(seed)%80, seed)
@@ -275,7 +275,7 @@ func TestEncodeNests(t *testing.T) {
 	}
 }
 
-// TestEncodeExtremes has times at the ends of what there is.
+// TestEncodeExtremes encodes the smallest and the largest possible times.
 func TestEncodeExtremes(t *testing.T) {
 	at := func(start int64, took uint64) *format.TraceEntry {
 		return traced(tracetest.Entry(strconv.FormatInt(start, 10),

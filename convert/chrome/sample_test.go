@@ -32,7 +32,7 @@ func value(name string, v format.Value) otel.Attribute {
 	return otel.Attribute{Name: name, Value: v}
 }
 
-// span returns a span from and to nanoseconds after the base.
+// span returns a span. from and to are nanoseconds after base. change, if not nil, changes it.
 func span(id byte, name string, from, to int64, change func(s *otel.Span)) *format.TraceEntry {
 	s := &otel.Span{
 		Name: name, SpanID: [8]byte{7: id}, Start: base + from, Duration: to - from, Ended: true, Kind: otel.KindInternal,
@@ -44,7 +44,7 @@ func span(id byte, name string, from, to int64, change func(s *otel.Span)) *form
 	return s.Entry(otel.Where{Trace: true, Parent: s.Parent == [8]byte{}})
 }
 
-// sample has one of each that there is.
+// sample returns the entries of a trace with every kind of entry and value.
 func sample() []*format.TraceEntry {
 	list := otel.NewAttribute("list", &otel.Any{Kind: otel.List, List: []otel.Any{
 		{Kind: otel.Int, Int: 1}, {Kind: otel.Int, Int: math.MaxInt64}, {}, {Kind: otel.List}, {Kind: otel.Map, Map: []otel.KeyValue{
@@ -102,7 +102,7 @@ func sample() []*format.TraceEntry {
 	}
 }
 
-// timeless is what other ENTRACE writers leave.
+// timeless returns the entries of a trace without times, as other ENTRACE writers make it.
 func timeless() []*format.TraceEntry {
 	entry := func(parent uint32, name, message string) *format.TraceEntry {
 		e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Target: "app", Level: format.LevelInfo}}

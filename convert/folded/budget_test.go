@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A counter counts what is written to it.
+// A counter counts the bytes that are written to it.
 type counter struct{ n int64 }
 
 func (c *counter) Write(b []byte) (int, error) {
@@ -17,8 +17,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestFoldedLongNames: the names of a deep stack are in each of its lines, which
-// must not make an output of any size of a small trace.
+// TestFoldedLongNames encodes a deep stack of long names. Each line has all names of a stack, so without a limit
+// the output of a small trace could have any size.
 func TestFoldedLongNames(t *testing.T) {
 	const n = 1000
 	entries := []*format.TraceEntry{resource("a")}

@@ -13,13 +13,13 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// ErrNoCPU says that a trace has no samples of a CPU profile.
+// ErrNoCPU is returned if a trace has no samples of a CPU profile.
 var ErrNoCPU = errors.New("there are no samples of a CPU profile")
 
-// maxSpans is the maximum number of enclosing spans in the stack of a sample: the innermost spans are kept.
+// maxSpans is the maximum number of spans in the stack of a sample. Of more spans, the innermost remain.
 const maxSpans = maxFrames / 2
 
-// sum returns the sum of two non-negative times, or the largest int64 if the sum overflows.
+// sum returns a + b, or the largest int64 if the sum is larger. Neither a nor b is negative.
 func sum(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -27,8 +27,8 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
-// eachCPU calls fn with the service and the frames of each sample of a CPU profile in v. The frames are the
-// spans above the sample and then its functions, the outermost first. The function fn must not keep frames.
+// eachCPU calls fn for each sample of a CPU profile in v. The parameter frames of fn has the spans above the sample
+// and then its functions, the outermost first. It is only valid until fn returns.
 func eachCPU(ctx context.Context, v *view.View, fn func(service string, frames []frame, nano int64)) error {
 	n := 0
 	var frames []frame
@@ -57,9 +57,9 @@ func eachCPU(ctx context.Context, v *view.View, fn func(service string, frames [
 	return nil
 }
 
-// EncodeFoldedCPU writes the samples of CPU profiles in v to w as folded stacks of processor time in
-// nanoseconds; see the package documentation. It returns the errors of v, w and ctx, and ErrNoCPU if there are
-// no samples.
+// EncodeFoldedCPU writes the samples of CPU profiles in v to w as folded stacks of processor time in nanoseconds.
+// The package documentation describes them. The error is an error of v, w or ctx, or ErrNoCPU if there are no
+// samples.
 func EncodeFoldedCPU(ctx context.Context, w io.Writer, v *view.View) error {
 	t := newTree()
 	err := eachCPU(ctx, v, func(service string, frames []frame, nano int64) {
@@ -79,8 +79,8 @@ func EncodeFoldedCPU(ctx context.Context, w io.Writer, v *view.View) error {
 	return t.write(ctx, w)
 }
 
-// EncodeSpeedscopeCPU writes the samples of CPU profiles in v to w as a speedscope file; see the package
-// documentation. It returns the errors of v, w and ctx, and ErrNoCPU if there are no samples.
+// EncodeSpeedscopeCPU writes the samples of CPU profiles in v to w as a speedscope file. The package documentation
+// describes it. The error is an error of v, w or ctx, or ErrNoCPU if there are no samples.
 func EncodeSpeedscopeCPU(ctx context.Context, w io.Writer, v *view.View) error {
 	type named struct {
 		Name string `json:"name"`
@@ -92,7 +92,7 @@ func EncodeSpeedscopeCPU(ctx context.Context, w io.Writer, v *view.View) error {
 		Name       string    `json:"name"`
 		Unit       string    `json:"unit"`
 		StartValue int64     `json:"startValue"`
-		EndValue   int64     `json:"endValue"` // the sum of the weights
+		EndValue   int64     `json:"endValue"` // the sum of all weights
 		Samples    [][]int32 `json:"samples"`
 		Weights    []int64   `json:"weights"`
 	}

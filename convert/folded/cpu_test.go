@@ -20,7 +20,7 @@ var (
 	cpuSpeedscope = converttest.Format{Encode: folded.EncodeSpeedscopeCPU}
 )
 
-// sampled is a sample as package control/provider writes it.
+// sampled returns a sample of a CPU profile, as package control/provider writes it.
 func sampled(parent uint32, nano uint64, stack string) *format.TraceEntry {
 	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: "cpu.profile", Target: "runtime/pprof"}, Attributes: tracetest.Attributes(
 		format.AttrTime, uint64(base),
@@ -30,7 +30,7 @@ func sampled(parent uint32, nano uint64, stack string) *format.TraceEntry {
 	)}
 }
 
-// computing is a trace with samples below spans and beside them.
+// computing returns a trace with samples, some of them below spans.
 func computing(t testing.TB) *view.View {
 	work := "main.step /src/step.go:7\nmain.work[...] /src/work.go:12"
 	return viewOf(t,
@@ -41,7 +41,7 @@ func computing(t testing.TB) *view.View {
 		sampled(3, 10_000_000, strings.Replace(work, ":7", ":8", 1)),
 		sampled(2, 20_000_000, work),
 		sampled(1, 10_000_000, "0x4711\nruntime.goexit /go/asm.s:1"),
-		sampled(1, 50_000_000, ""), // the stacks that have no entry of their own
+		sampled(1, 50_000_000, ""), // the sum of rare stacks, which have no entries of their own
 		sampled(1, 0, "main.never /src/never.go:1"),
 	)
 }
@@ -89,7 +89,7 @@ func TestCPUSpeedscope(t *testing.T) {
 	}
 }
 
-// TestNoCPU: a trace without samples is no empty picture.
+// TestNoCPU checks that a trace without samples is an error and not an empty picture.
 func TestNoCPU(t *testing.T) {
 	for _, encode := range []converttest.Format{cpuStacks, cpuSpeedscope} {
 		if err := encode.Encode(t.Context(), new(bytes.Buffer), shop(t)); !errors.Is(err, folded.ErrNoCPU) {
@@ -98,7 +98,7 @@ func TestNoCPU(t *testing.T) {
 	}
 }
 
-// TestHostileCPU: deep stacks, long names, names with separators, and times whose sum has no room.
+// TestHostileCPU encodes deep stacks, long names, names with separators, and times whose sum overflows.
 func TestHostileCPU(t *testing.T) {
 	entries := []*format.TraceEntry{resource("a;b\n")}
 	for i := range uint32(2000) {

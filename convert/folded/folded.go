@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// maxFrames is the maximum depth of a stack. Without it, the total size of the lines for a chain of spans
-	// would grow with the square of the length of the chain.
+	// maxFrames is the maximum depth of a stack. Without a limit, the total size of the lines for a chain of spans
+	// would grow with the square of the chain's length.
 	maxFrames  = 512
-	maxStack   = 16 << 10 // the same bound, in bytes
+	maxStack   = 16 << 10 // the maximum size of a stack, in bytes
 	bufferSize = 64 << 10
-	checkEvery = 4096 // lines between two checks of the context
+	checkEvery = 4096 // number of lines between two checks of the context
 )
 
-// EncodeFolded writes the spans of v to w as folded stacks of self time in nanoseconds; see the package
-// documentation. It returns the errors of v, w and ctx.
+// EncodeFolded writes the spans of v to w as folded stacks of self time in nanoseconds. The package documentation
+// describes them. The error is an error of v, w or ctx.
 func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 	t := newTree()
 	type span struct {
 		node int32
-		self uint64 // the duration of the span without the spans inside it
+		self uint64 // the duration without the spans directly inside
 	}
 	open := make(map[lane][]span)
 	err := eachSpan(ctx, v, func(m *timeline.Moment, service string) error {
@@ -59,8 +59,8 @@ func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 
 type lane struct{ group, lane int32 }
 
-// eachSpan calls fn with the begin and the end of each span and the service of the span, in the order of time.
-// On a lane, the span that began last ends first. A trace without times has no spans.
+// eachSpan calls fn for the beginning and the end of each span, ordered by time, with the service of the span. On a
+// lane, the span that began last ends first. A trace without times counts as a trace without spans.
 func eachSpan(ctx context.Context, v *view.View, fn func(m *timeline.Moment, service string) error) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil || t.Made {
@@ -74,22 +74,22 @@ func eachSpan(ctx context.Context, v *view.View, fn func(m *timeline.Moment, ser
 	})
 }
 
-// unknownService is OpenTelemetry's name for a service that has no name.
+// unknownService is OpenTelemetry's name for a service without a name.
 const unknownService = "unknown_service"
 
-// A frame is the name and source position of a span or function.
+// A frame is the name and the source position of a span or function.
 type frame struct {
 	name, file string
 	line       uint32
 }
 
-// A tree has a node for each stack.
+// A tree has a node for each different stack.
 type tree struct {
 	nodes []node
 	steps map[step]int32
 }
 
-// A step leads from a node to its child named name. The parent is -1 for a root.
+// A step leads from a node to its child called name. The field from is -1 if the child is a root.
 type step struct {
 	from int32
 	name string
@@ -98,15 +98,16 @@ type step struct {
 // A node represents a stack: the stack of its parent node plus one frame.
 type node struct {
 	name        string
-	self        uint64 // nanoseconds
+	self        uint64 // self time in nanoseconds
 	depth       int32
-	bytes       int   // the length of all names from the root to this node
-	first, next int32 // first child and next sibling, -1 for none
+	bytes       int   // total length of the names from the root to this node
+	first, next int32 // first child and next sibling; -1: none
 }
 
 func newTree() *tree { return &tree{steps: make(map[step]int32)} }
 
-// down returns the child of node from that is named name. If the stack is already too long, down returns from.
+// down returns the child of the node from that is called name. If the stack is already too long, it returns from
+// itself.
 func (t *tree) down(from int32, name string) int32 {
 	if !isPlain(name) {
 		name = string(appendName(nil, name))
@@ -173,7 +174,7 @@ func (t *tree) chain(nodes []int32) int32 {
 	return nodes[0]
 }
 
-// write writes the lines of t.
+// write writes a line for each stack of t.
 func (t *tree) write(ctx context.Context, w io.Writer) error {
 	t.sort()
 	var roots []int32
@@ -187,7 +188,7 @@ func (t *tree) write(ctx context.Context, w io.Writer) error {
 	}
 	out := bufio.NewWriterSize(w, bufferSize)
 	var stack []byte
-	ends := make([]int, 1, maxFrames+1) // where the frames of stack end, by depth
+	ends := make([]int, 1, maxFrames+1) // for each depth, the end of the frame in stack
 	left := []int32{t.chain(roots)}     // for each depth, the node whose siblings are still to be written
 	for count := 0; len(left) > 0; {
 		at := left[len(left)-1]
@@ -221,7 +222,7 @@ func (t *tree) write(ctx context.Context, w io.Writer) error {
 	return out.Flush()
 }
 
-// isPlain reports whether a quick check shows that appendName would not change s.
+// isPlain reports whether appendName would certainly not change s. It is a quick check.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c >= 0x7f || c == ';' {
@@ -244,7 +245,7 @@ func appendName(b []byte, s string) []byte {
 			b = utf8.AppendRune(b, r)
 		}
 	}
-	// Trim here, because the replacements may have made blanks.
+	// Trim now, because the loop may have made spaces.
 	name := strings.TrimSpace(string(b[from:]))
 	b = append(b[:from], name...)
 	if name == "" {
@@ -256,8 +257,8 @@ func appendName(b []byte, s string) []byte {
 	return b
 }
 
-// countBlank returns the position of a blank before a number at the end of name, -1 if there is no such blank.
-// Readers would interpret that number as a count.
+// countBlank returns the offset of the space before a number at the end of name, or -1 if there is none. Readers
+// would take this number for the time.
 func countBlank(name string) int {
 	at := strings.LastIndexByte(name, ' ')
 	if strings.Trim(name[at+1:], "0123456789.") != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// viewOf returns the view of entries below a root.
+// viewOf returns a view of a root and the given entries.
 func viewOf(t testing.TB, entries ...*format.TraceEntry) *view.View {
 	t.Helper()
 	return converttest.Open(t, converttest.Write(t, format.V1, append([]*format.TraceEntry{format.Root()}, entries...)...))
@@ -33,7 +33,7 @@ func resource(service string) *format.TraceEntry {
 
 const base = 1_700_000_000_000_000_000
 
-// span is a span below parent from start to end; one that does not end is open.
+// span returns a span below parent. If end is before start, the span has not ended.
 func span(id, parent uint32, name string, start, end int64) *format.TraceEntry {
 	e := tracetest.Below(parent, tracetest.Entry(name,
 		format.AttrTraceID, fmt.Sprintf("%032x", 1),
@@ -46,7 +46,7 @@ func span(id, parent uint32, name string, start, end int64) *format.TraceEntry {
 	return e
 }
 
-// shop is a trace of two services with what is hard about lanes.
+// shop returns a trace of two services with the difficult cases for lanes.
 func shop(t testing.TB) *view.View {
 	placed := span(3, 2, "GET /cart", 0, 1000)
 	placed.Metadata.File, placed.Metadata.Line = format.Some("cart.go"), format.Some[uint32](42)
@@ -82,7 +82,7 @@ func TestConverters(t *testing.T) {
 	t.Run("speedscope", speedscope.Run)
 }
 
-// TestTraceGolden keeps the trace of the golden files, which the example reads.
+// TestTraceGolden checks the trace in testdata, which the example reads.
 func TestTraceGolden(t *testing.T) {
 	b := tracetest.ReadFile(t, shop(t).Files()[0].Name())
 	converttest.Golden(t, "shop.iet", b)
@@ -98,7 +98,7 @@ func TestSpeedscopeGolden(t *testing.T) {
 
 var line = regexp.MustCompile(`^[^;\n]+(;[^;\n]+)* [0-9]+$`)
 
-// TestNames writes names that could break a line.
+// TestNames encodes names that could break a line.
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"a":               "a",
@@ -132,8 +132,8 @@ func TestServiceNames(t *testing.T) {
 	}
 }
 
-// TestLarge writes a trace that is larger than what of it is in memory at once:
-// what was read first must still be right.
+// TestLarge encodes a trace of which only a part is in memory at a time. The names that were read first must still
+// be right.
 func TestLarge(t *testing.T) {
 	entries := []*format.TraceEntry{resource("first service"), resource("second")}
 	for i := range uint32(20_000) {
@@ -150,7 +150,7 @@ func TestLarge(t *testing.T) {
 	check(t, speedscope.Bytes(t, v), 20_000)
 }
 
-// TestDeep writes a chain of spans that is too deep for lines.
+// TestDeep encodes a chain of spans that is deeper than a stack may be.
 func TestDeep(t *testing.T) {
 	const n = 3000
 	entries := []*format.TraceEntry{resource("s")}
@@ -174,8 +174,8 @@ func TestDeep(t *testing.T) {
 	check(t, speedscope.Bytes(t, v), n)
 }
 
-// check checks a file of speedscope as its schema does, and beyond: that the events
-// of a profile are in the order of time and nest.
+// check checks a speedscope file against the rules of its schema. The events of a profile must also be ordered by
+// time and must nest.
 func check(t *testing.T, b []byte, spans int) {
 	t.Helper()
 	var f struct {
@@ -249,8 +249,8 @@ func TestSpeedscopeNests(t *testing.T) {
 	check(t, speedscope.Bytes(t, hard(t, 500)), 500)
 }
 
-// TestSelfTimes: a span is a frame of what is inside of it on its lane. One that overlaps a sibling, or outlives its parent,
-// has a lane of its own.
+// TestSelfTimes checks the stacks. A span is a frame below the spans that contain it on its lane. If it overlaps a
+// sibling or ends after its parent, it is on another lane.
 func TestSelfTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		spans []*format.TraceEntry
@@ -275,7 +275,7 @@ func TestSelfTimes(t *testing.T) {
 	}
 }
 
-// TestAddsUp: the self times are together as long as there is a span open on each lane.
+// TestAddsUp checks that the sum of all self times is the total time during which a span is open on a lane.
 func TestAddsUp(t *testing.T) {
 	v := hard(t, 400)
 	var f struct {
@@ -312,7 +312,7 @@ func TestAddsUp(t *testing.T) {
 	}
 }
 
-// hard is spans that overlap in many ways, at the ends of time too.
+// hard returns a view of spans that overlap in many ways, some of them at the smallest and largest times.
 func hard(t testing.TB, n uint32) *view.View {
 	entries := []*format.TraceEntry{resource("a"), resource("b")}
 	x := uint32(1)
@@ -332,14 +332,14 @@ func hard(t testing.TB, n uint32) *view.View {
 	return viewOf(t, entries...)
 }
 
-// TestNothing writes a trace without spans.
+// TestNothing encodes a trace without spans.
 func TestNothing(t *testing.T) {
 	if out := stacks.Bytes(t, viewOf(t, resource("a"))); len(out) != 0 {
 		t.Errorf("got %q, want nothing", out)
 	}
 }
 
-// TestLateParent hangs a span below one that was written after it.
+// TestLateParent encodes a span whose parent was written after it.
 func TestLateParent(t *testing.T) {
 	child := span(2, 1, "child", 10, 20)
 	child.Add(format.AttrParentSpanID, format.StringValue(fmt.Sprintf("%016x", 3)))

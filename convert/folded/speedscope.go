@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// EncodeSpeedscope writes the spans of v to w as a speedscope file; see the package documentation. It returns
-// the errors of v, w and ctx.
+// EncodeSpeedscope writes the spans of v to w as a speedscope file. The package documentation describes it. The
+// error is an error of v, w or ctx.
 func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 	e := speedscope{out: bufio.NewWriterSize(w, bufferSize)}
 	frames := make(map[frame]int32)
@@ -52,25 +52,25 @@ const speedscopeSchema = "https://www.speedscope.app/file-format-schema.json"
 type speedscope struct {
 	frames   []frame
 	profiles []*profile
-	base     int64 // the time when the first span began
+	base     int64 // when the first span began
 
 	out *bufio.Writer
-	b   []byte // not yet written to out
+	b   []byte // bytes that are not yet written to out
 }
 
-// A profile holds the begin and end events of the spans of a lane, in the order of time.
+// A profile holds the beginnings and ends of the spans of a lane, ordered by time.
 type profile struct {
 	name   string
 	events []event
 }
 
 type event struct {
-	at    uint64 // nanoseconds since base
+	at    uint64 // in nanoseconds since base
 	frame int32
 	ends  bool
 }
 
-// flush moves b to out, which keeps an error until its Flush.
+// flush writes b to out. out keeps an error and returns it from its Flush.
 func (e *speedscope) flush() {
 	_, _ = e.out.Write(e.b)
 	e.b = e.b[:0]

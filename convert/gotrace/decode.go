@@ -17,14 +17,15 @@ import (
 	"github.com/entrace-go/entrace/internal/read/gotrace"
 )
 
-// Is reports whether a file that begins with head is an execution trace, even of an unsupported version of Go.
+// Is reports whether a file that begins with head is an execution trace. The version of Go need not be a supported
+// one.
 func Is(head []byte) bool {
 	return len(head) >= 16 && bytes.HasPrefix(head, []byte("go 1.")) && bytes.HasSuffix(head[:16], []byte(" trace\x00\x00\x00"))
 }
 
-// Decode reads an execution trace from r and writes its content to w, parents before children. It does not
-// close w. If the trace is damaged, the error is an *Error of package convert, and the generations before the
-// damage are written.
+// Decode reads an execution trace from r and writes its content to w, parents before children. It does not close w.
+// If the trace is damaged, Decode writes the generations before the damage, and the error is an *Error of package
+// convert.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Write(ctx, w, func(yield func(*foreign.Record, error) bool) {
 		d := decoder{yield: yield}
@@ -52,11 +53,11 @@ const maxTogether = 256
 // A decoder converts the parts of an execution trace to records.
 type decoder struct {
 	yield   func(*foreign.Record, error) bool
-	spans   [len(names)][]*otel.Span // not yet passed on, by service
+	spans   [len(names)][]*otel.Span // spans that were not passed on yet, by service
 	stopped bool
 }
 
-// The services to which the parts of a trace belong.
+// The services to which the parts of an execution trace are assigned.
 const (
 	program = iota
 	goroutines
@@ -70,14 +71,14 @@ var services = [...]int{
 	gotrace.Range: runtime, gotrace.Short: goroutines, gotrace.Sample: goroutines,
 }
 
-// pass yields a record of a service, and reports whether to continue.
+// pass passes a record of a service on, and reports whether to continue.
 func (d *decoder) pass(service int, r foreign.Record) bool {
 	r.Resource = otel.Resource{Attributes: otel.Attributes{text("service.name", names[service])}}
 	d.stopped = d.stopped || !d.yield(&r, nil)
 	return !d.stopped
 }
 
-// flush yields the waiting spans, and reports whether to continue.
+// flush passes the collected spans on, and reports whether to continue.
 func (d *decoder) flush() bool {
 	for service, spans := range d.spans {
 		if len(spans) > 0 && !d.pass(service, foreign.Record{Spans: spans}) {
@@ -105,7 +106,7 @@ func (d *decoder) add(p *gotrace.Part) bool {
 	return d.pass(service, foreign.Record{Spans: all})
 }
 
-// newLog returns a log record below the parent of p, with the time at which p begins.
+// newLog returns a log record below the parent of p, at the time at which p begins.
 func newLog(p *gotrace.Part, severity uint32, body string) *otel.Log {
 	l := &otel.Log{Time: p.From, HasTime: true, Severity: severity, Body: otel.TextAny(body)}
 	id(l.TraceID[8:], p.Root)
@@ -127,9 +128,10 @@ func logOf(p *gotrace.Part) *otel.Log {
 	return l
 }
 
-// sampleOf converts a sample to a log record like the entries cpu.profile of package control/provider.
+// sampleOf converts a sample to a log record. It has the form of the entries cpu.profile of package
+// control/provider.
 func sampleOf(p *gotrace.Part) *otel.Log {
-	const every = 10_000_000 // the runtime samples each thread 100 times a second of processor time
+	const every = 10_000_000 // the runtime takes 100 samples a second of processor time
 	l := newLog(p, 5, "")
 	l.Scope.Name = "runtime/pprof"
 	l.Attributes = otel.Attributes{number("samples", 1), number("cpu_nano", every)}
@@ -140,13 +142,13 @@ func sampleOf(p *gotrace.Part) *otel.Log {
 	return l
 }
 
-// whole returns a frame in the notation of the provider of CPU profiles.
+// whole returns a frame as the provider of CPU profiles writes it.
 func whole(f *gotrace.Frame) string { return f.Func + " " + f.File + ":" + strconv.Itoa(f.Line) }
 
 func spanOf(p *gotrace.Part) *otel.Span {
 	s := &otel.Span{
 		Name: cmp.Or(p.Name, "unknown"), Kind: otel.KindInternal, Flags: 0x100, Start: p.From, Duration: p.To - p.From,
-		Ended: p.Ended || p.Kind != gotrace.Task && p.Kind != gotrace.Region, // only these can hang
+		Ended: p.Ended || p.Kind != gotrace.Task && p.Kind != gotrace.Region, // only tasks and regions can remain open
 	}
 	id(s.TraceID[8:], p.Root)
 	id(s.SpanID[:], p.ID)
@@ -183,7 +185,7 @@ func spanOf(p *gotrace.Part) *otel.Span {
 	return s
 }
 
-// stack returns the text of all frames, one frame per line.
+// stack returns the text of all frames, each on a line.
 func stack(frames []gotrace.Frame, line func(f *gotrace.Frame) string) string {
 	lines := make([]string, len(frames))
 	for i := range frames {

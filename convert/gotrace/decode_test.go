@@ -32,7 +32,8 @@ var toOTLP = converttest.Format{
 	Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
 }
 
-// paths returns the names of all spans, behind those of the spans above them, with the attributes of some names.
+// paths returns the path of each span: the names of its ancestors and its own name. The given attributes follow, if
+// it has them.
 func paths(t *testing.T, in []byte, attributes ...string) (all []string) {
 	t.Helper()
 	iet, err := toOTLP.Back(t.Context(), t, bytes.NewReader(in), format.V2)
@@ -67,7 +68,7 @@ func has(t *testing.T, all []string, want string) {
 	}
 }
 
-// TestDecodeVersions reads what Go 1.24 to 1.27 wrote.
+// TestDecodeVersions decodes traces that Go 1.24 to 1.27 wrote.
 func TestDecodeVersions(t *testing.T) {
 	for _, version := range []string{"1.24", "1.25", "1.26", "1.27"} {
 		in := tracetest.ReadFile(t, "../../internal/read/gotrace/testdata/go"+version+".trace")
@@ -88,7 +89,7 @@ func TestDecodeVersions(t *testing.T) {
 
 func short() {}
 
-// TestDecodeOwn reads what this process writes.
+// TestDecodeOwn decodes a trace of this process.
 func TestDecodeOwn(t *testing.T) {
 	var b bytes.Buffer
 	converttest.Must(t, trace.Start(&b))
@@ -117,7 +118,7 @@ func TestDecodeOwn(t *testing.T) {
 	has(t, all, "/order/pay/card/it takes long category=bank")
 	has(t, all, "/hangs")
 	has(t, all, "/sleep")
-	has(t, all, "/main.main/chan cut=both") // package testing waits for the test
+	has(t, all, "/main.main/chan cut=both") // package testing waits for the test during all of the trace
 	has(t, all, "/goroutines that lived for less than a millisecond function=github.com/entrace-go/entrace/convert/gotrace_test.short")
 	has(t, all, "/GC concurrent mark phase")
 	has(t, all, "/sync.(*WaitGroup).Go.func1/sleep")
@@ -135,8 +136,8 @@ func TestDecodeOwn(t *testing.T) {
 	}
 }
 
-// stepClock moves the wall clock of all generations of a trace but the first, which it finds behind the events 50 for a
-// frequency and 51.
+// stepClock changes the wall clock in all generations of a trace except the first. A generation has it in an event
+// 51, which follows the event 50 with the frequency.
 func stepClock(t *testing.T, b []byte, seconds int64) {
 	t.Helper()
 	moved := 0
@@ -176,7 +177,7 @@ func stepClock(t *testing.T, b []byte, seconds int64) {
 	}
 }
 
-// TestClockSteps: what lasts while the wall clock is set takes as long as it took.
+// TestClockSteps sets the wall clock within a trace. The duration of a span that lasts meanwhile must not change.
 func TestClockSteps(t *testing.T) {
 	var b bytes.Buffer
 	converttest.Must(t, trace.Start(&b))
@@ -214,10 +215,10 @@ func compute(until func() bool) (n uint64) {
 	return n
 }
 
-// TestSamples: while a CPU profile is on, the trace says which functions were on a processor, below what began last on
-// their goroutine.
+// TestSamples decodes a trace that was recorded during a CPU profile. Each sample must have its functions, and be
+// below the region or task that began last on its goroutine.
 func TestSamples(t *testing.T) {
-	for long := 300 * time.Millisecond; ; long *= 2 { // a machine with much to do may give no sample for a while
+	for long := 300 * time.Millisecond; ; long *= 2 { // on a busy machine there may be no sample for a while
 		var b bytes.Buffer
 		converttest.Must(t, pprof.StartCPUProfile(io.Discard))
 		converttest.Must(t, trace.Start(&b))

@@ -1,5 +1,5 @@
-// Package gotrace reads the execution traces of Go's runtime, which runtime/trace writes and 'go tool trace'
-// reads. It also writes the execution trace that a flight recorder stored in a trace.
+// Package gotrace reads the execution traces of Go's runtime, which runtime/trace writes and 'go tool trace' reads.
+// It can also extract the execution trace that a flight recorder has stored in a trace.
 //
 //	task       a span below the task around it, of the service program
 //	region     a span below the region or task around it
@@ -9,17 +9,17 @@
 //	sample     a log record below the region, task or goroutine, with stack and cpu_nano, if a CPU profile was on
 //	range      a span of the service runtime: collections, and times in which the world stood
 //
-// Goroutines and waits become spans only if they take at least a millisecond. Shorter goroutines are counted by
-// function, and waits of the runtime's own goroutines are left out. Anything that began before the trace or
-// ended after it has the attribute cut with the value begin, end or both. Tasks and regions that did not end
-// are open spans. A task that has a mark of this module at its begin has the id of the span in the mark. The
-// package reads traces of Go 1.24 to 1.27. Traces of Go 1.24 lack the time of day, so they begin in 1970.
+// Goroutines and waits become spans only if they last for at least a millisecond. Shorter goroutines are counted by
+// function. Waits of the runtime's own goroutines are omitted. If a span began before the trace or ended after it,
+// the attribute cut is begin, end or both. Tasks and regions that did not end are open spans. This module marks the
+// beginning of some tasks with the id of a span; such a task gets this id. The package reads traces of Go 1.24 to
+// 1.27. Traces of Go 1.24 lack the time of day, so they begin in 1970.
 //
-// The work of goroutines for tasks is measured as for spans: package convert passes the execution trace to the
-// view.
+// Package convert also passes the execution trace to the view, which measures the work of goroutines for each task
+// as it does for spans.
 //
-// A flight recorder with the provider exec.trace writes an entry exec.trace whose attribute data has the
-// execution trace. [Encode] writes that file. Everything else in the trace is lost, except the ids of spans in
+// A flight recorder with the provider exec.trace writes an entry exec.trace, whose attribute data has the execution
+// trace. [Encode] writes this execution trace. Everything else in the trace is lost, except the ids of spans in
 // marks.
 package gotrace
 
@@ -32,11 +32,11 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// ErrNone says that a trace contains no execution trace.
+// ErrNone is returned if a trace contains no execution trace.
 var ErrNone = errors.New("gotrace: no execution trace in what is converted: a flight recorder records one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1")
 
-// Encode writes the only execution trace in v. It returns ErrNone if v has no execution trace, and another
-// error if v has several.
+// Encode writes the only execution trace in v. If v has none, it returns ErrNone. If v has several, it returns
+// another error.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	all, err := v.ExecTraces(ctx)
 	switch {

@@ -21,7 +21,7 @@ func dump(data []byte) *format.TraceEntry {
 }
 
 func TestEncode(t *testing.T) {
-	data := bytes.Repeat([]byte("go 1.26 trace\x00\x00\x00"), 10_000) // any bytes
+	data := bytes.Repeat([]byte("go 1.26 trace\x00\x00\x00"), 10_000) // Encode does not look at these bytes
 	var b bytes.Buffer
 	converttest.Must(t, gotrace.Encode(t.Context(), &b, viewOf(t, dump(data))))
 	if !bytes.Equal(b.Bytes(), data) {

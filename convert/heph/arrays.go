@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// arrayText returns the text of an array in an entry: JSON, or OTLP/JSON if JSON cannot hold the values.
+// arrayText returns the text of an array in an entry: JSON, or OTLP/JSON if JSON cannot represent a value.
 func arrayText(v value) (string, otel.Encoding) {
 	b := append(make([]byte, 0, 2+len(v.text)), '[')
 	ok := true

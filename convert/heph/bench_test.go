@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// foreign returns packets as Heph writes them: children before parents, in lanes.
+// foreignPackets returns packets as Heph writes them, on several lanes, with children before parents.
 func foreignPackets(n int) []byte {
 	b := appendEpoch(nil, 1<<60)
 	for i := range n {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// An interval is the position of an event in time, on its stream and substream.
+// An interval is the stream, the substream and the time of an event.
 type interval struct {
 	stream     uint32
 	counter    uint32
@@ -24,14 +24,14 @@ func (v *interval) compare(w *interval) int {
 	case v.end != w.end:
 		return cmp.Compare(w.end, v.end)
 	}
-	// If two intervals are equal, the later written one is the parent.
+	// Of two equal intervals, the one that was written later is the parent.
 	return cmp.Compare(w.counter, v.counter)
 }
 
-// contain calls found with each of len(order) events and its parent. The parent is the smallest event of the
-// same stream and substream that contains the event, or -1 if there is none. If two events overlap only in
-// part, neither contains the other. The function at returns the interval of an event. The slice order is
-// scratch memory for the numbers of the events.
+// contain finds the parent of each of the len(order) events. This is the smallest event on the same stream and
+// substream that contains the event. Of two events that overlap only in part, neither contains the other. The
+// function at returns the interval of an event. The function found is called with each event and its parent, or -1
+// if it has none. The slice order is only used as a buffer.
 func contain(order []uint32, at func(i uint32) interval, found func(i uint32, parent int64)) {
 	for i := range order {
 		order[i] = uint32(i)
@@ -40,7 +40,7 @@ func contain(order []uint32, at func(i uint32) interval, found func(i uint32, pa
 		v, w := at(a), at(b)
 		return cmp.Or(v.compare(&w), cmp.Compare(b, a))
 	})
-	var open []uint32 // each open event contains the next
+	var open []uint32 // each of these contains the next one
 	var last interval
 	for _, i := range order {
 		v := at(i)

@@ -14,13 +14,13 @@ import (
 )
 
 // maxForeign is the maximum size of a packet that is converted. Its entry may contain the packet twice, with
-// numbers as text.
+// numbers as texts.
 const maxForeign = 16 << 20
 
-// A builder converts packets to entries from which the packets can be restored.
+// A builder converts packets to entries. Each entry has enough attributes to restore its packet.
 type builder struct {
 	section []byte
-	own     []format.Attribute // attributes for the other fields of the packet
+	own     []format.Attribute // attributes for the fields of the packet
 	merged  []format.Attribute
 	id      []byte
 }
@@ -29,8 +29,8 @@ func (b *builder) add(name string, v format.Value) {
 	b.own = append(b.own, format.Attribute{Name: name, Value: v})
 }
 
-// event sets e to the entry of a packet. If trace is "", the trace id is the trace id of the parent. The entry
-// aliases the packet and the builder.
+// event sets e to the entry of the packet raw. The entry refers to the memory of the packet and of the builder. If
+// trace is "", the span has the trace id of its parent.
 func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch uint64, trace string, raw []byte) {
 	b.own = b.own[:0]
 	foreign(e, ev)
@@ -52,7 +52,7 @@ func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch 
 		b.identify(v, trace)
 	}
 	b.own = appendTimes(b.own, ev, epoch)
-	// Attributes of the packet may also set times, and come first.
+	// Attributes that come from the packet may also set times. Of several, the first counts.
 	if start, end := packetTimes(epoch, e.Attributes, b.own); start != ev.Start || end != ev.End {
 		b.add(attrHephStart, format.U64Value(ev.Start))
 		b.add(attrHephEnd, format.U64Value(ev.End))
@@ -62,7 +62,7 @@ func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch 
 	e.Attributes, b.merged = b.merged, e.Attributes
 }
 
-// merge merges two sorted lists and appends the result to the slice to.
+// merge appends the items of two sorted lists to the slice called to, in their order.
 func merge(to, x, y []format.Attribute) []format.Attribute {
 	for len(x) > 0 && len(y) > 0 {
 		if y[0].Name < x[0].Name {
@@ -74,12 +74,12 @@ func merge(to, x, y []format.Attribute) []format.Attribute {
 	return append(append(to, x...), y...)
 }
 
-// foreign sets e to the entry of a packet, without times and parent. The entry aliases the packet.
+// foreign sets e to the entry of a packet, without times and parent. The entry refers to the memory of the packet.
 func foreign(e *format.TraceEntry, ev *event) {
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
 	e.Metadata.Name, e.Metadata.Level = valid(ev.Description), format.LevelInfo
 	var ids originIDs
-	w := otel.Entry{E: e} // records which values are arrays
+	w := otel.Entry{E: e} // used to note which values are arrays
 	for i := range ev.Attributes {
 		a := &ev.Attributes[i]
 		name := valid(a.Name)
@@ -108,8 +108,8 @@ func isIDName(name string) bool {
 	return name == format.AttrTraceID || name == format.AttrSpanID || name == format.AttrParentSpanID
 }
 
-// isTaken reports whether an attribute name of a packet must be escaped, because entries use that name for
-// properties of the packet itself.
+// isTaken reports whether an attribute of a packet must be renamed, because entries use its name for the packet
+// itself.
 func isTaken(name string) bool {
 	switch name {
 	case format.AttrTime, format.AttrDuration, mapping.AttrClockSkew, mapping.AttrEvent, mapping.AttrLinkTraceID,
@@ -119,7 +119,7 @@ func isTaken(name string) bool {
 	return strings.HasPrefix(name, "entrace.")
 }
 
-// identify adds ids to a span that lacks them.
+// identify adds the ids that the packet of a span does not have.
 func (b *builder) identify(v *pendingEvent, trace string) {
 	b.add(otel.AttrMadeIDs, format.BoolValue(true))
 	if v.span == 0 {
@@ -139,7 +139,7 @@ func appendTimes(attrs []format.Attribute, ev *event, epoch uint64) []format.Att
 	if ev.End >= ev.Start {
 		duration = ev.End - ev.Start
 	} else {
-		// The skew is limited to the largest int64.
+		// the largest possible skew is the largest int64
 		skew := -int64(min(ev.Start-ev.End, math.MaxInt64))
 		attrs = append(attrs, format.Attribute{Name: mapping.AttrClockSkew, Value: format.I64Value(skew)})
 	}
@@ -147,7 +147,7 @@ func appendTimes(attrs []format.Attribute, ev *event, epoch uint64) []format.Att
 		format.Attribute{Name: format.AttrTime, Value: format.U64Value(later([]uint64{epoch}, 0, ev.Start))})
 }
 
-// packetTimes is the inverse of appendTimes. If a name occurs twice, the first attribute counts.
+// packetTimes is the inverse of appendTimes. Of several attributes with the same name, the first counts.
 func packetTimes(epoch uint64, lists ...[]format.Attribute) (start, end uint64) {
 	var time, duration, skew, rawStart, rawEnd *format.Value
 	for _, attrs := range lists {
@@ -191,8 +191,8 @@ func packetTimes(epoch uint64, lists ...[]format.Attribute) (start, end uint64) 
 	return start, end
 }
 
-// appendSection restores the attributes of a packet from the attributes of its entry, and reports whether this
-// was possible for all. The parameter made says that the ids were made.
+// appendSection restores the attributes of a packet from those of its entry. It returns false if one of them cannot
+// be restored. The parameter made says that the packet had no ids.
 func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok bool) {
 	for i := range attrs {
 		a := &attrs[i]
@@ -221,10 +221,10 @@ func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok 
 	return b, true
 }
 
-// valid returns s with U+FFFD in place of invalid UTF-8.
+// valid returns s with U+FFFD instead of invalid UTF-8.
 func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-// textValue returns s as a String, or as Bytes if s is not UTF-8.
+// textValue returns s as a String, or as Bytes if s is not valid UTF-8.
 func textValue(s string) format.Value {
 	if utf8.ValidString(s) {
 		return format.StringValue(s)
@@ -232,7 +232,7 @@ func textValue(s string) format.Value {
 	return format.BytesValue([]byte(s))
 }
 
-// valueOf converts v, which is not an array, to a value of an entry.
+// valueOf returns v, which is not an array, as a value of an entry.
 func valueOf(v value) format.Value {
 	switch v.typ {
 	case kindU64:

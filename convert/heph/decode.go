@@ -14,15 +14,15 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// Decode reads packets from r and writes their content to w. Events become spans below the spans that
-// contain them. Decode closes neither r nor w.
+// Decode reads packets from r and writes their content to w. An event becomes a span below the span that contains
+// it. Decode closes neither r nor w.
 //
-// A packet that cannot be read is left out. After writing all other packets, Decode returns an *Error of
-// package convert that names the packet; if there are several errors, the first sixteen are joined. Decode
-// stops reading at a packet with unknown length, and where r ends within a packet ([format.ErrTruncated]).
+// Decode skips a packet that it cannot read. After writing all other packets, it returns an *Error of package
+// convert that names the packet, or the first sixteen such errors, joined. It stops at a packet whose length is
+// unknown. It also stops if r ends within a packet; the error is then [format.ErrTruncated].
 //
-// A large file is mapped; other input larger than 8 MiB is copied to a temporary file. The reader r can be a
-// TCP connection that ends, or a UDP connection with a deadline whose datagrams are packets. Decode also needs
+// Decode maps a large file, and copies other input of more than 8 MiB to a temporary file. r may be a TCP
+// connection that ends, or a UDP connection with a deadline, each of whose datagrams is a packet. Decode also needs
 // 96 bytes of memory per event.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	in, err := input.Open(ctx, r, "")
@@ -41,13 +41,13 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 	return errors.Join(append(d.damage, d.convert())...)
 }
 
-// maxDamage is the maximum number of packet errors that are kept.
+// maxDamage is how many errors of packets are kept.
 const maxDamage = 16
 
 type decoder struct {
 	ctx      context.Context
 	w        *format.Writer
-	b        []byte // all of the input
+	b        []byte // the whole input
 	progress func(done int64)
 	events   index
 	epochs   []uint64
@@ -60,7 +60,7 @@ type decoder struct {
 	build    builder
 }
 
-// errChanged says that a packet could not be read a second time.
+// errChanged says that a packet was different when it was read again.
 var errChanged = errors.New("the input changed while it was read")
 
 // A packetAt is the position of a metadata packet.
@@ -69,14 +69,14 @@ type packetAt struct {
 	size, packet uint32
 }
 
-// note keeps the error of a packet, up to maxDamage errors.
+// note keeps the error of a packet, up to maxDamage of them.
 func (d *decoder) note(err error) {
 	if len(d.damage) < maxDamage {
 		d.damage = append(d.damage, err)
 	}
 }
 
-// scan reads all packets and stores their positions.
+// scan reads all packets and remembers their positions.
 func (d *decoder) scan() error {
 	rd := &reader{b: d.b}
 	for n := 0; rd.more(); n++ {
@@ -99,7 +99,7 @@ func (d *decoder) scan() error {
 	return nil
 }
 
-// add stores the position of p.
+// add remembers the position of p.
 func (d *decoder) add(p *packet) {
 	if d.events.Len() == 0 && len(d.opts) == 0 {
 		d.first = sha256.Sum256(p.Raw)
@@ -138,7 +138,7 @@ func (d *decoder) convert() error {
 		if i%4096 == 0 && d.ctx.Err() != nil {
 			return d.ctx.Err()
 		}
-		// Write parents first. Cut cycles of parents.
+		// Write parents first. If events are each other's parents, break the cycle.
 		chain = chain[:0]
 		for at := i; ; {
 			v := d.events.at(at)
@@ -161,7 +161,7 @@ func (d *decoder) convert() error {
 	return nil
 }
 
-// option writes the entry of a metadata packet.
+// option writes the entry of the metadata packet at o.
 func (d *decoder) option(o *packetAt) error {
 	d.packet.Raw = d.b[o.offset:][:o.size]
 	if _, err := d.packet.parse(); err != nil || !d.packet.Metadata {
@@ -181,7 +181,7 @@ func (d *decoder) option(o *packetAt) error {
 	return err
 }
 
-// event reads an event packet again and writes its entry. The entry of the parent must be written already.
+// event reads an event packet again and writes its entry. The entry of its parent has been written already.
 func (d *decoder) event(v *pendingEvent) error {
 	d.packet.Raw = d.b[v.offset:][:v.size]
 	field, err := d.packet.parse()
@@ -193,7 +193,7 @@ func (d *decoder) event(v *pendingEvent) error {
 	}
 	if v.size > maxForeign {
 		d.note(packetError(v.offset, int64(v.packet), "", errTooLarge))
-		return nil // its children are written below the root
+		return nil // its children go below the root
 	}
 	epoch := uint64(0)
 	if len(d.epochs) > 0 {
@@ -202,7 +202,7 @@ func (d *decoder) event(v *pendingEvent) error {
 	trace, parent := d.trace, uint32(0)
 	if v.parent > 0 {
 		if parent = d.events.at(v.parent - 1).entry; parent > 0 {
-			trace = "" // the parent has the trace id
+			trace = "" // the parent has it
 		}
 	}
 	e := &d.entry

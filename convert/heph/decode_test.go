@@ -12,10 +12,10 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// TestSamples decodes every sample, compares the entries with the golden text, and
-// encodes them again: the file is the same, but for the packets that no one can read.
+// TestSamples decodes every sample, compares the entries with the golden text, and encodes them again. The result
+// must be the sample, if all of its packets are readable.
 func TestSamples(t *testing.T) {
-	// What cannot be decoded, with the number of entries that there are all the same.
+	// The expected error of damaged samples, and their number of entries.
 	damaged := map[string]struct {
 		err     error
 		packet  string

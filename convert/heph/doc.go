@@ -3,8 +3,8 @@
 //
 // # The format
 //
-// A trace is a sequence of packets; each can be read alone. All numbers are big endian. A string is a u16
-// length followed by UTF-8.
+// A trace is a sequence of packets. A packet can be read without the others. Numbers are big endian. A string is a
+// u16 length followed by UTF-8.
 //
 //	Metadata { magic u32 = 0x75D11D4D; size u32; name string; value []byte }
 //	Event {
@@ -16,37 +16,36 @@
 //	}
 //	type: 1 u64, 2 i64, 3 f64, 4 string; with 0x80 an array: u16 count, values
 //
-// The one known option is epoch, a u64 of nanoseconds since 1970. An epoch applies to the events after it; the
-// first epoch also applies to the events before it. Without an epoch it is 0. An event is part of the events
-// that contain it in time on its stream and substream.
+// The only known option is epoch, a u64 of nanoseconds since 1970. An epoch applies to the events after it. The
+// first epoch also applies to the events before it. Without an epoch it is 0. An event is a part of another event
+// if the other one, on the same stream and substream, contains its time.
 //
-// The source is Heph's "Trace Format", version 0.1.0, in the layout since 2021-03-17. Before that date, under
-// the same version, events had no substream; such a packet is an error, unless it happens to fit the present
-// layout.
+// The source is Heph's "Trace Format", version 0.1.0, with the layout of 2021-03-17. Before this date, events of
+// the same version had no substream. Such a packet is an error, except if it happens to fit the new layout.
 //
 // # Mapping to Heph
 //
 // [Encode] writes the epoch, which is the smallest start, and then a packet for each row of the view except the
-// root. Packets are in the order in which the rows end, children before parents. The stream is the number of
-// the resource, from 1 on, or 0 for rows without a resource. The substream is a lane on which events nest. The
-// counter counts the packets of the stream.
+// root. Packets are in the order in which the rows end, so children come before parents. The stream is the number
+// of the resource, from 1 on, or 0 for rows without a resource. The substream is a lane on which events nest. The
+// counter numbers the packets of a stream.
 //
 //	message, else name         description
 //	start, duration            start, end; an open span ends with the last time in its files
 //	level but Info, target,    level, target, module_path, file, strings; line u64
 //	module path, file, line
 //	trace                      trace_id
-//	the span above             parent_span_id, for all rows, also for log records and events
+//	the parent span            parent_span_id, for all rows, also for log records and events
 //	String, Float, U64, I64    string, f64, u64, i64
 //	JSON arrays (otel.json)    arrays, if all values are texts, integers or floats; else their text
 //	Bool, U128, I128           strings
 //	Bytes                      strings, base64
 //
-// Attributes are sorted by name. A resource is as long as the trace. Any other row without a time begins and
-// ends at the begin of its parent.
+// Attributes are sorted by name. A resource is as long as the trace. Any other row without a time begins and ends
+// when its parent begins.
 //
-// If Decode made the rows from a file, Encode restores the packets of that file, provided that every entry
-// except the root has a heph.packet of its own. Otherwise the rows are encoded like other rows.
+// If Decode made the rows from a file, Encode restores the packets of this file. It needs an attribute heph.packet
+// in every entry except the root, each with a different value. Otherwise it encodes the rows like other rows.
 //
 // # Mapping from Heph
 //
@@ -65,17 +64,17 @@
 //	another metadata packet,   an entry heph.option below the root with heph.name,
 //	epoch too                  heph.value Bytes and heph.packet
 //
-// Attributes with reserved names (time_unix_nano, entrace.id, …) get the prefix otel.attr., and names that
-// begin with heph. get the prefix heph.attr. If the packet could not be restored from the entry,
-// heph.attributes, heph.description (Bytes), heph.start and heph.end (U64) hold the original of that part:
-// arrays, attributes that are not sorted by name, or times beyond 64 bits.
+// Attributes with reserved names (time_unix_nano, entrace.id, …) get the prefix otel.attr. Names that begin with
+// heph. get the prefix heph.attr. If a part of the packet cannot be restored from the entry, the original of this
+// part is in heph.attributes or heph.description (Bytes), or in heph.start and heph.end (U64). Such parts are
+// arrays, attributes that are not sorted by name, and times beyond 64 bits.
 //
 // # What is lost
 //
-// To Heph: which rows are log records, events, links or resources, since all become events; the names of rows
-// that have a message; the types that Heph does not have; which spans were open; the root; everything of a text
-// or name after 65,534 bytes; times before 1970 and after 2262.
+// To Heph: which rows are log records, events, links or resources, because all become events; the name of a row
+// that has a message; types that Heph does not have; which spans were open; the root; the rest of a text or name
+// after 65,534 bytes; times before 1970 and after 2262.
 //
-// From Heph: packets that are damaged, larger than 16 MiB or with more than 65,472 attributes. Nothing else is
-// lost, because of heph.attributes.
+// From Heph: packets that are damaged, are larger than 16 MiB, or have more than 65,472 attributes. Because of
+// heph.attributes, nothing else is lost.
 package heph

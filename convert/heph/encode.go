@@ -21,15 +21,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// maxText is the length of the longest text that Heph's own writer accepts.
+// maxText is the length in bytes of the longest text that Heph's own writer accepts.
 const maxText = math.MaxUint16 - 1
 
 // Encode writes the trace v as Heph's packets: an event packet for each row except the root. The package
-// documentation says what is lost. If Decode made the trace from a file, Encode writes that file again, byte for
-// byte. An entry that does not fit into 128 MiB is an error.
+// documentation says what is lost. If Decode made the trace from a file, Encode writes the same file again. A
+// packet of more than 128 MiB is an error.
 //
-// The writer w can be a connection. On a [net.PacketConn], such as a UDP connection, each packet is its own
-// datagram; a packet that is too large for a datagram is an error.
+// w may be a connection. On a [net.PacketConn], such as a UDP connection, each packet is a datagram, and a packet
+// that is too large for one is an error.
 //
 // Encode needs about 90 bytes of memory per row.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
@@ -43,7 +43,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	return out.Flush()
 }
 
-// encodeTo writes each packet with a single Write.
+// encodeTo writes each packet with a single call of Write.
 func encodeTo(ctx context.Context, w io.Writer, v *view.View) error {
 	if v.Len() < 2 {
 		return nil
@@ -81,7 +81,7 @@ type encoder struct {
 	rows   *view.Reader
 	events []rowEvent
 	epoch  int64 // the smallest start
-	// counters has the number of packets of each stream.
+	// counters has the number of packets in each stream.
 	counters map[uint32]uint32
 	attrs    []attribute
 }
@@ -94,8 +94,7 @@ type rowEvent struct {
 	substream  int32
 }
 
-// arrange makes an event of each row, in the order in which the rows end. The substreams are the lanes of the
-// spans.
+// arrange makes an event of each row, and sorts them by the time at which they end. The substreams are the lanes.
 func (enc *encoder) arrange(lanes *timeline.Timeline) {
 	v := enc.v
 	events := make([]rowEvent, 0, v.Len())
@@ -123,7 +122,7 @@ func (enc *encoder) arrange(lanes *timeline.Timeline) {
 		events = append(events, ev)
 	}
 	enc.epoch = min(enc.epoch, latest)
-	events = events[1:] // the root
+	events = events[1:] // without the root
 	for i := range events {
 		ev := &events[i]
 		up := v.Parent(ev.row)
@@ -145,7 +144,7 @@ func (enc *encoder) arrange(lanes *timeline.Timeline) {
 	enc.events = events
 }
 
-// append appends the packet of a row.
+// append appends the packet of the row of ev.
 func (enc *encoder) append(b []byte, ev *rowEvent) ([]byte, error) {
 	trace, up := enc.v.TraceID(ev.row), enc.rows.Ref(enc.v.Parent(ev.row)).SpanID
 	e, err := enc.rows.Entry(ev.row)
@@ -192,7 +191,7 @@ func (enc *encoder) append(b []byte, ev *rowEvent) ([]byte, error) {
 		a := &e.Attributes[i]
 		name := a.Name
 		if name == format.AttrSpanID && enc.v.Role(ev.row) == view.RoleLog {
-			name = format.AttrParentSpanID // a log record has no id of its own
+			name = format.AttrParentSpanID // a log record has no id; its span_id is that of its span
 		}
 		switch name {
 		case format.AttrTime, format.AttrDuration, mapping.AttrJSON:
@@ -248,7 +247,7 @@ func nativeOf(v format.Value) (native value, ok bool) {
 	return value{}, false
 }
 
-// arrayOf parses a JSON text to an array, if Heph has arrays of its type.
+// arrayOf parses a JSON text as an array. ok is false if Heph has no arrays of these values.
 func arrayOf(text string) (v value, ok bool) {
 	a := otel.Attribute{Value: format.StringValue(text), Encoding: otel.JSON}
 	list := a.Any().List

@@ -26,8 +26,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// there encodes v and decodes it again, and checks that encoding that gives the
-// same bytes.
+// there encodes v and decodes the packets. It checks that encoding the result gives the same packets.
 func there(t testing.TB, v *view.View, version format.Version) (*view.View, []byte) {
 	t.Helper()
 	packets := converter.Bytes(t, v)
@@ -75,7 +74,7 @@ func attributes() []otel.Attribute {
 	return attrs
 }
 
-// everything is a trace of all that spans, logs, links and resources have.
+// everything returns a trace with all fields of spans, log records, links and resources.
 func everything(t testing.TB, version format.Version) *view.View {
 	t.Helper()
 	x := tracetest.New(t, version, format.IET, format.Root())
@@ -99,7 +98,7 @@ func everything(t testing.TB, version format.Version) *view.View {
 		ev := otel.Event{Name: "exception", Time: 1100, HasTime: i < 2, Attributes: attributes()[i:], Dropped: 6}
 		add(top, ev.Entry("lib"))
 	}
-	for i := range 8 { // they overlap in part
+	for i := range 8 { // these spans overlap in part
 		kid := otel.Span{
 			Name: "kid", TraceID: trace, SpanID: [8]byte{2, byte(i)}, Parent: [8]byte{1}, Flags: 257, Kind: otel.SpanKind(i % 6),
 			Start: 1010 + 20*int64(i), Duration: 50, Ended: i != 3, Status: otel.Status(i % 3), MadeIDs: i == 4,
@@ -131,7 +130,7 @@ func everything(t testing.TB, version format.Version) *view.View {
 	return x.View()
 }
 
-// TestEncode compares the packets of spans, a log record and an event with what they should be.
+// TestEncode compares the packets of spans, a log record and an event with the expected packets.
 func TestEncode(t *testing.T) {
 	x := tracetest.New(t, format.V2, format.IET, format.Root())
 	r := otel.Resource{Attributes: []otel.Attribute{{Name: "service.name", Value: format.StringValue("shop")}}}
@@ -166,8 +165,8 @@ func TestEncode(t *testing.T) {
 	converttest.Golden(t, "encoded.txt", []byte(got.String()))
 }
 
-// TestEncodedAgain encodes everything that spans, log records, links and resources have: what is decoded of
-// it becomes the same bytes again.
+// TestEncodedAgain encodes everything that spans, log records, links and resources may have, and decodes it.
+// Encoding the result must give the same packets.
 func TestEncodedAgain(t *testing.T) {
 	for _, from := range []format.Version{format.V1, format.V2} {
 		for _, to := range []format.Version{format.V1, format.V2} {
@@ -178,8 +177,8 @@ func TestEncodedAgain(t *testing.T) {
 	}
 }
 
-// TestRecorded encodes what a program records live, where spans are two entries: each becomes one packet
-// below its parent.
+// TestRecorded encodes a live recording, in which a span has two entries. Each span must become one packet below
+// its parent.
 func TestRecorded(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.et")
 	rec := tracetest.CreateAt(t, name, nil)
@@ -213,7 +212,8 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestOtherEntries encodes what is neither span nor log, with and without times, and texts that are too long.
+// TestOtherEntries encodes entries that are neither spans nor log records, with and without times, and texts that
+// are too long.
 func TestOtherEntries(t *testing.T) {
 	long := strings.Repeat("é", 70000)
 	names := strings.Repeat("x", 65600)
@@ -238,13 +238,13 @@ func TestOtherEntries(t *testing.T) {
 	}
 	for _, list := range [][]*format.TraceEntry{entries, append(entries, timed...), {root}, {format.Root()}, {format.Root(), {}}, {}} {
 		v := converttest.View(t, list...)
-		if back, packets := there(t, v, format.V2); len(packets) > 0 && back.Len() != v.Len()+1 { // the epoch
+		if back, packets := there(t, v, format.V2); len(packets) > 0 && back.Len() != v.Len()+1 { // one row more, for the epoch
 			t.Errorf("%d rows, want %d and the epoch", back.Len(), v.Len())
 		}
 	}
 }
 
-// TestPacketOrder checks counters, order and lanes of what is encoded.
+// TestPacketOrder checks the counters, the order and the lanes of packets.
 func TestPacketOrder(t *testing.T) {
 	packets := converter.Bytes(t, everything(t, format.V2))
 	type lane struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// FuzzDecode decodes anything. What decodes without an error becomes the same bytes again; what has an
-// error, the same entries after it was encoded.
+// FuzzDecode decodes random bytes and encodes the result. Without an error, this must give the same bytes. In any
+// case, the encoded bytes must be decodable to the same packets.
 func FuzzDecode(f *testing.F) {
 	for _, name := range samples(f) {
 		if in := read(f, name); len(in) < 1000 {
@@ -47,8 +47,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestAlteredFiles changes files that Encode wrote in many ways: what is still
-// packets becomes the same bytes again.
+// TestAlteredFiles changes encoded packets in many ways. If the result can be decoded, encoding must give the same
+// bytes.
 func TestAlteredFiles(t *testing.T) {
 	whole := converter.Bytes(t, everything(t, format.V2))
 	var packets [][]byte
@@ -82,7 +82,7 @@ func TestAlteredFiles(t *testing.T) {
 		in := bytes.Join(list, nil)
 		v, err := decoded(t, in, format.V2)
 		if err != nil {
-			continue // a changed byte can be a damage
+			continue // a changed byte may be damage
 		}
 		if got := converter.Bytes(t, v); !bytes.Equal(got, in) {
 			t.Errorf("altered file %d is another one when it is encoded again", i)
@@ -90,7 +90,7 @@ func TestAlteredFiles(t *testing.T) {
 	}
 }
 
-// TestRandomTraces encodes traces of any shape: each row becomes a packet, each span stays below its parent.
+// TestRandomTraces encodes random traces. Each row must become a packet, and each span must stay below its parent.
 func TestRandomTraces(t *testing.T) {
 	for seed := range uint64(150) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
@@ -141,17 +141,17 @@ func TestRandomTraces(t *testing.T) {
 		for range v.Rows() {
 			rows++
 		}
-		if rows > 1 && back.Len() != rows+1 { // the epoch
+		if rows > 1 && back.Len() != rows+1 { // one row more, for the epoch
 			t.Errorf("seed %d: %d rows, want %d and the epoch", seed, back.Len(), rows)
 		}
 		sameParents(t, v, back)
 	}
 }
 
-// spanID returns an id that Decode does not make.
+// spanID returns an id that Decode never generates.
 func spanID(i int) string { return fmt.Sprintf("5%015x", i+1) }
 
-// sameParents checks that each span of v that is below another one of its trace is so in back.
+// sameParents checks that each span of v with a parent span in the same trace has this parent in back.
 func sameParents(t *testing.T, v, back *view.View) {
 	t.Helper()
 	for r := range v.Rows() {
@@ -160,7 +160,7 @@ func sameParents(t *testing.T, v, back *view.View) {
 			continue
 		}
 		if first, _ := v.Span(v.Ref(r)); first != r {
-			continue // another span has its ids
+			continue // another span has the same ids
 		}
 		b, ok := back.Span(v.Ref(r))
 		if !ok || back.Ref(back.Parent(b)) != v.Ref(up) {
@@ -169,7 +169,8 @@ func sameParents(t *testing.T, v, back *view.View) {
 	}
 }
 
-// TestParents hangs events below those that contain them, or that they name.
+// TestParents checks that the parent of an event is the event that it names, or else the smallest one that contains
+// it.
 func TestParents(t *testing.T) {
 	newEvent := func(name string, stream uint32, counter uint32, start, end uint64, attrs ...attribute) *event {
 		return &event{Description: name, StreamID: stream, Counter: counter, Start: start, End: end, Attributes: attrs}
@@ -180,12 +181,12 @@ func TestParents(t *testing.T) {
 	var b []byte
 	for _, e := range []*event{
 		newEvent("A", 1, 2, 5, 25), newEvent("B", 1, 1, 10, 20), newEvent("C", 1, 0, 12, 30), // A contains B; C overlaps both
-		newEvent("D", 1, 3, 40, 50), newEvent("E", 1, 4, 40, 50), // the one that was written later contains the other
+		newEvent("D", 1, 3, 40, 50), newEvent("E", 1, 4, 40, 50), // equal: the later one contains the other
 		newEvent("F", 2, 0, 10, 20), // another stream
 		newEvent("G", 1, 5, 45, 44), // ends before it begins
 		newEvent("H", 3, 0, 0, 1, trace, text("span_id", id(1)), text("parent_span_id", id(2))),
 		newEvent("I", 3, 1, 100, 101, trace, text("span_id", id(2)), text("parent_span_id", id(3))),
-		newEvent("J", 3, 2, 7, 8, trace, text("span_id", id(4)), text("parent_span_id", id(5))), // a ring
+		newEvent("J", 3, 2, 7, 8, trace, text("span_id", id(4)), text("parent_span_id", id(5))), // each other's parent
 		newEvent("K", 3, 3, 7, 8, trace, text("span_id", id(5)), text("parent_span_id", id(4))),
 		newEvent("L", 9, 0, 5, 6), newEvent("M", 9, 1, math.MaxUint64, math.MaxUint64),
 	} {

@@ -24,7 +24,7 @@ func TestConverter(t *testing.T) { converter.Run(t) }
 
 var read = tracetest.ReadFile
 
-// samples returns the names of all files of packets.
+// samples returns the names of all sample files.
 func samples(t testing.TB) []string {
 	t.Helper()
 	var names []string
@@ -45,7 +45,7 @@ func decoded(t testing.TB, in []byte, version format.Version) (*view.View, error
 	return open(t, out), err
 }
 
-// text is a trace as JSON lines.
+// text returns a trace as JSON lines.
 func text(t testing.TB, v *view.View) string {
 	t.Helper()
 	var b []byte
@@ -66,7 +66,7 @@ func appendEvent(b []byte, e *event) []byte {
 	return setSize(b, at)
 }
 
-// u64Values returns an array, of at most 65,535 values to be sent.
+// u64Values returns an array of at most 65,535 values.
 func u64Values(all []uint64) value {
 	b := make([]byte, 0, 8*len(all))
 	for _, n := range all {
@@ -75,7 +75,7 @@ func u64Values(all []uint64) value {
 	return array(kindU64, len(all), b)
 }
 
-// i64Values is [u64Values] for signed numbers.
+// i64Values is like [u64Values], for signed numbers.
 func i64Values(all []int64) value {
 	b := make([]byte, 0, 8*len(all))
 	for _, n := range all {
@@ -84,7 +84,7 @@ func i64Values(all []int64) value {
 	return array(kindI64, len(all), b)
 }
 
-// f64Values is [u64Values] for floating-point numbers.
+// f64Values is like [u64Values], for floating-point numbers.
 func f64Values(all []float64) value {
 	b := make([]byte, 0, 8*len(all))
 	for _, f := range all {
@@ -93,8 +93,7 @@ func f64Values(all []float64) value {
 	return array(kindF64, len(all), b)
 }
 
-// stringValues is [u64Values] for texts, of which none may be longer than 65,535 bytes: it
-// panics if one is.
+// stringValues is like [u64Values], for texts of at most 65,535 bytes. It panics if a text is longer.
 func stringValues(all []string) value {
 	var b []byte
 	for _, s := range all {

@@ -12,32 +12,32 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A pendingEvent is an event packet whose entry is not written yet. The entry of its parent is written first.
+// A pendingEvent is an event packet whose entry was not written yet. The entry of its parent must be written first.
 type pendingEvent struct {
 	offset     int64
 	substream  uint64
 	start, end uint64 // as in the packet
-	span, up   uint64 // ids of the span and its parent, 0 for none
-	trace      uint64 // a hash of the trace id, 0 if it is made
+	span, up   uint64 // ids of the span and its parent; 0: none
+	trace      uint64 // a hash of the trace id; 0: the packet has none
 	stream     uint32
 	counter    uint32
-	epoch      uint32 // index of the epoch
+	epoch      uint32 // index of its epoch
 	size       uint32
 	packet     uint32
-	parent     uint32 // number of the parent event plus 1; 0 for the root
-	entry      uint32 // id of the entry; 0 until it is written
-	top        bool   // the packet names its parent itself
+	parent     uint32 // number of the parent event plus 1; 0: the root
+	entry      uint32 // id of its entry; 0: not written yet
+	top        bool   // the packet itself names its parent
 	met        bool
 }
 
-// An index holds the events of an input in order. An event takes 96 bytes.
+// An index holds the events of an input, in order. Each needs 96 bytes.
 type index struct{ input.List[pendingEvent] }
 
 func (x *index) at(i uint32) *pendingEvent { return x.At(int(i)) }
 
 var seed = maphash.MakeSeed()
 
-// identify sets the ids from attributes.
+// identify sets the ids of v from the attributes of its packet.
 func (v *pendingEvent) identify(attrs []attribute) {
 	var ids originIDs
 	for i := range attrs {
@@ -50,14 +50,14 @@ func (v *pendingEvent) identify(attrs []attribute) {
 }
 
 func number(id string) (n uint64) {
-	n, _ = strconv.ParseUint(id, 16, 64) // was validated before
+	n, _ = strconv.ParseUint(id, 16, 64) // the id was validated before
 	return n
 }
 
-// originIDs are the ids that a packet gives its span. Only the first valid id of each kind counts.
+// originIDs are the ids in a packet. Of each kind, the first valid id counts.
 type originIDs struct{ trace, span, parent string }
 
-// take stores a if it is a valid id attribute, and reports whether it did.
+// take stores a if it is an attribute with a valid id, and reports whether it is.
 func (o *originIDs) take(a *attribute) bool {
 	to, size := &o.trace, 32
 	switch a.Name {
@@ -76,7 +76,7 @@ func (o *originIDs) take(a *attribute) bool {
 	return true
 }
 
-// isID reports whether s is an id of size hex digits that are not all 0.
+// isID reports whether s is an id of size hex digits, and not zero.
 func isID(s string, size int) bool {
 	return len(s) == size && strings.Trim(s, "0123456789abcdefABCDEF") == "" && strings.Trim(s, "0") != ""
 }
@@ -110,7 +110,8 @@ func (x *index) hang(epochs []uint64) {
 	}
 }
 
-// name finds the parents that events name by id. The slice order has the numbers of all events.
+// name finds the parents that events name by id. The slice order has the numbers of all events, and is sorted
+// again.
 func (x *index) name(order []uint32) {
 	slices.SortFunc(order, func(a, b uint32) int {
 		w := x.at(b)
@@ -128,7 +129,7 @@ func (x *index) name(order []uint32) {
 	}
 }
 
-// later returns epoch plus nano as a time since 1970, at most the largest uint64.
+// later returns epoch plus nano, a time in nanoseconds since 1970, or the largest uint64 if the sum is larger.
 func later(epochs []uint64, epoch uint32, nano uint64) uint64 {
 	if len(epochs) == 0 {
 		return nano

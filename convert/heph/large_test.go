@@ -16,8 +16,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// TestLargeInput decodes an input that does not fit into memory, from what can be
-// read at any place and what cannot, with a packet over the end of what is kept.
+// TestLargeInput decodes an input that is larger than the memory for it, from readers that can seek and from one
+// that cannot. A packet crosses the end of the part that is kept in memory.
 func TestLargeInput(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -58,8 +58,8 @@ func TestLargeInput(t *testing.T) {
 	}
 }
 
-// TestNoTempDir has no place for what is over the memory: what could be kept is
-// there.
+// TestNoTempDir decodes an input that is too large for memory, without a folder for temporary files. The packets
+// that fit into memory must be decoded.
 func TestNoTempDir(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	t.Setenv("TMP", filepath.Join(t.TempDir(), "missing"))

@@ -14,25 +14,24 @@ const (
 	magicMetadata = 0x75D11D4D
 	magicEvent    = 0xC1FC1FB7
 
-	headSize     = 8  // of every packet: magic and size
-	metadataSize = 10 // of the smallest metadata packet
-	eventSize    = 42 // of the smallest event packet
-	oldEventSize = 34 // of the smallest event packet without a substream id
+	headSize     = 8  // size of the beginning of every packet: magic and size
+	metadataSize = 10 // size of the smallest metadata packet
+	eventSize    = 42 // size of the smallest event packet
+	oldEventSize = 34 // size of the smallest event packet without a substream id
 
 	nameEpoch = "epoch"
 
-	// maxAttributes bounds the expansion of a packet: an attribute can be as small as five bytes in a packet, and
-	// takes fifty here. It leaves room in an entry for the attributes that store its origin.
+	// maxAttributes limits the memory for a packet: an attribute of five bytes in a packet needs fifty bytes here.
+	// It leaves room in an entry for the attributes that store the packet.
 	maxAttributes = wire.MaxAttributes - 1<<6
 )
 
-// A packet is one packet of a trace, with either an option or an event. It aliases the bytes that it was read
-// from.
+// A packet is a packet of a trace, with an option or an event. It refers to the bytes from which it was read.
 type packet struct {
-	Offset   int64  // bytes from the start of the input; 0 for a datagram
+	Offset   int64  // offset in the input; 0 for a datagram
 	Number   int64  // its ordinal in the input
 	Raw      []byte // the whole packet
-	Metadata bool   // the packet has an option
+	Metadata bool   // the packet has an option, not an event
 	Option   option
 	Event    event
 }
@@ -51,19 +50,18 @@ func (o *option) Epoch() (nano uint64, ok bool) {
 	return binary.BigEndian.Uint64(o.Value), true
 }
 
-// An event is the content of an event packet. Times are in nanoseconds since the last epoch that was set
-// before, or else the first epoch that is set later.
+// An event is the content of an event packet. Times are in nanoseconds since the last epoch before the packet, or
+// since the first epoch after it if there is none before.
 type event struct {
 	StreamID    uint32
-	Counter     uint32 // of the events of the stream, wrapping around
+	Counter     uint32 // number among the events of the stream, which may wrap around
 	SubstreamID uint64
 	Start, End  uint64
 	Description string
 	Attributes  []attribute
 }
 
-// appendEpoch appends the metadata packet that sets the epoch, in nanoseconds
-// since 1970.
+// appendEpoch appends a metadata packet that sets the epoch, in nanoseconds since 1970.
 func appendEpoch(b []byte, unixNano uint64) []byte {
 	return appendOption(b, &option{Name: nameEpoch, Value: binary.BigEndian.AppendUint64(nil, unixNano)})
 }
@@ -81,7 +79,7 @@ func appendHead(b []byte, magic uint32) []byte {
 	return append(binary.BigEndian.AppendUint32(b, magic), 0, 0, 0, 0)
 }
 
-// appendEventHead appends the packet of e up to the attributes, without a size.
+// appendEventHead appends the packet of e up to the attributes. The size is still 0.
 func appendEventHead(b []byte, e *event) []byte {
 	b = appendHead(b, magicEvent)
 	b = binary.BigEndian.AppendUint32(b, e.StreamID)
@@ -96,7 +94,7 @@ func appendAttribute(b []byte, a *attribute) []byte {
 	return appendValue(appendString(b, a.Name), &a.Value)
 }
 
-// setSize fills in the size of the packet that begins at offset at and ends at the end of b.
+// setSize fills in the size of the packet in b[at:].
 func setSize(b []byte, at int) []byte {
 	if uint64(len(b)-at) > math.MaxUint32 {
 		panic("heph: a packet of more than 4 GiB")
@@ -105,9 +103,9 @@ func setSize(b []byte, at int) []byte {
 	return b
 }
 
-// parseHead returns the size of the packet at the start of b.
+// parseHead returns the size of the packet at the beginning of b.
 func parseHead(b []byte) (uint32, error) {
-	// A partial magic number distinguishes a truncated packet from garbage.
+	// A part of a magic number is enough to distinguish a truncated packet from other bytes.
 	var head [headSize]byte
 	n := copy(head[:], b)
 	for _, magic := range [...]uint32{magicMetadata, magicEvent} {
@@ -128,7 +126,7 @@ func parseHead(b []byte) (uint32, error) {
 	return 0, errMagic
 }
 
-// parse parses p.Raw, whose magic number and size were checked.
+// parse parses p.Raw. Its magic number and size were already checked.
 func (p *packet) parse() (field string, err error) {
 	b := p.Raw
 	p.Metadata = binary.BigEndian.Uint32(b) == magicMetadata
@@ -180,7 +178,7 @@ func (e *event) parse(b []byte) (field string, err error) {
 	return "", nil
 }
 
-// parseAttributes parses b as a list of attributes and appends them to attrs.
+// parseAttributes parses b as a list of attributes, and appends them to attrs.
 func parseAttributes(attrs []attribute, b []byte) ([]attribute, error) {
 	for at := 0; at < len(b); {
 		name, next, ok := cutString(b, at)
@@ -213,7 +211,7 @@ func parseAttributes(attrs []attribute, b []byte) ([]attribute, error) {
 	return attrs, nil
 }
 
-// cutString returns the text at b[at:] and the offset of its end.
+// cutString returns the text at b[at:], and the offset after it.
 func cutString(b []byte, at int) (s string, end int, ok bool) {
 	if len(b)-at < 2 {
 		return "", at, false
@@ -225,7 +223,7 @@ func cutString(b []byte, at int) (s string, end int, ok bool) {
 	return wire.View(b[at : at+n]), at + n, true
 }
 
-// cutArray sets v to the array at b[at:] and returns the offset of its end.
+// cutArray sets v to the array at b[at:], and returns the offset after it.
 func (v *value) cutArray(b []byte, at int) (end int, ok bool) {
 	if len(b)-at < 2 {
 		return at, false
@@ -248,7 +246,7 @@ func (v *value) cutArray(b []byte, at int) (end int, ok bool) {
 	return end, true
 }
 
-// isOldLayout reports whether b, which is not a valid event packet, has the old layout without a substream id.
+// isOldLayout reports whether b, which is no valid event packet, may have the old layout without a substream id.
 func isOldLayout(b []byte) bool {
 	if len(b) < oldEventSize {
 		return false

@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// TestDocument makes both examples of the format's document, to the byte.
+// TestDocument builds the two examples in the document of the format. The bytes must be equal.
 func TestDocument(t *testing.T) {
 	if got, want := appendEpoch(nil, 1610113734118010000), read(t, "testdata/doc-metadata-23.bin"); !bytes.Equal(got, want) || len(got) != 23 {
 		t.Errorf("epoch is % x, want % x", got, want)
@@ -82,7 +82,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// old is an event packet in the layout of before 2021-03-17.
+// old returns an event packet in the layout of before 2021-03-17.
 func old() []byte {
 	b := binary.BigEndian.AppendUint32(nil, 0xC1FC1FB7)
 	b = binary.BigEndian.AppendUint32(b, 34+4)
@@ -102,7 +102,7 @@ func TestDamage(t *testing.T) {
 		name  string
 		bytes []byte
 		want  error
-		after bool // what comes behind is read
+		after bool // the packets after it are read
 	}{
 		{"magic", []byte("XXXXXXXXXXXXXXXXXX"), errMagic, false},
 		{"zeros", make([]byte, 100), errMagic, false},
@@ -141,7 +141,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestPieces decodes an input that comes byte by byte, and one that fails.
+// TestPieces decodes an input that arrives byte by byte, and an input whose read fails.
 func TestPieces(t *testing.T) {
 	in := read(t, "testdata/e_many_142B.htf")
 	whole, err := decoded(t, in, format.V2)
@@ -167,7 +167,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestUDP sends a trace over UDP, a packet a datagram, and receives it.
+// TestUDP sends a trace over UDP, with each packet in a datagram, and receives it.
 func TestUDP(t *testing.T) {
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	converttest.Must(t, err)
@@ -193,7 +193,8 @@ func TestUDP(t *testing.T) {
 	}
 }
 
-// TestEveryCut cuts a file at every byte: what is whole is there, the rest is named.
+// TestEveryCut cuts a file after every byte. The whole packets must be decoded, and the error must name the cut
+// one.
 func TestEveryCut(t *testing.T) {
 	in := read(t, "testdata/real-plain.htf")
 	starts := map[int]int{}

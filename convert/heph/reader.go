@@ -4,13 +4,13 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// maxPacket is the maximum size of a packet; larger packets are skipped.
+// maxPacket is the maximum size of a packet. A larger packet is skipped.
 const maxPacket = 128 << 20
 
-// A reader reads the packets in b, which share its memory. It needs memory for at most 73,728 attributes.
+// A reader reads the packets in b. They refer to b. It needs memory for at most 73,728 attributes.
 type reader struct {
 	b      []byte
-	off    int // of the next packet
+	off    int // offset of the next packet
 	number int64
 	packet packet
 	lost   bool // the position of the next packet is unknown
@@ -19,8 +19,8 @@ type reader struct {
 // more reports whether there is another packet.
 func (r *reader) more() bool { return !r.lost && r.off < len(r.b) }
 
-// next returns the next packet, which is valid until the next call. If a packet cannot be read, the error is an
-// [*input.Error] that names it.
+// next returns the next packet, which is valid until next is called again. If a packet cannot be read, the error is
+// an [*input.Error] that names the packet.
 func (r *reader) next() (*packet, error) {
 	at := r.off
 	size, err := parseHead(r.b[at:])

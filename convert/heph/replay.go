@@ -13,22 +13,22 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A recording is the sequence of packets from which the entries of a file were made.
+// A recording is the sequence of packets from which Decode made the entries of a file.
 type recording struct {
 	f      *format.File
 	ids    []uint32 // ids of entries in the order of their packets
-	places []uint32 // by entry id - 1: the index in ids
+	places []uint32 // for each entry id minus 1, the index in ids
 	epochs []setEpoch
 }
 
 // A setEpoch is a packet that sets the epoch.
 type setEpoch struct{ packet, nano uint64 }
 
-// errNot ends a walk because an entry was not made from a packet.
+// errNot ends a walk because Decode did not make an entry from a packet.
 var errNot = errors.New("not a packet")
 
-// recordingOf returns the packets from which the entries of f were made. It returns nil if an entry was not
-// made from a packet, or no longer represents one after a change. It takes 16 bytes per entry.
+// recordingOf returns the packets from which Decode made the entries of f. It returns nil if an entry has no
+// packet, or was changed so that it no longer represents a packet. It needs 16 bytes per entry.
 func recordingOf(f *format.File) (*recording, error) {
 	rec := &recording{f: f}
 	type numbered struct {
@@ -73,11 +73,11 @@ func recordingOf(f *format.File) (*recording, error) {
 	return rec, nil
 }
 
-// maxAhead is the maximum number of bytes of packets that are kept because packets before them are missing.
+// maxAhead is the maximum size of the packets that are kept until the packets before them are written.
 const maxAhead = 32 << 20
 
-// replay writes the packets. It reads the entries in the order of the file, which is nearly the order of the
-// packets.
+// replay writes the packets in their order. It reads the entries in the order of the file, which is nearly the
+// same.
 func (rec *recording) replay(ctx context.Context, w io.Writer) error {
 	ahead := make(map[uint32][]byte)
 	size, next := 0, uint32(0)
@@ -88,7 +88,7 @@ func (rec *recording) replay(ctx context.Context, w io.Writer) error {
 		}
 		place := rec.places[id-1]
 		if place != next && size >= maxAhead {
-			return nil // it is read again in its turn
+			return nil // no room to keep it: it is read again when it is next
 		}
 		b = rec.append(b[:0], e)
 		if place != next {
@@ -127,8 +127,8 @@ func (rec *recording) append(b []byte, e *format.TraceEntry) []byte {
 	return appendReplayed(b, e, rec.epoch(e))
 }
 
-// epoch returns the epoch of the event from which e was made: the last epoch set before the event, or else the
-// first epoch.
+// epoch returns the epoch of the event from which e was made: the last epoch before the event, or else the first
+// epoch.
 func (rec *recording) epoch(e *format.TraceEntry) uint64 {
 	switch len(rec.epochs) {
 	case 0:
@@ -142,7 +142,7 @@ func (rec *recording) epoch(e *format.TraceEntry) uint64 {
 	return rec.epochs[max(at-1, 0)].nano
 }
 
-// optionOf returns the option from which e was made, if it was made from one.
+// optionOf returns the option from which e was made. ok is false if e was not made from one.
 func optionOf(e *format.TraceEntry) (*option, bool) {
 	if e.Metadata.Name != nameOption || e.Parent != 0 {
 		return nil, false
@@ -180,8 +180,8 @@ func textOf(e *format.TraceEntry) string {
 	return e.Metadata.Name
 }
 
-// appendReplayedSection appends the attributes of the event from which e was made, and reports whether this was
-// possible.
+// appendReplayedSection appends the attributes of the event from which e was made. It returns false if they cannot
+// be restored.
 func appendReplayedSection(b []byte, e *format.TraceEntry) (_ []byte, ok bool) {
 	v, ok := e.Attribute(attrHephAttributes)
 	if !ok {

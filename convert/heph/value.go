@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// A valueType is the type of the [value] of an attribute. It is part of the format.
+// A valueType is the type of a [value]. It is a part of the format.
 type valueType uint8
 
-// The types of values, and the flag for arrays.
+// The types of values. kindArray is a flag for arrays.
 const (
 	kindU64    valueType = 0x01
 	kindI64    valueType = 0x02
@@ -22,36 +22,36 @@ func (t valueType) valid() bool {
 	return base >= kindU64 && base <= kindString
 }
 
-// An attribute is a name and a value. An event may have several attributes with the same name.
+// An attribute is an attribute of an event. An event may have several with the same name.
 type attribute struct {
 	Name  string
 	Value value
 }
 
-// A value is the value of an attribute: a number, a text, or an array of values of one type. It aliases the
-// bytes it was read from. The zero value has no type and must not be sent.
+// A value is the value of an attribute: a number, a text, or an array of values of one type. It refers to the bytes
+// from which it was read. The zero value has no type and must not be written.
 type value struct {
-	_ [0]func() // not comparable with ==, because of NaN and texts at different addresses
+	_ [0]func() // forbids ==, which would be wrong for NaN and for texts at different addresses
 
 	typ valueType
 	num uint64 // the number, or the length of an array
-	// text is the text, or the encoded values of an array.
+	// text is the text, or the encoded items of an array.
 	text string
 }
 
-// u64Value returns an unsigned number.
+// u64Value returns a value with an unsigned number.
 func u64Value(n uint64) value { return value{typ: kindU64, num: n} }
 
-// i64Value returns a signed number.
+// i64Value returns a value with a signed number.
 func i64Value(n int64) value { return value{typ: kindI64, num: uint64(n)} }
 
-// f64Value returns a floating-point number. It keeps every bit pattern.
+// f64Value returns a value with a floating-point number. It keeps every bit pattern of NaN.
 func f64Value(f float64) value { return value{typ: kindF64, num: math.Float64bits(f)} }
 
-// stringValue returns a text. A text longer than 65,535 bytes cannot be sent.
+// stringValue returns a value with a text. A text of more than 65,535 bytes cannot be written.
 func stringValue(s string) value { return value{typ: kindString, text: s} }
 
-// Len returns the number of values of an array, 0 for other values.
+// Len returns the number of items of an array, or 0 for another value.
 func (v value) Len() int {
 	if v.typ&kindArray == 0 {
 		return 0
@@ -59,13 +59,13 @@ func (v value) Len() int {
 	return int(v.num)
 }
 
-// I64 returns a signed number.
+// I64 returns the signed number in v.
 func (v value) I64() int64 { return int64(v.num) }
 
-// F64 returns a floating-point number.
+// F64 returns the floating-point number in v.
 func (v value) F64() float64 { return math.Float64frombits(v.num) }
 
-// Text returns a text, "" for other values. It keeps bytes that are not UTF-8.
+// Text returns the text in v, which need not be UTF-8, or "" for another value.
 func (v value) Text() string {
 	if v.typ != kindString {
 		return ""
@@ -73,7 +73,7 @@ func (v value) Text() string {
 	return v.text
 }
 
-// Each calls fn with the values of an array, in order, until fn returns false.
+// Each calls fn for each item of an array, in order, until fn returns false.
 func (v value) Each(fn func(v value) bool) {
 	text, base := v.text, v.typ&^kindArray
 	for len(text) > 0 {
@@ -105,7 +105,7 @@ func appendValue(b []byte, v *value) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(v.num)), v.text...)
 }
 
-// appendString appends a text. It panics if the length does not fit into 16 bits.
+// appendString appends a text. It panics if the text has more than 65,535 bytes.
 func appendString(b []byte, s string) []byte {
 	if len(s) > math.MaxUint16 {
 		panic("heph: a text of more than 65535 bytes")

@@ -10,8 +10,8 @@
 //	                 otel.scope.name and .version (also otel.library) and w3c.tracestate become
 //	                 the corresponding fields of OpenTelemetry, and "error": true the status
 //
-// Times have microseconds. Jaeger's warnings about a span are in the attribute jaeger.warnings. The types of
-// tags are kept. A tag with a list is a text, as it is in Jaeger.
+// Times have microseconds. Jaeger's warnings about a span are in the attribute jaeger.warnings. Tags keep their
+// types. A tag with a list is a text, as in Jaeger.
 package jaeger
 
 import (
@@ -49,7 +49,7 @@ type process struct {
 type span struct {
 	TraceID       string         `json:"traceID"`
 	SpanID        string         `json:"spanID"`
-	ParentSpanID  string         `json:"parentSpanID"` // in old versions
+	ParentSpanID  string         `json:"parentSpanID"` // only old versions have it
 	Flags         foreign.Number `json:"flags"`
 	OperationName string         `json:"operationName"`
 	References    []struct {
@@ -77,9 +77,9 @@ type tag struct {
 
 var errNoSpans = errors.New("neither \"data\" nor \"spans\" has a span of Jaeger")
 
-// Decode reads Jaeger's JSON from r and writes its traces to w, parents before children. It does not close w. A
-// whole document is in memory, with at most 256 MiB. If the input is damaged, the error is an *Error of package
-// convert, and the documents before the damage are written.
+// Decode reads Jaeger's JSON from r and writes its traces to w, parents before children. It does not close w. It
+// keeps one document in memory, which may have 256 MiB. If the input is damaged, Decode writes the documents before
+// the damage, and the error is an *Error of package convert.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Decode(ctx, r, w, "document", func(d *document, add foreign.Adder) bool {
 		if len(d.Data) == 0 && len(d.Spans) == 0 {
@@ -105,8 +105,8 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	})
 }
 
-// byProcess returns the spans of each process, in the order in which the processes first occur. Spans are
-// grouped because a process, which may be large, is then written only once.
+// byProcess returns the indexes of the spans of each process, ordered by the first span of the process. Spans are
+// grouped so that each process, which may be large, is written only once.
 func (t *trace) byProcess() (all [][]int) {
 	known := make(map[string]int)
 	for i := range t.Spans {
@@ -122,7 +122,7 @@ func (t *trace) byProcess() (all [][]int) {
 	return all
 }
 
-// resource returns the resource for the process of a span.
+// resource returns the resource of a span's process.
 func (t *trace) resource(from *span) (r otel.Resource) {
 	p := from.Process
 	if of, ok := t.Processes[from.ProcessID]; ok {
@@ -147,7 +147,7 @@ func (from *span) span() (*otel.Span, error) {
 		l := otel.Link{Flags: 0x101}
 		ok = ok && foreign.ID(l.TraceID[:], ref.TraceID) && foreign.ID(l.SpanID[:], ref.SpanID)
 		switch {
-		case l.SpanID == [8]byte{}: // in files of buildx, roots have such a parent
+		case l.SpanID == [8]byte{}: // in files of buildx, a root span has such a parent
 		case ref.RefType == "CHILD_OF" && l.TraceID == s.TraceID && (s.Parent == [8]byte{} || s.Parent == l.SpanID):
 			s.Parent = l.SpanID
 		default:
@@ -166,7 +166,7 @@ func (from *span) span() (*otel.Span, error) {
 		return nil, err
 	}
 	if i := slices.IndexFunc(s.Links, func(l otel.Link) bool { return l.TraceID == s.TraceID && l.SpanID != s.SpanID }); s.Parent == [8]byte{} && i >= 0 {
-		s.Parent = s.Links[i].SpanID // Jaeger uses it as the parent if there is no CHILD_OF
+		s.Parent = s.Links[i].SpanID // as in Jaeger, if there is no CHILD_OF
 	}
 	foreign.Marks(s)
 	if i := slices.IndexFunc(s.Attributes, func(a otel.Attribute) bool { return a.Name == "error" && a.Value.Bool() }); i >= 0 && s.Status != otel.StatusOK {
@@ -188,7 +188,7 @@ func (from *span) span() (*otel.Span, error) {
 	return s, nil
 }
 
-// attributes appends the attributes in tags. A value that does not match the type of its tag is parsed as JSON.
+// attributes appends tags as attributes. If a value does not have the type of its tag, it has the type of its JSON.
 func attributes(attrs otel.Attributes, tags []tag) otel.Attributes {
 	for _, t := range tags {
 		v := foreign.Any(t.Value)
@@ -199,7 +199,7 @@ func attributes(attrs otel.Attributes, tags []tag) otel.Attributes {
 			if b, err := base64.StdEncoding.DecodeString(v.Text); err == nil {
 				v = otel.Any{Kind: otel.Bytes, Text: string(b)}
 			}
-		case t.Type == "int64" && v.Kind == otel.String: // large numbers may be texts
+		case t.Type == "int64" && v.Kind == otel.String: // a large number may be a text
 			if n, err := strconv.ParseInt(v.Text, 10, 64); err == nil {
 				v = otel.IntAny(n)
 			}

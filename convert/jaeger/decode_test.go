@@ -62,7 +62,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestBadSpanIsLeftOut: a span with a wrong id costs no other one, and the error names it.
+// TestBadSpanIsLeftOut decodes a span with an invalid id. The error must name it, and the other spans must be
+// decoded.
 func TestBadSpanIsLeftOut(t *testing.T) {
 	got, err := toOTLP.Text(t, ` {"data":[{"spans":[{"traceID":"1","spanID":"1","operationName":"one"},{"traceID":"x","spanID":"2"},{"traceID":"1","spanID":"3","operationName":"three"}]}]}`)
 	damage, ok := errors.AsType[*input.Error](err)

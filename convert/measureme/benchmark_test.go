@@ -15,7 +15,7 @@ import (
 
 var must = tracetest.Must
 
-// profile returns one of n spans in groups of ten, with an argument each.
+// profile returns a profile of n spans in groups of ten. Each span has an argument.
 func profile(t testing.TB, n int) []byte {
 	t.Helper()
 	return converter.Bytes(t, build(t, func(w *tree) {

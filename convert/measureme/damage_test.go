@@ -14,13 +14,13 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// plain is metadata as the tools want it.
+// plain is metadata that the tools of measureme accept.
 const plain = `{ "start_time": 1000, "process_id": 7, "cmd": "x " }`
 
-// A parts is a file before its streams are cut into pages.
+// A parts is the content of a file before it is divided into pages.
 type parts struct {
 	events []event
-	data   string // behind the metadata
+	data   string // the strings after the metadata
 	meta   string
 	index  []uint64
 }
@@ -52,7 +52,7 @@ func (p *parts) file() []byte {
 	return page(b, tagIndex, index)
 }
 
-// id is that of the string at an offset of parts.data, where meta is plain.
+// id returns the id of the string at an offset in parts.data, if the metadata is plain.
 func id(offset int) uint64 { return uint64(firstRegular + headerSize + len(plain) + 1 + offset) }
 
 func ref(id uint64) string {
@@ -65,7 +65,7 @@ func interval(kind, id, start, end uint64) event {
 	return e
 }
 
-// labels returns what was decoded in the order of entries, spaces between.
+// labels returns the events of v in the order of their entries, separated by spaces.
 func labels(t *testing.T, v *view.View) string {
 	t.Helper()
 	var s []string
@@ -120,8 +120,8 @@ func TestDecodeStrings(t *testing.T) {
 	}
 }
 
-// TestDecodeExponential decodes strings that would be endless if they were put
-// together, with and without characters in them.
+// TestDecodeExponential decodes strings that consist of references to each other. Expanding them would never end.
+// Some have characters, others only references.
 func TestDecodeExponential(t *testing.T) {
 	for _, text := range []string{"", "x"} {
 		data, at := text+"\xff", 0
@@ -228,7 +228,7 @@ func TestDecodeOthers(t *testing.T) {
 	}
 }
 
-// TestDecodeCut cuts a file at every byte: never more is lost than was cut.
+// TestDecodeCut cuts a file after every byte. Everything before the cut must be decoded.
 func TestDecodeCut(t *testing.T) {
 	whole := read(t, "testdata/gold.mm_profdata")
 	before := 0
@@ -246,8 +246,8 @@ func TestDecodeCut(t *testing.T) {
 		}
 		before = got
 	}
-	// The strings come behind the events there, and the index last: what is cut
-	// of that costs only what it names.
+	// Here the strings come after the events, and the index is last. If the end of the index is missing, only names
+	// are lost.
 	v, _ := decode(t, whole[:len(whole)-1])
 	if got, want := labels(t, v), "GenericActivity:label GenericActivity:label|arg0 GenericActivity:late GenericActivity:label|arg0|label"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// The attributes of entries that were converted from measureme. They are part of the product's format.
+// Attributes of entries that were converted from a profile. They are a part of the file format of this project.
 const (
 	attrKind     = "measureme.kind"
 	attrArg      = "measureme.arg."
@@ -33,18 +33,18 @@ const (
 	attrCommand = "process.command_line"
 )
 
-// nameLog is the name of log record entries.
+// nameLog is the name of the entries of log records.
 const nameLog = "event"
 
 // Decode reads a profile of version 8 or 9 from r and writes its entries to w. It does not close w.
 //
-// If a file is damaged, Decode writes all whole entries and returns an *Error of package convert for the first
-// damage. The error is [format.ErrTruncated] if the file ends too early, which happens if the writer was
-// killed. If the input is not a measureme file, nothing is written.
+// If the file is damaged, Decode writes all whole events and returns an *Error of package convert for the first
+// damage. If the file ends too early, for example because its writer was killed, the error is
+// [format.ErrTruncated]. If r is not a measureme file, Decode writes nothing.
 //
-// A large file is mapped; other input larger than 8 MiB is copied to a temporary file. All records are kept in
-// memory until the end, because parents come after their children in the file. The index takes 56 bytes per
-// event and 16 per virtual id.
+// Decode maps a large file, and copies other input of more than 8 MiB to a temporary file. In memory it needs 56
+// bytes per event and 16 per virtual id. It reads everything before it writes, because the file has parents after
+// their children.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return input.View(ctx, r, "", func(in *input.Input, b []byte) error { return decodeProfile(ctx, b, w, in.Progress) })
 }
@@ -71,7 +71,7 @@ func decodeProfile(ctx context.Context, b []byte, w *format.Writer, progress fun
 	return errors.Join(s.damage, end)
 }
 
-// A decoder writes the entries for the scanned records.
+// A decoder writes the entries for the records that the scanner has read.
 type decoder struct {
 	*scanner
 
@@ -81,9 +81,9 @@ type decoder struct {
 	meta    metadata
 	traceID [32]byte // hex digits
 
-	// Invariants: order has the events with a time, containers before their contents; parents[i] is 1 + the index
-	// in order of the interval around order[i], or 0. tops has the same value for the innermost open interval of
-	// each thread.
+	// order has the events with a time, containers before their contents. parents[i] is the index in order of the
+	// interval around order[i], plus 1; 0 means none. tops has, for each thread, the same number for its innermost
+	// open interval.
 	order    []place
 	parents  []uint32
 	tops     map[uint32]uint32
@@ -94,9 +94,9 @@ type decoder struct {
 	buf      []byte
 }
 
-// A place is a key to sort events by. It consists of the top 48 bits of the start, 48 inverted bits of the end,
-// a bit that is set for an instant, and 31 inverted bits of the number. So of events that begin together the
-// longer one sorts first, and of events with equal times the later record, which is the parent.
+// A place is a sort key of an event: the 48 bits of its start, the 48 inverted bits of its end, a bit that is set
+// for an instant, and 31 inverted bits of its number. So of events that begin at the same time, the longer one
+// comes first. Of events with equal times, the later record comes first, which is the parent.
 type place struct{ high, low uint64 }
 
 func placeOf(i int64, start, end uint64, instant bool) place {
@@ -151,7 +151,7 @@ func (d *decoder) write() error {
 	return nil
 }
 
-// readMetadata finds the metadata, even if the index is lost.
+// readMetadata reads the metadata. It finds it even without the index.
 func (d *decoder) readMetadata() {
 	if _, ok := d.strings.address(metadataID); !ok && d.data.size > 0 {
 		d.strings.index = append(d.strings.index, indexEntry{id: metadataID, addr: metadataOffset})
@@ -165,7 +165,7 @@ func (d *decoder) readMetadata() {
 	if !ok {
 		d.meta = metadata{}
 		copy(id[:], d.first[:])
-		if d.whole { // otherwise the error is the truncation
+		if d.whole { // otherwise the error is that the file is truncated
 			d.note(&input.Error{Offset: int64(d.off), Err: errMetadata})
 		}
 	}
@@ -195,7 +195,7 @@ func (d *decoder) resourceEntry() *format.TraceEntry {
 	return e
 }
 
-// sort sorts the events with a time and finds their parents.
+// sort sorts the events that have a time, and finds their parents.
 func (d *decoder) sort() {
 	d.order = make([]place, 0, d.events.Len())
 	holes := false
@@ -204,7 +204,7 @@ func (d *decoder) sort() {
 		start, end := e.first(), e.second()
 		switch {
 		case *e == event{}:
-			// Only a part of a page reached the disk.
+			// Only a part of the page was written to the disk.
 			if !holes {
 				d.note(d.eventError(i, errHole))
 			}
@@ -247,7 +247,7 @@ func (d *decoder) timed(n int) error {
 	e := d.begin(i, ev)
 	parent := d.parents[n]
 	e.Parent = d.resource + parent
-	at := max(d.meta.start+p.start(), 1) // 0 means no time
+	at := max(d.meta.start+p.start(), 1) // 0 would mean no time
 	switch {
 	case !p.instant():
 		d.entry.Add(attrMadeIDs, format.BoolValue(true))
@@ -270,7 +270,7 @@ func (d *decoder) timed(n int) error {
 	return err
 }
 
-// integer writes the entry of an event that has an integer and no time.
+// integer writes the entry of an event that has an integer instead of a time.
 func (d *decoder) integer(i int64, ev *event) error {
 	d.entry.Attributes = d.entry.Attributes[:0]
 	e := d.begin(i, ev)
@@ -283,8 +283,8 @@ func (d *decoder) integer(i int64, ev *event) error {
 	return err
 }
 
-// begin adds the attributes that all kinds of events have to d.entry, after its present attributes. It adds
-// them sorted by name, so that no sorting is needed for up to ten arguments.
+// begin adds the attributes that every kind of event has to d.entry, after those that d.entry has already. With up
+// to ten arguments, the attributes are then sorted by name.
 func (d *decoder) begin(i int64, ev *event) *format.TraceEntry {
 	kind := d.text(i, ev.kind)
 	id := d.text(i, ev.id)
@@ -305,15 +305,14 @@ func (d *decoder) begin(i int64, ev *event) *format.TraceEntry {
 
 func (d *decoder) text(i int64, id uint64) string {
 	s, err := d.strings.text(id)
-	// A string that lies after the end of the readable part is not additional damage.
+	// If the file is truncated, a missing string is no further damage.
 	if err != nil && d.damage == nil && (d.whole || !errors.Is(err, errString)) {
 		d.note(d.eventError(i, err))
 	}
 	return s
 }
 
-// maxArgs is the maximum number of argument attributes of an entry. The last attribute has all further
-// arguments.
+// maxArgs is the maximum number of attributes for arguments. The last one has the remaining arguments.
 const maxArgs = 1000
 
 var argNames = func() (names [10]string) {

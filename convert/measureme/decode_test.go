@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 )
 
-// TestDecodeTheirs compares with what analyzeme reads.
+// TestDecodeTheirs compares the decoded events with those that measureme's tool analyzeme reads.
 func TestDecodeTheirs(t *testing.T) {
 	for _, name := range []string{"gold", "py-basic", "py-unmapped_virtual"} {
 		t.Run(name, func(t *testing.T) {
@@ -23,7 +23,7 @@ func TestDecodeTheirs(t *testing.T) {
 	}
 }
 
-// TestDecodeRustc has the totals that measureme's own tests have.
+// TestDecodeRustc compares the number of events of each kind with those in measureme's own tests.
 func TestDecodeRustc(t *testing.T) {
 	for name, want := range map[string]map[string]int{
 		"v8.mm_profdata": {"GenericActivity": 6429, "IncrementalResultHashing": 2235, "Query": 2258},
@@ -70,8 +70,8 @@ func TestDecodeEntries(t *testing.T) {
 	}
 }
 
-// TestDecodeTorn reads a file whose last page is torn, in the index of the
-// metadata, which is found all the same.
+// TestDecodeTorn decodes a file whose last page is incomplete. The index entry of the metadata is lost, but the
+// metadata must be found.
 func TestDecodeTorn(t *testing.T) {
 	b := read(t, "testdata/py-trunc_page.mm_profdata")
 	v, err := decode(t, b)

@@ -2,14 +2,14 @@
 // intervals on threads, instants and integers, with labels and text arguments. [Decode] reads versions 8 and 9,
 // [Encode] writes version 9.
 //
-// The format is defined by the crates measureme and decodeme, releases 10.1.3 for version 8 and 12.0.3 for
-// version 9 (https://github.com/rust-lang/measureme). Issue 128 of that project proposed the pages.
+// The format is defined by the crates measureme and decodeme: releases 10.1.3 for version 8, and 12.0.3 for version
+// 9 (https://github.com/rust-lang/measureme). Issue 128 of that project proposed the pages.
 //
 // # The layout
 //
-// A file is a header and pages, which belong to three streams. The content of a stream, over all of its pages,
-// also begins with a header. Addresses count from the start of that content, offsets from the start of the
-// file. All numbers are little endian.
+// A file is a header and pages. Each page belongs to one of three streams. The content of a stream, from all of its
+// pages, also begins with a header. Addresses are relative to the start of this content, offsets to the start of
+// the file. Numbers are little endian.
 //
 //	file   = header("MMPD"), page*
 //	header = magic [4]byte, version u32
@@ -23,7 +23,7 @@
 //		kind    id            u64; u32 in version 8
 //		label   id            likewise; arguments follow, 0x1E before each
 //		thread  u32
-//		first   u48           the lower 32 bits; all upper ones come last
+//		first   u48           the lower 32 bits; the upper bits of both come last
 //		second  u48
 //	}
 //	interval  first: start, second: end, in nanoseconds from the start of the profile
@@ -55,19 +55,19 @@
 //	otel.made_ids     Bool    true on spans: both ids are made
 //
 // Of two equal intervals the later record is the parent, as in the tools of measureme. So the self times (the
-// duration of a span minus the durations of its direct children) are equal to the self times in the tools.
+// duration of a span without its direct children) are the same as in these tools.
 //
 // # What is lost when decoding
 //
-// Nothing with a meaning is lost, only the order of records that end together, how strings are shared, which
-// text a virtual id refers to, and bytes that are not UTF-8. A string without a text is "<unknown>", as in the
-// tools; a damaged string, or one of more than 4 MiB, is "<invalid>". The values of a counter other than
-// wall-time are read as nanoseconds, as the tools do.
+// Lost are the order of records that end at the same time, how strings are shared, which text a virtual id refers
+// to, and bytes that are not UTF-8. None of these has a meaning. A string without a text becomes "<unknown>", as in
+// the tools. A damaged string, or one of more than 4 MiB, becomes "<invalid>". The values of a counter other than
+// wall-time are read as nanoseconds, as in the tools.
 //
 // # How entries become events
 //
-// In the other direction, a span becomes an interval, a span event or log record an instant, and a log record
-// with measureme.value an integer. Other entries have no time, and are left out.
+// A span becomes an interval, a span event or log record an instant, and a log record with measureme.value an
+// integer. Other entries, which have no time, are omitted.
 //
 //	kind        measureme.kind, else otel.kind ("internal" if there is none), "event" or "log"
 //	label       the name of a span or event, the message of a log record
@@ -80,8 +80,8 @@
 //	metadata    measureme.metadata if nothing begins before the start_time in it, else made from
 //	            the first resource; all resources, up to 64, are in its member "resources"
 //
-// A span that has not ended lasts as long as its file, and has the argument entrace.open=true. Anything without
-// a time is an instant at the time of its span, or at the start of the profile.
+// A span that has not ended lasts as long as its file, and has the argument entrace.open=true. A span, event or log
+// record without a time is an instant at the time of its span, or at the start of the profile.
 //
 // # What is lost when encoding
 //
@@ -90,14 +90,13 @@
 //   - control characters except tab, line feed, form feed and carriage return, because
 //     the tools refuse them: each becomes U+FFFD. An empty name becomes "<unnamed>"
 //   - links beyond the 1,000th of a span
-//   - the parent, other than as an argument, of a span that does not nest in
-//     its parent and so is on another lane
+//   - the parent, except as an argument, if the span does not nest in its parent and is on another lane
 //   - times: a trace of more than 78 hours, or from before 1970, is refused
 //
-// A round trip from a profile to entries and back keeps kinds, labels, arguments, threads, times and numbers.
+// A conversion of a profile to entries and back keeps kinds, labels, arguments, threads, times and numbers.
 //
 // # Crashes
 //
-// A file whose writer died is decoded up to its end: whole pages, and the whole records of a torn page. The
-// metadata is found without an index.
+// If the writer of a file died, its whole pages are decoded, and the whole records of the last page. The metadata
+// is found even without an index.
 package measureme

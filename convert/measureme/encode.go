@@ -19,12 +19,13 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Encode writes the trace v to w as a profile of version 9. The format has 48 bits for times in nanoseconds,
-// which is 78 hours, and no times before 1970. If the trace does not fit, the output is unusable.
+// Encode writes the trace v to w as a profile of version 9. The format has 48 bits for times in nanoseconds, which
+// is 78 hours, and no times before 1970. If the trace does not fit, Encode returns an error, and the output is
+// unusable.
 //
-// Spans are assigned to lanes, which are the threads of the profile, so that the spans of one lane nest. Spans
-// are written in the order in which they end, as the tools require. Encode keeps in memory the order of all
-// rows (about 6 bytes for each), all spans that are open at the same time, and at most 40 MiB of strings.
+// Spans are assigned to lanes, on which spans nest. The lanes are the threads of the profile. Spans are written in
+// the order in which they end, as the tools require. In memory, Encode keeps the order of all rows (about 6 bytes
+// for each), all spans that are open at the same time, and at most 40 MiB of strings.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil {
@@ -58,14 +59,14 @@ type encoder struct {
 	w       *bufio.Writer
 	start   int64
 	strings writeTable
-	first   []uint32           // by process: the thread of its first lane
-	open    map[view.Row]event // spans that have begun and not ended
-	events  []byte             // a page of events
-	id, buf []byte             // of an event: id has the label and the arguments, buf has one argument
+	first   []uint32           // for each process, the thread number of its first lane
+	open    map[view.Row]event // spans that have begun but not ended
+	events  []byte             // the events of the current page
+	id, buf []byte             // buffers for an event: id for the label and the arguments, buf for one argument
 	args    []argument
 }
 
-// An argument is an argument that an event of a profile had.
+// An argument is an argument that an entry has kept from the event of a profile.
 type argument struct {
 	number int
 	text   string
@@ -74,12 +75,12 @@ type argument struct {
 const (
 	// maxResources is the maximum number of resources in the metadata.
 	maxResources = 64
-	// firstLane is the first thread number for a lane. The threads of profiles have small numbers.
+	// firstLane is the first thread number for lanes. Threads of profiles have smaller numbers.
 	firstLane = 1 << 24
 )
 
-// metadata returns the metadata, and sets the start of the profile and the thread numbers. Metadata of an
-// original profile is kept, unless a row begins before the start_time in it.
+// metadata returns the metadata, and sets the start of the profile and the thread numbers. If the trace has the
+// metadata of a profile, this is used, except if a row begins before its start_time.
 func (e *encoder) metadata() ([]byte, error) {
 	var made struct {
 		Start     int64  `json:"start_time"`
@@ -132,7 +133,7 @@ func (e *encoder) metadata() ([]byte, error) {
 	return json.Marshal(&made)
 }
 
-// process returns the process id and the command of a resource, which the tools expect in the metadata.
+// process returns the process id and the command of a resource. The tools expect both in the metadata.
 func process(r *format.TraceEntry) (pid uint32, command string) {
 	if v, ok := r.Attribute(attrPID); ok {
 		pid, _ = threadOf(v)
@@ -155,7 +156,7 @@ func threadOf(v format.Value) (uint32, bool) {
 	return uint32(n), ok && n <= math.MaxUint32
 }
 
-// moment writes an instant, or a span that ends. It skips integers.
+// moment writes an instant or the end of a span. It skips integers.
 func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	at := uint64(m.Time - e.start)
 	if m.Kind == timeline.Ends {
@@ -177,7 +178,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	return e.add(&ev)
 }
 
-// integers writes log records that have an integer and no time.
+// integers writes the log records that have an integer and no time.
 func (e *encoder) integers() error {
 	d := new(timeline.Details)
 	for r := range e.v.Rows() {
@@ -199,7 +200,7 @@ func (e *encoder) integers() error {
 	return nil
 }
 
-// event returns the event of an entry, without times. The result number is not nil for an integer.
+// event returns the event of an entry, without times. The result number is not nil if the event is an integer.
 func (e *encoder) event(d *timeline.Details, lane uint32) (ev event, number *uint64) {
 	ev.thread = lane
 	kind, native, made := d.Category, false, false
@@ -264,7 +265,7 @@ func (e *encoder) event(d *timeline.Details, lane uint32) (ev event, number *uin
 	return ev, number
 }
 
-// arg adds an argument to the id of an event. If often is true, the argument is added as a reference.
+// arg adds an argument to the id of an event. If often is set, the argument is stored once and the id refers to it.
 func (e *encoder) arg(key, text string, often bool) {
 	e.buf = append(append(e.buf[:0], printable(key)...), printable(text)...)
 	if e.id = append(e.id, separator); often {
@@ -274,7 +275,7 @@ func (e *encoder) arg(key, text string, often bool) {
 	}
 }
 
-// reference appends a text to an id, or a reference to it if that is shorter.
+// reference appends a text to an id, or a reference to the text if this is shorter.
 func (e *encoder) reference(id, text []byte) []byte {
 	if e.buf = text; len(text) <= 1+idSize {
 		return append(id, text...)
@@ -282,10 +283,10 @@ func (e *encoder) reference(id, text []byte) []byte {
 	return binary.LittleEndian.AppendUint64(append(id, reference), e.strings.intern(text))
 }
 
-// unnamed is the label of an event without a name, because the tools refuse an empty label.
+// unnamed is the label of an event without a name. The tools do not accept an empty label.
 const unnamed = "<unnamed>"
 
-// printable returns s with U+FFFD in place of invalid UTF-8 and of control characters that the tools refuse.
+// printable returns s with U+FFFD instead of invalid UTF-8, and of control characters that the tools do not accept.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' && r != '\f' || r == 0x7f {
@@ -303,7 +304,7 @@ func (e *encoder) add(ev *event) error {
 	return cmp.Or(e.strings.err, e.flush())
 }
 
-// flush writes the present page of events.
+// flush writes the current page of events.
 func (e *encoder) flush() error {
 	if len(e.events) == 0 {
 		return nil
@@ -325,8 +326,8 @@ func (e *encoder) page(tag byte, payload []byte) error {
 	return err
 }
 
-// appendStart appends a complete file without events: the file header, and for each stream a page with the
-// header of the stream. The only string is the metadata.
+// appendStart appends a file without events: the header of the file, and for each stream a page with its header.
+// The only string is the metadata.
 func appendStart(b, metadata []byte) []byte {
 	b = appendHeader(b, magicFile)
 	b = appendHeader(appendPageHeader(b, tagEvents, headerSize), magicEvents)
@@ -338,23 +339,22 @@ func appendStart(b, metadata []byte) []byte {
 }
 
 const (
-	// maxInterned bounds the memory for interned strings. When it is full, a new string is written again each
-	// time.
+	// maxInterned is the maximum size of all interned strings. Beyond it, a string is written each time it is used.
 	maxInterned      = 16 << 20
 	maxInternedTexts = 1 << 18
 )
 
 // A writeTable writes the stream of string data.
 type writeTable struct {
-	page     func(payload []byte) error // writes a part of the stream
+	page     func(payload []byte) error // writes a page of the stream
 	next     uint64                     // address of the next string
-	buf      []byte                     // not yet passed to page
+	buf      []byte                     // data that was not yet passed to page
 	ids      map[string]uint64
 	interned int
 	err      error
 }
 
-// add appends a string whose encoding without the terminator is b.
+// add appends a string. b is its encoding without the terminator.
 func (t *writeTable) add(b []byte) (id uint64) {
 	id = t.next + firstRegular
 	t.buf = append(append(t.buf, b...), terminator)
@@ -364,8 +364,8 @@ func (t *writeTable) add(b []byte) (id uint64) {
 	return id
 }
 
-// flush passes the buffered data to page. No page of string data has the size of a full page of events, so that
-// the size of a hole in the file shows the kind of the lost page.
+// flush passes the buffered data to page. A page of strings never has the size of a full page of events, so that
+// the size of a hole in the file shows which kind of page is missing.
 func (t *writeTable) flush() {
 	for part := range slices.Chunk(t.buf, fullPage/2) {
 		if t.err == nil {
@@ -375,7 +375,7 @@ func (t *writeTable) flush() {
 	t.buf = t.buf[:0]
 }
 
-// intern returns the id of the encoded string b, and stores the id for later use.
+// intern returns the id of the encoded string b, which it adds if necessary, and remembers the id.
 func (t *writeTable) intern(b []byte) uint64 {
 	if id, ok := t.ids[string(b)]; ok {
 		return id

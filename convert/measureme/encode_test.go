@@ -21,7 +21,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A tree has the entries of spans and what belongs to them.
+// A tree has the entries of a trace.
 type tree struct{ entries []*format.TraceEntry }
 
 func (w *tree) put(e *format.TraceEntry, parent uint32) uint32 {
@@ -34,7 +34,7 @@ func attribute(name string, v otel.Any) otel.Attribute {
 	return otel.NewAttribute(name, &v)
 }
 
-// span returns one of a trace; 0 is no parent.
+// span returns a span. If parent is 0, it has no parent.
 func span(name string, id, parent byte, start, duration int64) *otel.Span {
 	s := &otel.Span{
 		Name: name, TraceID: [16]byte{0xaa}, SpanID: [8]byte{id}, Start: start, Duration: duration, Ended: duration >= 0,
@@ -118,8 +118,8 @@ func TestEncodeSpans(t *testing.T) {
 	}
 }
 
-// TestEncodeNests encodes spans that overlap at random, and looks at the result
-// as the tools do: on each thread all nest, and what is contained comes first.
+// TestEncodeNests encodes spans that overlap at random. On each thread of the result, as the tools require,
+// intervals must nest and an interval must come after its contents.
 func TestEncodeNests(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -200,8 +200,8 @@ func TestEncodeEmpty(t *testing.T) {
 	}
 }
 
-// TestMemory holds both directions to what they promise: Decode by all that it allocates as if it was never freed, Encode
-// by what is alive whenever it writes.
+// TestMemory checks the documented memory: for Decode the sum of all that it allocates, for Encode the memory that
+// is in use during its writes.
 func TestMemory(t *testing.T) {
 	const n = 200_000
 	p := profile(t, n)
@@ -235,7 +235,7 @@ func (fn writes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// heap returns how many bytes are alive.
+// heap returns the number of bytes in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

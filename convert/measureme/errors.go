@@ -16,5 +16,5 @@ var (
 	errTooMany  = errors.New("more events than a trace has room for")
 )
 
-// errRange is the error of a trace that the format cannot hold.
+// errRange is returned for a trace whose times the format cannot represent.
 var errRange = errors.New("measureme: the trace spans more than 78 hours, or begins before 1970")

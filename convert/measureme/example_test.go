@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A profile becomes a trace.
+// This example converts a profile to a trace.
 func ExampleDecode() {
 	in, err := os.Open("testdata/gold.mm_profdata")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// FuzzDecode checks that no input panics, takes long or is refused without a
-// place, and that what was read once stays as it is when it is written and read.
+// FuzzDecode checks that no input makes Decode panic or take long, and that every error has a position. Encoding
+// and decoding the result again must not change it.
 func FuzzDecode(f *testing.F) {
 	names, err := filepath.Glob("testdata/*.mm_profdata")
 	if err != nil || len(names) == 0 {
@@ -53,7 +53,7 @@ func FuzzDecode(f *testing.F) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		// Characters that the tools refuse are others from now on.
+		// Encode replaces characters that the tools do not accept. A second time, nothing must change.
 		again, err := decode(t, first.Bytes())
 		must(t, err)
 		if got, want := count(again), count(v); got != want {
@@ -67,7 +67,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// count returns how many entries become events.
+// count returns how many rows become events.
 func count(v *view.View) (n int) {
 	for id := range v.Rows() {
 		switch v.Role(id) {

@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A row is an event as analyzeme shows it.
+// A row is an event as measureme's tool analyzeme prints it.
 type row struct {
 	Kind, Label string
 	Args        []string
@@ -41,7 +41,7 @@ func sorted(rows []row) []string {
 	return texts
 }
 
-// diff compares events in any order.
+// diff compares two lists of events in any order.
 func diff(t *testing.T, got, want []row) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -59,7 +59,7 @@ var converter = converttest.Format{Encode: Encode, Decode: Decode, Lossy: true}
 
 func TestConverter(t *testing.T) { converter.Run(t) }
 
-// decode decodes a profile into a file and returns the view of it.
+// decode decodes a profile and returns a view of the trace.
 func decode(t testing.TB, profile []byte) (*view.View, error) {
 	t.Helper()
 	return decodeFrom(t, bytes.NewReader(profile))
@@ -80,7 +80,7 @@ func mustDecode(t testing.TB, profile []byte) *view.View {
 	return v
 }
 
-// rows returns the events that a view has of a profile.
+// rows returns the events of the profile from which v was made.
 func rows(t testing.TB, v *view.View) []row {
 	t.Helper()
 	var rows []row
@@ -129,7 +129,7 @@ func rows(t testing.TB, v *view.View) []row {
 	return rows
 }
 
-// theirs reads what analyzeme printed of a file.
+// theirs reads events that analyzeme has printed.
 func theirs(t testing.TB, name string) []row {
 	t.Helper()
 	var rows []row
@@ -143,8 +143,7 @@ func theirs(t testing.TB, name string) []row {
 
 var read = tracetest.ReadFile
 
-// sample reads a file that is not part of the project, and skips the test where
-// it is not there.
+// sample reads a file that is not a part of the project. It skips the test if the file is missing.
 func sample(t testing.TB, name string) []byte {
 	t.Helper()
 	dir := os.Getenv("ENTRACE_SAMPLES")
@@ -154,8 +153,8 @@ func sample(t testing.TB, name string) []byte {
 	return read(t, filepath.Join(dir, "measureme", name))
 }
 
-// selfTimes returns the count and the time of each label of spans, that of direct
-// children on the same thread not counted.
+// selfTimes returns for each label the number of its spans and their self time, which is their time without their
+// direct children on the same thread.
 func selfTimes(t testing.TB, v *view.View) map[string][2]uint64 {
 	t.Helper()
 	type span struct {
@@ -186,7 +185,7 @@ func selfTimes(t testing.TB, v *view.View) map[string][2]uint64 {
 	return times
 }
 
-// reverse computes self times as the tools do: backwards through the records.
+// reverse computes self times as the tools do: it reads the records backwards.
 func reverse(t testing.TB, profile []byte) map[string][2]uint64 {
 	t.Helper()
 	s := scanned(t, profile)
@@ -225,7 +224,7 @@ func reverse(t testing.TB, profile []byte) map[string][2]uint64 {
 	return times
 }
 
-// scanned takes a whole profile apart.
+// scanned scans a whole profile.
 func scanned(t testing.TB, profile []byte) *scanner {
 	t.Helper()
 	s := &scanner{ctx: context.Background(), b: profile, progress: func(int64) {}}

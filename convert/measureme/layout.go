@@ -9,11 +9,11 @@ const (
 	magicStrings = "MMSD"
 	magicIndex   = "MMSI"
 
-	// version is the version that is written; oldVersion can also be read.
+	// version is the version that is written. oldVersion can also be read.
 	version    = 9
 	oldVersion = 8
 
-	headerSize     = 8 // of the file and of each stream
+	headerSize     = 8 // size of the header of the file, and of each stream
 	pageHeaderSize = 5
 
 	tagEvents  = 0
@@ -22,17 +22,17 @@ const (
 	numTags    = 3
 
 	metadataID   = 100_000_001
-	firstRegular = 100_000_003 // the id of address 0 of the string data
+	firstRegular = 100_000_003 // the id of the string at address 0
 
-	terminator = 0xff // ends a string
-	reference  = 0xfe // followed by the id of another string
+	terminator = 0xff // after a string
+	reference  = 0xfe // before the id of another string
 
-	separator = '\x1e' // between the label and the arguments of an event id
+	separator = '\x1e' // between the label and the arguments in the id of an event
 
 	maxNano     = 1<<48 - 1
-	markInstant = maxNano     // in the place of an interval's end
-	markInteger = maxNano - 1 // likewise
-	maxEnd      = maxNano - 2 // of an interval
+	markInstant = maxNano     // instead of the end of an interval: the event is an instant
+	markInteger = maxNano - 1 // instead of the end of an interval: the event is an integer
+	maxEnd      = maxNano - 2 // the latest end of an interval
 
 	eventSize      = 32
 	eventSizeV8    = 24
@@ -40,20 +40,20 @@ const (
 	indexSizeV8    = 8
 	idSize         = 8
 	idSizeV8       = 4
-	metadataOffset = headerSize // where the reference writer puts the metadata string
+	metadataOffset = headerSize // where the reference writes the metadata
 
-	// The size of the payload of a full page of events. A page that was reserved but never written is a hole of
-	// fullPageSize zero bytes; several such pages are a hole of a multiple of it.
+	// fullPage is the size of the payload of a full page of events. A page that was reserved but never written is a
+	// hole of fullPageSize zero bytes. Several such pages are a hole of a multiple of this size.
 	fullPage     = 256 << 10
 	fullPageSize = pageHeaderSize + fullPage
-	// stringPage is the amount of string data that becomes a page. It is less than fullPage so that the size of a
-	// hole shows the kind of the lost pages.
+	// stringPage is how many bytes of strings make a page. It is less than fullPage, so that the size of a hole
+	// shows which kind of page is missing.
 	stringPage = 64 << 10
 )
 
 var streamMagics = [numTags]string{magicEvents, magicStrings, magicIndex}
 
-// An event is the record of version 9.
+// An event is a record of version 9.
 type event struct {
 	kind, id           uint64
 	thread             uint32
@@ -68,14 +68,14 @@ func (e *event) setPayload(first, second uint64) {
 	e.uppers = uint32(first>>32)<<16 | uint32(second>>32)&0xffff
 }
 
-// parse reads the record of an event in version v from b, which contains all of it.
+// parse reads the record of an event of version v from b. b has the whole record.
 func (e *event) parse(b []byte, v uint32) {
 	e.kind, e.id, b = cutPair(b, v)
 	e.thread = binary.LittleEndian.Uint32(b)
 	e.low1, e.low2, e.uppers = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
 }
 
-// cutPair reads two numbers from b, each of 32 bits in the old version and of 64 bits otherwise.
+// cutPair reads two numbers from b: of 32 bits each in oldVersion, of 64 bits otherwise.
 func cutPair(b []byte, v uint32) (x, y uint64, rest []byte) {
 	if v == oldVersion {
 		return uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:])), b[8:]
@@ -83,7 +83,7 @@ func cutPair(b []byte, v uint32) (x, y uint64, rest []byte) {
 	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), b[16:]
 }
 
-// appendTo appends the event as a record of version 9.
+// appendTo appends the record of the event in version 9.
 func (e *event) appendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, e.kind)
 	b = binary.LittleEndian.AppendUint64(b, e.id)

@@ -8,25 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// A metadata is the JSON object with the metadata of a file.
+// A metadata is the metadata of a file, which is a JSON object.
 type metadata struct {
 	text      string
-	start     uint64 // ns since 1970
+	start     uint64 // nanoseconds since 1970
 	processID uint32
 	command   string
 	counter   string
-	escaped   bool // text is not JSON but contains escapes of Rust
+	escaped   bool // text has escapes of Rust and is therefore not JSON
 }
 
-// maxStart is the latest start of a profile, so that the times of its events fit in an int64.
+// maxStart is the latest start of a profile with which the times of its events fit in an int64.
 const maxStart = math.MaxInt64 - maxNano
 
-// parseMetadata parses as much of text as possible, and reports whether text is a JSON object.
+// parseMetadata parses as much of text as it can. It returns false if text is not a JSON object.
 func parseMetadata(text string) (m metadata, ok bool) {
 	m.text = text
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(text), &fields) != nil {
-		// The reference writer escapes the command as Rust does.
+		// The reference escapes the command in Rust's way.
 		m.escaped = true
 		if json.Unmarshal([]byte(unescapeRust(text)), &fields) != nil {
 			return m, false
@@ -34,7 +34,7 @@ func parseMetadata(text string) (m metadata, ok bool) {
 	}
 	get := func(name string, to any) {
 		if raw, ok := fields[name]; ok {
-			_ = json.Unmarshal(raw, to) // a member of a wrong type stays zero
+			_ = json.Unmarshal(raw, to) // a member of a wrong type remains zero
 		}
 	}
 	get("start_time", &m.start)
@@ -49,7 +49,7 @@ func parseMetadata(text string) (m metadata, ok bool) {
 	return m, fields != nil
 }
 
-// unescapeRust replaces the escapes \' and \u{e9} by their JSON equivalents.
+// unescapeRust replaces the escapes \' and \u{e9} by JSON's escapes.
 func unescapeRust(s string) string {
 	var b []byte
 	for i := 0; i < len(s); i++ {
@@ -65,7 +65,7 @@ func unescapeRust(s string) string {
 		case 'u':
 			if hex, _, ok := strings.Cut(strings.TrimPrefix(s[i+1:], "{"), "}"); ok && strings.HasPrefix(s[i+1:], "{") {
 				if n, err := strconv.ParseUint(hex, 16, 32); err == nil && utf8.ValidRune(rune(n)) {
-					quoted, _ := json.Marshal(string(rune(n))) // a string always has JSON
+					quoted, _ := json.Marshal(string(rune(n))) // every string can be written in JSON
 					b = append(b, quoted[1:len(quoted)-1]...)
 					i += len(hex) + 2
 					continue
@@ -77,10 +77,10 @@ func unescapeRust(s string) string {
 	return string(b)
 }
 
-// crateFlag precedes the name of a service in a command. The tools look for this flag.
+// crateFlag precedes the name of the crate in a command. The tools search this flag.
 const crateFlag = " --crate-name "
 
-// service returns the name after crateFlag.
+// service returns the name after crateFlag, or "".
 func (m *metadata) service() string {
 	_, name, _ := strings.Cut(m.command, crateFlag)
 	name, _, _ = strings.Cut(name, " ")

@@ -13,19 +13,19 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// someEvents is the number of events between two checks of the context.
+// someEvents is how many events are read between two checks of the context.
 const someEvents = 8192
 
-// A scanner splits the pages of a file into its three streams.
+// A scanner reads the pages of a file and separates the three streams.
 type scanner struct {
 	ctx      context.Context
 	b        []byte // the whole file
 	progress func(done int64)
-	off      int // of the next byte
+	off      int // offset of the next byte
 	page     int64
 	version  uint32
 	streams  [numTags]stream
-	damage   *input.Error // the first damage after which the scan continued
+	damage   *input.Error // the first damage after which scanning continued
 	first    [sha256.Size]byte
 
 	events input.List[event] // by number
@@ -39,12 +39,12 @@ type scanner struct {
 type stream struct {
 	head    [headerSize]byte
 	headLen int
-	part    [eventSize]byte // a record that began in an earlier page
+	part    [eventSize]byte // the beginning of a record that continues in the next page
 	partLen int
 	partAt  int
 }
 
-// An eventsAt is the file offset of the first record that begins in a page, and the number of the record.
+// An eventsAt has the file offset and the number of the first record that begins in a page.
 type eventsAt struct {
 	number int64
 	offset int
@@ -105,21 +105,21 @@ func (s *scanner) fail(offset int, err error) *input.Error {
 	return &input.Error{Offset: int64(offset), Unit: input.Unit("page", s.page), Err: err}
 }
 
-// truncated returns the error for a file that ends too early, at offset.
+// truncated returns the error for a file that ends too early at offset.
 func (s *scanner) truncated(offset int) *input.Error { return s.fail(offset, format.ErrTruncated) }
 
-// note stores damage after which the scan continues.
+// note stores err if it is the first damage after which scanning continues.
 func (s *scanner) note(err *input.Error) {
 	if s.damage == nil {
 		s.damage = err
 	}
 }
 
-// end checks the streams after the last page.
+// end checks the streams when all pages were read.
 func (s *scanner) end() error {
 	for i := range s.streams {
 		if s.streams[i].headLen < headerSize {
-			return s.truncated(s.off) // the writer died before it flushed the stream
+			return s.truncated(s.off) // the writer died before it wrote the stream
 		}
 	}
 	for i := range s.streams {
@@ -130,8 +130,8 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// hole skips pages that were reserved but never written. These are pages of events, because only such pages
-// have this size.
+// hole skips pages that were reserved but never written. They must be pages of events, because only these have this
+// size.
 func (s *scanner) hole() error {
 	at := s.off
 	for s.off < len(s.b) && wire.IsZero(s.b[s.off:][:min(pageHeaderSize, len(s.b)-s.off)]) {
@@ -148,7 +148,7 @@ func (s *scanner) hole() error {
 	return nil
 }
 
-// take appends b, the payload of a page at s.off, to a stream.
+// take appends b to a stream. b is the payload of a page, at the offset s.off.
 func (s *scanner) take(tag byte, b []byte) error {
 	st := &s.streams[tag]
 	at := s.off
@@ -176,7 +176,7 @@ func (s *scanner) take(tag byte, b []byte) error {
 			return nil
 		})
 	}
-	seen := false // a record that begins in this page
+	seen := false // a record that begins in this page was found
 	return st.records(b, at, s.size(eventSize, eventSizeV8), func(b []byte, at int) error {
 		n := int64(s.events.Len())
 		if n >= math.MaxInt32 {
@@ -194,7 +194,7 @@ func (s *scanner) take(tag byte, b []byte) error {
 	})
 }
 
-// size returns now or before, which are sizes in the present and in the old version.
+// size returns now, or before if the file has the old version.
 func (s *scanner) size(now, before int) int {
 	if s.version == oldVersion {
 		return before
@@ -202,7 +202,8 @@ func (s *scanner) size(now, before int) int {
 	return now
 }
 
-// records calls fn with each record of width bytes and the offset of the record.
+// records calls fn for each record of width bytes, with the offset of the record. A record may begin in an earlier
+// page.
 func (st *stream) records(b []byte, at, width int, fn func(b []byte, at int) error) error {
 	for len(b) > 0 {
 		if st.partLen > 0 || len(b) < width {
@@ -229,10 +230,11 @@ func (st *stream) records(b []byte, at, width int, fn func(b []byte, at int) err
 	return nil
 }
 
-// event returns the record with number i.
+// event returns record i.
 func (s *scanner) event(i int64) *event { return s.events.At(int(i)) }
 
-// offset returns the file offset of record i, computed from the first record that begins in the same page.
+// offset returns the file offset of record i. It follows from that of the first record which begins in the same
+// page.
 func (s *scanner) offset(i int64) int64 {
 	n := sort.Search(len(s.starts), func(n int) bool { return s.starts[n].number > i })
 	if n == 0 {

@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	maxLiteral = 16 << 10 // bytes of a string that are copied at once
+	maxLiteral = 16 << 10 // maximum number of bytes of a string that are copied at once
 	maxDepth   = 64
 	maxText    = 4 << 20
 	cacheBytes = 8 << 20
 	cacheTexts = 1 << 16
 
-	// unknown is the text of a string that has no text. The tools of measureme show it in the same way.
+	// unknown is the text of a string that has no text, as in the tools of measureme.
 	unknown = "<unknown>"
 	// damaged is the text of a string that cannot be read.
 	damaged = "<invalid>"
 )
 
-// A stringData is the stream of string data, without its header, as parts of the file.
+// A stringData is the stream of strings without its header, as parts of the file.
 type stringData struct {
 	parts []part
 	size  uint64
 }
 
-// A part is a part of string data, and the address of its first byte.
+// A part is a part of the stream of strings, with the address of its first byte.
 type part struct {
 	addr uint64
 	b    []byte
@@ -40,7 +40,7 @@ func (d *stringData) add(b []byte) {
 	d.size += uint64(len(b))
 }
 
-// from returns some bytes that begin at addr, or nil if addr is after the end.
+// from returns some bytes from the address addr on, or nil if addr is beyond the end.
 func (d *stringData) from(addr uint64) []byte {
 	if addr < headerSize || addr-headerSize >= d.size {
 		return nil
@@ -50,7 +50,7 @@ func (d *stringData) from(addr uint64) []byte {
 	return p.b[addr-p.addr:]
 }
 
-// An indexEntry stores the address of the text of a virtual id.
+// An indexEntry has the address of the text of a virtual id.
 type indexEntry struct {
 	id, number uint32
 	addr       uint64
@@ -71,7 +71,7 @@ type stringTable struct {
 	cached int
 	buf    []byte
 	steps  int
-	budget int64 // limits expansion, so that a few bytes cannot become many
+	budget int64 // how much more text may be made, so that a small file does not expand without limit
 }
 
 func newStringTable(s *scanner) *stringTable {
@@ -81,7 +81,7 @@ func newStringTable(s *scanner) *stringTable {
 	}
 }
 
-// address returns the address of the text of id, and whether id has a text.
+// address returns the address of the text of id. ok is false if id has no text.
 func (t *stringTable) address(id uint64) (uint64, bool) {
 	if id >= firstRegular {
 		return id - firstRegular, true
@@ -89,7 +89,7 @@ func (t *stringTable) address(id uint64) (uint64, bool) {
 	if id > metadataID {
 		return 0, false
 	}
-	// If an id has several entries, the last one counts.
+	// Of several entries for an id, the last counts.
 	n, _ := slices.BinarySearchFunc(t.index, uint32(id)+1, func(e indexEntry, id uint32) int { return cmp.Compare(e.id, id) })
 	if n == 0 || uint64(t.index[n-1].id) != id {
 		return 0, false
@@ -97,8 +97,8 @@ func (t *stringTable) address(id uint64) (uint64, bool) {
 	return t.index[n-1].addr, true
 }
 
-// text returns the text of id, which is valid UTF-8. If the text cannot be read, text returns the placeholder
-// damaged and an error.
+// text returns the text of id, which is valid UTF-8. If the text cannot be read, it returns the text damaged and an
+// error.
 func (t *stringTable) text(id uint64) (string, error) {
 	if s, ok := t.cache[id]; ok {
 		if t.budget -= int64(len(s)); t.budget < 0 {
@@ -129,7 +129,7 @@ func (t *stringTable) text(id uint64) (string, error) {
 	return s, nil
 }
 
-// expand appends the text at addr to dst.
+// expand appends the text at addr to dst, with the texts of its references.
 func (t *stringTable) expand(dst []byte, addr uint64, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, errCycle

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A counter counts what is written to it.
+// A counter counts the bytes that are written to it.
 type counter struct{ n int64 }
 
 func (c *counter) Write(b []byte) (int, error) {
@@ -18,8 +18,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestScopesBudget: a large scope, which is part of each of many spans, does not
-// make an output of any size of a small input.
+// TestScopesBudget decodes a large scope of many spans. Each span has a copy of the scope, so without a limit the
+// output of a small input could have any size.
 func TestScopesBudget(t *testing.T) {
 	const n = 1000
 	attrs := strings.Repeat(`{"key":"a","value":{"boolValue":true}},`, 40*n)

@@ -14,30 +14,28 @@ import (
 
 // DecodeOptions control how [Decode] works.
 type DecodeOptions struct {
-	// TempDir is the folder for the copy of an input that is larger than 8 MiB and not a regular file. The
-	// default is os.TempDir.
+	// TempDir is the folder for the copy of an input that is larger than 8 MiB and not a regular file. The default
+	// is os.TempDir().
 	TempDir string
 }
 
-// Decode reads OTLP from r, in either encoding and of either signal, and writes it to w. It writes the root,
-// the resources, and then spans and log records in the order of the input, except that it writes a span before
-// its children. A nil o means defaults. Decode does not close w.
+// Decode reads OTLP from r, in either encoding and of either signal, and writes it to w. It writes the root, the
+// resources, and then spans and log records in the order of the input, except that a parent is written before its
+// children. A nil o means defaults. Decode does not close w.
 //
-// Decode reads r to its end. A large [*os.File] is mapped into memory, and must not be changed during the call.
-// Other large inputs are copied to a temporary file. An index of the input takes about 64 bytes per span and 24
-// per log record.
+// Decode reads r to its end. It maps a large [*os.File], which nobody may change during the call, and copies other
+// large inputs to a temporary file. In memory it needs about 64 bytes per span and 24 per log record.
 //
-// If the input is damaged, the error is an *Error of package convert, which names the first damaged message. If
-// the input ends too early, the error is [format.ErrTruncated]. In both cases Decode writes all whole spans and
-// log records before that position, even the ones in the damaged message. If a record has an invalid value,
-// only that record is left out. After other damage, reading continues with the next message, which in JSON
-// begins on a new line. An error of r other than [io.EOF] ends the input and is returned.
+// If the input is damaged, the error is an *Error of package convert, which names the first damaged message. If the
+// input ends too early, the error is [format.ErrTruncated]. In both cases Decode writes all whole spans and log
+// records before the damage, even those of the damaged message. If a record has an invalid value, only this record
+// is missing. After other damage, Decode continues with the next message, which in JSON must begin on a new line.
+// An error of r other than [io.EOF] ends the input and is returned.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
 	if o == nil {
 		o = &DecodeOptions{}
 	}
-	// Output is encoded from the input into the buffer of w: no part of the mapped input is passed to a system
-	// call.
+	// The output is encoded into the buffer of w, so that no part of a mapped input is passed to a system call.
 	return input.View(ctx, r, o.TempDir, func(in *input.Input, b []byte) error { return decode(ctx, b, w, in.Progress) })
 }
 
@@ -88,7 +86,7 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 	return d.damage
 }
 
-// A decoder does the second pass over an input.
+// A decoder reads an input for the second time.
 type decoder struct {
 	w     *format.Writer
 	ix    *index
@@ -98,27 +96,27 @@ type decoder struct {
 	check func() error
 
 	holders []holder
-	damage  *input.Error // the first damage in the input
+	damage  *input.Error // the damage with the lowest offset
 	scopes  [64]cachedScope
-	budget  int64 // bytes of scopes that may still be written
+	budget  int64 // how many bytes of scopes may still be written
 	stack   []*record
-	spanOf  otel.Span // the present record
+	spanOf  otel.Span // the current record
 	logOf   otel.Log
-	entry   format.TraceEntry // the entry being written
+	entry   format.TraceEntry // the entry that is being written
 }
 
-// Each entry has a complete copy of its scope, which the input has only once. Without these bounds a small
-// input could cause an output, or a running time, that grows with the square of the input size.
+// Each entry has a copy of its scope, which the input has only once. Without these limits, the size of the output
+// and the running time could grow with the square of the input size.
 const (
 	scopesFloor  = 64 << 20
 	scopesFactor = 256
 )
 
-// errScopes says that the output was cut because of the limit at scopesFactor.
+// errScopes says that the output was cut, because scopes are larger in it than scopesFloor and scopesFactor allow.
 var errScopes = errors.New("the output would be too large, because the scopes are large")
 
-// note reports whether err is damage of the input, and stores the first damage. The rest of the input is still
-// read.
+// note reports whether err is damage of the input, and if so keeps the damage with the lowest offset. The rest of
+// the input is still read.
 func (d *decoder) note(err error) bool {
 	damage, ok := errors.AsType[*input.Error](err)
 	if e, isOf := errors.AsType[*codec.Error](err); isOf {
@@ -130,7 +128,7 @@ func (d *decoder) note(err error) bool {
 	return ok
 }
 
-// A holder is the entry of a resource, or the reason why the resource cannot be read.
+// A holder is the entry of a resource, or the error of reading the resource.
 type holder struct {
 	id  uint32
 	err error
@@ -141,10 +139,10 @@ type cachedScope struct {
 	number uint32
 	valid  bool
 	scope  otel.Scope
-	err    error // why the scope cannot be read
+	err    error // the error of reading the scope
 }
 
-// resources writes the resources. It writes equal resources once, even if their encodings differ.
+// resources writes all resources. Equal resources are written once, even if they are encoded differently.
 func (d *decoder) resources() error {
 	var written otel.Resources
 	var r otel.Resource
@@ -158,7 +156,7 @@ func (d *decoder) resources() error {
 			continue
 		}
 		id := uint32(0)
-		if len(r.Attributes) > 0 || r.SchemaURL != "" || r.Dropped > 0 { // otherwise the resource is empty
+		if len(r.Attributes) > 0 || r.SchemaURL != "" || r.Dropped > 0 { // an empty resource needs no entry
 			var err error
 			if id, err = written.Write(d.w, r.Entry()); err != nil {
 				return err
@@ -169,8 +167,7 @@ func (d *decoder) resources() error {
 	return nil
 }
 
-// write writes the record r and the spans above it, unless they are written already. Spans are written before
-// r.
+// write writes the record r, and before it those of its ancestors that were not yet written.
 func (d *decoder) write(r *record) error {
 	if r.state == written || r.state == failed {
 		return nil
@@ -178,7 +175,7 @@ func (d *decoder) write(r *record) error {
 	r.state = waiting
 	d.stack = d.stack[:0]
 	for up := d.parent(r); up != nil && up.state == pending; up = d.parent(up) {
-		up.state = waiting // ends the loop if spans are their own ancestors
+		up.state = waiting // so that the loop ends if spans are each other's ancestors
 		d.stack = append(d.stack, up)
 	}
 	for _, up := range slices.Backward(d.stack) {
@@ -192,9 +189,8 @@ func (d *decoder) write(r *record) error {
 	return d.writeOne(r)
 }
 
-// parent returns the record of the span below which r is written. It returns nil if r has no parent with the
-// same resource, because entries are written below their own resource. In the logical view such a record is
-// below its real parent.
+// parent returns the record of the span below which r is written, or nil if r has no parent with the same resource:
+// an entry is always written below its own resource. In a view, such a record is below its real parent.
 func (d *decoder) parent(r *record) *record {
 	up := d.ix.parent(r)
 	if up == nil || d.holder(up).id != d.holder(r).id {
@@ -267,8 +263,8 @@ func (d *decoder) writeOne(r *record) (err error) {
 	return nil
 }
 
-// sentBefore returns the record of a span that was written before and has the same ids, resource, start and end
-// as r. Senders that get no answer send spans again.
+// sentBefore returns the record of an earlier span with the ids, the resource, the start and the end of r. Senders
+// that get no answer send their spans again.
 func (d *decoder) sentBefore(r *record) *record {
 	s := &d.spanOf
 	if len(d.ix.twice) == 0 {
@@ -289,7 +285,7 @@ func (d *decoder) sentBefore(r *record) *record {
 	return nil
 }
 
-// scope returns the scope with number n.
+// scope returns scope n.
 func (d *decoder) scope(n uint32) (*otel.Scope, error) {
 	c := &d.scopes[n%uint32(len(d.scopes))]
 	if !c.valid || c.number != n {

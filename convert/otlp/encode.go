@@ -19,7 +19,7 @@ import (
 // Signals selects the signals that [Encode] writes.
 type Signals uint8
 
-// The signals. Zero means both.
+// The signals. The zero Signals means both.
 const (
 	Traces Signals = iota + 1
 	Logs
@@ -30,10 +30,10 @@ type EncodeOptions struct {
 	// Protobuf chooses protobuf messages, each after its size in four bytes, big endian. The default is JSON, one
 	// message per line.
 	Protobuf bool
-	// Signals selects the signals to write. The default is both: messages of spans and messages of log records in
-	// one file. Some readers cannot read such a mixed file, especially in protobuf.
+	// Signals selects which signals are written. The default is both: one file then has messages of spans and
+	// messages of log records. Some readers cannot read such a file, especially in protobuf.
 	Signals Signals
-	// Rows are the rows whose spans and log records are written, in this order. The default is all rows, in the
+	// Rows are the rows whose spans and log records are written, in this order. The default is all rows in the
 	// order of their entries.
 	Rows iter.Seq[view.Row]
 }
@@ -41,15 +41,15 @@ type EncodeOptions struct {
 const (
 	// maxBatch is the maximum number of spans or log records in a message.
 	maxBatch = 512
-	// maxBatchSize is the size in bytes at which a message gets no more records.
+	// maxBatchSize is the size in bytes from which on a message gets no more records.
 	maxBatchSize = 2 << 20
 	// maxWorkers is the maximum number of goroutines that encode messages.
 	maxWorkers = 8
 )
 
-// Encode writes the spans and log records of v to w. A message has up to 512 of them, grouped by resource and
-// scope. A nil o means defaults. Several goroutines encode the messages, with at most three messages in memory
-// for each goroutine. Only the goroutine of the caller calls w, once for each message.
+// Encode writes the spans and log records of v to w. A message has at most 512 of them, grouped by resource and
+// scope. A nil o means defaults. Several goroutines encode messages, and memory holds at most three messages for
+// each of them. Only the caller's goroutine calls w, once for each message.
 func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) error {
 	if o == nil {
 		o = &EncodeOptions{}
@@ -114,25 +114,25 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) er
 	return nil
 }
 
-// A job holds the rows of a message, or of several messages if the rows are large.
+// A job holds the rows for a message, or for several messages if the rows are large.
 type job struct {
 	signal   codec.Signal
 	rows     []view.Row
 	messages chan []byte
-	err      error // valid after messages is closed
+	err      error // set before messages is closed
 }
 
 func newJob(s codec.Signal) *job { return &job{signal: s, messages: make(chan []byte, 1)} }
 
-// A queue writes the messages of jobs in the order of the calls of put.
+// A queue writes the messages of jobs in the order in which put was called.
 type queue struct {
 	w     io.Writer
 	jobs  []*job
-	ahead chan *job   // to the encoders
-	used  chan []byte // buffers of written messages, for reuse
+	ahead chan *job   // jobs for the encoders
+	used  chan []byte // buffers of messages that were written, for reuse
 }
 
-// put adds a job, and writes the oldest job if there are many.
+// put adds a job. If there are many, it first writes the oldest one.
 func (q *queue) put(j *job) error {
 	for len(q.jobs) == cap(q.ahead) {
 		if err := q.write(); err != nil {
@@ -162,7 +162,7 @@ func (q *queue) write() error {
 	return j.err
 }
 
-// An encoder encodes the messages of jobs.
+// An encoder encodes the messages for jobs.
 type encoder struct {
 	ctx        context.Context //nolint:containedctx // of the one call that it lives for
 	v          *view.View
@@ -174,7 +174,7 @@ type encoder struct {
 	batch batch
 }
 
-// job sends the messages of j.
+// job encodes the rows of j, and sends the messages to j.messages.
 func (e *encoder) job(j *job) (err error) {
 	for _, r := range j.rows {
 		if j.signal == codec.Spans {
@@ -197,16 +197,16 @@ func (e *encoder) job(j *job) (err error) {
 // A batch holds the records of one message.
 type batch struct {
 	groups []codec.Group
-	rows   []view.Row                   // a row of each group's resource
+	rows   []view.Row                   // for each group, a row of its resource
 	scopes map[string]*codec.ScopeGroup // by resource and scope
-	size   int                          // in bytes
+	size   int                          // size of the records in bytes
 	key    []byte
-	last   *codec.ScopeGroup // the group for key
+	last   *codec.ScopeGroup // the group that belongs to key
 	free   [][]byte          // buffers for reuse
 }
 
 func (e *encoder) span(r view.Row) error {
-	entry, err := e.rows.WithoutIDs(r) // ids as text would take longer than all other attributes
+	entry, err := e.rows.WithoutIDs(r) // ids in hex would take longer than all other attributes
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (e *encoder) span(r view.Row) error {
 	from := len(to.Records)
 	b := e.enc.AppendSpan(to.Records, s)
 	kids := e.v.Children(r)
-	slices.Sort(kids) // in the order in which they were written
+	slices.Sort(kids) // in the order of their entries
 	for _, role := range [...]view.Role{view.RoleLink, view.RoleEvent} {
 		first := true
 		for i, kid := range kids {
@@ -254,7 +254,7 @@ func (e *encoder) span(r view.Row) error {
 	return nil
 }
 
-// parent returns the span right above row r.
+// parent returns the ids of the parent of row r, if the parent is a span.
 func (e *encoder) parent(r view.Row) (up format.SpanRef) {
 	if parent := e.v.Parent(r); e.v.Role(parent) == view.RoleSpan {
 		up = e.kids.Ref(parent)
@@ -279,7 +279,7 @@ func (e *encoder) log(r view.Row) error {
 	return nil
 }
 
-// flush sends the message of the batch, unless the batch is empty.
+// flush sends the message of the batch if there are records in it.
 func (e *encoder) flush(j *job) error {
 	if e.batch.size == 0 {
 		return nil
@@ -304,7 +304,7 @@ func (e *encoder) flush(j *job) error {
 	}
 }
 
-// group returns the group to which the record of row r, with scope s, is appended.
+// group returns the group for a record of row r with scope s.
 func (e *encoder) group(r view.Row, s *otel.Scope) (*codec.ScopeGroup, error) {
 	to := &e.batch
 	resource := e.v.Resource(r)
@@ -339,7 +339,7 @@ func (e *encoder) group(r view.Row, s *otel.Scope) (*codec.ScopeGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	to.last = &codec.ScopeGroup{Scope: otel.ReadSpan(entry, format.SpanRef{}).Scope} // outlives s
+	to.last = &codec.ScopeGroup{Scope: otel.ReadSpan(entry, format.SpanRef{}).Scope} // a copy, because s is soon invalid
 	if n := len(to.free); n > 0 {
 		to.last.Records, to.free = to.free[n-1][:0], to.free[:n-1]
 	}
@@ -348,7 +348,7 @@ func (e *encoder) group(r view.Row, s *otel.Scope) (*codec.ScopeGroup, error) {
 	return to.last, nil
 }
 
-// reset empties a batch. It keeps a few buffers that are not too large.
+// reset empties b. It keeps some buffers for reuse if they are not too large.
 func (b *batch) reset() {
 	for i := range b.groups {
 		for _, s := range b.groups[i].Scopes {
@@ -384,7 +384,7 @@ func appendScopeKey(b []byte, resource uint32, s *otel.Scope) []byte {
 		v := a.Any()
 		mark := len(b)
 		b = otel.AppendAnyValue(append(b, 0), &v)
-		b[mark] = byte(len(b) - mark) // the length fits in a byte, because the value is a number
+		b[mark] = byte(len(b) - mark) // the value is a number, so its length fits in a byte
 	}
 	return b
 }

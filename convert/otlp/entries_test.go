@@ -23,12 +23,12 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// field returns a field of protobuf that has a length.
+// field returns a length-delimited field of protobuf.
 func field(number protowire.Number, content ...[]byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), slices.Concat(content...))
 }
 
-// TestNotUTF8 reads texts that are not UTF-8, which protobuf lets pass.
+// TestNotUTF8 decodes protobuf with texts that are not UTF-8.
 func TestNotUTF8(t *testing.T) {
 	bad := []byte("a\xff\xfeb")
 	text := field(1, bad)
@@ -44,7 +44,7 @@ func TestNotUTF8(t *testing.T) {
 	}
 }
 
-// TestNaNBits keeps the bits of a NaN in protobuf, where there is room for them.
+// TestNaNBits checks that the bits of a NaN do not change in protobuf, which can represent them.
 func TestNaNBits(t *testing.T) {
 	const bits = 0x7ff8_0000_dead_beef
 	number := binary.LittleEndian.AppendUint64(protowire.AppendTag(nil, 4, protowire.Fixed64Type), bits)
@@ -56,7 +56,7 @@ func TestNaNBits(t *testing.T) {
 	}
 }
 
-// TestEntries encodes entries that did not come from OTLP.
+// TestEntries encodes entries that were not decoded from OTLP.
 func TestEntries(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.iet")
 	out, err := os.Create(name)
@@ -101,8 +101,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestResourceAttributesKeepOrder checks that version 1 keeps the order of attributes, and
-// that two resources that differ only in that order become one.
+// TestResourceAttributesKeepOrder checks that version 1 keeps the order of attributes, and that resources which
+// differ only in this order become one.
 func TestResourceAttributesKeepOrder(t *testing.T) {
 	const in = `{"resourceSpans":[` +
 		`{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"a"}},{"key":"zzz","value":{"intValue":"1"}},{"key":"aaa","value":{"arrayValue":{"values":[{"intValue":"7"}]}}}]},"schemaUrl":"http://x/1",` +
@@ -134,8 +134,8 @@ func TestResourceAttributesKeepOrder(t *testing.T) {
 	}
 }
 
-// TestLogDefaults checks that log records survive the way to an ET and back, whether or
-// not they have the values that absent attributes stand for.
+// TestLogDefaults checks that log records do not change on the way to an ET and back, with and without the values
+// that absent attributes mean.
 func TestLogDefaults(t *testing.T) {
 	const head, tail = `{"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{},"logRecords":[`, "]}]}]}\n"
 	const ids = `,"traceId":"00112233445566778899aabbccddeeff","spanId":"0011223344556677"`
@@ -167,13 +167,13 @@ func TestSlogRecords(t *testing.T) {
 			h := slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100)})
 			words := slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100), ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 				if a.Key == slog.LevelKey {
-					a.Value = slog.StringValue("ERROR") // whatever it was
+					a.Value = slog.StringValue("ERROR") // whatever the level was
 				}
 				return a
 			}})
 			var want []string
 			for lv := slog.Level(-30); lv <= 30; lv++ {
-				for range 3 { // by the long way and by a shape
+				for range 3 { // several times, because a handler caches repeated attributes
 					slog.New(h).Log(ctx, lv, "m", "k", 1)
 					want = append(want, fmt.Sprintln(min(max(int(lv)+9, 1), 24), lv.String(), flags))
 				}
@@ -213,8 +213,8 @@ func TestSlogRecords(t *testing.T) {
 	}
 }
 
-// TestSafeOnTerminal checks that OTLP JSON escapes control characters in every text,
-// because it may be printed on a terminal.
+// TestSafeOnTerminal checks that all texts in OTLP JSON have their control characters escaped, because it may be
+// printed on a terminal.
 func TestSafeOnTerminal(t *testing.T) {
 	const acts = "\u001b[31m \u009b \u007f \u202e \u2028"
 	text, err := json.Marshal(acts)

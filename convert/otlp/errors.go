@@ -2,5 +2,5 @@ package otlp
 
 import "errors"
 
-// ErrNotOTLP says that the first message is not an OTLP message.
+// ErrNotOTLP is returned if no message of the input is an OTLP message.
 var ErrNotOTLP = errors.New("neither OTLP JSON nor OTLP protobuf")

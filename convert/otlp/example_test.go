@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// What the Collector wrote becomes a trace file, and that OTLP again.
+// This example converts a file of the Collector to a trace file, and the trace file back to OTLP.
 func Example() {
 	const line = `{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"cart"}}]},` +
 		`"scopeSpans":[{"scope":{"name":"shop"},"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"aaaaaaaaaaaaaaaa",` +

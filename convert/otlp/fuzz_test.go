@@ -14,10 +14,10 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// FuzzDecode decodes anything. What was decoded must come back the same from what
-// it is encoded to, in both encodings.
+// FuzzDecode decodes random input. Encoding the result, in both encodings, and decoding it again must give the same
+// trace.
 func FuzzDecode(f *testing.F) {
-	// Whole fixtures make fuzzing slow: their first kilobytes have all there is.
+	// Whole files make fuzzing slow. Their beginning has everything that matters.
 	for _, name := range []string{"collector-traces.jsonl", "collector-logs.jsonl", "collector-traces.binpb", "collector-logs.binpb"} {
 		f.Add(fixture(f, name)[:3<<10])
 	}
@@ -78,7 +78,7 @@ func fuzzFirst(f *testing.F, in string) []byte {
 	return trace
 }
 
-// fuzzDecode returns a trace in memory, and whether there was no error.
+// fuzzDecode decodes b. It returns the bytes of the trace, and whether there was no error.
 func fuzzDecode(t testing.TB, dir string, b []byte) (trace []byte, whole bool) {
 	t.Helper()
 	var out bytes.Buffer

@@ -9,62 +9,62 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// An index is the result of the first pass over an input. It holds the offset of each span and log record, and
-// the span above each. It takes 24 bytes for each record, and about 40 more for each span.
+// An index is the result of reading an input for the first time. It holds the offset and the parent of each span
+// and log record. It needs 24 bytes for each record, and about 40 more for each span.
 type index struct {
 	b       []byte // the input
 	records input.List[record]
-	scoped  int // how many records have a scope
-	held    int // how many records have a resource
+	scoped  int // number of records whose scope is known
+	held    int // number of records whose resource is known
 	groups  []group
 	scopes  heads
-	holders heads // of the resources
+	holders heads // heads of resources
 	slots   slots
-	twice   map[uint32]times // by the record number of the first of several spans with the same ids
+	twice   map[uint32]times // spans that have the ids of an earlier span; the key is the record number of the first one
 	groupOf map[group]uint32
 }
 
 // A record is a span or a log record.
 type record struct {
-	off   int64  // the offset in the input
-	up    uint32 // the slot of the parent span, 0: none
-	group uint32 // the scope once the end of the scope is read; the group once the resource ends
-	id    uint32 // the id of the entry; 0 until the entry is written
+	off   int64  // offset in the input
+	up    uint32 // slot of the parent span; 0: none
+	group uint32 // until the end of the resource was read: its scope; after that: its group
+	id    uint32 // id of its entry; 0: not written yet
 	log   bool
 	state state
 }
 
-// A state is the progress of the second pass with a record.
+// A state says what was done with a record in the second reading.
 type state uint8
 
 const (
 	pending state = iota
-	waiting       // for its parent
+	waiting       // its parent must be written first
 	written
-	failed // the record cannot be read
+	failed // it cannot be read
 )
 
-// times holds the start of a span, and its duration if it has ended.
+// times holds the start of a span, and the duration if the span has ended.
 type times struct {
 	known, ended    bool
 	start, duration int64
 }
 
-// A group identifies the spans of one resource and one scope.
+// A group is a resource and a scope.
 type group struct{ resource, scope uint32 }
 
-// heads holds all distinct heads.
+// heads holds the different heads of resources or scopes.
 type heads struct {
 	all  []codec.Head
 	of   map[[sha256.Size]byte]uint32
 	last uint32
 }
 
-// add returns the number of a head, and adds the head if it is new.
+// add returns the number of the head h in b. It adds h if it is new.
 func (hs *heads) add(b []byte, h codec.Head) uint32 {
 	value, url := h.Bytes(b)
 	if len(hs.all) > 0 {
-		// Most often the head is the same as the previous one.
+		// Usually the head is equal to the last one.
 		v, u := hs.all[hs.last].Bytes(b)
 		if bytes.Equal(v, value) && bytes.Equal(u, url) {
 			return hs.last
@@ -89,7 +89,7 @@ func (hs *heads) add(b []byte, h codec.Head) uint32 {
 	return n
 }
 
-// slot returns the slot of a span, 0 for a span without an id.
+// slot returns the slot of a span, or 0 for a span without an id.
 func (ix *index) slot(trace *[16]byte, span *[8]byte) uint32 {
 	if *span == [8]byte{} || *trace == [16]byte{} {
 		return 0
@@ -100,7 +100,7 @@ func (ix *index) slot(trace *[16]byte, span *[8]byte) uint32 {
 	return ix.slots.find(&key)
 }
 
-// Span adds a span. If several spans have the same ids, their children belong to the first.
+// Span adds a span. If several spans have the same ids, the first one is the parent of their children.
 func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 	own := ix.slot(trace, span)
 	ix.records.Add(record{off: off, up: ix.slot(trace, parent)})
@@ -118,7 +118,7 @@ func (ix *index) Log(off int64, trace *[16]byte, span *[8]byte) {
 	ix.records.Add(record{off: off, up: ix.slot(trace, span), log: true})
 }
 
-// EndScope sets the scope of the records since the last call.
+// EndScope sets the scope of all records since the last call.
 func (ix *index) EndScope(h codec.Head) {
 	scope := ix.scopes.add(ix.b, h)
 	for ; ix.scoped < ix.records.Len(); ix.scoped++ {
@@ -126,7 +126,7 @@ func (ix *index) EndScope(h codec.Head) {
 	}
 }
 
-// EndResource sets the resource of the records since the last call.
+// EndResource sets the resource of all records since the last call.
 func (ix *index) EndResource(h codec.Head) {
 	last := group{resource: ix.holders.add(ix.b, h)}
 	n, known := uint32(0), false
@@ -144,7 +144,7 @@ func (ix *index) EndResource(h codec.Head) {
 	}
 }
 
-// parent returns the record of the parent span of r, nil if that span is not in the input.
+// parent returns the record of the parent span of r, or nil if this span is not in the input.
 func (ix *index) parent(r *record) *record {
 	if r.up == 0 {
 		return nil

@@ -17,9 +17,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestThereAndBack: what log/slog recorded is the same again after OTLP, kinds included: a
-// duration, JSON, the place in the source beside the attributes, and no resource around what
-// had none. A span that has not ended says so.
+// TestThereAndBack records with log/slog, and converts the trace to OTLP and back. All values must keep their
+// kinds: a duration, JSON, and the source position outside the attributes. A log record without a resource must not
+// get one. An open span must be marked.
 func TestThereAndBack(t *testing.T) {
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.iet"), nil)
 	log := slog.New(slogadapter.New(rec, nil))

@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// tagOne is the tag of a length-delimited field 1.
+	// tagOne is the tag of a field with the number 1 and a length.
 	tagOne = 1<<3 | byte(protowire.BytesType)
-	// sizeSize is the size in bytes of the length before a message of a stream.
+	// sizeSize is the number of bytes of the size before a message.
 	sizeSize = 4
 )
 
-// messages splits an input into messages.
+// messages finds the messages in an input.
 type messages struct {
 	b        []byte
 	encoding codec.Encoding
-	framed   bool // each message is preceded by its size
-	begin    int  // the offset after a byte order mark
+	framed   bool // the size of each message precedes it
+	begin    int  // offset after a byte order mark
 	starts   input.List[int64]
 }
 
-// newMessages detects the encoding of b from its first bytes. JSON begins with a brace. A protobuf message
-// begins with the tag of its only field, a byte that is also a newline. A stream of protobuf messages begins
-// with a length below 160 MiB.
+// newMessages detects the encoding of b from its first bytes. JSON begins with a brace. A single protobuf message
+// begins with the tag of its only field, whose byte is also a newline. A sequence of protobuf messages begins with
+// a size below 160 MiB.
 func newMessages(b []byte) (*messages, error) {
 	begin := 0
 	if len(b) >= utf8.UTFMax-1 && string(b[:3]) == "\ufeff" {
@@ -56,7 +56,8 @@ func newMessages(b []byte) (*messages, error) {
 	return nil, &input.Error{Unit: "message 1", Err: ErrNotOTLP}
 }
 
-// space returns the offset after JSON white space at i and after the separators of messages in an array.
+// space returns the offset after the white space from i on. The brackets and commas of an array of messages count
+// as white space.
 func space(b []byte, i int) int {
 	for i < len(b) && strings.IndexByte(" \n\r\t[,]", b[i]) >= 0 {
 		i++
@@ -64,13 +65,13 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// object reports whether b can follow the opening brace of an object.
+// object reports whether b may follow the opening brace of a JSON object.
 func object(b []byte) bool {
 	i := space(b, 0)
 	return i == len(b) || b[i] == '"' || b[i] == '}'
 }
 
-// bare reports whether b is one whole protobuf message.
+// bare reports whether b is a single, whole protobuf message.
 func bare(b []byte) bool {
 	if len(b) == 0 || b[0] != tagOne {
 		return false
@@ -88,9 +89,9 @@ func bare(b []byte) bool {
 	return true
 }
 
-// walk calls v for the content of all messages. The error is an [*input.Error] for the first damaged message: v
-// gets the intact records before the damage, and the records of all later messages that can be found. walk
-// calls check for each message, and returns the error of check.
+// walk calls v for the content of all messages. If a message is damaged, v gets the intact records before the
+// damage, and those of all later messages that can be found; the error is then an [*input.Error] for the first
+// damaged message. The function check is called for each message, and walk returns its error.
 func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) error {
 	var first error
 	for at := int64(m.begin); at < int64(len(m.b)); {
@@ -116,7 +117,7 @@ func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) er
 	return first
 }
 
-// walkOne walks the message at an offset and returns its end.
+// walkOne walks the message at the offset at, and returns the offset after it.
 func (m *messages) walkOne(r *codec.Reader, at int64, v codec.Visitor) (end int64, err error) {
 	whole := int64(len(m.b))
 	switch {
@@ -133,11 +134,12 @@ func (m *messages) walkOne(r *codec.Reader, at int64, v codec.Visitor) (end int6
 	return min(end, whole), err
 }
 
-// next returns the offset of the message after the damaged message at a given offset. In JSON this is the next line
-// after the damage that begins a message.
+// next returns the offset of the message after a damaged one. The damaged message begins at the offset at, and the
+// damage is at the offset damage. In JSON, the next message begins on the first line after the damage that begins
+// with a brace.
 func (m *messages) next(at, damage int64) int64 {
 	if m.encoding == codec.Protobuf {
-		return damage // the end of the frame
+		return damage // here damage is the end of the message
 	}
 	from := max(damage, at+1)
 	if from >= int64(len(m.b)) {
@@ -154,7 +156,7 @@ func (m *messages) damage(e *codec.Error, number int64) *input.Error {
 	return &input.Error{Offset: e.Offset, Unit: input.Unit("message", number), Err: e.Err}
 }
 
-// number returns the number of the message at an offset.
+// number returns the number of the message that contains the offset off.
 func (m *messages) number(off int64) int64 {
 	n := sort.Search(m.starts.Len(), func(i int) bool { return *m.starts.At(i) > off })
 	return int64(max(n, 1))

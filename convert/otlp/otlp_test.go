@@ -30,7 +30,7 @@ func fixture(t testing.TB, name string) []byte {
 	return tracetest.ReadFile(t, filepath.Join("testdata", name))
 }
 
-// decode returns the view of what r holds, as far as that is whole.
+// decode returns a view of everything in r that can be decoded, and the error.
 func decode(t testing.TB, r io.Reader) (*view.View, error) {
 	t.Helper()
 	return decodeTo(t, r, 0)
@@ -111,7 +111,7 @@ func TestBothSignals(t *testing.T) {
 	compare(t, canonical(t, encode(t, mustDecode(t, bytes.NewReader(frames)), nil)), canonical(t, in))
 }
 
-// tree returns the raw tree: an entry a line, its name or message behind two spaces for each level.
+// tree returns the entries of the file, one per line, each with its name or message, indented by depth.
 func tree(v *view.View) string {
 	var b strings.Builder
 	var walk func(id uint32, depth int)
@@ -233,13 +233,13 @@ func TestLenientJSON(t *testing.T) {
 }
 
 func TestDamage(t *testing.T) {
-	good := spans(span("A", spanA, ""), span("B", spanB, spanC)) // C comes later, and is damaged
+	good := spans(span("A", spanA, ""), span("B", spanB, spanC)) // the message that has C comes later and is damaged
 	bad := func(s string) string {
 		return strings.Replace(spans(span("C", spanC, spanA)), `"startTimeUnixNano":"5"`, s, 1)
 	}
 	tests := []struct {
 		name, in string
-		at       string // what is at the offset
+		at       string // what is at the offset in the error
 		err      error
 	}{
 		{"id", bad(`"parentSpanId":"12"`), `"12"`, codec.ErrID},
@@ -281,8 +281,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDamageKeepsOtherMessages: what is wrong in one message leaves out nothing of the others,
-// nor what is whole before it in its own.
+// TestDamageKeepsOtherMessages damages one message. All other messages must be decoded, and the records before the
+// damage.
 func TestDamageKeepsOtherMessages(t *testing.T) {
 	first, last := spans(span("A", spanA, "")), spans(span("D", "dddddddddddddddd", ""))
 	twoGroups := strings.TrimSuffix(spans(span("B", spanB, "")), "]}\n") + "," + strings.TrimPrefix(spans(span("C", spanC, "")), `{"resourceSpans":[`)
@@ -292,7 +292,7 @@ func TestDamageKeepsOtherMessages(t *testing.T) {
 	middle := slices.Concat(frame(spans(span("B", spanB, "")))[4:], frame(spans(span("C", spanC, "")))[4:])
 	inFrame := func(b []byte) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...) }
 	wrong := bytes.Replace(middle, bytes.Repeat([]byte{0xcc}, 8), []byte("\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xff"), 1)
-	wrong[bytes.LastIndex(wrong, []byte("\x22\x00"))] = 0x23 // the begin of a group, which OTLP has not
+	wrong[bytes.LastIndex(wrong, []byte("\x22\x00"))] = 0x23 // begins a group, which OTLP does not use
 	tests := []struct {
 		name string
 		in   []byte
@@ -329,7 +329,7 @@ func TestDamageKeepsOtherMessages(t *testing.T) {
 	}
 }
 
-// TestCut cuts inputs at every byte: what is whole before is there, whatever follows.
+// TestCut cuts inputs after every byte. Everything before the cut must be decoded.
 func TestCut(t *testing.T) {
 	text := spans(span("A", spanA, spanB), span("B", spanB, "")) + logs(`{"body":{"stringValue":"x"}}`)
 	frames := encode(t, mustDecode(t, strings.NewReader(text)), &otlp.EncodeOptions{Protobuf: true})
@@ -357,7 +357,7 @@ func TestCut(t *testing.T) {
 				}
 				last = count
 			}
-			// Between messages nothing is missing: with a newline on either side in JSON.
+			// A cut between messages is no error. In JSON, it may be before or after the newline.
 			if want := map[string]int{"json": 5, "framed": 3}[name]; whole != want {
 				t.Errorf("%d cuts are no error, want %d", whole, want)
 			}
@@ -403,7 +403,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestSentTwice: a span that a sender has sent again is one row, and another one with its ids is not.
+// TestSentTwice decodes a span that was sent twice, which must become one row, and another span with the same ids.
 func TestSentTwice(t *testing.T) {
 	b := span("B", spanB, spanA)
 	one := spans(span("A", spanA, ""), b)
@@ -413,7 +413,7 @@ func TestSentTwice(t *testing.T) {
 	}
 }
 
-// TestEncodeRows writes those that are asked for, in their order.
+// TestEncodeRows encodes some rows, in the given order.
 func TestEncodeRows(t *testing.T) {
 	v := mustDecode(t, strings.NewReader(`{"resourceSpans":[{"scopeSpans":[{"spans":[`+
 		`{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"0000000000000001","name":"a"},`+

@@ -9,23 +9,24 @@ import (
 // A spanKey is a trace id and a span id.
 type spanKey [24]byte
 
-// A slot belongs to a span that is in the input, or that a record names as its parent.
+// A slot belongs to a span that is in the input, or is the parent of a record.
 type slot struct {
 	key    spanKey
-	record uint32 // the number of the span's record plus one; 0: the span is not in the input
+	record uint32 // number of the span's record plus one; 0: the span is not in the input
 }
 
-// slots maps spans to numbers by their ids. It takes about 40 bytes per span.
+// slots assigns numbers to spans by their ids. It needs about 40 bytes per span.
 type slots struct {
 	all  input.List[slot]
 	seed maphash.Seed
 
-	// Invariants: the length is a power of two, or zero; at least a quarter of the table is 0, which means free. A
-	// number is at the home position of its key or after it, with no free position in between.
+	// table is a hash table of numbers; 0 means free. Invariants: its length is 0 or a power of two, and at least a
+	// quarter of it is free. A number is at the position that the hash of its key selects, or after it with no free
+	// position in between.
 	table []uint32
 }
 
-// find returns the number of the slot for key, and adds a slot if there is none. Slot 0 belongs to no span.
+// find returns the number of the slot for key. It adds a slot if there is none. Number 0 belongs to no span.
 func (s *slots) find(key *spanKey) uint32 {
 	if s.all.Len()*4 >= len(s.table)*3 {
 		s.grow()

@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// attributes adds the attributes of the entry, in order.
+// attributes adds the attributes of the row to the entry, in their order.
 func (d *decoder) attributes() error {
 	if err := d.restOf(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (d *decoder) attributes() error {
 	return nil
 }
 
-// restOf reads the attributes that no map can hold.
+// restOf reads the attributes that no map can represent.
 func (d *decoder) restOf() error {
 	d.rest.Attributes = d.rest.Attributes[:0]
 	if !d.valid[colRest] {
@@ -71,7 +71,7 @@ func (d *decoder) restOf() error {
 	return nil
 }
 
-// mapOf returns the map that belongs to a letter, or -1 if no map does.
+// mapOf returns the map for a letter of attribute_order, or -1 if there is none.
 func mapOf(letter byte) int {
 	switch letter {
 	case asString:
@@ -90,7 +90,7 @@ func mapOf(letter byte) int {
 	return -1
 }
 
-// typed adds an attribute from a map.
+// typed adds the attribute a, which was read from a map. Its letter says which type it has.
 func (d *decoder) typed(letter byte, a *format.Attribute) error {
 	v := a.Value
 	switch letter {
@@ -146,7 +146,7 @@ func parseBig(letter byte, s string) (format.Value, bool) {
 	return format.I128Value(int64(hi), lo), true
 }
 
-// own adds an attribute that has its own column.
+// own adds an attribute that has a column of its own.
 func (d *decoder) own(letter byte) error {
 	col, name := colOrder, ""
 	switch letter {
@@ -184,7 +184,7 @@ func (d *decoder) own(letter byte) error {
 	return nil
 }
 
-// unordered adds the attributes of a row without attribute_order. Other programs make tables with such rows.
+// unordered adds the attributes of a row without attribute_order, as other programs write it.
 func (d *decoder) unordered() error {
 	role := d.texts[colRole]
 	plain := !d.valid[colRole] || role == view.RoleSpan.String()
@@ -222,7 +222,7 @@ func (d *decoder) unordered() error {
 	return nil
 }
 
-// guess returns the letter of an attribute in map m.
+// guess returns the letter for an attribute that was read from map m.
 func guess(m int, v format.Value) byte {
 	if m != mapBig {
 		return [numMaps]byte{mapString: asString, mapInt: asI64, mapFloat: asFloat, mapBool: asBool, mapBytes: asBytes}[m]

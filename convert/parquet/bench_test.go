@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// spans returns n spans as a service has them.
+// spans returns n spans as a typical service records them.
 func spans(n int) []*format.TraceEntry {
 	all := []*format.TraceEntry{
 		format.Root(),
@@ -42,7 +42,7 @@ func BenchmarkDecode(b *testing.B) {
 	v := viewOf(b, format.V2, spans(50_000)...)
 	table := converter.Bytes(b, v)
 	b.ReportAllocs()
-	b.SetBytes(v.Files()[0].Size()) // as entries, for the two to compare
+	b.SetBytes(v.Files()[0].Size()) // the size of the entries, as in the other benchmark
 	for b.Loop() {
 		w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
 		converttest.Must(b, err)

@@ -16,13 +16,9 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// Decode reads the Parquet table r and writes its entries to w, as the documentation of the package describes.
-// Parquet is read from its end: if r is not an [input.File], Decode copies the content to memory or to a temporary
-// file in os.TempDir.
-//
-// If the input is damaged, the error is an [*input.Error]. It names the offset of the page or the footer, the row
-// group and the row in it, and the column. Rows before the damage are written. If the file was cut off, the error
-// is [format.ErrTruncated]: nothing of a file can be read without its footer.
+// Decode reads the Parquet table r and writes its entries to w, as the package documentation describes. A Parquet
+// file is read from its end: if r is not an [input.File], Decode copies the content to memory, or to a temporary
+// file in os.TempDir().
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	in, err := input.Open(ctx, r, "")
 	if err != nil {
@@ -51,50 +47,51 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	return nil
 }
 
-// The bounds for the number of rows. Runs and differences need no bytes in the file for equal rows, but
-// equal rows need memory and space in the output.
+// The maximum number of rows is freeRows, and rowsPerByte for each byte of the file. Without a limit, a small file
+// could have any number of rows: rows with equal values need no bytes in it, but do need memory and space in the
+// output.
 const (
 	freeRows    = 1 << 18
 	rowsPerByte = 64
 )
 
-// attributeSize is the memory of an attribute without its texts, in bytes.
+// attributeSize is the memory in bytes of an attribute without its texts.
 const attributeSize = 48
 
 // A decoder converts rows to entries.
 type decoder struct {
-	size   int64 // of the file
+	size   int64 // size of the file in bytes
 	footer *footer
 	w      *format.Writer
 
-	// The leaves of missing columns are nil.
+	// The leaf of each column; nil if the column is missing.
 	scalars [numScalars]*leaf
 	keys    [numMaps]*leaf
 	values  [numMaps]*leaf
-	all     []*leaf // in the order of the file
+	all     []*leaf // all leaves in the order of the file
 
 	memory   memory
-	group    int64    // the row group, from 0 on
-	row      int64    // the row in the group
-	declared int64    // the number of rows of the row groups so far
-	ids      []uint32 // the ids of the rows, by the number of their entries
+	group    int64    // number of the current row group
+	row      int64    // number of the current row in the group
+	declared int64    // number of rows in the row groups so far
+	ids      []uint32 // for each entry in the output, the id of its row
 	entry    format.TraceEntry
 	attrs    [numMaps][]format.Attribute
 	texts    [numScalars]string
 	numbers  [numScalars]int64
 	valid    [numScalars]bool
 	rest     format.TraceEntry
-	length   int   // the length of the texts of the current row
-	total    int64 // the length of the texts of all rows
+	length   int   // total length of the texts of the current row
+	total    int64 // total length of the texts of all rows
 }
 
-// The bounds for the bytes of all texts: a base, and a number for each byte of the file.
+// The maximum total length of all texts is textsFloor, and textsFactor for each byte of the file.
 const (
 	textsFloor  = 256 << 20
 	textsFactor = 1024
 )
 
-// bind finds the columns of the table in the file.
+// bind assigns the columns of the file to the columns of the table.
 func (d *decoder) bind() error {
 	for i := range d.footer.leaves {
 		s := &d.footer.leaves[i]
@@ -122,8 +119,8 @@ func (d *decoder) bind() error {
 	return nil
 }
 
-// place returns the field that stores the leaf of a column, and the type of the column. It returns nil if the
-// column is unknown.
+// place returns the field for the leaf of a column, and the expected type of the column. It returns nil for an
+// unknown column.
 func (d *decoder) place(s *leafSchema) (**leaf, meta.Type) {
 	if len(s.path) == 1 && s.maxRep == 0 {
 		for i := range scalars {
@@ -185,8 +182,8 @@ func (d *decoder) readGroup(ctx context.Context) error {
 	return nil
 }
 
-// first reads the first value of a leaf of a map. Leaves of maps are read one value ahead, to detect the
-// end of a row.
+// first reads the first value of a leaf of a map. These leaves are read one value ahead, because only the next
+// value shows whether a row has ended.
 func (d *decoder) first(l *leaf, want bool) error {
 	l.rep = 0
 	ok, err := l.next()
@@ -196,7 +193,7 @@ func (d *decoder) first(l *leaf, want bool) error {
 	return d.at(l, err)
 }
 
-// at adds the position to an error from reading a leaf.
+// at adds the position to an error that occurred while reading l.
 func (d *decoder) at(l *leaf, err error) error {
 	if _, placed := errors.AsType[*input.Error](err); err == nil || placed {
 		return err
@@ -206,7 +203,7 @@ func (d *decoder) at(l *leaf, err error) error {
 
 func (d *decoder) unit() string { return fmt.Sprintf("row group %d, row %d", d.group, d.row) }
 
-// bad returns the error for a value that no entry can have.
+// bad returns the error for an invalid value.
 func (d *decoder) bad(column int, detail string) error {
 	return d.wrong(column, problem(errValue, detail))
 }
@@ -219,12 +216,12 @@ func (d *decoder) wrong(column int, err error) error {
 	return e
 }
 
-// excess returns the error for a row that is too large, or that exceeds a limit of the whole file.
+// excess returns the error for a row that is too large, or with which the file exceeds a limit.
 func (d *decoder) excess(err error) error {
 	return &input.Error{Offset: d.footer.off, Unit: d.unit(), Err: err}
 }
 
-// readRow reads a row and writes its entry.
+// readRow reads a row and writes an entry.
 func (d *decoder) readRow() error {
 	d.length = 0
 	for i, l := range d.scalars {
@@ -260,7 +257,7 @@ func (d *decoder) readRow() error {
 	if d.length > format.DefaultMaxEntrySize {
 		return d.excess(format.ErrTooLarge)
 	}
-	// A text of a dictionary may occur in every row.
+	// A text of a dictionary is once in the file and may be in every row.
 	if d.total += int64(d.length); d.total > textsFloor+textsFactor*d.size {
 		return d.excess(problem(format.ErrTooLarge, "more text than a file of this size can hold"))
 	}
@@ -274,14 +271,14 @@ func (d *decoder) readRow() error {
 	return nil
 }
 
-// root writes a root for a table without one.
+// root writes the root if the table has none.
 func (d *decoder) root() error {
 	d.ids = append(d.ids, 0)
 	_, err := d.w.Write(format.Root())
 	return err
 }
 
-// scalar reads the value of a row in a column that is not a map.
+// scalar reads the value of column i, which is not a map.
 func (d *decoder) scalar(i int, l *leaf) error {
 	ok, err := l.next()
 	if err != nil {
@@ -311,10 +308,10 @@ func (d *decoder) scalar(i int, l *leaf) error {
 	return err
 }
 
-// textOf returns b as a string without a copy.
+// textOf returns b as a string, without a copy.
 func textOf(b []byte) string { v := format.BytesValue(b); return v.Text() }
 
-// mapping reads the attributes of a row in a map.
+// mapping reads the attributes in map i of a row.
 func (d *decoder) mapping(i int) error {
 	k, v := d.keys[i], d.values[i]
 	if k.def < 0 {
@@ -323,7 +320,7 @@ func (d *decoder) mapping(i int) error {
 	d.attrs[i] = slices.Grow(d.attrs[i], 1+k.more())
 	for n := 0; ; n++ {
 		if k.def < k.elemDef {
-			// No element, so there must not be another one.
+			// The map is empty, so there must be no more elements.
 			if v.def >= v.elemDef || n > 0 {
 				return d.at(v, errPairs)
 			}
@@ -343,7 +340,7 @@ func (d *decoder) mapping(i int) error {
 			return d.at(v, errPairs)
 		}
 		if !kok {
-			// This is the last row of the group, so nothing comes next.
+			// This was the last row of the group.
 			k.def, v.def = -1, -1
 			return nil
 		}
@@ -353,7 +350,7 @@ func (d *decoder) mapping(i int) error {
 	}
 }
 
-// element reads an attribute of a map.
+// element reads one attribute of map i.
 func (d *decoder) element(i int, k, v *leaf) error {
 	if v.def < v.elemDef {
 		return d.at(v, errPairs)
@@ -390,7 +387,7 @@ func (d *decoder) optional(column int) format.Optional[string] {
 	return format.Optional[string]{Value: d.texts[column], Valid: d.valid[column]}
 }
 
-// make makes an entry from the current row.
+// make sets the entry from the current row.
 func (d *decoder) make(id uint32) error {
 	e := &d.entry
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
@@ -415,7 +412,7 @@ func (d *decoder) make(id uint32) error {
 		parent = d.numbers[colStoredParent]
 	}
 	if id != 0 && parent > 0 && parent < int64(id) {
-		// If the parent was left out, for example by a query, the root becomes the parent.
+		// If the table does not have the parent, for example because of a query, the root becomes the parent.
 		if at, ok := slices.BinarySearch(d.ids, uint32(parent)); ok {
 			e.Parent = uint32(at)
 		}

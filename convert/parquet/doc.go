@@ -6,12 +6,12 @@
 //
 // # The table
 //
-// The table has a row for each entry of the logical view, in the order of the file. The end of a span is part
-// of the row of its span. Null means absent.
+// The table has a row for each entry of a view, in the order of the file. The row of a span includes the end of the
+// span. Null means absent.
 //
-//	id               INT64   the entry's id in the file; those of span ends are left out
-//	parent           INT64   the parent's in the view
-//	stored_parent    INT64   the parent's in the file, where that is another one
+//	id               INT64   the entry's id in the file; ends of spans have no rows
+//	parent           INT64   the id of the parent in the view
+//	stored_parent    INT64   the id of the parent in the file, if it is another one
 //	role             STRING  root, resource, span, event, link, log, recorder or other
 //	name             STRING
 //	message          STRING
@@ -20,11 +20,11 @@
 //	module_path      STRING
 //	file             STRING
 //	line             INT64
-//	service          STRING  service.name of the resource that the entry is below
-//	trace_id         STRING  32 hex digits, of what is below a span too
-//	span_id          STRING  16 hex digits, of the span that the entry is or is below
+//	service          STRING  service.name of the entry's resource
+//	trace_id         STRING  32 hex digits, also for entries below a span
+//	span_id          STRING  16 hex digits, of the span or of the span above the entry
 //	parent_span_id   STRING  16 hex digits, of spans
-//	time_unix_nano   INT64   when the entry was, of a span when it began
+//	time_unix_nano   INT64   the time of the entry; for a span its beginning
 //	duration_nano    INT64   null for a span that has not ended
 //	kind             STRING  of spans: internal, server, client, producer, consumer, unspecified
 //	status           STRING  of spans: UNSET, OK or ERROR
@@ -38,11 +38,10 @@
 //	attributes_bytes   MAP<STRING, BYTE_ARRAY>
 //	attributes_big     MAP<STRING, STRING>  U64 of 64 bits, U128 and I128, in decimal digits
 //
-// Times are plain INT64, because the engines round timestamps to microseconds. Ids are hex digits, as
-// everywhere. Attributes have the names under which they are stored. Attributes with their own column
-// (trace_id, span_id, parent_span_id, time_unix_nano, duration_nano, otel.kind as kind and
-// otel.status_code as status) are in no map, unless their value does not fit the column. So DuckDB can run
-// this query:
+// Times are plain INT64, because query engines round timestamps to microseconds. Attributes have the names under
+// which they are stored. Some attributes have their own columns: trace_id, span_id, parent_span_id, time_unix_nano,
+// duration_nano, otel.kind (kind) and otel.status_code (status). They are in a map only if their value does not fit
+// the column. So DuckDB can run this query:
 //
 //	SELECT name, max(duration_nano) FROM 'app.parquet'
 //	WHERE role = 'span' AND attributes_int['http.response.status_code'] >= 500
@@ -50,36 +49,33 @@
 //
 // # The order of attributes
 //
-// In attribute_order the letters T, S, P, D, K and X stand for trace_id, span_id,
-// parent_span_id, duration_nano, kind and status. M and N stand for time_unix_nano as U64
-// and as I64. The letters s, f, b and y stand for the next attribute in the maps of strings, floats,
-// bools and bytes; i and u for the next attribute in attributes_int, as I64 and U64; U, v
-// and w for the next attribute in attributes_big, as U64, U128 and I128. The sign + stands for the next
-// attribute of attribute_rest. The column attribute_rest holds an encoded entry of version 1. This entry has the
-// attributes that a map cannot hold: attributes whose name occurred before, and names and
-// strings that are not UTF-8.
+// attribute_order has a letter for each attribute. T, S, P, D, K and X mean trace_id, span_id, parent_span_id,
+// duration_nano, kind and status. M and N mean time_unix_nano, as U64 and as I64. s, f, b and y mean the next
+// attribute in the maps of strings, floats, bools and bytes. i and u mean the next attribute in attributes_int, as
+// I64 and as U64. U, v and w mean the next attribute in attributes_big, as U64, U128 and I128. The sign + means the
+// next attribute in attribute_rest, which is an encoded entry of version 1. It has the attributes that a map cannot
+// represent: those whose name occurred before, and those whose name or text is not UTF-8.
 //
 // # From a table
 //
-// [Decode] reads files with these columns, whichever program wrote them, for example DuckDB's COPY. Rows
-// must be in the order of ids. Only id, parent and name are required. Any other column is an error,
-// because it would be lost. Children of a missing row are moved below the root. Without attribute_order,
-// attributes have the order of the columns and then of the maps above, and whole numbers are I64. Values may
-// be plain, in dictionaries or in runs; bytes and whole numbers may also be in the delta encodings. Compression
-// may be none, snappy or zstd.
+// [Decode] reads files with these columns, even if another program wrote them, for example DuckDB's COPY. Rows must
+// be sorted by id. Only id, parent and name are required. An unknown column is an error, because it would be lost.
+// Children of a missing row move below the root. Without attribute_order, attributes are in the order of the
+// columns and then of the maps above, and whole numbers are I64. Values may be plain, in dictionaries or in runs;
+// bytes and whole numbers may also be in the delta encodings. Compression may be none, snappy or zstd.
 //
-// A file that was cut off has no footer and cannot be read at all. Three things are treated as an attack:
-// pages and footers of more than 128 MiB; pages of all columns that together take more than 144 MiB in
-// memory; and more rows than 262,144 plus 64 for each byte of the file.
+// A file that was truncated has no footer and cannot be read at all. Because they may be an attack, Decode also
+// rejects pages and footers of more than 128 MiB; pages that together, with one of each column, need more than 144
+// MiB of memory; and more rows than 262,144 plus 64 for each byte of the file.
 //
 // # What is lost
 //
-// To Parquet: nothing of the view. Span ends are folded into their spans. A live recording that is
-// converted back therefore has other ids, but the same content. In other traces, every entry is restored
-// unchanged, with its kinds and the order of its attributes. Bytes of names, messages and places that are not
-// UTF-8 become U+FFFD.
+// To Parquet: nothing of the view. The end of a span becomes a part of its span. If a live recording is converted
+// to Parquet and back, its entries therefore have other ids, but the same content. In other traces, every entry is
+// restored unchanged, with its kinds and the order of its attributes. In names, messages and source positions,
+// bytes that are not UTF-8 become U+FFFD.
 //
-// From Parquet: service, role, ids that attribute_order does not name, and the key-value metadata of the file.
-// Service, role and these ids follow from other columns. If dictionaries give a file far more text than its size
-// allows, the error is [format.ErrTooLarge] at that place.
+// From Parquet: service, role, and ids that attribute_order does not name, which all follow from other columns; and
+// the key-value metadata of the file. If dictionaries give a file far more text than its size allows, the error is
+// [format.ErrTooLarge] at that place.
 package parquet

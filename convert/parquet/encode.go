@@ -21,19 +21,19 @@ import (
 const (
 	batchRows     = 512
 	rowGroupRows  = 64 << 10
-	rowGroupBytes = 32 << 20 // of texts, before they are compressed
+	rowGroupBytes = 32 << 20 // size of the texts, before compression
 	dictBytes     = 1 << 20
 	pageBytes     = 256 << 10
 )
 
-// Encode writes the entries of v to w as a Parquet table, as the documentation of the package describes. It
-// returns the errors of v, w and ctx. It needs memory for one group of rows.
+// Encode writes the entries of v to w as a Parquet table, as the package documentation describes. The error is an
+// error of v, w or ctx. It needs memory for one group of rows.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	return EncodeRows(ctx, w, v, func(view.Row) bool { return true })
 }
 
-// EncodeRows is like [Encode], but writes only the rows for which keep returns true. The ids and parents are the
-// same as in the table of all rows of v.
+// EncodeRows is like [Encode], but writes only the rows for which keep returns true. Ids and parents are those in a
+// table of all rows of v.
 func EncodeRows(ctx context.Context, w io.Writer, v *view.View, keep func(view.Row) bool) error {
 	out := pq.NewGenericWriter[any](w, schema(),
 		pq.Compression(&zstd.Codec{Level: zstd.SpeedDefault}), pq.DataPageVersion(1), pq.PageBufferSize(pageBytes),
@@ -46,7 +46,7 @@ func EncodeRows(ctx context.Context, w io.Writer, v *view.View, keep func(view.R
 	}
 	e.free <- new(batch)
 	wait := e.write()
-	defer func() { _ = wait() }() // if reading panics
+	defer func() { _ = wait() }() // in case reading panics
 	err := v.Stored().Each(ctx, e.entry)
 	if err == nil {
 		err = e.flush()
@@ -60,8 +60,8 @@ func EncodeRows(ctx context.Context, w io.Writer, v *view.View, keep func(view.R
 	return out.Close()
 }
 
-// write starts to write the batches that flush sends. The returned function waits until all batches are written,
-// and panics if the writer given to Encode panicked.
+// write starts a goroutine that writes the batches from flush. wait waits until all batches are written. It panics
+// if the writer of Encode has panicked.
 func (e *encoder) write() (wait func() error) {
 	var err error
 	var failed any
@@ -70,7 +70,7 @@ func (e *encoder) write() (wait func() error) {
 		defer close(done)
 		defer func() {
 			if failed = recover(); failed != nil {
-				for b := range e.full { // drain, so that flush does not block
+				for b := range e.full { // so that flush does not block
 					e.free <- b
 				}
 			}
@@ -87,8 +87,8 @@ func (e *encoder) write() (wait func() error) {
 	}
 }
 
-// A batch holds the rows that are not written yet: the values of each leaf, and the texts to which the values
-// point. A map has a leaf for the keys, followed by a leaf for the values.
+// A batch holds rows that are not written yet: the values of each leaf, and the texts to which the values refer. A
+// map has a leaf for its keys, followed by a leaf for its values.
 type batch struct {
 	values [numScalars + 2*numMaps][]pq.Value
 	texts  []byte
@@ -96,8 +96,8 @@ type batch struct {
 	err    error // the error of writing this batch or an earlier one
 }
 
-// writeBatches passes the batches to the library, and ends each row group that is large enough. After an error it
-// drops the remaining batches.
+// writeBatches passes batches to the Parquet library, and ends a row group when it is large enough. After an error
+// it drops the other batches.
 func writeBatches(out *pq.GenericWriter[any], full <-chan *batch, free chan<- *batch) (err error) {
 	rows, size := 0, 0
 	for b := range full {
@@ -131,19 +131,19 @@ type encoder struct {
 	out  *pq.GenericWriter[any]
 	keep func(view.Row) bool
 	read *view.Reader
-	one  bool // there is only one file: rows have the ids of its entries
+	one  bool // the view has one file: rows have the ids of its entries
 
 	*batch // the batch that is being filled
 
-	full, free chan *batch // to and from write
+	full, free chan *batch // for exchanging batches with write
 
 	order []byte
-	hexes []byte // ids in hex
+	hexes []byte // buffer for ids in hex
 	rest  []format.Attribute
-	maps  [numMaps]int // the number of attributes of the row in each map
+	maps  [numMaps]int // for each map, the number of attributes of the row in it
 }
 
-// entry adds row r. raw is the row's entry in the file.
+// entry adds row r. The entry raw is the row's entry in the file.
 func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 	if !e.keep(r) {
 		return nil
@@ -163,8 +163,8 @@ func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 	return nil
 }
 
-// asStored changes the view's entry of a span to the form in the file. It removes the attributes that the span's
-// place in the view implies, and adds the attributes that the span's place in the file does not imply.
+// asStored changes the entry of a span, as the view has it, to the form in the file. It removes attributes that
+// follow from the span's place in the view, and adds those that do not follow from its place in the file.
 func asStored(entry, raw *format.TraceEntry) {
 	if _, has := raw.Attribute(format.AttrTraceID); !has {
 		entry.Attributes = slices.DeleteFunc(entry.Attributes, func(a format.Attribute) bool { return a.Name == format.AttrTraceID })
@@ -181,7 +181,7 @@ func asStored(entry, raw *format.TraceEntry) {
 	}
 }
 
-// row adds row r. stored is the row's parent in the file.
+// row adds row r. The row stored is the parent of r in the file.
 func (e *encoder) row(r, stored view.Row, entry *format.TraceEntry) {
 	role := e.v.Role(r)
 	parent := e.v.Parent(r)
@@ -201,8 +201,7 @@ func (e *encoder) row(r, stored view.Row, entry *format.TraceEntry) {
 	e.attributes(r, role, entry)
 }
 
-// id returns the id of row r in the table: the id of its entry, or the row number if there are several
-// files.
+// id returns the id of row r in the table: the id of its entry, or its row number if the view has several files.
 func (e *encoder) id(r view.Row) int64 {
 	if e.one {
 		_, id := e.v.ID(r)
@@ -211,14 +210,14 @@ func (e *encoder) id(r view.Row) int64 {
 	return int64(r)
 }
 
-// own are the columns of a row that are also attributes.
+// An own holds the attributes of a row that have their own columns.
 type own struct {
 	traceID, spanID, parent, kind, status string
 	time, duration                        int64
 	hasTime, hasDuration                  bool
 }
 
-// attributes adds the columns of attributes.
+// attributes adds the attributes of an entry to their columns, maps or the rest.
 func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntry) {
 	c := e.implied(r, role)
 	e.order, e.rest, e.maps = e.order[:0], e.rest[:0], [numMaps]int{}
@@ -256,7 +255,7 @@ func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntr
 	}
 }
 
-// implied returns the attributes that the place of an entry implies.
+// implied returns the attributes that follow from the place of a row in the view.
 func (e *encoder) implied(r view.Row, role view.Role) own {
 	var c own
 	e.hexes = e.hexes[:0]
@@ -276,19 +275,19 @@ func (e *encoder) implied(r view.Row, role view.Role) own {
 	return c
 }
 
-// hex returns an id as a text that is valid until the next row.
+// hex returns an id as a text, which is valid until the next row.
 func (e *encoder) hex(id []byte) string {
 	from := len(e.hexes)
 	e.hexes = wire.AppendHex(e.hexes, id)
 	return wire.View(e.hexes[from:])
 }
 
-// take stores an attribute in its own column and returns the letter of the column, or 0 if the attribute
-// does not fit.
+// take stores an attribute in the field for its column, and returns the letter of the column. It returns 0 if the
+// attribute has no column or does not fit.
 func (c *own) take(a *format.Attribute) byte {
 	var to *string
 	var letter byte
-	digits := 0 // of an id
+	digits := 0 // if it is an id: its number of digits
 	switch a.Name {
 	case format.AttrTraceID:
 		to, letter, digits = &c.traceID, inTraceID, 32
@@ -387,7 +386,7 @@ func (e *encoder) text(col int, s string, valid bool) {
 	e.add(col, e.str(wire.ValidText(s)), 1, valid)
 }
 
-// textIfAny adds a text, or none if it is empty.
+// textIfAny adds a text, or null if s is empty.
 func (e *encoder) textIfAny(col int, s string) { e.text(col, s, s != "") }
 
 // add adds a value of a row to a leaf, or null if valid is false.
@@ -405,25 +404,25 @@ func (e *encoder) str(s string) pq.Value {
 	return e.bytes(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-// bytes returns a value that holds a copy of b, because entries are valid only for a short time.
+// bytes returns a value with a copy of b, because the entry is soon invalid.
 func (e *encoder) bytes(b []byte) pq.Value {
-	// When the slice grows it moves, but values that point into the old memory stay valid.
+	// If texts grows, it moves, but values that refer to the old memory remain valid.
 	from := len(e.texts)
 	e.texts = append(e.texts, b...)
 	return pq.ByteArrayValue(e.texts[from:len(e.texts):len(e.texts)])
 }
 
-// flush sends the batch to the writer, and gets another batch.
+// flush passes the batch to write, and gets another one.
 func (e *encoder) flush() error {
 	e.full <- e.batch
 	e.batch = <-e.free
 	return e.err
 }
 
-// repeatedNames finds attributes whose name occurred before in the entry. A map cannot hold such attributes.
+// repeatedNames finds attributes whose name already occurred in the entry. A map cannot represent them.
 type repeatedNames struct {
 	all  []format.Attribute
-	seen map[string]int // the first index of each name; used for many attributes
+	seen map[string]int // the index at which each name first occurs; nil for few attributes
 }
 
 func newRepeatedNames(all []format.Attribute) repeatedNames {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// The causes in an error of [Decode], besides [format.ErrTruncated] and [format.ErrTooLarge].
+// The causes of an error of [Decode], in addition to [format.ErrTruncated] and [format.ErrTooLarge].
 var (
 	errNotParquet  = errors.New("not a Parquet file")
 	errColumns     = errors.New("not a table of entries")
@@ -23,11 +23,11 @@ var (
 
 func problem(err error, detail string) error { return fmt.Errorf("%w: %s", err, detail) }
 
-// field returns the name of a column in an error.
+// field returns the name of a column for an error.
 func field(column string) string { return "column " + strconv.Quote(column) }
 
-// contain converts panics and errors of the library, which damaged input causes, to errors of this
-// package.
+// contain converts a panic or an error of the Parquet library to an error of this package. Damaged input causes
+// such panics.
 func contain(err *error) {
 	if r := recover(); r != nil {
 		*err = problem(errCorrupt, fmt.Sprint(r))

@@ -16,34 +16,34 @@ import (
 
 const (
 	magic = "PAR1"
-	// tailSize is the size of the part after the metadata: the length of the metadata and the magic number.
+	// tailSize is the size of the end of a file, after the metadata: the length of the metadata, and the magic.
 	tailSize = 8
-	// maxElements limits the schema. The schema of a table of entries has about fifty elements.
+	// maxElements is the maximum number of elements of a schema. The schema of a table of entries has about fifty.
 	maxElements = 1024
-	// maxRows limits the rows of a row group and the values of a chunk.
+	// maxRows is the maximum number of rows of a row group, and of values of a chunk.
 	maxRows = 1 << 40
 )
 
 // A footer is the metadata at the end of a file.
 type footer struct {
-	off    int64  // the footer's offset in the file
-	b      []byte // the footer's bytes
+	off    int64  // offset of the footer in the file
+	b      []byte // the bytes of the footer
 	leaves []leafSchema
-	groups uint64 // row groups
-	at     int    // the offset in b of the first unread row group
+	groups uint64 // number of row groups
+	at     int    // offset in b of the next row group
 }
 
-// A leafSchema is a column that has values.
+// A leafSchema describes a leaf of the schema, which is a column with values.
 type leafSchema struct {
 	path     []string
 	physical meta.Type
-	unit     int64 // for a time, the unit in nanoseconds; otherwise 1
+	unit     int64 // for a time: its unit in nanoseconds; otherwise 1
 	maxRep   int
 	maxDef   int
-	elemDef  int // if maxRep is 1, the least definition level at which the map has an element
+	elemDef  int // if maxRep is 1: the least definition level of an element of the map
 }
 
-// readFooter reads the metadata of a file.
+// readFooter reads and checks the metadata of a file. It does not decode the row groups.
 func readFooter(r io.ReaderAt, size int64) (*footer, error) {
 	var head [len(magic)]byte
 	n, err := r.ReadAt(head[:min(size, int64(len(head)))], 0)
@@ -78,7 +78,7 @@ func readFooter(r io.ReaderAt, size int64) (*footer, error) {
 	return f, f.parse()
 }
 
-// parse reads the metadata except the row groups.
+// parse decodes the metadata except for the row groups.
 func (f *footer) parse() error {
 	w := walker{b: f.b}
 	var elements []meta.SchemaElement
@@ -162,7 +162,7 @@ func (f *footer) schema(elements []meta.SchemaElement) error {
 	return nil
 }
 
-// next reads the next row group. unit is its name in errors.
+// next decodes the next row group. The parameter unit is its name in errors.
 func (f *footer) next(unit string) (*meta.RowGroup, error) {
 	w := walker{b: f.b, off: f.at}
 	w.pass(kindStruct, 1)
@@ -189,7 +189,7 @@ func (f *footer) next(unit string) (*meta.RowGroup, error) {
 	return g, nil
 }
 
-// unitOf returns the unit of a column of times in nanoseconds, or 1 for other columns.
+// unitOf returns the unit in nanoseconds of a column of times, or 1 for another column.
 func unitOf(e *meta.SchemaElement) int64 {
 	if t, ok := e.LogicalType.Value.(*meta.TimestampType); ok && t.Unit.Value != nil {
 		return int64(t.Unit.Value.Duration())

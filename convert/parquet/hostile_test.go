@@ -23,7 +23,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestCut cuts a table at many bytes: there is no footer, so there is nothing.
+// TestCut truncates a table at many offsets. Without the footer, nothing can be read.
 func TestCut(t *testing.T) {
 	table := converter.Bytes(t, viewOf(t, format.V1, everything()[:5]...))
 	for n := 0; n < len(table); n += 1 + n/100 {
@@ -34,7 +34,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestFlip changes every third byte: where that changes a page or what says where it is, it is seen.
+// TestFlip changes every third byte. Changes of pages, and of positions of pages, must be detected.
 func TestFlip(t *testing.T) {
 	table := converter.Bytes(t, viewOf(t, format.V1, everything()[:5]...))
 	refused := 0
@@ -45,13 +45,13 @@ func TestFlip(t *testing.T) {
 			refused++
 		}
 	}
-	// The rest is in what is not read: statistics, and the index of pages.
+	// The other changes are in data that is not read: statistics, and the index of pages.
 	if refused < len(table)/12 {
 		t.Errorf("%d of %d changes were refused; the checksums see more", refused, len(table)/3)
 	}
 }
 
-// foreign writes rows of any struct.
+// foreign writes a table of the given rows.
 func foreign[T any](t testing.TB, rows ...T) []byte {
 	t.Helper()
 	return compressed(t, &pq.Snappy, rows...)
@@ -78,15 +78,15 @@ type plainRow struct {
 
 const rootDump = `{"id":0,"parent":0,"message":null,"name":"root","target":"","level":"TRACE","module_path":null,"file":null,"line":null,"attributes":[]}` + "\n"
 
-// TestForeign reads tables that others made.
+// TestForeign decodes tables of other programs.
 func TestForeign(t *testing.T) {
 	ptr := func(s string) *string { return &s }
 	var n int64 = 5
 	for _, x := range []struct {
 		name  string
 		table []byte
-		want  string // part of the error
-		unit  string // where it is
+		want  string // a part of the error
+		unit  string // the unit in the error
 		dump  string
 	}{
 		{name: "other columns", table: foreign(t, struct {
@@ -143,8 +143,7 @@ type deltaRow struct {
 	Bool   map[string]bool   `parquet:"attributes_bool" parquet-key:"key,dict" parquet-value:"value"`
 }
 
-// TestEncodings reads what is written in other encodings than ours, and in both
-// versions of pages, with several pages a column.
+// TestEncodings decodes encodings that we do not write, in both versions of pages, with several pages per column.
 func TestEncodings(t *testing.T) {
 	const n = 2000
 	var rows []deltaRow
@@ -186,7 +185,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestOrphans takes rows out, as a query does: what was below them is the root's.
+// TestOrphans removes rows, as a query does. The children of a missing row must be below the root.
 func TestOrphans(t *testing.T) {
 	out, err := converter.Back(t.Context(), t, bytes.NewReader(foreign(t,
 		plainRow{ID: 3, Parent: 1, Name: "a"}, plainRow{ID: 5, Parent: 3, Name: "b"}, plainRow{ID: 9, Parent: 5, Name: "c"}, plainRow{ID: 10, Parent: 12, Name: "d"})), format.V1)
@@ -202,14 +201,13 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestLimits reads small files that claim to be large.
+// TestLimits decodes small files that claim to be large.
 func TestLimits(t *testing.T) {
 	table := foreign(t, plainRow{ID: 1, Name: "n"})
 	var tables [][]byte
 	for i := range table {
 		for _, claim := range []uint64{1 << 28, 1<<31 - 1, 1<<32 - 1, 1<<40 - 1} {
-			// In place of a number a larger one, so that sizes, counts and offsets all
-			// have their turn.
+			// Replace each byte by a larger number. So every size, count and offset is once too large.
 			b := append(bytes.Clone(table[:i]), binary.AppendUvarint(nil, claim<<1)...)
 			b = append(b, table[min(i+1, len(table)):]...)
 			footer := binary.LittleEndian.Uint32(table[len(table)-8:])
@@ -259,5 +257,5 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// folds reports whether a table of v has fewer rows than v has entries.
+// folds reports whether ends of spans make the rows of v fewer than its entries.
 func folds(v *view.View) bool { return v.Len() < v.Entries(0) }

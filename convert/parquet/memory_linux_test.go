@@ -28,21 +28,21 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// maxMemory is how much memory a process may need to read a hostile table.
+// maxMemory is how much memory a process may need to decode a hostile table.
 const maxMemory = 256 << 20
 
-// A chunk is a column of a crafted table and its pages.
+// A chunk is a column of a crafted table, with its pages.
 type chunk struct {
 	name  string
 	kind  meta.Type
 	opt   bool
 	codec meta.CompressionCodec
 	pages []page
-	path  []meta.SchemaElement // in place of what name, kind and opt say
+	path  []meta.SchemaElement // replaces the schema that name, kind and opt describe
 }
 
 type page struct {
-	head any // a meta.PageHeader, or the bytes of one
+	head any // a meta.PageHeader, or the bytes of an encoded one
 	body []byte
 }
 
@@ -54,8 +54,8 @@ func encoded(v any) []byte {
 	return b
 }
 
-// craft makes a table of one row group. The columns id, parent and name that it must have are whole
-// if chunks does not have them.
+// craft returns a table of one row group with rows rows. If chunks does not have the required columns id, parent
+// and name, craft adds intact ones.
 func craft(rows int64, chunks ...chunk) []byte {
 	for _, name := range []string{"id", "parent", "name"} {
 		found := false
@@ -115,20 +115,20 @@ func craft(rows int64, chunks ...chunk) []byte {
 	return footed(file, encoded(&m))
 }
 
-// footed adds a footer to file.
+// footed appends the footer, its size and the magic to file.
 func footed(file, footer []byte) []byte {
 	file = append(file, footer...)
 	return append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
 }
 
-// data is a page of n values.
+// data returns a page of n values.
 func data(n int32, enc meta.Encoding, body []byte) page {
 	return page{head: meta.PageHeader{Type: meta.DataPage, DataPageHeader: thrift.New(meta.DataPageHeader{NumValues: n, Encoding: enc, DefinitionLevelEncoding: meta.RLE, RepetitionLevelEncoding: meta.RLE})}, body: body}
 }
 
 func plain(n int32, body []byte) page { return data(n, meta.Plain, body) }
 
-// sized is p with another size than that of its body.
+// sized returns p with a header that claims size bytes for the body.
 func sized(p page, size int32) page {
 	h := p.head.(meta.PageHeader)
 	h.UncompressedPageSize = size
@@ -136,7 +136,8 @@ func sized(p page, size int32) page {
 	return p
 }
 
-// mapOf is the chunks of the map attributes_string whose values are text in zstd, each in a page with one row.
+// mapOf returns the chunks of the map attributes_string with the values text, compressed by zstd. Each page has one
+// row.
 func mapOf(rows int, size int32, text []byte) []chunk {
 	one := []byte{2, 0, 0, 0, 2, 0, 2, 0, 0, 0, 2, 1} // the levels of a row with one attribute
 	key := plain(1, append(one, 1, 0, 0, 0, 'k'))
@@ -155,7 +156,8 @@ func mapOf(rows int, size int32, text []byte) []chunk {
 	}}
 }
 
-// zstdBomb is a frame of zstd with first and n blocks of 128 KiB of zeros. Its head claims claim bytes, if that is not 0.
+// zstdBomb returns a frame of zstd with the bytes first and n blocks of 128 KiB of zeros. If claim is not 0, the
+// frame claims to have claim bytes.
 func zstdBomb(n int, claim uint64, first ...byte) []byte {
 	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3}
 	if claim > 0 {
@@ -172,7 +174,7 @@ func zstdBomb(n int, claim uint64, first ...byte) []byte {
 	return b
 }
 
-// A repeatedRow has a text that a dictionary says once for all rows.
+// A repeatedRow has a text that is once in a dictionary, for all rows.
 type repeatedRow struct {
 	ID      int64  `parquet:"id,delta"`
 	Parent  int64  `parquet:"parent,dict"`
@@ -180,18 +182,18 @@ type repeatedRow struct {
 	Message string `parquet:"message,dict"`
 }
 
-// A manyRow takes next to nothing if there are many.
+// A manyRow needs nearly no space if there are many.
 type manyRow struct {
 	ID     int64  `parquet:"id,delta"`
 	Parent int64  `parquet:"parent,dict"`
 	Name   string `parquet:"name,dict"`
 }
 
-// A hostileTable is a table that claims or holds much for its size.
+// A hostileTable is a table that claims much, or has much content, for its size.
 type hostileTable struct {
 	name  string
 	table []byte
-	want  string // part of the error, "" if it has none
+	want  string // a part of the expected error; "": no error
 }
 
 func hostileTables(t *testing.T) []hostileTable {
@@ -223,7 +225,7 @@ func hostileTables(t *testing.T) []hostileTable {
 	packed := func(codec meta.CompressionCodec, size int32, body []byte) []byte {
 		return craft(1, chunk{name: "target", kind: meta.ByteArray, codec: codec, pages: []page{sized(plain(1, body), size)}})
 	}
-	// Columns with a large page each: in one row, and one behind the other.
+	// Columns with a large page each: first all in the same row, then each in another row.
 	var wide, turns []chunk
 	large, small := sized(plain(1, zstdBomb(480, 0)), 60<<20), sized(plain(1, zstdBomb(1, 0)), 128<<10)
 	for i, name := range []string{"role", "message", "target", "module_path", "file", "service", "trace_id", "span_id", "kind"} {
@@ -236,8 +238,8 @@ func hostileTables(t *testing.T) []hostileTable {
 		return name(dictionary, data(n, meta.RLEDictionary, append([]byte{width}, uvarint(runs...)...)))
 	}
 	deltas := uvarint(128, 4, 1<<31-1, 0)
-	nested := bytes.Repeat([]byte{0x1c}, 32<<20)                                                                              // a structure in a structure in …
-	statistics := append([]byte("\x15\x00\x15\x00\x15\x00\x2c\x15\x02\x15\x00\x15\x00\x15\x00\x1c\x18"), uvarint(1<<31-1)...) // of a page, whose least value has 2 GiB
+	nested := bytes.Repeat([]byte{0x1c}, 32<<20)                                                                              // structures that nest 32 Mi levels deep
+	statistics := append([]byte("\x15\x00\x15\x00\x15\x00\x2c\x15\x02\x15\x00\x15\x00\x15\x00\x1c\x18"), uvarint(1<<31-1)...) // its statistics claim 2 GiB
 	const (
 		footer, header  = "the footer is no metadata", "the header of a page is damaged"
 		runs, diffs     = "the runs are damaged", "the differences are damaged"
@@ -277,8 +279,8 @@ func hostileTables(t *testing.T) []hostileTable {
 	}
 }
 
-// TestHostileTablesNeedLittleMemory reads each hostile table in a process of its own, whose address
-// space may grow by 256 MiB.
+// TestHostileTablesNeedLittleMemory decodes each hostile table in a child process, whose address space may grow by
+// 256 MiB.
 func TestHostileTablesNeedLittleMemory(t *testing.T) {
 	if name := os.Getenv("ENTRACE_HOSTILE_TABLE"); name != "" {
 		readLimited(t, name, os.Getenv("ENTRACE_HOSTILE_ERROR"))
@@ -290,11 +292,11 @@ func TestHostileTablesNeedLittleMemory(t *testing.T) {
 			converttest.Must(t, os.WriteFile(name, x.table, 0o600))
 			var out []byte
 			var err error
-			// What the runtime maps beside the heap differs from run to run: on a busy machine it has left too
-			// little once.
+			// The runtime maps a varying amount of memory besides the heap. On a busy machine it once left too
+			// little.
 			for range 3 {
 				child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHostileTablesNeedLittleMemory$", "-test.v")
-				// The collector is told of the limit, as whoever has so little memory does.
+				// A user with so little memory also sets GOMEMLIMIT.
 				child.Env = append(os.Environ(), "GOMEMLIMIT=192MiB", "ENTRACE_HOSTILE_TABLE="+name, "ENTRACE_HOSTILE_ERROR="+x.want)
 				if out, err = child.CombinedOutput(); err == nil {
 					break
@@ -308,7 +310,7 @@ func TestHostileTablesNeedLittleMemory(t *testing.T) {
 	}
 }
 
-// readLimited reads a table and checks the error and how much memory the process needed.
+// readLimited decodes a table, and checks the error and the memory that the process needed.
 func readLimited(t *testing.T, name, want string) {
 	size := status(t, "VmSize")
 	converttest.Must(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: size + maxMemory, Max: size + maxMemory}))
@@ -329,7 +331,7 @@ func readLimited(t *testing.T, name, want string) {
 	}
 }
 
-// status returns a size in bytes out of /proc/self/status.
+// status returns the value in bytes of a line in /proc/self/status.
 func status(t *testing.T, key string) uint64 {
 	t.Helper()
 	b := tracetest.ReadFile(t, "/proc/self/status")

@@ -17,49 +17,49 @@ import (
 )
 
 const (
-	// maxPage is the maximum size of a page, a dictionary or the footer. Most writers end a page at about a megabyte,
-	// DuckDB at about a hundred; our pages exceed rowGroupBytes by at most one entry.
+	// maxPage is the maximum size of a page, a dictionary or the footer. Most programs end a page at about 1 MB,
+	// DuckDB at about 100 MB. Our pages are larger than rowGroupBytes by at most one entry.
 	maxPage = 128 << 20
-	// maxResident is the maximum memory of all data that is held at once: a page and a dictionary of each column, and
-	// one page as stored in the file.
+	// maxResident is the maximum memory of all data that is used at the same time: a page and a dictionary of each
+	// column, and one page as it is stored in the file.
 	maxResident = 144 << 20
-	// spare is the space after the bytes of a page, because the library reads several bytes at a time.
+	// spare is the number of unused bytes after a page. The library reads several bytes at a time, also beyond the
+	// end.
 	spare = 32
 )
 
-// A leaf is a reader of a column's values, in the order of rows.
-//
-// Its methods return values in the memory of the page. These values are valid until a later row is read.
+// A leaf reads the values of a column, in the order of the rows. The values refer to the memory of the page, and
+// are valid until a later row is read.
 type leaf struct {
 	leafSchema
 
 	column   string
 	memory   *memory
 	codec    meta.CompressionCodec
-	off, end int64 // the unread part of the chunk
-	page     int64 // offset of the page
-	left     int64 // the number of values of the chunk in unread pages
+	off, end int64 // the part of the chunk that was not read yet
+	page     int64 // offset of the current page
+	left     int64 // number of values of the chunk that are in later pages
 
-	reps, defs []byte // levels of the page's values, nulls included
-	at, inPage int    // the value that next reads, and the number of values in the page
-	rep        int    // the repetition level of the current value
+	reps, defs []byte // levels of the values in the page, including nulls
+	at, inPage int    // index of the next value, and number of values in the page
+	rep        int    // repetition level of the current value
 	def        int
 
 	values  values
-	indices []int32 // indices of values in dict, if inDict is set
+	indices []int32 // if inDict is set: the indices of the values in dict
 	inDict  bool
 	dict    values
-	val     int    // the next value to read
-	last    []byte // the previous value of a BYTE_ARRAY
+	val     int    // index of the next value that is not null
+	last    []byte // the previous value, for a BYTE_ARRAY with prefixes
 
-	unpacked []byte   // the page of a BYTE_ARRAY
-	before   []byte   // for a map, the previous page, which may have the beginning of the row
-	began    rowStart // where the current row began
-	taken    [4]int64 // the memory of the chunk, by kind
+	unpacked []byte   // the page of a BYTE_ARRAY, decompressed
+	before   []byte   // for a map: the previous page, which may have the beginning of the row
+	began    rowStart // the page in which the current row began
+	taken    [4]int64 // the memory that is reserved for the chunk, by kind
 }
 
-// memory is shared by all leaves of a file. It holds the file, a buffer for a page, and the total memory that the
-// leaves use.
+// memory is shared by all leaves of a file. It has the file, a buffer for a page, and the total memory of the
+// leaves.
 type memory struct {
 	r        io.ReaderAt
 	packed   []byte
@@ -67,19 +67,18 @@ type memory struct {
 	zstd     *zstd.Decoder
 }
 
-// plainDictionary is the older name for two encodings: meta.RLEDictionary and, in a dictionary,
-// meta.Plain.
+// plainDictionary is the old name of two encodings: of meta.RLEDictionary, and in a dictionary of meta.Plain.
 const plainDictionary meta.Encoding = 2
 
 // The kinds of memory of a chunk.
 const (
 	ofPages = iota
 	ofLevels
-	ofValues // decoded values, and places of texts
+	ofValues // decoded values, and offsets of texts
 	ofDictionary
 )
 
-// A rowStart is the place where a row began.
+// A rowStart says in which page a row began.
 type rowStart uint8
 
 const (
@@ -88,7 +87,7 @@ const (
 	inPageBefore
 )
 
-// open begins to read a chunk.
+// open begins to read the chunk c.
 func (l *leaf) open(c *meta.ColumnMetaData) {
 	l.codec, l.off, l.end, l.left, l.at, l.inPage = c.Codec, c.DataPageOffset, c.DataPageOffset+c.TotalCompressedSize, c.NumValues, 0, 0
 	l.page, l.began = l.off, inNoPage
@@ -99,7 +98,8 @@ func (l *leaf) open(c *meta.ColumnMetaData) {
 	}
 }
 
-// need reserves size bytes of memory for the chunk. The next page of the chunk reuses this memory.
+// need reserves memory for the chunk, of the kind what. It reserves only the difference to an earlier page, because
+// pages reuse the memory.
 func (l *leaf) need(what int, size int64) error {
 	more := max(size-l.taken[what], 0)
 	l.taken[what] += more
@@ -139,7 +139,7 @@ func (l *leaf) next() (bool, error) {
 	return true, nil
 }
 
-// more returns the number of following values of the page that belong to the same row.
+// more returns how many of the following values in the page belong to the current row.
 func (l *leaf) more() int {
 	rest := l.reps[l.at:l.inPage]
 	if n := bytes.IndexByte(rest, 0); n >= 0 {
@@ -148,7 +148,7 @@ func (l *leaf) more() int {
 	return len(rest)
 }
 
-// isNull reports whether the value is null.
+// isNull reports whether the current value is null.
 func (l *leaf) isNull() bool { return l.def < l.maxDef }
 
 // load reads pages until one has values.
@@ -173,10 +173,10 @@ func (l *leaf) load() error {
 	}
 }
 
-// headerSize is the number of bytes of a page that are read to find its header. Most headers are smaller.
+// headerSize is how many bytes of a page are first read to decode its header. Most headers are smaller.
 const headerSize = 512
 
-// header reads the header of the next page, and the page itself into a buffer.
+// header reads the next page into a buffer. It returns the header and the rest of the page.
 func (l *leaf) header() (*meta.PageHeader, []byte, error) {
 	l.page = l.off
 	h := new(meta.PageHeader)
@@ -216,7 +216,7 @@ func (l *leaf) header() (*meta.PageHeader, []byte, error) {
 	return h, body, nil
 }
 
-// read reads bytes of the file into the buffer.
+// read reads n bytes at the offset off into the buffer.
 func (m *memory) read(off, n int64) ([]byte, error) {
 	if more := n + spare - int64(cap(m.packed)); more > 0 {
 		if err := m.take(more); err != nil {
@@ -234,8 +234,9 @@ func (m *memory) read(off, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// unpack decompresses a page into memory that stays valid longer than the row. A row of a map may span several
-// pages. Usually it began in the latest page. The buffer of the page before that is then free.
+// unpack decompresses a page into memory that is valid for longer than a row. A row of a map may span several
+// pages, so the page in which it began must not be overwritten. Usually this is the previous page, and the page
+// before that can be reused.
 func (l *leaf) unpack(codec meta.CompressionCodec, b []byte, size int) (out []byte, err error) {
 	if l.maxRep > 0 && l.began != inNoPage {
 		l.unpacked, l.before = l.before, l.unpacked
@@ -253,8 +254,8 @@ func (l *leaf) unpack(codec meta.CompressionCodec, b []byte, size int) (out []by
 	return out, err
 }
 
-// decompress returns the decompressed content of src, which must have size bytes. It uses dst if dst is
-// large enough. It checks the maximum size before it allocates memory.
+// decompress returns the decompressed content of src, which must have size bytes. It uses dst if dst is large
+// enough. It checks that src can have so much content before it allocates memory.
 func (m *memory) decompress(codec meta.CompressionCodec, dst, src []byte, size int) (out []byte, err error) {
 	defer contain(&err)
 	most := len(src)
@@ -263,7 +264,7 @@ func (m *memory) decompress(codec meta.CompressionCodec, dst, src []byte, size i
 	case meta.Snappy:
 		most = 22*len(src) + 64
 	case meta.Zstd:
-		most = len(src) << 15 // a block takes four bytes and holds 128 KiB
+		most = len(src) << 15 // a block of four bytes can have 128 KiB of content
 	default:
 		return nil, problem(errUnsupported, "compression codec "+codec.String())
 	}
@@ -276,7 +277,7 @@ func (m *memory) decompress(codec meta.CompressionCodec, dst, src []byte, size i
 	dst = dst[:size:cap(dst)]
 	switch n := 0; codec {
 	case meta.Snappy:
-		// Otherwise the library allocates as much memory as src claims.
+		// Otherwise the library would allocate as much memory as src claims.
 		if n, err = snappy.DecodedLen(src); err == nil && n == size {
 			out, err = snappy.Decode(dst, src)
 		}
@@ -302,7 +303,7 @@ func (l *leaf) dictionary(h *meta.PageHeader, body []byte) error {
 		return problem(errUnsupported, "dictionary in encoding "+d.Encoding.String())
 	}
 	l.dict = values{}
-	if err := l.need(ofDictionary, int64(3*size)); err != nil { // numbers are copied, and texts get offsets
+	if err := l.need(ofDictionary, int64(3*size)); err != nil { // numbers are copied, and texts need offsets
 		return err
 	}
 	b, err := l.memory.decompress(l.codec, nil, body, size)
@@ -312,7 +313,7 @@ func (l *leaf) dictionary(h *meta.PageHeader, body []byte) error {
 	return l.dict.decode(l.physical, meta.Plain, b, size)
 }
 
-// data starts to read a page of values.
+// data begins to read a page of values.
 func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	v1, v2 := &h.DataPageHeader.V, &h.DataPageHeaderV2.V
 	n, enc, codec, size := int(v1.NumValues), v1.Encoding, l.codec, int(h.UncompressedPageSize)
@@ -324,20 +325,20 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	}
 	l.at, l.inPage = 0, 0
 	l.values.data, l.last = nil, nil
-	var raw [2][]byte // levels of repetition and of definition
+	var raw [2][]byte // levels: repetition, definition
 	if h.Type == meta.DataPageV2 {
 		reps, defs := int(v2.RepetitionLevelsByteLength), int(v2.DefinitionLevelsByteLength)
 		if reps < 0 || defs < 0 || reps+defs > min(len(body), size) {
 			return errLevels
 		}
-		raw = [2][]byte{body[:reps], body[reps : reps+defs]} // not compressed
+		raw = [2][]byte{body[:reps], body[reps : reps+defs]} // they are not compressed
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
 			codec = meta.Uncompressed
 		}
 		body, size = body[reps+defs:], size-reps-defs
 	}
 	b, err := body[:0], error(nil)
-	if size > 0 { // for empty pages, some writers compress nothing and others do not compress
+	if size > 0 { // some programs compress an empty page, and others do not
 		b, err = l.unpack(codec, body, size)
 	}
 	if err == nil && h.Type == meta.DataPage {
@@ -360,7 +361,7 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	return nil
 }
 
-// prefixed splits b after the bytes whose length is stored at the beginning of b.
+// prefixed splits b after the levels at its beginning, whose length precedes them.
 func prefixed(b []byte) (head, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
 		return nil, nil, errLevels
@@ -369,13 +370,13 @@ func prefixed(b []byte) (head, rest []byte, err error) {
 	return b[4:n], b[n:], nil
 }
 
-// decode decodes the n values in b, and the values' levels.
+// decode decodes the levels in raw, and the n values in b.
 func (l *leaf) decode(enc meta.Encoding, raw [2][]byte, b []byte, n int) (err error) {
 	defer contain(&err)
 	if err := l.need(ofLevels, int64(min(l.maxRep, 1)+min(l.maxDef, 1))*int64(n)); err != nil {
 		return err
 	}
-	set := n // the number of values that are not null
+	set := n // number of values that are not null
 	if l.maxRep > 0 {
 		l.reps, err = unrun(l.reps, raw[0], bits.Len(uint(l.maxRep)), n)
 	}
@@ -397,7 +398,7 @@ func (l *leaf) decode(enc meta.Encoding, raw [2][]byte, b []byte, n int) (err er
 	return err
 }
 
-// value reads the next value that is not null. The value is number i of v.
+// value returns where the next value that is not null is stored: it is value i of v.
 func (l *leaf) value() (v *values, i int, err error) {
 	v, i = &l.values, l.val
 	l.val++
@@ -413,7 +414,7 @@ func (l *leaf) value() (v *values, i int, err error) {
 	return v, i, nil
 }
 
-// bytes returns the value of a BYTE_ARRAY.
+// bytes returns the next value, of a BYTE_ARRAY.
 func (l *leaf) bytes() ([]byte, error) {
 	v, i, err := l.value()
 	if err != nil {
@@ -433,7 +434,7 @@ func (l *leaf) bytes() ([]byte, error) {
 	return b, nil
 }
 
-// fixed returns the value of an INT32, INT64, DOUBLE or BOOLEAN.
+// fixed returns the next value, of an INT32, INT64, DOUBLE or BOOLEAN.
 func (l *leaf) fixed() (format.Value, error) {
 	v, i, err := l.value()
 	switch {

@@ -25,7 +25,7 @@ var converter = converttest.Format{Encode: parquet.Encode, Decode: parquet.Decod
 
 func TestConverter(t *testing.T) { converter.Run(t) }
 
-// viewOf writes entries into a file and opens its view.
+// viewOf writes entries to a file and returns a view of it.
 func viewOf(t testing.TB, v format.Version, entries ...*format.TraceEntry) *view.View {
 	t.Helper()
 	return converttest.Open(t, converttest.Write(t, v, entries...))
@@ -33,7 +33,7 @@ func viewOf(t testing.TB, v format.Version, entries ...*format.TraceEntry) *view
 
 const traceID = "0102030405060708090a0b0c0d0e0f10"
 
-// everything are entries with all that an entry can have.
+// everything returns entries with everything that an entry can have.
 func everything() []*format.TraceEntry {
 	u, i := format.U64Value, format.I64Value
 	return []*format.TraceEntry{
@@ -54,7 +54,7 @@ func everything() []*format.TraceEntry {
 	}
 }
 
-// TestRoundTrip goes there and back with everything that an entry can have.
+// TestRoundTrip converts everything that an entry can have to a table and back.
 func TestRoundTrip(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		in := viewOf(t, v, everything()...)
@@ -82,7 +82,7 @@ func dump(t testing.TB, iet []byte) string {
 	}
 }
 
-// TestRowGroups writes more rows, and more text, than one group has.
+// TestRowGroups encodes more rows, or more text, than fit into one row group.
 func TestRowGroups(t *testing.T) {
 	long := strings.Repeat("long ", 100_000)
 	for _, x := range []struct {
@@ -109,11 +109,10 @@ func TestRowGroups(t *testing.T) {
 	}
 }
 
-// TestView records spans that are there twice, as they began and as they ended, and
-// one that comes before its parent: the table has each once, and what is made of it
-// reads as what it was made of.
+// TestView encodes a recording in which spans have two entries, one of them before its parent. The table must have
+// each span once, and a view of the decoded table must be the same.
 func TestView(t *testing.T) {
-	const n = 3000 // more than is in memory at once
+	const n = 3000 // more than there are in memory at a time
 	var entries []*format.TraceEntry
 	service := strings.Repeat("s", 100)
 	entries = append(entries, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: "resource"}, Attributes: tracetest.Attributes("service.name", service)})
@@ -153,7 +152,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestOthers reads what DuckDB and Arrow wrote of a table of ours.
+// TestOthers decodes tables that DuckDB and Arrow have made from our table.
 func TestOthers(t *testing.T) {
 	in := viewOf(t, format.V1, everything()...)
 	converttest.Update(t, "ours.parquet", converter.Bytes(t, in))

@@ -5,7 +5,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// The columns with one value per row, in the order of the table. They are part of the format.
+// The columns with one value per row, in the order of the table. This order is a part of the format.
 const (
 	colID = iota
 	colParent
@@ -32,7 +32,7 @@ const (
 	numScalars
 )
 
-// The columns that are maps. They follow the other columns.
+// The columns that are maps. They are after the other columns.
 const (
 	mapString = iota
 	mapInt
@@ -57,7 +57,7 @@ type property uint8
 const (
 	optional property = 1 << iota
 	text              // a STRING
-	dict              // few values, or values that occur repeatedly
+	dict              // few different values, or values that often repeat
 )
 
 func (c *column) has(p property) bool { return c.is&p > 0 }
@@ -95,8 +95,8 @@ var maps = [numMaps]column{
 	mapBig:    {"attributes_big", meta.ByteArray, text},
 }
 
-// The letters of colOrder. A letter gives the column and the kind of the next attribute of an entry. The letters
-// are part of the format.
+// The letters of attribute_order. A letter says in which column the next attribute is, and of which kind. The
+// letters are a part of the format.
 const (
 	inTraceID      = 'T'
 	inSpanID       = 'S'
@@ -119,13 +119,13 @@ const (
 	inRest   = '+'
 )
 
-// The values of the columns kind and status for a span without such an attribute.
+// The values of kind and status for a span without the attribute.
 const (
 	kindInternal = "internal"
 	statusUnset  = "UNSET"
 )
 
-// A table is a group of columns in its own order. The library sorts the columns of a group by name.
+// A table is a group of columns that keep their order. The library would sort them by name.
 type table struct {
 	pq.Group
 	names []string

@@ -21,25 +21,24 @@ const (
 )
 
 const (
-	// maxDepth limits the nesting depth of structures. The library recurses once per level.
+	// maxDepth is the maximum nesting depth of structures. The library recurses for each level.
 	maxDepth = 16
-	// maxItems limits the items of all lists in one structure. The library needs up to a kilobyte for each item,
-	// which may be a single byte in the file.
+	// maxItems is the maximum number of items in all lists of a structure. The library needs up to a kilobyte for
+	// an item, which may be a single byte in the file.
 	maxItems = 1 << 15
 )
 
-// A walker skips a structure in Thrift's compact protocol before the library decodes it. The library allocates
-// memory for as many items as a list claims, and recurses as deep as structures nest. A walker refuses structures
-// that exceed the limits. It also refuses sets, maps and lists of booleans, which Parquet's metadata does not
-// have.
+// A walker skips a structure in Thrift's compact protocol, to check it before the library decodes it. The library
+// allocates memory for as many items as a list claims, and recurses as deep as structures nest. A walker fails if a
+// limit is exceeded. It also fails at sets, maps and lists of booleans, which Parquet's metadata never has.
 //
 // After the first error, the walker is at the end of b.
 type walker struct {
 	b      []byte
 	off    int
-	items  int // the number of items of the lists so far
+	items  int // number of items in all lists so far
 	failed bool
-	short  bool // the error is that b is too short
+	short  bool // the error is that b ends too early
 }
 
 func (w *walker) fail() { w.failed, w.off = true, len(w.b) }
@@ -79,7 +78,8 @@ func (w *walker) list() (kind byte, n uint64) {
 	return head & 15, n
 }
 
-// next reads the header of a field and returns its kind. id is the id of the previous field.
+// next reads the header of a field and returns its kind. The parameter id has the id of the previous field. next
+// replaces it by the id of this field.
 func (w *walker) next(id *int16) byte {
 	head := w.byte()
 	switch {
@@ -93,7 +93,7 @@ func (w *walker) next(id *int16) byte {
 	return head & 15
 }
 
-// pass skips a value.
+// pass skips a value of the given kind.
 func (w *walker) pass(kind byte, depth int) {
 	if depth == maxDepth {
 		w.fail()
@@ -130,7 +130,7 @@ func (w *walker) pass(kind byte, depth int) {
 	}
 }
 
-// unmarshal decodes a value that a walker has already checked.
+// unmarshal decodes a value that a walker has checked.
 func unmarshal(b []byte, v any) (err error) {
 	defer contain(&err)
 	return thrift.NewDecoder(new(thrift.CompactProtocol).NewReaderFromBytes(b)).Decode(v)

@@ -9,23 +9,23 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// values holds the values of a page or a dictionary, without nulls.
+// A values holds the values of a page or a dictionary, without nulls.
 type values struct {
 	n       int
 	int32s  []int32
 	int64s  []int64 // also INT32
 	doubles []float64
-	bools   []byte // 0 is false
+	bools   []byte // 0 means false
 
-	// For BYTE_ARRAY, value i is data[offsets[i]+gap:offsets[i+1]]. If there are prefixes, the first prefixes[i]
-	// bytes of the previous value precede it.
+	// Value i of a BYTE_ARRAY is data[offsets[i]+gap:offsets[i+1]]. If there are prefixes, the value begins with
+	// the first prefixes[i] bytes of the value before it.
 	data     []byte
 	offsets  []uint32
 	gap      uint32
 	prefixes []int32
 }
 
-// decode decodes the values in b, at most the number most. Values of BYTE_ARRAY alias b.
+// decode decodes the values in b, but no more than the limit most. Values of a BYTE_ARRAY refer to b.
 func (v *values) decode(kind meta.Type, enc meta.Encoding, b []byte, most int) (err error) {
 	defer contain(&err)
 	v.n, v.data, v.prefixes = 0, nil, nil
@@ -41,7 +41,7 @@ func (v *values) decode(kind meta.Type, enc meta.Encoding, b []byte, most int) (
 			v.bools[i] = b[i/8] >> (i % 8) & 1
 		}
 	case kind == meta.Boolean && enc == meta.RLE && len(b) >= 4:
-		// Do not use the encoding of booleans: the library treats the byte of a run as eight values.
+		// Do not use the library's encoding of booleans: it takes the byte of a run for eight values.
 		v.bools, err = unrun(v.bools, b[4:], 1, most)
 		v.n = len(v.bools)
 	case kind == meta.ByteArray && enc == meta.Plain:
@@ -75,7 +75,7 @@ func (v *values) decode(kind meta.Type, enc meta.Encoding, b []byte, most int) (
 	return err
 }
 
-// fixedSize returns the number of bytes of a value of the given type, or 0 if the size varies.
+// fixedSize returns the size in bytes of a value, or 0 if values of this type vary in size.
 func fixedSize(kind meta.Type) int {
 	switch kind {
 	case meta.Int32:
@@ -86,7 +86,7 @@ func fixedSize(kind meta.Type) int {
 	return 0
 }
 
-// plainTexts finds values that are each preceded by their length.
+// plainTexts finds the values in b. The length of each value precedes it.
 func (v *values) plainTexts(b []byte, most int) {
 	v.data, v.offsets, v.gap = b, v.offsets[:0], 4
 	at := 0
@@ -100,7 +100,7 @@ func (v *values) plainTexts(b []byte, most int) {
 	v.offsets = append(v.offsets, uint32(at))
 }
 
-// texts finds values whose lengths are all stored at the beginning of b.
+// texts finds the values in b. The lengths of all values precede the first.
 func (v *values) texts(b []byte, most int) (err error) {
 	v.int32s, v.data, err = deltas(v.int32s, b, most)
 	v.offsets, v.gap = append(v.offsets[:0], 0), 0
@@ -116,7 +116,7 @@ func (v *values) texts(b []byte, most int) (err error) {
 	return err
 }
 
-// deltas decodes the DELTA_BINARY_PACKED numbers at the beginning of b, and returns the rest of b.
+// deltas decodes the numbers at the beginning of b, which are in DELTA_BINARY_PACKED, and returns the rest of b.
 func deltas(dst []int32, b []byte, most int) (numbers []int32, rest []byte, err error) {
 	end := deltasEnd(b, most, 32)
 	if end == 0 {
@@ -126,8 +126,8 @@ func deltas(dst []int32, b []byte, most int) (numbers []int32, rest []byte, err 
 	return numbers, b[end:], err
 }
 
-// deltasEnd returns the end of the DELTA_BINARY_PACKED numbers at the beginning of b. It returns 0 if the header
-// claims more numbers than most, or if the numbers are damaged. The library would allocate memory for all claimed
+// deltasEnd returns the offset after the DELTA_BINARY_PACKED numbers at the beginning of b. It returns 0 if the
+// numbers are damaged, or if the header claims more than most. The library would allocate memory for all claimed
 // numbers.
 func deltasEnd(b []byte, most, width int) int {
 	at := 0
@@ -140,12 +140,12 @@ func deltasEnd(b []byte, most, width int) int {
 		return n
 	}
 	block, minis, left := next(), next(), next()
-	next() // the first number
+	next() // skip the first number
 	if minis == 0 || block > 1<<16 || block%minis != 0 || left > uint64(most) {
 		return 0
 	}
 	for left = max(left, 1) - 1; left > 0; {
-		next() // the least difference
+		next() // skip the least difference
 		if at >= len(b) || uint64(len(b)-at) < minis {
 			return 0
 		}
@@ -164,11 +164,11 @@ func deltasEnd(b []byte, most, width int) int {
 	return at
 }
 
-// runSlack is how many numbers runs may hold beyond the needed numbers. DuckDB packs 256 at a time.
+// runSlack is how many numbers runs may have beyond the needed ones. DuckDB packs 256 numbers at a time.
 const runSlack = 1024
 
-// runs returns the runs that hold the first n numbers of width bits. It limits the runs because the library
-// allocates memory for as many numbers as a run claims.
+// runs returns the runs at the beginning of b that have the first n numbers of width bits. It limits the length of
+// a run, because the library allocates memory for as many numbers as a run claims.
 func runs(b []byte, width, n int) ([]byte, error) {
 	at, got := 0, uint64(0)
 	for got < uint64(n) {
@@ -179,7 +179,7 @@ func runs(b []byte, width, n int) ([]byte, error) {
 		at += size
 		length, count := (width+7)/8, head>>1
 		if head&1 != 0 {
-			// A group has eight numbers. Some writers omit the padding of the last group.
+			// A group has eight numbers. Some programs omit the padding of the last group.
 			length, count = int(count)*width, 8*count
 			if missing := length - (len(b) - at); missing > 0 && missing < width {
 				b = append(make([]byte, 0, len(b)+missing+spare), b...)[:len(b)+missing]
@@ -196,7 +196,7 @@ func runs(b []byte, width, n int) ([]byte, error) {
 	return b[:at], nil
 }
 
-// unrun decodes n numbers of up to 8 bits.
+// unrun decodes n numbers of at most 8 bits.
 func unrun(dst, b []byte, width, n int) ([]byte, error) {
 	b, err := runs(b, width, n)
 	if err != nil {
@@ -206,7 +206,7 @@ func unrun(dst, b []byte, width, n int) ([]byte, error) {
 	return dst[:min(len(dst), n)], err
 }
 
-// numbers decodes n indices of dictionary items.
+// numbers decodes n indices into a dictionary.
 func numbers(dst []int32, b []byte, n int) ([]int32, error) {
 	if len(b) == 0 || b[0] > 32 {
 		return nil, errRuns

@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/timeline"
 )
 
-// appendArgs appends the details of an event, except its name, as debug annotations.
+// appendArgs appends the details of an event except its name, as debug annotations.
 func (e *encoder) appendArgs(b []byte, d *timeline.Details) []byte {
 	for i := range d.Args {
 		a := &d.Args[i]
@@ -33,9 +33,8 @@ func (e *encoder) appendName(b []byte, name string) []byte {
 	return appendText(b, argName, name)
 }
 
-// appendAny appends a value with its type. Package otel bounds the nesting depth of values that it reads. Empty
-// values have no form of their own and become texts, as do numbers beyond 63 bits, which readers do not
-// support.
+// appendAny appends a value with its type. Empty values and numbers beyond 63 bits become texts, because readers
+// have no form for them. Package otel limits the nesting depth of values that it reads.
 func (e *encoder) appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
 	case otel.String:

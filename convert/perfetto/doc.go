@@ -2,14 +2,14 @@
 // and for SQL queries in trace_processor.
 //
 // The format is described at https://perfetto.dev/docs/reference/synthetic-track-event and by the message
-// definitions of Perfetto's source, protos/perfetto/trace. The output is a Trace of TracePackets of one
-// sequence. Its events are TrackEvents in the order of time.
+// definitions of Perfetto's source, protos/perfetto/trace. The output is a Trace of TracePackets of one sequence.
+// Its events are TrackEvents, ordered by time.
 //
 // # Mapping
 //
 //	resource           a process track, its pid from 1 on; process_name is its
 //	                   service.name, process_labels are all its attributes
-//	lane               a track below it that is merged with no other. Slices on
+//	lane               a track below it that is never merged with another. Slices on
 //	                   one lane nest strictly: a span is on its parent's lane if it
 //	                   can be
 //	span               a beginning and an end; the category is its kind, the trace
@@ -20,34 +20,35 @@
 //	parent elsewhere   a flow from a span to a child that is on another lane
 //	other entries      as a log record, category "entry"
 //
-// Timestamps are nanoseconds since 1970, on the clock BOOTTIME, which trace_processor uses as its own clock. A
-// clock snapshot equates it with REALTIME. If a trace begins before 1970, timestamps count from its beginning,
-// and the snapshot has no REALTIME.
+// Timestamps are nanoseconds since 1970, on the clock BOOTTIME, which is the default clock of trace_processor. A
+// clock snapshot equates BOOTTIME with REALTIME. If a trace begins before 1970, timestamps are relative to its
+// beginning, and the snapshot has no REALTIME.
 //
-// A span that has not ended ends at the last time of its file, and has an annotation entrace.open. Anything
-// without a time, including a span, is an instant at the time of its nearest ancestor with a time, or at the
-// start of the trace. Entries that are not below a span, or are outside the time of their span, are on one
-// track per process called "logs". Flows point forward in time, even if a span links to a later one.
+// A span that has not ended ends at the last time of its file, and has an annotation entrace.open. A span or
+// another entry without a time is an instant at the time of its nearest ancestor that has one, or else at the start
+// of the trace. An entry that is not below a span, or is outside the time of its span, is on a track called "logs",
+// of which a process has one. Flows point forward in time, even if a span links to a later span.
 //
-// A trace without any times, as other ENTRACE writers make, gets times: in the order of the tree, each
-// beginning, end and log record is a microsecond after the previous one, from 0 on. Entries that are neither
-// events nor log records then count as spans.
+// Other ENTRACE writers make traces without any times. Such a trace gets times: in the order of the tree, each
+// beginning, end and log record is a microsecond after the previous one, from 0 on. Entries that are neither events
+// nor log records then count as spans.
 //
 // # Annotations
 //
-// Debug annotations begin with trace_id, span_id and parent_span_id; then kind, status ("OK", "ERROR"; absent
-// if unset) and scope; then level, file, line, module_path and message of everything except spans; then links
-// with all their fields. The attributes follow, under their stored names and with their types: int, double,
-// bool, string, array, dictionary. An attribute whose name is one of the names above is written as
-// otel.attr.NAME. An attribute whose name is already used is written as NAME#2. Integers beyond 63 bits are
-// texts, bytes are in base64, and an empty list, map or value is "[]", "{}" or "null".
+// Debug annotations begin with trace_id, span_id and parent_span_id; then kind, status ("OK", "ERROR"; absent if
+// unset) and scope; then level, file, line, module_path and message of everything except spans; then links with all
+// their fields. The attributes follow, under their stored names and with their types: int, double, bool, string,
+// array, dictionary. If an attribute has one of the names above, it is written as otel.attr.NAME. If several
+// attributes have the same name, the second is written as NAME#2. Integers beyond 63 bits are texts, bytes are in
+// base64, and an empty list, map or value is "[]", "{}" or "null".
 //
-// Names are interned, up to 65,536 of them and 4 MiB. Other names are written where they are used.
+// Names are interned: defined once, and then referred to by number. Beyond 65,536 names or 4 MiB, names are written
+// where they are used.
 //
 // # What is lost
 //
-// Lost are the root and its attributes, entries that the recorder wrote about itself, such as entrace.end, the
-// types of a resource's attributes and its schema URL, the level of spans and events, and which entries are
-// links in a trace without times. Also lost is whether a text was bytes or an empty list. Of the links of a
-// span only the first 1,000 are written; the number of missing links is in entrace.links_left_out.
+// Lost are the root and its attributes; entries that the recorder wrote about itself, such as entrace.end; the
+// types of a resource's attributes and its schema URL; and the level of spans and events. A reader cannot see
+// whether a text was bytes or an empty list. In a trace without times, it cannot see which entries are links. Only
+// the first 1,000 links of a span are written; entrace.links_left_out is the number of the others.
 package perfetto

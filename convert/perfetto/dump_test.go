@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// A field is one of a message, decoded as far as without a schema.
+// A field is a field of a message, decoded as far as this is possible without a schema.
 type field struct {
 	number uint64
-	n      uint64 // a number
-	b      []byte // a text or message
+	n      uint64 // the value, if it is a number
+	b      []byte // the value, if it is a text or a message
 }
 
 // fields decodes a message.
@@ -52,8 +52,8 @@ func fields(b []byte) ([]field, error) {
 	return all, nil
 }
 
-// A message says what its fields are: "name" a number, "name~" a float, "name$" a
-// text, "name:message" a message.
+// A message describes the fields of a message by number: "name" is a number, "name~" a float, "name$" a text, and
+// "name:message" a message.
 type message map[uint64]string
 
 var messages = map[string]message{
@@ -80,7 +80,7 @@ var messages = map[string]message{
 	},
 }
 
-// dump writes a message as protobuf's text format has it.
+// dump writes a message in protobuf's text format.
 func dump(w *strings.Builder, kind string, b []byte, indent string) error {
 	all, err := fields(b)
 	if err != nil {
@@ -115,7 +115,7 @@ func dump(w *strings.Builder, kind string, b []byte, indent string) error {
 	return nil
 }
 
-// An event is a TrackEvent with what it refers to.
+// An event is a TrackEvent with the names to which it refers.
 type event struct {
 	kind, time, track uint64
 	name, category    string
@@ -123,9 +123,9 @@ type event struct {
 	args              []string // names
 }
 
-// events decodes a trace and checks what holds for all of them.
+// events decodes a trace, and checks what must be true for every trace.
 func events(b []byte) (all []event, tracks map[uint64]uint64, err error) {
-	tracks = make(map[uint64]uint64) // their parents
+	tracks = make(map[uint64]uint64) // the parent of each track
 	names := [4]map[uint64]string{{}, {}, {}, {}}
 	packets, err := fields(b)
 	if err != nil {
@@ -147,7 +147,7 @@ func events(b []byte) (all []event, tracks map[uint64]uint64, err error) {
 		if number(10) != 1 {
 			return nil, nil, fmt.Errorf("packet %d is of sequence %d", i, number(10))
 		}
-		for _, f := range parts { // what is interned comes first, wherever it is
+		for _, f := range parts { // definitions of names come first, wherever they are in the packet
 			if f.number != 12 {
 				continue
 			}

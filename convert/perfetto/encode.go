@@ -15,9 +15,9 @@ import (
 // bufferSize is the number of bytes that are buffered before a write.
 const bufferSize = 128 << 10
 
-// Encode writes the trace that v shows to w. It keeps the order of all spans, span events and log records in
-// memory, which takes about 6 bytes for each and 16 for each arrow. It reads everything else while it writes.
-// Encode returns errors of the trace's file, of w, and of ctx.
+// Encode writes the trace v to w. In memory it needs about 6 bytes for each span, span event and log record, and 16
+// for each arrow. It reads everything else while it writes. Encode returns errors of the trace's file, of w, and of
+// ctx.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil {
@@ -42,7 +42,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 type encoder struct {
 	w     *bufio.Writer
 	t     *timeline.Timeline
-	b     []byte // not yet written to w
+	b     []byte // bytes that are not yet written to w
 	shift int64  // the time of timestamp 0, in nanoseconds since 1970
 
 	categories, names, args interner
@@ -55,14 +55,14 @@ func (e *encoder) flush() error {
 	return err
 }
 
-// track returns the number of a track. The upper half of the number is the process index + 1. The lower half is
-// 0 for the track of the process itself, and counts lanes from 1.
+// track returns the id of a track. The upper half is the index of the process plus 1. The lower half is the number
+// of the lane, from 1 on, or 0 for the track of the process itself.
 func track(process, lane int32) uint64 { return uint64(process+1)<<32 | uint64(lane+1) }
 
-// sequence is the sequence id of all packets. Events without a sequence id are ignored.
+// sequence is the sequence id of all packets. Readers ignore events without one.
 const sequence = 1
 
-// packet begins a packet and returns its offset for end.
+// packet begins a packet. It returns the offset to pass to end.
 func (e *encoder) packet() int {
 	b, at := open(e.b, tracePacket)
 	e.b = appendUint(b, packetSequence, sequence)
@@ -78,7 +78,7 @@ func (e *encoder) clocks() {
 	first := e.time(e.t.First)
 	for _, id := range []uint64{clockBootTime, clockRealtime} {
 		if id == clockRealtime && (e.shift != 0 || e.t.Made) {
-			continue // REALTIME cannot express the time, or the times are made up
+			continue // REALTIME cannot represent times before 1970, and is wrong for made times
 		}
 		var clock int
 		b, clock = open(b, clocksClock)
@@ -175,8 +175,8 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	return e.flush()
 }
 
-// nameID returns the number of an event's name, 0 if the name is not interned. Messages of log records are not
-// interned, because few occur twice.
+// nameID returns the number of an event's name, or 0 if the name is not interned. Messages of log records are not
+// interned, because few of them repeat.
 func (e *encoder) nameID(d *timeline.Details) uint64 {
 	if d.Role == view.RoleLog {
 		return 0

@@ -28,16 +28,17 @@ func TestConverter(t *testing.T) { converter.Run(t) }
 
 func FuzzEncode(f *testing.F) { converter.Fuzz(f) }
 
-// sampled returns the events of the sample.
+// sampled returns the events of the sample trace.
 func sampled(t *testing.T) []event {
 	t.Helper()
 	return check(t, converter.Bytes(t, converttest.Open(t, sampleFile("sample"))))
 }
 
-// sampleFile is the trace that has one of each that there is, and the other ones.
+// sampleFile returns the name of a trace in testdata of package chrome. The trace sample has every kind of entry
+// and value.
 func sampleFile(name string) string { return filepath.Join("..", "chrome", "testdata", name+".iet") }
 
-// TestReadable compares what is written with texts that people can read.
+// TestReadable compares the output, as readable text, with golden files.
 func TestReadable(t *testing.T) {
 	for _, name := range []string{"sample", "timeless", "empty"} {
 		var text strings.Builder
@@ -46,8 +47,8 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// check checks that what began last on a track ends first, that times go forward
-// and flows lead from one beginning to another.
+// check checks that spans nest on each track, that times do not decrease, and that flows lead from one beginning to
+// another.
 func check(t testing.TB, b []byte) []event {
 	t.Helper()
 	all, tracks, err := events(b)
@@ -95,7 +96,7 @@ func check(t testing.TB, b []byte) []event {
 	return all
 }
 
-// slices pairs beginnings with ends, per track the last with the first.
+// pairs pairs beginnings with ends. On a track, the end belongs to the last open beginning.
 func pairs(all []event) map[string][2]uint64 {
 	open := make(map[uint64][]event)
 	found := make(map[string][2]uint64)
@@ -129,8 +130,7 @@ func TestEncodeTimes(t *testing.T) {
 	}
 }
 
-// TestEncodeInstants finds each span event in its span: the slice of that name is
-// open on its track.
+// TestEncodeInstants checks that each span event is on the track of its span while the span is open.
 func TestEncodeInstants(t *testing.T) {
 	open := make(map[uint64][]string)
 	found := make(map[string]string)
@@ -166,8 +166,8 @@ func TestEncodeFlows(t *testing.T) {
 	}
 }
 
-// TestEncodeNests looks at many traces of all that can be wrong with times: each
-// slice must begin and end when its span does.
+// TestEncodeNests encodes many random traces with all kinds of unusual times. Each slice must begin and end with
+// its span.
 func TestEncodeNests(t *testing.T) {
 	for seed := range uint64(400) {
 		v := converttest.View(t, converttest.Random(3+int(seed)%80, seed)...)
@@ -196,7 +196,7 @@ func TestEncodeNests(t *testing.T) {
 	}
 }
 
-// TestEncodeNames has more names than are interned, and long ones.
+// TestEncodeNames encodes more names than are interned, some of them long.
 func TestEncodeNames(t *testing.T) {
 	entries := []*format.TraceEntry{format.Root()}
 	want := make([]string, 70_000)
@@ -219,7 +219,7 @@ func TestEncodeNames(t *testing.T) {
 	}
 }
 
-// TestEncodeOld has times before 1970.
+// TestEncodeOld encodes times before 1970.
 func TestEncodeOld(t *testing.T) {
 	span := func(id byte, start, took int64) *format.TraceEntry {
 		return (&otel.Span{Name: strconv.Itoa(int(id)), TraceID: [16]byte{1}, SpanID: [8]byte{id}, Start: start, Duration: took, Ended: true}).Entry(otel.Where{})

@@ -27,7 +27,7 @@ func size(name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var b bytes.Buffer // or a file, which https://ui.perfetto.dev opens
+	var b bytes.Buffer // usually a file, which https://ui.perfetto.dev opens
 	err = perfetto.Encode(context.Background(), &b, v)
 	return b.Len(), err
 }

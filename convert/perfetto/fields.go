@@ -1,10 +1,10 @@
 package perfetto
 
-// The numbers of the fields that are written. They are part of Perfetto's format.
+// The numbers of fields and of other values. They are a part of Perfetto's format.
 const (
-	tracePacket = 1 // of Trace
+	tracePacket = 1 // fields of Trace
 
-	packetClocks     = 6 // of TracePacket
+	packetClocks     = 6 // fields of TracePacket
 	packetTime       = 8
 	packetSequence   = 10
 	packetEvent      = 11
@@ -13,30 +13,30 @@ const (
 	packetDescriptor = 60
 	packetFirst      = 87
 
-	flagCleared = 1 // of packetFlags: forget interned data
-	flagNeeds   = 2 // of packetFlags: the packet needs interned data
+	flagCleared = 1 // a value of packetFlags: forget interned names
+	flagNeeds   = 2 // a value of packetFlags: the packet uses interned names
 
-	clocksClock   = 1 // of ClockSnapshot
-	clockID       = 1 // of a clock in it
+	clocksClock   = 1 // fields of ClockSnapshot
+	clockID       = 1 // fields of a clock in ClockSnapshot
 	clockTime     = 2
-	clockRealtime = 1 // the number of a clock
-	clockBootTime = 6 // the clock of packet times
+	clockRealtime = 1 // a clockID
+	clockBootTime = 6 // the clockID of timestamps
 
-	trackUUID     = 1 // of TrackDescriptor
+	trackUUID     = 1 // fields of TrackDescriptor
 	trackName     = 2
 	trackProcess  = 3
 	trackParent   = 5
 	trackOrdering = 11
 	trackRank     = 12
 	trackMerge    = 15
-	byRank        = 3 // a trackOrdering
-	mergeNone     = 2 // a trackMerge: never merge the track
+	byRank        = 3 // a value of trackOrdering
+	mergeNone     = 2 // a value of trackMerge: never merge the track
 
-	processPID    = 1 // of ProcessDescriptor
+	processPID    = 1 // fields of ProcessDescriptor
 	processName   = 6
 	processLabels = 8
 
-	eventCategory = 3 // of TrackEvent
+	eventCategory = 3 // fields of TrackEvent
 	eventArg      = 4
 	eventType     = 9
 	eventNameID   = 10
@@ -46,17 +46,17 @@ const (
 	eventFlowEnd  = 48
 	eventTraceID  = 53
 
-	typeBegin   = 1 // of eventType
+	typeBegin   = 1 // values of eventType
 	typeEnd     = 2
 	typeInstant = 3
 
-	internedCategories = 1 // of InternedData
+	internedCategories = 1 // fields of InternedData
 	internedNames      = 2
 	internedArgs       = 3
-	internedID         = 1 // of each interned item
+	internedID         = 1 // fields of an interned name
 	internedText       = 2
 
-	argNameID = 1 // of DebugAnnotation
+	argNameID = 1 // fields of DebugAnnotation
 	argBool   = 2
 	argInt    = 4
 	argDouble = 5

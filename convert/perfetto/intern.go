@@ -2,21 +2,21 @@ package perfetto
 
 import "strings"
 
-// The limits of interning, so that many different names do not fill the memory of this process and of readers.
+// The limits of interning. Without them, many different names could fill the memory of this process and of readers.
 const (
 	maxInterned     = 1 << 16
 	maxInternedSize = 4 << 20
 	maxInternedText = 1 << 10
 )
 
-// An interner numbers texts, from 1 on. The first packet that uses a new text defines it.
+// An interner gives numbers to texts, from 1 on. The first packet that uses a text defines its number.
 type interner struct {
 	ids  map[string]uint64
 	size int
-	news []string // texts that are new since the last packet
+	news []string // texts that no packet has defined yet
 }
 
-// id returns the number of s, 0 if s is not interned.
+// id returns the number of s, or 0 if s is not interned.
 func (t *interner) id(s string) uint64 {
 	if id, ok := t.ids[s]; ok {
 		return id
@@ -28,14 +28,14 @@ func (t *interner) id(s string) uint64 {
 		t.ids = make(map[string]uint64)
 	}
 	id := uint64(len(t.ids)) + 1
-	s = strings.Clone(s) // do not keep alive the bytes that s was read from
+	s = strings.Clone(s) // so that the larger string of which s is a part can be collected
 	t.ids[s] = id
 	t.size += len(s)
 	t.news = append(t.news, s)
 	return id
 }
 
-// append appends the definitions of new texts.
+// append appends the definitions of the texts in news.
 func (t *interner) append(b []byte, field uint64) []byte {
 	id := uint64(len(t.ids)-len(t.news)) + 1
 	for i, s := range t.news {
@@ -48,7 +48,7 @@ func (t *interner) append(b []byte, field uint64) []byte {
 	return b
 }
 
-// interned appends the texts that the packet's event is the first to use.
+// interned appends the definitions of the texts that this packet is the first to use.
 func (e *encoder) interned(b []byte) []byte {
 	if len(e.categories.news)+len(e.names.news)+len(e.args.news) == 0 {
 		return b

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The parts of protobuf's encoding that are needed. All functions append to b and return the extended slice.
+// The needed parts of protobuf's encoding. All functions append to b and return the extended slice.
 
 // The wire types.
 const (
@@ -27,7 +27,7 @@ func appendFixed(b []byte, field, n uint64) []byte {
 	return binary.LittleEndian.AppendUint64(appendKey(b, field, wireFixed64), n)
 }
 
-// appendText appends a string, with U+FFFD in place of invalid UTF-8, which protobuf forbids.
+// appendText appends a string, with U+FFFD instead of invalid UTF-8, which protobuf does not allow.
 func appendText(b []byte, field uint64, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\ufffd")
@@ -36,14 +36,14 @@ func appendText(b []byte, field uint64, s string) []byte {
 	return append(b, s...)
 }
 
-// open begins a message. The second result is the offset to pass to end.
+// open begins a message in a field. It also returns the offset to pass to end.
 func open(b []byte, field uint64) ([]byte, int) {
 	b = append(appendKey(b, field, wireBytes), 0)
 	return b, len(b)
 }
 
-// end ends the message whose content begins at the given offset, and stores the length before it. One byte is
-// reserved for the length, which suffices for most messages; for longer ones the content is moved.
+// end ends the message whose content begins at the offset at, and stores its length before it. One byte is reserved
+// for the length, which is enough for most messages. The content of a longer message is moved.
 func end(b []byte, at int) []byte {
 	n := len(b) - at
 	if n < 0x80 {

@@ -1,8 +1,8 @@
-// Package stdouttrace reads the output of OpenTelemetry's exporters stdouttrace and stdoutlog for Go: an object
-// for each span or log record, on one line or several, or in arrays.
+// Package stdouttrace reads the output of OpenTelemetry's exporters stdouttrace and stdoutlog for Go. They print an
+// object for each span or log record, on one line or several. The objects may also be in arrays.
 //
-// All of the output is kept, except which parents are remote, the number of child spans, and text outside the
-// objects. The exporters do not print integers beyond 63 bits or numbers for which JSON has no notation.
+// Lost are which parents are remote, the number of child spans, and text outside the objects. The exporters do not
+// print integers beyond 63 bits, and no numbers such as NaN, which JSON cannot represent.
 package stdouttrace
 
 import (
@@ -60,9 +60,9 @@ type record struct {
 	Attributes             pairs
 	DroppedAttributes      uint32
 	Resource               pairs
-	InstrumentationScope   *scope // of spans
-	InstrumentationLibrary scope  // of spans in old versions
-	Scope                  scope  // of log records
+	InstrumentationScope   *scope // for spans
+	InstrumentationLibrary scope  // for spans in old versions
+	Scope                  scope  // for log records
 }
 
 type spanContext struct {
@@ -77,7 +77,7 @@ type scope struct {
 	Attributes               pairs
 }
 
-// pairs are attributes. An object in their place, as stdoutlog prints for no attributes, is empty.
+// pairs are attributes. stdoutlog prints an object instead if there are no attributes.
 type pairs []struct {
 	Key   string
 	Value value
@@ -88,7 +88,7 @@ func (p *pairs) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '{' {
 		return nil
 	}
-	type plain pairs // without this method
+	type plain pairs // has no UnmarshalJSON
 	return json.Unmarshal(b, (*plain)(p))
 }
 
@@ -98,14 +98,14 @@ type value struct {
 	Value json.RawMessage
 }
 
-// maxDepth is the maximum nesting depth of values. Deeper values could not be read again.
+// maxDepth is the maximum nesting depth of values, because readers of the trace do not accept deeper ones.
 const maxDepth = 100
 
 var errDeep = errors.New("values nest too deep")
 
-// Decode reads the output of the exporters from r and writes it to w, parents before children. It does not
-// close w. If the input is damaged, the error is an *Error of package convert, and the spans and log records
-// before the damage are written.
+// Decode reads the output of the exporters from r and writes it to w, parents before children. It does not close w.
+// If the input is damaged, Decode writes the spans and log records before the damage, and the error is an *Error of
+// package convert.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Decode(ctx, r, w, "record", func(r *record, add foreign.Adder) bool { return add(r.record()) })
 }
@@ -123,7 +123,7 @@ func (r *record) record() (*foreign.Record, error) {
 	return to, d.err
 }
 
-// A decoder decodes a record. It keeps the first error, but invalid ids have precedence over all other errors.
+// A decoder decodes a record. It keeps the first error, but prefers an error about an invalid id.
 type decoder struct{ err error }
 
 func (d *decoder) span(r *record) *otel.Span {
@@ -198,7 +198,7 @@ func (d *decoder) attributes(p pairs) (attrs otel.Attributes) {
 	return attrs
 }
 
-// any converts the value. The type distinguishes floats, bytes and maps, which JSON represents in other ways.
+// any converts v. The type is needed for floats, bytes and maps, which JSON does not distinguish from other values.
 func (v *value) any(depth int) (to otel.Any, err error) {
 	if depth > maxDepth {
 		return to, errDeep
@@ -248,7 +248,7 @@ func (v *value) any(depth int) (to otel.Any, err error) {
 	return to, nil
 }
 
-// floats converts integers in a value to floats.
+// floats converts the integers in v to floats.
 func floats(v *otel.Any) {
 	if v.Kind == otel.Int {
 		*v = otel.Any{Kind: otel.Float, Float: float64(v.Int)}
@@ -260,7 +260,7 @@ func floats(v *otel.Any) {
 
 // flags parses flags from hex digits.
 func flags(digits string) uint32 {
-	n, _ := strconv.ParseUint(digits, 16, 8) // 0 if digits are invalid
+	n, _ := strconv.ParseUint(digits, 16, 8) // 0 if digits is invalid
 	return uint32(n)
 }
 

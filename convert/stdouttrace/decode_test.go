@@ -25,7 +25,7 @@ func FuzzDecode(f *testing.F) {
 	toOTLP.FuzzDecode(f, "pretty.json", "lines.json", "logs.json")
 }
 
-// TestDecode reads what older versions print, in an array and with other text around it.
+// TestDecode decodes the output of old versions, in an array and after other text.
 func TestDecode(t *testing.T) {
 	const in = `[{"Name":"n","SpanContext":{"TraceID":"00000000000000000000000000000001","SpanID":"0000000000000001","TraceFlags":"00"},"SpanKind":1,
 		"StartTime":"2020-01-01T00:00:00Z","EndTime":"0001-01-01T00:00:00Z","Status":{"Code":"Unset"},
@@ -37,7 +37,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDeepValueIsLeftOut: a record whose value nests too deep is an error, and costs no other one.
+// TestDeepValueIsLeftOut checks that a record whose value nests too deep is an error and does not affect other
+// records.
 func TestDeepValueIsLeftOut(t *testing.T) {
 	record := func(depth int) string {
 		return `{"Name":"n","Attributes":[{"Key":"a","Value":` + strings.Repeat(`{"Type":"SLICE","Value":[`, depth) + strings.Repeat("]}", depth) + `}]}`

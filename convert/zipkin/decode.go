@@ -1,4 +1,4 @@
-// Package zipkin reads the JSON of Zipkin's API, version 2: arrays of spans, and spans that follow each other.
+// Package zipkin reads the JSON of Zipkin's API, version 2: spans in arrays or in sequence.
 //
 //	localEndpoint   the resource: service.name, and host.ip, host.port of its address
 //	remoteEndpoint  peer.service, network.peer.address, network.peer.port
@@ -49,7 +49,7 @@ type span struct {
 	Shared bool                     `json:"shared"`
 	Debug  bool                     `json:"debug"`
 
-	Version1 json.RawMessage `json:"binaryAnnotations"` // not in version 2
+	Version1 json.RawMessage `json:"binaryAnnotations"` // only version 1 has it
 }
 
 type endpoint struct {
@@ -61,8 +61,8 @@ type endpoint struct {
 
 var errVersion = errors.New("this is version 1 of Zipkin's JSON, of which only version 2 is read")
 
-// Decode reads Zipkin spans from r and writes them to w, parents before children. It does not close w. If the
-// input is damaged, the error is an *Error of package convert, and the spans before the damage are written.
+// Decode reads Zipkin spans from r and writes them to w, parents before children. It does not close w. If the input
+// is damaged, Decode writes the spans before the damage, and the error is an *Error of package convert.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return input.View(ctx, r, "", func(_ *input.Input, b []byte) error {
 		h := halves{}
@@ -73,8 +73,8 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	})
 }
 
-// halves finds the spans of which a file has two halves: the client's half, and the server's half, which is
-// marked as shared.
+// halves finds spans of which a file has both halves: that of the client, and that of the server, which is marked
+// as shared.
 type halves map[ids]*half
 
 type ids struct {
@@ -83,7 +83,7 @@ type ids struct {
 }
 
 type half struct {
-	service          string // of the server
+	service          string // the service of the server
 	byClient, shared bool
 }
 
@@ -102,8 +102,8 @@ func (h halves) add(s *span) {
 	}
 }
 
-// divide gives a server's half a new id and puts it below the client's half. It also moves children that have
-// the service of the server's half below that half.
+// divide gives the server's half of a span a new id, and the client's half as its parent. The server's half also
+// becomes the parent of children with its service.
 func (h halves) divide(s *otel.Span, from *span) {
 	if of := h[ids{s.TraceID, s.SpanID}]; from.Shared && of != nil && of.byClient {
 		s.Parent = s.SpanID
@@ -160,7 +160,7 @@ func (from *span) record(h halves) (*foreign.Record, error) {
 	return &foreign.Record{Resource: resource, Spans: []*otel.Span{s}}, nil
 }
 
-// attributes appends the fields of e as attributes with these names.
+// attributes appends the fields of e as attributes with the given names.
 func (e *endpoint) attributes(attrs otel.Attributes, service, address, port string) otel.Attributes {
 	for _, a := range [...]struct{ name, value string }{{service, e.ServiceName}, {address, e.IPv4}, {address, e.IPv6}} {
 		if a.value != "" {

@@ -42,7 +42,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDamageIsLocated: what is whole before damage is kept, and what follows a value of a wrong type.
+// TestDamageIsLocated decodes damaged input. The spans before the damage must be decoded, and after a value of a
+// wrong type also those after it.
 func TestDamageIsLocated(t *testing.T) {
 	const one, bad, three = `{"traceId":"1","id":"1","name":"one"}`, `{"traceId":"1","id":5}`, `{"traceId":"1","id":"3","name":"three"}`
 	for _, test := range []struct {

@@ -25,20 +25,20 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// A Format is a format with its converter.
+// A Format is a format with its functions for conversion.
 type Format struct {
 	Encode func(ctx context.Context, w io.Writer, v *view.View) error
-	// Check checks an output of Encode for any trace. It may be nil.
+	// Check, if set, checks any output of Encode.
 	Check func(t testing.TB, out []byte)
-	// Decode is nil for a format that cannot be read.
+	// Decode is nil if the format cannot be read.
 	Decode func(ctx context.Context, r io.Reader, w *format.Writer) error
-	// Lossy says that a round trip by Encode and Decode gives a different file.
+	// Lossy says that Encode and Decode do not restore the same file.
 	Lossy bool
-	// Golden maps files in testdata to the traces, also files, from which Encode makes them.
+	// Golden has the names of golden files in testdata, and for each the trace file that Encode must convert to it.
 	Golden map[string]string
 }
 
-// Run runs the tests.
+// Run runs all tests.
 func (f Format) Run(t *testing.T) {
 	t.Run("golden", f.golden)
 	t.Run("files of the reference", f.reference)
@@ -58,7 +58,7 @@ func (f Format) Bytes(t testing.TB, v *view.View) []byte {
 	return b.Bytes()
 }
 
-// Back returns the output of Decode as an IET, and the error of Decode.
+// Back returns the output of Decode as an IET, and its error.
 func (f Format) Back(ctx context.Context, t testing.TB, r io.Reader, version format.Version) ([]byte, error) {
 	t.Helper()
 	var b bytes.Buffer
@@ -84,7 +84,7 @@ func (f Format) golden(t *testing.T) {
 	}
 }
 
-// Golden compares got with a file in testdata.
+// Golden compares got with the file name in testdata.
 func Golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	Update(t, name, got)
@@ -93,7 +93,7 @@ func Golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// Update writes a file in testdata if the tests run with -update.
+// Update writes a file to testdata if the tests run with -update.
 func Update(t *testing.T, name string, content []byte) {
 	t.Helper()
 	if *update {
@@ -101,7 +101,7 @@ func Update(t *testing.T, name string, content []byte) {
 	}
 }
 
-// reference tests with the files of the Rust reference, in all versions, and the files in ENTRACE_SAMPLES.
+// reference encodes the files that the Rust reference wrote, in all versions, and the files in ENTRACE_SAMPLES.
 func (f Format) reference(t *testing.T) {
 	names := references(t)
 	if dir := os.Getenv("ENTRACE_SAMPLES"); dir != "" {
@@ -127,7 +127,7 @@ func (f Format) reference(t *testing.T) {
 	}
 }
 
-// references returns the names of the files of the Rust reference.
+// references returns the names of the files that the Rust reference wrote.
 func references(t testing.TB) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", "..", "format", "testdata", "v*.*et*"))
@@ -138,7 +138,7 @@ func references(t testing.TB) []string {
 	return names
 }
 
-// A brokenWriter fails after it has accepted left bytes.
+// A brokenWriter accepts left bytes and then fails.
 type brokenWriter struct{ left int }
 
 func (w *brokenWriter) Write(b []byte) (int, error) {
@@ -174,7 +174,7 @@ func (f Format) cancel(t *testing.T) {
 	}
 }
 
-// temporary decodes from a reader that cannot seek, and checks that no temporary file remains.
+// temporary decodes from a reader that cannot seek. No temporary file must remain.
 func (f Format) temporary(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -195,8 +195,8 @@ func (f Format) temporary(t *testing.T) {
 	}
 }
 
-// hostile decodes truncated copies of a sample, and copies with a flipped bit. Each must end with entries, or
-// with an error that has the position of the damage.
+// hostile decodes parts of a sample, and copies with a flipped bit. Each must give entries, or an error with the
+// position of the damage.
 func (f Format) hostile(t *testing.T, sample []byte) {
 	for at := 0; at < len(sample); at += 7 {
 		if at%70 == 0 {
@@ -208,14 +208,14 @@ func (f Format) hostile(t *testing.T, sample []byte) {
 	}
 }
 
-// try decodes any input. That must end with entries, and may end with an error that has a position.
+// try decodes in, which may be anything. The result must be entries, and maybe an error with a position.
 func (f Format) try(t *testing.T, in []byte) {
 	t.Helper()
 	iet, err := f.Back(t.Context(), t, bytes.NewReader(in), format.V1)
 	if e, _ := errors.AsType[*input.Error](err); err != nil && (e == nil || e.Offset < 0 || e.Offset > int64(len(in))) {
 		t.Errorf("%q: %v does not say where", in, err)
 	}
-	if err != nil && err.Error() == "" { // Error may panic; printing err would hide that
+	if err != nil && err.Error() == "" { // call Error, because fmt would hide a panic in it
 		t.Errorf("%q: the error says nothing", in)
 	}
 	if len(iet) <= wire.MagicSize {
@@ -230,7 +230,7 @@ func (f Format) try(t *testing.T, in []byte) {
 	}
 }
 
-// FuzzDecode decodes random inputs. The seeds are samples in testdata.
+// FuzzDecode decodes random input. The seeds are files in testdata.
 func (f Format) FuzzDecode(fz *testing.F, samples ...string) {
 	for _, name := range samples {
 		b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -240,15 +240,15 @@ func (f Format) FuzzDecode(fz *testing.F, samples ...string) {
 	fz.Fuzz(func(t *testing.T, in []byte) { f.try(t, in) })
 }
 
-// Text decodes a text and encodes the result again. It returns the output of Encode, and the error of Decode.
+// Text decodes a text and encodes the result. It returns the output of Encode and the error of Decode.
 func (f Format) Text(t *testing.T, in string) (string, error) {
 	iet, err := f.Back(t.Context(), t, strings.NewReader(in), format.V2)
 	return string(f.Bytes(t, Read(t, iet))), err
 }
 
-// Samples decodes files in testdata that other programs wrote. It encodes each file NAME.json as OTLP and
-// compares the output with the golden file NAME.otlp.jsonl. The output must be the same if the sample is read
-// byte by byte, and a sample that is cut in the middle must be an error.
+// Samples decodes files in testdata that other programs wrote. It encodes each NAME.json as OTLP and compares the
+// result with the golden file NAME.otlp.jsonl. It reads the samples byte by byte. For half of a sample, Decode must
+// return an error.
 func (f Format) Samples(t *testing.T, names ...string) {
 	for _, name := range names {
 		sample, err := os.ReadFile(filepath.Join("testdata", name))
@@ -271,7 +271,7 @@ func (f Format) Samples(t *testing.T, names ...string) {
 	}
 }
 
-// Fuzz opens random input as a trace, encodes the whole part of it, and checks the output.
+// Fuzz opens random input as a trace, encodes its whole entries, and checks the output.
 func (f Format) Fuzz(fz *testing.F) {
 	names, err := filepath.Glob(filepath.Join("..", "chrome", "testdata", "*.iet"))
 	Must(fz, err)
@@ -299,15 +299,15 @@ func (f Format) Fuzz(fz *testing.F) {
 	})
 }
 
-// Must ends the test if there is an error.
+// Must ends the test if err is not nil.
 var Must = tracetest.Must
 
-// Write writes entries to a file and returns its name.
+// Write writes entries to a new file and returns its name.
 func Write(t testing.TB, version format.Version, entries ...*format.TraceEntry) string {
 	return tracetest.New(t, version, format.IET, entries...).Save("")
 }
 
-// Open opens the view of a file.
+// Open returns a view of a file.
 func Open(t testing.TB, name string) *view.View {
 	t.Helper()
 	f, err := format.Open(name, nil)
@@ -316,7 +316,7 @@ func Open(t testing.TB, name string) *view.View {
 	return tracetest.View(t, f)
 }
 
-// Read returns the view of a file with these bytes.
+// Read returns a view of a file with the given bytes.
 func Read(t testing.TB, file []byte) *view.View {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "trace")
@@ -324,16 +324,16 @@ func Read(t testing.TB, file []byte) *view.View {
 	return Open(t, name)
 }
 
-// View returns the view of a file with entries.
+// View returns a view of a file with the given entries.
 func View(t testing.TB, entries ...*format.TraceEntry) *view.View {
 	return tracetest.New(t, format.V2, format.IET, entries...).View()
 }
 
-// Base is the time when the earliest span of Random begins.
+// Base is when the first span of Random begins.
 const Base = 1_700_000_000_000_000_123
 
-// Random returns the entries of a trace in which any two spans may overlap, with different names. The same seed
-// gives the same entries.
+// Random returns the entries of a random trace, in which spans overlap in all possible ways. The same seed gives
+// the same entries.
 func Random(n int, seed uint64) []*format.TraceEntry {
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // tests need the same traces each time
 	entries := []*format.TraceEntry{format.Root(), (&otel.Resource{}).Entry(), (&otel.Resource{SchemaURL: "s"}).Entry()}

@@ -1,5 +1,5 @@
-// Package foreign converts spans and log records of foreign formats, most of them JSON, through package otlp:
-// parents are written before children, equal resources are written once, and memory is bounded.
+// Package foreign converts spans and log records of other formats, most of them JSON. It passes them to package
+// otlp, which writes parents before children, writes equal resources once, and limits memory.
 package foreign
 
 import (
@@ -23,20 +23,20 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// A Record holds spans, or one log record, of one resource.
+// A Record holds some spans of one resource, or one log record.
 type Record struct {
 	Resource otel.Resource
 	Spans    []*otel.Span
 	Log      *otel.Log
 }
 
-// An Adder accepts the next record, or an error in its place, and reports whether to continue.
+// An Adder accepts the next record, or an error instead of a record, and reports whether to continue.
 type Adder func(r *Record, err error) bool
 
-// Decode reads JSON values from r, which are in arrays or follow each other, and writes their records to w as
-// [otlp.Decode] does. The function records passes the records of a value to add, and returns the result of add.
-// The parameter unit names a value in errors. Decode returns the first error, as an [*input.Error]. It does not
-// read past damaged JSON.
+// Decode reads JSON values from r, in sequence or in arrays, and writes their records to w as [otlp.Decode] does.
+// The function records must pass each record of a value to add, and return the result of add. The parameter unit is
+// the name of a value in errors. Decode returns the first error, as an [*input.Error]. It does not read on after
+// damaged JSON.
 func Decode[T any](ctx context.Context, r io.Reader, w *format.Writer, unit string, records func(v *T, add Adder) bool) error {
 	return Write(ctx, w, func(yield func(*Record, error) bool) { values(ctx, r, unit, records, yield) })
 }
@@ -50,7 +50,7 @@ func Write(ctx context.Context, w *format.Writer, records iter.Seq2[*Record, err
 	return cmp.Or(err, s.err)
 }
 
-// A stream is a reader that returns records as OTLP protobuf messages.
+// A stream is a reader of records, encoded as OTLP protobuf messages.
 type stream struct {
 	next func() (*Record, error, bool)
 	rest []byte
@@ -76,7 +76,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// appendFrame appends the message of a record after its size.
+// appendFrame appends a record as a message, after its size.
 func appendFrame(b []byte, r *Record) []byte {
 	const e = codec.Protobuf
 	var scopes []*codec.ScopeGroup
@@ -110,10 +110,10 @@ func sameScope(a, b *otel.Scope) bool {
 	return a.Name == b.Name && a.Version == b.Version && a.SchemaURL == b.SchemaURL && a.Dropped == b.Dropped && len(a.Attributes)+len(b.Attributes) == 0
 }
 
-// maxValue is the maximum size of one value in bytes.
+// maxValue is the maximum size in bytes of a JSON value.
 const maxValue = 256 << 20
 
-// values reads all values and yields their records.
+// values reads all JSON values and passes their records to yield.
 func values[T any](ctx context.Context, r io.Reader, unit string, records func(v *T, add Adder) bool, yield func(*Record, error) bool) {
 	in := opened{r: r}
 	d := json.NewDecoder(&in)
@@ -137,7 +137,7 @@ func values[T any](ctx context.Context, r io.Reader, unit string, records func(v
 			return
 		case err != nil && (!add(nil, err) || !wrongType(err)):
 			return
-		case !records(v, add): // if a value has a wrong type, only the field is lost
+		case !records(v, add): // after a value of a wrong type, only its field is missing
 			return
 		}
 		in.from = d.InputOffset()
@@ -145,18 +145,18 @@ func values[T any](ctx context.Context, r io.Reader, unit string, records func(v
 	yield(nil, ctx.Err())
 }
 
-// Scan calls fn with each JSON value that [Decode] would read. It stops at damaged JSON.
+// Scan calls fn for each JSON value that [Decode] would read. It stops at damaged JSON.
 func Scan[T any](ctx context.Context, r io.Reader, fn func(v *T)) {
 	values(ctx, r, "", func(v *T, _ Adder) bool { fn(v); return true }, func(*Record, error) bool { return true })
 }
 
-// wrongType reports whether err is about a valid JSON value of a wrong type. Reading can continue after it.
+// wrongType reports whether err is about valid JSON of a wrong type. Reading can continue after such an error.
 func wrongType(err error) bool {
 	_, wrong := errors.AsType[*json.UnmarshalTypeError](err)
 	return wrong
 }
 
-// damage adds the position at, where the value begins, to err.
+// damage adds a position to err. The value begins at the offset at.
 func damage(d *json.Decoder, at int64, err error, unit string) error {
 	if e, ok := errors.AsType[*input.Error](err); ok {
 		e.Offset, e.Unit = at, unit
@@ -171,16 +171,16 @@ func damage(d *json.Decoder, at int64, err error, unit string) error {
 	return &input.Error{Offset: at, Unit: unit, Err: err}
 }
 
-// An opened is a reader that replaces the brackets and commas of outer arrays by blanks.
+// An opened is a reader that replaces the brackets and commas of outer arrays by spaces.
 type opened struct {
 	r      io.Reader
 	read   int64
-	from   int64 // where the present value begins
-	inner  int   // nesting depth within a value
-	depth  int   // number of arrays around the value
-	text   bool  // within a string
+	from   int64 // offset at which the current value begins
+	inner  int   // nesting depth within the current value
+	depth  int   // number of arrays around the current value
+	text   bool  // in a string
 	escape bool
-	err    error // of r
+	err    error // the error of r
 }
 
 func (o *opened) Read(b []byte) (int, error) {
@@ -222,21 +222,21 @@ func (o *opened) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Any parses a JSON value. Numbers without a point or an exponent are integers.
+// Any parses a JSON value. A number without a point and an exponent becomes an integer.
 func Any(raw json.RawMessage) otel.Any {
 	a := otel.Attribute{Value: format.StringValue(string(raw)), Encoding: otel.JSON}
 	return a.Any()
 }
 
-// ErrID is the error of an id that [ID] cannot read.
+// ErrID is returned for an id that [ID] cannot read.
 var ErrID = errors.New("the id is too long or not hexadecimal")
 
-// ID parses an id of hex digits. If digits are fewer than fit in id, ID adds leading zeros. It reports whether
-// digits are valid.
+// ID parses an id of hex digits. It adds leading zeros if there are too few digits. It returns false if digits is
+// invalid.
 func ID(id []byte, digits string) bool {
 	clear(id)
 	if len(digits) > 2*len(id) {
-		// Some writers use 128 bits for ids of 64 bits.
+		// Some programs write ids of 64 bits with 128 bits.
 		extra := digits[:len(digits)-2*len(id)]
 		if strings.Trim(extra, "0") != "" {
 			return false
@@ -251,19 +251,20 @@ func ID(id []byte, digits string) bool {
 	return err == nil
 }
 
-// ErrNumber is the error of a record with an invalid [Number].
+// ErrNumber is returned for a record with an invalid [Number].
 var ErrNumber = errors.New("a value that must be a number is none")
 
-// A Number is an integer, such as a time or a duration in microseconds. Some writers use a fraction or quotes.
+// A Number is an integer, such as a time or a duration in microseconds. Some programs write it with a fraction or
+// in quotes.
 type Number int64
 
 const (
-	wrong     Number = math.MinInt64        // an invalid Number
-	maxNumber        = math.MaxInt64 / 1000 // in microseconds, limited so that nanoseconds fit in an int64
+	wrong     Number = math.MinInt64        // marks an invalid Number
+	maxNumber        = math.MaxInt64 / 1000 // in microseconds; as nanoseconds it still fits in an int64
 )
 
-// UnmarshalJSON implements [json.Unmarshaler]. It never returns an error, because an error would end the
-// document.
+// UnmarshalJSON implements [json.Unmarshaler]. It never returns an error, because json would then not read the rest
+// of the document.
 func (m *Number) UnmarshalJSON(b []byte) error {
 	s := strings.Trim(string(b), `"`)
 	n, err := strconv.ParseInt(s, 10, 64)
@@ -279,7 +280,7 @@ func (m *Number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Numbers returns [ErrNumber] if at least one Number is invalid.
+// Numbers returns [ErrNumber] if one of the Numbers is invalid.
 func Numbers(all ...Number) error {
 	if slices.Contains(all, wrong) {
 		return ErrNumber
@@ -287,10 +288,10 @@ func Numbers(all ...Number) error {
 	return nil
 }
 
-// Micros converts m from microseconds to nanoseconds.
+// Micros returns m, which is in microseconds, in nanoseconds.
 func (m Number) Micros() int64 { return int64(m) * 1000 }
 
-// A Loose is a text. Some writers use a number or a boolean in its place.
+// A Loose is a text. Some programs write a number or a boolean instead.
 type Loose string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -303,7 +304,7 @@ func (t *Loose) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Text removes the attribute called name from attrs and returns its text.
+// Text removes the attribute called name from attrs and returns its text. It returns "" if there is none.
 func Text(attrs *otel.Attributes, name string) string {
 	for i := range *attrs {
 		if a := &(*attrs)[i]; a.Name == name && a.Encoding == otel.Native && a.Value.Kind() == format.KindString {
@@ -315,8 +316,8 @@ func Text(attrs *otel.Attributes, name string) string {
 	return ""
 }
 
-// Marks converts the attributes of s in which OpenTelemetry's exporters store fields that other formats lack.
-// See OpenTelemetry's page "Transformation to non-OTLP formats".
+// Marks reads and removes attributes that hold fields of s. OpenTelemetry's exporters add them in formats that do
+// not have these fields. See OpenTelemetry's page "Transformation to non-OTLP formats".
 func Marks(s *otel.Span) {
 	a := &s.Attributes
 	if kind, ok := otel.ParseSpanKind(strings.ToLower(Text(a, "span.kind"))); ok {

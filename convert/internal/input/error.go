@@ -2,12 +2,12 @@ package input
 
 import "strconv"
 
-// An Error says where an input is damaged or truncated. The whole content before that position was read.
+// An Error says where an input is damaged or truncated. The content before this position was read.
 type Error struct {
-	Offset int64  // bytes from the beginning of the input
-	Unit   string // the damaged part, such as "packet 3"; "" if there is none
-	Field  string // the damaged field of the part, such as "attributes[2]"; "" if unknown
-	Err    error  // the kind of damage; [format.ErrTruncated] if the input ends too early
+	Offset int64  // offset in the input, in bytes
+	Unit   string // the damaged part, for example "packet 3"; "" if unknown
+	Field  string // the damaged field of the part, for example "attributes[2]"; "" if unknown
+	Err    error  // the reason; [format.ErrTruncated] if the input ends too early
 }
 
 func (e *Error) Error() string {
@@ -24,5 +24,5 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Unit returns the Unit of an [Error] that is the n-th of its kind.
+// Unit returns the Unit of an [Error] for part n of a kind.
 func Unit(kind string, n int64) string { return kind + " " + strconv.FormatInt(n, 10) }

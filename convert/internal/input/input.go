@@ -1,5 +1,5 @@
-// Package input gives the converters random access to the whole content of a reader. It also has the error
-// that says where the content is damaged.
+// Package input lets converters access the whole content of a reader at any offset. It also has the error that says
+// where the content is damaged.
 package input
 
 import (
@@ -16,41 +16,41 @@ import (
 )
 
 const (
-	// maxMemory is the maximum size of content that is kept in memory. Larger content is copied to a
-	// temporary file, unless the reader is a file, which is mapped.
+	// maxMemory is the maximum size of content that is kept in memory. Larger content is copied to a temporary
+	// file, except if the reader is a file, which is mapped.
 	maxMemory = 8 << 20
 	// minMapped is the minimum size of a file that is mapped.
 	minMapped = 1 << 20
-	// readSize is at least the size of a datagram, so that a UDP connection can be read.
+	// readSize is larger than any datagram, so that a UDP connection can be read.
 	readSize = 256 << 10
 )
 
 // An Input holds the whole content of a reader. It is safe for concurrent use.
 type Input struct {
-	data []byte        // the content of a small input, nil if it is in file
-	file *mapfile.File // the reader itself, or its copy in temp
-	from int64         // the offset in file at which the input begins
+	data []byte        // the content; nil if it is in file
+	file *mapfile.File // the reader itself, or temp
+	from int64         // offset in file at which the input begins
 	temp *osfile.Spool
 	err  error
 
-	progress Progress // the reader, if it is a Progress
+	progress Progress // the reader, if it implements Progress
 }
 
-// A Progress is a reader that gets reports of how many bytes were decoded. A reader that is mapped cannot count
-// them itself.
+// A Progress is a reader that wants to know how many bytes were decoded. It cannot count them itself if it is
+// mapped.
 type Progress interface{ Progress(done int64) }
 
-// A File is a reader that is mapped if it is a regular file: an *os.File, or a type that embeds one.
+// A File is a reader that can be mapped if it is a regular file: an *os.File, or a type that embeds one.
 type File interface {
 	io.ReadSeeker
 	Name() string
 	Stat() (os.FileInfo, error)
 }
 
-// Open reads r to its end. A [File] of 1 MiB or more is not read but mapped from its current offset, and must
-// not be changed before Close. Other content up to 8 MiB is kept in memory. Larger content is copied to a
-// temporary file in tempDir, or in os.TempDir() if tempDir is empty. Open returns only the error of ctx. An
-// error of r or of the temporary file ends the input; Err returns that error.
+// Open reads r to its end. If r is a [File] with at least 1 MiB left, Open instead maps it from its current offset
+// on, and nobody may change the file before Close. Other content of up to 8 MiB is kept in memory. Larger content
+// is copied to a temporary file in tempDir, or in os.TempDir() if tempDir is empty. Open returns only the error of
+// ctx. Any other error, of r or of the temporary file, ends the input, and Err returns it.
 func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	if f, ok := r.(File); ok {
 		if in := openFile(f); in != nil {
@@ -81,7 +81,7 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	if in.temp == nil {
 		return in, nil
 	}
-	// The file of a Spool has no name. Closing the map closes the file.
+	// The file has no name, and is closed together with the map.
 	file, err := mapfile.New(in.temp.File)
 	in.file = file
 	if err != nil {
@@ -90,8 +90,8 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	return in, nil
 }
 
-// View opens r, calls fn with the whole content, and closes r. An error of r has precedence over the error of
-// fn, because it explains why the input ends there.
+// View opens r as an Input, calls fn with the whole content, and closes the Input. If both r and fn have failed,
+// View returns the error of r, because it explains why the content is incomplete.
 func View(ctx context.Context, r io.Reader, tempDir string, fn func(in *Input, b []byte) error) (err error) {
 	in, err := Open(ctx, r, tempDir)
 	if err != nil {
@@ -102,7 +102,7 @@ func View(ctx context.Context, r io.Reader, tempDir string, fn func(in *Input, b
 	return cmp.Or(in.Err(), err)
 }
 
-// left returns the number of bytes left in r, 0 if unknown.
+// left returns the number of bytes left in r, or 0 if it is unknown.
 func left(r io.Reader) int64 {
 	s, ok := r.(io.Seeker)
 	if !ok {
@@ -119,7 +119,8 @@ func left(r io.Reader) int64 {
 	return max(end-at, 0)
 }
 
-// openFile maps f from its current offset and seeks f to its end. It returns nil if f cannot be mapped.
+// openFile maps f from its current offset and seeks f to its end. It returns nil if f cannot be mapped, or is too
+// small.
 func openFile(f File) *Input {
 	fi, err := f.Stat()
 	if err != nil || !fi.Mode().IsRegular() {
@@ -133,7 +134,7 @@ func openFile(f File) *Input {
 	if err != nil {
 		return nil
 	}
-	// The name may belong to another file by now.
+	// Another file may have the name by now.
 	again, err := m.File().Stat()
 	if err == nil && os.SameFile(fi, again) && m.Size() > at {
 		if _, err := f.Seek(m.Size(), io.SeekStart); err == nil {
@@ -163,7 +164,7 @@ func (in *Input) add(b []byte, tempDir string) (err error) {
 	return err
 }
 
-// Err returns why the input ended early, nil if the reader reached its end.
+// Err returns why the input ended early, or nil if the end of the reader was reached.
 func (in *Input) Err() error { return in.err }
 
 // Size returns the size of the input in bytes.
@@ -181,9 +182,8 @@ func (in *Input) Progress(done int64) {
 	}
 }
 
-// View calls fn with all bytes of the input. The bytes must not be used after fn has returned, and must not be
-// passed to a system call. View returns the error of fn, or [format.ErrShrunk] if the file became shorter in
-// the meantime.
+// View calls fn with all bytes of the input. fn must not keep them, and must not pass them to a system call. View
+// returns the error of fn, or [format.ErrShrunk] if the file has become shorter.
 func (in *Input) View(fn func(b []byte) error) error {
 	if in.file == nil {
 		return fn(in.data)
@@ -216,7 +216,7 @@ func shrunk(err error) error {
 	return err
 }
 
-// Close releases the memory or the temporary file of the input. It does not close the reader.
+// Close frees the memory or the temporary file of the input. It does not close the reader.
 func (in *Input) Close() (err error) {
 	if in.file != nil {
 		err = in.file.Close()
@@ -227,8 +227,8 @@ func (in *Input) Close() (err error) {
 	return err
 }
 
-// A List is a slice that grows by chunks. Growing copies at most the first chunk, because a copy of the whole
-// list would double the memory.
+// A List is a slice that grows in chunks. Growing copies at most the first chunk. Copying the whole list would need
+// twice its memory.
 type List[T any] struct {
 	chunks [][]T
 	n      int

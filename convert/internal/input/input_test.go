@@ -17,7 +17,7 @@ import (
 
 var must = tracetest.Must
 
-// content returns n bytes of which no two parts of a page are the same.
+// content returns n bytes in which no two parts of a page are equal.
 func content(n int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
@@ -26,7 +26,7 @@ func content(n int) string {
 	return b.String()[:n]
 }
 
-// file returns an open file that has text behind seven other bytes, which were read.
+// file returns an open file with text, after seven bytes that were already read.
 func file(t *testing.T, text string) *os.File {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "in")
@@ -44,7 +44,7 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// TestReaders opens inputs of all kinds that are kept in different places.
+// TestReaders opens readers of all kinds, whose content is kept in different ways.
 func TestReaders(t *testing.T) {
 	broken := errors.New("broken")
 	for _, size := range []int{0, 1, 900 << 10, 2 << 20, 9 << 20} {
@@ -92,7 +92,7 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestShrunkFile cuts a file that is mapped.
+// TestShrunkFile truncates a file that is mapped.
 func TestShrunkFile(t *testing.T) {
 	f := file(t, content(2<<20))
 	in, err := input.Open(t.Context(), f, "")
@@ -125,7 +125,8 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// TestNoTempDir has no place for what does not fit into memory: what does is there.
+// TestNoTempDir reads more than fits into memory, without a folder for the temporary file. The beginning must be in
+// the Input.
 func TestNoTempDir(t *testing.T) {
 	text := content(9 << 20)
 	in, err := input.Open(t.Context(), struct{ io.Reader }{strings.NewReader(text)}, filepath.Join(t.TempDir(), "missing"))
