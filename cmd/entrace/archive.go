@@ -53,7 +53,7 @@ machine or container.`,
 	return c
 }
 
-// archive archives the finished traces of dir to target. The string to is the name of the target in messages.
+// archive archives the finished traces of dir to target. Messages name the target with the text to.
 func (a *app) archive(ctx context.Context, dir string, target archive.Target, to string, dry bool) error {
 	var traces, objects, before int
 	var errs error

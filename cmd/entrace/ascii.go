@@ -19,8 +19,8 @@ var inASCII = strings.NewReplacer(
 	"└─", "`-", "├─", "|-", "│", "|", "⋯", "...", "…", "...", "→", "->", "•", "*", "µ", "u", "≥", ">=",
 )
 
-// An asciiWriter replaces the characters that draw a tree by ASCII, even in the texts of the trace. A Write must
-// not end within a character.
+// An asciiWriter replaces the characters that draw a tree by ASCII, even in the texts of the trace. The bytes of
+// one Write must be whole characters.
 type asciiWriter struct{ w io.Writer }
 
 func (a asciiWriter) Write(p []byte) (int, error) {

@@ -45,18 +45,19 @@ func (c *consoleLog) stream(w *os.File, name string) (*os.File, error) {
 	return to, nil
 }
 
-// started closes the ends of pipes that only the command uses.
+// started closes the pipe ends that only the command uses. It is called when the command has started.
 func (c *consoleLog) started() {
 	for _, s := range c.streams {
 		_ = s.to.Close()
 	}
 }
 
-// consoleDelay is how long run still records output after the end of a command. Other processes may still print to
-// the same output.
+// consoleDelay is how long run still records output after the command has ended. Child processes of the command
+// may still print to the same output.
 const consoleDelay = 2 * time.Second
 
-// finish waits for the end of the output. A separate process passes on later output, which is not recorded.
+// finish waits for the end of the output, at most for consoleDelay. After that, a separate process passes the
+// output on, and nothing records it.
 func (c *consoleLog) finish() {
 	end := time.Now().Add(consoleDelay)
 	for _, s := range c.streams {
@@ -76,7 +77,7 @@ func (c *consoleLog) finish() {
 	}
 }
 
-// drainCommand is the name of the command that passes on this later output.
+// drainCommand is the name of the hidden command that runs in the separate process of finish.
 const drainCommand = "pass-on"
 
 // close records the last lines, which have no newline at the end.
@@ -100,7 +101,7 @@ type lineStream struct {
 	batch    *recorder.Batch
 
 	mu   sync.Mutex
-	rest []byte // of a line that has not ended
+	rest []byte // the bytes of a line that has no newline yet
 }
 
 func (s *lineStream) Write(b []byte) (int, error) {
@@ -221,7 +222,8 @@ func jsonFields(line string) (fields []otel.KeyValue, ok bool) {
 // maxFlat is the maximum nesting depth of objects whose fields are joined with dots.
 const maxFlat = 16
 
-// flat adds a value, or the values in an object. It joins names as package slogadapter does for groups.
+// flat appends v to fields under the name name. If v is an object, flat appends its values instead, and joins the
+// names with dots, as package slogadapter does for groups. depth is how many levels of objects flat still opens.
 func flat(fields []otel.KeyValue, name string, v otel.Any, depth int) []otel.KeyValue {
 	if v.Kind != otel.Map || depth == 0 {
 		return append(fields, otel.KeyValue{Key: name, Value: v})
@@ -253,16 +255,16 @@ func logfmtFields(line string) ([]otel.KeyValue, bool) {
 	return fields, len(fields) > 1
 }
 
-const severityInfo = 9 // OTLP's
+const severityInfo = 9 // the number of level INFO in OTLP
 
-// levelWord matches a level in a line of plain text, in capitals or in brackets. It is applied to the
-// first levelWithin bytes of the line.
+// levelWord matches a level in a line of plain text, either in capitals or in brackets. It is applied to the first
+// levelWithin bytes of the line.
 var levelWord = regexp.MustCompile(`\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC)\b|\[(?i:(trace|debug|info|warn|warning|error|fatal))\]`)
 
 const levelWithin = 80
 
-// levelBefore matches a level before a message, as compilers and runtimes print it, possibly after a
-// place: "main.c:3:5: error: …", "Error: …", "warning[E0425]: …", "ValueError: …", "npm ERR! …".
+// levelBefore matches a level before a message, as compilers and runtimes print it, possibly after a position in a
+// file: "main.c:3:5: error: …", "Error: …", "warning[E0425]: …", "ValueError: …", "npm ERR! …".
 var levelBefore = regexp.MustCompile(`^(?:\S+:\s+)?(?:fatal (error):|(?i:(error|warning|fatal|panic))(?: [A-Z]+\d+|\[\w+\])?:|[A-Z]\w*(Error|Exception): |npm (ERR)!)`)
 
 // klogLevel matches the beginning of a line of klog and glog, such as "E1124 10:00:00.000000".
@@ -300,8 +302,8 @@ func levelOf(v *otel.Any) (n uint32, text string, ok bool) {
 	return n, v.Text, ok
 }
 
-// timeOf reads a time: a text in one of timeLayouts, or a number since 1970. The size of the number
-// says whether it counts seconds, milliseconds, microseconds or nanoseconds.
+// timeOf reads a time: a text in one of timeLayouts, or a number since 1970. The number's size decides whether it
+// counts seconds, milliseconds, microseconds or nanoseconds.
 func timeOf(v *otel.Any) (int64, bool) {
 	switch v.Kind {
 	case otel.String:

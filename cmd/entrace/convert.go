@@ -147,7 +147,8 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 	return errors.Join(err, t.Damage())
 }
 
-// addLate adds the corrections of clocks that seem to be wrong to clocks, and returns them as texts.
+// addLate finds the files and services whose clocks seem to be wrong. It adds their corrections to clocks, and
+// returns the same corrections as texts.
 func addLate(clocks map[string]time.Duration, t *convert.Trace) (late []string) {
 	var files []string
 	for i := range t.View().Files() {
@@ -159,7 +160,8 @@ func addLate(clocks map[string]time.Duration, t *convert.Trace) (late []string) 
 	return late
 }
 
-// open opens files and folders as one view. It reports on stderr which entries are missing so far.
+// open opens files and folders as one view. It reports on stderr which entries come from a crash buffer and which
+// are missing.
 func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.Trace, error) {
 	if err := checkFrom(o.from); err != nil {
 		return nil, err
@@ -231,7 +233,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 		a.say("%s", text)
 	}
 	a.tellReplaced(r)
-	return t, nil // Trace.Damage reports damage after the whole entries were read
+	return t, nil // t.Damage returns the damage; all intact entries were read
 }
 
 // A progress shows a progress bar for long work. It does so only on a terminal.

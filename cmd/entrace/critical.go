@@ -24,7 +24,7 @@ type criticalOptions struct {
 
 	all      bool
 	inferred bool
-	min      string // steps with a smaller share of the whole are folded
+	min      string // steps with a smaller share of the whole time are folded into one line
 }
 
 func (a *app) criticalCommand() *cobra.Command {
@@ -106,7 +106,8 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 	return errors.Join(err, w.Flush(), l.Damage())
 }
 
-// path prints the path of a span: the measured path if there is one.
+// path prints the critical path of span r: the measured path if the execution trace covers enough of the span,
+// otherwise the inferred path.
 func (p *rowPrinter) path(ctx context.Context, r view.Row, o *criticalOptions, least float64) error {
 	if !o.inferred {
 		m, err := analyze.Measured(ctx, p.v, r)
@@ -136,8 +137,8 @@ const (
 	maxAsync        = 20 // the maximum number of asynchronous spans that are printed
 )
 
-// critical prints a critical path for people.
-// Steps that take less than the share least of the whole are folded.
+// critical prints a critical path for people. It folds steps that take less than the share least of the whole
+// time.
 func (p *rowPrinter) critical(c *analyze.CriticalPath, least float64) error {
 	if err := p.pathHead("inferred from times", c.Span, c.Open, "what is recorded last"); err != nil {
 		return err

@@ -105,8 +105,8 @@ type limit struct {
 	by    float64 // absolute growth
 }
 
-// parseLimit reads "+10%", or "+" and a text that the func number reads. For an empty text or noLimit it returns
-// nil, which means no limit.
+// parseLimit reads "+10%", or "+" and a text that the parameter number can parse. For an empty text or noLimit it
+// returns nil, which means no limit.
 func parseLimit(flag, s, like string, number func(s string) (float64, error)) (*limit, error) {
 	if s == "" || s == noLimit {
 		return nil, nil //nolint:nilnil // none is an answer
@@ -141,7 +141,7 @@ type finding [numWorse]bool
 
 func (f *finding) any() bool { return *f != finding{} }
 
-// String names the ways of f in a few words.
+// String names the ways in which the path got worse.
 func (f *finding) String() string {
 	var words []string
 	for i, word := range [numWorse]string{"slower", "more spans", "new errors", "new spans"} {
@@ -152,7 +152,7 @@ func (f *finding) String() string {
 	return strings.Join(words, ", ")
 }
 
-// diffLimits are the limits of a command line.
+// diffLimits are the limits that a command line sets.
 type diffLimits struct {
 	p95, count          *limit
 	p95Text, countText  string // the limits as written on the command line
@@ -220,8 +220,8 @@ func (l *diffLimits) texts() (all [numWorse]string) {
 	return all
 }
 
-// find returns the limits that a path exceeds. seen has all these limits. found omits limits whose excess chance
-// can explain, unless --any-change is set.
+// find returns the limits that a path exceeds. seen has all of them. found has only those that the path surely
+// does not exceed by chance. With --any-change, found is equal to seen.
 func (l *diffLimits) find(p *analyze.PathDiff) (found, seen finding) {
 	is, surely := p.IsNew()
 	seen[newSpans], found[newSpans] = l.newSpans && is, surely
@@ -339,7 +339,7 @@ type diffReport struct {
 	limits         *diffLimits
 	found          []finding // of each path
 	worse          [numWorse]int
-	failed, chance int // paths that exceed a limit; paths that exceed one, but perhaps by chance
+	failed, chance int // failed: paths that surely exceed a limit; chance: paths that may exceed one only by chance
 	more           int // errors that exceed the limit of --fail-on more-errors
 }
 
@@ -509,10 +509,10 @@ func (r *diffReport) json(w io.Writer) error {
 			Change *float64            `json:"p95_change"` // null if one side has no p95
 			P      *float64            `json:"p"`          // null if there are too few runs or spans
 			Runs   [2]int              `json:"runs"`
-			Grew   []analyze.StateTime `json:"states,omitempty"` // in which the goroutines were longer, the mean of a span
+			Grew   []analyze.StateTime `json:"states,omitempty"` // states in which goroutines spent more time; the mean per span
 			Fail   string              `json:"fail,omitempty"`   // which limits are exceeded
 		}{PathDiff: p, Runs: r.d.Runs, Grew: p.Grew(), Fail: r.found[i].String()}
-		if p.Before.P95 > 0 && p.After.Count > 0 { // otherwise there is no change, or an infinite one
+		if p.Before.P95 > 0 && p.After.Count > 0 { // otherwise no change exists, or it is infinite
 			share, _ := p.Change()
 			line.Change = &share
 		}

@@ -153,7 +153,7 @@ func documentsFolder(t *testing.T, dir, quickstart string) {
 	if out, err := demo.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"pool", "busy", "cpu"} { // what examples/waiting recorded on a machine with nothing else to do
+	for _, name := range []string{"pool", "busy", "cpu"} { // recordings of examples/waiting on an idle machine
 		f, err := os.Open(filepath.Join("testdata", "waiting", name+".et.gz"))
 		must(t, err)
 		unpacked, err := gzip.NewReader(f)

@@ -63,7 +63,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 		return err
 	}
 	since, at := "", analyze.NoTime
-	if len(before) == 0 { // since divides the requests here, and selects nothing
+	if len(before) == 0 { // here --since divides the requests into before and after, and selects no rows
 		since, o.since = o.since, ""
 	}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A growing file stays open for reading while its writer may rename the file.
+// A growing is a file that a program still writes. It stays open for reading when the program renames it.
 type growing struct {
 	*format.Follower
 
@@ -42,7 +42,7 @@ func openGrowing(ctx context.Context, name string) (*growing, error) {
 		if g.is(path) {
 			return g, nil
 		}
-		g.close() // another file got the name in between
+		g.close() // in between, another file got the name
 	}
 }
 

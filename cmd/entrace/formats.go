@@ -11,7 +11,8 @@ import (
 	"github.com/entrace-go/entrace/convert"
 )
 
-// formatNames returns the names of the formats that can be read, or written.
+// formatNames returns the names of the formats that can be read, or if read is false, of those that can be
+// written.
 func formatNames(read bool) (names []string) {
 	for _, f := range convert.Formats() {
 		if read && f.Reads || !read && f.Writes {
@@ -21,8 +22,8 @@ func formatNames(read bool) (names []string) {
 	return names
 }
 
-// inPlace reports whether the file name is a trace that can be read without decoding it first. If from is not "",
-// it is the format of the file.
+// inPlace reports whether a file is in one of ENTRACE's own formats and not compressed, so that it can be read
+// without a temporary copy. A from other than "" replaces the format that the content of the file shows.
 func inPlace(name, from string) (bool, error) {
 	if name == "-" {
 		return false, nil

@@ -56,11 +56,11 @@ with 0 if there is a match, 1 if there is none, and 2 for anything else.`,
 	return c
 }
 
-// errNone is the error if a query selects no rows.
+// errNone is the error if a query selects no rows, or if diff finds that a limit is exceeded.
 var errNone = fmt.Errorf("%w: there is none", errQuiet)
 
-// asCheck wraps an error so that the command ends with status 2. An error that is an errQuiet, such as
-// errNone, still ends the command with exitData.
+// asCheck makes err end the command with status 2. An errQuiet, such as errNone, still ends the command with
+// exitData.
 func asCheck(err error) error {
 	if err == nil || errors.Is(err, errNone) {
 		return err
@@ -141,7 +141,7 @@ func setOf(v *view.View, rows []view.Row) view.Set[view.Row] {
 	return set
 }
 
-// withLogs returns rows with all log records below them, in the order of time.
+// withLogs returns rows, and all log records below them in the tree, in the order of time.
 func withLogs(v *view.View, rows []view.Row) []view.Row {
 	all := setOf(v, rows)
 	t := v.Tree()
@@ -155,7 +155,8 @@ func withLogs(v *view.View, rows []view.Row) []view.Row {
 	return query.InTime(v, all)
 }
 
-// around returns rows and their neighbors in time: before rows earlier and after rows later.
+// around returns rows and their neighbors in time. For each row, the number before says how many earlier rows it
+// adds, and the number after how many later ones.
 func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 	all := v.NewSet()
 	for r := range v.Rows() {
@@ -216,7 +217,7 @@ func (p *rowPrinter) print(r view.Row) error {
 	return err
 }
 
-// name returns the name of a row in the form FILE#ID.
+// name returns the name of row r in the form FILE#ID.
 func (l *look) name(r view.Row) string {
 	file, id := l.v.ID(r)
 	return l.Name(file) + "#" + strconv.FormatUint(uint64(id), 10)

@@ -21,7 +21,7 @@ import (
 // An info is the output of 'entrace info --json'.
 type info struct {
 	File       string         `json:"file"`
-	Files      int            `json:"files,omitempty"` // if there are several files
+	Files      int            `json:"files,omitempty"` // 0 for a single file
 	Version    format.Version `json:"version"`
 	Format     string         `json:"format"`
 	Entries    int            `json:"entries"`

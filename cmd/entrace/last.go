@@ -36,8 +36,8 @@ func readLast(name string) (*lastPart, error) {
 	return lastOfIET(name)
 }
 
-// lastOfET reads the last entries of an ET, using the ET's index. Only an ET written by a recorder has its entries
-// in the order of time: such an ET has one end mark, at its end.
+// lastOfET reads the last entries of an ET with the help of the ET's index. It returns nil unless the ET has
+// exactly one end mark, at its end: only then a recorder wrote it, and its entries are in the order of time.
 func lastOfET(name string) (*lastPart, error) {
 	f, err := format.Open(name, nil)
 	if err != nil {
@@ -67,11 +67,16 @@ func lastOfET(name string) (*lastPart, error) {
 	return p, nil
 }
 
-// lastOfIET reads the last entries of an IET. An IET has no index of its entries, so lastOfIET searches for an offset
-// from which entry follows entry to the end of the file. It returns nil if it finds no such
-// chain or more than one, if the file is small or of another format, and if the journal of a dead
-// writer holds part of the trace: recorder.Open reads such files. If an attribute near the end of the
-// file holds a whole trace of several megabytes, lastOfIET wrongly returns the entries of that trace.
+// lastOfIET reads the last entries of an IET. An IET has no index of its entries, so lastOfIET searches for an
+// offset from which entries follow each other to the end of the file.
+//
+// lastOfIET returns nil in the following cases, and recorder.Open must read the file:
+//   - The search finds no such chain of entries, or more than one.
+//   - The file is small or has another format.
+//   - The journal of a dead writer holds a part of the trace.
+//
+// If an attribute near the end of the file holds a whole trace of several megabytes, lastOfIET wrongly returns the
+// entries of that trace.
 func lastOfIET(name string) (*lastPart, error) {
 	src, err := deadtrace.OpenSource(name, false)
 	if err != nil {
@@ -115,14 +120,16 @@ type chains struct {
 	at      []int // the offsets in b at which the entries of a chain begin, then the end of the last entry
 }
 
-// fewEntries is the longest chain, in entries, that find still rejects as a coincidence.
+// fewEntries is the largest number of entries in a chain that find rejects as a coincidence.
 const fewEntries = 32
 
-// find looks for the chain that starts in the first eighth of b and reaches the end of the file. It returns the
-// offsets of its entries and the end of the last one, without the entries in the first eighth: a chain can start at
-// a wrong offset and meet the real entries later. find returns nil if two such chains never meet: one of them is
-// made of bytes of an attribute, and find cannot know which. It also gives up when all chains together are eight
-// times as long as b: crafted bytes can make every chain long.
+// find returns the only chain that starts in the first eighth of b and reaches the end of the file: the offsets of
+// its entries, and the end of the last one. It omits the entries in the first eighth, because a chain can start at
+// a wrong offset and meet the real entries later.
+//
+// find returns nil if two chains never meet: one of them consists of the bytes of an attribute, and find cannot
+// know which. It also returns nil if all chains together are more than eight times as long as b, because crafted
+// bytes can make every chain long.
 func (c *chains) find() []int {
 	left := 8 * len(c.b)
 	var first []int
@@ -149,9 +156,8 @@ func (c *chains) find() []int {
 	return first[from:]
 }
 
-// chain fills at with the offsets of the entries that follow each other from the offset from on. It
-// returns the end of the last entry. If the chain meets an entry of known, same is true and end is the
-// offset of that entry.
+// chain sets c.at to the offsets of the entries that follow each other from the offset from on, and returns the
+// end of the last entry. It stops early at an offset in known: end is then this offset, and same is true.
 func (c *chains) chain(from int, known []int) (end int, same bool) {
 	c.at = c.at[:0]
 	columns := c.version == format.V2
@@ -168,9 +174,8 @@ func (c *chains) chain(from int, known []int) (end int, same bool) {
 	}
 }
 
-// isEnd reports whether a chain that ends at the offset end reaches the end of the file. In a file that
-// grows, a chain may also end at an entry that is being written; zeros at the end of such a file are
-// not entries yet.
+// isEnd reports whether a chain that ends at offset end reaches the end of the file. A file that grows may end
+// with an incomplete entry, which does not belong to the chain, or with zeros, which isEnd removes from the chain.
 func (c *chains) isEnd(end int) bool {
 	if end < len(c.b) {
 		_, err := format.DecodeTraceEntry(c.b[end:], c.version, new(format.TraceEntry))

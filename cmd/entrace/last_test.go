@@ -23,8 +23,8 @@ func (p *lastPart) list() []*format.TraceEntry {
 	return p.entries
 }
 
-// TestReadLast checks that readLast returns the same last entries of a large file as Open, and none of an
-// IETPrefix.
+// TestReadLast checks that readLast returns the same last entries of a large file as Open. For an IETPrefix it
+// returns no entries.
 func TestReadLast(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		for _, f := range []format.StorageFormat{format.ET, format.IET, format.IETPrefix} {
@@ -54,7 +54,7 @@ func TestReadLast(t *testing.T) {
 	}
 }
 
-// writeMany writes a trace of at least so many bytes. With fakes, the attributes contain encoded entries.
+// writeMany writes a trace of at least size bytes. If fakes is set, the attributes contain encoded entries.
 func writeMany(t *testing.T, name string, version format.Version, f format.StorageFormat, size int, fakes bool) {
 	t.Helper()
 	x := tracetest.New(t, version, f, format.Root())
@@ -73,8 +73,8 @@ func writeMany(t *testing.T, name string, version format.Version, f format.Stora
 	}
 }
 
-// TestTailOfLargeTraceReadsItsEnd checks that tail looks at the end of a large trace alone, also to find out how
-// it ended: a file of four times the size costs no more memory.
+// TestTailOfLargeTraceReadsItsEnd checks that tail reads only the end of a large trace, also to find out how the
+// trace ended: for a file of four times the size, it allocates no more memory.
 func TestTailOfLargeTraceReadsItsEnd(t *testing.T) {
 	if tracetest.Race {
 		t.Skip("it writes large files, and counts what is allocated")
@@ -83,7 +83,7 @@ func TestTailOfLargeTraceReadsItsEnd(t *testing.T) {
 		for _, version := range []format.Version{format.V1, format.V2} {
 			for _, flag := range []string{"-n=10", "-f"} {
 				if flag == "-f" && f == format.IET {
-					continue // it waits for more
+					continue // tail waits for new entries
 				}
 				var costs [2]uint64
 				for i, size := range []int{20 << 20, 80 << 20} {
@@ -105,7 +105,8 @@ func TestTailOfLargeTraceReadsItsEnd(t *testing.T) {
 	}
 }
 
-// TestReadLastNone checks that readLast returns no entries for other bytes, after a bounded number of tries.
+// TestReadLastNone checks that readLast returns no entries for small, cut and crafted files, after a bounded
+// number of tries.
 func TestReadLastNone(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.iet")
 	writeMany(t, name, format.V2, format.IET, 17<<20, false)

@@ -81,7 +81,7 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 	all := strings.Split("info,tree --depth 100,verify,cat,tail,merge -o OUT.et", ",")
 	for _, f := range convert.Formats() {
-		if f.Writes && f.Format != convert.GoTrace { // which needs an execution trace
+		if f.Writes && f.Format != convert.GoTrace { // GoTrace needs an execution trace
 			all = append(all, "convert - --to "+string(f.Format))
 		}
 	}
@@ -122,7 +122,7 @@ func TestWorkIsLinear(t *testing.T) {
 			}
 		})
 	}
-	// Formats that are only read have other shapes: a part that many spans share, and a span with many
+	// Formats that entrace can only read need other shapes: a part that many spans share, and a span with many
 	// items.
 	for from, x := range map[string]struct{ head, item, between, tail, item2, tail2 string }{
 		"jaeger": {

@@ -46,8 +46,8 @@ const (
 
 func main() {
 	collectAt(10) // frequent collections cost little: the large blocks of memory hold no pointers
-	// Turn a broken pipe into an ordinary error, so that temporary files are removed. Do not ignore the signal,
-	// because the command of run would inherit that.
+	// Make a broken pipe an ordinary error, so that temporary files are removed. Do not ignore the signal: the
+	// command that 'entrace run' starts would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second interrupt kills a process that ignores ctx
@@ -242,15 +242,14 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 	return root
 }
 
-// The build with `make release` sets release and commit. The other values in a build are then independent of the
-// machine.
+// release and commit are set by `make release`. All other values of a build must not depend on the machine.
 var release, commit string
 
 // A build describes the source and tools of a binary.
 type build struct {
 	Version string  `json:"version"`
 	Commit  *string `json:"commit"` // nil if it is not known
-	Dirty   bool    `json:"dirty"`  // the source had changes that are in no commit
+	Dirty   bool    `json:"dirty"`  // the source had uncommitted changes
 	Go      string  `json:"go"`
 	System  string  `json:"system"`
 }
@@ -277,7 +276,7 @@ func version() string {
 	return buildOf(info).String()
 }
 
-// buildOf returns the description of a binary with the given build information, which may be nil.
+// buildOf describes a binary with the given build information, which may be nil.
 func buildOf(info *debug.BuildInfo) build {
 	b := build{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	if info != nil {
@@ -314,7 +313,7 @@ func completeTraces(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"et", "iet"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// takes returns a check of the number of arguments. The number must be from least to most.
+// takes returns a check that the number of arguments is from least to most.
 func takes(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -356,9 +355,9 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 	}{src.Reader(), src}, nil
 }
 
-// known explains two errors. To [convert.ErrNoTrace], it adds another folder that has a trace. For
-// [format.ErrNotEntrace], it returns an error that names the kind of the file, if it knows the kind. It returns
-// other errors unchanged.
+// known explains two errors. To [convert.ErrNoTrace], it adds the name of another folder that has a trace. For
+// [format.ErrNotEntrace], it returns an error that names the kind of the file, if it recognizes the kind. It
+// returns other errors unchanged.
 func known(name string, err error) error {
 	if errors.Is(err, convert.ErrNoTrace) {
 		return fmt.Errorf("%w%s", err, otherFolder(name))
@@ -449,8 +448,8 @@ func count(n int, one, more string) string {
 // plural returns n with a noun whose plural has an s.
 func plural(n int, noun string) string { return count(n, noun, noun+"s") }
 
-// torn returns err, the error at the end of the entries of a file. It returns nil if the file ends
-// within an entry and its writer is alive, because the writer still completes that entry.
+// torn filters err, the error after the last entry of a file. It returns nil if the file ends within an entry and
+// its writer is alive, because the writer still completes that entry. Otherwise it returns err.
 func torn(name string, err error) error {
 	if errors.Is(err, format.ErrTruncated) && name != "-" && osfile.Locked(format.Find(name)) {
 		return nil
@@ -461,8 +460,9 @@ func torn(name string, err error) error {
 // maxCopied is the maximum size of a temporary file.
 const maxCopied = 8 << 30
 
-// seekable returns the path of a file to open for name. For "-" and for a compressed file, it copies the content
-// to a temporary file, which done removes. cut is the reason why a compressed file could not be read to its end.
+// seekable returns the path of a file with the content of name, for random access. For "-" and for a compressed
+// file, it copies the content to a temporary file, which done removes. cut is the reason why a compressed file
+// could not be read to its end.
 func (a *app) seekable(name string) (path string, done func(), cut, err error) {
 	in := a.in
 	if name != "-" {

@@ -227,7 +227,7 @@ func TestVersionHasCommit(t *testing.T) {
 	}
 }
 
-// TestCommandsAreInGroups: the help names each command under what it is for.
+// TestCommandsAreInGroups checks that the help lists every command in a group.
 func TestCommandsAreInGroups(t *testing.T) {
 	t.Parallel()
 	for _, c := range new(app).root().Commands() {
@@ -310,9 +310,9 @@ func TestGrepCases(t *testing.T) {
 	}
 }
 
-// TestConvertForeign converts a trace to each format, and back if the format can be
-// read. The formats come from the names of files, from --to and --from, or from the content of a file.
-// For a damaged file it converts the whole entries, and the exit status reports the damage.
+// TestConvertForeign converts a trace to each format, and back if entrace can read the format. The formats come
+// from the names of files, from --to and --from, or from the content of a file. From a damaged file, convert
+// writes the intact entries, and the exit status reports the damage.
 func TestConvertForeign(t *testing.T) {
 	t.Parallel()
 	otlp := read(t, filepath.Join("testdata", "shop.jsonl"))
@@ -347,7 +347,7 @@ func TestConvertForeign(t *testing.T) {
 				back := filepath.Join(dir, string('a'+rune(i))+".et")
 				fine(t, nil, append([]string{"convert", args[0], back}, args[1:]...)...)
 				fine(t, nil, "verify", back)
-				if got := tree(back); got != want && name != "measureme" && name != "heph" { // which have no services
+				if got := tree(back); got != want && name != "measureme" && name != "heph" { // neither has services
 					t.Errorf("%v: it came back as\n%s, want\n%s", args, got, want)
 				}
 			}
@@ -382,9 +382,8 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestConvertLiveToFullDisk checks that convert reports an output that cannot be written,
-// also if the writer of the input lives. A living writer only excuses an incomplete
-// last entry.
+// TestConvertLiveToFullDisk checks that convert reports an output that cannot be written, even if the writer of
+// the input is alive. A living writer is an excuse only for an incomplete last entry.
 func TestConvertLiveToFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"iet", "et", "heph"} {

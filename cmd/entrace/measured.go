@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// tellStates reports on stderr which execution traces cannot be read, or not to their end.
+// tellStates reports on stderr which execution traces could not be read, or only in part.
 func (a *app) tellStates(ctx context.Context, v *view.View) error {
 	states, err := v.States(ctx)
 	if err != nil {
@@ -45,12 +45,12 @@ func (p *rowPrinter) measured(m *analyze.MeasuredPath, least float64) error {
 	return p.columns(p.fold(lines, shorter, "shorter step", short), stepColumns)
 }
 
-// maxFollowIndent is the maximum number of indented levels of waits. A queue has one level for each waiting
-// goroutine.
+// maxFollowIndent is the maximum number of levels at which waits are indented. A queue of goroutines has one level
+// per waiting goroutine.
 const maxFollowIndent = 3
 
-// stepText describes a step: the state of the goroutine, the place, the span, who ended the wait, and how often it
-// occurs.
+// stepText describes a step: the goroutine's state, the place in the code, the span, who ended the wait, and how
+// often the step occurs.
 func (p *rowPrinter) stepText(m *analyze.MeasuredPath, s *analyze.MeasuredStep) string {
 	text := p.paint(show.Bold, s.State)
 	if s.Span != m.Span {
@@ -124,7 +124,7 @@ func (p *rowPrinter) step(after, took, whole int64, text string) []string {
 // stepColumns are the alignments of the columns of steps.
 const stepColumns = "rrrl"
 
-// fold adds a line for steps that are left out.
+// fold adds a line that stands for n omitted steps.
 func (p *rowPrinter) fold(lines [][]string, n int, what string, took int64) [][]string {
 	if n == 0 {
 		return lines

@@ -40,8 +40,8 @@ app.20261120T212712.021Z.et and app.et, become one again: a span that was open i
 	return c
 }
 
-// eachOnce returns names without names that lead to the same file as an earlier one, such as hard
-// links: the spans of that file would be read twice. It prints a note for each dropped name.
+// eachOnce returns names without duplicates: it drops a name, for example of a hard link, if an earlier name means
+// the same file, because the file's spans would be read twice. It prints a note for each dropped name.
 func (a *app) eachOnce(names []string) []string {
 	var infos []fs.FileInfo
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {

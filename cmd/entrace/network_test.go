@@ -139,7 +139,8 @@ func TestViewFollowWaitsForTheFirstFile(t *testing.T) {
 	}
 }
 
-// TestViewFollowsARunningProgram: unless told otherwise.
+// TestViewFollowsARunningProgram checks that view follows the file of a running program, but not with
+// --follow=false.
 func TestViewFollowsARunningProgram(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.et")

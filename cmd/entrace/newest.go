@@ -19,8 +19,8 @@ func onFiles[O any](do func(ctx context.Context, names []string, o O) error, o O
 	return func(c *cobra.Command, names []string) error { return do(c.Context(), names, o) }
 }
 
-// takesNewest makes a command use the newest trace of the current folder if its command line names no
-// file. others is the number of arguments before the files.
+// takesNewest makes a command use the newest trace of the current folder if its command line names no file. The
+// command has as many arguments before the files as others says.
 func (a *app) takesNewest(c *cobra.Command, others int) {
 	most := math.MaxInt
 	if strings.HasSuffix(c.Use, " FILE") {
@@ -58,8 +58,8 @@ func isTraceName(s string) bool {
 	return err == nil && (fi.IsDir() || ext == ".et" || ext == ".iet")
 }
 
-// otherFolder names a folder in dir that has the traces of a flight recorder, for the end of an error message. It
-// returns "" if there is no such folder.
+// otherFolder returns a text for the end of an error message: it names a folder in dir that has the traces of a
+// flight recorder. The text is "" if no such folder exists.
 func otherFolder(dir string) string {
 	names, _ := filepath.Glob(filepath.Join(dir, "*-traces")) // no names if dir is not a valid pattern
 	for _, name := range names {

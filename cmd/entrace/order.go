@@ -34,7 +34,7 @@ func (s timeStyle) zone() *time.Location {
 	return time.Local
 }
 
-// at returns a time in nanoseconds since 1970 in the zone of s.
+// at formats t, in nanoseconds since 1970, in the time zone of s.
 func (s timeStyle) at(t int64, layout string) string {
 	return time.Unix(0, t).In(s.zone()).Format(layout)
 }
@@ -42,7 +42,7 @@ func (s timeStyle) at(t int64, layout string) string {
 // clock is the layout of a time of day.
 const clock = "15:04:05.000000"
 
-// format returns the time t followed by a space. Offsets count from first.
+// format returns the text of time t and a space. An offset is the time since first.
 func (s timeStyle) format(t, first time.Time) string {
 	switch s {
 	case timeOffset:
@@ -59,7 +59,7 @@ func (s timeStyle) format(t, first time.Time) string {
 	return ""
 }
 
-// timeOf returns the text of the time column for an entry.
+// timeOf returns the text in the time column for row r.
 func (p *printer) timeOf(r view.Row) string {
 	if p.time == timeNone {
 		return ""

@@ -140,9 +140,10 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	}
 	serving.Wait()
 	files.Close(context.WithoutCancel(ctx))
-	late := time.AfterFunc(followGrace, stop) // --keep-bytes may have removed a file before it was opened
+	// A follower would wait forever for a file that --keep-bytes removed before the follower opened it.
+	late := time.AfterFunc(followGrace, stop)
 	defer late.Stop()
-	following.Wait() // each goroutine ends with its file
+	following.Wait() // each follower ends with its file
 	return first
 }
 
@@ -157,8 +158,8 @@ func (a *app) followReceived(ctx context.Context, path, q string, out io.Writer)
 	}
 }
 
-// listenOTLP listens on an address. Without a token or client certificates the address must be one
-// that only this machine can reach.
+// listenOTLP listens on an address. If neither a token nor client certificates are required, only this machine may
+// reach the address.
 func listenOTLP(address, token string, config *tls.Config) (net.Listener, error) {
 	l, err := net.Listen("tcp", address) //nolint:noctx // it does not wait
 	if err != nil {
@@ -190,7 +191,7 @@ func (r *repeats) isNew(key string) bool {
 	return true
 }
 
-// addresses matches the parts of an error that differ when the same client causes the error again.
+// addresses matches the parts of an error text that change each time the same client causes the error.
 var addresses = regexp.MustCompile(`:\d+\b|"[^"]*"`)
 
 // tellNew prints err, unless an error with the same key was printed within repeatAfter.
@@ -214,7 +215,7 @@ func (a *app) tellOf(path string, err error) {
 	}
 }
 
-// locked returns a copy of a. Several goroutines may use its outputs at once.
+// locked returns a copy of a whose outputs several goroutines may use at once.
 func (a *app) locked() *app {
 	own := *a
 	own.out, own.err = &lockedWriter{w: a.out}, &lockedWriter{w: a.err}

@@ -79,7 +79,8 @@ func TestReceiveOTLPRefusesToListenForOthersWithoutAToken(t *testing.T) {
 	c.exit(exitFine)
 }
 
-// TestSameErrorIsToldOnceAMinute: neither ports nor names in quotes make it another one.
+// TestSameErrorIsToldOnceAMinute checks that an error is printed only once a minute. Errors that differ only in
+// ports or in quoted names are the same error.
 func TestSameErrorIsToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

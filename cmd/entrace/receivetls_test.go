@@ -45,9 +45,9 @@ func certificate(t *testing.T, dir, name string) (pair tls.Certificate, certFile
 	return pair, certFile, keyFile
 }
 
-// TestReceiveOTLPForOtherMachines uses senders with and without the credentials that the receiver requires
-// from other machines: a token, or a certificate of a known authority. Each sends over HTTP/1.1, over
-// HTTP/2, and in the way of gRPC.
+// TestReceiveOTLPForOtherMachines uses senders with and without the credentials that the receiver requires from
+// other machines: a token, or a certificate of a known authority. Each sender uses HTTP/1.1, HTTP/2, and HTTP/2
+// with the headers of gRPC.
 func TestReceiveOTLPForOtherMachines(t *testing.T) {
 	const token = "0123456789abcdef"
 	t.Setenv("TOKEN", token)
@@ -120,7 +120,7 @@ func TestReceiveOTLPForOtherMachines(t *testing.T) {
 // it translates the gRPC status to an HTTP status.
 func sendSecurely(t *testing.T, tr *http.Transport, address, protocol, token string) int {
 	t.Helper()
-	// A resource with the name "s", and a span of the trace 1, of another id by each protocol.
+	// A resource with the service name "s", and a span of trace 1. The span id depends on the protocol.
 	resource := "\n\x15\n\x13\n\x0cservice.name\x12\x03\n\x01s"
 	span := "\n\x10" + strings.Repeat("\x01", 16) + "\x12\x08" + strings.Repeat(protocol[len(protocol)-1:], 8) + "*\x01a"
 	holder := resource + "\x12" + string(rune(len(span)+2)) + "\x12" + string(rune(len(span))) + span

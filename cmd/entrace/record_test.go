@@ -195,7 +195,7 @@ var traceKinds = map[string]func(r recording, args []string){
 			}
 		}
 	},
-	// snapshot TRIGGER REASON is a flight recorder's file without anything else in it.
+	// snapshot TRIGGER REASON is a flight recorder's file that has only the entry about its trigger.
 	"snapshot": func(r recording, args []string) {
 		e := level(format.LevelInfo, named(mapping.NameTrace))
 		e.Attributes = tracetest.Attributes("trigger", args[0], "reason", args[1])

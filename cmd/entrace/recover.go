@@ -114,7 +114,7 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 	return a.recovered(ctx, r, asJSON)
 }
 
-// toFinish returns the name of the file that recover makes from the file name. An IET becomes an ET, unless the
+// toFinish returns the name of the file that recover writes for the input name. An IET becomes an ET, unless the
 // IET has ended cleanly or an ET already exists.
 func toFinish(name string) (string, error) {
 	base, ok := strings.CutSuffix(name, ".iet")

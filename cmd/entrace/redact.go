@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// redactFlag adds the flag --redact to c. The value is "" if the flag is not given.
+// redactFlag adds the flag --redact to c. *to is "" if the flag is not given.
 func redactFlag(c *cobra.Command, to *string, what string) {
 	c.Flags().StringVar(to, "redact", "", what+"; with a `FILE` by the policy in it")
 	c.Flags().Lookup("redact").NoOptDefVal = "default"

@@ -61,7 +61,7 @@ Exit status: 0 all was accepted, 1 something was refused, 2 wrong usage, or the 
 	return c
 }
 
-// madeKey is the value of --new-ids if the user gives no key.
+// madeKey is the value of --new-ids without a key: replay then makes a random key.
 const madeKey = "random"
 
 func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) error {

@@ -101,8 +101,8 @@ func appendJSONValue(b []byte, v format.Value) []byte {
 	return v.AppendDecimal(b)
 }
 
-// answer prints an answer as one JSON object. Rows in it have the form of appendJSON. If indent is not empty, the
-// object has several lines.
+// answer prints an answer as one JSON object. The rows in it have the form that appendJSON writes. If indent is
+// not empty, the object has several lines.
 func (p *rowPrinter) answer(w io.Writer, answer any, indent string) error {
 	b, err := p.form().JSON(answer, indent)
 	if err == nil {

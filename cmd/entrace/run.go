@@ -142,7 +142,7 @@ type running struct {
 	cmd     *exec.Cmd
 	span    otel.Span
 	ref     format.SpanRef
-	console *consoleLog // nil if lines are not recorded
+	console *consoleLog // nil without --console
 	signals chan os.Signal
 	passing sync.WaitGroup // the goroutine that passes signals on to the command
 	asked   bool           // a signal has asked the command to end
@@ -315,7 +315,7 @@ func (r *running) environment(own []string) []string {
 	return list
 }
 
-// self returns the name of the file to which the command records if it uses this module itself.
+// self returns the name of the file to which the command records if its own code uses this module.
 func (r *running) self() string { return tracename.Base(r.file) + ".self.et" }
 
 // begin records that the command starts.
@@ -392,7 +392,7 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 		if n := signalOf(state); n > 0 {
 			end.Attributes = append(end.Attributes, textAttribute("process.exit.signal", syscall.Signal(n).String()))
 		}
-		if !state.Success() && !r.asked { // a server that a signal stops also ends without success
+		if !state.Success() && !r.asked { // if a signal stopped the command, that is not an error of the command
 			end.Status, end.Description = otel.StatusError, state.String()
 		}
 	}

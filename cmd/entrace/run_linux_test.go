@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRunSignalsOnTerminal: the command gets each signal once, whether the terminal or another process has sent it.
+// TestRunSignalsOnTerminal checks that the command gets each signal once, from the terminal or from another
+// process.
 func TestRunSignalsOnTerminal(t *testing.T) {
 	t.Parallel()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -61,7 +62,8 @@ func TestRunSignalsOnTerminal(t *testing.T) {
 		_, err := terminal.WriteString("\x03")
 		must(t, err)
 		wants("got INT")
-		must(t, cmd.Process.Signal(syscall.SIGUSR1)) // run passes it on after the INT, so that the next INT is not one with it
+		// run forwards USR1 after the first INT. Once USR1 has arrived, the next INT cannot merge with the first.
+		must(t, cmd.Process.Signal(syscall.SIGUSR1))
 		wants("got USR1")
 	}
 	time.Sleep(2 * witnessWait)

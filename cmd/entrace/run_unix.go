@@ -26,13 +26,13 @@ var detached = &syscall.SysProcAttr{Setsid: true}
 // ofTerminal are the signals that a terminal sends to its whole foreground process group.
 var ofTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGHUP}
 
-// A witness is a process in this process's group that reports the signals it gets. If the witness also gets a
-// signal, the signal came from the terminal, and the command got it as well. Otherwise the signal was sent only to
-// this process, which passes it on.
+// A witness is a process in this process's group that reports the signals it gets. If the witness gets the same
+// signal, the signal came from the terminal, and the command got it as well. Otherwise another process sent it to
+// this process only, which must pass it on.
 type witness struct {
 	in  io.WriteCloser
 	out io.Reader
-	got uint64 // a bit for each signal that the witness got, and that saw has not returned yet
+	got uint64 // bit N is set if the witness got signal N and saw has not yet returned true for it
 }
 
 // witnessCommand is the name of the command that runs a witness.
@@ -64,7 +64,7 @@ func newWitness() *witness {
 	return &witness{in: in, out: out}
 }
 
-// saw reports whether the terminal sent the signal s, which this process got.
+// saw reports whether s, a signal that this process got, came from the terminal.
 func (w *witness) saw(s os.Signal) bool {
 	n, isNumber := s.(syscall.Signal)
 	if w == nil || !isNumber || !slices.Contains(ofTerminal, s) {
@@ -86,8 +86,8 @@ func (w *witness) close() {
 	}
 }
 
-// bearWitness runs a witness until its input ends. It writes the number of each signal. It answers each input byte
-// with 0 after witnessWait, when earlier signals have arrived.
+// bearWitness runs a witness until its input ends. It writes the number of each signal that it gets. For each
+// input byte it waits for witnessWait, so that earlier signals arrive first, and then writes 0.
 func bearWitness() error {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, ofTerminal...)

@@ -83,8 +83,8 @@ func stateLines(t *convert.Trace, states []convert.State) (lines []string) {
 	return lines
 }
 
-// fileName returns the name of a file of a trace. A trace in ENTRACE's own format can have another name than the
-// user gave.
+// fileName returns the name of a file of a trace. If the trace is in ENTRACE's own format, this can be another
+// name than the user gave.
 func fileName(t *convert.Trace, file int) string {
 	if _, own := t.Format(file).Own(); own && t.Name(file) != stdinName {
 		return t.View().Files()[file].Name()
@@ -92,7 +92,7 @@ func fileName(t *convert.Trace, file int) string {
 	return t.Name(file)
 }
 
-// errPartial is the error if a file is not whole and --allow-partial is not set.
+// errPartial is part of the error for a file that is not whole if --allow-partial is not set.
 var errPartial = errors.New("use --allow-partial to read it as it is")
 
 // whole returns an error if the trace is damaged or may get more entries.
@@ -108,9 +108,8 @@ func (l *look) whole() error {
 	return nil
 }
 
-// tellsNothing reports whether row r is not worth a line because the state of its file has the same
-// information. This is the case for the end of a recording that has lost nothing, and for the mark
-// that the file was recovered.
+// tellsNothing reports whether row r needs no line because the state of its file says the same. This is true for
+// the end of a recording that has lost nothing, and for the mark that the file was recovered.
 func tellsNothing(v *view.View, r view.Row) bool {
 	if v.Role(r) != view.RoleRecorder || v.Name(r) != mapping.NameEnd {
 		return v.Role(r) == view.RoleRecorder && v.Name(r) == mapping.NameRecovered

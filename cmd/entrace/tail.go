@@ -92,7 +92,7 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 			if !o.follow || strings.HasSuffix(newest, ".iet") { // a finished file is not followed
 				a.say("using the newest trace, %s", newest)
 				err := a.tailFile(ctx, newest, o)
-				if died, ok := errors.AsType[diedError](err); ok { // wait for the next program
+				if died, ok := errors.AsType[diedError](err); ok { // continue with the next program
 					a.say("%s", died)
 					err = nil
 				}
@@ -163,10 +163,11 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	if err != nil || l.last != nil && l.last.isET || l.last == nil && l.f.Format() == format.ET { // an ET does not grow
 		return errors.Join(err, torn(name, l.damage()))
 	}
-	for was == osfile.LockHeld && l.hasJournal() && wait(ctx) { // the program of the file is about to die
+	// The lock is held, but entries came from a dead program's journal: the program is about to die.
+	for was == osfile.LockHeld && l.hasJournal() && wait(ctx) {
 		was, _ = osfile.LockHolder(l.path())
 	}
-	if was == osfile.LockFree || l.hasJournal() { // if the program is dead, no more entries come
+	if was == osfile.LockFree || l.hasJournal() { // a dead program writes no more entries
 		if _, died := a.died(ctx, l.path()); died != nil || l.hasJournal() {
 			return died
 		}
@@ -181,7 +182,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 // asRows reports whether tail prints rows of a view. Otherwise it prints entries as they arrive.
 func (o *tailOptions) asRows() bool { return o.selects() || len(o.clock) > 0 || o.json && !o.raw }
 
-// A diedError reports that the program that wrote a file has died. The text says how.
+// A diedError reports that the program that wrote a file has died. Its text says how the program died.
 type diedError string
 
 func (e diedError) Error() string { return string(e) }
@@ -242,7 +243,7 @@ func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
 		// The next file is about to get the name of this file.
 		for g.is(g.path) {
 			if lock, _ := osfile.LockHolder(g.path); lock == osfile.LockFree && g.is(g.path) {
-				return nil // the program died before the rotation, or the file has its last name
+				return nil // the program died before the rotation, or the file already has its final name
 			}
 			if !wait(ctx) {
 				return nil
@@ -305,11 +306,11 @@ type lines struct {
 
 	o       tailOptions
 	name    string
-	last    *lastPart            // for a large file
+	last    *lastPart            // the end of a large file; nil if rows has the whole file
 	rows    *rowTail             // the whole file, if it had to be read
 	f       *format.File         // the file; used to look up the beginning of a span
 	follows bool                 // the last lines are printed, and new entries follow
-	spans   map[string]spanStart // by span id: spans that began after the start and have not ended
+	spans   map[string]spanStart // by span id: open spans whose beginning tail has read
 	first   time.Time
 	line    []byte
 }
@@ -419,7 +420,7 @@ type spanStart struct {
 }
 
 // maxStarts limits the size of lines.spans, because some spans never end. If the beginning of a span was not kept,
-// the line at the span's end has no name.
+// the line at its end may have no name.
 const maxStarts = 100_000
 
 // begin prints the last lines of the entries that the file has.
@@ -448,8 +449,8 @@ func (l *lines) begin(ctx context.Context) error {
 	return l.f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return l.show(int64(id), e) })
 }
 
-// from returns the index in l.last of the first entry to print. It also keeps the beginnings of the spans
-// that end in these lines. enough is false if l.last has too few lines, or lacks such a beginning.
+// from returns the index in l.last of the first entry to print. It also keeps the beginnings of the spans that end
+// in these entries. enough is false if l.last has too few lines, or lacks one of these beginnings.
 func (l *lines) from() (from int, enough bool) {
 	starts := make(map[string]bool)
 	from = len(l.last.entries)
@@ -516,7 +517,7 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		n, _ := d.U64()
 		took := clampDuration(n)
 		if t, timed = s.start.Add(took), !s.start.IsZero(); !timed && took > 365*24*time.Hour {
-			took = 0 // the time of the end
+			took = 0 // the span has no start: this is the time of its end since 1970, not a duration
 		}
 		if e.Metadata.Level == format.LevelError {
 			add(l.level(e.Metadata.Level))
@@ -564,7 +565,7 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 	return err
 }
 
-// keep keeps the beginning of a span for its end.
+// keep stores the beginning of a span until the end of the span is printed.
 func (l *lines) keep(id string, e *format.TraceEntry) {
 	if l.spans == nil {
 		l.spans = make(map[string]spanStart)
@@ -587,7 +588,7 @@ func (l *lines) start(end *format.TraceEntry) spanStart {
 		delete(l.spans, id.Text())
 		return s
 	}
-	if l.f == nil && l.last != nil { // the beginning is before l.last
+	if l.f == nil && l.last != nil { // the span began before the entries in l.last
 		if f, err := recorder.Open(l.name, &format.OpenOptions{Lenient: true}); err == nil {
 			l.f = f
 		}
@@ -602,8 +603,8 @@ func (l *lines) start(end *format.TraceEntry) spanStart {
 	return spanStart{name: "a span"}
 }
 
-// merged returns the attributes of a span: those at its beginning, with the ones that are new or
-// different at its end.
+// merged returns the attributes of a span: the attributes of its beginning, with the values and additions of its
+// end.
 func merged(begin, end []format.Attribute) []format.Attribute {
 	all := slices.Clone(begin)
 	for _, a := range end {

@@ -191,7 +191,8 @@ func (w *onFirst) Write(b []byte) (int, error) {
 	return w.Builder.Write(b)
 }
 
-// TestTailSlow checks that tail on a slow terminal prints all of a file that rotates in the meantime.
+// TestTailSlow checks that tail on a slow terminal prints the whole file, even if the program rotates the file
+// while tail prints.
 func TestTailSlow(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.et")
@@ -212,7 +213,7 @@ func TestTailSlow(t *testing.T) {
 			lost++
 		}
 	}
-	// It does not see files that were created and removed while it printed.
+	// tail does not see files that were created and removed while it printed.
 	last := fine(t, nil, "tail", "-n", "-1", name)
 	if !strings.HasSuffix(out.String(), last) || strings.Count(out.String(), "ERROR ") < 9 || lost > 0 && code != exitFine {
 		t.Errorf("exit %d, %d are lost:\n%s%s", code, lost, out.String(), errs)

@@ -33,7 +33,7 @@ func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTa
 	return t, nil
 }
 
-// A happened is a complete row. A span is complete when it has ended; at is the time of its end.
+// A happened is a row that can be printed because it is complete. For a span, at is the time of its end.
 type happened struct {
 	row  view.Row
 	at   int64
@@ -83,7 +83,7 @@ func (t *rowTail) show(ctx context.Context) error {
 				t.left--
 			}
 		}
-		list, t.left, t.o.lines = list[from:], -1, -1 // from now on all rows are new, also those of the files that follow
+		list, t.left, t.o.lines = list[from:], -1, -1 // from now on, all rows are new, also the rows of later files
 	}
 	for i, h := range list {
 		if i%linesAtOnce == 0 && ctx.Err() != nil {

@@ -109,7 +109,7 @@ func (p *overviewPrinter) titleLine() {
 	fmt.Fprintln(p.w)
 }
 
-// rowsBelow prints rows below a head. Each row is followed by the line that more returns.
+// rowsBelow prints rows below a head. After each row it prints the line that the func more returns.
 func (p *overviewPrinter) rowsBelow(head string, list []view.Row, more func(r view.Row) string) error {
 	if len(list) == 0 {
 		return nil
@@ -232,7 +232,7 @@ func (p *overviewPrinter) slowestPart(r view.Row) string {
 	}
 	self, _ := v.SelfTime(part)
 	of := " of it"
-	if whole, _ := v.Duration(r); self > whole { // it ran on when r had ended
+	if whole, _ := v.Duration(r); self > whole { // the part ran on after the end of r
 		of = ""
 	}
 	return fmt.Sprintf("%s%s in %s", duration(self), of, what(v, part))
@@ -299,7 +299,7 @@ func (p *overviewPrinter) gaps() error {
 	return p.columns(lines, "lll")
 }
 
-// what describes a row in a few words.
+// what returns a few words that describe row r.
 func what(v *view.View, r view.Row) string {
 	s, ok := v.Message(r)
 	if !ok || v.Role(r) != view.RoleLog {

@@ -10,7 +10,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// TestTopSaysWhatGrows: top and explain say what the samples of the runtime show, without acting on the terminal.
+// TestTopSaysWhatGrows checks that top and explain report growing values of the runtime, and escape characters
+// that act on a terminal.
 func TestTopSaysWhatGrows(t *testing.T) {
 	x := tracetest.New(t, format.V2, format.ET, format.Root())
 	for i := range uint64(12) {
@@ -32,8 +33,8 @@ func TestTopSaysWhatGrows(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForALock: of a dump and of the text of a crash, explain says where goroutines wait for a lock and where the
-// others are.
+// TestWhoWaitsForALock checks what explain says about a dump of goroutines and about the text of a crash: where
+// goroutines wait for a lock, and where the other goroutines are.
 func TestWhoWaitsForALock(t *testing.T) {
 	const (
 		locked = "sync.runtime_SemacquireMutex /go/src/runtime/sema.go:95\nsync.(*Mutex).Lock /go/src/sync/mutex.go:46\nmain.book /src/main.go:109"

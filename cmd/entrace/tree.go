@@ -150,13 +150,13 @@ type treeLine struct {
 	last  bool
 }
 
-// linesAtOnce is the number of rows of a batch.
+// linesAtOnce is the maximum number of rows in a treeBatch.
 const linesAtOnce = 512
 
 // A treeBatch is a sequence of rows that one goroutine prints.
 type treeBatch struct {
 	rows  []treeLine
-	lines [maxIndent + 1]bool // printer.lines before the first row
+	lines [maxIndent + 1]bool // the value of printer.lines before the first row
 	out   []byte
 	err   error
 	done  chan struct{}
@@ -265,7 +265,7 @@ func (p *printer) batch(b *treeBatch) {
 // maxStates is the maximum number of file states that are printed below the first line.
 const maxStates = 20
 
-// title returns the title of a trace: the name of its file, with the number of other files.
+// title returns the title of a trace: the name of its first file, and the number of other files.
 func title(t *convert.Trace) string {
 	if n := len(t.View().Files()); n > 1 {
 		return fmt.Sprintf("%s and %s", t.Name(0), plural(n-1, "other file"))
@@ -282,7 +282,7 @@ type printer struct {
 	states []convert.State // the states of the files; nil if they are not printed
 	v      *view.View
 	only   view.Set[view.Row]  // the rows to print, nil for all
-	lines  [maxIndent + 1]bool // whether a level has more rows below
+	lines  [maxIndent + 1]bool // for each level, whether more rows of this level follow below
 	time   timeStyle
 	first  time.Time // the earliest time of all entries
 }
@@ -378,7 +378,7 @@ func (p *printer) wrapped(line string) string {
 	return b.String() + text
 }
 
-// bar returns the characters that a line has for the given level above it.
+// bar returns the characters that draw one level of the tree to the left of a row.
 func (p *printer) bar(level int) string {
 	if p.lines[level] {
 		return "│  "
@@ -454,7 +454,8 @@ func (p *printer) summary() string {
 	return fmt.Sprintf("%s %s: %s", p.paint(show.Bold, show.Safe(p.title)), show.Safe(stateOfTitle(p.states)), what)
 }
 
-// The number of letters in a strip, and the least duration of a span with a strip.
+// stripWidth is the number of letters in a strip. stripLeast is the duration of the shortest span that has a
+// strip.
 const (
 	stripWidth = 20
 	stripLeast = time.Millisecond // shorter spans have no strip
@@ -465,7 +466,8 @@ var stateLetters = map[string]byte{
 	"net": 'N', "sleep": 'z', "other": '-',
 }
 
-// strip returns the states of a span's goroutine: a letter for each part of its time, and the longest.
+// strip returns the states of a span's goroutine in words: first one letter for each part of the time, then the
+// two longest states.
 func strip(v *view.View, strips *analyze.Strips, r view.Row) (words []string) {
 	if d, ended := v.Duration(r); ended && d < stripLeast {
 		return nil
@@ -497,7 +499,7 @@ func terminalWidth(w io.Writer) int {
 	return 0
 }
 
-// plain returns s without the colors of paint.
+// plain returns s without the escape sequences of paint.
 func plain(s string) string {
 	for {
 		before, after, found := strings.Cut(s, "\x1b[")

@@ -48,7 +48,7 @@ there is one. 'entrace redact' removes them.`,
 	return c
 }
 
-// verifySecrets prints the places where a trace has secrets.
+// verifySecrets prints where a trace has secrets.
 func (a *app) verifySecrets(ctx context.Context, name string) error {
 	t, err := a.open(ctx, []string{name}, &lookFlags{})
 	if err != nil {
@@ -85,7 +85,8 @@ func (a *app) verifySecrets(ctx context.Context, name string) error {
 	return errors.Join(err, t.Damage())
 }
 
-// verifyExecTraces calls found for each execution trace in a file that cannot be read to its end.
+// verifyExecTraces reads the execution traces in a file, and calls found for each of them that cannot be read to
+// its end.
 func (a *app) verifyExecTraces(ctx context.Context, path string, found func(problem error)) {
 	t, err := convert.Open(ctx, []string{path}, nil)
 	if err != nil {
@@ -108,7 +109,8 @@ func (a *app) verify(ctx context.Context, name string) error {
 	}
 	defer done()
 	problems := 0
-	tell := func(problem error) { _, _ = fmt.Fprintln(a.out, show.Safe(problem.Error())) } // the result is the number of problems
+	// tell ignores an error of a.out, because the result of the command is the number of problems.
+	tell := func(problem error) { _, _ = fmt.Fprintln(a.out, show.Safe(problem.Error())) }
 	if cut != nil {
 		problems++
 		tell(cut)

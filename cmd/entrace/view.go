@@ -77,7 +77,7 @@ ends with ^C or, with --once, five seconds after the last page was closed.`,
 	return c
 }
 
-// onceAfter is how long --once waits for a new page.
+// onceAfter is how long --once waits for another page after the last page was closed.
 const onceAfter = 5 * time.Second
 
 func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
@@ -258,8 +258,8 @@ type shownTrace struct {
 	all []*convert.Trace // the last trace is shown; a paused page still shows an earlier one
 }
 
-// openShown opens the trace. With --follow it waits until the trace exists, and calls waits once before waiting.
-// It returns nil if there is an error, or if ctx is done.
+// openShown opens the trace. With --follow it waits until the trace exists, and before that calls the func waits
+// once. It returns nil if there is an error, or if ctx is done.
 func (a *app) openShown(ctx context.Context, names []string, o *viewOptions, waits func()) (*shownTrace, error) {
 	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.lookFlags) }}
 	for told := false; ; told = true {
@@ -287,7 +287,7 @@ func (s *shownTrace) now() *convert.Trace {
 	return s.all[len(s.all)-1]
 }
 
-// reopen opens the files to which the names lead now and returns their view. The view is nil if the page already
+// reopen opens the files that the names mean now, and returns their view. The view is nil if the page already
 // shows these files.
 func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	if !s.now().Outdated() {
@@ -303,7 +303,7 @@ func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	return t.View(), nil
 }
 
-// of returns the trace that a view of s shows.
+// of returns the trace that has the files of v, a view of s.
 func (s *shownTrace) of(v *view.View) *convert.Trace {
 	s.mu.Lock()
 	defer s.mu.Unlock()
