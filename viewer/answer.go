@@ -9,16 +9,16 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A rowNumber is a row that an answer contains only as a number.
+// A rowNumber is a row number in an answer. The type marks rows that stay numbers and do not become a line.
 type rowNumber uint32
 
-// A line describes a row in an answer.
+// A line describes a row, and replaces the row in an answer.
 type line struct {
 	Row      rowNumber    `json:"row"`
 	Name     string       `json:"name"`
 	Service  string       `json:"service"`
 	Start    analyze.Time `json:"start_unix_nano"`
-	Duration *int64       `json:"duration_nano"` // of a span that has not ended: a lower bound
+	Duration *int64       `json:"duration_nano"` // for an open span, how long it has been open at least
 	Open     bool         `json:"open"`
 	In       string       `json:"in,omitempty"` // the function in which the open span waits
 	Of       string       `json:"of,omitempty"` // the name of the outermost span above the row
@@ -42,8 +42,8 @@ func (s *state) lineOf(ctx context.Context, r view.Row) (*line, error) {
 	return l, nil
 }
 
-// encoded returns an answer as JSON. If number is not nil, it returns the number of each row in the answer.
-// Rows whose number is 0 become null.
+// encoded returns an answer as JSON. If number is not nil, it returns the row number that the answer contains for
+// a row. If it returns 0, the row becomes null.
 func (s *state) encoded(ctx context.Context, x any, number func(view.Row) rowNumber) (json.RawMessage, error) {
 	return (&analyze.Form{
 		Row: func(r view.Row) (any, error) {

@@ -7,23 +7,24 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A burst is a part of the time in which nearly all of the slow or failed spans of a name began.
+// A burst is a short period in which nearly all of the slow or failed spans of one name began.
 type burst struct {
 	From  int64   `json:"from_unix_nano"`
 	To    int64   `json:"to_unix_nano"`
-	Share float64 `json:"share"` // of the period in which all spans of the name began
-	All   bool    `json:"all"`   // all slow or failed spans began in this part, not only burstMost
+	Share float64 `json:"share"` // the length of the burst as a share of the time in which all spans of the name began
+	All   bool    `json:"all"`   // all slow or failed spans began in the burst, not only the share burstMost
 }
 
 const (
-	burstMost  = .95 // the smallest share of the spans
-	burstLeast = 5   // the smallest number of spans
-	burstTime  = .5  // the largest share of the time
+	burstMost  = .95 // at least this share of the slow or failed spans begins in a burst
+	burstLeast = 5   // at least this many spans begin in a burst
+	burstTime  = .5  // a burst is at most this share of the time in which all spans of the name began
 )
 
-// burstOf returns the shortest period in which nearly all spans of the set "in" began, which is a part of the set
-// "same". It returns nil if the period is longer than the share burstTime of the time in which the spans of "same"
-// began, if "in" has too few spans, or if it is all of "same".
+// burstOf returns the shortest period in which nearly all spans of the set "in" began. The set "same" has all
+// spans of the same name, and contains "in". burstOf returns nil in the following cases:
+//   - The period is longer than the share burstTime of the time in which the spans of "same" began.
+//   - The set "in" has too few spans, or all spans of "same".
 func (s *state) burstOf(in, same view.Set[view.Row]) *burst {
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	var starts []int64

@@ -13,29 +13,29 @@ import (
 // A processorTime says how long a span and the rows below it were on a processor, and in which functions.
 // The numbers come from the samples of CPU profiles in the trace.
 type processorTime struct {
-	Own       int64         `json:"own_nano"` // the time of the span
-	All       int64         `json:"all_nano"` // the time of all spans of its name
-	OfSpan    bool          `json:"ofSpan"`   // Functions are of the span; else they are of all spans of its name
+	Own       int64         `json:"own_nano"` // of the span
+	All       int64         `json:"all_nano"` // of all spans of the same name
+	OfSpan    bool          `json:"ofSpan"`   // Functions are those of the span; otherwise those of all spans of the same name
 	Functions []cpuFunction `json:"functions"`
 }
 
-// A cpuFunction is a function in which some of the time passed. Functions that are in all samples but have
-// no time of their own are left out.
+// A cpuFunction is a function in which processor time passed. Functions that are in all samples but have no time
+// of their own are omitted.
 type cpuFunction struct {
 	Name  string  `json:"name"`
 	File  string  `json:"file"`
 	Line  int     `json:"line"`
-	Self  float64 `json:"self"`  // its share of the time
-	Total float64 `json:"total"` // including the functions that it called
+	Self  float64 `json:"self"`  // the share of the time that passed in the function itself
+	Total float64 `json:"total"` // the same share with the functions that it called
 }
 
 const (
 	maxCPUFunctions = 8
-	maxCPUSamples   = 20_000 // the most samples that are read
-	fewCPU          = 100e6  // nanoseconds: samples of less time, one each 10 ms, say little about a span
+	maxCPUSamples   = 20_000 // the maximum number of samples that are read
+	fewCPU          = 100e6  // in nanoseconds; samples come every 10 ms, so fewer of them say little about a span
 )
 
-// processorTime returns the processor time of the span r. The set same has all spans of its name. The
+// processorTime returns the processor time of the span r. The set "same" has all spans with the name of r. The
 // result is nil if there are no samples of these spans.
 func (s *state) processorTime(ctx context.Context, r view.Row, same view.Set[view.Row]) (*processorTime, error) {
 	if !callstack.HasCPU(s.v) {
@@ -71,15 +71,15 @@ func (s *state) processorTime(ctx context.Context, r view.Row, same view.Set[vie
 	return out, nil
 }
 
-// functionsOf returns the time of the samples in some rows, and the functions in which most of that time
-// passed. If there are many rows, it reads only some of them, at even distances. Each of these then counts
-// for the rows that were skipped.
+// functionsOf returns the time of the samples in some rows, and the functions in which most of that time passed.
+// If there are many rows, it reads only one of every few rows. The sample in such a row then also counts for the
+// skipped rows.
 func (s *state) functionsOf(ctx context.Context, rows []view.Row) (whole int64, functions []cpuFunction, err error) {
 	type function struct {
 		name        string
 		self, total int64
 		last        *callstack.Sample // the last sample that has the function
-		place       callstack.Frame   // the frame in the longest sample
+		place       callstack.Frame   // the frame of the function in the sample with the longest time
 		most        int64
 	}
 	known := make(map[string]*function)

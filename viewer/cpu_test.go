@@ -10,7 +10,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// TestWhyHasProcessorTime: the samples of a CPU profile at and below a span, or of all of its name where the span has few.
+// TestWhyHasProcessorTime checks the processor time and the functions of a span. They come from the samples at and
+// below the span, or if these are few, from the samples of all spans of the same name.
 func TestWhyHasProcessorTime(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	span := func(parent uint32, name string) uint32 {

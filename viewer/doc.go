@@ -35,7 +35,7 @@
 //	api/table?q=        the table that a query computes, or a table of rows or of calls
 //	api/events          a stream with an event whenever the trace has grown
 //
-// The parameter window leaves out the rows that do not overlap a part of the time.
+// The parameter window limits an answer to the rows that overlap a part of the time.
 //
-// A row is given by its number in the view. The number stays the same while the trace grows.
+// A row is identified by its number in the view. The number stays the same while the trace grows.
 package viewer

@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// at returns a span that began at a time.
+// at returns a span that began at start.
 func at(parent uint32, id int, name string, start format.Value, took int64, more ...format.Attribute) *format.TraceEntry {
 	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: append(tracetest.Attributes(
 		format.AttrSpanID, fmt.Sprintf("%016x", id),
@@ -36,7 +36,7 @@ func word(name, value string) format.Attribute {
 	return format.Attribute{Name: name, Value: format.StringValue(value)}
 }
 
-// dataOf returns the parts of the data in a page that is one file.
+// dataOf returns the parts of the data in a static page.
 func dataOf(t *testing.T, h *viewer.Handler, q string) map[string]json.RawMessage {
 	t.Helper()
 	var page bytes.Buffer
@@ -56,7 +56,8 @@ func dataOf(t *testing.T, h *viewer.Handler, q string) map[string]json.RawMessag
 	return d
 }
 
-// TestStaticHasNothingElse: a page of chosen rows has nothing of the others: no names, values, services or errors.
+// TestStaticHasNothingElse checks that a static page of selected rows contains nothing of other rows: no names,
+// values, services or errors.
 func TestStaticHasNothingElse(t *testing.T) {
 	resource := func(name string) *format.TraceEntry {
 		return tracetest.Resource(name, "service.name", name)
@@ -68,7 +69,7 @@ func TestStaticHasNothingElse(t *testing.T) {
 			name, user, up = "hidden-work", "hidden-customer", 2
 		}
 		if i%3 == 2 {
-			name, user, up = "hidden-work", "hidden-customer", uint32(len(all)-2) // below a chosen one
+			name, user, up = "hidden-work", "hidden-customer", uint32(len(all)-2) // below a chosen span
 		}
 		all = append(all, at(up, i+1, name, format.U64Value(uint64(1000*ms+i*ms)), 1000, word("user", user), word("otel.status_code", "ERROR"), word("otel.status_description", "cannot charge "+user)))
 	}
@@ -85,7 +86,7 @@ func TestStaticHasNothingElse(t *testing.T) {
 	}
 }
 
-// TestGapsInWindow: a time in which nothing happened is one of the window.
+// TestGapsInWindow checks that the gaps of a window are times within the window in which nothing happened.
 func TestGapsInWindow(t *testing.T) {
 	all := []*format.TraceEntry{format.Root(), at(0, 1, "root", format.U64Value(1e18), 100e9)}
 	for i := range 100 {
@@ -107,7 +108,7 @@ func TestGapsInWindow(t *testing.T) {
 	}
 }
 
-// TestMetaChangesWithNotices: a page that is loaded again gets what was found out since.
+// TestMetaChangesWithNotices checks that a client that loads the page again gets new notices.
 func TestMetaChangesWithNotices(t *testing.T) {
 	var notices []string
 	h := viewer.New(viewOf(t, format.ET, randomTrace(1, 20)), &viewer.Options{Follow: true, Notices: func() []string { return notices }})
@@ -121,7 +122,7 @@ func TestMetaChangesWithNotices(t *testing.T) {
 	}
 }
 
-// TestTimesFarApart asks everything about spans that no number can say how far they are apart.
+// TestTimesFarApart requests all answers about two spans that are more than 2⁶³ nanoseconds apart.
 func TestTimesFarApart(t *testing.T) {
 	h := serve(t, viewOf(t, format.ET, []*format.TraceEntry{
 		format.Root(), at(0, 1, "early", format.I64Value(-9e18), 1000), at(0, 2, "late", format.I64Value(9e18), 1000),
@@ -138,7 +139,8 @@ func TestTimesFarApart(t *testing.T) {
 	}
 }
 
-// TestRuntimeOfManySamples: of samples that are too many for an answer, each stands for some, and is the largest of these.
+// TestRuntimeOfManySamples checks the answer about too many samples: each item stands for several samples, and has
+// the largest value of them.
 func TestRuntimeOfManySamples(t *testing.T) {
 	all := []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: tracetest.Attributes(format.AttrTime, uint64(1e18), "/sched/goroutines:goroutines", math.NaN())}}
 	for i := range 9001 {
@@ -165,8 +167,8 @@ func TestRuntimeOfManySamples(t *testing.T) {
 	}
 }
 
-// TestWhyOfNoFailures: of a name of which none failed the slow ones are explained, also when those that failed are asked for,
-// and the longest durations there are have bars.
+// TestWhyOfNoFailures checks that why explains the slow spans of a name if none failed, even if the request asks
+// for failed spans. Bars of the longest possible durations do not overflow.
 func TestWhyOfNoFailures(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 40 {
@@ -188,8 +190,9 @@ func TestWhyOfNoFailures(t *testing.T) {
 	}
 }
 
-// TestWhyCut: of three kinds of durations the slowest are slow, also where a few are far shorter than all others, and where
-// a third takes somewhat longer. What is drawn is compared with the others.
+// TestWhyCut checks which spans are slow if there are three groups of durations: only the slowest group, even if a
+// few spans are far shorter than the others, or a third is somewhat longer. Spans in a range that the user has
+// drawn are compared with all others.
 func TestWhyCut(t *testing.T) {
 	for name, most := range map[string]func(i int) int64{
 		"a few are short":        func(i int) int64 { return []int64{8, 8, 8, 8, 8, 8, 8, 8, 8, 1}[i/10%10] },
@@ -225,7 +228,7 @@ func TestWhyCut(t *testing.T) {
 	}
 }
 
-// TestFlameOfLongNames: names that begin alike are compared each with itself.
+// TestFlameOfLongNames checks that the comparison does not confuse long names with the same beginning.
 func TestFlameOfLongNames(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	long := "SELECT " + strings.Repeat("column, ", 60) + " FROM "
@@ -242,7 +245,8 @@ func TestFlameOfLongNames(t *testing.T) {
 	}
 }
 
-// TestRowOfFileWithHash: the name of a file may have what is before the number of an entry.
+// TestRowOfFileWithHash checks that the name of a file may contain #, which also separates the name from the
+// entry.
 func TestRowOfFileWithHash(t *testing.T) {
 	h := viewer.New(viewOf(t, format.ET, randomTrace(1, 20)), &viewer.Options{Names: func(int) string { return "run#3.et" }})
 	id := jsonOf[struct{ ID string }](t, h, "/api/entry?row=4").ID
@@ -251,7 +255,7 @@ func TestRowOfFileWithHash(t *testing.T) {
 	}
 }
 
-// TestTableIsWhatRowsSay compares the table by name with a count over the rows, in windows too.
+// TestTableIsWhatRowsSay compares the table by name with counts over the rows, also in a window.
 func TestTableIsWhatRowsSay(t *testing.T) {
 	for seed := range uint64(4) {
 		v := viewOf(t, format.ET, randomTrace(seed+50, 3000))
@@ -273,7 +277,7 @@ func TestTableIsWhatRowsSay(t *testing.T) {
 	}
 }
 
-// tally counts the spans of a name that overlap a window.
+// tally counts the spans of a service and name that overlap a window.
 func tally(v *view.View, service, name string, window [2]int64) (n, errs int, took []int64) {
 	for r := range v.Rows() {
 		if v.Role(r) != view.RoleSpan || v.Name(r) != name || v.Service(r) != service {
@@ -295,11 +299,12 @@ func tally(v *view.View, service, name string, window [2]int64) (n, errs int, to
 	return n, errs, took
 }
 
-// TestFlameBottomUp: each name is a root with the sum of its self times, and has below it the names above it.
+// TestFlameBottomUp checks a flame with by=up: each name is a root with the sum of its self times, and below it
+// are the names that were above it.
 func TestFlameBottomUp(t *testing.T) {
 	var all []*format.TraceEntry
 	all = append(all, format.Root())
-	for i := range 3 { // a › b › c and a › c, thrice
+	for i := range 3 { // three times: a › b › c, and a › c
 		add := func(up uint32, name string, start, took int64) uint32 {
 			all = append(all, at(up, len(all), name, format.U64Value(uint64(1e18+int64(i)*1e9+start)), took))
 			return uint32(len(all) - 1)
@@ -334,8 +339,8 @@ func TestFlameBottomUp(t *testing.T) {
 	}
 }
 
-// TestRequestOfCalls: why calls are slow is asked of their requests, if the calls have no attributes themselves; and a failed
-// request has the innermost failure below it, the last one of several.
+// TestRequestOfCalls checks that why compares the requests of slow calls if the calls have no attributes. It also
+// checks that the details of a failed request have the innermost failure below it, in the last failed child.
 func TestRequestOfCalls(t *testing.T) {
 	all, id := []*format.TraceEntry{format.Root()}, 0
 	add := func(parent int, name string, took int64, pairs ...any) int {

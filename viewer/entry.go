@@ -45,7 +45,7 @@ func attributesOf(list []format.Attribute, most int) []attribute {
 // cut returns the first bytes of a text.
 func cut(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
 
-// A place is a row with its name.
+// A place is a row and its name.
 type place struct {
 	Row  view.Row `json:"row"`
 	Name string   `json:"name"`
@@ -55,7 +55,7 @@ type place struct {
 type linked struct {
 	Trace      string      `json:"trace"`
 	Span       string      `json:"span"`
-	To         *place      `json:"to"` // the linked span; nil if it is not in the trace
+	To         *place      `json:"to"` // the linked span; nil if the trace does not have it
 	Attributes []attribute `json:"attributes" null:"yes"`
 }
 
@@ -72,7 +72,7 @@ type details struct {
 	Status      string       `json:"status"`
 	Description string       `json:"description"`
 	Exception   *exception   `json:"exception"` // the first exception of a span that failed
-	Inner       *place       `json:"inner"`     // the innermost failed span below a failed span, and what it says
+	Inner       *place       `json:"inner"`     // the innermost failed span below this failed span, with its error message
 	Target      string       `json:"target"`
 	File        string       `json:"file"`
 	Line        uint32       `json:"line"`
@@ -80,7 +80,7 @@ type details struct {
 	Trace       string       `json:"trace"`
 	Span        string       `json:"span"`
 	Start       analyze.Time `json:"start_unix_nano"`
-	Took        *int64       `json:"took_nano"` // of a span that has not ended: a lower bound
+	Took        *int64       `json:"took_nano"` // for an open span, how long it has been open at least
 	Self        *int64       `json:"self_nano"`
 	Open        bool         `json:"open"`
 	Path        []place      `json:"path"`
@@ -90,8 +90,8 @@ type details struct {
 	Resource    []attribute  `json:"resource" null:"yes"`
 	Links       []linked     `json:"links"`
 	Stacks      []stack      `json:"stacks"`             // the latest stacks of a span that has not ended
-	Talk        bool         `json:"talk"`               // the row or one below it is part of a conversation with a model
-	StacksOf    string       `json:"stacksOf,omitempty"` // the name of the span above to which Stacks belong
+	Talk        bool         `json:"talk"`               // the row or a row below it is part of a conversation with a model
+	StacksOf    string       `json:"stacksOf,omitempty"` // if Stacks belong to a span above this one: the name of that span
 }
 
 // An exception is an event with the reason why a span failed.
@@ -102,7 +102,7 @@ type exception struct {
 	Stack   string   `json:"stack"`
 }
 
-// addException adds the first exception right below the span at row r.
+// addException adds the first exception among the children of the span at row r.
 func (d *details) addException(v *view.View, r view.Row, most int) error {
 	for kid := range v.Tree().Children(r) {
 		if v.Role(kid) != view.RoleEvent || v.Name(kid) != mapping.NameException {
@@ -122,8 +122,8 @@ func (d *details) addException(v *view.View, r view.Row, most int) error {
 	return nil
 }
 
-// addInner adds the innermost failed span below the failed span at row r. Of several failed spans with the same
-// parent it takes the last, as the others may have been tried again.
+// addInner adds the innermost failed span below the failed span at row r. If several children of a span failed, it
+// uses the last one: the earlier ones may be failed attempts that were repeated.
 func (d *details) addInner(v *view.View, r view.Row, most int) error {
 	in := r
 	for next := in; next != 0; {
@@ -158,19 +158,18 @@ type stack struct {
 	Row   view.Row `json:"row"`
 	Time  int64    `json:"time_unix_nano"`
 	Count string   `json:"count"` // the number of goroutines
-	In    string   `json:"in"`    // the function in which they wait
+	In    string   `json:"in"`    // the function in which the goroutines wait
 	Stack string   `json:"stack"`
 }
 
 // maxStacks is the largest number of stacks of a span that are shown.
 const maxStacks = 8
 
-// addStacks adds the latest stacks below row r. Without any, it adds the stacks directly below the nearest
-// span above r with stacks. The reason is that the labels of a goroutine may name its request and not its
-// innermost span.
+// addStacks adds the latest stacks below row r. If row r has none, it adds the stacks directly below the nearest
+// span above r that has stacks, because the labels of a goroutine may name its request but not its innermost span.
 func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most int) error {
 	if metas := v.Columns().Metas(); len(metas) < math.MaxUint16 && !slices.ContainsFunc(metas, isDump) {
-		return nil // the trace has no stacks: below the limit, the columns have all names
+		return nil // the trace has no stacks; with fewer than the limit, Metas has all names
 	}
 	t := v.Tree()
 	for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
@@ -194,8 +193,8 @@ func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most 
 	return nil
 }
 
-// addStack adds row r if it is a stack of goroutines from package control/provider, and no stack in
-// d is later. It removes the stacks in d that are older.
+// addStack adds row r if it is a stack of goroutines from package control/provider and d has no later stack. It
+// removes older stacks from d.
 func (d *details) addStack(v *view.View, r view.Row, most int) error {
 	if v.Role(r) != view.RoleOther || !isDump(v.Metadata(r)) {
 		return nil
@@ -341,7 +340,7 @@ type record struct {
 	Level string       `json:"level"`
 	Text  string       `json:"text"`
 	More  string       `json:"more"` // its attributes
-	In    string       `json:"in"`   // the name of the span that is its parent
+	In    string       `json:"in"`   // the name of its parent span
 }
 
 // maxLogs is the largest number of log records in an answer.

@@ -13,12 +13,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The facts of a view are computed when they are needed for the first time, and then kept.
+// The facts of a view are computed when they are first needed, and then kept.
 type facts struct {
-	hidden   func() *rankSet // rows without a line in the tree
+	hidden   func() *rankSet // rows that the tree does not show
 	logs     func() *rankSet // log records and events
 	errors   func() *rankSet // rows that are errors, as analyze.Top counts them
-	whole    func() extent   // of all rows
+	whole    func() extent   // the extent of all rows
 	services func() []string
 	hues     func() map[string]int
 	clocks   func() []skew
@@ -50,7 +50,7 @@ type skew struct {
 	Late string `json:"late"` // the correction, in the form that the flag --clock accepts
 }
 
-// clocksOf returns the clocks that seem to be wrong.
+// clocksOf returns the corrections of the clocks that seem to be wrong.
 func clocksOf(v *view.View, names []string) []skew {
 	list := []skew{}
 	for _, c := range analyze.Clocks(v, names) {
@@ -61,10 +61,10 @@ func clocksOf(v *view.View, names []string) []skew {
 
 // An extent is the time range of some rows.
 type extent struct {
-	from, to int64 // the first and the last time, 0 if there is none
+	from, to int64 // the first and the last time; both are 0 if no row has a time
 	timed    bool  // some row has a time
 	spans    bool  // some row is a span
-	newest   int   // the file with the last time
+	newest   int   // the number of the file that has the last time
 }
 
 // extent returns the extent of the shown rows at and below root. If the window is set, from and to are its times.
@@ -107,7 +107,8 @@ func extentOf(v *view.View, rows iter.Seq[view.Row]) extent {
 	return x
 }
 
-// servicesOf returns the services, those with the most rows first. The order decides their colors.
+// servicesOf returns the names of the services, sorted by the number of their rows, the largest number first. The
+// order decides the colors of the services.
 func servicesOf(v *view.View) []string {
 	counts := make(map[string]int)
 	byResource := make(map[uint16]int)
@@ -132,8 +133,8 @@ func servicesOf(v *view.View) []string {
 // mostHues is the largest number of span names for which the server chooses a color.
 const mostHues = 64
 
-// huesOf returns color numbers for the first mostHues names of spans. The first ten names have ten
-// different colors. A name keeps its color while a file grows.
+// huesOf returns color numbers for the first mostHues names of spans. The first ten names have different colors. A
+// name keeps its color while a file grows.
 func huesOf(v *view.View) map[string]int {
 	metas := v.Columns().Metas()
 	ofSpans := make([]bool, len(metas))
@@ -160,8 +161,8 @@ func huesOf(v *view.View) map[string]int {
 	return hues
 }
 
-// timesOf returns the first and the last time in each block. For a span that has not ended, the duration is
-// the time for which it was open at least.
+// timesOf returns the first and the last time in each block. A span that has not ended counts with the time for
+// which it has been open at least.
 func timesOf(v *view.View) [][2]int64 {
 	times := make([][2]int64, v.Columns().Blocks())
 	for k := range times {

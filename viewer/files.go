@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The files of a view, as they were when the view was made.
+// files holds the files of a view, as they were when the view was made.
 type files struct {
 	v           *view.View
 	names       []string
@@ -41,8 +41,7 @@ func (h *Handler) filesOf(v *view.View) *files {
 // fingerprintSize is the largest number of bytes of entries that a fingerprint covers.
 const fingerprintSize = 64 << 10
 
-// sameTrace reports whether known is the fingerprint of the trace v, or was its fingerprint before the
-// trace grew.
+// sameTrace reports whether known is a fingerprint of the trace v, now or before the trace grew.
 func sameTrace(v *view.View, known string) bool {
 	parts := strings.Split(known, "-")
 	if len(parts) != 3 {
@@ -61,13 +60,13 @@ func fingerprint(v *view.View, most int64) string {
 	return hash + "-" + strconv.FormatInt(n, 36) + "-" + strconv.Itoa(len(v.Files()))
 }
 
-// hashOf returns a hash of the first bytes of a file's entries, and the number of hashed bytes. The
-// parameter most is the limit of that number.
+// hashOf returns a hash of the first bytes of a file's entries, and the number of hashed bytes. The parameter most
+// limits this number.
 func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
 	e := v.Files()[file].Raw()
 	h := sha256.New()
 	left, gap := most, int64(e.Gap())
-	var buf []byte // a copy: if the file is truncated meanwhile, reading faults in the middle
+	var buf []byte // a copy, because a read from a mapped file faults if the file is truncated
 	for id := uint32(0); int(id) < v.Entries(file) && left > 0; id++ {
 		from := e.Offset(id) + gap
 		n := min(left, e.Offset(id+1)-from)
@@ -81,16 +80,16 @@ func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), most - left
 }
 
-// A beginning identifies the first bytes of a file's entries.
+// A beginning is a hash that identifies the first n bytes of a file's entries.
 type beginning struct {
 	hash string
 	n    int64
 }
 
-// beginningSize is the largest number of bytes of a beginning.
+// beginningSize is the largest number of bytes that a beginning covers.
 const beginningSize = 4 << 10
 
-// checkEvery is the shortest time between two checks whether another program has changed the files.
+// checkEvery is the minimum time between two checks whether another program has changed the files.
 const checkEvery = time.Second
 
 // intact returns an error if a file was truncated or overwritten since the view was made.
@@ -116,7 +115,7 @@ func (f *files) intact() error {
 	return f.broken
 }
 
-// continues reports whether a view contains all rows of an earlier view, with the same numbers.
+// continues reports whether the view v contains all rows of the earlier view was, with the same numbers.
 func continues(v, was *view.View) bool {
 	if v.Len() < was.Len() || len(v.Files()) < len(was.Files()) {
 		return false

@@ -9,14 +9,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The quick search for the first hits covers the first firstRows rows, and stops after fewHits hits.
+// The quick search for the first hits covers only the first firstRows rows, and stops after fewHits hits.
 const (
 	firstRows = 16 * columns.BlockRows
 	fewHits   = 200
 )
 
-// first answers with a lower bound for the number of hits. It searches only few rows, because the
-// page also requests the complete search.
+// first answers with a lower bound for the number of hits. It searches only the first rows, because the page also
+// requests the complete search.
 func (s *state) first(ctx context.Context, text string) (any, error) {
 	q, err := query.Parse(text)
 	if err != nil {
@@ -44,12 +44,12 @@ func (s *state) first(ctx context.Context, text string) (any, error) {
 	return map[string]any{"count": n, "known": ok, "words": append([]string{}, q.Words()...)}, nil
 }
 
-// maxWay is the largest number of rows that are opened for hits. It leaves room for rows that the
-// user opens.
+// maxWay is the largest number of rows that the page opens to show hits. It leaves 200 of maxToggled for rows that
+// the user opens.
 const maxWay = maxToggled - 200
 
-// way answers with the rows at and below root that must be open so that all hits of a query are visible. If
-// these are too many rows for a shape, it answers with the first ones.
+// way answers with the rows at and below root that must be open so that all hits of a query are visible. If these
+// are more than maxWay, it answers with that many, and sets More.
 func (h *Handler) way(ctx context.Context, q *request) (any, error) {
 	root := q.row("root")
 	f, err := q.selected(ctx, q.Get("q"))
@@ -83,11 +83,12 @@ func (h *Handler) way(ctx context.Context, q *request) (any, error) {
 	return out, nil
 }
 
-// find answers with the number of rows that a query selects, and with one of these rows. The parameter at
-// names a row. With dir=next, the answer has the selected row after that row, and with dir=prev the one
-// before it. Without dir, the answer has the row itself if it is selected. The parameter what replaces the
-// query: what=error selects errors, and what=open selects spans that have not ended. With the parameter
-// first, find answers quickly, with the number of the first hits.
+// find answers with the number of rows that a query selects, and with one of these rows. The parameters are:
+//   - at names a row.
+//   - dir=next requests the selected row after row at, and dir=prev the one before it. Without dir, the answer has
+//     row at itself, if it is selected.
+//   - what replaces the query: what=error selects errors, and what=open selects spans that have not ended.
+//   - first requests a quick answer with the number of the first hits.
 func (h *Handler) find(ctx context.Context, q *request) (any, error) {
 	at := q.row("at")
 	if q.Has("first") && q.err == nil {
@@ -144,12 +145,12 @@ type foundRow struct {
 	// Outside is the number of selected rows that do not overlap the window. Count does not include these
 	// rows.
 	Outside int          `json:"outside"`
-	Index   int          `json:"index"` // of Row among the selected rows, from 1 on; 0 if there is no Row
+	Index   int          `json:"index"` // the position of Row among the selected rows, from 1 on; 0 if the answer has no Row
 	Row     view.Row     `json:"row"`
 	Path    []place      `json:"path"`
 	Hints   []query.Hint `json:"hints"`
-	Words   []string     `json:"words"`          // to be marked in the rows
-	Known   bool         `json:"known,omitzero"` // the row is known already
+	Words   []string     `json:"words"`          // the words that the page marks in the rows
+	Known   bool         `json:"known,omitzero"` // only with the parameter first: whether the quick search was possible
 }
 
 // maxItems is the largest number of completions in an answer.
@@ -170,7 +171,7 @@ func (h *Handler) complete(ctx context.Context, q *request) (any, error) {
 	return map[string]any{"from": from, "items": items}, nil
 }
 
-// title returns a short text for a row: the message of a log record, else the name.
+// title returns a short text for a row: the message of a log record, or the name of another row.
 func (s *state) title(r view.Row) string {
 	if m, ok := s.v.Message(r); ok && s.v.Role(r) == view.RoleLog {
 		return m

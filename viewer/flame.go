@@ -10,21 +10,21 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A flameNode represents all spans with the same name and service that have the same names and services
-// above them, up to a root of the flame. A root is a span with which the flame begins.
+// A flameNode stands for all spans that have the same name and service, and whose ancestors up to a root of the
+// flame also have the same names and services. A root is a span with which the flame begins.
 type flameNode struct {
 	Name    string   `json:"name"`
 	Service string   `json:"service"`
-	Up      int      `json:"up"`  // the number of the node above, -1 if there is none
+	Up      int      `json:"up"`  // the index of the node above; -1 for a root
 	Row     view.Row `json:"row"` // the longest of the spans
 	Count   int      `json:"count"`
 	Errors  int      `json:"errors"`
-	Total   int64    `json:"total_nano"` // the sum of their durations
-	Self    int64    `json:"self_nano"`  // the sum of their self times
-	Weight  float64  `json:"weight"`     // the width: from 0 to 1, with all nodes below
-	// More compares the self time of the node here with the self time of the same node in the other flame.
-	// It is the difference of the two, each divided by the number of roots of its flame, as a share of the
-	// mean duration of a root here.
+	Total   int64    `json:"total_nano"` // the sum of the spans' durations
+	Self    int64    `json:"self_nano"`  // the sum of the spans' self times
+	Weight  float64  `json:"weight"`     // the width of the node, which includes all nodes below it; from 0 to 1
+	// More compares the self time of the node with the same node of the other flame. Each self time is divided by
+	// the number of roots of its own flame. More is the difference of the results, as a share of the mean duration
+	// of a root in this flame.
 	More float64 `json:"more"`
 
 	full   string // the full name; Name may be only the beginning
@@ -32,7 +32,7 @@ type flameNode struct {
 	weight float64
 }
 
-// A flame holds the nodes of a merged tree. Each node comes after the node above it.
+// A flame holds the nodes of a tree of merged spans. In nodes, each node comes after the node above it.
 type flame struct {
 	nodes    []flameNode
 	known    map[flameKey]int // indexes in nodes
@@ -45,8 +45,8 @@ type flameKey struct {
 	service, name string
 }
 
-// node returns the number of a node below the node k.up. It adds this node if there is none yet. If there are too
-// many nodes, it returns an error.
+// node returns the index of the node k. If the flame does not have this node, it adds one. The error says that the
+// flame has too many nodes.
 func (f *flame) node(k flameKey) (int, error) {
 	i, ok := f.known[k]
 	if !ok {
@@ -60,7 +60,7 @@ func (f *flame) node(k flameKey) (int, error) {
 	return i, nil
 }
 
-// invert returns a flame whose roots are all names, and that has below each node the names above it.
+// invert returns the flame upside down: all names are roots, and below each name are the names that were above it.
 func (f *flame) invert() (*flame, error) {
 	out := &flame{known: make(map[flameKey]int), roots: f.roots, inverted: true}
 	for i := range f.nodes {
@@ -81,16 +81,18 @@ func (f *flame) invert() (*flame, error) {
 }
 
 const (
-	maxFlame      = 8000 // nodes in an answer; the widest are kept
+	maxFlame      = 8000 // the maximum number of nodes in an answer; the widest are kept
 	maxFlameNodes = 1 << 17
 )
 
-// flame answers with spans merged by the names above them. With a query, these are the selected spans and
-// all spans below them; without one, all spans at and below root. The width of a node is the sum of the
-// self times of its spans and of all spans below them, or with by=count the number of all these spans. With by=up
-// the names are the roots, by self time, and the names above them are below. With
-// another side, each node is compared with the same node of the other side. Otherwise, with a query, it is
-// compared with the spans of the same names that the query does not select.
+// flame answers with spans merged by the names above them.
+//   - With a query, these are the selected spans and all spans below them. Without a query, they are all spans at
+//     and below root.
+//   - The width of a node is the sum of the self times of its spans and of all spans below them. With by=count, it
+//     is the number of all these spans.
+//   - With by=up, the names are the roots, sorted by self time, and the names above a span are below it.
+//   - If the request has another side, each node is compared with the same node of that side. Otherwise, with a
+//     query, it is compared with the spans of the same names that the query does not select.
 func (h *Handler) flame(ctx context.Context, q *request) (any, error) {
 	c, err := q.selection(ctx)
 	if err != nil {
@@ -110,8 +112,8 @@ type flameAnswer struct {
 	Left  int         `json:"left"`
 }
 
-// flameOf merges the spans of a selection, and compares them with the spans of the other side. If than is
-// nil, it compares the spans that a query selects with the unselected spans of the same names.
+// flameOf merges the spans of a selection. It compares them with the spans of the side than. If than is nil and
+// the selection has a query, it compares the selected spans with the other spans of the same names.
 func (s *state) flameOf(ctx context.Context, c *selection, than *side, by string) (*flameAnswer, error) {
 	begins := func(r view.Row) bool { return (c.hits == nil || c.hits.Has(r)) && c.isInside(r) }
 	in, err := s.merged(ctx, c.from, c.end, begins, c.skip)
@@ -144,9 +146,8 @@ func (s *state) flameOf(ctx context.Context, c *selection, than *side, by string
 	return &flameAnswer{nodes, in.roots, left}, nil
 }
 
-// merged merges the spans with ranks in [from, end). The roots of the flame are the outermost spans for
-// which begins returns true. The flame has the roots and all spans below them, but not the rows in skip and
-// the rows below these. skip may be nil.
+// merged merges the spans with ranks in [from, end). The roots of the flame are the outermost spans for which
+// begins returns true. The flame omits the rows in skip, which may be nil, and all rows below them.
 func (s *state) merged(ctx context.Context, from, end int, begins func(r view.Row) bool, skip view.Set[view.Row]) (*flame, error) {
 	v, t := s.v, s.v.Tree()
 	f := &flame{known: make(map[flameKey]int)}
@@ -206,7 +207,7 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
-// compare sets More of each node, with others as the other flame.
+// compare sets the field More of each node. The other flame is others.
 func (f *flame) compare(others *flame) {
 	whole := int64(0)
 	for i := range f.nodes {
@@ -218,7 +219,7 @@ func (f *flame) compare(others *flame) {
 	if others.roots == 0 || mean == 0 {
 		return
 	}
-	same := make([]int, len(f.nodes)) // the number of the same node in others, -2 if there is none
+	same := make([]int, len(f.nodes)) // for each node, the index of the same node in others; -2 if others does not have it
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		same[i] = -2
@@ -234,7 +235,7 @@ func (f *flame) compare(others *flame) {
 	}
 }
 
-// widest returns the widest nodes, and the number of nodes that are left out.
+// widest returns the widest nodes, and the number of omitted nodes.
 func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 	for i := range f.nodes {
 		f.nodes[i].weight = float64(f.nodes[i].Self)
@@ -243,7 +244,7 @@ func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 		}
 	}
 	whole := 0.0
-	for _, n := range slices.Backward(f.nodes) { // the nodes below come after the nodes above
+	for _, n := range slices.Backward(f.nodes) { // children come after their parent, so this visits children first
 		switch {
 		case n.Up < 0:
 			whole += n.weight
@@ -251,7 +252,7 @@ func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 			f.nodes[n.Up].weight += n.weight
 		}
 	}
-	least, ties := 0.0, maxFlame // the smallest width in the answer, and how many nodes of that width fit
+	least, ties := 0.0, maxFlame // the smallest width in the answer, and how many nodes of exactly this width fit
 	if len(f.nodes) > maxFlame {
 		all := make([]float64, len(f.nodes))
 		for i := range f.nodes {

@@ -118,7 +118,8 @@ func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
 	}
 }
 
-// TestNewestFileHasTheLastTime: the page shows the state of this file as the state of the trace.
+// TestNewestFileHasTheLastTime checks that meta reports the file with the last time as the newest, because the
+// page shows the state of that file as the state of the trace.
 func TestNewestFileHasTheLastTime(t *testing.T) {
 	later := []*format.TraceEntry{format.Root(), tracetest.Log("later", format.AttrTime, uint64(9e9))}
 	files := []*format.File{viewOf(t, format.ET, flight()).Files()[0], viewOf(t, format.ET, later).Files()[0]}
@@ -132,7 +133,7 @@ func TestNewestFileHasTheLastTime(t *testing.T) {
 	}
 }
 
-// TestOpenSpanIsOpenForAsLongAsItsFileSays: the tree, the details and the overview show the same time
+// TestOpenSpanIsOpenForAsLongAsItsFileSays checks that the tree, the details and the overview show the same time
 // for an open span, even if another file has later entries.
 func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 	later := []*format.TraceEntry{format.Root(), tracetest.Log("later", format.AttrTime, uint64(9e9))}
@@ -163,7 +164,7 @@ func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 	}
 }
 
-// TestRuntime reads the samples of the runtime, which are in the file in another order than in time.
+// TestRuntime reads samples of the runtime that are not in the order of time in the file.
 func TestRuntime(t *testing.T) {
 	sample := func(name, target string, at uint64, more ...format.Attribute) *format.TraceEntry {
 		return &format.TraceEntry{Metadata: format.Metadata{Name: name, Target: target}, Attributes: append(tracetest.Attributes(format.AttrTime, at), more...)}

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// growEvery is the shortest time between two checks of the files. If a check takes long, the time is
-// longer.
+// growEvery is the minimum time between two checks of the files. If a check is slow, the time is longer.
 const growEvery = 250 * time.Millisecond
 
-// events sends an event to a client when the trace has grown. It ends when the client has gone, or after an
-// error. With the parameter pause, the first event has the name of a pin. Requests with this name are
-// answered from the state that the pin keeps. This is the current state, unless pause is the name of an
-// existing pin: then that pin is used.
+// events sends an event to a client whenever the trace has grown. It ends when the client has disconnected, or
+// after an error.
+//
+// With the parameter pause, the first event contains the name of a pin, which keeps a state. Requests with this
+// name are answered from that state. If pause is the name of an existing pin, the client uses that pin. Otherwise
+// it gets a new pin of the current state.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	flusher := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -82,11 +83,10 @@ type pin struct {
 	gone  *time.Timer // runs when there are no users
 }
 
-// pinAfter is how long a pin is kept after its last user has gone. The user may come back if only its
-// connection broke.
+// pinAfter is how long a pin without users is kept. A user whose connection broke may come back.
 const pinAfter = 10 * time.Second
 
-// pin adds a user to the pin with that name. If there is no such pin, it makes a pin of the current state,
+// pin adds a user to the pin with the given name. If there is no such pin, it makes a pin of the current state,
 // with a new name. It returns the name of the pin.
 func (h *Handler) pin(name string) string {
 	h.mu.Lock()
@@ -120,8 +120,8 @@ func (h *Handler) unpin(name string) {
 	})
 }
 
-// pinned returns the state that the pin with that name keeps. If there is no such pin, it returns the
-// current state.
+// pinned returns the state that the pin with the given name keeps. If there is no such pin, it returns the current
+// state.
 func (h *Handler) pinned(name string) *state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,8 +211,8 @@ func (h *Handler) grow(ctx context.Context) (*state, error) {
 	return h.state, nil
 }
 
-// reopen replaces the view if the names of the files now refer to other files. If the new files cannot be
-// read, the old view stays, and the next call tries again.
+// reopen replaces the view if the names of the files now mean other files. If the new files cannot be read, the
+// old view stays, and the next call tries again.
 func (h *Handler) reopen(ctx context.Context) {
 	if h.options.Reopen == nil {
 		return

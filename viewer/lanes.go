@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	maxPacked = 100_000 // the most spans that are packed into lanes without overlap
-	maxLevel  = 199     // the last lane of a service
+	maxPacked = 100_000 // up to this number, spans are packed into lanes in which they do not overlap
+	maxLevel  = 199     // the number of the last lane of a service
 	noLevel   = 255
-	maxRuns   = 8000 // in an answer
+	maxRuns   = 8000 // the maximum number of runs in an answer
 	maxCells  = 1 << 20
-	maxClimb  = 100 // how many spans above a span are searched for one of the same service
+	maxClimb  = 100 // the search for an ancestor of the same service ends after this number of ancestors
 )
 
 // A levels holds the lane of each selected span, counted within the lanes of its service.
 type levels struct {
-	of     []uint8 // by row; noLevel for other rows
+	of     []uint8 // the lane of each row; noLevel for rows that are not selected
 	counts []int   // the number of lanes of each service
-	packed bool    // spans overlap only in the last lane; if false, a lane is a depth
+	packed bool    // spans may overlap only in the last lane; if false, a span's lane is its depth
 }
 
-// A laneRuns holds spans by service, lane and time. The spans of a lane that begin in the same part of the
-// time form one run. The lists have a value for each run, except Lanes and Names.
+// A laneRuns holds spans by service, lane and time. Spans of the same lane that begin in the same part of the time
+// form one run. All lists except Lanes and Names have one value for each run.
 type laneRuns struct {
 	From   int64      `json:"from_unix_nano"`
 	To     int64      `json:"to_unix_nano"`
 	Packed bool       `json:"packed"`
 	Lanes  []laneHead `json:"lanes"`
-	Lane   []int      `json:"lane"` // the number of the lane, counted through all services
-	At     []int64    `json:"at"`   // the first start, in nanoseconds since From; may be negative
-	Long   []int64    `json:"long"` // nanoseconds from At to the last end
-	Row    []view.Row `json:"row"`  // the longest span
+	Lane   []int      `json:"lane"` // the number of the lane, counted across all services
+	At     []int64    `json:"at"`   // the start of the first span, in nanoseconds since From; may be negative
+	Long   []int64    `json:"long"` // nanoseconds from At to the end of the last span
+	Row    []view.Row `json:"row"`  // the row of the longest span
 	Count  []int      `json:"count"`
 	Errors []int      `json:"errors"`
 	Open   []int      `json:"open"` // 1 if the span in Row has not ended
@@ -52,10 +52,9 @@ type laneHead struct {
 	Levels  int    `json:"levels"`
 }
 
-// lanes answers with the spans that a flame in time shows. With a query, these are the selected spans and
-// all spans below them; without one, all spans at and below root. Spans that do not overlap the time
-// between the parameters from and to are left out. The parameter n is the number of parts into which that
-// time is divided.
+// lanes answers with the spans of a flame over time. With a query, these are the selected spans and all spans
+// below them. Without a query, they are all spans at and below root. Spans that do not overlap the time between
+// the parameters from and to are omitted. That time is divided into as many parts as the parameter n says.
 func (h *Handler) lanes(ctx context.Context, q *request) (any, error) {
 	n := q.bins()
 	c, err := q.selection(ctx)
@@ -82,7 +81,7 @@ func (h *Handler) lanes(ctx context.Context, q *request) (any, error) {
 	return q.runsOf(ctx, l, x.from, x.to, n)
 }
 
-// levelsOf gives each selected span its lane.
+// levelsOf assigns a lane to each selected span.
 func (s *state) levelsOf(ctx context.Context, c *selection) (*levels, error) {
 	v, t := s.v, s.v.Tree()
 	l := &levels{of: slices.Repeat([]uint8{noLevel}, v.Len()), counts: make([]int, len(s.services())+1)}
@@ -92,7 +91,7 @@ func (s *state) levelsOf(ctx context.Context, c *selection) (*levels, error) {
 		service int
 		level   uint8
 	}
-	var above []level // the selected spans above
+	var above []level // the selected spans that contain the span at rank
 	var spans []view.Row
 	hitEnd, n := 0, 0
 	for rank := c.from; rank < c.end; rank++ {
@@ -135,8 +134,8 @@ func (s *state) levelsOf(ctx context.Context, c *selection) (*levels, error) {
 	return l, nil
 }
 
-// pack puts each span into a lane of its service. This is the first lane that is free at that time and is
-// below the lane of the nearest span above it of the same service.
+// pack assigns each span to a lane of its service: the first lane that is free at the span's time and below the
+// lane of the nearest ancestor of the same service.
 func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int) {
 	v, t := s.v, s.v.Tree()
 	start := func(r view.Row) int64 { at, _ := v.Start(r); return at }
@@ -145,7 +144,7 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 	})
 	l.packed = true
 	clear(l.counts)
-	busy := make([][]int64, len(l.counts)) // the end of the last span, by service and lane
+	busy := make([][]int64, len(l.counts)) // the end of the last span in each lane, by service and lane
 	placed := v.NewSet()
 	for _, r := range spans {
 		at, service, first := start(r), services(r), 0
@@ -172,8 +171,8 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 	}
 }
 
-// packPart returns levels for the spans that overlap the time between from and to, in lanes without
-// overlap. If there are too many of these spans, it returns l.
+// packPart returns lanes for the spans that overlap the time between from and to. Spans in these lanes do not
+// overlap. If there are too many spans, it returns l.
 func (s *state) packPart(ctx context.Context, l *levels, from, to int64) (*levels, error) {
 	times := s.times()
 	var spans []view.Row
@@ -199,8 +198,8 @@ func (s *state) packPart(ctx context.Context, l *levels, from, to int64) (*level
 	return out, nil
 }
 
-// spanIn returns a run with the span in row i of a block. The result is false if the span is not selected
-// or does not overlap the time between from and to.
+// spanIn returns a run that consists of the span in row i of a block. The second result is false if the span is
+// not selected or does not overlap the time between from and to.
 func (s *state) spanIn(l *levels, b *columns.Block, i int, from, to int64) (run, bool) {
 	r := view.Row(b.First) + view.Row(i)
 	start := b.Start[i]
@@ -228,10 +227,10 @@ func endOf(at, took int64) int64 {
 	return math.MaxInt64
 }
 
-// A run merges the spans of a lane that begin in the same part of the time.
+// A run stands for the spans of a lane that begin in the same part of the time.
 type run struct {
-	row           view.Row // the longest span
-	at, end, long int64    // the first start, the last end, and the longest duration
+	row           view.Row // the row of the longest span
+	at, end, long int64    // the start of the first span, the end of the last one, and the duration of the longest one
 	count, errors int32
 }
 
@@ -248,14 +247,14 @@ func (r *run) add(o run) {
 	r.errors += o.errors
 }
 
-// runsOf returns the runs of the time between from and to, which it divides into at most n parts.
+// runsOf divides the time between from and to into at most n parts, and returns the runs of spans in them.
 func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*laneRuns, error) {
-	services := append(slices.Clone(s.services()), "") // the last one is for rows without a service
+	services := append(slices.Clone(s.services()), "") // the last element is for rows without a service
 	out := &laneRuns{
 		From: from, To: to, Packed: l.packed, Lanes: []laneHead{},
 		Lane: []int{}, At: []int64{}, Long: []int64{}, Row: []view.Row{}, Count: []int{}, Errors: []int{}, Open: []int{}, Name: []int{}, Names: []string{},
 	}
-	base, lanes := make([]int, len(l.counts)), 0 // the first lane of each service
+	base, lanes := make([]int, len(l.counts)), 0 // the number of each service's first lane
 	for i, c := range l.counts {
 		base[i] = lanes
 		lanes += c
@@ -268,7 +267,7 @@ func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*
 	if err != nil {
 		return nil, err
 	}
-	// Fewer parts make fewer runs: halve the number of parts until the runs are few enough.
+	// If there are too many runs, halve the number of parts until the runs are few enough.
 	count := func() (all int) {
 		for _, lane := range cells {
 			for _, c := range lane {
@@ -309,7 +308,7 @@ func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*
 	return out, nil
 }
 
-// difference returns a - b, limited to ±2⁵³, so that a JavaScript number holds it exactly.
+// difference returns a - b, limited to ±2⁵³ because a JavaScript number holds such values exactly.
 func difference(a, b int64) int64 {
 	const most = 1 << 53
 	d := a - b
@@ -322,8 +321,8 @@ func difference(a, b int64) int64 {
 	return d
 }
 
-// cells returns the runs of each lane by the part of the time in which they begin. Spans that began before
-// the time are in the first part.
+// cells returns the runs of each lane, one for each part of the time. The run of a part has the spans that begin
+// in it. Spans that began before from are in the first part.
 func (s *state) cells(ctx context.Context, l *levels, base []int, lanes int, from, to int64, n int) ([][]run, error) {
 	numbers, times := s.serviceNumbers(), s.times()
 	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() ([][]run, func(k int)) {

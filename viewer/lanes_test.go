@@ -28,8 +28,8 @@ type flock struct {
 	Spans                           int
 }
 
-// TestLanes compares a flame in time with the spans one by one: each is in one run, those of a lane do not
-// overlap, and one below another one of its service is in a lane below it.
+// TestLanes compares a flame over time with the spans one by one. Each span is in one run, and the spans of a lane
+// do not overlap. If a span is below another one of the same service, its lane is below the other's lane.
 func TestLanes(t *testing.T) {
 	for seed := range uint64(20) {
 		v := viewOf(t, format.ET, randomTrace(seed, 200))
@@ -116,7 +116,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestManyLanes has more spans than get lanes of their own, and more runs than an answer holds.
+// TestManyLanes has more spans than can be packed into lanes, and more runs than an answer may contain.
 func TestManyLanes(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	const n = 100_100

@@ -13,10 +13,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only these
-// rows. A row without a line, such as a resource, is left out, and the rows below it are shown at its
-// place. A link is shown with its span. The recorder's last entry has no line, because it only says
-// that the file is whole.
+// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only such rows. If a
+// row has no line, for example a resource, the rows below it are shown in its place. A link is shown with its
+// span. The last entry of a recorder has no line, because it only says that the file is whole.
 func isShown(v *view.View, r view.Row) bool {
 	switch v.Role(r) {
 	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
@@ -29,19 +28,19 @@ func isShown(v *view.View, r view.Row) bool {
 
 // A shape describes which rows of the tree are open.
 type shape struct {
-	root    view.Row   // only this row and the rows below it are shown; 0: all rows
-	depth   int        // number of levels that are open
-	toggled []view.Row // sorted: rows that are closed in an open level, or open in a closed level
-	only    string     // a query: only the rows that it selects, and the rows above them, are shown
-	window  window     // only the rows that overlap it, and the rows above them, are shown
-	least   int64      // spans that took fewer nanoseconds are left out, with their log records and events
+	root    view.Row   // show only this row and the rows below it; 0: all rows
+	depth   int        // the number of levels that are open
+	toggled []view.Row // sorted; rows that are closed in an open level, or open in a closed level
+	only    string     // a query: show only the rows that it selects, and the rows above them
+	window  window     // show only the rows that overlap it, and the rows above them
+	least   int64      // omit spans that took fewer nanoseconds, with their log records and events
 }
 
-// maxToggled is the largest number of rows that a request can open and close.
+// maxToggled is the largest number of rows that a request can toggle.
 const maxToggled = 4000
 
-// shape reads the shape of a request from its parameters. The parameter x lists the toggled rows, each as
-// the difference from the row before it, in base 36.
+// shape reads the shape of a request from its parameters. The parameter x lists the toggled rows. Each number in
+// it is the difference from the row before, in base 36.
 func (q *request) shape() shape {
 	h := shape{root: q.row("root"), depth: q.number("depth", 0, math.MaxInt32), only: q.Get("only")}
 	at := uint64(0)
@@ -74,7 +73,7 @@ func (h *shape) isToggled(r view.Row) bool {
 type layout struct {
 	shape   shape
 	ranks   *rankSet
-	outside int // outermost rows that are left out because they do not overlap the window
+	outside int // the number of omitted outermost rows: they do not overlap the window
 }
 
 // layout returns the layout of a shape.
@@ -89,7 +88,7 @@ func (s *state) layoutOf(ctx context.Context, h shape) (*layout, error) {
 	}
 	t := s.v.Tree()
 	l := &layout{shape: h, ranks: newRankSet(t.Len())}
-	var ends []int // the ends of the shown rows above the row at rank
+	var ends []int // the ends of the shown rows that contain the row at rank
 	for rank, n := t.Rank(h.root), 0; rank < t.End(h.root); n++ {
 		if n%(1<<16) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -121,8 +120,8 @@ func (s *state) layoutOf(ctx context.Context, h shape) (*layout, error) {
 	return l, nil
 }
 
-// part returns the rows that a shape shows if all levels are open. The set all has the rows that the shape
-// would show without the window. A nil set stands for all rows.
+// part returns the rows that a shape shows if all levels are open, and all, the rows that it would show without
+// the window. A nil set stands for all rows.
 func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row], err error) {
 	var rows view.Set[view.Row]
 	if h.only != "" {
@@ -151,8 +150,8 @@ func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row]
 	return withAbove(s.v, inside), all, nil
 }
 
-// longer returns the rows of a set without the spans that took less than least nanoseconds, and without the
-// log records and events of these spans. Spans that failed stay. If rows is nil, the set has all rows.
+// longer returns a set without the spans that took less than least nanoseconds, and without the log records and
+// events of these spans. It keeps spans that failed or are open. If rows is nil, it begins with all rows.
 func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] {
 	out := s.v.NewSet()
 	for r := range s.v.Rows() {
@@ -171,7 +170,7 @@ func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] 
 	return out
 }
 
-// finds is the kind of the results of queries.
+// finds is the kind of cached results that found uses.
 const finds = "find"
 
 // A found holds the rows that a query selects.
@@ -180,10 +179,10 @@ type found struct {
 	ranks   *rankSet
 	outside int // the number of selected rows outside the window
 	hints   []query.Hint
-	words   []string // the words of the query that are free text
+	words   []string // the free-text words of the query
 }
 
-// A tableError says that a query computes a table where the page needs rows.
+// A tableError says that a query computes a table, but the page needs rows.
 type tableError struct{ query string }
 
 func (e *tableError) Error() string {

@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// TestMounted: the code in the package's documentation serves the page and the trace.
+// TestMounted checks that the code in the package's documentation serves the page and the trace.
 func TestMounted(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/trace/", viewer.New(viewOf(t, format.ET, querytest.Entries()), &viewer.Options{Base: "/trace", Names: func(int) string { return "shop.et" }}))

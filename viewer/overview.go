@@ -24,9 +24,11 @@ func (h *Handler) top(ctx context.Context, q *request) (any, error) {
 	return q.encoded(ctx, t, nil)
 }
 
-// explain answers why the requests of a part are slow or fail. It compares them with the other side, if
-// any. Without another side but with a query, it compares the requests that the query selects with others
-// of the same names. Otherwise it compares the requests after a change with the requests before the change.
+// explain answers why the requests of a part of the time are slow or fail. It compares:
+//   - the requests with those of the other side, if the HTTP request names another side;
+//   - otherwise, if the HTTP request has a query, the requests that the query selects with other requests of the
+//     same names;
+//   - otherwise the requests after a change with the requests before the change.
 func (h *Handler) explain(ctx context.Context, q *request) (any, error) {
 	text := q.Get("q")
 	f, err := q.selected(ctx, text)
@@ -50,20 +52,20 @@ func (h *Handler) explain(ctx context.Context, q *request) (any, error) {
 
 const (
 	heatColumns, heatRows = 120, 40
-	maxHeat               = 1000 // the most columns or rows
+	maxHeat               = 1000 // the maximum number of columns or rows
 )
 
-// heat answers with a map of the requests in a window. The n columns are for the starts of the requests,
-// and the m rows for their durations. With the parameter box, heat answers with the properties that the
-// requests in a box share. The box is "FROM,TO,LEAST,MOST" in nanoseconds. An "f" at the end limits the
-// answer to failed requests.
+// heat answers with a map of the requests in a window. The map has n columns for the starts of the requests, and m
+// rows for their durations. With the parameter box, heat answers instead with the properties that the requests in
+// a box share. A box is "FROM,TO,LEAST,MOST" in nanoseconds. With an "f" at the end, the answer has only failed
+// requests.
 func (h *Handler) heat(ctx context.Context, q *request) (any, error) {
 	x, err := remember(&q.results, "requests", q.Get("window"), func() (*analyze.Requests, error) {
 		f, err := q.selected(ctx, "{}")
 		if err != nil {
 			return nil, err
 		}
-		q.forget("requests") // only one is cached, because it may be large
+		q.forget("requests") // keep only one result, because it may be large
 		return analyze.RequestsOf(ctx, q.v, f.rows)
 	})
 	if err != nil {

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	maxBelow    = 500_000          // the most rows below a span whose path is computed
-	maxMeasured = 10 * time.Second // the longest span whose path is measured, at some 80 ms a second
-	maxCritical = 20_000           // steps in an answer; the longest are kept
-	maxSteps    = 40               // names in an answer
+	maxBelow    = 500_000          // a path is computed only for a span with at most this number of rows below it
+	maxMeasured = 10 * time.Second // a path of a longer span is not measured; measuring costs some 80 ms per second
+	maxCritical = 20_000           // the maximum number of steps in an answer; the longest are kept
+	maxSteps    = 40               // the maximum number of joined steps in an answer
 )
 
-// A pathAnswer is the critical path of the outermost span above a row. Its Steps are for people to read:
-// all steps of the same name, service and state are joined, at the place of the first one. Steps without a
-// span are joined only if their goroutine is the same.
+// A pathAnswer is the critical path of the outermost span above a row. Its Steps are for people. Steps of the same
+// name, service and state are joined at the place of the first one. Steps without a span are joined only if their
+// goroutine is the same.
 type pathAnswer struct {
 	*analyze.CriticalPath
 
-	// Marks describes the steps before they are joined. It has three numbers for each: its row, its time
-	// since the beginning of the path, and its duration.
+	// Marks describes the steps before they are joined, by three numbers per step: the row, the time since the
+	// beginning of the path, and the duration.
 	Marks []int64 `json:"marks"`
-	Rest  int     `json:"rest"` // the number of joined steps that are left out
+	Rest  int     `json:"rest"` // the number of joined steps that are omitted
 }
 
 // pathOf returns the critical path of a span, or nil if the span has none. The path is measured if Go's
@@ -64,8 +64,8 @@ func (h *Handler) critical(ctx context.Context, q *request) (any, error) {
 	return q.encoded(ctx, out, nil)
 }
 
-// longest returns a function that reports whether a step is one of the n longest. It has to be called once for each
-// step in turn.
+// longest returns a function that reports whether a step is one of the n longest. Call the function once for each
+// step, in order.
 func longest(steps []analyze.Step, n int) func(x *analyze.Step) bool {
 	if len(steps) <= n {
 		return func(*analyze.Step) bool { return true }
@@ -86,15 +86,15 @@ func longest(steps []analyze.Step, n int) func(x *analyze.Step) bool {
 	}
 }
 
-// pathAnswer returns the critical path of a span. The function number returns the number of a row in the
-// answer. If nothing is known about the path, the answer has no steps.
+// pathAnswer returns the critical path of a span. The func number returns the row number that the answer contains
+// for a row. If nothing is known about the path, the answer has no steps.
 func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view.Row) rowNumber) (*pathAnswer, error) {
 	if whole == 0 {
 		return nil, nil
 	}
 	out := &pathAnswer{CriticalPath: &analyze.CriticalPath{Span: whole}}
 	if s.below(whole) > maxBelow {
-		return out, nil // 'entrace critical' prints it
+		return out, nil // for such a span, use 'entrace critical'
 	}
 	p, err := s.pathOf(ctx, whole)
 	if err != nil || p == nil {
@@ -114,7 +114,7 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 		if isLong(x) {
 			out.Marks = append(out.Marks, int64(number(x.Span)), x.From-p.From, x.Duration)
 		}
-		if p.Open { // while the span is open, nobody knows which span below it ends last
+		if p.Open { // in an open span, it is not known which span below it ends last
 			continue
 		}
 		k := kind{name: s.v.Name(x.Span), service: s.v.Service(x.Span), state: x.State}

@@ -11,7 +11,8 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// TestCriticalPath: where Go's execution trace tells what a request waited for, its path is measured, else inferred.
+// TestCriticalPath checks that the path of a request is measured if Go's execution trace says what the request
+// waited for, and inferred otherwise.
 func TestCriticalPath(t *testing.T) {
 	recorded := tracetest.ReadFile(t, "../internal/read/gotrace/testdata/go1.26.trace")
 	span := func(parent uint32, name, id string) *format.TraceEntry {
@@ -49,7 +50,7 @@ func TestCriticalPath(t *testing.T) {
 	}
 }
 
-// TestLongestStepsAreKept: as many as there may be, also of steps that are equally long.
+// TestLongestStepsAreKept checks that exactly n steps are kept, even if several steps are equally long.
 func TestLongestStepsAreKept(t *testing.T) {
 	for _, c := range []struct {
 		took []int64

@@ -7,12 +7,11 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A rankSet is a set of ranks of the tree that can count its members in a range, and return the k-th
-// one.
+// A rankSet is a set of ranks of the tree. It can count its members in a range, and return the k-th member.
 type rankSet struct {
 	view.Set[int]
 
-	sums []uint32 // how many members are before each word
+	sums []uint32 // for each word of Set, the number of members in the words before it
 	n    int
 }
 
@@ -55,7 +54,7 @@ func (s *rankSet) at(k int) int {
 	return w*64 + bits.TrailingZeros64(word)
 }
 
-// ranksOf returns the ranks of the rows for which the function is returns true.
+// ranksOf returns the ranks of the rows for which the func is returns true.
 func ranksOf(v *view.View, is func(r view.Row, f view.Flags) bool) *rankSet {
 	t := v.Tree()
 	set := newRankSet(t.Len())

@@ -93,7 +93,7 @@ func TestFollowGoesOnWithOtherFiles(t *testing.T) {
 		{"c.iet", []string{"three"}, "zero, one, three", 3, true},
 	} {
 		if step.texts[0] == "three" && runtime.GOOS == "windows" {
-			break // no file that is mapped is replaced there
+			break // Windows cannot replace a file that is mapped
 		}
 		writeLogs(t, filepath.Join(dir, step.name), step.texts...)
 		n := next()

@@ -11,7 +11,8 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// TestRestFreesWhatQueriesMade compares the heap before queries with that after the handler rested.
+// TestRestFreesWhatQueriesMade compares the heap before queries with the heap after the handler has dropped their
+// results.
 func TestRestFreesWhatQueriesMade(t *testing.T) {
 	const rows = 100_000
 	all := []*format.TraceEntry{format.Root()}
@@ -34,7 +35,7 @@ func TestRestFreesWhatQueriesMade(t *testing.T) {
 		jsonOf[struct{ Count int }](t, h, "/api/find?q="+url.QueryEscape(q))
 		rowsOf(t, h, "depth=9&only="+url.QueryEscape(q))
 	}
-	const most = 500_000 // bytes; a column of these rows takes more
+	const most = 500_000 // in bytes; a column of attributes of these rows takes more
 	if made := heap() - before; made < most {
 		t.Fatalf("queries have made %d bytes, the test needs %d", made, most)
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// results are the last few results of each kind of computation, by their keys. They are safe for concurrent use.
+// results caches the last few results of each kind of computation, by key. It is safe for concurrent use.
 type results struct {
 	mu     sync.Mutex
 	byKind map[string][]result
@@ -18,7 +18,7 @@ type result struct {
 
 const fewResults = 4
 
-// forget removes the results of a kind; with "", all results.
+// forget removes the results of a kind, or all results if kind is "".
 func (r *results) forget(kind string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,33 +15,33 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The page receives the flags of a row as 32 bits: the lower 16 bits are its view.Flags, and the others are
-// these flags.
+// The page receives the flags of a row as 32 bits: the lower 16 bits are its view.Flags, and the upper bits are
+// the following flags.
 const (
 	flagExpanded = 1 << (16 + iota)
-	flagHit      // the query selects it
-	flagParent   // there are rows below it
-	flagSpans    // some rows directly below it are spans
-	flagError    // it counts as an error
+	flagHit      // the query selects the row
+	flagParent   // the row has rows below it
+	flagSpans    // the row has spans directly below it
+	flagError    // the row counts as an error
 )
 
 const (
 	maxRows  = 500  // in one answer
 	maxTicks = 50   // of one row
-	maxAbove = 100  // rows above the first one; the nearest are kept
-	maxParts = 24   // of a closed span; the longest are kept
-	maxInner = 2000 // the most rows below a closed span that are examined
+	maxAbove = 100  // ancestors of the first row; the nearest are kept
+	maxParts = 24   // inner spans of a closed span; the longest are kept
+	maxInner = 2000 // rows below a closed span that are searched for inner spans
 )
 
 // A treeRows holds a part of the visible rows.
 type treeRows struct {
 	Total   int       `json:"total"`     // the number of visible rows
-	First   int       `json:"first"`     // index of the first row of this answer among the visible rows
-	From    int64     `json:"from_nano"` // From and To: the window, else the first and the last time of the rows below the root
+	First   int       `json:"first"`     // the position of Rows[0] among the visible rows
+	From    int64     `json:"from_nano"` // From and To: the window, or the first and the last time of the rows below the root
 	To      int64     `json:"to_nano"`
-	Outside int       `json:"outside"`            // outermost rows that are left out because they do not overlap the window
-	Toggled []int     `json:"toggled" null:"yes"` // the rows that were opened because of fill
-	Above   []treeRow `json:"above"`              // the ancestors of the first row, the outermost first
+	Outside int       `json:"outside"`            // the number of omitted outermost rows: they do not overlap the window
+	Toggled []int     `json:"toggled" null:"yes"` // the rows that the parameter fill opened
+	Above   []treeRow `json:"above"`              // the ancestors of Rows[0], the outermost first
 	Rows    []treeRow `json:"rows"`
 }
 
@@ -49,19 +49,19 @@ type treeRows struct {
 type treeRow struct {
 	Row     view.Row     `json:"row"`
 	Start   analyze.Time `json:"start_unix_nano"`
-	Took    *int64       `json:"took_nano"` // of a span that has not ended: a lower bound
-	Below   int          `json:"below"`     // the number of rows below; Errors is the number of errors among them
+	Took    *int64       `json:"took_nano"` // for an open span, how long it has been open at least
+	Below   int          `json:"below"`     // the number of rows below; Errors counts the errors among them
 	Errors  int          `json:"errors"`
 	Name    string       `json:"name"`
 	Service string       `json:"service"`
-	Text    string       `json:"text"` // attributes
+	Text    string       `json:"text"` // some attributes
 	Depth   int          `json:"depth"`
 	Flags   uint32       `json:"flags"`
-	Ticks   []tick       `json:"ticks"` // of a span: the log records and events directly below
-	Parts   []innerSpan  `json:"parts"` // of a closed span: the longest leaf spans among the first maxInner rows below
+	Ticks   []tick       `json:"ticks"` // for a span: the log records and events directly below it
+	Parts   []innerSpan  `json:"parts"` // for a closed span: the longest leaf spans among the first maxInner rows below it
 }
 
-// An innerSpan is the place of a span in the time of a span above it. The times go from 0 to 1.
+// An innerSpan is the position of a span within the time of a span above it. Times are from 0 to 1.
 type innerSpan struct {
 	From    float32 `json:"from"`
 	To      float32 `json:"to"`
@@ -74,9 +74,9 @@ type tick struct {
 	Level format.Level `json:"level"`
 }
 
-// rows answers with up to n visible rows. One of three parameters selects the first row: first is its index
-// among the visible rows; at is a row that must be in the answer; last selects the last rows. With fill,
-// rows are opened from the top on until that number of rows is visible.
+// rows answers with up to n visible rows. One of three parameters selects the first of them: first is its position
+// among the visible rows, at is a row that the answer must contain, and last requests the last rows. With fill,
+// rows opens rows from the top on until fill rows are visible.
 func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 	form, n, fill := q.shape(), q.number("n", 60, maxRows+1), q.number("fill", 0, maxRows+1)
 	first, at := q.number("first", 0, math.MaxInt32), q.row("at")
@@ -137,8 +137,8 @@ func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 	return out, nil
 }
 
-// between returns the rows of a layout from index first up to end. The ancestors of the first of these
-// rows come before them, the outermost first. The result above is the number of ancestors.
+// between returns the ancestors of the first row, the outermost first, and then the rows of a layout with
+// positions in [first, end). The result above is the number of ancestors.
 func (s *state) between(l *layout, first, end int) (above int, rows []view.Row) {
 	if first >= end {
 		return 0, nil
@@ -160,8 +160,8 @@ func (s *state) between(l *layout, first, end int) (above int, rows []view.Row) 
 	return above, rows
 }
 
-// hits returns which of the rows a query selects. If the result of the query is not known yet, it
-// searches only these rows if possible, so that the page appears soon.
+// hits returns which of the given rows a query selects. If the result of the whole query is not cached, hits
+// searches only the given rows if possible, so that the page appears soon.
 func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[view.Row]bool, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // without a query there are none
@@ -196,8 +196,8 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 	return hits, nil
 }
 
-// depth returns the number of shown rows above a row, up to and including root. It climbs no further than
-// to the first row whose depth is known.
+// depth returns the number of shown rows above a row, up to and including root. It stops at the first row whose
+// depth is in known.
 func (s *state) depth(r, root view.Row, known map[view.Row]int) (n int) {
 	for r != root {
 		if r = s.v.Parent(r); r == 0 {
@@ -226,7 +226,7 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 		for i := range min(l.ranks.n, want) {
 			rank := l.ranks.at(i)
 			r := t.Row(rank)
-			// Do not open the recorder's measurements, which are less interesting than the program's rows.
+			// Do not open the recorder's own measurements: they are less interesting than the program's rows.
 			if closed := i+1 >= l.ranks.n || l.ranks.at(i+1) >= t.End(r); closed && s.v.Role(r) != view.RoleRecorder && s.below(r) > 0 && !h.isToggled(r) {
 				next = r
 				break
@@ -241,14 +241,14 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 	}
 }
 
-// below returns the number of shown rows below r.
+// below returns the number of shown rows below row r.
 func (s *state) below(r view.Row) int {
 	t := s.v.Tree()
 	rank, end := t.Rank(r), t.End(r)
 	return end - rank - 1 - s.hidden().between(rank+1, end)
 }
 
-// treeRow returns a row for the tree, without the fields that depend on the other rows of the answer.
+// treeRow returns row r for the tree, without the fields that depend on other rows of the answer.
 func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranker) treeRow {
 	v, t := s.v, s.v.Tree()
 	f := v.Flags(r)
@@ -334,8 +334,8 @@ func (s *state) startOf(r view.Row) analyze.Time {
 	return analyze.NoTime
 }
 
-// tookOf returns the duration of a span, or nil if the duration is not known. For a span that has not
-// ended, the duration is a lower bound.
+// tookOf returns the duration of a span, or nil if it is not known. For an open span, it is the time for which the
+// span has been open at least.
 func (s *state) tookOf(r view.Row) *int64 {
 	if took, known := s.v.Lasted(r); known {
 		return new(int64(took))
@@ -351,7 +351,7 @@ func preview(s string) string {
 	return strings.ToValidUTF8(text.Cut(s, previewSize), "")
 }
 
-// attributesText returns the first attributes of a list as a line of text.
+// attributesText returns the first attributes of a list as one line of text.
 func attributesText(list []format.Attribute) string {
 	var b strings.Builder
 	for _, a := range list {

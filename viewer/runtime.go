@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// sampleMetas returns the numbers of the metadata of samples. Package control/provider takes the samples;
-// no program has recorded them.
+// sampleMetas returns the codes of the metadata that samples of package control/provider have. The program itself
+// did not record these samples.
 func (s *state) sampleMetas() map[uint16]bool {
 	out := make(map[uint16]bool)
 	for i, m := range s.v.Columns().Metas() {
@@ -41,8 +41,8 @@ func (s *state) withoutSamples(rows view.Set[view.Row]) view.Set[view.Row] {
 // isDump reports whether entries with this metadata are stacks of goroutines from package control/provider.
 func isDump(m format.Metadata) bool { return m.Name == "goroutines" && m.Target == "runtime/pprof" }
 
-// runtime answers with the facts about the Go runtime that a flight recorder has: the size of the heap, the
-// number of goroutines, and the garbage collections with the length of their pauses.
+// runtime answers with what a flight recorder has sampled of the Go runtime: the size of the heap, the number of
+// goroutines, and the garbage collections with their pauses.
 func (h *Handler) runtime(ctx context.Context, q *request) (any, error) {
 	return analyze.RuntimeOf(ctx, q.v)
 }

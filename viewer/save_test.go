@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// TestSave saves the hits of a query, a subtree, and what overlaps a window.
+// TestSave saves the hits of a query, a subtree, and the rows that overlap a window.
 func TestSave(t *testing.T) {
 	v := viewOf(t, format.ET, randomTrace(3, 300))
 	var got view.Set[view.Row]

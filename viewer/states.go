@@ -13,12 +13,12 @@ import (
 
 const (
 	maxStrips    = 200             // in an answer
-	maxStrip     = 400             // the most parts of a strip
-	stripsBudget = 5 * time.Second // the most time in execution traces that is read for an answer
+	maxStrip     = 400             // the maximum number of parts of a strip
+	stripsBudget = 5 * time.Second // an answer reads at most this much time of execution traces
 )
 
-// stateStrips answers with a strip for each requested span: the states of its goroutine over time, one for each
-// equal part of the span. The parameter "rows" lists rows with numbers of parts, as in 7:40,9:120.
+// stateStrips answers with a strip for each requested span: the state of its goroutine in each of n equal parts of
+// the span. The parameter "rows" lists rows and their n, as in 7:40,9:120.
 func (h *Handler) stateStrips(ctx context.Context, q *request) (any, error) {
 	var rows []view.Row
 	parts := make(map[view.Row]int)
@@ -49,16 +49,16 @@ func (h *Handler) stateStrips(ctx context.Context, q *request) (any, error) {
 	return out, nil
 }
 
-// A waited says what a span waited for, according to an execution trace. Its steps come from
+// A waited says what a span waited for, according to an execution trace. Its steps are those of
 // [analyze.MeasuredPath.Lines].
 type waited struct {
 	*analyze.MeasuredPath
 
-	Whole bool                   `json:"whole"` // the trace explains enough of the span for its path to be measured
-	Own   []analyze.StateTime    `json:"own"`   // the states of its goroutine
-	Sums  []analyze.StateTime    `json:"sums"`  // the states of its goroutine and of those that it waited for
+	Whole bool                   `json:"whole"` // the execution trace explains enough of the span to show its path as measured
+	Own   []analyze.StateTime    `json:"own"`   // the time that the span's goroutine spent in each state
+	Sums  []analyze.StateTime    `json:"sums"`  // the same, including the goroutines that it waited for
 	Waits []analyze.MeasuredStep `json:"waits"` // the longest waits
-	Rest  int                    `json:"rest"`  // the number of steps that are left out
+	Rest  int                    `json:"rest"`  // the number of omitted steps
 }
 
 const (
@@ -66,7 +66,7 @@ const (
 	maxWaitSteps = 40
 )
 
-// waitedFor answers with the waits of a span.
+// waitedFor answers what a span waited for.
 func (h *Handler) waitedFor(ctx context.Context, q *request) (any, error) {
 	r := q.row("row")
 	if q.err != nil {
@@ -83,7 +83,7 @@ func (h *Handler) waitedFor(ctx context.Context, q *request) (any, error) {
 	return q.encoded(ctx, out, nil)
 }
 
-// A waitPlace is a place at which spans waited, with a description for people.
+// A waitPlace is a place in the code at which spans waited, with a description for people.
 type waitPlace struct {
 	analyze.WaitTotal
 
@@ -93,7 +93,7 @@ type waitPlace struct {
 // maxPlaces is the largest number of places in an answer.
 const maxPlaces = 8
 
-// waits answers with the places at which spans waited longest.
+// waits answers with the places in the code at which spans waited longest.
 func (h *Handler) waits(ctx context.Context, q *request) (any, error) {
 	f, err := q.selected(ctx, "{}")
 	if err != nil {

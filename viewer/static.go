@@ -25,11 +25,10 @@ import (
 
 // StaticOptions change what [Static] writes.
 type StaticOptions struct {
-	// Query selects the rows of the page, which also has the rows above them. An empty query selects all
-	// rows.
+	// Query selects rows of the page. The page also has the rows above them. An empty query selects all rows.
 	Query string
-	// MaxRows and MaxBytes limit the page, by default to 200,000 rows and 20 MB. A larger page is not
-	// written; the error is a [*SizeError].
+	// MaxRows and MaxBytes limit the page, by default to 200,000 rows and 20 MB. If a page would be larger, Static
+	// writes nothing and returns a [*SizeError].
 	MaxRows  int
 	MaxBytes int64
 }
@@ -55,14 +54,14 @@ type staticData struct {
 	Heat    json.RawMessage               `json:"heat"`
 	Waits   json.RawMessage               `json:"waits"`
 	Paths   map[rowNumber]json.RawMessage `json:"paths"`
-	Why     map[string][]*why             `json:"why"` // by name and service ("2 shop"), of the slow and the failed spans
+	Why     map[string][]*why             `json:"why"` // for slow and failed spans, by "NAME SERVICE"; NAME is an index of Strings
 	Facets  any                           `json:"facets"`
 	Table   any                           `json:"table"`
-	Flames  map[string]*flameAnswer       `json:"flames"` // by "time", "up" and "count"
+	Flames  map[string]*flameAnswer       `json:"flames"` // by the parameter by: "time", "up" or "count"
 	CSV     string                        `json:"csv"`    // Table as CSV
 	Strings []string                      `json:"strings"`
-	// The columns of the rows, in the order of the tree. Up is the place of the row above, from 1 on, or 0
-	// if there is none. The row numbers in all answers are such places.
+	// The columns of the rows, in the order of the tree. A row number in any answer is a position in these
+	// columns, from 1 on. Up is the position of the row above, or 0 if no row is above.
 	Up      []int      `json:"up"`
 	Flags   []uint32   `json:"flags"`
 	Names   []int      `json:"names"`
@@ -70,8 +69,9 @@ type staticData struct {
 	Entries []*details `json:"entries"`
 }
 
-// Static writes a page of a view as one file, which needs no server. The page works as with the handler,
-// except for queries: it only searches for texts, and its tables are those of the time of writing.
+// Static writes a page of a view as one file, which needs no server. The page does the same as the page of a
+// handler, except that it cannot run queries: it only searches for texts, and its tables are those of the time
+// when it was written.
 func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) error {
 	if o == nil {
 		o = new(StaticOptions)
@@ -262,9 +262,10 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	}
 	d.Meta, _ = a.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
-	d.Meta["static"], d.Meta["goroutines"] = text, false // of the execution traces, the page has only the waits
+	d.Meta["static"], d.Meta["goroutines"] = text, false // the page has no execution traces, except for the waits
 	hues := maps.Clone(s.hues())
-	maps.DeleteFunc(hues, func(name string, _ int) bool { return !slices.Contains(d.Strings, name) }) // names that no row of the page has
+	// Drop the names that no row of the page has.
+	maps.DeleteFunc(hues, func(name string, _ int) bool { return !slices.Contains(d.Strings, name) })
 	d.Meta["names"] = hues
 	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {
 		return !slices.ContainsFunc(d.Entries, func(x *details) bool { return x.Service == name })
@@ -272,7 +273,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	return nil
 }
 
-// addPaths adds the critical paths of the requests. The keys are the places of their rows.
+// addPaths adds the critical paths of the requests. The keys are the positions of the requests' rows.
 func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.Row], number func(view.Row) rowNumber) error {
 	d.Paths = make(map[rowNumber]json.RawMessage)
 	for r := range only.All() {
@@ -283,7 +284,7 @@ func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.
 		if err != nil {
 			return err
 		}
-		if p == nil || len(p.Marks) <= 3 { // the path of a request without parts says nothing
+		if p == nil || len(p.Marks) <= 3 { // the path of a request consists of the request alone
 			continue
 		}
 		if d.Paths[number(r)], err = s.encoded(ctx, p, number); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// TestStatic: a page that is one file names nothing else, and its policy allows its script and style alone.
+// TestStatic checks that a static page refers to no other file, and that its policy allows only its own script and
+// style.
 func TestStatic(t *testing.T) {
 	h := viewer.New(viewOf(t, format.ET, querytest.Entries()), nil)
 	var page bytes.Buffer

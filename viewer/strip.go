@@ -12,27 +12,26 @@ import (
 )
 
 const (
-	maxBins      = 4000 // of a strip
-	maxIdle      = 20   // gaps of a strip
-	stripColors  = 8    // colors of services; the page has the same number
+	maxBins      = 4000 // the maximum number of bins of a strip
+	maxIdle      = 20   // the maximum number of gaps of a strip
+	stripColors  = 8    // the number of colors of services, as in the page
 	noBin        = -1
 	minIdleShare = 20 // a gap takes at least 1/minIdleShare of the time of a strip
 )
 
-// A strip shows how many rows begin in each part of the time. The lists of numbers have one number for each
-// bin.
+// A strip shows how many rows begin in each bin, a part of the time. Each list of numbers has one number per bin.
 type strip struct {
 	From     int64       `json:"from_unix_nano"`
 	To       int64       `json:"to_unix_nano"`
-	Services [][]uint32  `json:"services"` // rows, by the color of their service
+	Services [][]uint32  `json:"services"` // the number of rows, by the color of their service and by bin
 	Errors   []uint32    `json:"errors"`
 	Open     []uint32    `json:"open"` // spans that have not ended
 	Hits     []uint32    `json:"hits"` // rows that the query selects; empty without a query
-	Idle     [][2]string `json:"idle"` // long times in which nothing began or ended, in order
+	Idle     [][2]string `json:"idle"` // long gaps in which no row began or ended, in order of time
 }
 
-// strip answers with the density of the rows over time. The parameter n is the number of bins. The bins
-// cover the window, or the whole time if there is no window.
+// strip answers with the number of rows over time. The parameter n is the number of bins. The bins cover the
+// window, or the whole time without a window.
 func (h *Handler) strip(ctx context.Context, q *request) (any, error) {
 	n, x := q.bins(), q.extent(0, q.window())
 	if q.err != nil {
@@ -62,8 +61,8 @@ func (h *Handler) strip(ctx context.Context, q *request) (any, error) {
 	return out, nil
 }
 
-// bin divides the time between from and to into n equal parts, and returns the number of the part in which
-// a time is. It returns noBin if the time is outside.
+// bin divides the time between from and to into n equal parts, and returns the number of the part that contains
+// the time at. It returns noBin if at is outside.
 func bin(at, from, to int64, n int) int {
 	if at < from || at > to {
 		return noBin
@@ -76,10 +75,10 @@ type stripPart struct {
 	services [stripColors][]uint32
 	errors   []uint32
 	open     []uint32
-	busy     []uint64 // bits of the fine bins in which a row begins or ends
+	busy     []uint64 // a bit for each fine bin, set if a row begins or ends in it
 }
 
-// fineBins is the number of parts of a strip that are examined to find gaps.
+// fineBins is the number of parts of the time that are examined to find gaps.
 const fineBins = 1 << 14
 
 func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
@@ -156,8 +155,8 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 	}, nil
 }
 
-// serviceNumbers returns, for each resource, the index of its service in s.services(). The length of
-// s.services() stands for no service.
+// serviceNumbers returns, for each resource, the index of its service in s.services(). For no service, the number
+// is the length of s.services().
 func (s *state) serviceNumbers() []int {
 	names := s.services()
 	resources := s.v.Columns().Resources()
@@ -179,8 +178,8 @@ func (s *state) servicesByRow() func(r view.Row) int {
 	}
 }
 
-// serviceIn returns the number of the service of row i of a block. The slice numbers is the result of
-// serviceNumbers, and none is the number for no service.
+// serviceIn returns the number of the service of row i of a block. numbers is the result of serviceNumbers, and
+// none is the number that stands for no service.
 func serviceIn(b *columns.Block, i int, numbers []int, none int) int {
 	if code := int(b.Resource[i]); code < len(numbers) {
 		return numbers[code]
@@ -188,7 +187,7 @@ func serviceIn(b *columns.Block, i int, numbers []int, none int) int {
 	return none
 }
 
-// idleTimes returns the longest gaps between the busy bins, in the order of time.
+// idleTimes returns the longest gaps between busy bins, in the order of time.
 func idleTimes(busy []uint64, from, to int64) [][2]string {
 	type gap struct{ from, n int }
 	var gaps []gap

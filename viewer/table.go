@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A table holds the columns and the unsorted lines of a table of the rows in a window.
+// A table holds the columns and the unsorted lines of a table about the rows in a window.
 type table struct {
 	Columns []column
 	lines   []tableLine
@@ -34,23 +34,24 @@ type column struct {
 // A tableLine is a line of a table.
 type tableLine struct {
 	values []query.Value
-	where  string   // a query that selects its rows; empty if there is none
-	row    view.Row // set in a table of rows
-	spark  []uint32 // how many of its rows begin in each part of the time
+	where  string   // a query that selects the rows of the line; may be empty
+	row    view.Row // only in a table of rows
+	spark  []uint32 // the number of the line's rows that begin in each part of the time
 }
 
 const (
 	maxLines   = 500 // in one answer
 	sparkBins  = 24
-	maxSparked = 300 // the most lines of a table with small charts
+	maxSparked = 300 // only tables with at most this number of lines have small charts
 )
 
-// table answers with a part of a table. The parameter form selects the table. With form=rows it lists the
-// rows that the query selects, with form=calls the calls between services, and with form=compare the
-// differences between the spans and those of the other side. Without form, it is the table that the query
-// computes, or else a summary of the selected spans by service and name. The parameter sort is the number
-// of a column, from 1 on. If the number is negative, the smallest values come first. Any other number means
-// no sorting. With csv, the answer has all lines as CSV (RFC 4180).
+// table answers with a part of a table. The parameters are:
+//   - form selects the table. form=rows lists the rows that the query selects, form=calls the calls between
+//     services, and form=compare the differences from the spans of the other side. Without form, it is the table
+//     that the query computes, or a summary of the selected spans by service and name.
+//   - sort is the number of a column, from 1 on: the largest values come first. If sort is negative, the smallest
+//     come first. With any other number, the lines are not sorted.
+//   - csv requests all lines as CSV (RFC 4180).
 func (h *Handler) table(ctx context.Context, q *request) (any, error) {
 	w, first, n := q.window(), q.number("first", 0, 1<<30), q.number("n", 100, maxLines+1)
 	by, err := strconv.Atoi(cmp.Or(q.Get("sort"), "0"))
@@ -100,7 +101,7 @@ type tablePart struct {
 }
 
 type partLine struct {
-	Values []any     `json:"values"` // whole numbers are texts
+	Values []any     `json:"values"` // whole numbers are encoded as strings
 	Where  string    `json:"where,omitempty"`
 	Row    rowNumber `json:"row,omitempty"`
 	Spark  []uint32  `json:"spark,omitempty"`
@@ -121,7 +122,7 @@ func partOf(t *table, lines []tableLine, total int) *tablePart {
 	return out
 }
 
-// order compares two values of a column. A missing value is last in both directions.
+// order compares two values of a column. A missing value sorts last in both directions.
 func order(a, b query.Value, largestFirst bool) int {
 	n := query.Compare(a, b)
 	if largestFirst && a.Any() != nil && b.Any() != nil {
@@ -130,8 +131,8 @@ func order(a, b query.Value, largestFirst bool) int {
 	return n
 }
 
-// csvOf returns a table as CSV. Durations and times are in nanoseconds. All texts are quoted, because
-// spreadsheets differ in the characters that end a field.
+// csvOf returns a table as CSV. Durations and times are in nanoseconds. All texts are quoted, because spreadsheets
+// disagree about the characters that end a field.
 func csvOf(columns []column, lines []tableLine) []byte {
 	var b []byte
 	text := func(s string) { b = append(append(append(b, '"'), strings.ReplaceAll(harmless(s), `"`, `""`)...), '"') }
@@ -167,7 +168,7 @@ func csvOf(columns []column, lines []tableLine) []byte {
 	return b
 }
 
-// harmless changes a text that a spreadsheet would read as a formula.
+// harmless changes a text that a spreadsheet would execute as a formula.
 func harmless(s string) string {
 	if s != "" && strings.IndexByte("=+-@\t\r", s[0]) >= 0 {
 		return "'" + s
@@ -220,7 +221,7 @@ func tableOf(from *query.Table) *table {
 		}
 		t.lines = append(t.lines, tableLine{values: slices.Clone(l)})
 	}
-	for i, all := range kinds { // values of several kinds are written as texts
+	for i, all := range kinds { // a column with values of several kinds becomes a column of texts
 		if all = slices.Compact(all); len(all) == 1 {
 			t.Columns[i].Kind = all[0]
 		}
@@ -228,8 +229,8 @@ func tableOf(from *query.Table) *table {
 	return t
 }
 
-// cell returns a value in the form for answers, and its kind. Whole numbers become texts, because
-// JavaScript numbers cannot hold all of them.
+// cell returns a value in the form for answers, and its kind. A whole number becomes a string, because a
+// JavaScript number cannot hold every one.
 func cell(v query.Value) (x any, kind string) {
 	switch x := v.Any().(type) {
 	case nil:
@@ -248,7 +249,7 @@ func cell(v query.Value) (x any, kind string) {
 	return v.String(), "text"
 }
 
-// cell returns a value in the form for answers, as a text if that is the kind of the column.
+// cell returns a value in the form for answers. In a column of texts, the value becomes a text.
 func (c *column) cell(v query.Value) any {
 	x, _ := cell(v)
 	if x != nil && c.Kind == "text" {
@@ -261,7 +262,7 @@ func textValue(s string) query.Value { return query.ValueOf(format.StringValue(s
 
 func intValue[N int | int64](n N) query.Value { return query.ValueOf(format.I64Value(int64(n))) }
 
-// addSparks adds to each line the distribution of its rows over the time.
+// addSparks adds to each line how its rows are distributed over time.
 func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row], from *query.Table, w window) error {
 	if len(t.lines) > maxSparked {
 		return nil
@@ -310,8 +311,8 @@ func (q *request) callTable(ctx context.Context) (*table, error) {
 	return t, err
 }
 
-// compareTable returns a table of the differences between the spans that a query selects and the spans of
-// the other side. Each line is a path of analyze.Compare.
+// compareTable returns a table of the differences between the spans that a query selects and the spans of the
+// other side. Each line is a path as analyze.Compare defines it.
 func (q *request) compareTable(ctx context.Context) (*table, error) {
 	f, err := q.selected(ctx, q.Get("q"))
 	if err != nil {
@@ -384,8 +385,8 @@ func (q *request) compareTable(ctx context.Context) (*table, error) {
 // rowColumns are the columns of a table of rows.
 var rowColumns = []column{{"time", "time"}, {"service", "text"}, {"name", "text"}, {"duration", "duration"}, {"self", "duration"}, {"status", "text"}, {"attributes", "text"}}
 
-// rowTable answers with the rows that a query selects, sorted by a column. Without a column, they are
-// sorted by time, the newest first. Only the lines of the answer are read.
+// rowTable answers with the rows that a query selects, sorted by a column. Without a column, they are sorted by
+// time, the newest first. It decodes only the rows of the answer.
 func (q *request) rowTable(ctx context.Context, by, first, n int) (any, error) {
 	f, err := q.selected(ctx, q.Get("q"))
 	if err != nil {
@@ -465,7 +466,7 @@ func (s *state) valueAt(r view.Row, column int) query.Value {
 	return query.Value{}
 }
 
-// firstRows returns the first n rows of a set in the order of a column.
+// firstRows returns the first n rows of a set when it is sorted by a column.
 func (s *state) firstRows(ctx context.Context, ranks *rankSet, column int, largestFirst bool, n int) ([]view.Row, error) {
 	type keyed struct {
 		row view.Row
@@ -475,7 +476,7 @@ func (s *state) firstRows(ctx context.Context, ranks *rankSet, column int, large
 		return cmp.Or(order(a.key, b.key, largestFirst), cmp.Compare(a.row, b.row))
 	}
 	var list []keyed
-	sorted := false // list begins with the first n rows so far, in order
+	sorted := false // the first n elements of list are the first rows so far, in order
 	t, i := s.v.Tree(), 0
 	for rank := range ranks.All() {
 		if i++; i%(1<<14) == 0 && ctx.Err() != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// TestTableQueryIsRefusedBeforeItRuns asks for tables. A query that has run leaves the columns of
-// its attributes in the view.
+// TestTableQueryIsRefusedBeforeItRuns sends queries that compute tables to paths that need rows. If such a query
+// ran, the view would keep the columns of its attributes.
 func TestTableQueryIsRefusedBeforeItRuns(t *testing.T) {
 	v := viewOf(t, format.ET, querytest.Entries())
 	h := serve(t, v, viewer.Options{Arguments: []string{"my app.et", "--clock", "shop=+1ms"}})
@@ -50,7 +50,8 @@ func TestTableQueryIsRefusedBeforeItRuns(t *testing.T) {
 	}
 }
 
-// TestCorrect: with clock=auto, answers come from the view with corrected clocks, and a failed correction is an answer.
+// TestCorrect checks that answers with clock=auto come from the view with corrected clocks, and that a failed
+// correction is reported.
 func TestCorrect(t *testing.T) {
 	v := viewOf(t, format.ET, querytest.Entries())
 	type meta struct {
@@ -69,7 +70,7 @@ func TestCorrect(t *testing.T) {
 	}
 	failure = nil
 	var pages sync.WaitGroup
-	for range 4 { // the requests of a page come at once
+	for range 4 { // the requests of a page are concurrent
 		pages.Go(func() { ask(h, http.MethodGet, "/api/rows?clock=auto") })
 	}
 	pages.Wait()
@@ -79,7 +80,7 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
-// TestTable compares tables with what queries compute.
+// TestTable compares tables with the results of the same queries.
 func TestTable(t *testing.T) {
 	v := viewOf(t, format.ET, randomTrace(3, 800))
 	h := serve(t, v, viewer.Options{})

@@ -17,16 +17,16 @@ import (
 const genAI = "gen_ai."
 
 const (
-	maxTurns  = 500     // in an answer
-	talkRows  = 20_000  // rows that are searched for a conversation
-	maxSpoken = 1 << 20 // bytes of an attribute of a turn
+	maxTurns  = 500     // the maximum number of turns in an answer
+	talkRows  = 20_000  // the maximum number of rows that are searched for a conversation
+	maxSpoken = 1 << 20 // the maximum number of bytes of a turn's attribute
 )
 
-// A turn is a span, an event or a log record of a conversation with a model, with its attributes whose
-// names begin with gen_ai, and its body.
+// A turn is a span, an event or a log record that is part of a conversation with a model. It has the body, and the
+// attributes whose names begin with gen_ai.
 type turn struct {
 	Row        view.Row     `json:"row"`
-	Span       view.Row     `json:"span"` // the row itself if it is a span, else the row above
+	Span       view.Row     `json:"span"` // the row itself if it is a span; otherwise the row above
 	Name       string       `json:"name"`
 	Role       string       `json:"role"`
 	Start      analyze.Time `json:"start_unix_nano"`
@@ -41,7 +41,7 @@ func spokenOf(list []format.Attribute) []format.Attribute {
 	return slices.DeleteFunc(slices.Clone(list), func(a format.Attribute) bool { return !strings.HasPrefix(a.Name, genAI) })
 }
 
-// hasTalk reports whether a row or one of the first rows below it is a part of a conversation.
+// hasTalk reports whether row r, or one of the first rows below it, is part of a conversation.
 func (s *state) hasTalk(r view.Row) (bool, error) {
 	if !slices.ContainsFunc(s.v.Columns().Keys(), func(k columns.Key) bool { return strings.HasPrefix(k.Name, genAI) }) {
 		return false, nil

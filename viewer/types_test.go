@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write web/src/answers.ts anew")
 
-// answers are what the page asks for, by their names in TypeScript. Those before Line have rows as numbers.
+// answers are the types of the answers, by their names in TypeScript. In the types before Line, a row is a number.
 var answers = []struct {
 	name string
 	of   any
@@ -49,7 +49,7 @@ var answers = []struct {
 	{"CriticalPath", pathAnswer{}},
 }
 
-// TestTypes checks that the interfaces of web/src/answers.ts are those of the answers.
+// TestTypes checks that web/src/answers.ts declares the types of the answers.
 func TestTypes(t *testing.T) {
 	g := generator{names: make(map[reflect.Type]string), plain: make(map[reflect.Type]bool)}
 	for _, a := range answers {
@@ -84,7 +84,7 @@ func TestTypes(t *testing.T) {
 type generator struct {
 	out      bytes.Buffer
 	names    map[reflect.Type]string
-	plain    map[reflect.Type]bool // rows are numbers in it
+	plain    map[reflect.Type]bool // the types in which a row is a number
 	now      bool
 	todo     []reflect.Type
 	problems []string
@@ -125,7 +125,7 @@ func (g *generator) fields(t reflect.Type) {
 	}
 }
 
-// typeOf returns the type in TypeScript of what is below a key. Numbers of nanoseconds are bigint, and no others.
+// typeOf returns the TypeScript type of the value of a JSON key. Only numbers of nanoseconds are bigint.
 func (g *generator) typeOf(t reflect.Type, key string) string {
 	nano := strings.HasSuffix(key, "_nano")
 	switch {

@@ -28,16 +28,15 @@ import (
 type Options struct {
 	// Authorize reports whether a request may see the trace. By default every request may.
 	Authorize func(r *http.Request) bool
-	// Hosts are the values that the header Host of a request may have: names of the server, with
-	// their ports. By default every value is accepted. This is safe only behind a server that
-	// checks the header.
+	// Hosts are the accepted values of the header Host of a request: names of the server, with their ports. By
+	// default every value is accepted, which is safe only behind a server that checks the header.
 	Hosts []string
 	// Base is the path below which the handler is mounted, such as "/debug/trace".
 	Base string
 	// Names returns the name under which the page shows a file of the view. The default is the name of the
 	// file itself.
 	Names func(file int) string
-	// Notices returns messages about the files for people, for example that a file is damaged.
+	// Notices returns messages for people about the files, for example that a file is damaged.
 	Notices func() []string
 	// States returns the state of each file of a view, and a short text for all of them. Both are
 	// empty if the states are not known.
@@ -49,25 +48,25 @@ type Options struct {
 	Follow bool
 	// Waiting is the text of the page while there is no view, such as "waiting for app.et".
 	Waiting string
-	// Reopen, if set, checks whether the names of the files now refer to other files. If they do, Reopen
-	// returns a view of the new files, and the page then shows this view. From then on, Names and Notices
-	// must describe the new files. If the files are the same, Reopen returns nil. The handler calls Reopen
-	// once a second while a page is open, from one goroutine at a time.
+	// Reopen, if set, checks whether the names of the files now mean other files. If they do, Reopen returns a
+	// view of the new files, and the page then shows this view. From then on, Names and Notices must describe the
+	// new files. If the files are the same, Reopen returns nil. The handler calls Reopen once a second while a
+	// page is open, from one goroutine at a time.
 	Reopen func(ctx context.Context) (*view.View, error)
-	// Correct, if set, returns a view of the same files with the clocks corrected that seem to be wrong. The page
-	// then has a button that corrects them. Correct does not go with Follow.
+	// Correct, if set, returns a view of the same files in which clocks that seem to be wrong are corrected. The
+	// page then has a button for this. Correct cannot be combined with Follow.
 	Correct func(ctx context.Context) (*view.View, error)
-	// Released, if set, is called some time after the last request, when the handler has dropped
-	// the results of requests, such as columns of attributes. A program that does nothing else can
-	// then return memory to the system.
+	// Released, if set, is called some time after the last request, when the handler has dropped the results of
+	// requests, such as columns of attributes. If the program does nothing else, it can then return memory to the
+	// system.
 	Released func()
-	// Against, if set, is another trace with which the page compares the view. AgainstName is the name of
-	// that trace, and AgainstArguments are the flags with which 'entrace view' opens that trace.
+	// Against, if set, is another trace. The page compares the view with it. AgainstName is the name of that
+	// trace, and AgainstArguments are the flags with which 'entrace view' opens it.
 	Against          *view.View
 	AgainstName      string
 	AgainstArguments []string
-	// Formats are the formats in which the page can save rows. Save writes some rows of the view v to w,
-	// with the rows above them and their links. The argument format is the Name of one of Formats.
+	// Formats are the formats in which the page can save rows. Save writes rows of the view v to w, together with
+	// the rows above them and their links. The argument format is the Name of one of Formats.
 	Formats []Format
 	Save    func(ctx context.Context, w io.Writer, v *view.View, rows view.Set[view.Row], format string) error
 	// Arguments are the arguments with which a command, such as 'entrace view', opens the same files again.
@@ -99,22 +98,22 @@ type Handler struct {
 	options Options
 
 	nonce   string     // part of the ETags, different for each handler
-	growing sync.Mutex // held while the files are read for new entries
+	growing sync.Mutex // held while the files are searched for new entries
 	fixing  sync.Mutex // held while clocks are corrected, so that several requests wait for one view
 	mu      sync.Mutex // held while the view is replaced
 	state   *state
 	against *state          // nil: there is none
 	pins    map[string]*pin // the states that paused pages show
 	clients int
-	idle    chan struct{} // holds an item once the last client has gone
+	idle    chan struct{} // holds an item if the last client has gone
 	resting *time.Timer   // reset by each request; nil before the first one
 }
 
-// A state holds a view and what was computed from it.
+// A state holds a view and data computed from it.
 type state struct {
 	v          *view.View
 	against    *state // nil: there is none
-	generation int    // grows when rows get other numbers
+	generation int    // incremented when rows get other numbers
 	corrected  []skew // the corrections of clocks
 	*files
 	facts
@@ -122,8 +121,7 @@ type state struct {
 }
 
 // New returns a handler that shows a view. A nil o means defaults. If v is nil, the page shows the text
-// [Options].Waiting. It then asks the server again until another handler, one with a view, serves the same
-// address.
+// [Options].Waiting, and asks the server again until a handler with a view serves the same address.
 func New(v *view.View, o *Options) *Handler {
 	if o == nil {
 		o = new(Options)
@@ -160,12 +158,12 @@ func (h *Handler) correct(ctx context.Context, s *state) (*state, error) {
 	})
 }
 
-// Idle returns a channel that receives an item when the last open page has gone.
+// Idle returns a channel that receives an item when the last open page was closed.
 func (h *Handler) Idle() <-chan struct{} { return h.idle }
 
 func (h *Handler) view() *state { return h.pinned("") }
 
-// editorPages are the sources of an editor's pages. With embed=1, these pages may embed the page. No web
+// editorPages are the sources of an editor's own pages. With embed=1, only these pages may embed the page. No web
 // site can have such an address.
 const editorPages = "vscode-webview: vscode-file:"
 
@@ -208,8 +206,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isOurs reports whether the Host and the Origin of a request are names of this server. Otherwise the
-// request comes from another site, or uses the name of another site.
+// isOurs reports whether the headers Host and Origin of a request are names of this server. If not, the request
+// comes from another site, or uses the name of another site.
 func (h *Handler) isOurs(r *http.Request) bool {
 	if len(h.options.Hosts) == 0 {
 		return true
@@ -242,7 +240,7 @@ func asset(w http.ResponseWriter, r *http.Request, name, kind string) {
 	cached(w, r, hex.EncodeToString(sum[:8]), func() { _, _ = w.Write(b) }) //nolint:gosec // a file of the page
 }
 
-// cached writes an answer, unless the client already has the answer with that tag.
+// cached writes an answer, unless the client already has the answer with the given tag.
 func cached(w http.ResponseWriter, r *http.Request, tag string, write func()) {
 	tag = strconv.Quote(tag)
 	w.Header().Set("ETag", tag)
@@ -289,7 +287,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	s := h.pinned(values.Get("pin"))
 	tag := fmt.Sprintf("%s-%d-%d-%x", h.nonce, s.generation, s.entries(), crc32.ChecksumIEEE([]byte(r.URL.RawQuery)))
-	if path == "api/meta" { // the answer also has facts without an entry, such as that the program was killed
+	if path == "api/meta" { // the answer also depends on facts that are not entries, for example that the program was killed
 		all, states := h.states(s.v)
 		b, _ := json.Marshal([]any{all, states, h.notices()}) //nolint:errchkjson // of texts
 		tag += fmt.Sprintf("-%x", crc32.ChecksumIEEE(b))
@@ -363,19 +361,19 @@ func writeFailure(w http.ResponseWriter, status int, f failure) {
 	_ = json.NewEncoder(w).Encode(f)
 }
 
-// A request holds the parameters of a request and the state that it asks about.
+// A request holds the parameters of a request and the state from which it is answered.
 type request struct {
 	*state
 	url.Values
 
-	err error // the first error of a method that reads a parameter
+	err error // the first error of the methods that read parameters
 }
 
 // fail sets the error of a request, unless it has one.
 func (q *request) fail(text string) { q.err = cmp.Or(q.err, badRequest(text)) }
 
-// number returns the value of a parameter. The value must be a number from 0 to limit-1. If the
-// request does not have the parameter, number returns missing.
+// number returns the value of a parameter, which must be a number from 0 to limit-1. If the request does not have
+// the parameter, number returns missing.
 func (q *request) number(name string, missing, limit int) int {
 	text := q.Get(name)
 	if text == "" {
@@ -389,7 +387,7 @@ func (q *request) number(name string, missing, limit int) int {
 	return n
 }
 
-// bins returns the parameter n, the number of parts into which the answer divides a time.
+// bins returns the parameter n, which says into how many parts the answer divides a time.
 func (q *request) bins() int {
 	n := q.number("n", 1000, maxBins+1)
 	if n == 0 {
@@ -398,7 +396,7 @@ func (q *request) bins() int {
 	return n
 }
 
-// row returns the row in a parameter. The row must have a line in the tree, or be 0.
+// row returns the row that a parameter names. The row must have a line in the tree, or be 0.
 func (q *request) row(name string) view.Row {
 	r := view.Row(q.number(name, 0, q.v.Len()))
 	if r != 0 && !isShown(q.v, r) {
@@ -407,8 +405,8 @@ func (q *request) row(name string) view.Row {
 	return r
 }
 
-// row answers with the row of the entry FILE#ID. Links use entries, so that they stay valid when the
-// files are converted.
+// row answers with the row of the entry FILE#ID. Links contain entries instead of rows, so that they stay valid
+// when the files are converted.
 func (h *Handler) row(_ context.Context, q *request) (any, error) {
 	at := strings.LastIndexByte(q.Get("id"), '#') // the last one: the name of a file may contain #
 	name, id := q.Get("id")[:max(0, at)], q.Get("id")[at+1:]
@@ -446,8 +444,8 @@ func (h *Handler) meta(_ context.Context, q *request) (any, error) {
 	}, nil
 }
 
-// command returns a command line of 'entrace' with verb and flags for the same files, quoted for a
-// shell. It returns "" if no command can open the files.
+// command returns a command line of 'entrace', quoted for a shell, with verb and flags for the files of s. It
+// returns "" if no command can open the files.
 func (h *Handler) command(s *state, verb string, flags ...string) string {
 	if len(h.options.Arguments) == 0 {
 		return ""
@@ -474,8 +472,8 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// entries returns the number of entries. The page must learn of every new entry, even of one that is
-// not a row, such as the end of a span.
+// entries returns the number of entries in the files. The page must learn of every new entry, even of an entry
+// that is not a row, such as the end of a span.
 func (s *state) entries() (n int) {
 	for i := range s.v.Files() {
 		n += s.v.Entries(i)

@@ -68,7 +68,7 @@ func ask(h http.Handler, method, path string, header ...string) *httptest.Respon
 	return w
 }
 
-// TestDoor: a request without authorization gets no data and does not learn which paths exist.
+// TestDoor checks that a request without authorization gets no data and does not learn which paths exist.
 func TestDoor(t *testing.T) {
 	h := served(t, querytest.Entries())
 	for _, x := range []struct {
@@ -133,7 +133,7 @@ type rows struct {
 	Toggled               []int
 	Above, Rows           []row
 
-	// Of the rows above, and then of the rows.
+	// The columns of Above, followed by the columns of Rows.
 	starts, tooks                []int64
 	row                          []uint32
 	below, errors, flags, depths []int
@@ -220,7 +220,7 @@ func jsonOf[T any](t testing.TB, h http.Handler, path string) (v T) {
 	return v
 }
 
-// TestCases: the page finds the same hits as query and grep, one after the other.
+// TestCases checks that the page finds the same hits as package query, one after the other.
 func TestCases(t *testing.T) {
 	h := served(t, querytest.Entries())
 	for _, c := range querytest.Cases {
@@ -276,7 +276,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestDetails: everything about a row.
+// TestDetails checks the details of a row.
 func TestDetails(t *testing.T) {
 	h := served(t, querytest.Entries())
 	type details struct {
@@ -331,8 +331,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestHostile: a trace with texts that could attack the page is sent as JSON, and values of a
-// megabyte are cut.
+// TestHostile checks that texts that could attack the page are sent as JSON, and that values of a megabyte are
+// cut.
 func TestHostile(t *testing.T) {
 	evil := "</script><img src=x onerror=alert(1)>\u202e\x00\x1b[2J" + strings.Repeat("x", 1<<20)
 	all := []*format.TraceEntry{format.Root(), {
@@ -355,7 +355,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestTags: an answer that the client has is not sent again until the trace has grown.
+// TestTags checks that an answer is not sent to a client that already has it, until the trace grows.
 func TestTags(t *testing.T) {
 	h := served(t, querytest.Entries())
 	tag := ask(h, "GET", "/api/rows?depth=1").Header().Get("ETag")
@@ -387,7 +387,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// live serves a file that grows: with a first log record, and more by log.
+// live serves a file that grows. The file has a first log record, and log adds more.
 func live(t *testing.T) (h *viewer.Handler, s *httptest.Server, rec *recorder.Recorder, log func(text string)) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "live.et")
@@ -408,7 +408,7 @@ func live(t *testing.T) (h *viewer.Handler, s *httptest.Server, rec *recorder.Re
 	return h, s, rec, log
 }
 
-// TestFollow: a page gets an event when entries are written, and can then request them.
+// TestFollow checks that a page gets an event when entries are written, and can then request them.
 func TestFollow(t *testing.T) {
 	h, s, rec, log := live(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -437,7 +437,7 @@ func TestFollow(t *testing.T) {
 	tag := ask(h, "GET", "/api/rows").Header().Get("ETag")
 	must(t, tracetest.EndSpan(rec, ref, nil, tracetest.Entry(format.NameSpanEnd, format.AttrSpanID, "0100000000000000", format.AttrDuration, uint64(5))))
 	must(t, rec.Flush(t.Context()))
-	read() // that a span has ended is news, though there is no row more
+	read() // the end of a span is an event although it adds no row
 	if w := ask(h, "GET", "/api/rows", "If-None-Match", tag); w.Code != 200 {
 		t.Errorf("after the end of a span: %d", w.Code)
 	}
@@ -460,8 +460,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestPause: a paused page gets the trace as it was when the pause began, even if its connection
-// broke in the meantime.
+// TestPause checks that a paused page gets the trace as it was when the pause began, even after its connection
+// broke.
 func TestPause(t *testing.T) {
 	h, s, _, log := live(t)
 	type news struct {
@@ -507,7 +507,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestWay checks the rows above hits.
+// TestWay checks which rows must be open to show hits.
 func TestWay(t *testing.T) {
 	h := served(t, querytest.Entries())
 	for query, want := range map[string][]int{
@@ -527,7 +527,7 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// TestCutFile: truncating a file while it is open does not end the process.
+// TestCutFile checks that the process survives if an open file is truncated.
 func TestCutFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the system cuts no file that is mapped")
@@ -542,7 +542,7 @@ func TestCutFile(t *testing.T) {
 	}
 }
 
-// FuzzParameters: every request gets an answer or an error, whatever its parameters are.
+// FuzzParameters checks that every request gets an answer or an error, whatever its parameters are.
 func FuzzParameters(f *testing.F) {
 	for _, q := range []string{"", "row=4", "depth=9&x=1.2&first=3&n=500", "at=11&n=0", "q=%7B%7D&dir=prev", "root=4&only=x&fill=40", "id=shop.et%232", "what=error", "q=.user%20=%20&at=8", "q=.usr%20=%2er%20=\r\r="} {
 		f.Add(q)

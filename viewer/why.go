@@ -13,15 +13,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A why compares a span with the spans of the same name and service, and says what the slow or the failed
-// spans share.
+// A why compares a span with all spans of the same name and service, and says which properties the slow or the
+// failed spans share.
 type why struct {
 	Name    string           `json:"name"`
 	Service string           `json:"service"`
-	Where   string           `json:"where"`   // a query that selects the spans of that name and service
-	Without string           `json:"without"` // a query: requests without such a span; empty if the span is a request
-	Outside bool             `json:"outside"` // the span is outside the window: all spans of its name are compared
-	Count   int              `json:"count"`   // the number of these spans that have ended
+	Where   string           `json:"where"`   // a query that selects the spans of this name and service
+	Without string           `json:"without"` // a query for requests without such a span; empty if the span is itself a request
+	Outside bool             `json:"outside"` // the span is outside the window, so all spans of the name are compared
+	Count   int              `json:"count"`   // the number of compared spans that have ended
 	Faster  int              `json:"faster"`
 	Median  int64            `json:"median_nano"`
 	Took    *int64           `json:"took_nano"`
@@ -29,17 +29,17 @@ type why struct {
 	Bars    []bar            `json:"bars"`
 	Failed  int              `json:"failed"`     // the number of failed spans
 	Slow    int              `json:"slow"`       // the number of slow spans
-	Least   int64            `json:"least_nano"` // unless Of is failed: the compared spans took at least this long
-	Most    int64            `json:"most_nano"`  // if Of is drawn: they took less than this; else 0
-	Of      string           `json:"of"`         // which spans are compared with the others: slow, failed, drawn, or empty
+	Least   int64            `json:"least_nano"` // if Of is not failed: the spans in question took at least this long
+	Most    int64            `json:"most_nano"`  // if Of is drawn: the spans in question took less than this; otherwise 0
+	Of      string           `json:"of"`         // which spans are in question: slow, failed, drawn, or empty
 	Among   bool             `json:"among"`
 	Shares  query.Contrast   `json:"shares"`
-	Request query.Contrast   `json:"request"` // of attributes of their requests, if Shares is empty
-	Follows []string         `json:"follows"` // queries of values that they share because they failed
-	Burst   *burst           `json:"burst"`   // nil: the compared spans did not begin in a burst, or are too few
+	Request query.Contrast   `json:"request"` // the attributes of the spans' requests, if Shares is empty
+	Follows []string         `json:"follows"` // queries for values that the failed spans share because they failed
+	Burst   *burst           `json:"burst"`   // nil if the spans in question did not begin in a burst, or are too few
 	Beside  []analyze.Beside `json:"beside"`
-	CPU     *processorTime   `json:"cpu"`     // nil: no samples
-	Against *against         `json:"against"` // nil: the page compares with no other trace
+	CPU     *processorTime   `json:"cpu"`     // nil if there are no samples
+	Against *against         `json:"against"` // nil if the page has no other trace to compare with
 }
 
 // A bar is the number of spans whose durations are in [From, To), in nanoseconds.
@@ -49,16 +49,16 @@ type bar struct {
 	Count int   `json:"count"`
 }
 
-const maxShares = 6 // values of a field
+const maxShares = 6 // of one field, in an answer
 
-// whereNamesake returns a query that selects the spans with the name and service of the span at row r.
+// whereNamesake returns a query that selects the spans with the same name and service as the span at row r.
 func whereNamesake(v *view.View, r view.Row) string {
 	return "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + query.Where("service", v.Service(r)) + " }"
 }
 
-// contrastOf changes c into the form that the page shows. If differing is true, it keeps only the values
-// that the first set has more often than the others. If beside is true, the page compares the first set
-// with all rows, and not with the others.
+// contrastOf converts c to the form that the page shows. If differing is true, it keeps only values that are more
+// frequent in the first set than in the others. If beside is true, the page compares the first set with all rows
+// and not with the others.
 func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 	fields := []query.FieldShares{}
 	for _, f := range c.Fields {
@@ -66,7 +66,8 @@ func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 		f.Values = nil
 		for _, v := range all {
 			switch {
-			case differing && (v.Chance || v.Difference <= 0): // the page shows what the first set has more often
+			// The page shows only values that are more frequent in the first set.
+			case differing && (v.Chance || v.Difference <= 0):
 				continue
 			case len(f.Values) == maxShares:
 				f.More++
@@ -90,8 +91,8 @@ func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 	return *c
 }
 
-// facets answers with the fields of the rows in the window, and with the differences between the rows that
-// the query selects and the others. If alike is set, only others of the same names count.
+// facets answers with the fields of the rows in the window, and with the differences between the rows that the
+// query selects and the other rows. If the parameter alike is set, only other rows of the same names count.
 func (h *Handler) facets(ctx context.Context, q *request) (any, error) {
 	found, err := q.selected(ctx, "{}")
 	if err != nil {
@@ -161,7 +162,7 @@ func (h *Handler) why(ctx context.Context, q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Has("window") && !same.rows.Has(r) { // r is outside the window: compare with all spans of its name
+	if q.Has("window") && !same.rows.Has(r) { // r is outside the window: compare it with all spans of the same name
 		q.Del("window")
 		outside = true
 		if same, err = q.selected(ctx, where); err != nil {
@@ -176,7 +177,7 @@ func (h *Handler) why(ctx context.Context, q *request) (any, error) {
 	if root := v.Outermost(r); root != r {
 		out.Without = where + " !<< " + whereNamesake(v, root)
 	}
-	if q.Get("than") == "" { // without than, all spans of the name are compared with the other file, as above
+	if q.Get("than") == "" { // without than, compare all spans of the name with the other trace
 		q.Del("q")
 	}
 	than, err := q.side(ctx)
@@ -198,8 +199,8 @@ func (h *Handler) why(ctx context.Context, q *request) (any, error) {
 	return out, nil
 }
 
-// whyOf compares the span r with all spans of its name, which are in the set same. The set in has the spans
-// that are compared with the others: the slow, failed or drawn ones.
+// whyOf compares the span r with all spans of the same name, which are in the set "same". The result "in" has the
+// spans in question: the slow, the failed or the drawn ones. They are compared with the other spans of "same".
 func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], of string) (out *why, in view.Set[view.Row], err error) {
 	v := s.v
 	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Request: query.Contrast{Fields: []query.FieldShares{}}, Beside: []analyze.Beside{}, Follows: []string{}}
@@ -276,15 +277,15 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	return out, in, nil
 }
 
-// An against compares the spans of one name and service here with the spans of that name and service on the other
-// side. With another query, these are on each side the spans that its query selects, otherwise all of the name.
+// An against compares the spans of one name and service here with those on the other side. If the request has a
+// query for the other side, each side has only the spans that its own query selects.
 type against struct {
 	Here   group          `json:"here"`
 	There  group          `json:"there"`
 	Shares query.Contrast `json:"shares"`
 }
 
-// A group summarizes the durations and failures of some spans.
+// A group summarizes the durations and failures of a set of spans.
 type group struct {
 	Count  int   `json:"count"` // the number of spans that have ended
 	Failed int   `json:"failed"`
@@ -319,7 +320,8 @@ func (q *request) whyAgainst(ctx context.Context, out *why, than *side) error {
 	return nil
 }
 
-// A durations holds the durations of the spans that have ended, ascending, and the number of failed spans.
+// A durations holds the durations of the spans that have ended, in ascending order, and the number of failed
+// spans.
 type durations struct {
 	list   []int64
 	failed int
@@ -347,7 +349,7 @@ func (d *durations) median() int64 {
 	return d.list[(len(d.list)-1)/2]
 }
 
-// bars returns the histogram in some sixty bars at most. The bars are equally wide on a logarithmic axis.
+// bars returns a histogram of about sixty bars or fewer. All bars have the same width on a logarithmic axis.
 func (d *durations) bars() []bar {
 	out := []bar{}
 	if len(d.list) == 0 {

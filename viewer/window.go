@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A window is a part of the time. Rows that do not overlap it are left out.
+// A window is a part of the time. Rows that do not overlap it are omitted.
 type window struct {
 	from, to int64 // nanoseconds since 1970
 	isSet    bool
@@ -21,8 +21,8 @@ type window struct {
 // window reads the parameter window of a request.
 func (q *request) window() window { return q.windowOf(q.Get("window")) }
 
-// windowOf reads a window: two times in nanoseconds, as in "FROM,TO", or "last:N" for the last N
-// nanoseconds of the trace.
+// windowOf parses a window: two times in nanoseconds, as in "FROM,TO", or "last:N" for the last N nanoseconds of
+// the trace.
 func (q *request) windowOf(text string) window {
 	if text == "" {
 		return window{}
@@ -38,14 +38,13 @@ func (q *request) windowOf(text string) window {
 	first, last, _ := strings.Cut(text, ",")
 	from, ferr := strconv.ParseInt(first, 10, 64)
 	to, terr := strconv.ParseInt(last, 10, 64)
-	if ferr != nil || terr != nil || from > to || to-from < 0 { // the last condition is true if the length overflows
+	if ferr != nil || terr != nil || from > to || to-from < 0 { // to-from < 0 means that the length overflows
 		q.fail("window is not two times in nanoseconds")
 	}
 	return window{from, to, true}
 }
 
-// options returns the options that limit a query to the rows of the window, or nil if the window is not
-// set.
+// options returns query options that limit a query to the window, or nil if the window is not set.
 func (w window) options() *query.Options {
 	if !w.isSet {
 		return nil
@@ -60,7 +59,7 @@ func (s *state) inside(ctx context.Context, w window) (view.Set[view.Row], error
 	})
 }
 
-// ranksIn returns the ranks of a set whose rows overlap a window.
+// ranksIn returns the ranks whose rows overlap a window.
 func (s *state) ranksIn(ctx context.Context, ranks *rankSet, w window) (*rankSet, error) {
 	if !w.isSet {
 		return ranks, nil
@@ -111,7 +110,7 @@ func (q *request) selected(ctx context.Context, text string) (*found, error) {
 	return q.foundIn(ctx, cmp.Or(text, "{}"), w)
 }
 
-// both returns the rows that two sets have in common.
+// both returns the intersection of two sets of rows.
 func both(a, b view.Set[view.Row]) view.Set[view.Row] {
 	out := make(view.Set[view.Row], len(a))
 	for i := range out {
@@ -120,7 +119,7 @@ func both(a, b view.Set[view.Row]) view.Set[view.Row] {
 	return out
 }
 
-// withAbove returns the shown rows of a set and the rows above them.
+// withAbove returns the shown rows of a set and all rows above them.
 func withAbove(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	out := v.NewSet()
 	for r := range rows.All() {
@@ -134,11 +133,11 @@ func withAbove(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	return out
 }
 
-// run returns rows of the view as the side of a comparison.
+// run returns rows of the view as one side of a comparison.
 func (s *state) run(rows view.Set[view.Row]) query.Run { return query.Run{View: s.v, Rows: rows} }
 
-// A side holds the rows that are compared with the rows of a query. They belong to this trace or to another
-// one.
+// A side holds the rows with which the rows of a request are compared. They belong to this trace or to another
+// trace.
 type side struct {
 	of   *state
 	rows view.Set[view.Row]
@@ -146,10 +145,10 @@ type side struct {
 
 func (d *side) run() query.Run { return d.of.run(d.rows) }
 
-// side returns the rows that a request compares its own rows with. If the page has another trace, these
-// are rows of that trace: the rows that the query in the parameter than selects, or without it the rows
-// that the request's own query selects. Otherwise they are the rows of this trace that the query in than
-// selects. Without another trace and without than, side returns nil.
+// side returns the rows with which a request compares its own rows. If the page has another trace, these are rows
+// of that trace: the rows that the query in the parameter than selects, or without than, the rows that the
+// request's own query selects. If the page has no other trace, they are the rows of this trace that the query in
+// than selects. If there is neither another trace nor than, side returns nil.
 func (q *request) side(ctx context.Context) (*side, error) {
 	text := q.Get("than")
 	switch {
@@ -169,14 +168,14 @@ func (q *request) side(ctx context.Context) (*side, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// A selection holds the rows of a request: the rows that its query selects, or without a query the rows at
-// and below root. In both cases, only rows that overlap the window count.
+// A selection holds the rows that a request is about: the rows that its query selects, or without a query the rows
+// at and below root. In both cases, it has only rows that overlap the window.
 type selection struct {
 	key       string             // equal for the same query, root and window
-	from, end int                // the ranks of the rows at and below the row
+	from, end int                // the ranks of the rows at and below root
 	hits      view.Set[view.Row] // nil: there is no query
-	inside    view.Set[view.Row] // the rows that overlap the window; nil: all
-	skip      view.Set[view.Row] // rows that are left out with all below them; nil: none
+	inside    view.Set[view.Row] // the rows that overlap the window; nil means all
+	skip      view.Set[view.Row] // rows that are omitted together with all rows below them; nil means none
 	window    window
 	root      view.Row
 }

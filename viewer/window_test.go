@@ -58,7 +58,7 @@ func randomTrace(seed uint64, n int) []*format.TraceEntry {
 	return all
 }
 
-// overlaps reports whether a row overlaps a window, or has a row below it that does.
+// overlaps reports whether a row, or any row below it, overlaps a window.
 func overlaps(v *view.View, r view.Row, from, to int64) bool {
 	start, timed := v.Start(r)
 	took, ended := v.Duration(r)
@@ -72,8 +72,7 @@ func overlaps(v *view.View, r view.Row, from, to int64) bool {
 	return slices.ContainsFunc(v.Children(r), func(kid view.Row) bool { return overlaps(v, kid, from, to) })
 }
 
-// TestWindow compares the rows in a window, the hits there and what is counted outside with the rows one
-// by one.
+// TestWindow compares the rows in a window, the hits in it, and the numbers of rows outside with each single row.
 func TestWindow(t *testing.T) {
 	for seed := range uint64(10) {
 		v := viewOf(t, format.ET, randomTrace(seed, 300))
@@ -195,7 +194,8 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-// TestExtremeTimes asks for times at the ends of what nanoseconds can say, and for traces with nothing in them.
+// TestExtremeTimes requests answers about the earliest and the latest times that nanoseconds can express, and
+// about traces without entries.
 func TestExtremeTimes(t *testing.T) {
 	e := func(at, took uint64) *format.TraceEntry {
 		return tracetest.Entry("extreme",
@@ -221,7 +221,8 @@ func TestExtremeTimes(t *testing.T) {
 	}
 }
 
-// TestWhy compares where a span stands, and what the slow ones share, with the spans one by one.
+// TestWhy compares the position of a span among the durations, and the properties that slow spans share, with the
+// spans one by one.
 func TestWhy(t *testing.T) {
 	v := viewOf(t, format.ET, randomTrace(2, 2000))
 	h := serve(t, v, viewer.Options{})
@@ -289,7 +290,7 @@ func TestWhy(t *testing.T) {
 		if n := resultOf(t, v, got.Where).Rows.Len(); n < got.Count {
 			t.Errorf("%s selects %d rows", got.Where, n)
 		}
-		root, have, named := r, v.NewSet(), 0 // spans of the root's name with one of r's name below
+		root, have, named := r, v.NewSet(), 0 // the spans that are like root and have a span like r below them
 		for up := v.Parent(r); v.Role(up) == view.RoleSpan; up = v.Parent(up) {
 			root = up
 		}
@@ -350,7 +351,8 @@ func resultOf(t *testing.T, v *view.View, text string) *query.Result {
 	return r
 }
 
-// TestFlame compares a flame of all spans, and one of those that a query selects, with the spans one by one.
+// TestFlame compares two flames with the spans one by one: a flame of all spans, and a flame of the spans that a
+// query selects.
 func TestFlame(t *testing.T) {
 	v := viewOf(t, format.ET, randomTrace(4, 600))
 	h := serve(t, v, viewer.Options{})
@@ -428,7 +430,7 @@ func TestFlame(t *testing.T) {
 	}
 }
 
-// TestAgainst compares a trace with another one in each panel.
+// TestAgainst compares a trace with another one in each panel of the page.
 func TestAgainst(t *testing.T) {
 	v, other := viewOf(t, format.ET, randomTrace(5, 800)), viewOf(t, format.IET, randomTrace(6, 700))
 	h := serve(t, v, viewer.Options{Against: other, AgainstName: "old.et", AgainstArguments: []string{"--against", "old.et"}, Arguments: []string{"new.et"}})
@@ -459,7 +461,7 @@ func TestAgainst(t *testing.T) {
 			}
 		}
 	}
-	both := jsonOf[shares](t, h, "/api/facets?q=level%3Derror&than=level%3Dinfo") // the second of the other trace
+	both := jsonOf[shares](t, h, "/api/facets?q=level%3Derror&than=level%3Dinfo") // the query in than selects rows of the other trace
 	if in, others := resultOf(t, v, "level = error").Rows.Len(), resultOf(t, other, "level = info").Rows.Len(); both.In != in || both.Others != others {
 		t.Errorf("%d rows and %d, want %d and %d", both.In, both.Others, in, others)
 	}
@@ -473,7 +475,7 @@ func TestAgainst(t *testing.T) {
 			Here, There struct{ Count int }
 			Shares      shares
 		}
-	}](t, h, fmt.Sprint("/api/why?q=name%3Dnosuch&row=", row)) // whatever the query
+	}](t, h, fmt.Sprint("/api/why?q=name%3Dnosuch&row=", row)) // this query does not matter, because there is no than
 	if n := resultOf(t, other, strings.Replace(why.Where, " }", " && duration != nil }", 1)).Rows.Len(); why.Against.There.Count != n || n == 0 {
 		t.Errorf("of %s there are %d, want %d", why.Where, why.Against.There.Count, n)
 	}
@@ -496,7 +498,8 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// TestFlameOfEqualWidths: as many nodes as there is room for are kept, however many are as narrow.
+// TestFlameOfEqualWidths checks that a flame has exactly the maximum number of nodes, even if many nodes have the
+// smallest width.
 func TestFlameOfEqualWidths(t *testing.T) {
 	span := func(parent uint32, name string) *format.TraceEntry {
 		return tracetest.Below(parent, tracetest.Entry(name,
@@ -526,9 +529,10 @@ func TestFlameOfEqualWidths(t *testing.T) {
 	}
 }
 
-// TestBesideOfLongSpans: what runs for a tenth of all of the time runs during every long span and few short ones,
-// and is no reason for either. What holds the long ones up is. A span outside of the chosen time is compared with
-// all of its name.
+// TestBesideOfLongSpans checks which other spans are given as a reason for slow ones. The span "tick" runs for a
+// tenth of the time: during every long span but few short ones, and is no reason. The span "reindex" runs only
+// during the long ones, and is a reason. The test also checks that a span outside the window is compared with all
+// spans of its name.
 func TestBesideOfLongSpans(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	span := func(name string, at, took uint64) {
@@ -573,7 +577,8 @@ func TestBesideOfLongSpans(t *testing.T) {
 	}
 }
 
-// TestBesideByChance has slow spans and other requests at random times: seldom is one of these said to be why.
+// TestBesideByChance has slow spans and other spans at random times. Chance may rarely make one of the others a
+// reason.
 func TestBesideByChance(t *testing.T) {
 	const trials = 40
 	r := rand.New(rand.NewPCG(1, 2))
@@ -609,7 +614,7 @@ func TestBesideByChance(t *testing.T) {
 	}
 }
 
-// TestBesideOfTheSameName: what ran meanwhile may be another request of the same name, in another process.
+// TestBesideOfTheSameName checks that a reason can be a span of the same name in another process.
 func TestBesideOfTheSameName(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 2 {
@@ -624,7 +629,7 @@ func TestBesideOfTheSameName(t *testing.T) {
 		)))
 	}
 	for i := range uint64(8) {
-		span(1, 1000*i, 200) // while another runs
+		span(1, 1000*i, 200) // while the next span runs
 		span(2, 1000*i+10, 180)
 		span(1, 1000*i+500, 1)
 		span(1, 1000*i+600, 2)
@@ -644,7 +649,7 @@ func TestBesideOfTheSameName(t *testing.T) {
 	}
 }
 
-// TestTwoQueries compares what a query selects with what another one selects.
+// TestTwoQueries compares the rows of two queries.
 func TestTwoQueries(t *testing.T) {
 	v := viewOf(t, format.ET, randomTrace(7, 800))
 	h := serve(t, v, viewer.Options{})
@@ -697,7 +702,8 @@ func TestTwoQueries(t *testing.T) {
 	}
 }
 
-// TestHitsAmongTheirNamesakes: what the hits share is told beside other rows of their names.
+// TestHitsAmongTheirNamesakes checks that with the parameter alike, hits are compared with other rows of the same
+// names.
 func TestHitsAmongTheirNamesakes(t *testing.T) {
 	v := viewOf(t, format.ET, randomTrace(7, 800))
 	h := serve(t, v, viewer.Options{})

@@ -1,5 +1,5 @@
-// Command webbuild bundles the viewer's page: it needs the two packages of npm that
-// viewer/web/package-lock.json names, and writes viewer/dist.
+// Command webbuild bundles the viewer's page and writes it to viewer/dist. It needs the two npm packages that
+// viewer/web/package-lock.json names.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// What the page may weigh, compressed.
+// The maximum sizes of the page's files, compressed.
 const (
 	maxScript = 60 << 10
 	maxStyle  = 8 << 10
@@ -39,7 +39,7 @@ func main() {
 const web = "viewer/web"
 
 func build(modules, out, units string) error {
-	if units != "" { // they need no browser
+	if units != "" { // the unit tests need no browser
 		return bundle("units.test.ts", units, math.MaxInt, api.BuildOptions{NodePaths: []string{modules}, Platform: api.PlatformNode})
 	}
 	page := api.BuildOptions{
@@ -54,7 +54,8 @@ func build(modules, out, units string) error {
 	)
 }
 
-// bundle writes what a source and those that it imports become, if it is not larger than most, compressed.
+// bundle bundles the source file in and its imports into the file out. It returns an error if the result is larger
+// than most bytes, compressed.
 func bundle(in, out string, most int, o api.BuildOptions) error {
 	o.EntryPoints, o.Bundle, o.Format, o.Target, o.LogLevel = []string{web + "/src/" + in}, true, api.FormatESModule, api.ES2022, api.LogLevelError
 	r := api.Build(o)
@@ -70,14 +71,15 @@ func bundle(in, out string, most int, o api.BuildOptions) error {
 	return os.WriteFile(out, b, 0o600)
 }
 
-// uniqueClasses fails if a style sheet has two rules for a class alone: two parts of the page use one name.
+// uniqueClasses returns an error if a style sheet has two rules for the same single class, because then two parts
+// of the page use one class name.
 func uniqueClasses(name string) error {
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
 	at := make(map[string]int)
-	conditional := 0 // the depth within @media and the like
+	conditional := 0 // the nesting depth within rules such as @media
 	for _, m := range cssPart.FindAllStringSubmatch(string(cssComment.ReplaceAll(b, nil)), -1) {
 		switch selector := strings.TrimSpace(m[1]); {
 		case m[2] == "{" && (conditional > 0 || strings.HasPrefix(selector, "@")):
@@ -101,7 +103,7 @@ var (
 
 func compressed(b []byte) int {
 	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // a level that is right
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // err is nil because the level is valid
 	_, _ = w.Write(b)
 	_ = w.Close()
 	return out.Len()

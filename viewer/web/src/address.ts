@@ -1,4 +1,4 @@
-// The address holds all that the page shows, so that a link shows the same again.
+// The address of the page contains its state, so that a link shows the same again.
 import { batch, signal } from '@preact/signals'
 import { act, details, form, jumps, lane, order, root, selected, view, wide } from './page'
 import { find, mode, problem, query, text, than } from './search'
@@ -7,10 +7,10 @@ import { readToggled, shapeQuery } from './source'
 import { axis, chosen, chosenText, folded, inside, lengths, shortest } from './time'
 import { corrected, embedded, meta } from './trace'
 
-export const other = signal('') // the fingerprint of the link's file, if the page shows another file
+export const other = signal('') // the fingerprint of the file in the link, if the page shows another file
 
-// prints are the fingerprints of the files with these row numbers. The fingerprint of a file changes while the file
-// grows.
+// prints are fingerprints of files in which rows have the same numbers as here. The fingerprint of a file changes
+// while the file grows.
 export const prints = new Set<string>()
 
 // arrived is the number of calls of readAddress.
@@ -28,12 +28,12 @@ export function readAddress(search: string) {
     const n = Number(q.get(name))
     return Number.isSafeInteger(n) && n >= 0 ? n : 0
   }
-  // one returns a parameter if it is one of the given texts.
+  // one returns the value of a parameter if it is one of the given texts.
   const one = <T extends string>(name: string, ...of: T[]) => of.find(x => x === q.get(name))
   batch(() => {
     const print = q.get('f')
     if (meta.value && !prints.size) {
-      // for the first address, the server has said whether the file is the same
+      // for the first address, the server has already said whether the file is the same
       prints.add(meta.value.fingerprint)
       if (print && meta.value.same) prints.add(print)
     }
@@ -118,7 +118,7 @@ export const step = () =>
     jumps.value
   ].join()
 
-// back shows again what the page showed at an earlier address.
+// back restores what the page showed at an earlier address.
 export function back(search: string) {
   going.stop()
   act()

@@ -1,4 +1,4 @@
-// Hooks with which parts of the page request their data, and helpers for the pointer.
+// Hooks for requests of the parts of the page, and helpers for the pointer.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { byName, theme } from './page'
@@ -43,7 +43,7 @@ export function useAnswer<T>(
   return { value: value.value, failed: failed.value }
 }
 
-// useLatest sends a request when the key has changed, but only after the answer to the request before. While the
+// useLatest sends a request when the key has changed, but only after the answer to the previous request. While the
 // trace grows, it also pauses between requests.
 export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | null; failed: string } {
   const value = useSignal<T | null>(null),
@@ -85,7 +85,7 @@ export function useWidth(box: { current: HTMLElement | null }): number {
   return width.value
 }
 
-// usePaint draws a canvas after each rendering of the component, and again when the colors change.
+// usePaint draws a canvas after each rendering of the component, and when the colors change.
 export function usePaint(draw: (canvas: HTMLCanvasElement) => void) {
   const canvas = useRef<HTMLCanvasElement>(null)
   void theme.value
@@ -96,9 +96,9 @@ export function usePaint(draw: (canvas: HTMLCanvasElement) => void) {
   return canvas
 }
 
-// drag follows a pointer that was pressed on an element, from the fourth pixel on. The argument of done says
-// whether the pointer moved that far. If the drag is given up, drag calls canceled. It returns a function that
-// gives the drag up.
+// drag follows a pointer that was pressed on an element. It calls moved only after the pointer has moved by four
+// pixels. The argument far of done says whether it has. If the drag is canceled, drag calls canceled. The returned
+// function cancels the drag.
 export function drag(
   e: PointerEvent,
   moved: (e: PointerEvent) => void,
@@ -128,8 +128,8 @@ export function drag(
   return cancel
 }
 
-// pull is a drag that sets a signal while the pointer moves. done receives the last value of the signal, or null if
-// the pointer did not move far.
+// pull is a drag that sets a signal while the pointer moves. done gets the last value of the signal, or null if
+// the pointer did not move far enough.
 export const pull = <T>(
   e: PointerEvent,
   to: { value: T | null },
@@ -149,7 +149,7 @@ export const pull = <T>(
     set(to, null)
   )
 
-// spot returns the place of a pointer over an element and the width of the element, in pixels.
+// spot returns the position of a pointer relative to an element, and the width of the element, in pixels.
 export function spot(box: { current: HTMLElement | null }, e: MouseEvent) {
   const r = box.current!.getBoundingClientRect()
   return { x: e.clientX - r.left, y: e.clientY - r.top, width: r.width }

@@ -4,15 +4,15 @@ import { hasSpans, isError, isOpen, levelOf, roleEvent, roleOf, roleSpan, type T
 export interface Bar {
   y: number
   of: TreeRow
-  by: bigint // the difference between its times and the times of the axis
+  by: bigint // subtracted from the row's times to get times of the axis
   shade: number
   parts: { from: number; to: number; shade: number }[]
   path: Period[]
   states: string[]
 }
 
-// An Axis goes from one time to another. The folds take no room on the axis. They are in order, lie within the
-// axis, and do not overlap.
+// An Axis shows the time between two times. The folds are periods without a width on the axis. They are in order,
+// lie within the axis, and do not overlap.
 export interface Axis {
   from: bigint
   to: bigint
@@ -24,7 +24,7 @@ export interface Period {
   to: bigint
 }
 
-// frames has what each canvas has drawn last, for code that examines it.
+// frames has the shapes that each canvas has drawn last, for tests of the page.
 export const frames: Record<string, object[]> = { tree: [], strip: [], flame: [], lanes: [], lane: [], heat: [] }
 
 // A Drawn is a shape that was drawn.
@@ -37,7 +37,7 @@ export interface Drawn {
   color: string
 }
 
-// foldsIn returns the parts of some periods that lie between two times.
+// foldsIn returns the parts of periods that lie between two times.
 export const foldsIn = (all: Period[], from: bigint, to: bigint): Period[] =>
   all.map(f => ({ from: f.from > from ? f.from : from, to: f.to < to ? f.to : to })).filter(f => f.to > f.from)
 
@@ -47,7 +47,8 @@ const spanOf = (a: Axis) => {
   return n > 0n ? n : 1n
 }
 
-// x returns the place of a time on the axis, in pixels. Places far outside of the axis are moved close to its ends.
+// x returns the position of a time on the axis, in pixels. Positions far outside the axis are moved close to its
+// ends.
 export function x(a: Axis, t: bigint): number {
   let since = t - a.from
   for (const f of a.folds ?? []) if (t > f.from) since -= (t < f.to ? t : f.to) - f.from
@@ -55,17 +56,17 @@ export function x(a: Axis, t: bigint): number {
   return clamp(-10, (Number(parts) / 1e6) * a.width, a.width + 10)
 }
 
-// timeAt returns the time at a place on the axis, from 0 to 1.
+// timeAt returns the time at a position on the axis, from 0 to 1.
 export function timeAt(a: Axis, part: number): bigint {
   let t = a.from + (spanOf(a) * BigInt(Math.round(part * 1e6))) / 1_000_000n
   for (const f of a.folds ?? []) if (t > f.from) t += f.to - f.from
   return t
 }
 
-// whole has the round steps of clocks and calendars, from a minute to a day.
+// whole has the round steps of clocks and calendars from a minute to a day.
 const whole = [1, 2, 5, 10, 15, 30, 60, 180, 360, 720, 1440].map(n => BigInt(n) * 60_000_000_000n)
 
-// clamp returns the number from least to most that is nearest to n; least if most is below it.
+// clamp returns the number between least and most that is nearest to n. If most is below least, it returns least.
 export const clamp = (least: number, n: number, most: number) => Math.max(least, Math.min(most, n))
 
 // A Cell of the map of requests has a column x for the time and a row y for the duration.
@@ -76,8 +77,8 @@ export interface Cell {
   failed: number
 }
 
-// quantiles returns a quantile of the durations over time, a value for each column. Columns next to each other with
-// fewer than 12 requests have one value. edges are the least durations of the rows and the end of the last row.
+// quantiles returns the q-quantile of the durations for each column. Adjacent columns with fewer than 12 requests
+// get a common value. edges has the smallest duration of each row, followed by the end of the last row.
 export function quantiles(cells: Cell[], columns: number, edges: number[], q: number): number[] {
   const out: number[] = []
   let group: Cell[] = [],
@@ -101,10 +102,10 @@ export function quantiles(cells: Cell[], columns: number, edges: number[], q: nu
   return out
 }
 
-// zoomOf returns the factor by which a wheel or a pinch zooms: it follows the movement of the fingers.
+// zoomOf returns the factor by which a wheel or a pinch zooms, so that the zoom follows the fingers.
 export const zoomOf = (e: WheelEvent) => clamp(0.8, Math.exp(((e.deltaMode ? 40 : 1) * e.deltaY) / 100), 1.25)
 
-// steps returns the times of the axis' lines. The times are round, and as many as there is room for.
+// steps returns the times at which an axis has lines. They are round, and as many as have room.
 export function steps(a: Axis, room = 70): bigint[] {
   const span = a.to - a.from
   if (span <= 0n || a.width < room) return []
@@ -137,8 +138,8 @@ let dark: MediaQueryList | undefined,
   scheme = '',
   colors = new Map<string, string>()
 
-// color returns the color of a name for canvases; t0 and so on are the tints of s0 and so on. Each color is looked
-// up once for each theme, because a look-up takes a tenth of a frame.
+// color returns the color of a name for a canvas. Names t0 and so on are the tints of s0 and so on. Each color is
+// computed once per theme, because the computation takes a tenth of a frame.
 export function color(name: string): string {
   dark ??= matchMedia('(prefers-color-scheme: dark)')
   const root = document.documentElement,
@@ -149,7 +150,7 @@ export function color(name: string): string {
   }
   let c = colors.get(name)
   if (c === undefined) {
-    // canvases accept only computed colors, and have to tell more apart than forced colors do
+    // canvases accept only computed colors; forced colors have too few to tell shapes apart
     root.style.forcedColorAdjust = 'none'
     root.style.color = /^t\d/.test(name)
       ? `color-mix(in srgb, var(--s${name.slice(1)}) 32%, var(--bg))`
@@ -179,7 +180,7 @@ export function begin(canvas: HTMLCanvasElement, width: number, height: number):
 const barTop = 6,
   barHeight = 10
 
-// The colors of what goroutines do, in both themes.
+// The colors of the states of goroutines, in both themes.
 export const stateColors: Record<string, string> = {
   running: '#2e9e5b',
   runnable: '#e8b33a',
@@ -195,7 +196,7 @@ export const stateColors: Record<string, string> = {
   other: '#8d8d8d'
 }
 
-// draw draws bars, and lines at some times.
+// draw draws bars, and vertical lines at the given times.
 export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] {
   const c = begin(canvas, axis.width + 26, height)
   const error = color('err'),
@@ -344,7 +345,7 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
   return drawn
 }
 
-// mark draws the sign of a log record. The shape of the sign tells the level.
+// mark draws the sign of a log record. Its shape shows the level.
 function mark(c: CanvasRenderingContext2D, x: number, y: number, level: number, event: boolean) {
   c.beginPath()
   if (event) {

@@ -63,7 +63,7 @@ export function Details() {
     )
     const late = setTimeout(() => {
       if (page.entry.value?.row !== row) page.entry.value = null
-    }, 500) // until then, the details of the row before stay
+    }, 500) // until then, the details of the previous row stay
     return () => {
       clearTimeout(wait)
       clearTimeout(late)
@@ -190,7 +190,7 @@ async function copyIssue(e: Entry) {
 // titleOf returns the text that names an entry. For a log record, this is the message.
 const titleOf = (e: Entry) => (e.role === 'log' ? (e.message ?? '') : e.name)
 
-// unended says for how long a span without an end has been open.
+// unended says how long a span without an end has been open.
 function unended(e: Entry): string {
   const m = trace.meta.value!,
     file = m.files.findIndex(f => f.name === e.id.slice(0, e.id.lastIndexOf('#')))
@@ -198,7 +198,7 @@ function unended(e: Entry): string {
   return m.states[file]?.word === 'running' ? `running for ${since}` : `never ended${since && ', ≥ ' + since}`
 }
 
-// Path has links to the rows above this one.
+// Path has links to the rows above the selected row.
 function Path({ path }: { path: Step[] }) {
   const all = useSignal(false)
   const { first, hidden, last } = all.value ? { first: path, hidden: 0, last: [] } : folded(path)
@@ -339,7 +339,7 @@ function Attributes({ e }: { e: Entry }) {
   )
 }
 
-// Reasons shows what was recorded about why a span failed or does not end.
+// Reasons shows what the trace says about why a span failed or does not end.
 const Reasons = ({ e }: { e: Entry }) => (
   <>
     {(e.description || e.exception || e.inner) && (
@@ -365,7 +365,8 @@ const Reasons = ({ e }: { e: Entry }) => (
   </>
 )
 
-// Stacked shows where goroutines were that worked for a span without an end.
+// Stacked shows where goroutines were that worked for a span without an end. If the stacks belong to a span above,
+// of is its name.
 const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => (
   <Section title={`In ${plain(k.in)} at ${moment(k.time_unix_nano, 3)}`}>
     <p class="q">

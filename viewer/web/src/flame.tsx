@@ -1,4 +1,4 @@
-// The flame: spans merged by the names above them, the widest first, or spans in their time.
+// The flame: spans merged by the names above them, the widest first, or spans over time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { set, spot, useAnswer, usePaint, useWidth } from './ask'
@@ -15,7 +15,7 @@ import * as trace from './trace'
 
 const row = 20
 const letter = 6.4 // pixels
-const most = 1500 // the most levels that are drawn, because the size of a canvas is limited
+const most = 1500 // the most levels that are drawn: the size of a canvas is limited
 
 // A Box is a node that was drawn.
 interface Box {

@@ -8,10 +8,10 @@ import { axis, chosen } from './time'
 import { meta } from './trace'
 
 export const paused = signal(false)
-export const fresh = signal(0) // number of new rows since the pause began, or since the end was in sight
+export const fresh = signal(0) // the number of new rows since the pause began, or since the end was last visible
 
-// grow updates the page to the current state of the files. If the rows have new numbers, the page drops what was
-// selected and open.
+// grow updates the page to the current state of the files. If rows got new numbers, the page resets the selected
+// and the open rows.
 export function grow(m: Meta) {
   const was = meta.value!,
     news = m.files.filter(f => !was.files.some(o => o.name === f.name)).map(f => f.name)
@@ -34,5 +34,5 @@ export function grow(m: Meta) {
   else if (m.generation !== was.generation) tell('The files are others by now, and the page shows them')
 }
 
-// resume ends a pause; the page sets it.
+// resume ends a pause. The component of the page sets it.
 export const resume = signal<(() => void) | null>(null)

@@ -13,16 +13,16 @@ import { count, day, duration, many, moment, percent, plain, zone } from './text
 import * as time from './time'
 import * as trace from './trace'
 
-const fewest = 12 // the fewest requests for which there is a map
-// All in pixels: the least size of a cell, and the room for the durations, for the counts of durations, and for
+const fewest = 12 // with fewer requests, no map is shown
+// In pixels: the minimum size of a cell, and the space for the durations, for the counts per duration, and for
 // requests that never ended.
 const cell = 7,
   gutter = 50,
   edge = 44,
   top = 10
-const cellHeight = () => clamp(cell, Math.floor((innerHeight - 580) / 40), 14) // leaves room for the lists below
+const cellHeight = () => clamp(cell, Math.floor((innerHeight - 580) / 40), 14) // leaves space for the lists below
 
-// A Box has the cells from x and y up to, but not including, x2 and y2. y grows with the duration.
+// A Box has the cells with columns in [x, x2) and rows in [y, y2). y grows with the duration.
 interface Box {
   x: number
   y: number
@@ -51,7 +51,7 @@ function cellsOf(h: Heat): Cell[] {
   return out
 }
 
-// boxOf returns the cells that a box of times and durations covers.
+// boxOf returns the cells that a box covers. asked gives the box as times and durations.
 function boxOf(h: Heat, asked: string): Box | null {
   const [from, to, least, most] = asked.split(',') as [string, string, string, string]
   if (!h.requests || !parseInt(most, 10)) return null
@@ -74,7 +74,7 @@ export function HeatMap({
 }) {
   const holder = useRef<HTMLDivElement>(null)
   const width = useWidth(holder) - edge - gutter,
-    asked = useSignal('') // a box of times and durations, which stays while the trace grows
+    asked = useSignal('') // a box as times and durations, which does not change while the trace grows
   const n = clamp(1, Math.floor(width / cell), 999)
   const { value: h, failed } = useLatest<Heat>(width < 1 ? '' : `${known} ${n}`, () =>
     trace.source.heat(time.windowText.peek(), n)
@@ -289,7 +289,7 @@ export function HeatMap({
   )
 }
 
-// Figure is one of the figures above the map. If it has an act, it can be pressed.
+// Figure is one of the numbers above the map. If act is set, it is a button.
 const Figure = ({
   name,
   value,
@@ -315,7 +315,7 @@ const Figure = ({
   </button>
 )
 
-// Line draws a line over time, from a value for each column.
+// Line draws values over time, one for each column.
 function Line({ of }: { of: number[] }) {
   const most = Math.max(1, ...of)
   return (
@@ -341,7 +341,7 @@ function Chosen({
     trace.source.choice(time.windowText.peek(), asked).then(c => ({ ...c, asked }))
   )
   const sure = c?.asked === asked,
-    now = sure ? c.requests : n // until the answer arrives, the number from the cells
+    now = sure ? c.requests : n // until the answer arrives: the number computed from the cells
   return (
     <section class="tl3 chosen" aria-live="polite">
       <h2>

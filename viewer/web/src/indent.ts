@@ -1,8 +1,8 @@
-// Where the names of rows begin, and which rows stay in sight at the top.
+// The indentation of names, and the rows that stay at the top while the user scrolls.
 
-// indents returns the indentation of names: step pixels for each level below base. If the rows in sight are so deep
-// that their levels need more room than there is, the levels get narrower, and the outermost row in sight begins at
-// the left.
+// indents returns the indentation of names: step pixels for each level below base. If the visible rows are deep
+// and all levels do not fit into room, the levels become narrower, and the outermost visible row begins at the
+// left.
 export function indents(depths: number[], room: number): { base: number; step: number } {
   const widest = 15,
     narrowest = 4
@@ -12,9 +12,9 @@ export function indents(depths: number[], room: number): { base: number; step: n
   return { base, step: Math.min(widest, room / Math.max(1, deepest - base)) }
 }
 
-// staying returns the rows that stay at the top of the list. These are the ancestors of the first row after them;
-// if there are more than most, the innermost ones. The function above returns the ancestors of the n-th row in
-// sight, the outermost first.
+// staying returns the rows that stay at the top of the list: the ancestors of the first row below them. If these
+// are more than most, it returns the innermost ones. The function above returns the ancestors of the n-th visible
+// row, the outermost first.
 export function staying<T>(above: (n: number) => T[], most: number): T[] {
   for (let n = 0; ; n++) {
     const all = above(n)

@@ -1,11 +1,11 @@
-// A subtree as Markdown, for an issue.
+// A subtree as Markdown, to paste into an issue.
 import { isError, isOpen, type Rows, roleOf, roleSpan } from './source'
 import { day, duration, moment, plain, zone } from './text'
 
 export const most = 8000 // bytes
 
-// markdown returns rows as a list in a code block, with at most the given number of bytes, and says which rows are
-// left out. r.above has the rows above the first one, which are not in the list.
+// markdown returns rows as a list in a code block with at most the given number of bytes. It says which rows it
+// omits. r.above has the rows above the first one; they are not in the list.
 export function markdown(title: string, r: Rows, bytes = most): string {
   const size = (s: string) => new TextEncoder().encode(s).length
   const lines: string[] = []

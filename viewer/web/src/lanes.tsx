@@ -1,4 +1,4 @@
-// Spans in their time: each service has lanes. The spans of a lane do not overlap, unless there are too many spans.
+// Spans over time: each service has lanes. The spans of a lane do not overlap, unless there are too many spans.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { pull, set, spot, useAnswer, usePaint, useWidth } from './ask'
@@ -47,7 +47,7 @@ export function LanesView() {
   )
   const range = shown ?? (l ? { from: l.from_unix_nano, to: l.to_unix_nano } : { from: 0n, to: 1n })
   const axis: Axis = { ...range, width: Math.max(1, width) }
-  // The places of the lanes, and of the first lane of each service.
+  // The vertical positions of the lanes, and of the first lane of each service.
   const tops: number[] = [],
     heads: { service: string; y: number }[] = []
   let y = 0
@@ -94,7 +94,7 @@ export function LanesView() {
     const { x, y } = spot(canvas, e)
     return drawn.findLast(b => x >= b.x - 1 && x < b.x + b.width + 1 && y >= b.y && y < b.y + row)?.run ?? -1
   }
-  // Drawing over a part of the time chooses it; a click chooses a run.
+  // A drag over the lanes chooses a part of the time. A click chooses a run.
   const begin = (e: PointerEvent) => {
     if (e.button || e.pointerType !== 'mouse') return
     const a = spot(canvas, e).x
@@ -257,7 +257,7 @@ function paint(
     c.fillStyle = dim
     c.fillText(plain(h.service) || '(no service)', 6, h.y + head / 2)
   }
-  // Times are numbers relative to the first one. Pixels do not need whole nanoseconds.
+  // Times are numbers relative to the first time: pixels do not need exact nanoseconds.
   const shift = Number(l.from_unix_nano - axis.from),
     scale = axis.width / Math.max(1, Number(axis.to - axis.from))
   const boxes: Box[] = [],

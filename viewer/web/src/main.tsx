@@ -32,8 +32,8 @@ declare global {
   }
 }
 
-// nextTheme changes the theme: from that of the system to the opposite one, then to the theme of the system by its
-// name, and back to that of the system.
+// nextTheme changes the theme, in this order: from the system's theme to the opposite one, then to an explicit
+// choice of the same theme that the system has, and back to the system's theme.
 function nextTheme() {
   const dark = matchMedia('(prefers-color-scheme: dark)').matches,
     other = dark ? 'light' : 'dark',
@@ -43,7 +43,7 @@ function nextTheme() {
 
 const views = ['top', 'tree', 'flame', 'table'] as const,
   viewNames = ['Overview', 'Tree', 'Flame', 'Table']
-const wide = signal(true) // there is room for facets
+const wide = signal(true) // whether there is space for facets
 const withFacets = () => page.view.value === 'tree' && (wide.value ? page.facets.value === '1' : page.facetsOver.value)
 
 function App() {
@@ -342,7 +342,7 @@ function Legend() {
   )
 }
 
-// Pills are buttons for what people look for first.
+// Pills are buttons for frequent queries.
 function Pills() {
   const is = (q: string) => search.query.value === q && search.mode.value === 'only'
   const pill = (q: string, label: string) => (
@@ -530,8 +530,8 @@ function pause() {
   if (!follow.paused.value) take()
 }
 
-// listen receives news about the trace. A pause opens another stream, which begins with what the page shows at that
-// time.
+// listen receives news about the trace. When the user pauses, another stream begins, with the state that the page
+// shows at that time.
 let deaf = () => {},
   told = 0,
   known = '',
@@ -578,7 +578,7 @@ function listen() {
   )
 }
 
-// take shows new entries. Only one call runs at a time, and pauses afterwards for as long as it took.
+// take shows new entries. Only one call runs at a time, and then pauses for as long as it ran.
 let taking = false,
   again = false
 async function take() {
@@ -683,7 +683,7 @@ function press(e: KeyboardEvent) {
     }
   }
   if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
-  // On keyboards of other alphabets, the Latin letter of the key is in its code; CapsLock changes no key.
+  // On keyboards with another alphabet, the code of a key has its Latin letter. CapsLock does not change the key.
   const letter = /^[^ -~]$/.test(e.key) && !e.getModifierState('AltGraph') ? e.code.replace('Key', '') : e.key,
     key =
       letter.length > 1 || (letter === e.key && !e.getModifierState('CapsLock'))

@@ -1,4 +1,4 @@
-// The state of the page itself, apart from the trace: its view, its panels, messages, and the settings of the user.
+// The state of the page that does not depend on the trace: its view, panels, messages, and the user's settings.
 import { effect, signal } from '@preact/signals'
 import type { Entry } from './source'
 
@@ -6,17 +6,17 @@ type View = 'top' | 'tree' | 'flame' | 'table'
 export const view = signal<View>('tree')
 export const selected = signal(0)
 export const root = signal(0)
-export const lane = signal(true) // the runtime is drawn below the rows
+export const lane = signal(true) // whether the runtime is drawn below the rows
 export const form = signal<'' | 'rows' | 'calls' | 'compare'>('') // the kind of table
-export const wide = signal<'time' | 'up' | 'count' | 'lanes'>('time') // the width in the flame; lanes: spans in their time
-export const order = signal(0) // the column by which the table is sorted, from 1 on; below 0: the smallest first
+export const wide = signal<'time' | 'up' | 'count' | 'lanes'>('time') // what the width in the flame means; lanes: spans over time
+export const order = signal(0) // the number of the column that sorts the table, from 1 on; below 0: smallest values first
 export const notice = signal('')
 export const details = signal(true)
-export const sheet = signal(false) // on a phone the details are in sight
+export const sheet = signal(false) // whether the details are shown on a phone
 export const help = signal(false)
-export const spoken = signal('') // the text of the live region
+export const spoken = signal('') // the text of the live region, for screen readers
 
-// A browser may refuse to store data for a page inside another page.
+// A browser may refuse to store data for a page that is embedded in another page.
 const keep = (store: () => Storage) => ({
   get: (key: string) => {
     try {
@@ -38,9 +38,9 @@ const keep = (store: () => Storage) => ({
 export const session = keep(() => sessionStorage)
 const local = keep(() => localStorage)
 
-export const jumps = signal(0) // counts steps of the browser's Back that differ in no other part of the state
+export const jumps = signal(0) // counts Back steps of the browser that differ in no other part of the state
 
-// tell shows a text for a while.
+// tell shows a text for a few seconds.
 export function tell(text: string) {
   notice.value = text
   setTimeout(() => {
@@ -48,7 +48,7 @@ export function tell(text: string) {
   }, 8000)
 }
 
-// copy copies a text to the clipboard. The result says whether this worked.
+// copy copies a text to the clipboard. The result says whether it succeeded.
 export const copy = (text: string, done = 'Copied', not = 'The browser did not let it be copied') =>
   Promise.resolve()
     .then(() => navigator.clipboard.writeText(text))
@@ -79,7 +79,7 @@ export async function download(name: string, content: Promise<Blob>) {
 
 export const entry = signal<Entry | null>(null)
 
-// kept returns a signal with a choice of the user, which survives a reload.
+// kept returns a signal for a choice of the user, which is stored and survives a reload.
 export function kept(name: string, otherwise: string) {
   const key = 'entrace-' + name,
     s = signal(local.get(key) ?? otherwise)
@@ -87,20 +87,20 @@ export function kept(name: string, otherwise: string) {
   return s
 }
 
-export const facets = kept('facets', '1') // facets are shown if there is room
-export const facetsOver = signal(false) // facets lie over the rows if there is no room
+export const facets = kept('facets', '1') // whether facets are shown if there is space
+export const facetsOver = signal(false) // whether facets cover the rows if there is no space beside them
 export const tab = kept('tab', 'why') // the tab of the details
 export const theme = kept('theme', 'auto')
-export const byName = kept('by-name', '') // the colors stand for names of spans, also if there are several services
+export const byName = kept('by-name', '') // colors stand for names of spans even if the trace has several services
 export const utc = kept('utc', '') // times are written in UTC
-export const nameShare = kept('name', '') // the share of the width; '' for one that suits the trace
+export const nameShare = kept('name', '') // the share of the width that names have; '' for a share that suits the trace
 
-// acts counts the actions of the user, so that late answers change nothing.
+// acts counts the actions of the user. An answer to an older action must change nothing.
 let acts = 0
 export const acted = () => acts
 export const act = () => ++acts
 
-// turns provides an abort signal for each request, and aborts the request before.
+// turns provides an abort signal for each request, and aborts the previous request.
 export function turns() {
   let own = new AbortController()
   const stop = () => own.abort()

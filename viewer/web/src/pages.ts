@@ -1,4 +1,4 @@
-// The rows of the tree, loaded in parts.
+// The rows of the tree, which are loaded in parts.
 import { signal } from '@preact/signals'
 import { notice } from './page'
 import { textOf } from './search'
@@ -8,7 +8,7 @@ import { source } from './trace'
 // pageSize is the number of rows in a part.
 export const pageSize = 100
 
-// A Pages keeps the rows of a shape in the parts in which they were loaded.
+// A Pages holds the loaded rows of a shape, in parts.
 export class Pages {
   private parts: Rows[] = []
   private ups = new WeakMap<TreeRow, TreeRow>() // the row above each row
@@ -19,7 +19,7 @@ export class Pages {
   from = 0n
   to = 0n
 
-  // old has the earlier rows, which are shown until these rows are loaded.
+  // old has the previous rows. They are shown until the new rows are loaded.
   constructor(
     public shape: Shape,
     readonly q: string,
@@ -37,12 +37,13 @@ export class Pages {
     }
   }
 
-  // waits reports whether requests for rows are pending; with last, whether one for the last rows is.
+  // waits reports whether a request for rows is pending. With last, it considers only the request for the last
+  // rows.
   waits(last = false): boolean {
     return last ? this.asked.has(-1) : this.asked.size > 0
   }
 
-  // want requests the rows from one place up to another, unless they are loaded.
+  // want requests the rows at positions from to to, unless they are loaded.
   want(from: number, to: number) {
     for (let p = Math.floor(Math.max(0, from) / pageSize); p <= Math.floor(Math.max(0, to - 1) / pageSize); p++) {
       const begin = Math.max(from, p * pageSize),
@@ -59,7 +60,7 @@ export class Pages {
     }
   }
 
-  // wantLast requests the last n rows. The server decides which these are, because the trace may grow.
+  // wantLast requests the last n rows. The server decides which rows these are, because the trace may grow.
   wantLast(n: number) {
     if (!this.asked.has(-1)) this.load(-1, n)
   }
@@ -107,7 +108,7 @@ export class Pages {
     if (this.fill) filled.value = r.toggled ?? []
   }
 
-  // unreadable reports whether the rows at a place were asked for and cannot be read.
+  // unreadable reports whether a request for the row at a position has failed.
   unreadable(i: number): boolean {
     return this.failed.has(Math.floor(i / pageSize))
   }
@@ -117,7 +118,7 @@ export class Pages {
     return page ? page.rows[i - page.first]! : (this.old?.at(i) ?? null)
   }
 
-  // place returns the place of a row, if the row is loaded.
+  // place returns the position of a row, or -1 if the row is not loaded.
   place(row: number): number {
     for (const page of this.parts) {
       const k = page.rows.findIndex(r => r.row === row)
@@ -126,12 +127,12 @@ export class Pages {
     return this.old?.place(row) ?? -1
   }
 
-  // up returns the row directly above a row, if that row is known here.
+  // up returns the parent of a row, if it is loaded.
   up(r: TreeRow): TreeRow | undefined {
     return this.ups.get(r) ?? this.old?.up(r)
   }
 
-  // above returns the rows above the one at a place, the outermost first.
+  // above returns the ancestors of the row at a position, the outermost first.
   above(i: number): TreeRow[] {
     const out: TreeRow[] = []
     for (let r = this.at(i); r; ) {
@@ -146,5 +147,5 @@ export class Pages {
   }
 }
 
-// filled has the rows that the first answer of a trace has opened.
+// filled has the rows that the server opened in the first answer about a trace.
 export const filled = signal<number[] | null>(null)

@@ -4,7 +4,7 @@ import * as selection from './selection'
 import { frames, isLibrary, plain } from './text'
 import * as trace from './trace'
 
-// none shows why there is nothing to see. wrong shows an error, or nothing if the text is empty.
+// none shows why there is nothing to show. wrong shows an error, or nothing if the text is empty.
 export const none = (text: string) => <p class="none">{plain(text)}</p>
 
 export const wrong = (text: string) =>
@@ -21,7 +21,7 @@ export const Go = ({ row, children }: { row: number; children: ComponentChildren
   </button>
 )
 
-// Choose is a choice of one of several options. Options without a label are left out.
+// Choose lets the user choose one of several options. Options without a label are omitted.
 export const Choose = <T extends string>({
   label,
   now,
@@ -52,7 +52,7 @@ export const Section = ({ title, children }: { title: string; children: Componen
   </section>
 )
 
-// The meaning of frames of the runtime, by a function among them.
+// What the frames of the runtime mean, by a function among them.
 const means: [RegExp, string][] = [
   [/^sync\.\(\*(RW)?Mutex\)/, 'waits for a lock'],
   [/^sync\.\(\*WaitGroup\)/, 'waits for other goroutines'],
@@ -61,8 +61,8 @@ const means: [RegExp, string][] = [
   [/^time\.Sleep/, 'sleeps']
 ]
 
-// Frames shows the lines of a stack. Several frames of the libraries of Go and OpenTelemetry are folded to one line
-// that says what they mean.
+// Frames shows the lines of a stack. Adjacent frames of the libraries of Go and OpenTelemetry are folded into one
+// line that says what they mean.
 export function Frames({ stack, here = '' }: { stack: string; here?: string }) {
   const runs: { lib: boolean; list: ReturnType<typeof frames> }[] = []
   for (const f of frames(stack.trimEnd())) {

@@ -10,7 +10,7 @@ import type { Item } from './source'
 import { count, painted, plain } from './text'
 import * as trace from './trace'
 
-// Try is a button that replaces the query by one that the user may have meant.
+// Try is a button with a query that the user may have meant. It replaces the current query.
 const Try = ({ query }: { query: string }) => (
   <button
     class="btn s"
@@ -62,7 +62,7 @@ export function Query() {
       open.value = false
     }
   }
-  // Completions for an older text must not replace what was typed since.
+  // Completions for an older text must not replace the text that was typed since.
   const offers = () => open.value && of.current === input.current!.value
   const accept = (item: Item) => {
     const el = input.current!

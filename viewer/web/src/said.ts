@@ -23,7 +23,7 @@ export interface Step {
   said: Said[]
 }
 
-// sources has the original texts of objects and arrays, so that numbers are shown as they were recorded.
+// sources has the original texts of objects and arrays, so that numbers can be shown as they were recorded.
 const sources = new WeakMap<object, string>()
 
 // json parses a text. Values other than objects, arrays and texts become their source text.
@@ -122,8 +122,8 @@ function parts(m: unknown, role: string): Said[] {
 
 const many = (v: unknown) => (Array.isArray(v) ? v : v === undefined ? [] : [v])
 
-// conversation returns the steps of some turns, which are in order of time. It leaves out messages that were in
-// earlier turns, such as the span above or the history that a request repeats.
+// conversation returns the steps of turns, which are in order of time. It omits messages that were in earlier
+// turns, for example in the span above, or in the history that each request repeats.
 export function conversation(turns: Turn[]): Step[] {
   const known = new Set<string>(),
     steps = new Map<number, Step>()

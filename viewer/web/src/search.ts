@@ -7,14 +7,14 @@ import { meta, source } from './trace'
 
 export type Mode = 'mark' | 'only'
 export const text = signal('') // the query as it is in the input
-export const query = signal('') // the last query that could be run
+export const query = signal('') // the last query that was valid
 export const mode = signal<Mode>('mark')
-export const than = signal('') // a second query: the hits of the query are compared with its hits
+export const than = signal('') // a second query, whose hits are compared with the hits of the query
 export const found = signal<Found | null>(null)
 export const searching = signal(false)
 export const least = signal(-1) // a lower bound of the number of hits during the search
 export const problem = signal<Problem | null>(null) // the error of the query
-export const words = signal<string[]>([]) // the words of the query that are marked
+export const words = signal<string[]>([]) // the words of the query that are marked in rows
 export const only = computed(() => (mode.value === 'only' ? query.value : ''))
 
 // part returns the part of the trace that the panels describe.
@@ -25,7 +25,7 @@ export const part = (): Part => ({
   window: windowText.value
 })
 
-// otherSide returns the name of the other side of a comparison. It is empty if the other side is all other rows.
+// otherSide returns the name of the other side of a comparison, or '' if the other side is all other rows.
 export const otherSide = () =>
   than.value ? (meta.value!.against ? `${than.value} in ${meta.value!.against}` : than.value) : meta.value!.against
 
@@ -33,8 +33,8 @@ export const silent = 'The program that serves this page does not answer'
 export const textOf = (e: unknown) => (e instanceof Problem ? e.message : silent)
 const asking = turns()
 
-// find counts the rows that the query selects. With quietly, as when the trace has grown, the page keeps what it
-// shows until the answer arrives.
+// find counts the rows that the query selects. With quietly, the page keeps what it shows until the answer
+// arrives, for example when the trace has grown.
 export async function find(quietly = false): Promise<boolean> {
   const own = asking.next()
   const q = text.value.trim()
@@ -54,7 +54,7 @@ export async function find(quietly = false): Promise<boolean> {
       least.value = -1
       notice.value = ''
     })
-  // A slow search first shows its first hits.
+  // While a slow search runs, show its first hits.
   const early = new AbortController()
   const soon =
     quietly || windowText.value
@@ -69,7 +69,7 @@ export async function find(quietly = false): Promise<boolean> {
                   batch(() => {
                     ran(q)
                     words.value = f.words
-                  }) // mark the hits in sight
+                  }) // mark the visible hits
               },
               () => {}
             ),
@@ -108,7 +108,7 @@ export function look(q: string) {
   return find()
 }
 
-// count asks which of the hits is selected.
+// count requests the position of the selected row among the hits.
 let counting: ReturnType<typeof setTimeout> | undefined
 
 export function count() {
@@ -128,7 +128,7 @@ export function count() {
   )
 }
 
-// adding is true if the next query comes from a click. The Back button then removes its condition.
+// adding is true if a click caused the next query. The Back button then removes the added condition.
 let adding = false
 
 function ran(q: string) {
@@ -137,7 +137,7 @@ function ran(q: string) {
   query.value = q
 }
 
-// add adds a condition to the query. This is a step for the Back button if step is true.
+// add adds a condition to the query. If step is true, the Back button undoes this.
 export function add(condition: string, without = false, step = true) {
   const c = without ? `!(${condition})` : condition
   const now = text.value.trim()
@@ -158,7 +158,7 @@ export function tableOf(field: string) {
   find()
 }
 
-// The hits are different if another part of the time is chosen.
+// Another part of the time has other hits.
 effect(() => {
   void windowText.value
   if (text.peek().trim()) untracked(() => find(true))

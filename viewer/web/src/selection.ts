@@ -8,7 +8,7 @@ import { meta, pace, source } from './trace'
 
 export const depth = signal(0)
 export const toggled = signal<number[]>([])
-export const withPath = signal(false) // the critical path of the selected row is drawn
+export const withPath = signal(false) // whether the critical path of the selected row is drawn
 export const path = signal<{ row: number; length: bigint; measured: boolean; of: Map<number, Period[]> } | null>(null)
 
 export const shape = computed<Shape>(() => ({
@@ -20,7 +20,7 @@ export const shape = computed<Shape>(() => ({
   least: shortest.value
 }))
 
-// compareWith makes the current query the other side of a comparison, and empties the input for the next query.
+// compareWith makes the current query the other side of a comparison, and clears the input for the next query.
 export function compareWith() {
   batch(() => {
     than.value = query.value
@@ -31,7 +31,7 @@ export function compareWith() {
   document.getElementById('query')?.focus()
 }
 
-// The critical path belongs to the outermost span above the selected row.
+// followPath requests the critical path of the outermost span above the selected row.
 const asking = turns()
 
 export function followPath() {
@@ -63,17 +63,18 @@ export function followPath() {
   )
 }
 
-// maxDepth is more than any number of levels. maxToggled is the number of rows that can be opened and closed
-// individually, in addition to the levels.
+// maxDepth is more than any number of levels. maxToggled is the maximum number of rows that can be opened or
+// closed individually, in addition to the levels.
 export const maxDepth = 1_000_000_000
 
 const maxToggled = 3900
 
-// opened is true once the user has chosen which rows are open. The first screen is then not filled.
+// opened is true when the user has chosen which rows are open. Then the page does not open rows to fill the first
+// screen.
 export const opened = signal(false)
 
-// An Open describes which rows of the tree are open. earlier has the state before Only hits (before) and the state
-// before a subtree (whole).
+// An Open describes which rows of the tree are open. earlier.before is the state before the mode "Only hits", and
+// earlier.whole the state before a subtree was shown.
 interface Open {
   depth: number
   toggled: number[]
@@ -115,8 +116,8 @@ export async function openToHits() {
   }
 }
 
-// setMode changes the mode: one shows all rows and marks the hits, the other shows only the hits and the rows above
-// them.
+// setMode changes the mode: 'mark' shows all rows and marks the hits, 'only' shows only the hits and the rows
+// above them.
 export function setMode(to: Mode) {
   if (to === mode.value) return
   act()
@@ -140,11 +141,11 @@ export function toggle(row: number) {
   toggled.value = list.includes(row) ? list.filter(r => r !== row) : [...list, row].sort((a, b) => a - b)
 }
 
-// wanted is a row to bring into sight. With follow, the part of the time that is shown moves to the row. With may,
-// the row stays hidden if it is left out.
+// wanted is a row to scroll to. With follow, the shown part of the time moves to the row. With may, the row stays
+// hidden if filters exclude it.
 export const wanted = signal<{ row: number; follow?: boolean; may?: boolean } | null>(null)
 
-// reveal opens the rows above a row, selects the row and brings it into sight.
+// reveal opens the rows above a row, selects the row and scrolls to it.
 function reveal(row: number, path: { row: number }[], follow = true) {
   act()
   batch(() => {
@@ -169,8 +170,8 @@ function reveal(row: number, path: { row: number }[], follow = true) {
 
 export const going = turns()
 
-// go reveals a row about which nothing is known yet. With jump, this is a step for the Back button. With zoom, the
-// axis shows the request of the row: the outermost row above it.
+// go reveals a row that may not be loaded. With jump, the Back button undoes this. With zoom, the axis shows the
+// request of the row, that is, the outermost row above it.
 export async function go(row: number, jump = true, zoom = false) {
   const own = going.next()
   try {
@@ -193,14 +194,14 @@ export const goToRequest = (row: number) => go(row, true, true)
 // next selects the next or the previous hit, error, or span that never ended.
 export async function next(dir: 'next' | 'prev', what = '') {
   if (!what && !query.value) return
-  going.stop() // a late answer of go would interfere
+  going.stop() // a late answer to go would interfere
   const at = acted()
   const f = await source
     .find({ at: selected.value, dir, what, q: what ? '' : query.value, window: windowText.value })
     .catch(e => tell(textOf(e)))
   if (!f || acted() !== at) return
   if (!f.count && windowText.value) {
-    // there may be one outside of the chosen time
+    // search outside the chosen time
     toggleInside()
     tell('The chosen time has none: all rows are shown')
     next(dir, what)
@@ -215,7 +216,7 @@ export async function next(dir: 'next' | 'prev', what = '') {
   reveal(f.row, f.path)
 }
 
-// leave shows the whole tree again, in its state before the subtree.
+// leave shows the whole tree, in its state before the subtree was shown.
 function leave() {
   root.value = 0
   opened.value = true

@@ -1,4 +1,4 @@
-// The page gets everything about a trace from a Source.
+// A Source provides all data of a trace to the page.
 import type {
   Choice,
   Contrast,
@@ -32,7 +32,7 @@ export interface File {
 }
 
 export interface Meta {
-  waiting?: string // set if there is no trace yet; all other fields are missing then
+  waiting?: string // the text to show if there is no trace yet; all other fields are then missing
   fingerprint: string
   same: boolean
   files: File[]
@@ -58,7 +58,7 @@ export interface Meta {
   canCorrect: boolean
   against: string
   formats: Format[]
-  static?: string // the query of a page that is one file; undefined for other pages
+  static?: string // the query with which a static page was written; undefined for other pages
 }
 
 export interface Runtime {
@@ -68,7 +68,8 @@ export interface Runtime {
 }
 
 // A Part says which rows an answer is about: the rows that the query q selects, or without q the rows at and below
-// root, in both cases within a window. They are compared with the rows that the query than selects.
+// root. In both cases, the rows must overlap the window. They are compared with the rows that the query than
+// selects.
 export interface Part {
   q: string
   than: string
@@ -82,8 +83,8 @@ export interface AskTable extends Part {
   n: number
 }
 
-// A Shape says which rows of the tree are open; see shape in layout.go. Only rows in its window are shown, which is
-// a part of the time.
+// A Shape says which rows of the tree are open, as shape in layout.go does. Only rows that overlap the window are
+// shown.
 export interface Shape {
   root: number
   depth: number
@@ -102,7 +103,7 @@ export interface Ask {
   q?: string
 }
 
-// A Problem is an error that is shown to the user. If it is the error of a query, it has the position in the query.
+// A Problem is an error for the user. An error in a query also has its position in the query.
 export class Problem extends Error {
   of = '' // the query
   constructor(
@@ -117,8 +118,8 @@ export class Problem extends Error {
   }
 }
 
-// News describes the current state of the files. If rows is negative, the stream of news has ended. Rows of another
-// generation have other numbers.
+// News describes the current state of the files. If rows is negative, the stream of news has ended. Rows have
+// other numbers in each generation.
 export interface News {
   rows: number
   entries: number
@@ -135,7 +136,7 @@ export type Source = Pick<Server, keyof Server>
 
 export const noTime = -(1n << 63n)
 
-// The flags of a row: the lower 16 bits are defined in view/role.go, the others in viewer/rows.go.
+// The flags of a row: view/role.go defines the lower 16 bits, viewer/rows.go the others.
 export const roleOf = (f: number) => f & 15
 export const levelOf = (f: number) => (f >> 4) & 7
 export const isOpen = (f: number) => (f & (1 << 13)) !== 0
@@ -148,8 +149,8 @@ export const roleSpan = 3,
   roleEvent = 5,
   roleLog = 7
 
-// parse reads JSON with numbers of nanoseconds that are too large for a JavaScript number. Their keys end in _nano.
-// Such a key cannot occur within a text, because quotes in texts are escaped.
+// parse reads JSON in which numbers of nanoseconds may be too large for a JavaScript number. The keys of these
+// numbers end in _nano. Such a key cannot occur within a text, because quotes in texts are escaped.
 export function parse<T>(text: string): T {
   const wide = (x: Record<string, unknown>) => {
     if (!Array.isArray(x) || typeof x[0] === 'object')
@@ -184,7 +185,7 @@ export class Server {
     private clock: string
   ) {}
 
-  // ask sends a request. It leaves out parameters without a value.
+  // ask sends a request. It omits parameters without a value.
   private async ask(path: string, q: object, signal?: AbortSignal): Promise<Response> {
     const all = Object.entries<unknown>({ ...q, pin: this.pin, clock: this.clock })
       .filter(([, v]) => v !== undefined && v !== false && v !== '')
@@ -269,11 +270,12 @@ export class Server {
   ) {
     return this.json<Found>('find', ask, signal)
   }
-  // strips returns the states of goroutines, by row. Each row is given with the number of parts of its strip.
+  // strips returns the states of goroutines, by row. Each element of rows is a row and the number of parts of its
+  // strip.
   strips(rows: [number, number][], signal?: AbortSignal) {
     return this.json<Record<string, string[]>>('states', { rows: rows.map(r => r.join(':')).join() }, signal)
   }
-  // waits returns the longest waits, by their place in the program.
+  // waits returns the places in the code at which spans waited longest.
   waits(window: string, signal?: AbortSignal) {
     return this.json<WaitPlace[]>('waits', { window }, signal)
   }
@@ -291,10 +293,10 @@ export class Server {
     )
   }
 
-  // follow calls grown with news, until the function that it returns is called. With paused, the trace also stands
-  // still for all other methods: from the first news on, they answer from the state at the beginning of the pause.
-  // The server may have dropped that state, for example after a long break of the connection. Then other is set in
-  // the first news, and the pause begins anew.
+  // follow calls grown with news, until the returned function is called. With paused, all other methods also
+  // answer from the state at the beginning of the pause, from the first news on. The server may have dropped that
+  // state, for example after the connection was interrupted for long. Then the first news has other set, and the
+  // pause begins with the current state.
   follow(paused: boolean, grown: (n: News) => void): () => void {
     const stop = new AbortController()
     const run = async () => {

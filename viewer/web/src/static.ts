@@ -1,4 +1,4 @@
-// The source of a page that is one file: the page contains all its data of the trace.
+// The source of a static page: the page itself contains all its data.
 import { clamp } from './bars'
 import type {
   Ask,
@@ -46,7 +46,7 @@ interface Data {
 
 type Times = [bigint, bigint]
 
-// timesOf returns the times of a window, or null if it has none.
+// timesOf returns the times of a window, or null if the text has none.
 function timesOf(window: string): Times | null {
   const w = /^(-?\d+),(-?\d+)$/.exec(window)
   return w && [BigInt(w[1]!), BigInt(w[2]!)]
@@ -55,16 +55,16 @@ function timesOf(window: string): Times | null {
 const limit = (text: string) =>
   new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
 
-// wordsOf returns the words and the phrases in quotes of a query, in lower case.
+// wordsOf returns the words and the quoted phrases of a query, in lower case.
 const wordsOf = (q: string) =>
   (q.toLowerCase().match(/"[^"]*"?|[^\s"]+/g) ?? []).map(w => w.replaceAll('"', '')).filter(Boolean)
 
 const isQuery = (q: string) =>
   /[{}|]|[<>=~]/.test(q.replace(/"[^"]*"/g, '')) &&
-  !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // but not a query of the buttons
+  !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // the queries of buttons are also allowed
 
 export class Static implements Source {
-  private end: number[] // by row, from 1 on: the place after the last row below it
+  private end: number[] // by row, from 1 on: the position after the last row below it
   private depth: number[]
   private all: number[] // the rows
   private starts: bigint[]
@@ -77,7 +77,7 @@ export class Static implements Source {
   private lastLanes = { key: '', level: new Map<number, number>(), counts: [] as number[] }
   private last = { key: '', rows: [] as number[], outside: 0 }
 
-  // open reads the data of the page.
+  // open decodes the data of the page.
   static async open(el: HTMLElement): Promise<Static> {
     const packed = Uint8Array.from(atob(el.textContent!.trim()), c => c.charCodeAt(0))
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))
@@ -113,7 +113,7 @@ export class Static implements Source {
     return [a, took > 0n ? a + took : a]
   }
   // extent returns the first and the last time of some rows, or null if no row has a time. A span that has not
-  // ended counts with the time for which it was open, or with no time, as in viewer/rows.go.
+  // ended counts with the time for which it was open, or only with its start, as in viewer/rows.go.
   private extent(first: number, end: number, open: boolean): Times | null {
     let out: Times | null = null
     for (let i = first; i < end; i++) {
@@ -153,7 +153,7 @@ export class Static implements Source {
 
   // matcher returns a function that reports whether a row has all words of a query.
   private matcher(q: string): (i: number) => boolean {
-    if (q.startsWith('{ span:failed')) return i => isError(this.flags(i)) // the queries of the buttons
+    if (q.startsWith('{ span:failed')) return i => isError(this.flags(i)) // the queries of buttons
     if (q === '{ span:open }') return i => isOpen(this.flags(i))
     const words = wordsOf(q)
     return i => {
@@ -275,7 +275,7 @@ export class Static implements Source {
         parts: TreeRow['parts'] = []
       let errors = 0,
         spans = false,
-        last = 0 // the last span, which is a part if no span is below it
+        last = 0 // the last span; it becomes a part if no span is below it
       const [start, stop] = this.span(i),
         part = (t: bigint) => clamp(0, Number(t - start) / Math.max(1, Number(stop - start)), 1),
         add = () => {
@@ -473,7 +473,7 @@ export class Static implements Source {
   }
 
   // packed returns the lane of each selected span within its service, and the number of lanes of each service. It
-  // packs spans as lanes.go does.
+  // assigns lanes as lanes.go does.
   private packed({ q, window, root }: Part) {
     const key = `${root} ${window} ${q}`
     if (this.lastLanes.key === key) return this.lastLanes
@@ -513,8 +513,8 @@ export class Static implements Source {
     return k < 0 ? all.length : k
   }
 
-  // lanes joins spans to runs, as lanes.go does. A run has the row of the longest of its spans, which begin in the
-  // same part of the time.
+  // lanes merges spans into runs, as lanes.go does. A run stands for the spans of a lane that begin in the same
+  // part of the time, and has the row of the longest one.
   async lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number) {
     if (isQuery(part.q)) throw limit('A query')
     const { level, counts } = this.packed(part)

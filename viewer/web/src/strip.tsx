@@ -1,5 +1,5 @@
-// The strip is part of every view. It shows how many rows begin in each part of the time, and selects a part of the
-// time.
+// The strip above every view. It shows how many rows begin in each part of the time. The user selects a part of
+// the time in it.
 import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import { pull, spot, useLatest, usePaint, useWidth } from './ask'
@@ -14,7 +14,7 @@ import * as trace from './trace'
 const height = 56,
   bars = 34,
   barWidth = 3
-const edge = 5 // pixels beside an end of the chosen part in which the end can be dragged
+const edge = 5 // in pixels; so close to an end of the chosen part, the end can be dragged
 
 // A Shape is a shape that was drawn.
 interface Shape {
@@ -24,7 +24,7 @@ interface Shape {
   height: number
 }
 
-// period returns the times of the chosen part, or null if all of the time is chosen.
+// period returns the chosen part of the time, or null if no part is chosen.
 export function period(): time.Period | null {
   const c = time.chosen.value,
     m = trace.meta.value!
@@ -52,7 +52,7 @@ export function Strip() {
     frames.strip = paint(canvas, time.strip.value, axis, part, time.axis.value)
   })
   const timeOf = (e: PointerEvent) => timeAt(axis, clamp(0, spot(box, e).x / axis.width, 1))
-  // A drag over the strip chooses a part, moves an end of the chosen part, or moves the whole part.
+  // A drag over the strip chooses a part of the time, moves one end of the chosen part, or moves the whole part.
   const begin = (e: PointerEvent) => {
     if (e.button) return
     const at = spot(box, e).x,
@@ -160,7 +160,8 @@ function paint(
   for (let i = 0; i < n; i++) {
     const at = i * each,
       within = at + each > from && at < to
-    // Heights grow with the square root of the number, so that few rows can be seen next to many.
+    // Heights grow with the square root of the number: otherwise small numbers next to large ones would be
+    // invisible.
     const sum = d.services.reduce((a, l) => a + l[i]!, 0),
       tall = Math.sqrt(sum / most) * bars
     let y = bars + 6,
@@ -201,7 +202,7 @@ function paint(
   return shapes
 }
 
-// Chosen shows which rows are left out, and has buttons to change that.
+// Chosen shows which rows are omitted, and has buttons to change that.
 export function Chosen() {
   const c = time.chosen.value,
     m = trace.meta.value!

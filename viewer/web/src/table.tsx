@@ -1,4 +1,4 @@
-// The table that a query computes, or a table of the selected spans, of rows, or of calls.
+// The table that a query computes, or a table of the selected spans, of rows, or of calls between services.
 import { batch, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
@@ -32,7 +32,8 @@ export function TableView() {
   const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + trace.pace(), signal =>
     trace.source.table(ask, signal)
   )
-  // Another table may not have the sorted column: forget the order, unless it came with the address, as with Back.
+  // Another table may not have the sorted column. Reset the order, unless the order came with the address, as
+  // after Back.
   const names = t?.columns.map(c => c.name).join() ?? ''
   useEffect(() => {
     if (!names) return
@@ -41,7 +42,7 @@ export function TableView() {
     sorted.current = { names, arrivals: address.arrivals() }
   }, [names])
 
-  // A click on a line adds the condition of the line to the query and shows its rows.
+  // A click on a line adds the line's condition to the query and shows its rows.
   const take = (l: Table['lines'][number], without: boolean) => {
     if (l.row) {
       selection.go(l.row)

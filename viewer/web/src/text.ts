@@ -1,4 +1,4 @@
-// The text forms of numbers, times and texts of a trace.
+// How numbers, times and texts of a trace are written.
 
 const thin = '\u202f'
 
@@ -12,7 +12,7 @@ export function duration(n: bigint): string {
       m = (s / 60n) % 60n
     return h ? `${h}${thin}h ${m}${thin}min` : `${m}${thin}min ${s % 60n}${thin}s`
   }
-  // Rounded to three digits, 999.6 is 1000, which needs the next unit.
+  // 999.6 rounds to 1000 with three digits, which needs the next unit.
   const [unit, name] = n < 999_500n ? [1_000n, 'µs'] : n < 999_500_000n ? [1_000_000n, 'ms'] : [1_000_000_000n, 's']
   const digits = n * 100n >= unit * 9995n ? 0 : n * 1000n >= unit * 9995n ? 1 : 2
   const scale = 10n ** BigInt(digits)
@@ -57,9 +57,9 @@ export const count = (n: number) => n.toLocaleString('en-US')
 
 export const many = (n: number, one: string, more = one + 's') => count(n) + ' ' + (n === 1 ? one : more)
 
-// plain returns a text with visible signs for characters that would act on the text: control characters, characters
-// that change its direction, and invisible ones, except those that join letters or make a character a picture. It
-// removes terminal colors.
+// plain returns a text in which characters that would change how it is displayed are replaced by visible signs:
+// control characters, characters that change the direction, and invisible characters. It keeps invisible
+// characters that join letters or turn a character into a picture. It removes terminal colors.
 export function plain(s: string): string {
   return (
     s
@@ -75,7 +75,8 @@ export function plain(s: string): string {
 // lines is like plain, but keeps the line breaks.
 export const lines = (s: string) => s.split('\n').map(plain).join('\n')
 
-// isLong reports whether a text needs a block of its own. headline returns the line that then stands for the text.
+// isLong reports whether a text needs its own block. headline returns the line that stands for such a text
+// elsewhere.
 export const isLong = (s: string) => s.length > 120 || s.includes('\n')
 export const headline = (s: string) => s.trim().split('\n', 1)[0]!.slice(0, 1000)
 
@@ -126,8 +127,8 @@ export function sql(s: string): string {
   )
 }
 
-// frames splits a stack into lines. Lines with a place in a source file, after a function or below one, have this
-// place as file and line. The lines after the first maxFrames are joined to one.
+// frames splits a stack into lines. If a line contains a position in a source file, alone or after a function, the
+// result has it as file and line. All lines after the first maxFrames become one line.
 export function frames(stack: string): { text: string; file?: string; line?: number }[] {
   const lines = stack.split('\n')
   const first = lines.length > maxFrames ? [...lines.slice(0, maxFrames), lines.slice(maxFrames).join('\n')] : lines
@@ -144,8 +145,8 @@ export function frames(stack: string): { text: string; file?: string; line?: num
 
 const maxFrames = 300
 
-// isSource reports whether a text is the path of a source file. The path is absolute, or it contains folders and no
-// blanks.
+// isSource reports whether a text is the path of a source file: an absolute path, or a path with folders and
+// without blanks.
 const isSource = (file: string) =>
   /\.[A-Za-z]\w{0,7}$/.test(file) &&
   !/[":]/.test(file.slice(2)) &&
@@ -159,8 +160,8 @@ const domains: [string, RegExp][] = [
   ['Exception', /^exception\./]
 ]
 
-// groups returns attributes in groups. The groups of OpenTelemetry conventions are before the group of all other
-// attributes. Each group is sorted by name.
+// groups returns attributes in groups, each sorted by name. The groups of OpenTelemetry conventions come first,
+// then a group of all other attributes.
 export function groups<T extends { name: string }>(list: T[]): [string, T[]][] {
   const of = (a: T) => domains.find(([, names]) => names.test(a.name))?.[0] ?? 'Attributes'
   const sorted = [...list].sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -169,8 +170,8 @@ export function groups<T extends { name: string }>(list: T[]): [string, T[]][] {
     .filter(g => g[1].length)
 }
 
-// marked splits a text so that every second part is one of the words. The words are in lower case and match in any
-// case.
+// marked splits a text into parts. Every second part is one of the words, which are in lower case. Upper and lower
+// case match each other.
 export function marked(text: string, words: string[]): string[] {
   const low = text.toLowerCase()
   if (!words.length || low.length !== text.length) return [text]
@@ -192,8 +193,8 @@ export function marked(text: string, words: string[]): string[] {
   }
 }
 
-// painted splits a query into operators, values (texts, numbers and words after an operator) and other parts. The
-// part at the position wrong is marked; wrong counts from 1, without the blanks before the query.
+// painted splits a query into operators, values (texts, numbers and words after an operator) and other parts. It
+// marks the part at the position wrong, which counts from 1 after the blanks before the query.
 export function painted(query: string, wrong = 0): { text: string; kind: '' | 's' | 'n' | 'o'; wrong?: boolean }[] {
   let behind = false,
     at = query.trimStart().length - query.length
@@ -220,15 +221,16 @@ export function painted(query: string, wrong = 0): { text: string; kind: '' | 's
   )
 }
 
-// literal returns a value as it is written in a query.
+// literal returns a value in the syntax of queries.
 export function literal(kind: string, value: string): string {
   return kind === 'String' || kind === 'string' ? quoted(value) : value
 }
 
-// quoted returns a text as it is written in a query.
+// quoted returns a text in the syntax of queries.
 export const quoted = (text: string) => `"${text.replace(/[\\"\n\t\r]/g, c => JSON.stringify(c).slice(1, -1))}"`
 
-// fieldName returns the name of an attribute as it is written in a query: in quotes, unless it surely needs none.
+// fieldName returns the name of an attribute in the syntax of queries. It quotes the name, unless the name surely
+// needs no quotes.
 export const fieldName = (name: string) => '.' + (/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : quoted(name))
 
 // percent returns a share in percent, with the percent sign or another given end.

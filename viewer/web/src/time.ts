@@ -1,4 +1,4 @@
-// The chosen part of the time, and the part that is drawn.
+// The chosen part of the time, and the part on the axis.
 import { batch, computed, signal } from '@preact/signals'
 import { act } from './page'
 import type { Strip } from './source'
@@ -10,18 +10,18 @@ export interface Period {
 
 export const axis = signal<Period | null>(null) // the part of the time that is drawn; null: the whole chosen part
 export const chosen = signal<Period | { last: bigint } | null>(null) // the part of the time whose rows are shown; null: all of it
-export const inside = signal(true) // rows outside of the chosen part are left out
-export const outside = signal(0) // the number of outermost rows that are left out
-export const shortest = signal(0n) // spans that took less are left out; 0: no limit
-export const folded = signal(false) // long times without anything take no room on the axis
-// With lengths, all bars begin at the start of their request, to compare lengths. null: only if the requests are
-// too short to be seen otherwise.
+export const inside = signal(true) // whether rows outside the chosen part are omitted
+export const outside = signal(0) // the number of omitted outermost rows
+export const shortest = signal(0n) // spans that took less are omitted; 0: no limit
+export const folded = signal(false) // whether long times in which nothing happens are hidden on the axis
+// With lengths, all bars begin at the start of their request, so that their lengths can be compared. null: only if
+// the requests are too short to be visible otherwise.
 export const lengths = signal<boolean | null>(null)
-export const byLength = signal(false) // whether bars are drawn so now
+export const byLength = signal(false) // whether bars are drawn by length now
 export const strip = signal<Strip | null>(null)
 
-// chosenText is the chosen part of the time as a parameter for the server. windowText is the same, but empty if
-// rows outside are also shown.
+// chosenText returns the chosen part of the time as a parameter for the server. windowText is the same, but empty
+// if rows outside the part are also shown.
 export const chosenText = () =>
   !chosen.value ? '' : 'last' in chosen.value ? 'last:' + chosen.value.last : `${chosen.value.from},${chosen.value.to}`
 
@@ -31,7 +31,7 @@ export const windowText = computed(() => (inside.value ? chosenText() : ''))
 export const idle = (): Period[] =>
   (strip.value?.idle ?? []).map(([from, to]) => ({ from: BigInt(from), to: BigInt(to) }))
 
-// leaveOutShort leaves out the spans that took less than about a hundredth of a time, or shows them again.
+// leaveOutShort omits the spans that took less than about a hundredth of the given time, or shows them again.
 export function leaveOutShort(of: bigint) {
   act()
   if (shortest.value) {
@@ -45,7 +45,7 @@ export function leaveOutShort(of: bigint) {
 
 const share = (n: bigint, part: number, of: number) => (n * BigInt(Math.round(part * of))) / BigInt(of)
 
-// zoomed returns a period that is by times as long. The time at a place, from 0 to 1, keeps its place.
+// zoomed returns a period that is longer by the factor by. The time at place, from 0 to 1, stays at its place.
 export function zoomed({ from, to }: Period, by: number, place: number): Period {
   const long = share(to - from, by, 100),
     next = long < 10n ? 10n : long,
@@ -53,7 +53,7 @@ export function zoomed({ from, to }: Period, by: number, place: number): Period 
   return { from: begin, to: begin + next }
 }
 
-// panned returns a period that is later by a part of its length.
+// panned returns a period of the same length, moved by the factor by of its length.
 export function panned({ from, to }: Period, by: number): Period {
   const d = share(to - from, by, 100)
   return { from: from + d, to: to + d }
@@ -65,7 +65,7 @@ export const around = (from: bigint, took: bigint): Period => ({
   to: from + took + took / 20n
 })
 
-// choose leaves out the rows outside of a part of the time. With null, it shows all rows.
+// choose hides the rows outside a part of the time. With null, it shows all rows.
 export function choose(part: typeof chosen.value) {
   if (part && 'from' in part && part.to - part.from < 10n) part = { from: part.from, to: part.from + 10n }
   act()
@@ -76,7 +76,7 @@ export function choose(part: typeof chosen.value) {
   })
 }
 
-// toggleInside also shows the rows outside of the chosen part, or leaves them out again.
+// toggleInside shows the rows outside the chosen part, or hides them again.
 export function toggleInside() {
   if (!chosen.value) return
   inside.value = !inside.value
@@ -92,7 +92,7 @@ export function fold() {
   if (folded.value) lengths.value = false
 }
 
-// wholeAxis shows the whole chosen part; when called again, the whole time.
+// wholeAxis shows the whole chosen part on the axis; called again, the whole time.
 export function wholeAxis() {
   if (axis.value) axis.value = null
   else if (chosen.value) choose(null)

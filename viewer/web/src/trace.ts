@@ -7,8 +7,8 @@ import { moment } from './text'
 
 export const meta = signal<Meta | null>(null)
 
-// shade returns the number of the color of a span. If the trace has several services, the color stands for the
-// service, otherwise, or if byName is set, for the name of the span.
+// shade returns the number of a span's color. If the trace has several services, the color stands for the service.
+// Otherwise, or if byName is set, it stands for the name of the span.
 export function shade(service = '', name = ''): number {
   const m = meta.value!
   return m.services.length > 1 && !byName.value
@@ -20,17 +20,17 @@ export function shade(service = '', name = ''): number {
 export const hue = (service?: string, name?: string) => ({ background: `var(--s${shade(service, name)})` })
 export let source: Source
 
-// pace returns a text that changes when answers about the whole trace must be requested again. It changes with the
-// generation and, while the trace grows, whenever the trace is about a twelfth larger.
+// pace returns a text that changes when answers about the whole trace are outdated: when the generation changes,
+// and each time a growing trace has grown by about a twelfth.
 export function pace(): string {
   const { generation, entries, follow } = meta.value!
   return `${generation} ${follow ? Math.floor(Math.log2(entries + 1) * 8) : entries}`
 }
 
-// embedded is true if the page is part of an editor.
+// embedded is true if the page is shown in an editor.
 export const embedded = new URLSearchParams(location.search).get('embed') === '1'
 
-// corrected is true if the page shows times corrected by the clocks that seem to be wrong.
+// corrected is true if the page shows corrected times, because some clocks seem to be wrong.
 export const corrected = new URLSearchParams(location.search).get('clock') === 'auto'
 
 export function toggleClocks() {
@@ -42,8 +42,8 @@ export function toggleClocks() {
 
 const token = 'entrace-token'
 
-// askOthers returns the tokens of other pages with this address in the browser. A page in another tab may be open,
-// and a page of a program that has ended may still be there.
+// askOthers returns the tokens of other pages with the same address in this browser: other tabs, and pages whose
+// server has ended.
 async function askOthers(): Promise<string[]> {
   const others = new BroadcastChannel(token + location.pathname),
     all = new Set<string>()
@@ -63,11 +63,11 @@ function tellOthers(own: string) {
   }
 }
 
-// place returns the part of the address that says what the page shows. For a page that is one file, this is the
+// place returns the part of the address that contains the state of the page. In a static page this is the
 // fragment, because a browser lets such a page change nothing else.
 export const place = () => (document.getElementById('entrace-data') ? '?' + location.hash.slice(1) : location.search)
 
-// begin opens the source. Until a trace exists, it calls waits with the text to show meanwhile.
+// begin opens the source. While no trace exists, it calls waits with a text to show.
 export async function begin(waits: (text: string) => void) {
   const data = document.getElementById('entrace-data')
   if (data) {
@@ -103,7 +103,7 @@ export async function begin(waits: (text: string) => void) {
   }
 }
 
-// running reports whether a process writes one of the files. ending says how the newest file ended.
+// running reports whether a process still writes one of the files. ending says how the newest file ended.
 export const running = () => !meta.value!.states.length || meta.value!.states.some(x => x.word === 'running')
 
 export function ending(): string {

@@ -32,9 +32,9 @@ const narrow = matchMedia('(max-width:720px)'),
   coarse = matchMedia('(pointer:coarse)')
 export const phone = () => narrow.matches
 const rowHeight = () => (!phone() ? 22 : coarse.matches ? 46 : 36)
-const durationWidth = () => (written.dated ? 130 : 86) // pixels; a time of day needs most of them
+const durationWidth = () => (written.dated ? 130 : 86) // in pixels; most of it is for a time of day
 
-// list has the functions that move the tree by keys; the tree sets them.
+// list has functions for keys that move the tree. The component of the tree sets them.
 export const list: {
   move?: (by: number) => void
   end?: (last: boolean) => void
@@ -49,14 +49,14 @@ export const list: {
   cancel?: () => void
 } = {}
 
-// pages has the rows of the current shape. A new one is made when the shape changes.
+// pages has the rows of the current shape. If the shape changes, another Pages replaces it.
 const version = signal(0)
 let pages: Pages | null = null
-let shown: Pages | null = null // the same, or the pages before while no row of pages is loaded
-let stick = false // keep the end in sight
-let awaited = -1 // the place of a row to select once it is loaded; -1: none
+let shown: Pages | null = null // equal to pages, or the previous pages while no row of pages is loaded
+let stick = false // whether the end stays visible
+let awaited = -1 // the position of a row to select once it is loaded; -1: none
 let chooseLast = false // select the last row once it is loaded
-let late = false // there are more rows than at the last request
+let late = false // whether rows were added since the last request
 let lastRows = 60 // the number of rows in a request for the end
 
 function current(): Pages {
@@ -71,7 +71,8 @@ function current(): Pages {
   return pages
 }
 
-// renew requests the rows again, because there are more. It waits until the pending answers have arrived.
+// renew requests the rows again, because rows were added. If answers are pending, it does this after they have
+// arrived.
 export function renew() {
   late = pages?.waits() ?? false
   if (late) return
@@ -79,8 +80,8 @@ export function renew() {
   askAgain()
 }
 
-// askAgain makes new pages. The old ones are shown until the new ones are loaded. If the end must stay in sight,
-// one request loads it, wherever the end is by then.
+// askAgain makes new pages. The old ones are shown until the new ones are loaded. If the end must stay visible,
+// one request loads it, even if it moves in the meantime.
 function askAgain() {
   if (pages) {
     pages.stop()
@@ -109,8 +110,8 @@ effect(() => {
 
 const atEnd = signal(true)
 
-// useStrips returns the states of the goroutines of spans in sight. Each element of rows is a row and its number of
-// parts.
+// useStrips returns the states of the goroutines of visible spans. Each element of rows is a row and the number of
+// its parts.
 function useStrips(rows: [number, number][]) {
   const m = trace.meta.value!
   return useAnswer<Record<string, string[]>>(
@@ -139,10 +140,10 @@ export function Tree() {
   const p = shown
   const visible = Math.ceil(size.value.height / row) + 1
   const full = Math.floor(size.value.height / row)
-  // lastTop is a function, because there may be more rows when an effect runs than when it was made.
+  // lastTop is a function, because rows may be added between the definition of an effect and its run.
   const lastTop = () => Math.max(0, (shown?.total ?? 0) - full)
   const bottom = lastTop()
-  const scrolled = first.value // always read, so that this component is drawn again when it changes
+  const scrolled = first.value // always read, so that this component is rendered again when it changes
   const ending = coming.waits(true)
   const top = stick && !ending ? bottom : Math.min(Math.floor(scrolled), bottom)
   if (stick && !ending && scrolled !== top) first.value = top
@@ -162,11 +163,11 @@ export function Tree() {
     trace.meta.value!.spans && !page.root.value && time.lengths.value !== false ? known : '',
     () => trace.source.heat(time.windowText.peek(), 1)
   ).value
-  // A request that is far longer than all others must not make the bars of the others too short to be seen.
+  // Even if one request is far longer than all others, the bars of the others must stay visible.
   const longest = requests?.longest?.duration_nano ?? 0n,
     usual = ((requests?.p95_nano ?? 0n) * 115n) / 100n,
     length = page.root.value
-      ? p.to - p.from // a subtree is measured by itself
+      ? p.to - p.from // a subtree has its own scale
       : !search.only.value && usual > 0n && longest > 4n * usual
         ? usual
         : longest
@@ -176,7 +177,7 @@ export function Tree() {
   const scale = (time.lengths.value ?? tooShort) ? length : 0n
   time.byLength.value = scale > 0n
   if (scale) range = { from: 0n, to: scale }
-  // With the axis by length, the time of a row counts from the beginning of its request.
+  // On the axis by length, the times of a row count from the beginning of its request.
   const origin = (i: number, at: TreeRow) => (scale && (p.above(i)[0] ?? at).start_unix_nano) || 0n
   const axis: Axis = {
     ...range,
@@ -190,7 +191,7 @@ export function Tree() {
   const rows: { i: number; at: TreeRow | null }[] = []
   for (let i = top; i < Math.min(top + visible, Math.max(0, p.total)); i++) rows.push({ i, at: p.at(i) })
 
-  // The ancestors of the first free row stay at the top.
+  // The ancestors of the first row below them stay at the top.
   const sticky = staying(n => p.above(top + n), narrow ? 1 : 6)
   const shownSticky = sticky.filter(a => {
     const i = p.place(a.row)
@@ -201,7 +202,7 @@ export function Tree() {
     (narrow ? size.value.width : left - durationWidth()) * 0.45
   )
 
-  // moved drops a pending request to bring a row into sight, because the user goes elsewhere.
+  // moved cancels a pending request to scroll to a row, because the user scrolls elsewhere.
   const moved = () => {
     stick = chooseLast = false
     awaited = -1
@@ -319,8 +320,8 @@ export function Tree() {
     setAxis(time.around(at.start_unix_nano, at.took_nano || 1000n))
   }
 
-  // If the query, the window or the threshold selects other rows, the selected row stays in sight, or else the
-  // first row.
+  // If the query, the window or the threshold changes, the selected row stays visible, or if it is not, the first
+  // row.
   const choice = `${search.only.value} ${time.windowText.value} ${time.shortest.value} ${search.mode.value}`,
     chosenBefore = useRef(choice)
   useEffect(() => {
@@ -331,13 +332,13 @@ export function Tree() {
     if (stays && !stick && !selection.wanted.peek()) selection.wanted.value = { row: stays, may: true }
   }, [choice])
 
-  // The wanted row is brought into sight, wherever it is.
+  // Scroll to the wanted row, wherever it is.
   const want = selection.wanted.value
   useEffect(() => {
     if (!want || coming !== p) return // until the new rows are loaded
     const known = p.place(want.row)
     stick = false
-    // If the row is outside of the part of the time that is shown, that part moves to the row.
+    // If the row is outside the shown part of the time, move that part to the row.
     const follow = ({ start_unix_nano: start, took_nano: took }: TreeRow) => {
       const a = !want.follow ? null : (time.axis.peek() ?? (c && 'from' in c ? c : null))
       if (!a || start === null || (start + (took ?? 0n) >= a.from && start <= a.to)) return
@@ -356,7 +357,7 @@ export function Tree() {
     }
     trace.source.rows(p.shape, { at: want.row, n: pageSize }).then(
       r => {
-        if (selection.wanted.peek() !== want || pages !== p) return // the places of the rows may have changed
+        if (selection.wanted.peek() !== want || pages !== p) return // the positions of rows may have changed
         const k = r.rows.findIndex(x => x.row === want.row)
         if (k < 0 && want.may) {
           selection.wanted.value = null
@@ -390,7 +391,7 @@ export function Tree() {
     return () => watch.disconnect()
   }, [])
 
-  // The wheel scrolls the rows; with a key it moves or zooms the time.
+  // The wheel scrolls the rows. With a modifier key, it moves or zooms the time.
   useEffect(() => {
     const by = (pixels: number) => {
       const height = rowHeight(),
@@ -405,7 +406,7 @@ export function Tree() {
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
       else by(e.deltaY)
     }
-    // A finger moves the rows. They glide for a while when the finger is lifted.
+    // A finger moves the rows. When it is lifted, they glide on for a while.
     let at = 0,
       speed = 0,
       time = 0,
@@ -462,7 +463,7 @@ export function Tree() {
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
     const at = shownSticky[i - top] ?? behind
     if (!at) return []
-    if (narrow && roleOf(at.flags) !== roleSpan) return [] // the attributes of the row are at that place
+    if (narrow && roleOf(at.flags) !== roleSpan) return [] // that place has the attributes of the row
     const by = origin(i, at)
     return [
       {
@@ -494,7 +495,7 @@ export function Tree() {
     })
   const columns = narrow ? '1fr auto' : `${left - durationWidth()}px ${durationWidth()}px 1fr`
   const axisLabels = steps(axis)
-  // The functions return the pointer's place on the current axis, from 0 to 1, and its time.
+  // The functions return the pointer's position on the current axis, from 0 to 1, and its time.
   drawing.place = e => clamp(0, (spot(box, e).x - axisLeft) / axisWidth, 1)
   drawing.time = e => timeAt(axis, drawing.place(e))
   const overBars = (e: MouseEvent) => spot(box, e).x >= axisLeft && !(e.target as HTMLElement).closest('button,.sb')
@@ -655,12 +656,12 @@ export function Tree() {
   )
 }
 
-// cross is the place of the pointer on the axis, from 0 to 1. brushed is the part of the time over which the
-// pointer is dragged.
+// cross is the position of the pointer on the axis, from 0 to 1. brushed is the part of the time that a drag
+// covers.
 const cross = signal<number | null>(null),
   brushed = signal<[bigint, bigint] | null>(null)
 
-// Over is drawn over the bars: the place of the pointer and the dragged part.
+// Over draws over the bars: the position of the pointer, and the dragged part.
 function Over({ axis, left }: { axis: Axis; left: number }) {
   const c = cross.value,
     b = brushed.value

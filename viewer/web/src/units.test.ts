@@ -163,7 +163,7 @@ test('the lines of stacks have their places', () => {
   ])
     assert.deepEqual(frames(text), [{ text }])
   assert.equal(frames('x\n'.repeat(1000)).length, 301)
-  // A step for each byte of each byte would take hours.
+  // An algorithm with quadratic time would take hours.
   for (const text of [
     'x' + ' '.repeat(1 << 20) + '.'.repeat(1 << 20),
     ':1'.repeat(1 << 20),

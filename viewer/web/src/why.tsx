@@ -1,4 +1,5 @@
-// Why a span took so long or failed: how it compares with its namesakes, and what the slow or failed ones share.
+// Why a span took so long or failed: how it compares with spans of the same name, and what the slow or the failed
+// spans share.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { pull, spot, useAnswer } from './ask'
@@ -17,14 +18,14 @@ export function WhyOf({ row }: { row: number }) {
     `${row} ${time.windowText.value} ${of.value} ${trace.pace()} ${search.otherSide() && search.query.value} ${search.than.value}`,
     signal => trace.source.why(row, search.part(), of.value, signal).then(w => ({ row, w }))
   )
-  const w = answer?.row === row ? answer.w : null // else it is that of the row before
+  const w = answer?.row === row ? answer.w : null // otherwise the answer is about the previous row
   useEffect(() => {
     if (of.value.includes('-')) of.value = ''
   }, [w?.where]) // a drawn range is valid for one name only
   const path = useAnswer<{ row: number; p: CriticalPath | null }>(`${row} ${trace.pace()}`, signal =>
     trace.source.critical(row, signal).then(p => ({ row, p }))
   ).value
-  const p = path?.row === row ? path.p : null // otherwise the path is still that of the row before
+  const p = path?.row === row ? path.p : null // otherwise the path is still that of the previous row
   if (!w) return none(failed || 'Comparing it with its namesakes…')
   const took = w.took_nano,
     low = w.of === 'failed' ? undefined : w.least_nano,
@@ -265,7 +266,7 @@ export function WhyOf({ row }: { row: number }) {
   )
 }
 
-// Shares shows two bars for each value that the first set has more often.
+// Shares shows two bars for each value that is more frequent in the first set.
 function Shares({
   c,
   of,
@@ -301,11 +302,12 @@ function Shares({
   )
 }
 
-// implied reports whether a query itself says that all of its hits have a value of a field.
+// implied reports whether the query itself requires a value of the field. all says whether all hits have that
+// value.
 export const implied = (q: string, field: string, all: boolean) =>
   all && (q.includes(field.replace(/^\.|^resource\./, '')) || (field === 'status' && /span:failed/.test(q)))
 
-// HitsOf is the panel if no span is selected: it shows what the hits share.
+// HitsOf is the panel without a selected span: it shows what the hits share.
 export function HitsOf() {
   const q = search.query.value
   const { value: c, failed } = useAnswer<Contrast>(
@@ -332,7 +334,8 @@ export function HitsOf() {
   )
 }
 
-// A Histogram of durations on a logarithmic axis. A range that is drawn over it is compared with the others.
+// A Histogram shows durations on a logarithmic axis. The user can draw a range over it, to compare the spans in it
+// with the others.
 function Histogram({
   w,
   low,

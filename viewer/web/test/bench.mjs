@@ -1,5 +1,5 @@
-// Times of the page with a large file: from the command to the first rows, and the frames while it
-// scrolls and zooms, ten seconds each. The machine says how fast it is; nothing fails here.
+// Measures the page with a large file: the time from the command to the first rows, and the frames during ten
+// seconds of scrolling and of zooming. The output says how fast this machine is. No result is an error.
 import chromium from '@sparticuz/chromium'
 import { spawn } from 'node:child_process'
 import { chromium as playwright } from 'playwright-core'
@@ -14,13 +14,13 @@ await page.goto(url.replace('/#', '/?v=tree#'))
 await page.locator('.rows .r .t').first().waitFor()
 console.log(`first rows after ${Date.now() - begun} ms`)
 
-// frames measures what a frame costs: our work in it, and how far frames are apart.
+// frames measures the cost of a frame: the time of our work in it, and the time between frames.
 async function frames(name, step) {
   await page.evaluate(() => {
     const f = window.frames_ = { work: [], apart: [], last: performance.now(), on: true }
     const channel = new MessageChannel()
     let start = 0
-    channel.port1.onmessage = () => f.work.push(performance.now() - start) // behind layout and paint
+    channel.port1.onmessage = () => f.work.push(performance.now() - start) // after layout and paint
     const tick = now => {
       if (!f.on) return
       f.apart.push(now - f.last)

@@ -1,5 +1,5 @@
-// Tests of the page in a browser: each does what people do, with keys and a pointer, and reads what
-// they see.
+// Tests of the page in a browser. Each test acts like a user, with keys and a pointer, and checks what a user
+// would see.
 import chromium from '@sparticuz/chromium'
 import { execFileSync, spawn } from 'node:child_process'
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
@@ -37,8 +37,8 @@ function serve(...args) {
 const pages = []
 afterEach(async () => { for (const p of pages.splice(0)) { if (!p.deserted) assert.deepEqual(p.problems, []); await p.page.context().close() } })
 
-// open opens the page in a browser in which the details begin with a tab, wide enough for facets and for a
-// tree of 1280 pixels with the details.
+// open opens the page in a browser of a size that has space for facets, and for a tree of 1280 pixels with the
+// details. The details show the given tab.
 async function open(url, { tab = 'attributes', ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1496, height: 800 }, permissions: ['clipboard-read', 'clipboard-write'], timezoneId: 'UTC', ...options })
   if (tab !== 'why') await context.addInitScript(`localStorage.setItem('entrace-tab', localStorage.getItem('entrace-tab') ?? '${tab}')`)
@@ -77,7 +77,7 @@ test('first look: the summary leads into the tree', async () => {
   await until(() => selected(page), t => t === 'payment failed')
   assert.equal(await page.locator('.tabs [aria-selected=true]').textContent(), 'Tree')
   await page.getByRole('tab', { name: 'Overview' }).click()
-  await page.locator('.chip.err').click() // it was killed: to its last rows
+  await page.locator('.chip.err').click() // the chip says "killed"; a click goes to the last rows
   await until(() => selected(page), t => t === 'starting up')
 })
 
@@ -107,7 +107,7 @@ test('tree: a trace opens until the screen is full; keys and the pointer open an
   await rowsAre(page, ['SELECT price', 'payment failed', 'exception'])
   await page.keyboard.press('e')
   await until(() => selected(page), t => t === 'payment failed')
-  await page.keyboard.press('e') // which is not below that row: everything is as it was
+  await page.keyboard.press('e') // the next error is not below that row, so the whole tree is shown again
   await until(() => selected(page), t => t === 'SELECT price')
   assert.equal((await names(page)).length, 11)
 })
@@ -157,7 +157,7 @@ test('search: as you type, marked or alone, next and previous, wrong queries', a
   await page.keyboard.type(' &&')
   await page.keyboard.press('Enter')
   await page.locator('[role=alert]').waitFor()
-  await until(() => page.evaluate(() => document.activeElement.id), id => id === 'query') // to be corrected
+  await until(() => page.evaluate(() => document.activeElement.id), id => id === 'query') // the query has the focus, to be corrected
   await page.fill('#query', 'level >= error')
   await until(() => page.textContent('.hits'), t => /1 of 3/.test(t))
   await page.getByRole('button', { name: 'Only hits' }).click()
@@ -189,7 +189,7 @@ test('completion: names, keys and values of the file', async () => {
   await page.keyboard.press('Tab')
   await page.keyboard.type(' = "E')
   await page.getByRole('option', { name: '"Eve"' }).waitFor()
-  await until(() => page.locator('#completion').getByRole('option').first().textContent(), t => t.startsWith('"Eve"')) // those of what was typed before are gone
+  await until(() => page.locator('#completion').getByRole('option').first().textContent(), t => t.startsWith('"Eve"')) // the completions for the previous text are gone
   await page.keyboard.press('ArrowDown')
   await page.keyboard.press('Enter')
   assert.equal((await page.inputValue('#query')).trim(), '.user = "Eve"')
@@ -256,8 +256,8 @@ test('never ended: the stack of the goroutine that worked for it', async () => {
   await det.getByRole('heading', { name: /^In main.hang at / }).first().waitFor()
 })
 
-// otlp writes a file of spans as another program would, and returns its name. A span has a name, attributes,
-// and the id of the span above, and begins a step after the one before.
+// otlp writes a file of spans as another program would, and returns its name. A span has a name, attributes, and
+// the number of its parent. It begins the time step after the span before it.
 function otlp(name, spans, step = 1_000_000n) {
   const value = v => typeof v === 'bigint' ? { intValue: String(v) } : { stringValue: v }
   const id = n => n.toString(16).padStart(16, '0')
@@ -387,7 +387,7 @@ test('a file that is truncated, or overwritten, says so, and no old details stay
     execFileSync(entrace, ['convert', '--force', otlp('second.jsonl', Array.from({ length: 30 }, (_, i) => [`other ${i}`])), 'second.et'], { cwd: traces })
     const { url } = await serve(`${kind}.et`)
     const page = await open(at(url, '?v=tree'), { tab: 'attributes' })
-    pages.at(-1).deserted = true // the browser logs each answer 409
+    pages.at(-1).deserted = true // the browser logs each response with status 409
     await page.locator('.rows .r', { hasText: 'op 3' }).first().click()
     await page.locator('.det .ttl', { hasText: 'op 3' }).waitFor()
     change(join(traces, `${kind}.et`))
@@ -449,7 +449,7 @@ test('hits: the tree opens as far as to them', async () => {
   await page.keyboard.press('n')
   await until(() => selected(page), t => t === 'retry 7')
   await page.locator('.rows .r', { hasText: 'retry 7' }).click()
-  await page.keyboard.press('e') // an error elsewhere
+  await page.keyboard.press('e') // the next error is elsewhere
   await until(() => selected(page), t => t === 'SELECT price')
   await rowsAre(page, ['GET /cart', 'GET /cart', 'SELECT price', 'retry 7', 'render', 'SELECT price', 'hang', 'starting up'])
   const state = new URL(page.url()).search
@@ -475,7 +475,7 @@ test('choice: what is selected stays in sight when other rows are chosen', async
   await until(total, n => n === 1800)
   await until(place, n => n === row)
   assert.equal(await page.getByRole('button', { name: 'Mark', exact: true }).getAttribute('aria-pressed'), 'true')
-  // Nothing is selected: the first row in sight stays.
+  // If no row is selected, the first visible row stays visible.
   const second = await open(at(url, '?v=tree&d=9'))
   await until(() => second.locator('.rows .r').count(), n => n > 10)
   await second.locator('.rows').hover()
@@ -504,19 +504,19 @@ test('axis: the pointer draws the part that is shown', async () => {
   assert.match(await page.locator('.cross').textContent(), /^00:00:00\.0\d\d, \+[\d.]+\s?ms$/)
   await page.goBack()
   await until(() => bar(2), b => b && Math.abs(b.width - whole.width) < 1)
-  await page.mouse.move(ruler.x + 2, ruler.y + 200) // over the bars, too
+  await page.mouse.move(ruler.x + 2, ruler.y + 200) // a drag can also begin over the bars
   await page.mouse.down()
   await page.mouse.move(ruler.x + whole.width / 2, ruler.y + 260, { steps: 5 })
   await page.mouse.up()
   await until(() => bar(2), b => b && b.width > 3 * whole.width)
   assert.equal(await selected(page), undefined, 'to draw is not to select')
-  await until(() => names(page), n => !n.includes('hang')) // what is later is left out
+  await until(() => names(page), n => !n.includes('hang')) // later rows are omitted
   assert.match(await page.textContent('.tool'), /4 roots outside/)
   await page.keyboard.press('i')
   await until(() => page.evaluate(() => window.__entrace.tree), d => d.some(d => d.kind === 'out' && d.row === 12), 'an arrow for what is later')
   await page.keyboard.press('i')
   await until(() => names(page), n => !n.includes('hang'))
-  await page.keyboard.press('u') // which is later: that time is shown then
+  await page.keyboard.press('u') // the span "hang" is later: the axis moves to its time
   await until(() => page.evaluate(() => window.__entrace.tree), d => d.some(d => d.kind === 'ghost' && d.row === 12))
   await page.keyboard.press('0')
   await page.keyboard.press('0')
@@ -524,7 +524,7 @@ test('axis: the pointer draws the part that is shown', async () => {
   await page.getByRole('button', { name: 'Dismiss' }).click()
   await page.mouse.move(ruler.x + 1, ruler.y + 20)
   await page.mouse.down()
-  await page.mouse.move(ruler.x + 60, ruler.y + 100) // it may leave the ruler
+  await page.mouse.move(ruler.x + 60, ruler.y + 100) // the pointer may leave the ruler
   await page.locator('.brush').waitFor()
   await page.keyboard.press('Escape')
   await until(() => page.locator('.brush').count(), n => n === 0)
@@ -542,7 +542,7 @@ test('axis: the pointer draws the part that is shown', async () => {
   assert.equal(await page.locator('.brush').count(), 0)
 })
 
-// strips are what is drawn on the strip; pull draws with the pointer from one place to another, both from 0 to 1.
+// strips returns shapes drawn on the strip. pull drags the pointer from one position to another, both from 0 to 1.
 const strips = (page, kind) => page.evaluate(kind => (window.__entrace?.strip ?? []).filter(d => d.kind === kind), kind)
 const pull = async (page, where, from, to) => {
   const b = await page.locator(where).boundingBox()
@@ -574,9 +574,9 @@ test('strip: the density over time, with errors and hits, chooses rows in every 
   await page.reload()
   await until(total, n => n === inside)
   assert.equal(page.url(), link)
-  await pull(page, '.strip', .55, .65) // moves it
+  await pull(page, '.strip', .55, .65) // moves the chosen part
   await until(() => strips(page, 'chosen'), d => d[0] && Math.abs(d[0].x / width - .6) < .01 && Math.abs(d[0].width / width - .1) < .01)
-  await pull(page, '.strip', .7, .8) // its end
+  await pull(page, '.strip', .7, .8) // moves the end of the chosen part
   await until(() => strips(page, 'chosen'), d => d[0] && Math.abs(d[0].x / width - .6) < .01 && Math.abs(d[0].width / width - .2) < .01)
   await page.goBack()
   await until(() => strips(page, 'chosen'), d => d[0] && Math.abs(d[0].width / width - .1) < .01)
@@ -628,7 +628,7 @@ test('bars: requests that are short beside the whole time begin at one place, an
   await until(() => of('bar'), d => new Set(d.map(d => Math.round(d.x))).size > 5)
   await page.keyboard.press('b')
   await until(() => of('bar'), d => d.length > 20 && d.every(d => Math.abs(d.x - bar.x) < 1))
-  await page.keyboard.press('w') // a zoom is into the time
+  await page.keyboard.press('w') // a zoom switches back to the axis of time
   await until(() => of('bar'), d => new Set(d.map(d => Math.round(d.x))).size > 5)
 })
 
@@ -699,12 +699,12 @@ test('states: strips below the bars and the panel say what a request waited for'
   await page.getByRole('tab', { name: 'Overview' }).click()
   const places = page.locator('.tl3', { hasText: 'What spans waited for' })
   await until(() => places.textContent(), t => /select in (4\d|50) spans of GET \/order in database\/sql\.\(\*DB\)\.conn at main\.list main\.go:\d+, ended by GET \/order \d+%/.test(t))
-  await places.getByRole('button').first().click() // the longest: one of the others has not waited, and one was waiting for the report
+  await places.getByRole('button').first().click() // the first place is the longest wait; one of the 50 spans did not wait, and one waited for the report
   await until(() => selected(page), t => t === 'GET /order')
   const waits = page.locator('.det .waits')
   await until(() => waits.textContent(), t => /What it waited for, measured.*Its goroutine \d+select \d.*Longest waitsselect [\d.]+\s*m?s in database\/sql\.\(\*DB\)\.conn at main\.list main\.go:\d+, ended by GET \/order at main\.list.*Step by step/.test(t.replace(/\u202f/g, ' ')))
   if (shots) await page.screenshot({ path: shots + '/viewer-waiting.png' })
-  await waits.getByRole('button', { name: /^goroutine \d+$/ }).first().click() // what else it did
+  await waits.getByRole('button', { name: /^goroutine \d+$/ }).first().click() // shows what else the goroutine did
   await until(() => page.inputValue('#query'), t => /^{ span:goroutine = \d+ }$/.test(t))
   await until(() => page.textContent('.hits'), t => /^1 of 1 hit/.test(t))
   await waits.getByRole('button', { name: /^main\.list/ }).first().click()
@@ -717,7 +717,7 @@ test('states: strips below the bars and the panel say what a request waited for'
   const copy = await open('file://' + file + '#v=tree&d=9', { offline: true, tab: 'why' })
   await copy.locator('.rows .r', { hasText: 'GET /order' }).nth(10).click()
   await copy.locator('.det .says').first().waitFor()
-  assert.equal(await copy.locator('.det .waits').count(), 0) // it does not say that the execution trace does not reach the span
+  assert.equal(await copy.locator('.det .waits').count(), 0) // it does not mention that the execution trace does not cover the span
 })
 
 test('states: one processor, and a span that the execution trace does not reach', async () => {
@@ -738,21 +738,21 @@ test('states: one processor, and a span that the execution trace does not reach'
 test('why: on which functions the processor was, of a span and of all of its name', async () => {
   const page = await open(at((await serve('waiting-cpu.et')).url, '?v=tree&d=9'), { tab: 'why' })
   await page.locator('#query').fill('{ name = "scale" }')
-  await page.keyboard.press('Enter') // its row may be out of sight
+  await page.keyboard.press('Enter') // its row may be outside the screen
   const fns = page.locator('.det .sec', { hasText: 'On a processor for' })
   await fns.waitFor()
   const of = /^On a processor for (\d.*?)(, all of the name)?, sampled$/.exec(await fns.locator('h3').textContent())
   const shares = await fns.locator('tbody tr').evaluateAll(list => list.map(tr => [...tr.cells].map(c => c.textContent)))
   const total = name => parseFloat(shares.find(l => l[0].startsWith('main.' + name + ' '))?.[1] ?? '0')
   assert.ok(total('scale') > 2 * total('decode'), JSON.stringify(shares))
-  if (!of[2]) assert.match(of[1], /^(\d{3}\sms|[\d.]+\ss)$/) // a slow machine has samples enough of the span alone
+  if (!of[2]) assert.match(of[1], /^(\d{3}\sms|[\d.]+\ss)$/) // on a slow machine, the span itself has enough samples
   else {
-    assert.ok(total('decode') > 5 || shares.length === 8 && total('scale') < 95, JSON.stringify(shares)) // of eight, it can be the ninth
+    assert.ok(total('decode') > 5 || shares.length === 8 && total('scale') < 95, JSON.stringify(shares)) // decode may be the ninth function, and only eight are shown
     assert.match(await fns.textContent(), /there are 100 a second/)
   }
   const path = page.locator('.det .sec', { hasText: 'Critical path of GET /thumbnail' })
   assert.match(await path.locator('h3').textContent(), /, measured$/)
-  await path.locator('.path button', { hasText: 'scale running' }).first().waitFor() // it may work for the collector before
+  await path.locator('.path button', { hasText: 'scale running' }).first().waitFor() // it may help the garbage collector first
   await page.keyboard.press('c')
   await page.getByRole('button', { name: /^Critical path \d.*, measured$/ }).waitFor()
   await until(() => page.evaluate(() => (window.__entrace?.tree ?? []).filter(d => d.kind === 'path').length), n => n > 0)
@@ -822,7 +822,7 @@ test('table: by name, of a query, of rows and of calls; sorted, saved, and a lin
   await page.getByRole('button', { name: 'Rows' }).click()
   await page.locator('th', { hasText: 'duration' }).getByRole('button').click()
   await until(() => cells(0, 3), t => /^99\d\sms$/.test(t))
-  await page.locator('#query').fill('{ name = reserve } | count() by(.warehouse)') // which has no fourth column
+  await page.locator('#query').fill('{ name = reserve } | count() by(.warehouse)') // this table has no fourth column
   await page.getByRole('button', { name: 'Query', exact: true }).click()
   await until(() => page.locator('th').allTextContents().then(t => t.join()), t => t === '.warehouse,count(),over time')
   await page.locator('#query').fill('name = reserve')
@@ -995,7 +995,7 @@ test('top: the cause is said first, with its evidence and what shows it, also by
   assert.equal(await exported.getByRole('button', { name: 'Show in the tree' }).count(), 0)
   await page.getByRole('button', { name: 'Show in the tree' }).click()
   await until(() => page.textContent('.hits'), t => /of 120 hits/.test(t))
-  for (const q of ['north', 'warehouse NORTH', '"warehouse north"', 'stock', 'traces', 'reserve "north"', '"a=b"']) { // a page that is one file finds the same rows
+  for (const q of ['north', 'warehouse NORTH', '"warehouse north"', 'stock', 'traces', 'reserve "north"', '"a=b"']) { // a static page finds the same rows
     const found = []
     for (const p of [page, exported]) {
       await p.fill('#query', q)
@@ -1016,12 +1016,12 @@ test('overview: a box on the map is answered, moved and sized by keys, and leads
   await page.mouse.move(b.x + left + 1, b.y + 11)
   await page.mouse.down()
   await page.mouse.move(b.x + right - 1, b.y + 88, { steps: 5 })
-  const says = await until(() => chosen.textContent(), t => /north/.test(t)) // while the button is down
+  const says = await until(() => chosen.textContent(), t => /north/.test(t)) // while the button is pressed
   await page.mouse.up()
   const n = slow.reduce((n, c) => n + c.count, 0)
   assert.match(says, new RegExp(`^${n} requests chosen`))
   assert.match(says, /reserve of stock takes \d+ms of its own in each, [\d.]+ms in each of the others\.warehouse = "north": (\d+) of these \1 calls/)
-  // Drawn inside, the box moves; keys move and size it.
+  // A drag inside the box moves it. Keys move and resize it.
   const box = async () => (await heat('box'))[0]
   const first = await box()
   await page.mouse.move(b.x + left + 20, b.y + 60)
@@ -1037,7 +1037,7 @@ test('overview: a box on the map is answered, moved and sized by keys, and leads
   await page.keyboard.press('Escape')
   await until(() => chosen.count(), n => n === 0)
   await page.locator('section', { hasText: 'cause: stock' }).waitFor()
-  // A figure chooses, too.
+  // A click on a figure also chooses requests.
   await page.getByRole('button', { name: /^p95/ }).click()
   const some = Number(/^(\d+) requests/.exec(await until(() => chosen.textContent(), t => /north/.test(t)))[1])
   assert.ok(some > 20 && some < 40, `${some} are the slowest twentieth`)
@@ -1074,7 +1074,7 @@ test('export: a flame in time and one by number are those of the served page', a
     execFileSync(entrace, ['export', name + '.et', '-o', file], { cwd: traces })
     const pages = [await open('file://' + file + '#v=flame', { offline: true }), await open(at((await serve(name + '.et')).url, '?v=flame'))]
     let last = []
-    const same = async (drawn, want) => { // and both are drawn anew, else the next click meets what moves
+    const same = async (drawn, want) => { // also wait until both pages are drawn: otherwise the next click meets shapes that move
       const looks = p => p.evaluate(drawn => window.__entrace[drawn].map(b => [b.name, b.count, Math.round(b.x), b.y, Math.round(b.width)].join()).sort(), drawn)
       last = await until(async () => (await Promise.all(pages.map(looks))).map(l => JSON.stringify(l)), ([a, b]) => want(JSON.parse(b)) && a === b && a !== last[0])
     }
@@ -1083,7 +1083,7 @@ test('export: a flame in time and one by number are those of the served page', a
     await same('lanes', l => l.length > 5)
     await each(async p => { await p.locator('.fl').hover(); for (let i = 0; i < 6; i++) await p.keyboard.press('w') })
     await same('lanes', l => l.some(b => Number(b.split(',').at(-1)) > 100))
-    await each(async p => { // to one of the shortest
+    await each(async p => { // choose one of the shortest runs
       const b = await p.evaluate(() => window.__entrace.lanes.toSorted((a, b) => a.width - b.width || a.y - b.y || a.x - b.x)[0])
       await p.locator('.fl canvas').dblclick({ position: { x: b.x + b.width / 2, y: b.y + 5 } })
     })
@@ -1093,7 +1093,7 @@ test('export: a flame in time and one by number are those of the served page', a
     await same('lanes', l => l.length > 0 && l.every(isLeaf))
     await each(p => p.getByRole('button', { name: 'Clear the query' }).click())
     await same('lanes', l => !l.every(isLeaf))
-    await each(async p => { // one span and what is below
+    await each(async p => { // choose one span and the spans below it
       const b = await p.evaluate(() => window.__entrace.lanes.filter(b => b.y === window.__entrace.lanes[0].y).toSorted((a, b) => b.width - a.width)[0])
       await p.locator('.fl canvas').click({ position: { x: b.x + b.width / 2, y: b.y + 5 } })
       await p.getByRole('button', { name: 'This and what is below' }).click()
@@ -1142,7 +1142,7 @@ test('details: attributes, statements, JSON, links, logs below, source files, an
   await until(() => det.textContent(), t => /long long long " *\n?\}/.test(t))
   const all = await det.locator('.kv').count()
   await det.getByRole('searchbox').fill('db.system')
-  await until(() => det.locator('.kv').allTextContents(), list => list.length < all && list.some(t => /postgres/.test(t)) && list.some(t => /^body/.test(t))) // a long value that was cut may have it
+  await until(() => det.locator('.kv').allTextContents(), list => list.length < all && list.some(t => /postgres/.test(t)) && list.some(t => /^body/.test(t))) // a long value that was cut may contain the text
   await det.locator('.kv', { hasText: 'db.system' }).hover()
   await det.getByRole('button', { name: 'Only .db.system = "postgres"' }).click()
   await until(() => page.inputValue('#query'), q => q === '.db.system = "postgres"')
@@ -1291,7 +1291,7 @@ test('files: what cannot be read any more and what a folder has beside its trace
   await page.mouse.move(300, 400)
   await page.mouse.wheel(0, 22 * 1000)
   await page.locator('.rows .r', { hasText: 'this row cannot be read' }).first().waitFor()
-  pages.at(-1).deserted = true // the failed answer is in the console
+  pages.at(-1).deserted = true // the console has the failed response
 })
 
 test('live, ended: a service that has ended is said to have', async () => {
@@ -1452,7 +1452,7 @@ test('live: new rows come, it stays where it is unless the end is in sight, and 
   await say('third')
   await page.getByRole('button', { name: /Paused, 1 new/ }).waitFor()
   assert.deepEqual(await names(page), ['first', 'second'])
-  await page.getByLabel('What is open').selectOption('1') // asks for rows again
+  await page.getByLabel('What is open').selectOption('1') // requests rows again
   await page.fill('#query', 'third')
   await until(() => page.textContent('.hits'), t => /0 hits/.test(t))
   await page.fill('#query', '')
@@ -1463,7 +1463,7 @@ test('live: new rows come, it stays where it is unless the end is in sight, and 
   await page.locator('.topv .tg').waitFor()
   await page.keyboard.press('2')
   await rowsAre(page, ['first', 'second', 'third'])
-  await say('fourth') // the address that Back finds is of a shorter file
+  await say('fourth') // the address to which Back leads was made when the file was shorter
   await rowsAre(page, ['first', 'second', 'third', 'fourth'])
   await page.goBack()
   await page.locator('.topv .tg').waitFor()
@@ -1520,7 +1520,7 @@ test('top: a part of the time that is chosen while the first answer is on its wa
   await page.mouse.up()
   await until(() => page.url(), u => /[?&]t=/.test(u))
   go()
-  await until(() => page.locator('.topv .all').textContent({ timeout: 20_000 }), t => /^\d{2,3} spans/.test(t)) // of 1,800
+  await until(() => page.locator('.topv .all').textContent({ timeout: 20_000 }), t => /^\d{2,3} spans/.test(t)) // fewer than the 1,800 of the whole trace
 })
 
 test('live, fast: rows stay until newer ones are there, the end is followed, and the hits are counted without a break', async () => {
@@ -1593,9 +1593,9 @@ test('live, restarts: the page waits for the first file, and goes on with the ne
   assert.equal(await selected(page), 'one', 'what is selected stays')
   assert.match(await page.textContent('.top .file'), /1 running, 1 killed$/)
   second.stdin.end()
-  await page.getByRole('button', { name: 'Ended', exact: true }).waitFor() // the newest, not the one that was killed
+  await page.getByRole('button', { name: 'Ended', exact: true }).waitFor() // the state of the newest file, not of the killed one
   assert.match(await page.textContent('.top .file'), /1 ended, 1 killed$/)
-  const third = await record('app-0', 'three') // its file comes before the others
+  const third = await record('app-0', 'three') // the file of this program sorts before the others
   await rowsAre(page, ['one', 'two', 'three'])
   third.stdin.end()
 })
@@ -1624,7 +1624,7 @@ test('a million entries: few rows in the page, few requests a step, one trace of
   await page.keyboard.press('Enter')
   await until(() => page.locator('.det').textContent(), t => /700000/.test(t))
   assert.deepEqual(await page.locator('.det .num').evaluateAll(list => list.map(e => [e.textContent, e.title])), [['700000', 'u64']])
-  await until(() => selected(page), t => /^item \d+$/.test(t), 5000) // it is in sight
+  await until(() => selected(page), t => /^item \d+$/.test(t), 5000) // the row is visible
   assert.ok(await page.locator('.r').count() <= 100)
 })
 
@@ -1658,7 +1658,7 @@ test('failures: a link with what cannot be asks a few times, and not for ever', 
   await page.getByText('does not answer').waitFor()
   await page.waitForTimeout(1000)
   assert.ok(page.requests.length - before < 6)
-  for (const p of pages) p.deserted = true // that nobody answers is no problem of theirs
+  for (const p of pages) p.deserted = true // it is expected that the server does not answer
 })
 
 test('door: without the token the page says what to do, and has nothing', async () => {
@@ -1668,7 +1668,7 @@ test('door: without the token the page says what to do, and has nothing', async 
   assert.ok(!(await page.content()).includes('GET /cart'))
   const first = await open(url)
   await first.locator('.topv .tg').waitFor()
-  const second = await first.context().newPage() // another tab of the same browser
+  const second = await first.context().newPage() // in another tab of the same browser
   await second.goto(url.replace(/#.*/, ''))
   await second.locator('.topv .tg').waitFor()
   await page.goto(url) // in the same tab
@@ -1761,7 +1761,7 @@ test('flame in time: lanes by service, a part of the time, one span, and the way
   await page.locator('.fl').focus()
   await page.keyboard.press('ArrowUp')
   await page.locator('.fi b', { hasText: /GET|authorize/ }).waitFor()
-  // a part that is drawn over is chosen, and the address has all of it
+  // a drag chooses a part of the time, and the address contains all of it
   const r = await canvas.boundingBox()
   await page.mouse.move(r.x + 10, r.y + 30)
   await page.mouse.down()
@@ -1837,7 +1837,7 @@ test('save: the selection in each format, with the bytes that convert writes', a
     const got = readFileSync(await download.path())
     const want = execFileSync(entrace, ['convert', 'shop.et', '-q', query, '--to', format], { cwd: traces })
     assert.ok(got.equals(want), `${format}: ${got.length} bytes, want ${want.length}`)
-    await page.waitForTimeout(200) // the browser takes ten downloads a second at most
+    await page.waitForTimeout(200) // the browser allows ten downloads a second
   }
 })
 
@@ -1853,7 +1853,7 @@ test('embed: within the page of an editor, and of no site', async () => {
   pages.push({ page, problems })
   page.on('pageerror', e => problems.push(e.message))
   page.on('popup', () => problems.push('a popup'))
-  // an editor may keep nothing for it
+  // an editor may deny the page any storage
   await page.addInitScript(() => { for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get() { throw new DOMException('denied', 'SecurityError') } }) })
   await page.goto(at(url, '?embed=1'))
   await page.locator('.topv .tg').waitFor()
@@ -1903,7 +1903,7 @@ test('second looks: names of attributes have room, a condition is added to any q
   assert.equal(await page.locator('.wrong').count(), 0)
   await page.goBack()
   await until(() => page.inputValue('#query'), t => t === '!{ name = "render" }')
-  // Enter leads a query that computes a table to its table, which has texts beside numbers
+  // Enter on a query that computes a table shows the table, which contains texts and numbers
   await page.fill('#query', '{} | compare({ span:failed })')
   await page.keyboard.press('Enter')
   await until(() => page.locator('.tbs tbody tr').count(), n => n > 2)
@@ -1912,7 +1912,7 @@ test('second looks: names of attributes have room, a condition is added to any q
   await until(() => page.locator('.tbs tbody tr').count(), n => n > 2)
   assert.match(await page.inputValue('#query'), /compare/)
   assert.equal(await page.locator('.qin.wrong').count(), 0)
-  // a facet with more values than there is room for leads to all of them
+  // a facet that has more values than fit leads to a table of all values
   const many = await open(at((await serve('shop.et')).url, '?v=tree'))
   const all = many.getByRole('button', { name: /^all \d+ values$/ }).first()
   await all.waitFor()

@@ -1,4 +1,4 @@
-// The main acts in Firefox: Puppeteer speaks the protocol that a Firefox of today has.
+// The main actions in Firefox, through Puppeteer, because current versions of Firefox support its protocol.
 import { execFileSync, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -13,14 +13,14 @@ after(async () => { await browser?.close(); for (const c of children) c.kill('SI
 
 const until = async (what, is, ms = 20_000) => {
   for (const end = Date.now() + ms; ;) {
-    const got = await what().catch(e => e.message) // while a page loads there is nothing to ask
+    const got = await what().catch(e => e.message) // while a page loads, a query fails
     if (is(got)) return got
     if (Date.now() > end) assert.fail('it stays ' + JSON.stringify(got))
     await new Promise(r => setTimeout(r, 30))
   }
 }
 
-// open serves a file and opens a state of its page.
+// open serves a file and opens the page in the given state.
 async function open(file, state) {
   const child = spawn(entrace, ['view', '--no-open', file], { stdio: ['ignore', 'pipe', 'pipe'], cwd: traces })
   children.push(child)

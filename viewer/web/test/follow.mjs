@@ -1,5 +1,6 @@
-// What the page costs while it follows a service: a thousand log records a second for a minute. It says how
-// much processor time the page and the server took, and whether rows were waiting at the end.
+// Measures the cost of the page while it follows a service that writes a thousand log records a second for a
+// minute. It prints how much processor time the page and the server used, and whether rows were still missing at
+// the end.
 import chromium from '@sparticuz/chromium'
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'

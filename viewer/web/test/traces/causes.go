@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
-// A story is a trace in which something went wrong for a reason that the page is to show.
+// A story is a trace in which requests are slow or fail for a reason that the page should show.
 type story struct {
 	all  []*format.TraceEntry
 	rand *rand.Rand
@@ -32,7 +32,7 @@ func (s *story) resource(service string, more ...format.Attribute) uint32 {
 // begun is the time at which the stories begin.
 var begun = time.Date(2026, 11, 24, 21, 27, 0, 0, time.UTC)
 
-// span adds a span that begins at a time since begun.
+// span adds a span that begins at the time at after begun.
 func (s *story) span(parent uint32, trace uint64, name string, at, took time.Duration, failed bool, more ...format.Attribute) uint32 {
 	s.ids++
 	e := span(parent, s.ids, name, more...)
@@ -54,7 +54,7 @@ func (s *story) between(least, most time.Duration) time.Duration {
 
 func one[T any](s *story, list ...T) T { return list[s.rand.IntN(len(list))] }
 
-// warehouse has requests of which those for one warehouse are slow. For eight seconds nothing happens.
+// warehouse has requests that are slow if they are for one of the warehouses. For eight seconds nothing happens.
 func warehouse() []*format.TraceEntry {
 	s := newStory()
 	shop, stock := s.resource("shop"), s.resource("stock")
@@ -97,7 +97,7 @@ func pool() []*format.TraceEntry {
 	return s.all
 }
 
-// outlier has exports of which half take longer, and a few of one tenant much longer.
+// outlier has exports. One of five is slower because its format is pdf, and a few of one tenant are much slower.
 func outlier() []*format.TraceEntry {
 	s := newStory()
 	shop := s.resource("shop")
@@ -114,7 +114,7 @@ func outlier() []*format.TraceEntry {
 	return s.all
 }
 
-// loop has requests that query for each price. The second one has most prices.
+// loop has requests that run one query for each price. The second request has the most prices.
 func loop() []*format.TraceEntry {
 	s := newStory()
 	shop := s.resource("shop")
@@ -128,8 +128,8 @@ func loop() []*format.TraceEntry {
 	return s.all
 }
 
-// release has a service whose new version fails twice as often. Its requests from one number up to another
-// are there.
+// release has a service whose new version fails twice as often. It contains the requests with numbers in [from,
+// to).
 func release(from, to uint64) []*format.TraceEntry {
 	s := newStory()
 	versions := []uint32{s.resource("shop", text("service.version", "1.14.1")), s.resource("shop", text("service.version", "1.14.2"))}

@@ -1,6 +1,6 @@
-// Command traces writes the files that the browser tests open, into the folder that it is given;
-// with a second argument it writes to the file of that name there, a log record for each line that
-// it reads; the lines begin and end are those of a span.
+// Command traces writes the files that the browser tests open to the folder in its first argument. With a second
+// argument, it records to a file of that name in the folder: one log record for each line that it reads, or the
+// begin or the end of a span for the lines "begin" and "end".
 package main
 
 import (
@@ -91,7 +91,7 @@ func write(name string, entries []*format.TraceEntry) error {
 	return os.WriteFile(name, b.Bytes(), 0o600) //nolint:gosec // into the folder that it is given
 }
 
-// shop is the shop of querytest, with a statement, a source file, a long value and a link.
+// shop is the trace of package querytest, with an additional statement, source file, long value and link.
 func shop() []*format.TraceEntry {
 	all := querytest.Entries()
 	str := format.StringValue
@@ -103,7 +103,7 @@ func shop() []*format.TraceEntry {
 	}})
 }
 
-// hostile has markup and what acts on text in every field.
+// hostile has HTML markup, and characters that change how text is displayed, in every field.
 func hostile() []*format.TraceEntry {
 	const evil = "<img src=x onerror=\"window.broken=1\">\u202e\u0007</script><script>window.broken=1</script>"
 	s := format.StringValue(evil)
@@ -113,7 +113,7 @@ func hostile() []*format.TraceEntry {
 	return []*format.TraceEntry{format.Root(), {Message: format.Some(evil), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "service.name", Value: s}}}, e}
 }
 
-// span returns a span of a millisecond, whose id it is given.
+// span returns a span with the given id and a duration of one millisecond.
 func span(parent uint32, id uint64, name string, more ...format.Attribute) *format.TraceEntry {
 	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: append([]format.Attribute{
 		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
@@ -123,7 +123,7 @@ func span(parent uint32, id uint64, name string, more ...format.Attribute) *form
 	}, more...)}
 }
 
-// deep has n spans, each below the one before.
+// deep has n spans. Each span is the parent of the next one.
 func deep(n uint32) []*format.TraceEntry {
 	all := []*format.TraceEntry{format.Root()}
 	for id := range n {
@@ -134,8 +134,8 @@ func deep(n uint32) []*format.TraceEntry {
 	return all
 }
 
-// long has a log record of many lines, as net/http writes of a handler that panics, and a span with
-// a name of 10 KB.
+// long has a log record with many lines, like the record that net/http writes when a handler panics, and a span
+// with a name of 10 KB.
 func long() []*format.TraceEntry {
 	stack := strings.Repeat("main.handler(0x1)\n\t/src/shop/main.go:42 +0x1d\n", 30)
 	return []*format.TraceEntry{
@@ -155,7 +155,8 @@ func long() []*format.TraceEntry {
 	}
 }
 
-// calls is one of two services: front calls back, whose clock is 120 ms late. Both render.
+// calls returns the trace of one of two services. The service front calls the service back, whose clock is 120 ms
+// late. Both have spans named render.
 func calls(service string) []*format.TraceEntry {
 	str := format.StringValue
 	all := []*format.TraceEntry{format.Root(), {Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "service.name", Value: str(service)}}}}
@@ -182,8 +183,7 @@ func calls(service string) []*format.TraceEntry {
 	return all
 }
 
-// many writes n entries: requests of four spans and a log record, and last one of them with half
-// of all entries.
+// many writes n entries: requests with four spans and a log record each. The last request has half of all entries.
 func many(name string, n int) error {
 	f, err := os.OpenFile(strings.TrimSuffix(name, ".et")+".iet", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // as above
 	if err != nil {
@@ -237,7 +237,7 @@ func many(name string, n int) error {
 	return format.Finalize(context.Background(), f.Name(), name, nil)
 }
 
-// live records a log record for each line, or the begin or the end of a span.
+// live reads lines. For each line it records a log record, or the begin or the end of a span.
 func live(name string) error {
 	rec, err := recorder.Create(name, nil)
 	if err != nil {
@@ -269,7 +269,7 @@ func live(name string) error {
 	return rec.Close(context.Background())
 }
 
-// hang records a span that does not end, and waits until the watchdog has made a trace of it.
+// hang records a span that does not end, and waits until the watchdog has written a trace of it.
 func hang(dir, name string, always control.Set) error {
 	made := make(chan string, 1)
 	ctl, err := control.New(&control.Options{
@@ -296,7 +296,7 @@ func hang(dir, name string, always control.Set) error {
 	done := make(chan struct{})
 	go waitForLock(ctx, done)
 	if always != 0 {
-		runtime.GC() // it is drawn
+		runtime.GC() // the page draws garbage collections
 	}
 	path := <-made
 	close(done)
@@ -305,7 +305,7 @@ func hang(dir, name string, always control.Set) error {
 	return errors.Join(p.Shutdown(ctx), ctl.Shutdown(ctx), os.Rename(path, filepath.Join(dir, name))) //nolint:gosec // within the folder that it is given
 }
 
-// waitForLock has the labels of the span for which it works.
+// waitForLock blocks until done is closed. Its goroutine has the labels of the span that it begins.
 func waitForLock(ctx context.Context, done <-chan struct{}) {
 	_, span := otel.Tracer("shop").Start(ctx, "mutex")
 	defer span.End()
