@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// Columns returns the columns of the view. It is for use by packages of this module.
+// Columns returns the columns of the view. It is meant for packages of this module.
 func (v *View) Columns() columns.Columns { return columnsOf{v} }
 
 // columnsOf implements columns.Columns.
@@ -76,11 +76,12 @@ func (c columnsOf) Keys() []columns.Key {
 type attributeReader struct {
 	v    *View
 	name string
-	// replaces, if set, reads an attribute of a span's end. If the end has this attribute, the end's value replaces
-	// the span's value even if the end lacks this reader's attribute: a status is replaced as a whole.
+	// replaces, if set, reads a second attribute. If a span's end has the second attribute, only the end can have
+	// this reader's attribute: the span's own value does not count. An end with a status code thus replaces the
+	// whole status.
 	replaces *attributeReader
-	at       []int32 // by shape: the index of the attribute in the shape, or -1 if the shape lacks it
-	size     []int32 // by shape: the size of all its encoded names, as stored in version 2
+	at       []int32 // by shape: the index of the attribute in the shape, or -1 if the shape does not have it
+	size     []int32 // by shape: the encoded size of all its names, which version 2 stores before the values
 }
 
 func (c columnsOf) Attribute(name string) func(row uint32) (format.Value, bool) {
@@ -103,7 +104,7 @@ func (v *View) attribute(name string) *attributeReader {
 }
 
 // raw calls fn with the encoded value of the attribute of row r, if the row has the attribute. A value from the
-// end of the span has precedence over a value from the span's own entry.
+// span's end has precedence over a value from the span's own entry.
 func (a *attributeReader) raw(r Row, fn func(value []byte)) {
 	v := a.v
 	if of, id := v.endOf(r); id != 0 {
@@ -131,8 +132,8 @@ func (a *attributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (
 	return has
 }
 
-// in returns the encoded value in the entry b, or nil if the entry does not have the attribute. The entry has the
-// given shape.
+// in returns the encoded value in the entry b, or nil if the entry does not have the attribute. shape is the shape
+// of the entry.
 func (a *attributeReader) in(b []byte, columns bool, shape uint16) []byte {
 	at := wire.Nowhere
 	if shape != unknown {
@@ -147,7 +148,7 @@ func (a *attributeReader) in(b []byte, columns bool, shape uint16) []byte {
 	return nil
 }
 
-// find returns the offset of the value in the entry b. The entry has the given shape.
+// find returns the offset of the value in the entry b. shape is the shape of the entry.
 func (a *attributeReader) find(b []byte, columns bool, shape uint16) int {
 	var l wire.Layout
 	n, p := wire.Count(b, l.Parse(b, 0))
@@ -184,19 +185,19 @@ func decodeValue(b []byte) (format.Value, bool) {
 	return t.Attributes[0].Value, true
 }
 
-// Limits of columns: the values and the bytes of one column, and the bytes of all columns that a
-// view keeps.
+// Limits of columns: the number of values and of bytes of one column, and the number of bytes of all columns that
+// a view keeps.
 const (
 	maxColumnValues = 1 << 18
 	maxColumnSize   = 16 << 20
 	columnBudget    = 100 << 20
 )
 
-// columnsKept is a cache of the columns of a view, in the order of their last use.
+// columnsKept is a cache of the columns of a view, sorted by their last use.
 type columnsKept struct {
 	mu     sync.Mutex
-	list   []keptColumn  // the last used column is last
-	making chan struct{} // holds one item while a column is made, because making one uses all processors
+	list   []keptColumn  // the most recently used column is last
+	making chan struct{} // has an item while a column is made: making one uses all processors, so only one is made at a time
 }
 
 // A keptColumn is a column and the name of its attribute.
@@ -205,7 +206,7 @@ type keptColumn struct {
 	*columns.Column
 }
 
-// put adds a column. It then removes the least recently used columns that exceed the budget.
+// put adds a column. Then it removes the least recently used columns, if the total size exceeds the budget.
 func (k *columnsKept) put(name string, column *columns.Column) {
 	k.list = append(k.list, keptColumn{name, column})
 	size := 0
@@ -261,7 +262,7 @@ func (c columnsOf) Drop() {
 	k.list = nil
 }
 
-// A dictionary assigns a number to each different encoded value.
+// A dictionary assigns a number to each distinct encoded value.
 type dictionary struct {
 	mu     sync.Mutex
 	number map[string]uint32
@@ -286,11 +287,11 @@ func (d *dictionary) of(b string) uint32 {
 	return n
 }
 
-// A columnWriter returns the codes of values. Each goroutine has its own, to use the dictionary
-// with little locking.
+// A columnWriter returns the codes of values. Each goroutine has its own one, so that it rarely has to lock the
+// dictionary.
 type columnWriter struct {
 	d      *dictionary
-	known  map[string]uint32 // a copy of codes, read without the lock
+	known  map[string]uint32 // a copy of a part of the dictionary, read without the lock
 	full   bool              // the dictionary has no room for more
 	recent [1024]struct {
 		value string
@@ -353,7 +354,7 @@ func (a *attributeReader) block(k int, fn func(i int, value []byte)) {
 		for r := first; r <= last; r++ {
 			switch end := v.end(r); {
 			case v.flags(r).Role() == RoleFolded:
-			case end >= in.behind, end != 0 && a.replaces != nil: // few rows have both
+			case end >= in.behind, end != 0 && a.replaces != nil: // few rows have such an end
 				missed = append(missed, r)
 			default:
 				var found []byte
@@ -377,15 +378,15 @@ func (a *attributeReader) block(k int, fn func(i int, value []byte)) {
 	}
 }
 
-// A blockBytes is the byte range of a file that holds the entries of a block.
+// A blockBytes is the byte range of a file that contains the entries of a block.
 type blockBytes struct {
 	file          *fileView
-	first, behind uint32 // the entries from first to before behind, possibly with the ends of the last spans
+	first, behind uint32 // the entries [first, behind); they often include the ends of the last spans
 	from, to      int64
 }
 
-// bytesOf returns the byte range of the entries of a block, if they are stored together in one
-// file.
+// bytesOf returns the byte range of the entries of a block. ok is false if the entries are not together in one
+// file, or the range is too large.
 func (v *View) bytesOf(k int) (b blockBytes, ok bool) {
 	first := Row(k * blockRows)
 	last := min(first+blockRows, Row(v.n)) - 1
@@ -437,7 +438,7 @@ func (c columnsOf) Each(ctx context.Context, start func() func(k int)) error {
 		next++
 		return next - 1
 	}
-	var failed any // a panic, which only the goroutine of the caller may pass on
+	var failed any // a panic, which must continue on the goroutine of the caller
 	work := func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -463,8 +464,8 @@ func (c columnsOf) Each(ctx context.Context, start func() func(k int)) error {
 	return ctx.Err()
 }
 
-// SelfTime returns the duration of the span at row r minus the time in which its child spans were
-// open. It reports whether the span has ended.
+// SelfTime returns the duration of the span at row r minus the time during which its child spans were open. The
+// second result is false if the span has not ended.
 func (v *View) SelfTime(r Row) (time.Duration, bool) {
 	took, ended := v.Duration(r)
 	if !ended {

@@ -7,7 +7,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// BenchmarkNew makes a view of 200,000 spans, each in a tree of ten.
+// BenchmarkNew makes a view of 200,000 spans, in trees of ten spans each.
 func BenchmarkNew(b *testing.B) {
 	const n = 200_000
 	f := fabricate(b, format.IET, n, func(id int) *format.TraceEntry { return spanEntry(max(0, id-1)/10*10, id) })

@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// A builder makes the views of a list of files. Each view has more entries than the view before.
+// A builder makes the views of a list of files. Each view contains at least the entries of the view before.
 type builder struct {
 	growingColumns
 
@@ -40,13 +40,13 @@ type builder struct {
 	traces    traces
 	traceAt   traceTable
 
-	joined  uint32 // rows with smaller numbers are joined
-	late    bool   // some parent has a larger number than its child
-	fresh   []want // wants of the rows added since the last join
-	waiting wants  // for spans that have not been found yet
+	joined  uint32 // all rows with smaller numbers are joined
+	late    bool   // some row has a parent with a larger number
+	fresh   []want // the wants of the rows that were added since the last join
+	waiting wants  // wants whose span has not been found yet
 	halves  []Row  // spans that began in an earlier file
 	last    map[Row]Row
-	begun   map[Row]beginning // the beginnings of spans with several ends
+	begun   map[Row]beginning // for spans with several ends: their fields without an end
 
 	exceptions rowBits // the spans that have an exception
 	execTraces execTraces
@@ -59,8 +59,8 @@ type resource struct {
 	service string
 }
 
-// A growingFile is a file and the set of its entries that are folded into the rows of other
-// entries.
+// A growingFile is a file, and the set of its folded entries. A folded entry has no row of its own, because it is
+// part of another entry's row.
 type growingFile struct {
 	*source
 
@@ -71,17 +71,17 @@ type growingFile struct {
 	runs   []fileRun
 	shapes []uint16 // the shapes of the entries
 	damage error
-	flight Row // the row in which a flight recorder describes the file, or 0 for files of other recorders
+	flight Row // the row in which a flight recorder describes the file; 0 for files of other recorders
 }
 
-// A fileRun is the start of a run: the number of unfolded entries before it in its file, and its
+// A fileRun is the beginning of a run of a file: the number of unfolded entries before it in the file, and its
 // first row.
 type fileRun struct {
 	visible uint32
 	row     Row
 }
 
-// numbers translates the numbers that a parser assigned into those of the builder.
+// numbers translates the numbers that one parser assigned to the numbers of the builder.
 type numbers struct {
 	metas, shapes []uint16
 	messages      []uint32
@@ -103,7 +103,7 @@ func newBuilder(files []*format.File, o *Options) *builder {
 	return b
 }
 
-// isFolded reports whether entry id has no row of its own.
+// isFolded reports whether entry id is folded into the row of another entry.
 func (f *growingFile) isFolded(id uint32) bool { return f.folded.Has(id) }
 
 // visible returns the number of entries before id that have rows of their own.
@@ -112,7 +112,7 @@ func (f *growingFile) visible(id uint32) uint32 {
 	return id - f.before[id/64] - uint32(bits.OnesCount64(w))
 }
 
-// row returns the row of entry id, which is not folded.
+// row returns the row of entry id, which must not be folded.
 func (f *growingFile) row(id uint32) Row {
 	if id == 0 {
 		return 0
@@ -126,7 +126,7 @@ func (f *growingFile) row(id uint32) Row {
 	return r.row + Row(n-r.visible)
 }
 
-// fold records that entry id has no row of its own. The entry must be the latest one.
+// fold records that entry id is folded. The entry must be the latest one.
 func (f *growingFile) fold(id uint32) {
 	f.folded.Add(id)
 	f.count++
@@ -157,7 +157,7 @@ func (b *builder) run(ctx context.Context, limits []uint32) error {
 func (b *builder) take(c *chunk) error {
 	f := b.files[c.file]
 	if f.damage != nil || f.n != c.first {
-		return nil // the chunk is behind damage
+		return nil // the chunk comes after damage
 	}
 	m := b.numbersOf(c)
 	for len(f.folded) < int(c.last)/64+1 {
@@ -181,13 +181,13 @@ func (b *builder) take(c *chunk) error {
 	return c.err
 }
 
-// beginRun begins a run of a file, unless the last run is of the same file.
+// beginRun begins a run of a file, unless the last run belongs to the same file.
 func (b *builder) beginRun(f *growingFile, file int) {
 	if n := len(b.runs); n > 0 {
 		switch last := b.runs[n-1]; {
 		case last.file == file:
 			return
-		case last.row == Row(b.n): // the run is empty, because all its entries were folded
+		case last.row == Row(b.n): // the last run is empty, because all its entries were folded
 			b.runs = b.runs[:n-1]
 		}
 	}
@@ -203,10 +203,11 @@ type taker struct {
 	chunk   *chunk
 	numbers *numbers
 
-	traces, wants, names, places int // the number of used items of each slice of the chunk
+	traces, wants, names, places int // the number of items already used in each slice of the chunk
 }
 
-// numbersOf returns the numbers of the chunk's parser, after adding the parser's new numbers.
+// numbersOf returns the translation of the numbers of the chunk's parser. Before that, it adds the parser's new
+// metas, messages and shapes to the builder.
 func (b *builder) numbersOf(c *chunk) *numbers {
 	m := b.numbers[c.parser]
 	if m == nil {
@@ -268,14 +269,14 @@ func (b *builder) shapeNumber(s *shape) uint16 {
 	return n
 }
 
-// A traceTable is a hash table of the numbers of traces.
+// A traceTable is a hash table from trace ids to the numbers of traces.
 type traceTable struct {
-	// tags distinguishes nearly all traces that hash to the same slot, because comparing the ids
-	// themselves costs a cache miss each. Tag 0 marks a free slot.
+	// tags has one byte of each id's hash, or 0 for a free slot. A different tag proves that the id is different:
+	// comparing the ids themselves costs a cache miss each.
 	tags    []uint8
 	numbers []uint32
-	// chunk holds the numbers of the traces of the current chunk. They are looked up in one loop,
-	// because the processor then waits for several cache misses at once.
+	// chunk has the numbers of the traces of the current chunk. One loop looks up all of them, so that the
+	// processor waits for several cache misses at once.
 	chunk []uint32
 }
 
@@ -285,7 +286,7 @@ func (t *traceTable) grow() {
 	t.tags, t.numbers = make([]uint8, n), make([]uint32, n)
 }
 
-// traceNumber returns the number of a trace, or 0 for the zero id.
+// traceNumber returns the number of a trace id, or 0 for the zero id.
 func (b *builder) traceNumber(id [16]byte) uint32 {
 	if id == [16]byte{} {
 		return 0
@@ -305,8 +306,8 @@ func (b *builder) traceNumber(id [16]byte) uint32 {
 	return b.traceAt.numbers[at]
 }
 
-// find returns the slot of a trace and its tag. If the trace is not in the table, find returns a free slot for the
-// trace. If known is nil, find assumes that the trace is not in the table.
+// find returns the slot and the tag of a trace id. If the table does not have the id, it returns a free slot for
+// it. A nil known means that the table surely does not have the id.
 func (t *traceTable) find(id [16]byte, known *traces) (at uint64, tag uint8) {
 	mask := uint64(len(t.tags) - 1)
 	h := spanmap.Hash(binary.LittleEndian.Uint64(id[:]), binary.LittleEndian.Uint64(id[8:]))
@@ -349,7 +350,7 @@ func (t *taker) record(r *record, id uint32) {
 		f.fold(id) // all files share one root
 		return
 	}
-	parent, below := Row(0), Row(0) // the parent in the tree, and the parent of the entry
+	parent, below := Row(0), Row(0) // the parent in the tree, and the row of the entry's own parent
 	if id > 0 {
 		if f.isFolded(r.parent) && r.parent > 0 {
 			parent = t.unfolded(r.parent, id)
@@ -408,8 +409,7 @@ func (t *taker) record(r *record, id uint32) {
 	s.meta[i], s.resource[i] = meta, resource
 }
 
-// unfolded returns the row into which the entry id, which is folded, is folded. Entry below is a child of entry
-// id.
+// unfolded returns the row into which the folded entry id is folded. below is a child of entry id.
 func (t *taker) unfolded(id, below uint32) Row {
 	for id > 0 && t.file.isFolded(id) {
 		if id >= t.chunk.first && id < below {
@@ -421,12 +421,12 @@ func (t *taker) unfolded(id, below uint32) Row {
 	return t.file.row(id)
 }
 
-// isHalf reports whether row r is a span that is folded into another row.
+// isHalf reports whether row r is the later half of a span, that is, a span that is folded into another row.
 func (b *builder) isHalf(r Row) bool {
 	return b.isFolded(r) && b.flags(b.firstOf(r)).Role() == RoleSpan
 }
 
-// resourceNumber returns the number of the resource at row.
+// resourceNumber adds the resource at a row, and returns its number. It returns unknown if the table is full.
 func (b *builder) resourceNumber(row Row) uint16 {
 	if len(b.resources) >= unknown {
 		return unknown
@@ -435,12 +435,12 @@ func (b *builder) resourceNumber(row Row) uint16 {
 	return uint16(len(b.resources) - 1)
 }
 
-// endSpan folds the end of a span, which is entry id, into the span's row.
+// endSpan folds the end of a span into the span's row. r is the record of the end, which is entry id.
 func (b *builder) endSpan(row Row, r *record, id uint32, name string, at format.Metadata) {
 	s, i := b.change(row)
 	was := beginning{s.flags[i], s.meta[i], s.duration[i]}
 	if s.end[i] != 0 {
-		// Only the last end counts, so start from the span without its earlier end.
+		// Only the last end counts: start from the span without its earlier end.
 		was = b.began(row)
 	}
 	s.end[i] = id
@@ -453,8 +453,8 @@ func (b *builder) endSpan(row Row, r *record, id uint32, name string, at format.
 	}
 }
 
-// fold updates the span at row with the fields of its end r. The argument was has the fields of the
-// span without its end. As for [View.Entry], fields that the end does not have stay as they were.
+// fold updates the span at row with r, the record of its end. The argument was has the fields of the span without
+// an end. As in [View.Entry], fields that the end does not have keep their values.
 func (b *builder) fold(row Row, was beginning, r *record, name string, at format.Metadata) {
 	flags, meta, duration := was.flags, was.meta, was.duration
 	if r.flags&recordHasStatus != 0 {
@@ -512,7 +512,7 @@ func (b *builder) withException(row Row, flags uint16) uint16 {
 	return flags
 }
 
-// A beginning holds the fields of a span as they were before its end was folded in.
+// A beginning holds the fields of a span without its end.
 type beginning struct {
 	flags, meta uint16
 	duration    int64
@@ -541,13 +541,13 @@ func (b *builder) began(row Row) beginning {
 	return was
 }
 
-// fileOf returns the file of a row.
+// fileOf returns the file to which row r belongs.
 func (b *builder) fileOf(r Row) *growingFile { return b.files[b.fileNumber(r)] }
 
 // entry returns the entry of a row.
 func (b *builder) entry(r Row) (*format.TraceEntry, error) { return b.fileOf(r).file.Entry(b.id(r)) }
 
-// corrected returns a time corrected by the clock of its file and service.
+// corrected returns the time start, with the correction of the clock of its file and service.
 func (b *builder) corrected(start int64, f *growingFile, resource uint16, parent Row) int64 {
 	if b.options.Clock == nil || start == noTime {
 		return start
@@ -580,7 +580,7 @@ func (b *builder) serviceOf(n uint16) string {
 	return r.service
 }
 
-// view returns a View of everything read so far.
+// view returns a View of all entries that were read so far.
 func (b *builder) view() *View {
 	for i := range b.resources[1:] {
 		b.serviceOf(uint16(i + 1))
@@ -606,7 +606,7 @@ func (b *builder) view() *View {
 // canGrow reports whether entries can be added to the file later.
 func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
 
-// forget drops the data that is only needed to add more entries.
+// forget drops the data that is needed only to add more entries.
 func (b *builder) forget() {
 	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil
 	b.copies, b.traceAt = copies{}, traceTable{}

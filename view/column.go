@@ -12,27 +12,28 @@ import (
 // blockRows is the number of rows of a block.
 const blockRows = columns.BlockRows
 
-// A block holds the fields of consecutive rows that never change. A view may only read the rows of its last block
-// that are in the view, because the builder may be adding rows to that block.
+// A block holds the fields of consecutive rows that never change. The builder may be adding rows to the last block
+// of a view, so the view may read only those rows of the block that it contains.
 type block struct {
 	start [blockRows]int64
-	id    [blockRows]uint16 // of the entry in its file, relative to idBlock.base
+	id    [blockRows]uint16 // the id of the entry in its file, minus idBlock.base
 	trace [blockRows]uint32
 	text  [blockRows]uint32
 }
 
-// An idBlock completes the ids of a block. It is separate, so that the block fills whole pages.
+// An idBlock holds the rest of the ids of a block. It is a separate type, so that a block fills whole pages of
+// memory.
 type idBlock struct {
 	base uint32
-	ids  *[blockRows]uint32 // if not nil, replaces the ids in the block, because one id is too far from base
+	ids  *[blockRows]uint32 // if not nil, used instead of block.id, because some id is too far from base
 }
 
-// A state holds the fields of the rows of a block that later entries can change. It is copied
-// before a change if a view already uses it.
+// A state holds the fields of the rows of a block that later entries can change. If a view uses a state, the
+// builder copies the state before it changes it.
 type state struct {
 	duration [blockRows]int64
 	parent   [blockRows]uint32
-	end      [blockRows]uint32 // the entry that ends the span, or 0
+	end      [blockRows]uint32 // the id of the entry that ends the span, or 0
 	flags    [blockRows]uint16
 	meta     [blockRows]uint16
 	resource [blockRows]uint16
@@ -47,8 +48,8 @@ type storedColumns struct {
 	n      uint32
 }
 
-// A run is a range of rows with consecutive entries in one file, not counting folded entries. It
-// ends where the next run begins.
+// A run is a range of rows with consecutive entries of one file. Folded entries do not interrupt it. It ends where
+// the next run begins.
 type run struct {
 	row  Row
 	file int
@@ -57,7 +58,7 @@ type run struct {
 // A rowRun is a range of at least one row: from row to before end.
 type rowRun struct{ row, end Row }
 
-// runOf returns the number of the run that row r is in.
+// runOf returns the index of the run that contains row r.
 func (c *storedColumns) runOf(r Row) int {
 	if len(c.runs) == 1 {
 		return 0
@@ -65,10 +66,10 @@ func (c *storedColumns) runOf(r Row) int {
 	return sort.Search(len(c.runs), func(i int) bool { return c.runs[i].row > r }) - 1
 }
 
-// fileNumber returns the number of the file that row r is in.
+// fileNumber returns the index of the file to which row r belongs.
 func (c *storedColumns) fileNumber(r Row) int { return c.runs[c.runOf(r)].file }
 
-// runsSince yields the file and the rows of each run. It omits rows with smaller numbers than row was.
+// runsSince yields the file and the rows of each run, without the rows before was.
 func (c *storedColumns) runsSince(was uint32) iter.Seq2[int, rowRun] {
 	return func(yield func(int, rowRun) bool) {
 		for i, run := range c.runs {
@@ -103,8 +104,9 @@ func (c *storedColumns) id(r Row) uint32 {
 	return b.base + uint32(c.blocks[r/blockRows].id[r%blockRows])
 }
 
-// growingColumns holds the columns of a builder, which grow and change. Rows before shared are visible to a view:
-// the state of their block is copied before its first change. owned is true for each block whose state was copied.
+// growingColumns holds the columns of a builder, which grow and change. A view can see the rows before shared: the
+// state of their block must be copied before its first change. owned is true for each block whose state was
+// copied.
 type growingColumns struct {
 	storedColumns
 
@@ -130,7 +132,7 @@ func (c *growingColumns) setID(i, id uint32) {
 	if i == 0 {
 		x.base = id
 	}
-	if x.ids == nil && id-x.base > math.MaxUint16 { // or before base
+	if x.ids == nil && id-x.base > math.MaxUint16 { // also if id is less than base
 		x.ids = new([blockRows]uint32)
 		for k := range i {
 			x.ids[k] = x.base + uint32(b.id[k])
@@ -143,7 +145,8 @@ func (c *growingColumns) setID(i, id uint32) {
 	}
 }
 
-// change returns the state of row r for changes. It copies the state first if a view shares it.
+// change returns the state of row r, which the caller may change, and the index of r in it. If a view shares the
+// state, change copies it first.
 func (c *growingColumns) change(r Row) (s *state, i uint32) {
 	k := r / blockRows
 	if uint32(r) < c.shared && !c.owned[k] {
@@ -154,7 +157,7 @@ func (c *growingColumns) change(r Row) (s *state, i uint32) {
 	return c.states[k], uint32(r) % blockRows
 }
 
-// share returns the columns for use by a view.
+// share returns the columns for a view. Later changes do not affect the view.
 func (c *growingColumns) share() storedColumns {
 	c.shared = c.n
 	clear(c.owned)
@@ -167,7 +170,7 @@ func (c *growingColumns) reserve(n int) {
 	c.blocks, c.states, c.owned = slices.Grow(c.blocks, blocks), slices.Grow(c.states, blocks), slices.Grow(c.owned, blocks)
 }
 
-// traces holds the ids of traces by their numbers.
+// traces holds trace ids. The index of an id is the number of the trace.
 type traces struct {
 	blocks []*[blockRows][16]byte
 	n      int
@@ -183,5 +186,5 @@ func (t *traces) add(id [16]byte) {
 	t.n++
 }
 
-// share returns the traces for use by a view.
+// share returns the trace ids for a view.
 func (t *traces) share() traces { return traces{slices.Clip(t.blocks), t.n} }

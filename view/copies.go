@@ -25,28 +25,29 @@ func (s *rowBits) add(r Row) {
 	(*s)[r/64] |= 1 << (r % 64)
 }
 
-// copies finds rows that several files of one process share, such as snapshots of a flight recorder. Spans in
-// different files are copies if their trace id, span id, start and resource are equal. Files belong to one process
-// if they share a span, or if flight recorders of one process wrote them. The other rows of such files are copies
-// if they have the same parent and the same content.
+// copies finds rows that occur in several files of one process, such as snapshots of a flight recorder.
+//
+// Spans in different files are copies if their trace id, span id, start and resource are equal. Two files belong
+// to one process if they have a common span, or if flight recorders of one process wrote them. Other rows of such
+// files are copies if they have the same parent and the same content.
 type copies struct {
-	rows      rowBits // rows that are copies of others
+	rows      rowBits // rows that are copies of other rows
 	n         int
 	resources otel.Resources
 	known     map[string]uint32
-	numbers   []uint32             // by resource: equal resources have equal numbers
+	numbers   []uint32             // by resource; equal resources have the same number
 	times     map[holding]interval // the times of all rows that have a time
-	process   []int                // for each file, an earlier file of the same process, or the file itself
-	names     []string             // by file: the name of its process, or "" if the file does not name its process
+	process   []int                // by file: an earlier file of the same process, or the file itself
+	names     []string             // by file: the name of its process, or "" if the file does not contain the name
 }
 
-// A holding identifies the rows of one resource in one file.
+// A holding identifies the rows in one file that belong to one resource.
 type holding struct {
 	file     int
 	resource uint32
 }
 
-// An interval is a range of times, including both ends.
+// An interval is a range of times that includes both ends.
 type interval struct{ from, to int64 }
 
 func (i interval) with(j interval) interval { return interval{min(i.from, j.from), max(i.to, j.to)} }
@@ -56,8 +57,8 @@ func (i interval) has(t int64) bool { return i.from <= t && t <= i.to }
 // none is the empty interval.
 var none = interval{math.MaxInt64, math.MinInt64}
 
-// joinSpanCopies joins the spans that are in several files: all copies of a span become one row. Rows before was
-// are already joined with each other. joinSpanCopies reports whether it joined any spans.
+// joinSpanCopies makes one row of all copies of a span. The rows before was are already joined with each other.
+// The first result reports whether any spans were joined.
 func (b *builder) joinSpanCopies(was uint32) (joined bool, err error) {
 	if len(b.files) < 2 {
 		return false, nil
@@ -83,8 +84,8 @@ func (b *builder) joinSpanCopies(was uint32) (joined bool, err error) {
 	return len(groups) > 0, err
 }
 
-// joinOtherCopies is like joinSpanCopies, for all rows except spans, including resources. All rows must have their
-// final parents before the call. It returns moves for the rows that are below copies.
+// joinOtherCopies does the same as joinSpanCopies for all rows that are not spans, including resources. The
+// parents of all rows must be final before the call. It returns moves for the rows below copies.
 func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
 	sharing := b.copies.sharing()
 	if !slices.Contains(sharing, true) {
@@ -107,7 +108,7 @@ func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
 	return b.belowHalves(), nil
 }
 
-// joinResources joins equal resources of one process into one row. It reports whether it joined any resources.
+// joinResources makes one row of equal resources of one process. It reports whether any resources were joined.
 func (b *builder) joinResources(sharing []bool) (joined bool) {
 	kept := make(map[holding]int)
 	for n := 1; n < len(b.resources); n++ {
@@ -126,7 +127,7 @@ func (b *builder) joinResources(sharing []bool) (joined bool) {
 	return joined
 }
 
-// joinCopies folds the rows of a group into kept, which is one of them.
+// joinCopies folds the rows of a group into the row kept, which is one of them.
 func (b *builder) joinCopies(group []Row, kept Row) {
 	for _, r := range group {
 		if r == kept {
@@ -139,7 +140,7 @@ func (b *builder) joinCopies(group []Row, kept Row) {
 	}
 }
 
-// numberResources gives equal resources equal numbers.
+// numberResources assigns the same number to equal resources.
 func (b *builder) numberResources() error {
 	c := &b.copies
 	if c.known == nil {
@@ -167,7 +168,7 @@ func (b *builder) numberResources() error {
 	return nil
 }
 
-// noteTimes extends copies.times by the times of row was and later rows.
+// noteTimes adds the times of row was and of all later rows to copies.times.
 func (b *builder) noteTimes(was uint32) {
 	for file, run := range b.runsSince(was) {
 		at, last := none, holding{file: -1}
@@ -193,7 +194,7 @@ func (b *builder) noteTimes(was uint32) {
 	}
 }
 
-// timesSince returns the interval of the times of row was and later rows.
+// timesSince returns the interval that contains the times of row was and of all later rows.
 func (b *builder) timesSince(was uint32) interval {
 	if was == 0 {
 		return interval{math.MinInt64, math.MaxInt64}
@@ -207,7 +208,7 @@ func (b *builder) timesSince(was uint32) interval {
 	return all
 }
 
-// windows returns, for each holding, the period in which other files also have rows of the holding's resource.
+// windows returns, for each holding, the interval in which other files also have rows of the same resource.
 func (c *copies) windows() map[holding]interval {
 	byResource := make(map[uint32][]holding)
 	for h := range c.times {
@@ -216,7 +217,7 @@ func (c *copies) windows() map[holding]interval {
 	all := make(map[holding]interval)
 	for _, list := range byResource {
 		slices.SortFunc(list, func(g, h holding) int { return cmp.Compare(c.times[g].from, c.times[h].from) })
-		until := int64(math.MinInt64) // the latest end of the holdings before
+		until := int64(math.MinInt64) // the latest time of all earlier holdings in the list
 		for i, h := range list {
 			own, window := c.times[h], none
 			if i > 0 && own.from <= until {
@@ -234,12 +235,12 @@ func (c *copies) windows() map[holding]interval {
 	return all
 }
 
-// A rowKey is equal for rows that are copies of each other.
+// Rows with equal rowKeys are copies of each other.
 type rowKey [4]uint64
 
-// shared returns groups of rows that are copies of each other but not joined yet. The rows of a group are from
-// different files and sorted by row number. shared considers only rows for which wanted returns true and whose
-// time is in the interval.
+// shared returns groups of rows that are copies of each other. It considers only rows for which wanted returns
+// true and whose time is in the interval in, and omits groups that are already joined. The rows of a group are
+// from different files, and sorted.
 func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key func(r Row) (rowKey, error)) ([][]Row, error) {
 	windows := b.copies.windows()
 	if len(windows) == 0 {
@@ -251,7 +252,7 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 			for r := run.row; r < run.end; r++ {
 				role, n := b.flags(r).Role(), b.resource(r)
 				if role == RoleFolded && b.copies.rows.has(r) {
-					role = b.flags(b.firstOf(r)).Role() // a folded copy counts like an unfolded one
+					role = b.flags(b.firstOf(r)).Role() // a folded copy counts like an unfolded row
 				}
 				if n == unknown || !wanted(file, role) {
 					continue
@@ -274,7 +275,7 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 			}
 		}
 	}
-	// Most rows are in a single file. So compare only rows whose hash occurs twice.
+	// Most rows are in a single file, so compare only rows whose hash occurs at least twice.
 	size := uint64(64)
 	for size < uint64(b.n)*4 {
 		size *= 2
@@ -310,8 +311,7 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 		for to < len(all) && all[to].key == all[from].key {
 			to++
 		}
-		// A file can have the same record several times. Its n-th occurrence matches the n-th occurrence in each other
-		// file.
+		// A file can have equal records. Match the n-th of them with the n-th in each other file.
 		var equal [][]Row
 		times := make(map[int]int)
 		for _, x := range all[from:to] {
@@ -333,7 +333,7 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 	return groups, nil
 }
 
-// ofOneProcess splits a group by the known processes of the files.
+// ofOneProcess splits a group so that no part has files of different processes, as far as the processes are known.
 func (b *builder) ofOneProcess(group []Row) (groups [][]Row) {
 	for _, r := range group {
 		i := slices.IndexFunc(groups, func(g []Row) bool { return !b.copies.differ(b.fileNumber(g[0]), b.fileNumber(r)) })
@@ -345,14 +345,14 @@ func (b *builder) ofOneProcess(group []Row) (groups [][]Row) {
 	return slices.DeleteFunc(groups, func(g []Row) bool { return len(g) < 2 })
 }
 
-// spanKey is the key of a span.
+// spanKey returns the key of a span.
 func (b *builder) spanKey(r Row) (k rowKey, err error) {
 	id, err := b.spanID(r)
 	return rowKey{uint64(b.start(r)), uint64(b.trace(r)), id, uint64(b.copies.numbers[b.resource(r)])}, err
 }
 
-// contentKey is the key of a row that is not a span. It consists of the parent of the row and its
-// content, without the ids that name the parent.
+// contentKey returns the key of a row that is not a span. It depends on the row's parent, and on the row's content
+// without the ids of the parent.
 func (b *builder) contentKey(r Row) (k rowKey, err error) {
 	r = b.firstOf(r)
 	e, err := b.entry(r)
@@ -376,8 +376,8 @@ func (b *builder) contentKey(r Row) (k rowKey, err error) {
 	return k, nil
 }
 
-// joinProcesses finds the files that flight recorders of one process wrote. Two files are of one process if they
-// name the same process, or if they have rows of the same resource and do not name different processes.
+// joinProcesses finds files that flight recorders of one process wrote. Two files belong to one process if they
+// name the same process. They also do if they have rows of the same resource and do not name different processes.
 func (b *builder) joinProcesses() error {
 	c := &b.copies
 	flights := make(map[any]int) // the first file of each process or resource
@@ -419,7 +419,7 @@ func (c *copies) differ(i, j int) bool {
 	return c.names[i] != c.names[j] && c.names[i] != "" && c.names[j] != ""
 }
 
-// first returns the first file of the process that wrote a file.
+// first returns the first file that the same process wrote as the given file.
 func (c *copies) first(file int) int {
 	for c.process[file] != file {
 		file = c.process[file]
@@ -433,7 +433,7 @@ func (c *copies) join(i, j int) {
 	c.process[max(i, j)] = min(i, j)
 }
 
-// sharing reports for each file whether another file is of the same process.
+// sharing reports for each file whether the same process wrote another file.
 func (c *copies) sharing() []bool {
 	count := make([]int, len(c.process))
 	for i := range c.process {
@@ -446,7 +446,7 @@ func (c *copies) sharing() []bool {
 	return all
 }
 
-// Copies returns the number of rows that are copies of other rows. Copies occur if several files contain the same
-// records of one process, such as snapshots of a flight recorder. Each copy is folded into the row with the most
-// information.
+// Copies returns the number of rows that are copies of other rows. Several files can contain the same records of
+// one process, for example snapshots of a flight recorder. All copies of a record are folded into the one with the
+// most information.
 func (v *View) Copies() int { return v.copies }

@@ -12,12 +12,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A snapshot is a test file of a flight recorder.
+// A snapshot has the entries of a test file, like the file of a flight recorder.
 type snapshot struct {
 	pid     int
 	service string
 	entries []*format.TraceEntry
-	open    map[int]uint32 // the entries of the spans, by their number
+	open    map[int]uint32 // by the number of a span: the id of its entry
 }
 
 func newSnapshot(pid int, service string) *snapshot {
@@ -37,8 +37,7 @@ func (s *snapshot) add(e *format.TraceEntry) uint32 {
 	return uint32(len(s.entries) - 1)
 }
 
-// span adds a span below another one, or below the resource if the snapshot does not have that
-// span.
+// span adds a span below another span, or below the resource if the snapshot does not have the other span.
 func (s *snapshot) span(number, above int) *snapshot {
 	e := spanEntry(2, number)
 	if up, ok := s.open[above]; ok {
@@ -56,7 +55,7 @@ func (s *snapshot) end(number int) *snapshot {
 	return s
 }
 
-// log adds a log record of a span, or of none, at a time.
+// log adds a log record with a time to a span, or to no span if the number is 0.
 func (s *snapshot) log(span int, at int, text string) *snapshot {
 	e := tracetest.Below(2, tracetest.Log(text, format.AttrTime, uint64(at)))
 	if up, ok := s.open[span]; ok {
@@ -103,9 +102,9 @@ func outline(v *view.View) string {
 	return strings.Join(lines, "\n")
 }
 
-// overlapping returns a snapshot of process 7, whose service is shop, and a later snapshot without
-// the oldest records. The arguments are the process id and the service of the later one. It is of
-// the same process if they are equal.
+// overlapping returns a snapshot of process 7 with the service shop, and a later snapshot that lacks the oldest
+// records. The arguments are the process id and the service of the later one: 7 and "shop" make it a snapshot of
+// the same process.
 func overlapping(pid int, service string) (first, second *snapshot) {
 	first = newSnapshot(7, "shop").
 		log(0, 90, "same").log(0, 90, "same").

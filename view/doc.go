@@ -18,17 +18,16 @@
 // the end of a span: these are part of the span's row. Rows are numbered in the order of the files,
 // and keep their numbers while a file grows. Row 0 is the root.
 //
-// Every row except the root has a parent row. By default this is the row of the entry's parent. If the
-// entry names a span as its parent, then the parent is the row of that span. A span names its
-// parent with parent_span_id, and a log record names its span with its span_id. The named span may
-// come later or be in another file. If several spans have the same ids, the parent is the first of them
-// in the same file, or else the first in the other files. A row that is below no resource
-// belongs to the resource of its parent. Children are sorted by time, with links first. A child
-// without a time stays after its earlier sibling.
+// Every row except the root has a parent row. By default this is the row of the entry's parent. If the entry names
+// a span as its parent, then the parent is the row of that span. A span names its parent with parent_span_id, and
+// a log record names its span with its span_id. The named span may come later or be in another file. If several
+// spans have these ids, the parent is the first of them in the same file, or if there is none, the first in
+// another file. A row that is below no resource belongs to the resource of its parent. Children are sorted by
+// time, with links first. A child without a time directly follows the sibling that was recorded before it.
 //
-// A span failed if its status is error. It also failed if its status is unset and it has an event
-// named exception, which the SDK records when a span ends in a panic. [Flags.Failed] is the one
-// place that applies this rule. [Flags.Status] returns the recorded status.
+// A span failed if its status is error. It also failed if its status is unset and it has an event named exception,
+// which the SDK records when a span ends in a panic. [Flags.Failed] applies this rule. [Flags.Status] returns the
+// recorded status.
 //
 // A span that was open when its recorder began a new file is in both files. If both files are in
 // the view, the later half of the span is folded into the row of the earlier half, like an end.
@@ -39,13 +38,13 @@
 //
 // # Memory and time
 //
-// A view takes about 40 bytes for each row and 2 bytes for each entry. It also keeps at most a few
-// megabytes of names and messages. All other names and messages are read from the file when they
-// are needed. Building a view takes one pass over the files on all cores, less than a tenth of a
-// microsecond for each entry. The tree takes 12 more bytes for each row, from its first use on.
+// A view needs about 40 bytes of memory for each row and 2 bytes for each entry, and at most a few megabytes for
+// names and messages. It reads all other names and messages from the file when they are needed. Building a view
+// takes one pass over the files on all cores, less than a tenth of a microsecond for each entry. The tree is made
+// when it is first used, and needs 12 more bytes for each row.
 //
 // # Growing files
 //
-// A View never changes. [View.Extend] returns a new View that includes the entries written since,
-// and shares nearly all memory with the old View. All methods are safe for concurrent use.
+// A View never changes. [View.Extend] returns a new View that includes entries that were written later, and shares
+// nearly all memory with the old View. All methods are safe for concurrent use.
 package view

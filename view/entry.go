@@ -12,9 +12,9 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// Entry returns the entry of row r as the view shows it. The caller owns the entry. The entry's Parent is a row.
-// The entry of a span has the values of the span's end and the trace id. It has the parent's span id only if the
-// parent is not in the view. The entry of a log record has the ids of its span.
+// Entry returns the entry of row r as the view shows it. The caller owns the entry. Its Parent is a row number.
+// The entry of a span includes the values of the span's end, and the trace id. It has the id of its parent span
+// only if that span is not in the view. The entry of a log record has the ids of its span.
 func (v *View) Entry(r Row) (*format.TraceEntry, error) { return v.NewReader().Entry(r) }
 
 // A Reader reads entries like [View.Entry], but reuses the memory of the entry. It is not safe for concurrent use.
@@ -22,7 +22,7 @@ type Reader struct {
 	v          *View
 	raw, later entrybytes.Window
 	entry, end format.TraceEntry
-	ids        []idOfSpan // ids that Ref has read, by row modulo the length
+	ids        []idOfSpan // span ids that Ref has read; row r is at index r modulo the length
 }
 
 type idOfSpan struct {
@@ -45,7 +45,7 @@ func (rd *Reader) Name(r Row) string {
 	return strings.Clone(e.Metadata.Name)
 }
 
-// Ref is like [View.Ref], but caches the ids of recent spans. The cache takes a megabyte.
+// Ref is like [View.Ref], but caches the ids of recent spans. The cache needs a megabyte of memory.
 func (rd *Reader) Ref(r Row) format.SpanRef {
 	if rd.ids == nil {
 		rd.ids = make([]idOfSpan, 1<<16)
@@ -58,7 +58,7 @@ func (rd *Reader) Ref(r Row) format.SpanRef {
 	return format.SpanRef{TraceID: rd.v.TraceID(r), SpanID: known.id}
 }
 
-// Entry returns the entry of row r, which is valid until the next call.
+// Entry returns the entry of row r, which is valid until the next call of a method.
 func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 	e, err := rd.WithoutIDs(r)
 	if err != nil {
@@ -70,7 +70,7 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 	}
 	trace := v.TraceID(r)
 	if role == RoleSpan && v.Role(parent) == RoleSpan && v.trace(parent) == v.trace(r) {
-		// If the parent is in the view, its row replaces the parent's span id.
+		// The parent is in the view: its row number replaces the span id of the parent.
 		if up, ok := e.Attribute(format.AttrParentSpanID); ok {
 			id, err := v.attributeID(parent, format.AttrSpanID)
 			if err != nil {
@@ -123,7 +123,7 @@ func read(w *entrybytes.Window, s *source, id uint32, e *format.TraceEntry) erro
 	return s.file.DecodeRaw(b, id, e)
 }
 
-// Correct sets the time of e, the stored entry of row r, to the time of the row in the view.
+// Correct sets the time of e, the stored entry of row r, to the corrected time of the row.
 func (v *View) Correct(r Row, e *format.TraceEntry) {
 	if v.builder.options.Clock == nil || v.start(r) == noTime {
 		return
@@ -154,7 +154,7 @@ func fold(e, end *format.TraceEntry) {
 		e.Metadata.Name = end.Message.Value
 	}
 	if status, ok := end.Attribute(mapping.AttrStatusCode); ok {
-		// A status is replaced as a whole: no part of the earlier one stays.
+		// The new status replaces the whole earlier status, including its description.
 		if status.Text() != statusError {
 			e.Metadata.Level = format.LevelInfo
 		}
@@ -167,7 +167,7 @@ func fold(e, end *format.TraceEntry) {
 	foldAttributes(e, end)
 }
 
-// setPlace copies the source location from end to m. It copies only the fields that end has.
+// setPlace copies those fields of the source location that end has to m.
 func setPlace(m, end *format.Metadata) {
 	if end.ModulePath.Valid {
 		m.ModulePath = end.ModulePath
@@ -201,8 +201,8 @@ func foldAttributes(e, end *format.TraceEntry) {
 	}
 }
 
-// marksOf returns the marks of the attributes of a span. For an attribute of the end, it returns the marks in the
-// end.
+// marksOf returns the marks of a span's attributes: attributes that list the names of other attributes. If the end
+// has an attribute, the marks of the end apply to it.
 func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
 	if !slices.ContainsFunc(e.Attributes, isMark) && !slices.ContainsFunc(end.Attributes, isMark) {
 		return nil
@@ -230,8 +230,8 @@ func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
 
 func isMark(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Name) }
 
-// firsts maps each name to the index of its first attribute. It is nil for short lists, in which a linear search
-// is faster.
+// firsts maps each name to the index of its first attribute. It is nil for short lists, because a linear search is
+// then faster.
 type firsts map[string]int
 
 func firstOf(list []format.Attribute, more int) firsts {

@@ -49,7 +49,7 @@ func (g *growingTrace) add(entries ...*format.TraceEntry) {
 	g.entries = append(g.entries, entries...)
 }
 
-// modelOf returns the model of the first entries of files.
+// modelOf returns the model of the given files with the given entries.
 func modelOf(files [][]*format.TraceEntry) *model {
 	m := emptyModel()
 	for k, entries := range files {
@@ -64,8 +64,8 @@ func modelOf(files [][]*format.TraceEntry) *model {
 	return m
 }
 
-// uniqueSpans gives every span a unique id, and a parent that is not below it. So the result does
-// not depend on the order in which entries come.
+// uniqueSpans gives every span a unique id, and a parent that is not below it, so that the result does not depend
+// on the order of the entries.
 func uniqueSpans(r *rand.Rand, entries []*format.TraceEntry) {
 	for i, e := range entries {
 		_, timed := e.Attribute(format.AttrTime)
@@ -121,8 +121,8 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// TestExtendSeveral is like TestExtend, with three files that grow in turns. At first some files
-// have only their root. Later the added entries are often only ends.
+// TestExtendSeveral is like TestExtend, with three files that grow in turns. At first, some files have only the
+// root. Later, most added entries are ends.
 func TestExtendSeveral(t *testing.T) {
 	for seed := range hosttest.Times(40, 1000) {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
@@ -170,8 +170,7 @@ func TestExtendSeveral(t *testing.T) {
 	}
 }
 
-// TestExtendHalves checks that a span that continues in other files is one row, in whatever order
-// its parts come.
+// TestExtendHalves checks that a span that continues in other files is one row, whatever the order of its parts.
 func TestExtendHalves(t *testing.T) {
 	half := func(continued bool) *format.TraceEntry {
 		e := spanEntry(0, 5)
@@ -190,9 +189,9 @@ func TestExtendHalves(t *testing.T) {
 	v := viewOf(t, a.file, b.file, c.file)
 	for _, step := range []func(){
 		func() { b.add(end(1, 77), end(2, 78), spanEntry(3, 20), spanEntry(4, 21)) }, // an end below an end
-		func() { c.add(half(false)) }, // the first half comes last
+		func() { c.add(half(false)) }, // the first half is added last
 		func() { b.add(spanEntry(1, 22)) },
-		func() { c.add(end(1, 99)) }, // the end from the later halves stays
+		func() { c.add(end(1, 99)) }, // the end of the later half still counts
 	} {
 		step()
 		next, err := v.Extend(t.Context())
@@ -227,13 +226,12 @@ func TestExtendHalves(t *testing.T) {
 	if took, _ := v.Duration(span); took != 77 {
 		t.Errorf("it took %d", took)
 	}
-	if n := len(v.Children(span)); n != 2 { // the other end, and the late entry
+	if n := len(v.Children(span)); n != 2 { // the other end and the late entry
 		t.Errorf("%d are below it", n)
 	}
 }
 
-// TestExtendWhileReading extends a view of two files while other goroutines read it. The entries
-// are hard cases for simple algorithms.
+// TestExtendWhileReading extends a view of two files while other goroutines read it. The entries are hard cases.
 func TestExtendWhileReading(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	a, b := grow(t, format.V1, format.IET), grow(t, format.V2, format.IET)

@@ -12,7 +12,7 @@ import (
 type finder struct {
 	v     *View
 	texts []needle    // if empty, any entry can match
-	hits  Set[uint32] // the entries of a block that match, relative to the block's first entry
+	hits  Set[uint32] // the matching entries of a block, relative to the block's first entry
 }
 
 func (c columnsOf) Finder(texts ...string) columns.Finder {
@@ -32,11 +32,11 @@ func (c columnsOf) Finder(texts ...string) columns.Finder {
 	return f
 }
 
-// otherCases maps an ASCII letter to a non-ASCII letter that is another case of it.
+// otherCases maps an ASCII letter to the non-ASCII letter that is equal to it if the case is ignored.
 var otherCases = map[string]string{"i": "\u0130", "k": "\u212a", "s": "\u017f"}
 
-// longestASCII returns the longest part of a text that is only ASCII. Other characters can be
-// encoded in more than one way.
+// longestASCII returns the longest part of a text that is only ASCII. Other characters have more than one
+// encoding.
 func longestASCII(text string) string {
 	longest := ""
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r >= 0x80 }) {
@@ -74,7 +74,7 @@ func (f *finder) Block(k int, rows *[blockRows / 64]uint64) {
 		}
 	})
 	if err != nil {
-		return // the caller gets the same error when it reads the entries
+		return // the caller gets the same error when it decodes the entries
 	}
 	hit := func(id uint32) bool { return f.hits.Has(id - b.first) }
 	each(func(r Row) bool {
@@ -92,7 +92,7 @@ func (f *finder) Block(k int, rows *[blockRows / 64]uint64) {
 	})
 }
 
-// find sets the hits of the entries of a block that contain n.
+// find adds the entries of a block that contain n to f.hits.
 func (f *finder) find(n *needle, b *blockBytes, data []byte) {
 	id := b.first
 	var s search
@@ -111,7 +111,7 @@ func (f *finder) find(n *needle, b *blockBytes, data []byte) {
 	}
 }
 
-// row reports whether the entry of row r, or the entry of its end, can contain one of the texts.
+// row reports whether the entry of row r, or the entry of the span's end, can contain one of the texts.
 func (f *finder) row(r Row) bool {
 	v := f.v
 	if v.flags(r).Role() == RoleFolded {
@@ -158,7 +158,7 @@ func newNeedle(text string) needle {
 	return n
 }
 
-// A search caches the next offset of the rare byte of a needle, for its lower and its upper case.
+// A search caches the next offsets of a needle's rarest byte in lower case and in upper case.
 type search struct{ low, up int }
 
 // next returns the offset of the next match at or after the offset from, or -1 if there is none. from must not
@@ -182,7 +182,7 @@ func (s *search) next(n *needle, b []byte, from int) int {
 }
 
 // indexFrom returns the offset of the first c at or after the offset from, or len(b) if there is none. known is
-// the result of the last call. If known is at least from, it is still the result.
+// the result of the previous call. If known is at least from, it is still correct.
 func indexFrom(b []byte, c byte, known, from int) int {
 	if known >= from && known > 0 {
 		return known
@@ -196,7 +196,8 @@ func indexFrom(b []byte, c byte, known, from int) int {
 	return len(b)
 }
 
-// equalFold reports whether b equals fold, ignoring the case of ASCII letters in b. fold is in lower case.
+// equalFold reports whether b is equal to fold if the case of ASCII letters in b is ignored. fold is in lower
+// case, and b has the same length.
 func equalFold(b []byte, fold string) bool {
 	for i, c := range b {
 		if c != fold[i] && (c < 'A' || c > 'Z' || c|0x20 != fold[i]) {

@@ -77,8 +77,8 @@ func TestFinderFindsEveryRowThatHasAText(t *testing.T) {
 	}
 }
 
-// TestColumnOfFilesThatGrowInTurns makes columns of blocks that begin and end in one file and have
-// rows of another file in between.
+// TestColumnOfFilesThatGrowInTurns makes columns of blocks whose first and last rows belong to one file, and rows
+// between them to another file.
 func TestColumnOfFilesThatGrowInTurns(t *testing.T) {
 	a, b := grow(t, format.V1, format.IET), grow(t, format.V1, format.IET)
 	entry := func(value string) *format.TraceEntry {

@@ -1,6 +1,6 @@
 //go:build !race
 
-// The memory of a view is different under the race detector.
+// The race detector changes the memory of a view.
 
 package view_test
 
@@ -18,8 +18,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestHeap checks that the memory of a view and of its tree for each entry does not depend on the
-// number of entries, and is below a limit.
+// TestHeap checks that the memory per entry of a view and its tree is below a limit, and does not depend on the
+// number of entries.
 func TestHeap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
@@ -48,8 +48,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// manyEntries writes a file of spans with their ends. Every third span has a log record. The ids of
-// the spans are similar.
+// manyEntries writes a file of spans with ends. Every third span has a log record. The ids of the spans are
+// similar.
 func manyEntries(t *testing.T, n int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "many.iet")
@@ -81,7 +81,7 @@ func manyEntries(t *testing.T, n int) string {
 	return name
 }
 
-// TestHeapOfCopies checks that the copies in a second file only take the memory of their columns.
+// TestHeapOfCopies checks that copies in a second file need memory only for their columns.
 func TestHeapOfCopies(t *testing.T) {
 	name := manyEntries(t, 200_000)
 	sizeOf := func(files int) (size int64, copies int) {

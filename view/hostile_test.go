@@ -59,7 +59,7 @@ func TestDeepAndWide(t *testing.T) {
 			return e
 		}, 1},
 		{"deep logs", func(id int) *format.TraceEntry { return logEntry(id - 1) }, n},
-		{"a chain backwards", func(id int) *format.TraceEntry { // each below the next, only by parent_span_id
+		{"a chain backwards", func(id int) *format.TraceEntry { // each span is the child of the next one, only by parent_span_id
 			e := spanEntry(0, id)
 			e.Add(format.AttrParentSpanID, hexID(id+1, 8))
 			return e
@@ -70,7 +70,7 @@ func TestDeepAndWide(t *testing.T) {
 		t.Run(shape.name, func(t *testing.T) {
 			f := fabricate(t, []format.StorageFormat{format.IET, format.ET}[i%2], n, shape.entry)
 			done := make(chan struct{})
-			go func() { // a new stack
+			go func() { // on a new stack
 				defer close(done)
 				v, err := view.New(t.Context(), []*format.File{f}, nil)
 				if err != nil {
@@ -94,9 +94,10 @@ func TestDeepAndWide(t *testing.T) {
 	}
 }
 
-// wantLinear fails the test if work on input of four times the size takes nearly sixteen times as
-// long in every attempt. It allows some more than four times, because work that exceeds the cache
-// takes up to twice as long. It does not measure work that takes almost no time.
+// wantLinear fails the test if work on an input of four times the size takes at least eleven times as long in
+// every attempt. Quadratic work takes sixteen times as long. Linear work may take more than four times as long,
+// because an input that exceeds the cache takes up to twice the time. Work that takes almost no time is not
+// measured.
 func wantLinear(t *testing.T, what string, n int, prepare func(n int) (work func())) {
 	t.Helper()
 	const tooShort, limit = 40 * time.Millisecond, 11
@@ -118,7 +119,7 @@ func wantLinear(t *testing.T, what string, n int, prepare func(n int) (work func
 	t.Errorf("%s is quadratic: %s", what, strings.Join(ratios, "; "))
 }
 
-// TestNothingIsQuadratic uses input for which simple algorithms take quadratic time.
+// TestNothingIsQuadratic uses inputs for which naive algorithms take quadratic time.
 func TestNothingIsQuadratic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")
@@ -129,8 +130,8 @@ func TestNothingIsQuadratic(t *testing.T) {
 			return func() { viewOf(t, f) }
 		}
 	}
-	// The spans y_1 … y_n are every second entry of a chain. They name as their parent the end of
-	// another chain, which is below y_n. This makes n cycles, each with that chain.
+	// The spans y_1 … y_n are every second entry of a chain. Each names the end of another chain as its parent,
+	// and that chain is below y_n. The result is n cycles, each of which contains the other chain.
 	wantLinear(t, "a view of cycles", 5000, build(func(n, id int) *format.TraceEntry {
 		e := spanEntry(id-1, id)
 		if id < 2*n && id%2 == 1 {
@@ -274,8 +275,8 @@ func TestCloseWhileReading(t *testing.T) {
 	}
 }
 
-// TestPanicOfPass checks that a panic in a pass over the columns, on whichever goroutine it ran, reaches the
-// caller, who may recover it.
+// TestPanicOfPass checks that a panic in a pass over the columns reaches the caller, who can recover it. This must
+// hold on whichever goroutine the panic happens.
 func TestPanicOfPass(t *testing.T) {
 	v := viewOf(t, fabricate(t, format.ET, 200_000, func(int) *format.TraceEntry { return logEntry(0) }))
 	for bad := range v.Columns().Blocks() {

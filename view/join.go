@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 )
 
-// A want is a reference from a row to a span. The span is the row's parent, the span of a log
-// record, or the first half of the row itself.
+// A want is a reference from a row to a span whose row must be found. The span is the parent of the row, the span
+// of a log record, or the first half of the row's own span.
 type want struct {
 	span uint64
 	row  Row
@@ -21,20 +21,20 @@ type want struct {
 // wants is a hash table of wants by the trace and id of the span.
 type wants struct {
 	all   []want
-	next  []int32 // index of the next want of the same span, -1 at the end
+	next  []int32 // by index in all: the index of the next want of the same span; -1 at the end
 	slots []wantSlot
 	used  int
-	seen  []uint64 // a Bloom filter with hashes of the trace and the low half of the span id
+	seen  []uint64 // a Bloom filter over the trace and the low half of the span id
 }
 
-// A wantSlot is a slot of the hash table. It belongs to a span that rows refer to.
+// A wantSlot is a slot of the hash table. It stands for one span to which rows refer.
 type wantSlot struct {
 	span  uint64
 	trace uint32
-	first int32 // an index of wants.all plus 1, or 0 if the slot is free
-	// found has at most two rows of each file: the first row of the span, and the first row that did not begin in an
-	// earlier file. starts has only rows of the second kind. Once found is long, files holds the same information by
-	// file.
+	first int32 // the index in wants.all plus 1; 0 if the slot is free
+	// found has at most two rows of each file: the first row of the span, and the first row that did not begin in
+	// an earlier file. starts has only the rows of the second kind. If found is long, files has the same
+	// information by file.
 	found, starts []Row
 	files         map[*growingFile]hit
 }
@@ -68,7 +68,7 @@ func (w *wants) see(trace uint32, span uint64) {
 	w.seen[bit/64] |= 1 << (bit % 64)
 }
 
-// wanted reports whether there may be a want of a span with this trace and this low half of its id.
+// wanted reports whether a want of a span with this trace and this low half of its id may exist.
 func (w *wants) wanted(trace, low uint32) bool {
 	bit := spanmap.Hash(uint64(trace), uint64(low)) % uint64(64*len(w.seen))
 	return w.seen[bit/64]>>(bit%64)&1 != 0
@@ -83,7 +83,7 @@ func (w *wants) slot(trace uint32, span uint64) *wantSlot {
 	}
 }
 
-// look searches the rows [from, to) for wanted spans and adds them to the slots of w.
+// look searches the rows [from, to) for wanted spans, and adds what it finds to the slots of w.
 func (b *builder) look(w *wants, from, to uint32) error {
 	if len(w.all) == 0 {
 		return nil
@@ -105,7 +105,8 @@ func (b *builder) look(w *wants, from, to uint32) error {
 	return nil
 }
 
-// fewRows is the maximum number of rows of a span that are searched individually. More rows are searched by file.
+// fewRows is the maximum length of wantSlot.found that is searched linearly. A longer list is searched through
+// wantSlot.files.
 const fewRows = 8
 
 // A hit describes the rows of a wanted span in one file.
@@ -114,7 +115,7 @@ type hit struct {
 	starts bool // one of the rows did not begin in an earlier file
 }
 
-// hitIn returns the rows of a span that were found in a file, and whether there are any.
+// hitIn returns the rows of a wanted span in a file. ok is false if there are none.
 func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
 	if s.files != nil {
 		h, ok = s.files[f]
@@ -162,9 +163,10 @@ func (b *builder) spanID(r Row) (uint64, error) {
 	return b.fileOf(r).attributeID(b.id(r), format.AttrSpanID)
 }
 
-// best returns the row of the span to which x refers, or noRow. This is the first row of the span in the file of
-// x.row, or else in any file. If x.row is a later half of a span, it is the first row in another file with which the
-// span really began, or else the first row in another file that is before x.row.
+// best returns the row of the span to which x refers, or noRow. If x.row is not a later half of a span, this is
+// the first row of the span in the same file. If that file has none, it is the first row in any file. If x.row is
+// a later half, it is the first row in another file that did not begin in an earlier file. If no file has such a
+// row, it is the first row in another file that is before x.row.
 func (b *builder) best(x want, s *wantSlot) Row {
 	own := b.fileOf(x.row)
 	if !x.half {
@@ -189,11 +191,11 @@ func (b *builder) best(x want, s *wantSlot) Row {
 	return noRow
 }
 
-// startsSpan reports whether the span at row r did not begin in an earlier file.
+// startsSpan reports whether the span at row r began in its own file, and not in an earlier one.
 func (b *builder) startsSpan(r Row) bool { return b.flags(r)&flagContinued == 0 }
 
-// hang moves rows below the spans that they name. These are the rows added from row was on, and earlier rows whose
-// span was found only now.
+// hang moves rows below the spans that they name: all rows from row was on, and earlier rows whose span is now
+// found.
 func (b *builder) hang(was uint32) error {
 	for _, h := range b.halves {
 		id, err := b.spanID(h)
@@ -247,14 +249,14 @@ func (b *builder) hang(was uint32) error {
 	return err
 }
 
-// A move puts a row below another row.
+// A move makes row want.row a child of row to.
 type move struct {
 	want
 
 	to Row
 }
 
-// keepWaiting keeps the wants whose span was not found, and marks their rows as missing a parent.
+// keepWaiting keeps the wants whose span was not found. It marks their rows, because the parent is missing.
 func (b *builder) keepWaiting(fresh *wants) {
 	found := false
 	for i := range b.waiting.slots {
@@ -262,7 +264,7 @@ func (b *builder) keepWaiting(fresh *wants) {
 	}
 	old := []*wants{fresh}
 	if found {
-		// Spans are rarely found late. Building a new table is therefore the least work.
+		// Spans are rarely found late, so building a new table is the least work.
 		w := b.waiting
 		b.waiting = wants{}
 		old = append(old, &w)
@@ -289,8 +291,7 @@ func (b *builder) keepWaiting(fresh *wants) {
 	}
 }
 
-// joinHalves folds each later half of a span into the first half. It reports whether there are any
-// later halves.
+// joinHalves folds each later half of a span into the first half. It reports whether it folded any.
 func (b *builder) joinHalves(moves []move) (joined bool) {
 	for _, m := range moves {
 		if !m.half {
@@ -310,7 +311,7 @@ func (b *builder) joinHalves(moves []move) (joined bool) {
 	return joined
 }
 
-// foldInto folds row r into the row first, which becomes the parent of r.
+// foldInto folds row r into the row first. The row first becomes the parent of r.
 func (b *builder) foldInto(r, first Row) {
 	b.setParent(r, first)
 	s, i := b.change(r)
@@ -330,8 +331,8 @@ func (b *builder) belowHalves() (below []move) {
 	return below
 }
 
-// moveLast corrects b.last. If a first half was folded into an earlier first half, its last half now belongs to
-// the earlier first half.
+// moveLast corrects b.last. If a first half was folded into an earlier first half, b.last of the earlier one now
+// has the last half.
 func (b *builder) moveLast() {
 	for _, h := range slices.Sorted(maps.Keys(b.last)) {
 		if b.isFolded(h) {
@@ -341,7 +342,7 @@ func (b *builder) moveLast() {
 	}
 }
 
-// join updates the first half of a span with the end of its later half.
+// join updates the row first, the first half of a span, with the end in the row half, a later half of the span.
 func (b *builder) join(first, half Row) {
 	if last, ok := b.last[first]; ok && b.end(last) != 0 && (b.end(half) == 0 || last > half) {
 		return
@@ -374,7 +375,7 @@ func (b *builder) setParent(r, to Row) {
 	b.late = b.late || to > r
 }
 
-// moveAll applies moves. If a row has several moves, the last one counts.
+// moveAll applies moves. If a row has several moves, only the last one counts.
 func (b *builder) moveAll(moves []move) {
 	moves = slices.DeleteFunc(moves, func(m move) bool {
 		return m.half || m.to == b.parent(m.row) || b.firstOf(m.to) == b.parent(m.row) || b.flags(m.row).Role() == RoleFolded
@@ -391,8 +392,8 @@ func (b *builder) moveAll(moves []move) {
 		moves[last] = m
 	}
 	moves = moves[:last+1]
-	// Moving a row below a later one can close a cycle. So remove all moving rows, each with its subtree, and put the
-	// rows back one by one. Following tops from a row leads to the root of the subtree that currently contains the
+	// If a row moves below a later row, a cycle can result. Therefore detach all moving rows with their subtrees
+	// first, and attach them one by one. From a row, tops leads to the root of the subtree that now contains the
 	// row.
 	tops := make([]uint32, b.n)
 	for r := range tops {
@@ -449,8 +450,8 @@ func (b *builder) inheritResources() {
 	}
 }
 
-// isFolded reports whether row r is part of another row. It can be called for the root's parent before there is
-// any row.
+// isFolded reports whether row r is part of another row. It may be called for the root's parent before any row
+// exists.
 func (b *builder) isFolded(r Row) bool { return uint32(r) < b.n && b.flags(r).Role() == RoleFolded }
 
 // firstOf returns the row into which row r is folded, or r itself if r is not folded.

@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A modelRow is a row as described in the documentation of the package.
+// A modelRow is a row according to the documentation of the package.
 type modelRow struct {
 	file      int
 	id        uint32
@@ -29,11 +29,11 @@ type modelRow struct {
 	kind      string
 	name      string
 	message   string
-	resource  int // the row of its resource, 0: none
+	resource  int // the row of the resource; 0: none
 	missing   bool
 	continues bool
 	wants     string
-	whole     bool // the entry itself has the duration of the span
+	whole     bool // the span's own entry has the duration
 	failed    bool
 }
 
@@ -41,7 +41,7 @@ type modelRow struct {
 type model struct {
 	rows     []modelRow
 	began    []modelRow              // the rows without their ends
-	ends     map[int]func(*modelRow) // applies the last end of a row
+	ends     map[int]func(*modelRow) // for each row, a function that applies its last end
 	at       map[[2]uint32]int       // rows by file and entry, including folded entries
 	order    []int
 	depth    map[int]int
@@ -119,7 +119,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	if hasSpan && !r.timed && e.Metadata.Name == format.NameSpanEnd && m.rows != nil {
 		isRaw := m.rows[parent].file == k && m.rows[parent].id == e.Parent
 		if isRaw && m.rows[parent].role == view.RoleSpan && e.Parent > 0 {
-			// The last end counts. Nothing of an earlier end stays.
+			// Only the last end counts: no field of an earlier end stays.
 			s := &m.rows[parent]
 			*s = m.began[parent]
 			took := r.took
@@ -202,7 +202,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	m.began = append(m.began, r)
 }
 
-// find returns the row of the span with the given id that row i names, or -1 if there is none.
+// find returns the row of the span that row i names by its id, or -1 if there is none.
 func (m *model) find(i int, span string, half bool) int {
 	best := -1
 	for k := range m.rows {
@@ -225,7 +225,7 @@ func (m *model) find(i int, span string, half bool) int {
 	return best
 }
 
-// join returns for each later half of a span the row of its first half.
+// join returns the row of the first half for each later half of a span.
 func (m *model) join(files int) map[int]int {
 	found := make(map[int]int)
 	for i := range m.rows {
@@ -344,7 +344,7 @@ func (m *model) hang(found map[int]int) {
 
 func (m *model) ended(i int) bool { return m.ends[i] != nil }
 
-// sort appends row i and all below it to the order.
+// sort appends row i and all rows below it to m.order.
 func (m *model) sort(i, depth int) {
 	m.order = append(m.order, i)
 	m.depth[i] = depth

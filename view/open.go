@@ -7,9 +7,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
-// OpenFor reports whether the span at row r has not ended. It also returns the minimum duration of such a span:
-// the time from its start to the last time in the files that contain the span. The time at which a recorder closed
-// a file does not count.
+// OpenFor reports whether the span at row r has not ended, and how long it was open at least: from its start to
+// the last time in the files that contain the span. The time at which a recorder closed a file does not count.
 func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	start := v.start(r)
 	if f := v.flags(r); f.Role() != RoleSpan || !f.Open() || start == noTime {
@@ -23,8 +22,8 @@ func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	return max(0, time.Duration(last-start)), true
 }
 
-// Lasted returns the duration of the span at row r. For a span that has not ended, it returns the minimum
-// duration, like [View.OpenFor]. It returns false if neither is known.
+// Lasted returns the duration of the span at row r. For a span that has not ended, it returns how long the span
+// was open at least, like [View.OpenFor]. It returns false if neither is known.
 func (v *View) Lasted(r Row) (d time.Duration, known bool) {
 	if d, known = v.Duration(r); !known {
 		d, known = v.OpenFor(r)
@@ -41,7 +40,7 @@ func (v *View) findLasts() {
 		for _, run := range v.files[i].runs {
 			for r := run.row; r < run.end; r++ {
 				if v.Role(r) == RoleRecorder && v.Name(r) == mapping.NameEnd {
-					continue // the program may have been idle for long before it, or be dead
+					continue // before that entry, the program may have been idle for long, or dead
 				}
 				if t := v.start(r); t != noTime {
 					v.lasts[i] = max(v.lasts[i], t, t+max(0, v.duration(r)))

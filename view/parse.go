@@ -15,33 +15,33 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// A record holds the fields that a parser reads from an entry.
+// A record holds the fields that a parser extracts from an entry.
 type record struct {
 	start, duration int64
-	parent          uint32 // the parent in the entry
-	text            uint32 // the low half of the id for a span, otherwise the number of the message
-	flags           uint32 // Flags and the bits below
+	parent          uint32 // the id of the parent entry
+	text            uint32 // for a span the low half of its id, otherwise the number of the message
+	flags           uint32 // a Flags value and the record bits
 	meta, shape     uint16
 }
 
 // The bits of record.flags above the Flags.
 const (
-	recordIsEnd     = 1 << (16 + iota) // the end of its parent, if the parent is a span
-	recordHasStatus                    // has a status, even a status that OTLP does not have
+	recordIsEnd     = 1 << (16 + iota) // ends its parent, if the parent is a span
+	recordHasStatus                    // has a status, even one that OTLP does not define
 	recordHasKind
 	recordHasTook  // has a duration
-	recordRenames  // an end with a new name for its span
-	recordPlaces   // an end with a source location
-	recordIsMarked // an event if its parent is not a span
+	recordRenames  // is an end with a new name for its span
+	recordPlaces   // is an end with a source location
+	recordIsMarked // is an event, if its parent is not a span
 	recordTraces   // has a trace id
 	recordWants    // names a span as its parent
-	recordExcepts  // an exception event
+	recordExcepts  // is an exception event
 )
 
 const (
 	noTime = columns.NoTime
-	// maxAlone is the longest duration of a span without a start. A longer duration is really the time of the span's
-	// end.
+	// maxAlone is the longest duration that is believed if a span has no start. A longer one is really the time of
+	// the span's end since 1970.
 	maxAlone = int64(365 * 24 * time.Hour)
 	noTook   = columns.NoDuration
 	// unknown is the number of a meta, shape or resource that did not fit into its table.
@@ -73,7 +73,7 @@ var fieldOf = map[string]field{
 	mapping.AttrEvent: fieldEvent, mapping.AttrLinkTraceID: fieldLink, mapping.AttrContinued: fieldContinued,
 }
 
-// A chunk holds the records of consecutive entries of a file.
+// A chunk holds the records of consecutive entries of one file.
 type chunk struct {
 	file        int
 	first, last uint32 // the entries [first, last)
@@ -82,11 +82,11 @@ type chunk struct {
 	wants       []uint64          // the span ids of the records with recordWants, in order
 	names       []string          // of the records with recordRenames, in order
 	places      []format.Metadata // of the records with recordPlaces, in order
-	parser      *parser           // the records contain numbers of this parser
-	metas       []string          // these metas, messages and shapes of parser can occur in records
+	parser      *parser           // the parser whose numbers the records contain
+	metas       []string          // the metas, messages and shapes of the parser that can occur in records
 	messages    []string
 	shapes      []*shape
-	err         error // the reason why there are fewer records than entries
+	err         error // why there are fewer records than entries
 }
 
 func (c *chunk) reset(file int, first, last uint32) {
@@ -94,20 +94,20 @@ func (c *chunk) reset(file int, first, last uint32) {
 	c.records, c.traces, c.wants, c.names, c.places = c.records[:0], c.traces[:0], c.wants[:0], c.names[:0], c.places[:0]
 }
 
-// Limits of the memory of one parser. Data beyond these limits is read from the file again when needed.
+// Limits of the memory of one parser. Data that does not fit is read from the file again when it is needed.
 const (
 	maxMessages    = 1 << 16
 	maxMessageSize = 4 << 20 // of all messages
 	maxTextSize    = 1 << 10 // of one message
 	maxMetaSize    = 8 << 20
-	maxPlaceSize   = 8 << 10 // size of one head
+	maxPlaceSize   = 8 << 10 // of one head
 	maxNodes       = 1 << 16
 	maxNodeSize    = 4 << 20
 	maxPathSize    = 1 << 18
 )
 
-// A parser turns entries into records. It assigns numbers to parts that many entries share: the
-// head of an entry (from its name to its line), the names of its attributes, and its message.
+// A parser converts entries to records. It assigns numbers to parts that many entries have in common: the head of
+// an entry (its fields from the name to the line), the names of its attributes, and its message.
 //
 // A parser is not safe for concurrent use.
 type parser struct {
@@ -144,21 +144,21 @@ func newParser(columns bool) *parser {
 	}
 }
 
-// A shape is the ordered list of the names of the attributes of an entry.
+// A shape is the list of the attribute names of an entry, in order.
 type shape struct {
 	id    uint16
 	names []byte // encoded, one after the other
 	path  []*node
 }
 
-// A node is an attribute name in the parser's tree of names. The path from the root to the node holds the names
-// that precede the node's name.
+// A node is a name in the parser's tree of attribute names. The names on the path from the root to the node
+// precede the node's name.
 type node struct {
 	name  []byte // encoded
 	field field
 	up    *node
 	kids  map[string]*node
-	last  *node // the child that was used last
+	last  *node // the child that was used most recently
 	shape *shape
 }
 
@@ -229,8 +229,7 @@ func (w *parser) message(s []byte) uint32 {
 	return id
 }
 
-// step returns the child of n for the name at b[p:end]. It returns nil if there is no room for a
-// new node.
+// step returns the child of n for the name at b[p:end]. It returns nil if a new node would exceed a limit.
 func (w *parser) step(n *node, b []byte, p, end int) *node {
 	if k := n.last; k != nil && k.is(b, p) {
 		return k
@@ -261,7 +260,7 @@ func nameIn(b []byte) string {
 	return string(wire.TextAt(b, 0, len(b)))
 }
 
-// shapeOf returns the shape whose last name is n.
+// shapeOf returns the shape that ends with the name at n.
 func (w *parser) shapeOf(n *node) *shape {
 	if n.shape != nil {
 		return n.shape
@@ -284,17 +283,17 @@ func (w *parser) shapeOf(n *node) *shape {
 	return s
 }
 
-// values holds the attributes of an entry that have a meaning for the view. If an attribute occurs twice, the
+// values holds those attributes of an entry that have a meaning for the view. If an attribute occurs twice, the
 // first value counts.
 type values struct {
 	trace, span, parent, kind, status []byte // nil if missing
 	time, took                        uint64
-	timeKind, tookKind                wire.Kind // KindString: missing or not a number
+	timeKind, tookKind                wire.Kind // KindString if the attribute is missing or not a number
 	event, link, continued            bool
 	seen                              uint16 // a bit for each field that was read
 }
 
-// text returns the text at p, or nil if the value is of another kind. It also returns the offset after the value.
+// text returns the text at p, or nil if the value is not a text. It also returns the offset after the value.
 func text(b []byte, p int) ([]byte, int) {
 	if p+1 < len(b) && b[p] <= wire.KindBytes && b[p+1] < wire.Tag16 {
 		if end := p + 2 + int(b[p+1]); end <= len(b) {
@@ -336,8 +335,8 @@ func isTrue(b []byte, p int) (bool, int) {
 	return end <= len(b) && b[p] == wire.KindBool && b[p+1] == 1, end
 }
 
-// value reads the value of field f at p and returns the offset after it. It returns wire.Nowhere if the fast path
-// cannot read the value.
+// value reads the value of field f at p, and returns the offset after the value. It returns wire.Nowhere if the
+// fast path cannot read the value.
 func (v *values) value(b []byte, p int, f field) int {
 	if f == fieldNone || v.seen&(1<<f) != 0 {
 		return wire.SkipValues(b, p, 1)
@@ -370,9 +369,9 @@ func (v *values) value(b []byte, p int, f field) int {
 	return end
 }
 
-// attributes reads the n attributes at p. guess is their likely shape, or nil. attributes returns their shape, or
-// nil if there is no room for a new shape. It also returns the offset after the attributes, or wire.Nowhere if the
-// fast path cannot read them.
+// attributes reads the n attributes at p. guess is their probable shape, or nil. The first result is their shape,
+// or nil if a new shape would exceed a limit. The second is the offset after the attributes, or wire.Nowhere if
+// the fast path cannot read them.
 func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	if w.columns {
 		return w.columnsOf(b, p, n, guess, v)
@@ -417,7 +416,7 @@ func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape
 	return w.shapeOf(at), p
 }
 
-// columnsOf is like attributes, for version 2 of the format, in which all names precede the values.
+// columnsOf does the same as attributes for version 2 of the format, in which all names precede all values.
 func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	s := guess
 	var fields []field // nil if the shape is known
@@ -467,8 +466,8 @@ var (
 	prefixRecorder = []byte("entrace.")
 )
 
-// parse adds to c the record of entry id, which is b[p:end]. It returns false and adds nothing if
-// the fast path cannot read the entry.
+// parse adds the record of entry id, which is b[p:end], to c. If the fast path cannot read the entry, it returns
+// false and adds nothing.
 func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32) bool {
 	b = b[:end]
 	var l wire.Layout
@@ -509,7 +508,7 @@ func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32) bool {
 	return true
 }
 
-// A head holds the parts of an entry other than its attributes.
+// A head holds an entry without its attributes.
 type head struct {
 	parent             uint32
 	meta, shape        uint16
@@ -520,8 +519,8 @@ type head struct {
 	root               bool
 }
 
-// add adds the record of an entry to c. It reports whether the caller must add the entry's source
-// location to c.places.
+// add adds the record of an entry to c. It reports whether the caller must add the source location of the entry to
+// c.places.
 func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 	r := record{parent: h.parent, meta: h.meta, shape: h.shape, start: noTime, duration: noTook}
 	flags := uint32(h.level) << levelShift
@@ -590,7 +589,7 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 		r.text = uint32(span)
 		if r.start == 0 { // the start is unknown, as in OTLP
 			r.start = noTime
-			if r.duration > maxAlone { // the time of the end
+			if r.duration > maxAlone { // this is the time of the end since 1970, not a duration
 				r.duration = 0
 			}
 		}
@@ -639,7 +638,7 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 	return wantsPlace
 }
 
-// parseEntry adds to c the record of an entry that parse cannot read.
+// parseEntry adds to c the record of an entry that the fast path cannot read.
 func (w *parser) parseEntry(c *chunk, e *format.TraceEntry, id uint32) {
 	m := &e.Metadata
 	h := head{
@@ -670,7 +669,7 @@ func (w *parser) parseEntry(c *chunk, e *format.TraceEntry, id uint32) {
 	}
 }
 
-// take is like value, but for a decoded attribute.
+// take does the same as value for a decoded attribute.
 func (v *values) take(f field, a format.Value) {
 	if f == fieldNone || v.seen&(1<<f) != 0 {
 		return
@@ -712,7 +711,7 @@ func (v *values) take(f field, a format.Value) {
 	}
 }
 
-// metadataOf decodes a head as stored in parser.metas, without the level.
+// metadataOf decodes a head of parser.metas. It ignores the level.
 func metadataOf(b []byte) format.Metadata {
 	b = append(bytes.Clone(b), 0, 0) // SkipText reads beyond the end
 	p := 0
@@ -742,13 +741,13 @@ func hexDigits(s []byte) (uint64, bool) {
 	return uint64(hi)<<32 | uint64(lo), ok && ok2
 }
 
-// hex8 parses eight hexadecimal digits at once. The first digit is in the lowest byte of x.
+// hex8 parses eight hexadecimal digits. The lowest byte of x is the first digit.
 func hex8(x uint64) (uint32, bool) {
 	const ones = 0x0101010101010101
-	letters := x >> 6 & ones // 1 where a byte can only be a letter
+	letters := x >> 6 & ones // 1 in each byte that can only be a letter
 	n := x&(0xf*ones) + 9*letters
-	// The check: formatting n in lower case must give x again. A letter stands for 10 to 15, a
-	// digit for less than 10.
+	// The check: n in lower-case digits must give x again. A letter must stand for 10 to 15, and a digit for less
+	// than 10.
 	same := 0x30*ones+n+0x27*letters == x|letters<<5
 	range10 := (n+6*ones)>>4&ones == letters && n&(0x10*ones) == 0
 	n = n&0x00ff00ff00ff00ff<<4 | n>>8&0x00ff00ff00ff00ff

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// chunkSize is the approximate size of a chunk in bytes. It fits into the cache of a core.
+	// chunkSize is the approximate size of a chunk in bytes. It fits into the cache of a processor core.
 	chunkSize = 1 << 20
 	// chunkEntries is the maximum number of entries of a chunk.
 	chunkEntries = 1 << 14
-	// chunksAhead is the number of chunks in progress for each worker.
+	// chunksAhead is the number of chunks that may be in progress for each worker.
 	chunksAhead = 3
 )
 
-// A source gives access to a file of a view and its raw entries.
+// A source is a file of a view, with access to its encoded entries.
 type source struct {
 	file    *format.File
 	entries entrybytes.Entries
 }
 
-// chunkEnd returns the end of a chunk that begins with entry first. The entry at the end is not part of the chunk.
-// The end is at most limit.
+// chunkEnd returns the end of a chunk that begins with entry first. The chunk does not include the entry at the
+// end. The end is at most limit.
 func (s *source) chunkEnd(first, limit uint32) uint32 {
 	n := min(limit-first, chunkEntries)
 	from := s.entries.Offset(first)
@@ -35,7 +35,7 @@ func (s *source) chunkEnd(first, limit uint32) uint32 {
 	return first + max(n, 1)
 }
 
-// attributeID parses an attribute of an entry as a span id. It returns 0 if the attribute is no span id.
+// attributeID parses an attribute of an entry as a span id. It returns 0 if the attribute is not a span id.
 func (s *source) attributeID(id uint32, name string) (uint64, error) {
 	a, _, err := s.file.Attribute(id, name)
 	if err != nil || len(a.Text()) != 16 {
@@ -47,11 +47,10 @@ func (s *source) attributeID(id uint32, name string) (uint64, error) {
 	return 0, nil
 }
 
-// parse fills c with the records of its entries. If c.err is nil afterwards, c has a record for
-// every entry.
+// parse fills c with the records of its entries. If c.err is nil afterwards, c has a record of every entry.
 func (s *source) parse(w *parser, c *chunk) {
 	e, gap := s.entries, s.entries.Gap()
-	ahead := uint32(chunkEntries) // use small steps after an entry that the fast path refuses, because it may refuse more
+	ahead := uint32(chunkEntries) // after an entry that the fast path cannot read, use small steps
 	for id := c.first; id < c.last; {
 		from, last := e.Offset(id), min(c.last-id, ahead)+id
 		ahead *= 4
@@ -81,8 +80,8 @@ func (s *source) parse(w *parser, c *chunk) {
 	c.metas, c.messages, c.shapes = w.metas, w.messages, w.shapes
 }
 
-// A pass parses the entries of files on several goroutines. It passes the chunks to one consumer at
-// a time, in order.
+// A pass parses the entries of files on several goroutines. It passes the chunks to take in order, and calls take
+// on one goroutine at a time.
 type pass struct {
 	ctx     context.Context //nolint:containedctx // of the one call that it lives for
 	sources []*source
@@ -90,20 +89,20 @@ type pass struct {
 	take    func(c *chunk) error
 
 	mu    sync.Mutex
-	moved sync.Cond // signals changes of turn and err
+	moved sync.Cond // signals changes of turn, busy and err
 	file  int
 	next  []uint32       // for each source: the first entry that is not in a chunk yet
 	count int            // the number of chunks begun so far
-	ready map[int]*chunk // parsed chunks by their turn
-	turn  int            // the number of the chunk that take is processing or processes next
-	busy  bool           // take is being called
+	ready map[int]*chunk // parsed chunks that take has not processed yet, by their turn
+	turn  int            // the turn of the chunk that take processes now or next
+	busy  bool           // whether take is running
 	ahead int
 	free  []*chunk
 	err   error
 }
 
-// run parses the entries of each file from p.next to before p.until. Each goroutine uses one parser. There must be
-// at least one parser.
+// run parses the entries from p.next to before p.until of each file. Each goroutine uses one parser. At least one
+// parser is required.
 func (p *pass) run(parsers []map[bool]*parser) error {
 	p.moved.L = &p.mu
 	p.ready = make(map[int]*chunk)
@@ -117,8 +116,8 @@ func (p *pass) run(parsers []map[bool]*parser) error {
 	return p.err
 }
 
-// workersFor returns the number of goroutines to use for a number of entries, at most the number most. If most is
-// not positive, the limit is GOMAXPROCS.
+// workersFor returns the number of goroutines to use for a number of entries. It is at most most. If most is not
+// positive, the limit is GOMAXPROCS.
 func workersFor(entries uint64, most int) int {
 	if most <= 0 {
 		most = runtime.GOMAXPROCS(0)
@@ -143,7 +142,7 @@ func (p *pass) work(w map[bool]*parser) {
 	}
 }
 
-// begin returns the next chunk to parse and its turn. The chunk is nil if none is left.
+// begin returns the next chunk to parse, and its turn. The chunk is nil if no entries are left.
 func (p *pass) begin() (*chunk, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +168,8 @@ func (p *pass) begin() (*chunk, int) {
 	return c, p.count - 1
 }
 
-// end marks c as parsed. It then passes all parsed chunks whose turn it is to the consumer. If another goroutine
-// is already passing chunks, that goroutine also passes c.
+// end marks c as parsed. Then it passes all parsed chunks whose turn it is to take. If another goroutine is
+// already doing this, that goroutine also passes c.
 func (p *pass) end(c *chunk, turn int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

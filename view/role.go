@@ -11,7 +11,7 @@ type Role uint8
 
 // The roles of rows.
 const (
-	RoleOther    Role = iota // none of the other roles; written by another program
+	RoleOther    Role = iota // none of the other roles; another program wrote the entry
 	RoleRoot                 // the root, row 0
 	RoleResource             // a resource: the ancestor of the spans and log records of a service
 	RoleSpan                 // an OpenTelemetry span
@@ -32,7 +32,7 @@ func (r Role) String() string {
 	return "unknown"
 }
 
-// Flags holds the role of a row and its other properties that fit into a few bits.
+// Flags holds the role of a row, and other properties that fit into a few bits.
 type Flags uint16
 
 const (
@@ -53,8 +53,7 @@ func (f Flags) Role() Role { return Role(f & roleBits) }
 // Level returns the level of the row's entry.
 func (f Flags) Level() format.Level { return format.Level(f & levelBits >> levelShift) }
 
-// Severity returns the level that is shown for a row. It is ERROR for a failed span, whatever the entry's level
-// is.
+// Severity returns the level to show for a row. For a failed span, it is ERROR, independent of the entry's level.
 func (f Flags) Severity() format.Level {
 	if f.Failed() {
 		return format.LevelError
@@ -77,14 +76,14 @@ func (f Flags) Failed() bool {
 // HasMessage reports whether the row has a message.
 func (f Flags) HasMessage() bool { return f&flagMessage != 0 }
 
-// Open reports whether the row is a span without a duration, because it has not ended.
+// Open reports whether the row is a span that has not ended and therefore has no duration.
 func (f Flags) Open() bool { return f&flagOpen != 0 }
 
 // Missing reports whether the row names a parent span that is not in the view.
 func (f Flags) Missing() bool { return f&flagMissing != 0 }
 
-// IsError reports whether a row counts as an error. Failed spans are errors. Rows of level error
-// are errors except events, which only explain why their span failed.
+// IsError reports whether a row counts as an error. Failed spans do, and rows of level error, except events: they
+// only explain why their span failed.
 func (f Flags) IsError() bool {
 	return f.Failed() || f.Level() >= format.LevelError && f.Role() != RoleEvent
 }
@@ -95,8 +94,8 @@ func Took(b *columns.Block, i int) (d int64, ok bool) {
 	return d, d != columns.NoDuration && Flags(b.Flags[i]).Role() == RoleSpan
 }
 
-// EndOf returns the time at which row i of a block ends. The row must have a start time. Rows other than spans end
-// when they start, even if they record a duration.
+// EndOf returns the time at which row i of a block ends. The row must have a start time. A row that is not a span
+// ends at its start, even if it has a duration.
 func EndOf(b *columns.Block, i int) int64 {
 	start := b.Start[i]
 	if d, ok := Took(b, i); ok && start+d > start {

@@ -7,17 +7,17 @@ import (
 	"math/rand/v2"
 )
 
-// A Set is a set of numbers, such as rows, with a bit for each number. It is not safe for
-// concurrent use while it changes.
+// A Set is a set of numbers, such as rows, with one bit per number. It is not safe for concurrent use while it
+// changes.
 type Set[N ~int | ~uint32] []uint64
 
-// Has reports whether n is in the set. It panics if the set has no room for n.
+// Has reports whether n is in the set. It panics if n is beyond the size of the set.
 func (s Set[N]) Has(n N) bool { return s[n/64]>>(n%64)&1 != 0 }
 
-// Add adds n. It panics if the set has no room for n.
+// Add adds n. It panics if n is beyond the size of the set.
 func (s Set[N]) Add(n N) { s[n/64] |= 1 << (n % 64) }
 
-// Len returns the number of items in the set.
+// Len returns the number of numbers in the set.
 func (s Set[N]) Len() int {
 	n := 0
 	for _, w := range s {
@@ -40,8 +40,8 @@ func (s Set[N]) All() iter.Seq[N] {
 }
 
 // Sample returns about n numbers of the set in ascending order, or all numbers if the set has at most n. Repeated
-// calls return the same sample. Each number is chosen at random, independently of its neighbors, because requests
-// of a trace often have the same number of rows.
+// calls return the same sample. Each number is chosen at random, independently of its neighbors: a sample at even
+// distances would be biased, because requests of a trace often have the same number of rows.
 func (s Set[N]) Sample(n int) iter.Seq[N] {
 	return func(yield func(N) bool) {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is to be the same every time

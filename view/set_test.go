@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestSample checks that a sample is of about as many numbers of the set as are asked for, and that it does not follow what
-// the set has at equal distances.
+// TestSample checks that a sample has about as many numbers as requested, and that it is independent of patterns
+// at even distances in the set.
 func TestSample(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -47,11 +47,11 @@ func TestSample(t *testing.T) {
 		}
 		last = x
 	}
-	if together < 400 || together > 900 { // 640
+	if together < 400 || together > 900 { // 640 are expected
 		t.Errorf("%d of the sample are beside the one before", together)
 	}
 	for i, n := range counts {
-		if n < 1000 || n > 1600 { // 1280, and the standard deviation is 32
+		if n < 1000 || n > 1600 { // 1280 are expected, with a standard deviation of 32
 			t.Errorf("%d of the sample are %d behind a multiple of 5", n, i)
 		}
 	}

@@ -16,11 +16,12 @@ import (
 	"github.com/entrace-go/entrace/internal/read/gotrace"
 )
 
-// A Join is the way in which a span was found in an execution trace.
+// A Join says how a span was found in an execution trace.
 type Join uint8
 
-// The joins. A marked span has written its id into the trace. A matched span has the name of a task that began at
-// the same time, below the task of the span's parent; there is no other evidence that they are the same.
+// The joins. A marked span has written its id into the execution trace. A matched span has the same name as a task
+// that began at about the same time. If several such tasks exist, a task below the task of the span's parent is
+// preferred. Nothing else shows that the task and the span are the same.
 const (
 	NotJoined Join = iota
 	Marked
@@ -33,25 +34,25 @@ func (j Join) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
 func (j Join) String() string { return [...]string{"none", "marked", "matched"}[j] }
 
 // States hold the states of spans' goroutines, as far as execution traces in the files of a view record them. They
-// are for use by packages of this module, and safe for concurrent use.
+// are meant for packages of this module, and safe for concurrent use.
 type States struct {
 	v      *View
 	traces []ExecTrace
 	joined []joinedSpan
-	blocks []*[blockRows]uint32 // by block of rows: 1 + an index of joined, or 0
-	rows   [][]Row              // by trace and span: its row, or 0
+	blocks []*[blockRows]uint32 // by block of rows: 1 plus an index in joined, or 0
+	rows   [][]Row              // by trace and span: the row of the span, or 0
 }
 
 // An ExecTrace is an execution trace in a file of a view.
 type ExecTrace struct {
 	ExecTraceData
 	*gotrace.Trace
-	Err error // the reason why Trace is nil
+	Err error // why Trace is nil
 }
 
 // A SpanStates holds the data of an execution trace about a span.
 type SpanStates struct {
-	Trace int // an index of Traces
+	Trace int // the index of the trace in States.Traces
 	*gotrace.Span
 	Join  Join
 	Times gotrace.Times
@@ -75,9 +76,10 @@ const execTraceName = "exec.trace"
 
 const maxExecTraces = 1 << 10
 
-// States reads the execution traces in the files once. If ctx ends before, the reading continues, so that a later
-// call finds the result. Errors of unreadable traces are in [ExecTrace.Err], errors of damaged traces in
-// [gotrace.Trace.Damage]. The error is the error of ctx. Without execution traces, States are empty.
+// States reads the execution traces in the files, once for a view. If ctx ends earlier, the reading continues, so
+// that a later call gets the result. An error of an unreadable trace is in [ExecTrace.Err], and of a damaged trace
+// in [gotrace.Trace.Damage]. The returned error is the error of ctx. If the files have no execution traces, States
+// are empty.
 func (v *View) States(ctx context.Context) (*States, error) {
 	k := &v.statesKept
 	k.once.Do(func() {
@@ -117,12 +119,13 @@ func (v *View) readStates(ctx context.Context) (*States, error) {
 // An ExecTraceData is the encoded data of an execution trace.
 type ExecTraceData struct {
 	File int // the number of the file in the view
-	Row  Row // the row of the execution trace's entry, or 0 if the file was made from the execution trace
+	Row  Row // the row of the entry with the execution trace; 0 if the file itself was made from the execution trace
 	Data io.ReaderAt
 	Size int64
 }
 
-// ExecTraces returns the execution traces in the files of the view. They can be read until the files are closed.
+// ExecTraces returns the execution traces in the files of the view. Their data can be read until the files are
+// closed.
 func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) {
 	for i := range v.builder.files {
 		if data, size := v.madeFrom(i); data != nil {
@@ -138,14 +141,15 @@ func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) 
 				src.skip, src.size = at, int64(n)
 			}
 		})
-		if src.size > 0 { // otherwise it was too large to keep
+		if src.size > 0 { // otherwise the recorder did not keep it, because it was too large
 			all = append(all, ExecTraceData{v.fileNumber(r), r, src, src.size})
 		}
 	}
 	return all, err
 }
 
-// madeFrom returns the execution trace from which a file was made, or nil if the file was not made from one.
+// madeFrom returns the execution trace from which a file was made. It returns nil if the file is an ordinary
+// trace.
 func (v *View) madeFrom(file int) (data io.ReaderAt, size int64) {
 	if v.builder.options.ExecTrace == nil {
 		return nil, 0
@@ -153,7 +157,7 @@ func (v *View) madeFrom(file int) (data io.ReaderAt, size int64) {
 	return v.builder.options.ExecTrace(v.builder.files[file].file)
 }
 
-// HasStates reports whether the view may have execution traces. It does not search the rows for them.
+// HasStates reports whether the view may have execution traces, without searching all rows.
 func (v *View) HasStates() bool {
 	for i := range v.builder.files {
 		if data, _ := v.madeFrom(i); data != nil {
@@ -167,7 +171,7 @@ func (v *View) mayHaveExecTraces() bool {
 	return len(v.metas) >= unknown || slices.ContainsFunc(v.metas, func(m format.Metadata) bool { return m.Name == execTraceName })
 }
 
-// execTraces returns the rows of execution traces.
+// execTraces returns the rows whose entries contain execution traces.
 func (v *View) execTraces(ctx context.Context) ([]Row, error) {
 	if !v.mayHaveExecTraces() {
 		return nil, nil
@@ -196,10 +200,10 @@ func (v *View) execTraces(ctx context.Context) ([]Row, error) {
 	return rows[:min(len(rows), maxExecTraces)], err
 }
 
-// execTraces caches the execution traces that were read, so that extended views can reuse them. It is safe for
-// concurrent use.
+// execTraces caches execution traces that were read, so that extended views reuse them. It is safe for concurrent
+// use.
 type execTraces struct {
-	mu  sync.Mutex // held while a trace is read, so that no two views read the same trace
+	mu  sync.Mutex // held while a trace is read, so that two views do not read the same trace
 	all map[execTraceKey]*gotrace.Trace
 }
 
@@ -209,7 +213,7 @@ type execTraceKey struct {
 	id   uint32
 }
 
-// read returns a trace. The caller may set the clock of the returned trace.
+// read returns an execution trace. The caller may set the clock of the returned trace.
 func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotrace.Trace, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -226,7 +230,7 @@ func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotra
 		if k.all == nil {
 			k.all = make(map[execTraceKey]*gotrace.Trace)
 		}
-		t = t.From(nil) // the source belongs to this view, so do not keep it
+		t = t.From(nil) // do not keep the source, because it belongs to this view
 		k.all[key] = t
 	}
 	t = t.From(x.Data)
@@ -273,8 +277,8 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 		return nil
 	}
 	slices.SortFunc(marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.span, b.span)) })
-	// Among spans with the same id, use the span of which the trace records most.
-	same := make(map[int32]int) // unused spans: the index in marks of the span that is used instead
+	// If several spans have the same id, use the one about which the trace records most.
+	same := make(map[int32]int) // for each unused span: the index in marks of the span that is used instead
 	n := 0
 	for _, x := range marks[1:] {
 		if x.id != marks[n].id {
@@ -328,7 +332,7 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 		s.join(t, p.row, p.span, Marked)
 	}
 	rows := s.rows[len(s.rows)-1]
-	for span, at := range same { // for the names in paths
+	for span, at := range same { // the names in paths also need the row of an unused span
 		rows[span] = rows[marks[at].span]
 	}
 	s.setClock(t)
@@ -336,7 +340,7 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 }
 
 // join records that row r is the given span of the last trace. If another trace also has the span, the trace that
-// records more of it counts.
+// records more about it counts.
 func (s *States) join(t *gotrace.Trace, r Row, span int32, how Join) {
 	b := &s.blocks[r/blockRows]
 	if *b == nil {
@@ -344,7 +348,7 @@ func (s *States) join(t *gotrace.Trace, r Row, span int32, how Join) {
 	}
 	at := &(*b)[r%blockRows]
 	j := joinedSpan{uint16(len(s.traces) - 1), how, span}
-	s.rows[j.trace][span] = r // also for the trace that records less, for the names in its paths
+	s.rows[j.trace][span] = r // also set if the other trace counts, for the names in this trace's paths
 	if *at == 0 {
 		s.joined = append(s.joined, j)
 		*at = uint32(len(s.joined))
@@ -356,7 +360,7 @@ func (s *States) join(t *gotrace.Trace, r Row, span int32, how Join) {
 	}
 }
 
-// setClock sets the clock of a trace without clocks, such that no mark is before its span begins.
+// setClock sets the clock of a trace that has no clocks, so that no mark is earlier than the start of its span.
 func (s *States) setClock(t *gotrace.Trace) {
 	at, wall, known := int64(0), int64(0), false
 	for span, r := range s.rows[len(s.rows)-1] {
@@ -371,9 +375,9 @@ func (s *States) setClock(t *gotrace.Trace) {
 }
 
 const (
-	matchBefore = 2_000     // a task may begin so many nanoseconds before its span
-	matchAfter  = 2_000_000 // … or so many after it: the first span of a program takes this long to begin
-	maxMatches  = 256       // the number of tasks that are compared with a span
+	matchBefore = 2_000     // in nanoseconds: a task may begin this much before its span,
+	matchAfter  = 2_000_000 // or this much after it, because the first span of a program takes so long to begin
+	maxMatches  = 256       // the maximum number of tasks that are compared with a span
 )
 
 // joinTasks joins spans with tasks of the same name.
@@ -437,8 +441,8 @@ func (s *States) joinedAt(r Row) *joinedSpan {
 	return nil
 }
 
-// Of returns the states of the span at row r, and whether they are known. A trace may contain the span, as Join
-// says, and not record which goroutine it used when. The span must not be changed.
+// Of returns the states of the span at row r. known is false if the trace, although it contains the span, does not
+// record which goroutine worked for it at which time. The span must not be changed.
 func (s *States) Of(r Row) (x SpanStates, known bool) {
 	j := s.joinedAt(r)
 	if j == nil {
@@ -449,14 +453,14 @@ func (s *States) Of(r Row) (x SpanStates, known bool) {
 	return x, x.Handed != gotrace.Unknown
 }
 
-// Is reports whether [States.Of] returns the given span of the given trace for row r. Overlapping traces have the
-// same span twice.
+// Is reports whether [States.Of] returns the given span of the given trace for row r. If traces overlap, both can
+// have the span.
 func (s *States) Is(r Row, trace int, span int32) bool {
 	j := s.joinedAt(r)
 	return j != nil && int(j.trace) == trace && j.span == span
 }
 
-// Problems returns an error for each execution trace that cannot be read, or not to its end.
+// Problems returns an error for each execution trace that cannot be read, or only in part.
 func (s *States) Problems() (all []error) {
 	for _, t := range s.traces {
 		switch {
@@ -469,13 +473,13 @@ func (s *States) Problems() (all []error) {
 	return all
 }
 
-// Joined returns the number of joined spans.
+// Joined returns the number of spans that were found in execution traces.
 func (s *States) Joined() int { return len(s.joined) }
 
-// Traces returns the traces, in the order of their rows.
+// Traces returns the execution traces, in the order of their rows.
 func (s *States) Traces() []ExecTrace { return s.traces }
 
-// Row returns the row of a span of a trace, and whether the span has a row in the view.
+// Row returns the row of a span of a trace. It returns false if the view does not have the span.
 func (s *States) Row(trace int, span int32) (Row, bool) {
 	if span < 0 || int(span) >= len(s.rows[trace]) {
 		return 0, false
@@ -483,7 +487,8 @@ func (s *States) Row(trace int, span int32) (Row, bool) {
 	return s.rows[trace][span], s.rows[trace][span] != 0
 }
 
-// An attributeSource reads an attribute of kind Bytes in pieces, without copying the whole value.
+// An attributeSource reads an attribute of kind Bytes in pieces, so that the value need not be in memory as a
+// whole.
 type attributeSource struct {
 	a    *attributeReader
 	r    Row

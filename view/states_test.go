@@ -20,12 +20,13 @@ func spanWithID(id string) *format.TraceEntry {
 	)
 }
 
-// execTrace returns the entry that package control/provider writes of an execution trace.
+// execTrace returns the entry that package control/provider writes for an execution trace.
 func execTrace(b []byte) *format.TraceEntry {
 	return &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: tracetest.Attributes("data", b)}
 }
 
-// TestStatesOfGrowingFile: an execution trace is read once, and spans that come later are joined with it, too.
+// TestStatesOfGrowingFile checks that an execution trace is read only once, and that spans that are added later
+// are also found in it.
 func TestStatesOfGrowingFile(t *testing.T) {
 	recorded := tracetest.ReadFile(t, "../internal/read/gotrace/testdata/go1.26.trace")
 	g := grow(t, format.V2, format.IET)
@@ -52,7 +53,7 @@ func TestStatesOfGrowingFile(t *testing.T) {
 	}
 }
 
-// TestStatesOfSameIDs: spans and marks with the same id, as many as there may be, take no memory in proportion to both.
+// TestStatesOfSameIDs checks that n spans and m marks with the same id do not need memory for n·m pairs.
 func TestStatesOfSameIDs(t *testing.T) {
 	const n = 2000
 	var b bytes.Buffer

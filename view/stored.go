@@ -8,7 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// Stored gives access to the file entries from which the rows were made. It is for use by packages of this module.
+// Stored gives access to the entries of the files from which the rows were made. It is meant for packages of this
+// module.
 func (v *View) Stored() columns.Stored[Row] { return storedRows{v} }
 
 // storedRows implements columns.Stored.
@@ -52,7 +53,7 @@ func (s storedRows) Each(ctx context.Context, fn func(r Row, e *format.TraceEntr
 				return ctx.Err()
 			}
 			if id != v.id(r) {
-				return nil // the entry is folded
+				return nil // the entry is the end of a span, and folded into its row
 			}
 			r++
 			if v.Role(r-1) != RoleFolded {

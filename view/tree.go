@@ -8,15 +8,15 @@ import (
 )
 
 // A Tree holds the rows of a view in depth-first order: parents precede their children, and siblings are in order.
-// The position of a row in this order is its rank. A Tree takes 12 bytes for each row.
+// The rank of a row is its position in this order. A Tree needs 12 bytes of memory for each row.
 type Tree struct {
 	v     *View
 	ranks []uint32 // rank of each row; for a folded row, the number of ranks
 	rows  []uint32 // by rank
-	ends  []uint32 // for each row, the rank after all its descendants
+	ends  []uint32 // for each row, the rank after the last row of its subtree
 }
 
-// Tree returns the tree of v. The first call builds the tree, which takes some ten nanoseconds for each row.
+// Tree returns the tree of v. The first call makes the tree, which takes some ten nanoseconds for each row.
 func (v *View) Tree() *Tree {
 	v.treeOnce.Do(func() { v.tree = newTree(v) })
 	return v.tree
@@ -58,7 +58,7 @@ func (t *Tree) Children(r Row) iter.Seq[Row] {
 func newTree(v *View) *Tree {
 	n := v.n
 	t := &Tree{v: v, ranks: make([]uint32, n)}
-	size := make([]uint32, n) // the number of rows in the subtree of each row, 0 for a folded row
+	size := make([]uint32, n) // for each row, the number of rows in its subtree; 0 for a folded row
 	visible := uint32(0)
 	for r := range size {
 		if v.flags(Row(r)).Role() != RoleFolded {
@@ -79,7 +79,7 @@ func newTree(v *View) *Tree {
 		size[v.parent(Row(r))] += size[r]
 	}
 	odd := t.unsorted(size)
-	next := t.rows // temporarily, the rank for the next child of each row
+	next := t.rows // at first, the rank of the next child of each row
 	t.ranks[0], next[0] = 0, 1
 	for r := range n {
 		if size[r] == 0 {
@@ -106,10 +106,11 @@ func newTree(v *View) *Tree {
 	return t
 }
 
-// unsorted returns the sorted children of each row whose children are not sorted by row number.
+// unsorted returns the children of each row whose children are not already in order by row number. It returns them
+// sorted.
 func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
 	v := t.v
-	last := t.ranks // for each parent, the last child with a time so far
+	last := t.ranks // for each parent, the last child so far that has a time
 	odd := make(map[uint32][]uint32)
 	for r := uint32(1); r < v.n; r++ {
 		if size[r] == 0 {
@@ -124,7 +125,7 @@ func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
 				odd[p] = []uint32{}
 			case isLink || lastIsLink:
 			case start == noTime:
-				continue // a child without a time stays after the child before it
+				continue // a child without a time stays directly after the child before it
 			case v.start(Row(l)) != noTime && start < v.start(Row(l)):
 				odd[p] = []uint32{}
 			}
@@ -146,7 +147,7 @@ func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
 	return odd
 }
 
-// sort sorts siblings, which are in the order of their row numbers, into the order of the view.
+// sort sorts siblings into the order of the view. Before the call, they are in the order of their row numbers.
 func (t *Tree) sort(kids []uint32) {
 	type key struct {
 		time int64
@@ -181,7 +182,7 @@ func (t *Tree) sort(kids []uint32) {
 	}
 }
 
-// orderAny orders a tree in which a parent can have a larger number than its child.
+// orderAny computes the order of a tree in which a parent can have a larger row number than its child.
 func (t *Tree) orderAny(size []uint32) {
 	v := t.v
 	first := make([]uint32, v.n+1)
@@ -230,8 +231,8 @@ func (t *Tree) orderAny(size []uint32) {
 	}
 }
 
-// isSorted reports whether siblings are in order. It can return false for sorted siblings if some siblings have no
-// time or are links.
+// isSorted reports whether siblings are in order. If some of them have no time or are links, it may return false
+// although they are in order.
 func (t *Tree) isSorted(kids []uint32) bool {
 	for i := 1; i < len(kids); i++ {
 		a, b := Row(kids[i-1]), Row(kids[i])
@@ -265,7 +266,7 @@ func (v *View) MaxDepth() int {
 	return most
 }
 
-// maxDepth is like MaxDepth, but does not need the tree. Every parent must have a smaller number than its
+// maxDepth does the same as MaxDepth without making the tree. Every parent must have a smaller row number than its
 // children.
 func (v *View) maxDepth() int {
 	depths := make([]uint32, v.n)
@@ -279,8 +280,8 @@ func (v *View) maxDepth() int {
 	return int(most)
 }
 
-// Depth returns the number of ancestors of row r, including the root. The first call computes the
-// depths of all rows, which take 4 bytes each.
+// Depth returns the number of ancestors of row r, including the root. The first call computes the depths of all
+// rows, which need 4 bytes of memory each.
 func (v *View) Depth(r Row) int {
 	v.depthsOnce.Do(func() {
 		v.depths = make([]uint32, v.n)

@@ -18,19 +18,19 @@ import (
 type Options struct {
 	// Workers is the number of goroutines that build the view. The default is runtime.GOMAXPROCS.
 	Workers int
-	// Clock, if set, returns a correction, which is added to the times of all records that a service has written to a
-	// file. The service is "" if it is not known. Clock must always return the same result for the same arguments.
+	// Clock, if set, returns a correction that is added to the times of all records of a service in a file. The
+	// service is "" if it is not known. Clock must always return the same result for the same arguments.
 	Clock func(f *format.File, service string) time.Duration
 	// ExecTrace, if set, returns the Go execution trace from which a file was made, and its size. It returns nil for
 	// other files. The data must be readable as long as the view is used.
 	ExecTrace func(f *format.File) (data io.ReaderAt, size int64)
 }
 
-// A Row is the number of a row.
+// A Row is the number of a row of a view, from 0 on.
 type Row uint32
 
 // A View holds the rows of one or several files, as they were when the view was made. It is safe for concurrent
-// use. It cannot be used after one of its files is closed: reading an entry then fails with [format.ErrClosed].
+// use. It must not be used after one of its files is closed: reading an entry then fails with [format.ErrClosed].
 type View struct {
 	storedColumns
 
@@ -41,7 +41,7 @@ type View struct {
 	shapes    [][]string
 	traces    traces
 	resources []resource
-	last      map[Row]Row // for the first half of a span: the last half
+	last      map[Row]Row // by first half of a span: its last half
 	late      bool
 	copies    int // the number of folded rows that are copies
 	copied    rowBits
@@ -55,8 +55,8 @@ type View struct {
 	depthsOnce  sync.Once
 	depths      []uint32
 	lastsOnce   sync.Once
-	lasts       []int64       // the last time in each file
-	lastOf      map[Row]int64 // the last time in the other files that contain an open span
+	lasts       []int64       // by file: the last time in it
+	lastOf      map[Row]int64 // by open span: the last time in the other files that contain it
 }
 
 // A fileView is the part of a view that comes from one file.
@@ -81,8 +81,8 @@ func New(ctx context.Context, files []*format.File, o *Options) (*View, error) {
 	return newBuilder(files, o).extend(ctx)
 }
 
-// Extend returns a view of the current contents of the files. It returns v if nothing was added to the files. The
-// new view includes the added entries; v does not change. Rows keep their numbers.
+// Extend returns a view of the current contents of the files, including entries that were added. It returns v if
+// no entries were added. v itself does not change. Rows keep their numbers.
 func (v *View) Extend(ctx context.Context) (*View, error) {
 	for _, f := range v.builder.files {
 		if err := f.entries.Grow(ctx); err != nil {
@@ -92,7 +92,7 @@ func (v *View) Extend(ctx context.Context) (*View, error) {
 	return v.builder.extend(ctx)
 }
 
-// extend reads the new entries of the files.
+// extend reads the new entries of the files, and returns a view with them.
 func (b *builder) extend(ctx context.Context) (*View, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,15 +151,15 @@ func (v *View) Files() []*format.File {
 // Entries returns the number of entries of a file that are in the view.
 func (v *View) Entries(file int) int { return int(v.files[file].n) }
 
-// WholeSize returns the size in bytes of the undamaged beginning of a file: the header and the
-// entries that are in the view.
+// WholeSize returns the size in bytes of the undamaged beginning of a file: the header, and the entries that are
+// in the view.
 func (v *View) WholeSize(file int) int64 {
 	f := &v.files[file]
 	return f.entries.Offset(f.n)
 }
 
-// Damage returns nil if the view has all entries of a file. Otherwise it returns the reason why
-// entries are missing. See [format.File.Damage].
+// Damage returns nil if the view has all entries of a file. Otherwise it says why entries are missing. See
+// [format.File.Damage].
 func (v *View) Damage(file int) error {
 	if err := v.files[file].damage; err != nil {
 		return err
@@ -167,11 +167,11 @@ func (v *View) Damage(file int) error {
 	return v.files[file].file.Damage()
 }
 
-// fileOf returns the file that row r is in.
+// fileOf returns the file to which row r belongs.
 func (v *View) fileOf(r Row) *fileView { return &v.files[v.fileNumber(r)] }
 
-// endOf returns the entry with the end of row r, or 0 if there is none. It also returns the row of that entry,
-// which is another row if a later half of the span has the end.
+// endOf returns the id of the entry that ends the span at row r, or 0 if there is none. It also returns the row of
+// that entry: if a later half of the span has the end, this is the row of that half.
 func (v *View) endOf(r Row) (of Row, id uint32) {
 	if last, ok := v.last[r]; ok && v.end(last) != 0 {
 		r = last
@@ -179,11 +179,11 @@ func (v *View) endOf(r Row) (of Row, id uint32) {
 	return r, v.end(r)
 }
 
-// ID returns the number of the file that row r is in, and the id of its entry there.
+// ID returns the index of the file to which row r belongs, and the id of the row's entry in this file.
 func (v *View) ID(r Row) (file int, id uint32) { return v.fileNumber(r), v.id(r) }
 
-// Row returns the row of an entry of a file, and whether the entry has a row. For the end of a span it returns the
-// row of the span.
+// Row returns the row of an entry of a file. For the end of a span, it returns the row of the span. It returns
+// false if the view does not have the entry.
 func (v *View) Row(file int, id uint32) (Row, bool) {
 	if file < 0 || file >= len(v.files) || id >= v.files[file].n {
 		return 0, false
@@ -210,12 +210,12 @@ func (v *View) Flags(r Row) Flags { return v.flags(r) }
 // Role returns the role of row r.
 func (v *View) Role(r Row) Role { return v.flags(r).Role() }
 
-// Parent returns the parent of row r. If r is folded, this is the row into which r is folded. The parent may have
-// a larger number than r. The parent of the root is the root.
+// Parent returns the parent of row r. If r is folded into another row, it returns that row. The parent may have a
+// larger number than r. The parent of the root is the root.
 func (v *View) Parent(r Row) Row { return v.parent(r) }
 
-// Outermost returns the outermost span above the span at row r, or r itself. It stops below the first ancestor
-// that is not a span.
+// Outermost returns the outermost span above the span at row r, or r itself if no span is above it. Only spans
+// that are directly below each other count.
 func (v *View) Outermost(r Row) Row {
 	for up := v.Parent(r); v.Role(up) == RoleSpan; up = v.Parent(up) {
 		r = up
@@ -226,8 +226,8 @@ func (v *View) Outermost(r Row) Row {
 // NewSet returns an empty set of rows of v.
 func (v *View) NewSet() Set[Row] { return make(Set[Row], len(v.blocks)*blockRows/64) }
 
-// Start returns the time of row r in nanoseconds since 1970, and whether r has a time. The time of
-// a span is its start.
+// Start returns the time of row r in nanoseconds since 1970. It returns false if r has no time. The time of a span
+// is its start.
 func (v *View) Start(r Row) (int64, bool) {
 	t := v.start(r)
 	return t, t != noTime
@@ -252,7 +252,7 @@ func (v *View) Duration(r Row) (time.Duration, bool) {
 	return time.Duration(d), true
 }
 
-// Metadata returns the same metadata of row r as [View.Entry], usually without reading the entry.
+// Metadata returns the metadata that [View.Entry] returns for row r, usually without reading the entry.
 func (v *View) Metadata(r Row) format.Metadata {
 	if n := v.meta(r); n != unknown {
 		m := v.metas[n]
@@ -266,8 +266,7 @@ func (v *View) Metadata(r Row) format.Metadata {
 	return e.Metadata
 }
 
-// Name returns the name of row r. For a span or event, this is the name of the span or event. Otherwise it is the
-// name of the row's entry.
+// Name returns the name of row r: the name of the span or event, or for another row the name of its entry.
 func (v *View) Name(r Row) string {
 	if n := v.meta(r); n != unknown {
 		return v.metas[n].Name
@@ -275,7 +274,7 @@ func (v *View) Name(r Row) string {
 	return v.NewReader().Name(r)
 }
 
-// Message returns the message of row r, and whether the row has a message.
+// Message returns the message of row r. It returns false if the row has none.
 func (v *View) Message(r Row) (string, bool) {
 	if !v.flags(r).HasMessage() {
 		return "", false
@@ -290,7 +289,7 @@ func (v *View) Message(r Row) (string, bool) {
 	return e.Message.Value, e.Message.Valid
 }
 
-// Resource returns the row of the resource to which row r belongs, or 0 if there is none.
+// Resource returns the row of the resource to which row r belongs, or 0 if it belongs to none.
 func (v *View) Resource(r Row) Row {
 	if n := v.resource(r); n != unknown {
 		return v.resources[n].row
@@ -321,7 +320,7 @@ func serviceIn(e *format.TraceEntry) string {
 	return e.Message.Value
 }
 
-// Services returns the names of services in the resources, sorted.
+// Services returns the names of the services in all resources, sorted.
 func (v *View) Services() []string {
 	var all []string
 	for _, r := range v.resources[1:] {
@@ -333,7 +332,7 @@ func (v *View) Services() []string {
 	return slices.Compact(all)
 }
 
-// TraceID returns the id of the trace to which row r belongs, or zero if the trace is not known.
+// TraceID returns the id of the trace to which row r belongs, or zero if the id is not known.
 func (v *View) TraceID(r Row) [16]byte { return v.traces.at(v.trace(r)) }
 
 // Owner returns r if row r is a span. Otherwise it returns the nearest span above r, or 0 if there
@@ -349,8 +348,8 @@ func (v *View) Owner(r Row) Row {
 	return v.owners[r]
 }
 
-// usualDepth is the number of levels that Owner climbs before it computes the owners of all rows. Log records and
-// events are seldom deeper below their span.
+// usualDepth is the number of levels that Owner climbs. After that, it computes the owners of all rows. Log
+// records and events are rarely deeper below their span.
 const usualDepth = 64
 
 // findOwners computes the owners of all rows.
@@ -380,8 +379,8 @@ func (v *View) attributeID(r Row, name string) (id [8]byte, err error) {
 	return id, err
 }
 
-// Span returns the row of the span with the given ids, and whether the span is in the view. If several spans have
-// the ids, it returns the first one.
+// Span returns the row of the span with the given ids, and whether the view has it. If several spans have these
+// ids, it returns the first one.
 func (v *View) Span(ref format.SpanRef) (Row, bool) {
 	low := binary.BigEndian.Uint32(ref.SpanID[4:])
 	for k, b := range v.blocks {
@@ -399,8 +398,9 @@ func (v *View) Span(ref format.SpanRef) (Row, bool) {
 	return 0, false
 }
 
-// Missing returns the ids of the span that row r names as its parent, and true, if this span is not in the view.
-// For a log record, this is the span in which the record was logged.
+// Missing returns the ids of the span that row r names as its parent, if the view does not have this span. For a
+// log record, this is the span in which the record was logged. missing is false if row r names no span, or the
+// view has the span.
 func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 	if !v.flags(r).Missing() {
 		return ref, false, nil
@@ -417,16 +417,16 @@ func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 // Children returns the children of row r, in order. The caller owns the slice.
 func (v *View) Children(r Row) []Row { return slices.Collect(v.Tree().Children(r)) }
 
-// SkipChildren can be returned by the function passed to [View.Walk]. Walk then skips all rows below the current
-// row.
+// SkipChildren is an error that the function passed to [View.Walk] can return. Walk then skips all rows below the
+// current row.
 var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named as fs.SkipDir, and as that no error
 
-// Walk calls fn for row r and all rows below it, parents first and children in order, until fn returns an error.
-// depth is the depth below row r. last reports whether the row is the last child of its parent.
+// Walk calls fn for row r and all rows below it, until fn returns an error. It visits parents before their
+// children, and children in order. depth is the depth below row r. last is true for the last child of its parent.
 func (v *View) Walk(r Row, fn func(r Row, depth int, last bool) error) error {
 	t := v.Tree()
 	rank, end := t.Rank(r), t.End(r)
-	var ends []int // the ends of the rows above
+	var ends []int // the ends of the subtrees that contain the row
 	for rank < end {
 		for len(ends) > 0 && ends[len(ends)-1] <= rank {
 			ends = ends[:len(ends)-1]

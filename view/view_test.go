@@ -13,15 +13,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// randomEntries returns entries with many hard cases: parents that come late, are missing or are in
-// a cycle, unsorted siblings, duplicate ids, and spans that end several times or continue in
-// another file.
+// randomEntries returns entries with many hard cases: parents that come later, are missing or form a cycle,
+// unsorted siblings, equal ids, and spans that end several times or continue in another file.
 func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 	all := []*format.TraceEntry{format.Root()}
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
 	span := func() format.Value { return format.StringValue(fmt.Sprintf("%016x", r.IntN(n/3+2))) }
 	trace := func() format.Value { return format.StringValue(fmt.Sprintf("%032x", r.IntN(4))) }
-	const files = 20 // no two files have a common time, so that there are no copies
+	const files = 20 // files have no common times, so that there are no copies
 	at := func() format.Value {
 		switch r.IntN(20) {
 		case 0:
@@ -123,7 +122,7 @@ func TestViewAsModel(t *testing.T) {
 		var files []*format.File
 		count := 1 + seed%3
 		if seed%10 == 9 {
-			count = 12 + r.IntN(8) // more than fewRows, which are searched one by one
+			count = 12 + r.IntN(8) // more than fewRows
 		}
 		for k := range count {
 			sf := []format.StorageFormat{format.ET, format.IET, format.IETPrefix}[r.IntN(3)]
