@@ -87,8 +87,8 @@ func millionOf(b *testing.B, v format.Version) string {
 	return name
 }
 
-// BenchmarkFinalize makes an ET of a million entries. It compares this with a copy of the
-// IET and a sync of source and copy.
+// BenchmarkFinalize makes an ET of a million entries. For comparison, it also measures a copy of the IET with a
+// sync of source and copy.
 func BenchmarkFinalize(b *testing.B) {
 	iet := million(b)
 	fi, err := os.Stat(iet)
@@ -202,7 +202,7 @@ func BenchmarkFollow(b *testing.B) {
 	}
 }
 
-// BenchmarkFileGrow opens a file with a few entries, and then reads the entries by which it grows.
+// BenchmarkFileGrow opens a file with a few entries, and then reads the entries that are added to the file.
 func BenchmarkFileGrow(b *testing.B) {
 	_, trace := benchFile(b, format.IET)
 	grown := filepath.Join(b.TempDir(), "grown.iet")

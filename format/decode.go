@@ -10,31 +10,32 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// DefaultMaxEntrySize is the default limit for the size of an entry, in bytes. Input may be hostile: a
-// reader compares a length with this limit, and with the number of bytes left, before it allocates memory.
+// DefaultMaxEntrySize is the default limit for the size of an entry, in bytes. Input may be hostile: before a
+// reader allocates memory for a length, it compares the length with this limit and with the number of bytes that
+// are left.
 const DefaultMaxEntrySize = 64 << 20
 
-// A decoder is a cursor over the encoding of entries, the mirror of encode.go.
-// The first error is kept, so a caller can read all fields of an entry and then
-// check for an error once. After an error every read returns a zero value.
+// A decoder is a cursor over the encoding of entries. It reads what encode.go writes. It keeps the first error, so
+// that a caller can read all fields of an entry before it checks for an error. After an error, every read returns
+// a zero value.
 //
 // Invariants: 0 <= off <= len(b); after an error off == len(b).
 type decoder struct {
 	b       []byte
 	off     int
 	base    int64 // offset of b[0] in the file
-	entry   int64 // id of the entry that is decoded, or noEntry
+	entry   int64 // the id of the entry that is decoded, or noEntry
 	version Version
-	maxSize int  // limit for the size of an entry
-	whole   bool // b holds the entire entry: reading past the end of b is damage
+	maxSize int  // the limit for the size of an entry
+	whole   bool // b is the whole entry, so a read past its end is damage
 
-	index   int // index of the attribute being decoded, -1 outside of the attributes
+	index   int // the index of the attribute that is decoded; -1 outside of attributes
 	err     error
-	short   bool // a read ran past the end of b; never set together with err
-	need    int  // if short: the least number of bytes that b must have
-	stopped int  // if short: the offset in b of the field that is cut off
+	short   bool // a read went past the end of b; not set if err is set
+	need    int  // if short: b must have at least this many bytes
+	stopped int  // if short: the offset in b of the incomplete field
 	missing string
-	length  lengthError // if short and Claimed is not 0: a length larger than the rest of b
+	length  lengthError // if short and Claimed is not 0: a length in the input that is larger than the rest of b
 	longer  bool        // a number was not in its shortest form
 }
 
@@ -59,8 +60,8 @@ func (d *decoder) fail(at int, field string, err error) {
 	d.off = len(d.b)
 }
 
-// stop records that the field at b[at] needs n bytes, more than b has left.
-// claimed is the length that the field claims, 0 if the field has no length.
+// stop records that the field at b[at] needs n bytes, but b has fewer left. claimed is the length that the input
+// claims for the field, or 0 if the field has no length.
 func (d *decoder) stop(at int, field string, n, claimed uint64) {
 	switch {
 	case d.err != nil || d.short:
@@ -82,9 +83,8 @@ func (d *decoder) stop(at int, field string, n, claimed uint64) {
 	d.off = len(d.b)
 }
 
-// Err returns the first error since reset. If a read ran past the end of b, the error is a
-// [TruncatedError]. Its Offset is base, where the entry begins. Outside of entries, its
-// Offset is where the field begins.
+// Err returns the first error since reset. If a read went past the end of b, the error is a [TruncatedError]. Its
+// Offset is base, the beginning of the entry. Outside of entries, Offset is the beginning of the field.
 func (d *decoder) Err() error {
 	if d.err != nil || !d.short {
 		return d.err
@@ -100,7 +100,7 @@ func (d *decoder) Err() error {
 	return e
 }
 
-// Uint reads a number of at most 32 or 64 bits, as bits says.
+// Uint reads a number of at most bits bits. The parameter bits is 32 or 64.
 func (d *decoder) Uint(field string, bits int) uint64 {
 	if d.off < len(d.b) && d.b[d.off] < wire.Tag16 {
 		d.off++
@@ -153,8 +153,8 @@ func (d *decoder) uint128(field string) (hi, lo uint64) {
 	return hi, lo
 }
 
-// Len reads the number of the items that follow. Each item takes at least minSize bytes:
-// Len fails if b has too few bytes left for the items.
+// Len reads the number of the items that follow. Each item has at least minSize bytes: Len fails if b has too few
+// bytes left for all items.
 func (d *decoder) Len(field string, minSize int) int {
 	at := d.off
 	n := d.Uint(field, 64)
@@ -169,7 +169,7 @@ func (d *decoder) Len(field string, minSize int) int {
 	return int(n)
 }
 
-// String reads a string that aliases b.
+// String reads a string, which aliases b.
 func (d *decoder) String(field string) string {
 	n := d.Len(field, 1)
 	if n == 0 {
@@ -180,7 +180,7 @@ func (d *decoder) String(field string) string {
 	return s
 }
 
-// flag reads a byte that must be 0 or 1.
+// flag reads a byte that must be 0 or 1. bad is the error for any other byte.
 func (d *decoder) flag(field string, bad error) bool {
 	if d.off >= len(d.b) {
 		d.stop(d.off, field, 1, 0)
@@ -202,7 +202,7 @@ func (d *decoder) optionalString(field string) Optional[string] {
 	return Some(d.String(field))
 }
 
-// enum reads the variant of an enum with n variants.
+// enum reads the variant of an enum that has n variants. bad is the error for any other number.
 func (d *decoder) enum(field string, n uint64, bad error) uint8 {
 	at := d.off
 	v := d.Uint(field, 32)
@@ -268,7 +268,7 @@ func (d *decoder) parent() uint32 {
 	return uint32(p)
 }
 
-// count reads the number of attributes, each of at least minSize bytes.
+// count reads the number of attributes. Each attribute has at least minSize bytes.
 func (d *decoder) count(field string, minSize int) int {
 	at := d.off
 	n := d.Len(field, minSize)
@@ -279,8 +279,7 @@ func (d *decoder) count(field string, minSize int) int {
 	return n
 }
 
-// valueCount reads the number of attr_values. It must equal names, the number of
-// attr_names.
+// valueCount reads the number of attr_values. It must be equal to names, the number of attr_names.
 func (d *decoder) valueCount(names int) {
 	at := d.off
 	if n := d.count("attr_values", 2); n != names && d.off > at {
@@ -288,8 +287,8 @@ func (d *decoder) valueCount(names int) {
 	}
 }
 
-// traceEntry reads an entry into e. The strings of e then alias d.b. The attributes
-// reuse the slice e.Attributes.
+// traceEntry reads an entry into e. The strings of e then alias d.b, and the attributes reuse the memory of
+// e.Attributes.
 func (d *decoder) traceEntry(e *TraceEntry) {
 	e.Parent = d.parent()
 	e.Message = d.optionalString("message")
@@ -326,7 +325,7 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 	d.index = -1
 }
 
-// single decodes an entry that must take all bytes of d.b.
+// single decodes d.b, which must be exactly one entry.
 func (d *decoder) single(e *TraceEntry) error {
 	d.traceEntry(e)
 	if err := d.Err(); err != nil {
@@ -340,10 +339,10 @@ func (d *decoder) single(e *TraceEntry) error {
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }
 
-// next decodes the entry with the given id from b. off is the offset of b in the file. If prefixed, b begins
-// with the length of the entry. raw is the encoded entry. size is the number of bytes that the entry and
-// its length take in b. If b does not hold the whole entry, size is 0, d.need is the least number of bytes
-// that b must have, and d.Err names the missing part.
+// next decodes the entry with the given id at the beginning of b. off is the offset of b in the file. If prefixed
+// is true, b begins with the length of the entry. raw is the encoded entry, and size its size in b, with the
+// length before it. If b does not have the whole entry, size is 0 and err is nil: then d.need is the number of
+// bytes that b must have at least, and d.Err names the missing part.
 func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (raw []byte, size int, err error) {
 	gap := 0
 	if prefixed {
@@ -381,19 +380,17 @@ func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (r
 	return b[:d.off], gap + d.off, nil
 }
 
-// prefixSize is the size of the length before an entry of IETPrefix.
+// prefixSize is the size of the length that precedes each entry in IETPrefix.
 const prefixSize = 8
 
 func prefix(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// DecodeTraceEntry decodes the entry of version v at the beginning of b into e. It
-// returns the number of bytes that the entry takes. The strings of e alias b, and
-// its attributes reuse the slice e.Attributes: call [TraceEntry.Clone] to keep the
-// entry longer. DecodeTraceEntry does not know the entry's id, so it does not check
-// the parent.
+// DecodeTraceEntry decodes the entry of version v at the beginning of b into e. It returns the number of encoded
+// bytes. The strings of e alias b, and its attributes reuse the memory of e.Attributes: call [TraceEntry.Clone] to
+// keep the entry longer. DecodeTraceEntry does not know the id of the entry, so it does not check the parent.
 //
-// Its errors are [*TruncatedError] when b ends too early, [*CorruptError] for
-// other damage, and [ErrUnsupported] for an unknown version.
+// The error is a [*TruncatedError] if b ends too early, a [*CorruptError] for other damage, or [ErrUnsupported]
+// for an unknown version.
 func DecodeTraceEntry(b []byte, v Version, e *TraceEntry) (int, error) {
 	if err := v.Check(); err != nil {
 		return 0, err

@@ -5,14 +5,14 @@
 //
 // # Writing
 //
-// A [Writer] writes entries that a program already has, one after the other. [Finalize]
-// makes an ET from an IET. To record what a program does, use package recorder.
+// A [Writer] writes one existing entry after the other. [Finalize] makes an ET from an IET. To record what a
+// program does, use package recorder.
 //
 // # Reading
 //
-//   - [Open] gives random access to a finished or growing file: entries by id,
-//     children, parents, single attributes. Package view adds the logical view,
-//     in which a span reads the same however it was recorded.
+//   - [Open] gives random access to a finished or growing file: entries by id, children, parents, single
+//     attributes. Package view adds the logical view, in which a span looks the same in whatever way it was
+//     recorded.
 //   - [NewReader] reads entries in order from any stream, for example a pipe.
 //   - [Follow] reads a file that is still growing.
 //   - [File.Report] says how many entries of a damaged file are whole and why they end.
@@ -71,13 +71,11 @@
 //	          6 U128, 7 I128; then the value
 //	PoolEntry { children []u32 }
 //
-// Writers write the shortest form of a number; readers accept longer ones.
-// There is no framing and no checksum. A file whose writer died may stop within an
-// entry: decoders never return a part of an entry. If a file ends in zero bytes, a crash
-// left them. Decoders return no entries from these bytes, although ten zero bytes could
-// be decoded as an entry.
+// Writers write the shortest form of a number; readers accept longer ones. The entries have no framing and no
+// checksum. If the writer died, a file may stop within an entry: decoders never return a part of an entry. If a
+// file ends with zero bytes, they are the result of a crash. Decoders return no entries from these bytes, although
+// ten zero bytes are a valid encoding of an entry.
 //
-// The source of the layout is ENTRACE's own description and its published crate
-// entrace_core: release 0.1.3 reads and writes version 1, release 0.2.0
-// version 2.
+// The layout follows ENTRACE's own description and its published crate entrace_core: release 0.1.3 reads and
+// writes version 1, release 0.2.0 version 2.
 package format

@@ -4,10 +4,9 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// AppendTraceEntry appends the encoding of e in version v to b and returns the
-// extended slice. It panics on an unknown version or level. In version 2 it also
-// panics if e.Attributes are not sorted by name: see [SortAttributes]. It does not
-// check that texts are valid UTF-8; other readers refuse texts that are not valid.
+// AppendTraceEntry appends the encoding of e in version v to b and returns the extended slice. It panics on an
+// unknown version or level. In version 2 it also panics if e.Attributes are not sorted by name: see
+// [SortAttributes]. It does not check that texts are valid UTF-8, although other readers refuse other texts.
 func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	if v.Check() != nil {
 		panic("format: AppendTraceEntry in an unknown version")
@@ -36,8 +35,7 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	return enc.B
 }
 
-// Head returns m and message in the form that package wire encodes. It is for packages of this
-// module.
+// Head returns m and message in the form that package wire encodes. It is meant for packages of this module.
 func (m *Metadata) Head(message Optional[string]) wire.Head {
 	return wire.Head{
 		Message: message.Value, HasMessage: message.Valid, Name: m.Name, Target: m.Target, Level: uint8(m.Level),

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A Level is the severity of an entry. It is LevelContainer in entrace_core.
+// A Level is the severity of an entry. In entrace_core it is called LevelContainer.
 type Level uint8
 
-// The levels. Part of the file format.
+// The levels. The numbers are part of the file format.
 const (
 	LevelTrace Level = 0
 	LevelDebug Level = 1
@@ -30,8 +30,7 @@ func (l Level) String() string {
 	return "Level(" + strconv.Itoa(int(l)) + ")"
 }
 
-// An Optional is a value that may be absent. It is Option<T> in the formats.
-// The zero Optional is absent.
+// An Optional is a value that may be absent. In the formats it is an Option<T>. The zero Optional is absent.
 type Optional[T any] struct {
 	Value T
 	Valid bool
@@ -40,11 +39,11 @@ type Optional[T any] struct {
 // Some returns the Optional that holds v.
 func Some[T any](v T) Optional[T] { return Optional[T]{Value: v, Valid: true} }
 
-// Metadata holds the fields that are the same for all entries from one place in
-// the source. It is MetadataContainer in entrace_core (lib.rs).
+// Metadata holds the fields that all entries from one place in the source have in common. In entrace_core (lib.rs)
+// it is called MetadataContainer.
 type Metadata struct {
 	Name       string
-	Target     string // what the entry is about: an instrumentation scope, a package
+	Target     string // an instrumentation scope or a package
 	Level      Level
 	ModulePath Optional[string]
 	File       Optional[string]
@@ -57,8 +56,8 @@ type Attribute struct {
 	Value Value
 }
 
-// A TraceEntry is one entry of a trace. It is TraceEntry in entrace_core (entry.rs).
-// It has no field for its id: the id is the entry's ordinal in the file.
+// A TraceEntry is one entry of a trace. It corresponds to TraceEntry in entrace_core (entry.rs). It has no field
+// for its id, because the id is the position of the entry in the file, from 0 on.
 type TraceEntry struct {
 	Parent     uint32 // id of an earlier entry; 0 is the root
 	Message    Optional[string]
@@ -66,8 +65,8 @@ type TraceEntry struct {
 	Attributes []Attribute
 }
 
-// A PoolEntry holds the ids of the children of one entry in the pool of an ET file. It is
-// PoolEntry in entrace_core (lib.rs). [File.Children] returns such a list for any file.
+// A PoolEntry holds the ids of the children of one entry in the pool of an ET file. It corresponds to PoolEntry in
+// entrace_core (lib.rs). [File.Children] returns such a list for any file.
 type PoolEntry struct {
 	Children []uint32 // ids, ascending
 }
@@ -75,7 +74,7 @@ type PoolEntry struct {
 // Root returns a root entry, the first entry of every trace.
 func Root() *TraceEntry { return &TraceEntry{Metadata: Metadata{Name: "root"}} }
 
-// Add adds an attribute, even if e already has one with that name.
+// Add adds an attribute. It does not replace an attribute with the same name.
 func (e *TraceEntry) Add(name string, v Value) {
 	e.Attributes = append(e.Attributes, Attribute{name, v})
 }

@@ -9,30 +9,29 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// noEntry is the Entry of an error outside of all entries: in the magic, the
-// offsets or the pool.
+// noEntry is the field Entry of an error outside of all entries: in the magic, the offsets or the pool.
 const noEntry = -1
 
 var (
-	// ErrTruncated matches every [TruncatedError]: the input ends too early. A
-	// program that crashes leaves such a file, so the file does not count as corrupt.
+	// ErrTruncated matches every [TruncatedError]: the input ends too early. Such a file is not called corrupt,
+	// because every program that crashes can leave one.
 	ErrTruncated error = truncated{}
 	// ErrNotEntrace is returned for input that is not an ENTRACE file.
 	ErrNotEntrace = errors.New("format: not an ENTRACE file")
-	// ErrUnsupported is returned for a disk version or storage format that is unknown, or that
-	// the called function does not accept.
+	// ErrUnsupported is returned for a disk version or storage format that is unknown, or that the called function
+	// cannot process.
 	ErrUnsupported = errors.New("format: not supported")
 
-	// ErrClosed is returned by the methods of a value that is closed already.
+	// ErrClosed is returned by the methods of a value that was closed.
 	ErrClosed = errors.New("format: closed")
 	// ErrLocked is returned for a file that a living process is writing.
 	ErrLocked = errors.New("format: in use by a living process")
 	// ErrNotRegular is returned for a path that is a folder, a symbolic link
 	// that must not be followed, a pipe or a device.
 	ErrNotRegular = osfile.ErrNotRegular
-	// ErrShrunk is returned when a file became shorter while it was open.
+	// ErrShrunk is returned if a file became shorter while it was open.
 	ErrShrunk = errors.New("format: the file was truncated while it was open")
-	// ErrFull is returned when a file holds as many entries as 32-bit ids allow.
+	// ErrFull is returned if a file has the maximum number of entries, which 32-bit ids allow.
 	ErrFull = errors.New("format: the file is full: 4294967295 entries")
 	// ErrTooLarge is returned for an entry that is larger than the limit of a recorder.
 	ErrTooLarge = errors.New("format: entry too large")
@@ -67,17 +66,16 @@ type truncated struct{}
 func (truncated) Error() string { return "format: unexpected end" }
 func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 
-// A TruncatedError reports that the input stops within an entry or before the first
-// entry. All entries before that place are whole. The error matches [ErrTruncated] and
-// [io.ErrUnexpectedEOF].
+// A TruncatedError reports that the input stops within an entry or before the first entry. All earlier entries are
+// whole. The error matches [ErrTruncated] and [io.ErrUnexpectedEOF].
 type TruncatedError struct {
-	Offset   int64  // start of the incomplete entry in the file; outside of entries, start of the incomplete field
+	Offset   int64  // the start of the incomplete entry in the file, or outside of entries of the incomplete field
 	Entry    int64  // id of the incomplete entry, or -1 outside of entries
 	Field    string // the field in which the input stops, if known
-	ZeroTail bool   // all remaining bytes are zero
+	ZeroTail bool   // all bytes from Offset on are zero
 	Empty    bool   // the file has no bytes
 
-	length *lengthError // set if a length is larger than the rest of the input
+	length *lengthError // set if the input claims a length that is larger than the rest
 }
 
 func (e *TruncatedError) Error() string {
@@ -102,11 +100,11 @@ func (e *TruncatedError) Unwrap() []error {
 	return []error{ErrTruncated}
 }
 
-// A CorruptError reports the place of bytes that a valid trace cannot have.
+// A CorruptError reports bytes that no valid trace contains, and their position.
 type CorruptError struct {
-	Offset int64  // bytes from the start of the file
+	Offset int64  // from the start of the file
 	Entry  int64  // the entry's id, or -1 outside of entries
-	Field  string // as in the package's layout: "attr_values[2]"
+	Field  string // as in the layout in the package documentation: "attr_values[2]"
 	Err    error  // the cause; some causes match [ErrInvalid] or [ErrFull]
 }
 
@@ -126,18 +124,17 @@ func place(entry, offset int64, field string) string {
 	return s
 }
 
-// A lengthError reports a length that is larger than the rest of the input, or that
-// is not within the limits.
+// A lengthError reports a length that is larger than the rest of the input, or larger than a limit.
 type lengthError struct {
-	Claimed   uint64 // items or bytes
-	Remaining uint64 // upper bound of the items or bytes that are left
+	Claimed   uint64 // the claimed number of items or bytes
+	Remaining uint64 // at most this number of items or bytes is possible
 }
 
 func (e *lengthError) Error() string {
 	return fmt.Sprintf("length %d, but at most %d are left", e.Claimed, e.Remaining)
 }
 
-// A tagError adds the offending number to one of the errors above.
+// A tagError adds the wrong number to one of the errors above.
 type tagError struct {
 	tag uint64
 	err error

@@ -1,6 +1,6 @@
 package format
 
-// RaceEnabled tells the external tests that the race detector is on. Then pools drop objects at random.
+// RaceEnabled tells external tests that the race detector is on. It makes pools drop objects at random.
 const RaceEnabled = raceEnabled
 
 // Recover is recorder.Recover. An external test sets it, because package recorder imports this package.

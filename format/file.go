@@ -20,30 +20,28 @@ import (
 type OpenOptions struct {
 	ReaderOptions
 
-	// File, if set, is the open file to read. The name is then used only in errors. The [File] that Open
-	// returns owns this file. If Open fails, Open closes this file.
+	// File, if set, is the open file to read. The name is then used only in errors. The [File] that Open returns
+	// owns this file. If Open fails, it closes this file.
 	File *os.File
-	// Lenient makes Open accept a corrupt file. The File then has the entries before
-	// the damage, and [File.Damage] returns the damage. If the tables of an ET are
-	// valid, Open checks only the last entry: if another entry is damaged, reading
-	// that entry returns an error.
+	// Lenient makes Open accept a corrupt file. The File then has the entries before the damage, and [File.Damage]
+	// returns the damage. Open does not read all entries of an ET whose tables are valid, only the last one: if
+	// another entry is damaged, reading that entry returns an error.
 	Lenient bool
-	// Prefix implies Lenient. Open also reads every entry of an ET. The File then has
-	// the entries before the first damaged entry.
+	// Prefix implies Lenient, and makes Open read every entry of an ET. The File then has only the entries before
+	// the first damaged entry.
 	Prefix bool
 }
 
-// A File gives random access to the entries of a trace file. For an ET it uses the
-// file's own table. For an IET or IETPrefix, Open builds an index with one scan.
-// The file is mapped into memory. A File has the entries that the file had when the
-// file was opened. A File takes a little more than 2 bytes of memory for each entry,
-// and 8 more bytes for each entry after the first call of [File.Children].
+// A File gives random access to the entries of a trace file. For an ET, it uses the table in the file. For an IET
+// or IETPrefix, Open scans the file once and builds an index. The file is mapped into memory. A File has the
+// entries that were in the file when it was opened. It needs a little more than 2 bytes of memory for each entry,
+// and 8 more bytes after the first call of [File.Children].
 //
 // A File is safe for concurrent use.
 type File struct {
 	src     *mapfile.File
 	name    string
-	stored  int64 // number of bytes in the file itself; the rest of src came from a journal
+	stored  int64 // the number of bytes in the file itself; the rest of src came from a journal
 	missing error // see Journal
 	version Version
 	format  StorageFormat
@@ -53,11 +51,11 @@ type File struct {
 	growing sync.Mutex
 	damaged atomic.Pointer[error] // set by grow; replaces damage
 
-	// Invariants, for n entries: offsets has n+1 items, ascending, relative to
-	// data; the last item is the end of the last whole entry.
+	// Invariants, for n entries: offsets has n+1 items, which are ascending and relative to data. The last item is
+	// the end of the last whole entry.
 	data    int64
 	offsets atomic.Pointer[positions]
-	gap     int64 // size of the length before each entry: 8 in IETPrefix, else 0
+	gap     int64 // the size of the length before each entry: 8 in IETPrefix, otherwise 0
 	longer  bool  // a number in an ET's tables is not in its shortest form
 
 	// Set by the first call of Children. Invariants: first has n+1 items, and
@@ -67,13 +65,13 @@ type File struct {
 	kids  []uint32
 }
 
-// Open opens the trace file name, which must be a regular file. If the file does not exist,
-// Open uses the name that [Find] returns: x.iet for x.et, or x.et for x.iet. A nil o means
-// defaults. If the writer died, package recorder's Open also reads the entries in its journal.
+// Open opens the trace file name, which must be a regular file. If the file does not exist, Open uses the name
+// that [Find] returns: x.iet for x.et, or x.et for x.iet. A nil o means defaults. If the writer died, package
+// recorder's Open also reads the entries in the writer's journal.
 //
-// A file whose writer died may stop within an entry. Open accepts such a file: the File
-// has the whole entries, and [File.Damage] returns where the file stops. Any other damage
-// is an error, in most cases a [*CorruptError]; see [OpenOptions].
+// If the writer died, the file may stop within an entry. Open accepts such a file: the File has the whole entries,
+// and [File.Damage] says where the file stops. Any other damage is an error, usually a [*CorruptError]; see
+// [OpenOptions].
 func Open(name string, o *OpenOptions) (*File, error) {
 	var m *mapfile.File
 	var err error
@@ -89,9 +87,9 @@ func Open(name string, o *OpenOptions) (*File, error) {
 	return OpenMapped(m, name, m.Size(), nil, o)
 }
 
-// OpenMapped is like [Open], for a mapped file. stored is the number of bytes of m that are in
-// the file; the rest of m came from the journal of the writer. [File.Journal] returns the error
-// missing. OpenMapped is for packages of this module.
+// OpenMapped is like [Open], for a mapped file. The first stored bytes of m are in the file, and the rest came
+// from the journal of the writer. [File.Journal] returns the error missing. OpenMapped is meant for packages of
+// this module.
 func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *OpenOptions) (*File, error) {
 	if o == nil {
 		o = &OpenOptions{}
@@ -104,7 +102,7 @@ func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *Op
 	return f, nil
 }
 
-// index reads the magic and fills in the tables of f.
+// index reads the magic, and fills the tables of f.
 func (f *File) index(o *OpenOptions) error {
 	var err error
 	if f.version, f.format, err = ReadMagic(io.NewSectionReader(f.src, 0, f.src.Size())); err != nil {
@@ -118,7 +116,7 @@ func (f *File) index(o *OpenOptions) error {
 	}
 	serr := f.readError(f.scan())
 	if serr == nil && f.src.Shrunk() {
-		serr = ErrShrunk // the lost part of a page reads as zeros
+		serr = ErrShrunk // a truncated page reads as zeros
 	}
 	if errors.Is(serr, ErrShrunk) {
 		return serr
@@ -128,7 +126,7 @@ func (f *File) index(o *OpenOptions) error {
 	case err == nil:
 		err = serr
 	case torn:
-		// The tables of a truncated ET do not fit its size. Report it as truncated.
+		// The tables of a truncated ET do not match its size. Report the ET as truncated.
 		if cut.Entry >= 0 || !errors.Is(err, ErrTruncated) {
 			err = serr
 		}
@@ -142,7 +140,7 @@ func (f *File) index(o *OpenOptions) error {
 	return err
 }
 
-// scan fills in the tables of f from the entries themselves.
+// scan fills the tables of f from the entries themselves.
 func (f *File) scan() error {
 	t := newTable()
 	t.placesOnly = true
@@ -172,11 +170,10 @@ func (f *File) Format() StorageFormat { return f.format }
 // Size returns the size in bytes of the file, plus the size of the entries that came from a journal.
 func (f *File) Size() int64 { return f.src.Size() }
 
-// Journal returns how many entries are not in the file but came from the journal of its dead
-// writer. Only package recorder's Open reads a journal. missing says why entries are missing or
-// may be missing. If a living process is writing the file, missing is [ErrLocked] while entries of
-// that process are not in the file yet, which takes at most a tenth of a second. Otherwise missing
-// is the error of reading the journal.
+// Journal returns the number of entries that are not in the file but came from the journal of its dead writer.
+// Only package recorder's Open reads a journal. missing says why entries are missing or may be missing. If a
+// living process has not yet written its last entries to the file, which takes at most a tenth of a second,
+// missing is [ErrLocked]. Otherwise it is the error of reading the journal.
 func (f *File) Journal() (entries int, missing error) {
 	f.growing.Lock()
 	defer f.growing.Unlock()
@@ -195,9 +192,8 @@ func (f *File) Journal() (entries int, missing error) {
 // WholeSize returns the size in bytes of the header and the whole entries.
 func (f *File) WholeSize() int64 { return f.data + int64(f.offsets.Load().last()) }
 
-// Damage returns why the entries end early, or nil if the file is whole. The error is a
-// [*TruncatedError]. If the file was opened with [OpenOptions].Lenient, the error can also
-// be a [*CorruptError].
+// Damage says why the entries end before the end of the file, or returns nil if the file is whole. The error is a
+// [*TruncatedError], or if the file was opened with [OpenOptions].Lenient, possibly a [*CorruptError].
 func (f *File) Damage() error {
 	if d := f.damaged.Load(); d != nil {
 		return *d
@@ -208,9 +204,9 @@ func (f *File) Damage() error {
 // Len returns the number of whole entries. Their ids are 0 to Len()-1.
 func (f *File) Len() int { return max(f.offsets.Load().len()-1, 0) }
 
-// Children returns the ids of the children of an entry, ascending. It returns nil
-// if the entry does not exist. The caller must not change the slice. The first
-// call reads the whole file, which takes about 30 nanoseconds for each entry.
+// Children returns the ids of the children of an entry, ascending. It returns nil if the entry does not exist. The
+// caller must not change the slice. The first call reads the whole file, which takes about 30 nanoseconds per
+// entry.
 func (f *File) Children(id uint32) []uint32 {
 	if int64(id) >= int64(f.Len()) {
 		return nil
@@ -223,8 +219,8 @@ func (f *File) Children(id uint32) []uint32 {
 	return f.kids[a:b:b]
 }
 
-// Parent returns the id of the parent of the entry with the given id. It returns 0 for the root, for
-// an entry that does not exist, and for an entry that cannot be read.
+// Parent returns the id of the parent of the entry with the given id. It returns 0 for the root, for an entry that
+// does not exist, and for an entry that cannot be read.
 func (f *File) Parent(id uint32) uint32 {
 	if int64(id) >= int64(f.Len()) {
 		return 0
@@ -238,7 +234,7 @@ func (f *File) Parent(id uint32) uint32 {
 	return parent
 }
 
-// children fills in f.first and f.kids.
+// children fills f.first and f.kids.
 func (f *File) children() {
 	parents := make([]uint32, f.Len())
 	err := f.walkRaw(0, func(id uint32, raw []byte) error {
@@ -246,12 +242,12 @@ func (f *File) children() {
 		return nil
 	})
 	if err != nil {
-		parents = parents[:0] // the file is gone
+		parents = parents[:0] // the file was closed or truncated
 	}
 	f.first, f.kids = children(parents)
 }
 
-// span returns the offset in the file and the size of an entry.
+// span returns the offset of an entry in the file, and its size.
 func (f *File) span(id uint32) (off, n int64, err error) {
 	if int64(id) >= int64(f.Len()) {
 		return 0, 0, fmt.Errorf("format: no entry %d: the file has %d entries", id, f.Len())
@@ -260,8 +256,8 @@ func (f *File) span(id uint32) (off, n int64, err error) {
 	return f.data + a, b - a, f.checkSize(id, b-a)
 }
 
-// checkSize returns an error if n, the size of entry id, exceeds the limit. The offsets of
-// an ET can claim any size.
+// checkSize returns an error if n, the size of entry id, exceeds the limit, because the offsets of an ET can claim
+// any size.
 func (f *File) checkSize(id uint32, n int64) error {
 	if n <= int64(f.maxSize) {
 		return nil
@@ -272,7 +268,7 @@ func (f *File) checkSize(id uint32, n int64) error {
 	}
 }
 
-// appendRaw appends the encoding of entry id to b and returns the extended slice.
+// appendRaw appends the encoding of entry id to b, and returns the extended slice.
 func (f *File) appendRaw(b []byte, id uint32) ([]byte, error) {
 	off, n, err := f.span(id)
 	if err != nil {
@@ -286,9 +282,8 @@ func (f *File) appendRaw(b []byte, id uint32) ([]byte, error) {
 	return b, nil
 }
 
-// view calls fn with n bytes of the file, from offset off on. If the file was truncated
-// within a page, the rest of that page reads as zeros without a fault: view then returns
-// ErrShrunk.
+// view calls fn with n bytes of the file from offset off on. If the file was truncated within a page, the rest of
+// the page reads as zeros and causes no fault. In this case view returns ErrShrunk.
 func (f *File) view(off, n int64, fn func(v []byte)) error {
 	doubtful := false
 	err := f.src.View(off, n, func(v []byte) error {
@@ -324,8 +319,8 @@ func (f *File) decoder(raw []byte, id uint32) decoder {
 	return d
 }
 
-// readError replaces err by ErrShrunk if the file was truncated after it was opened, and
-// by ErrClosed if the file was closed.
+// readError returns ErrShrunk instead of err if the file was truncated after it was opened, and ErrClosed if the
+// file was closed.
 func (f *File) readError(err error) error {
 	if err == nil {
 		return nil
@@ -342,9 +337,9 @@ func (f *File) readError(err error) error {
 	return err
 }
 
-// Attribute returns the value of the first attribute called name of the entry with the
-// given id, and whether the entry has such an attribute. It decodes only the part of the
-// entry that it needs, so it may not notice damage after the attribute.
+// Attribute returns the value of the first attribute called name of the entry with the given id. found is false if
+// the entry does not have the attribute. Attribute decodes only the part of the entry that it needs, so it may not
+// notice damage after the attribute.
 func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error) {
 	off, n, err := f.span(id)
 	if err != nil {
@@ -379,8 +374,8 @@ func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error
 // walkSize is the number of bytes of a file that Walk copies at once.
 const walkSize = 256 << 10
 
-// Walk calls fn for each entry from the given id on, in order, until fn returns an
-// error or the entries end. An entry is valid until fn returns.
+// Walk calls fn for each entry from the given id on, in order, until fn returns an error or no entries are left.
+// An entry is valid only until fn returns.
 func (f *File) Walk(id uint32, fn func(id uint32, e *TraceEntry) error) error {
 	var e TraceEntry
 	return f.walkRaw(id, func(id uint32, raw []byte) error {
@@ -433,9 +428,9 @@ func (f *File) Close() error {
 	return err
 }
 
-// Find returns the name of the file to read for the name that a user gave. It returns
-// name if that file exists. If not, it tries the other form that a recorder leaves:
-// x.iet for x.et, and x.et for x.iet. If neither file exists, it returns name.
+// Find returns the name of the file to read if a user names the file name. If that file exists, it returns name.
+// Otherwise it tries the other name that a recorder uses: x.iet for x.et, and x.et for x.iet. If neither file
+// exists, it returns name.
 func Find(name string) string {
 	if osfile.Exists(name) {
 		return name

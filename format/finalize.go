@@ -20,17 +20,16 @@ import (
 type FinalizeOptions struct {
 	// Replace allows the ET to replace an existing file.
 	Replace bool
-	// RemoveSource removes the IET once the ET is durable.
+	// RemoveSource removes the IET when the ET is durable.
 	RemoveSource bool
-	// Progress, if set, is called from time to time with the number of bytes done so
-	// far and the total number of bytes.
+	// Progress, if set, is called from time to time with the number of processed bytes and the total number of
+	// bytes.
 	Progress func(done, total int64)
 	// Torn, if set, is called with the [*TruncatedError] of an IET that stops
 	// within an entry.
 	Torn func(error)
 
-	// File, if set, is the open IET. With RemoveSource the file must be open for writing. Finalize
-	// does not close the file.
+	// File, if set, is the open IET. With RemoveSource it must be open for writing. Finalize does not close it.
 	File *os.File
 	// Lenient makes Finalize accept a corrupt IET. The ET then has the entries before the damage.
 	Lenient bool
@@ -39,8 +38,8 @@ type FinalizeOptions struct {
 	Index *entrybytes.Index
 }
 
-// A FinalizeError names the step of [Finalize] that failed. The IET is unchanged. A new
-// ET exists only if Finished is set.
+// A FinalizeError names the step of [Finalize] that failed. The IET is unchanged. A new ET exists only if Finished
+// is true.
 type FinalizeError struct {
 	Step     string
 	IET, ET  string
@@ -55,12 +54,11 @@ func (e *FinalizeError) Error() string {
 // Unwrap returns Err.
 func (e *FinalizeError) Unwrap() error { return e.Err }
 
-// Finalize makes the ET file et from the IET or IETPrefix file iet. The encoded entries
-// are copied unchanged. If iet stops within an entry, the ET has only the whole entries.
-// Other damage is an error. A nil o means defaults.
+// Finalize makes the ET file et from the IET or IETPrefix file iet. It copies the encoded entries unchanged. If
+// iet stops within an entry, the ET has the entries before it. Other damage is an error. A nil o means defaults.
 //
-// The new file gets its name only when it is complete, synced and verified. Errors are
-// [*FinalizeError]. If et exists already, the error wraps fs.ErrExist.
+// The new file gets its name only when it is complete, synced and verified. Errors are [*FinalizeError]. If et
+// already exists, the error wraps fs.ErrExist.
 func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	if o == nil {
 		o = &FinalizeOptions{}
@@ -91,7 +89,7 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 		switch {
 		case os.SameFile(fi, have):
 			return fail("open", errors.New("source and destination are the same file"))
-		case have.Mode()&fs.ModeSymlink != 0 && o.Replace: // the link itself is replaced
+		case have.Mode()&fs.ModeSymlink != 0 && o.Replace: // replaces the link itself
 		case !have.Mode().IsRegular():
 			return fail("open", ErrNotRegular)
 		}
@@ -103,8 +101,8 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 		}
 		return ctx.Err()
 	}
-	// Sync the IET before anything is written. Otherwise a crash could keep the new name
-	// of the ET but lose the content of the IET.
+	// Sync the IET before the ET gets its name. Otherwise a crash could preserve that name, but lose the content
+	// of the IET.
 	synced := make(chan error, 1)
 	if o.RemoveSource {
 		go func() { synced <- f.Sync() }()
@@ -155,9 +153,8 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	return nil
 }
 
-// tableOf returns the table of f, an IET or IETPrefix file of size bytes. The file may
-// stop within an entry. If the index x covers the whole file, tableOf makes the table
-// from x, otherwise from a scan.
+// tableOf returns the table of f, an IET or IETPrefix file of size bytes, which may stop within an entry. It makes
+// the table from the index x, or if x does not cover the whole file, from a scan.
 func tableOf(f io.ReaderAt, size int64, x *entrybytes.Index, step func(int64) error) (*table, Version, error) {
 	v, format, err := ReadMagic(f)
 	if err != nil {
@@ -189,18 +186,17 @@ func tableIn(x *entrybytes.Index) *table {
 	return t
 }
 
-// copySize is the number of bytes that are copied at once. A sync begins after every
-// syncSize bytes.
+// copySize is the number of bytes that are copied at once. A sync begins whenever syncSize more bytes were
+// written.
 const (
 	copySize = 1 << 20
 	syncSize = 32 << 20
 )
 
-// A syncer syncs a file while the file is being written, so that the disk is not
-// idle until the end.
+// A syncer syncs a file while it is being written, so that the disk works all the time and not only at the end.
 type syncer struct {
-	next int64         // begin a sync when this many bytes are written
-	kick chan struct{} // holds an item while a sync is due
+	next int64         // the number of written bytes at which the next sync begins
+	kick chan struct{} // has an item if a sync is requested
 	done chan error
 }
 
@@ -209,7 +205,7 @@ func newSyncer(sync func() error) *syncer {
 	go func() {
 		var err error
 		for range s.kick {
-			// The system reports an error only once: a later sync may succeed.
+			// The system reports an error only once: a later sync may return none.
 			err = errors.Join(err, sync())
 		}
 		s.done <- err
@@ -217,7 +213,7 @@ func newSyncer(sync func() error) *syncer {
 	return s
 }
 
-// wrote tells s that n bytes are written in all. It requests a sync when one is due.
+// wrote tells s the total number of written bytes. It requests a sync if enough bytes were added.
 func (s *syncer) wrote(n int64) {
 	if n < s.next {
 		return
@@ -225,18 +221,18 @@ func (s *syncer) wrote(n int64) {
 	s.next = n + syncSize
 	select {
 	case s.kick <- struct{}{}:
-	default: // a sync is requested already
+	default: // a sync is already requested
 	}
 }
 
-// stop waits for the syncs that were requested and returns the errors of all syncs.
+// stop waits for the requested syncs, and returns the errors of all syncs.
 func (s *syncer) stop() error {
 	close(s.kick)
 	return <-s.done
 }
 
-// writeET writes an ET to w. It copies from src the entries that t lists. From time to
-// time it calls step with the number of bytes of entries copied so far.
+// writeET writes an ET to w. It copies the entries of t from src. From time to time it calls step with the number
+// of copied bytes of entries.
 func writeET(w io.Writer, v Version, t *table, src io.ReaderAt, step func(int64) error) error {
 	if err := writeTables(w, v, t); err != nil {
 		return err
@@ -248,8 +244,8 @@ func writeET(w io.Writer, v Version, t *table, src io.ReaderAt, step func(int64)
 	return copyRange(w, src, t.data, int64(t.offsets.last()), buf, step)
 }
 
-// copyRange copies n bytes from offset off of src to w, through buf. It does not use a copy
-// in the kernel, which is slower if the bytes have different offsets within a page in src and w.
+// copyRange copies n bytes from offset off of src to w through buf. A copy in the kernel would be slower if the
+// bytes have different offsets within a page in src and w.
 func copyRange(w io.Writer, src io.ReaderAt, off, n int64, buf []byte, step func(int64) error) error {
 	for done := int64(0); done < n; {
 		b := buf[:min(int64(len(buf)), n-done)]
@@ -267,8 +263,8 @@ func copyRange(w io.Writer, src io.ReaderAt, off, n int64, buf []byte, step func
 	return nil
 }
 
-// noEOF returns err, but replaces io.EOF by io.ErrUnexpectedEOF. It is for a source that
-// ends before the bytes that its table lists.
+// noEOF returns io.ErrUnexpectedEOF instead of io.EOF, and other errors unchanged. It is for a source that ends
+// before the bytes that its table lists.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -276,7 +272,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// copyUnprefixed copies the entries without the lengths of IETPrefix.
+// copyUnprefixed copies the entries of an IETPrefix without the length before each entry.
 func copyUnprefixed(w io.Writer, t *table, src io.ReaderAt, buf []byte, step func(int64) error) error {
 	n := len(t.parents)
 	for i := 0; i < n; {
@@ -286,7 +282,7 @@ func copyUnprefixed(w io.Writer, t *table, src io.ReaderAt, buf []byte, step fun
 			last++
 		}
 		size := int64(t.offsets.at(last) - first)
-		if size > int64(len(buf)) { // one entry
+		if size > int64(len(buf)) { // a single entry is larger than buf
 			err := copyRange(w, src, t.data+int64(first)+prefixSize, size-prefixSize, buf, func(int64) error { return nil })
 			if err != nil {
 				return err
@@ -334,7 +330,7 @@ func writeTables(w io.Writer, v Version, t *table) error {
 	return out.Flush()
 }
 
-// verifyET opens the ET file name, which was just written, and compares its tables with t.
+// verifyET opens the ET called name, which was just written, and compares its tables with t.
 func verifyET(name string, t *table) error {
 	f, err := Open(name, nil)
 	if err != nil {

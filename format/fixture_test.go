@@ -37,8 +37,8 @@ func splitLines(b []byte) [][]byte {
 	return bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
 }
 
-// twin returns what the crate itself reads from a fixture: the entries as JSON, and the
-// children of each entry.
+// twin returns the result of reading a fixture with the crate itself: the entries as JSON, and the children of
+// each entry.
 func twin(t testing.TB, name string) (entries [][]byte, kids [][]uint32) {
 	t.Helper()
 	base := strings.TrimSuffix(fixture(t, name), filepath.Ext(name))
@@ -145,8 +145,8 @@ func TestFileFixtures(t *testing.T) {
 	}
 }
 
-// TestFinalizeFixtures makes an ET from the crate's IET and IETPrefix. Each must have the
-// same bytes as the crate's ET of the same program.
+// TestFinalizeFixtures makes ETs from the crate's IETs and IETPrefixes. They must have the same bytes as the ETs
+// that the crate wrote for the same program.
 func TestFinalizeFixtures(t *testing.T) {
 	for _, v := range []string{"v1", "v2"} {
 		for _, ext := range []string{".iet", ".ietprefix"} {
@@ -239,8 +239,8 @@ func TestScoreman(t *testing.T) {
 	}
 }
 
-// TestVerifyNamesNumberedAttributes checks that Verify tells once of a name with a number whose entry has no
-// other attribute of the name.
+// TestVerifyNamesNumberedAttributes checks that Verify reports, only once, a name with a number if the entry has
+// no attribute with the name without the number.
 func TestVerifyNamesNumberedAttributes(t *testing.T) {
 	for want, names := range map[int][]string{0: {"user", "user#2", "c#", "#2", "a#1", "a#x"}, 1: {"rows#2", "user#3"}} {
 		x := tracetest.New(t, format.V2, format.ET, format.Root())

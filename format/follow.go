@@ -20,23 +20,22 @@ type FollowOptions struct {
 	Poll time.Duration
 }
 
-// A Follower reads a file that still grows. Next returns every entry once, as soon as
-// the entry is whole. A Follower is not safe for concurrent use.
+// A Follower reads a file that is still growing. Next returns every entry once, as soon as it is complete. A
+// Follower is not safe for concurrent use.
 type Follower struct {
 	f     *os.File
 	r     *Reader
 	name  string
 	poll  time.Duration
-	until int64         // while the file is shorter than this, it has no further entry
-	zeros bool          // the file ends in zeros, which the writer can replace at any time
-	idle  time.Duration // since the last entry
+	until int64         // a file shorter than this has no further entry
+	zeros bool          // the file ends with zeros, which the writer can replace at any time
+	idle  time.Duration // the time since the last entry
 	alive bool          // a writer held the lock at Follow or later
 	ended bool          // the last entry marks a clean end
 }
 
-// Follow opens a growing IET file. If name is an ET that does not exist yet, Follow opens
-// the IET that a recorder writes first: see [Find]. A nil o means defaults. An ET is read
-// to its end.
+// Follow opens a growing IET file. If name is an ET that does not exist yet, Follow opens the IET that a recorder
+// writes before it: see [Find]. An existing ET is read to its end. A nil o means defaults.
 func Follow(name string, o *FollowOptions) (*Follower, error) {
 	if o == nil {
 		o = &FollowOptions{}
@@ -55,29 +54,34 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 	}
 	if fl.r.format != ET {
 		fl.r.goOn(f, wire.MagicSize, 0)
-		fl.alive = locked(f) // a writer locks a file before it writes the magic, and may die before the next check
+		// A writer locks a file before it writes the magic. Check the lock now, because the writer may die before
+		// the next check.
+		fl.alive = locked(f)
 	}
 	return fl, nil
 }
 
-// SkipTo makes Next begin with the entry that has the given id and offset in the file. To begin
-// after the entries of a [File], use its [File.WholeSize] and [File.Len]. last is the entry with the
-// id before, or nil if id is 0. If last marks a clean end, no entry follows. Call SkipTo before
-// Next.
+// SkipTo makes Next begin with the entry that has the given id and begins at the given offset. To begin after the
+// entries of a [File], use its [File.WholeSize] and [File.Len]. last is the entry before, or nil if id is 0. If
+// last marks a clean end, Next returns io.EOF. Call SkipTo before Next.
 func (f *Follower) SkipTo(offset int64, id uint32, last *TraceEntry) {
 	f.r.goOn(f.f, offset, int64(id))
 	f.ended = last != nil && last.IsEnd()
 }
 
-// Next waits for the next entry and returns its id and the entry, which is valid until
-// the next call. The error is [io.EOF] after an entry that marks a clean end,
-// [ErrTruncated] if the writer died after Follow, [ErrShrunk] if the file became
-// shorter, a [*CorruptError] for damage, or the error of ctx. If the writer does not
-// lock the file, or died before Follow, Next waits at the end of the file until ctx is
-// done.
+// Next waits for the next entry. It returns the entry's id and the entry, which is valid until the next call. The
+// error is one of the following:
+//   - [io.EOF] after an entry that marks a clean end
+//   - [ErrTruncated] if the writer died after the call of Follow
+//   - [ErrShrunk] if the file became shorter
+//   - a [*CorruptError] for damage
+//   - the error of ctx
+//
+// If the writer does not lock the file, or died before the call of Follow, Next waits at the end of the file until
+// ctx is done.
 func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 	for tries := 0; ; tries++ {
-		// Entries that are already in the file are returned even if ctx is done.
+		// Even if ctx is done, return an entry that is already in the file.
 		if err := ctx.Err(); err != nil && tries > 0 {
 			return 0, nil, err
 		}
@@ -103,7 +107,7 @@ func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 	}
 }
 
-// wait returns nil when the file may have a further entry, and an error when no further entry can come.
+// wait returns nil when the file may have a further entry. It returns an error if no further entry can come.
 func (f *Follower) wait(ctx context.Context) error {
 	for looks := 0; ; looks++ {
 		more, err := f.more()
@@ -146,7 +150,7 @@ func (f *Follower) over() error {
 		return nil
 	}
 	if !f.alive && osfile.SameFile(f.f, f.name) {
-		return nil // the writer is of another kind, which does not lock files
+		return nil // the writer does not lock files, because it is not a recorder
 	}
 	if more, err := f.more(); more || err != nil {
 		return err // the writer wrote more before it released the lock
@@ -154,7 +158,7 @@ func (f *Follower) over() error {
 	return &TruncatedError{Offset: f.r.off, Entry: f.r.id + 1, Field: "its writer is gone"}
 }
 
-// locked reports whether a writer holds the lock of the open file f, whatever its name.
+// locked reports whether a writer holds the lock of the open file f. The file may have been renamed.
 func locked(f *os.File) bool {
 	err := osfile.Lock(f, false)
 	if err == nil {

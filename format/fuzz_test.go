@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// maxFuzzSize keeps one run of a fuzz target short.
+// maxFuzzSize limits the input, so that one run of a fuzz target is short.
 const maxFuzzSize = 64 << 10
 
 // fuzzFiles returns small traces of every kind, valid and damaged, and the traces in
@@ -57,8 +57,8 @@ func fuzzFiles(f *testing.F) [][]byte {
 	return out
 }
 
-// spansFile returns a trace with spans, their ends and logs. The spans refer to their
-// parents by ids, and some of them form a ring.
+// spansFile returns a trace with spans, their ends and log records. The spans name their parents by id, and some
+// of them form a cycle.
 func spansFile(v Version, sf StorageFormat) []byte {
 	below := func(e *TraceEntry, id int) TraceEntry {
 		e.Attributes = append(e.Attributes, Attribute{AttrParentSpanID, hexID(id, 8)})
@@ -119,7 +119,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 				t.Fatalf("%d of %d bytes: %v, want %v", size, n, err, ErrTruncated)
 			}
 		}
-		// SkipEntry finds the same size and parent as decoding, if it finds any.
+		// If SkipEntry accepts the entry, it finds the same size and parent as the decoder.
 		if parent, size, ok := wire.SkipEntry(b, v.hasColumns()); ok && (size != n || parent != e.Parent) {
 			t.Errorf("SkipEntry: %d bytes, parent %d; want %d and %d", size, parent, n, e.Parent)
 		}
@@ -173,7 +173,7 @@ func sameEntry(a, b *TraceEntry) bool {
 		slices.EqualFunc(a.Attributes, b.Attributes, func(x, y Attribute) bool { return x.Name == y.Name && x.Value.Equal(y.Value) })
 }
 
-// FuzzReader compares a Reader with a File for any bytes, see checkAnyFile.
+// FuzzReader checks that a Reader and a File agree about any bytes. See checkAnyFile.
 func FuzzReader(f *testing.F) {
 	for _, b := range fuzzFiles(f) {
 		f.Add(b)
@@ -186,7 +186,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// fuzzET runs fn on the bytes behind the magic of ETs.
+// fuzzET runs fn on the bytes after the magic of ETs.
 func fuzzET(f *testing.F, fn func(t *testing.T, v Version, body []byte)) {
 	for _, b := range fuzzFiles(f) {
 		if len(b) > wire.MagicSize && StorageFormat(b[9]) == ET {
@@ -306,8 +306,8 @@ func FuzzRecover(f *testing.F) {
 	})
 }
 
-// wantWhole fails the test unless the file name has no damage and n entries, which are
-// the first n of raws. With cut, one more entry says that the file was cut.
+// wantWhole fails the test unless the file name is undamaged and has n entries, which are the first n of raws. If
+// cut is true, the file must have one more entry, which says that the file was cut.
 func wantWhole(t *testing.T, name string, n int, raws []string, cut bool) {
 	t.Helper()
 	b, err := os.ReadFile(name)

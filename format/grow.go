@@ -7,11 +7,11 @@ import (
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
 )
 
-// Raw returns the encoded entries of f. It is for packages of this module.
+// Raw returns the encoded entries of f. It is meant for packages of this module.
 func (f *File) Raw() entrybytes.Entries { return entries{f} }
 
-// DecodeRaw decodes b, the encoding of the entry with the given id, into e. The texts of e alias b.
-// DecodeRaw is for packages of this module.
+// DecodeRaw decodes b, the encoding of the entry with the given id, into e. The texts of e alias b. DecodeRaw is
+// meant for packages of this module.
 func (f *File) DecodeRaw(b []byte, id uint32, e *TraceEntry) error { return f.decode(b, id, e) }
 
 // entries implements entrybytes.Entries.
@@ -27,10 +27,9 @@ func (e entries) Append(buf []byte, id uint32) ([]byte, error) { return e.f.appe
 
 func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(off, n, fn) }
 
-// grow adds the entries that were written to the file since it was opened or since the last grow.
-// If the last entry is not whole, or the file ends in zeros, these bytes can still change: grow
-// leaves them for a later call. It adds nothing to an ET, or to a file with entries from the journal
-// of a dead writer.
+// grow adds the entries that were written to the file since it was opened or since the last call. The bytes of an
+// incomplete entry at the end, and zeros at the end, can still change: grow ignores them, and a later call reads
+// them again. It adds nothing to an ET, or if some entries came from the journal of a dead writer.
 func (f *File) grow(ctx context.Context) error {
 	if f.format == ET {
 		return nil
@@ -58,7 +57,7 @@ func (f *File) grow(ctx context.Context) error {
 	switch {
 	case corrupt:
 	case damage == nil, errors.Is(damage, ErrTruncated):
-		damage = nil // the rest is not written yet
+		damage = nil // the rest is not yet written
 	default:
 		return damage
 	}

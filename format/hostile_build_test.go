@@ -20,8 +20,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
-// The hostile tests cover the rows of docs/faults.md about reading. They build traces field
-// by field, so that any single field can be wrong while all others are right.
+// The hostile tests cover the rows of docs/faults.md about reading. They build traces field by field, so that one
+// field can be wrong while all others are right.
 
 var hostileVersions = []Version{V1, V2}
 
@@ -41,14 +41,14 @@ func eachKind(t *testing.T, f func(t *testing.T, v Version, sf StorageFormat)) {
 type layout struct {
 	b       []byte
 	at      map[string]int    // by field: the offset at which it begins
-	instead map[string][]byte // by field: the bytes to write instead of the right ones
+	instead map[string][]byte // by field: wrong bytes to write
 }
 
 func newLayout(instead map[string][]byte) *layout {
 	return &layout{at: make(map[string]int), instead: instead}
 }
 
-// put writes a field: the bytes right, or those of l.instead.
+// put writes a field: the bytes of l.instead if it has any for the field, otherwise the bytes right.
 func (l *layout) put(field string, right ...byte) {
 	l.at[field] = len(l.b)
 	if wrong, ok := l.instead[field]; ok {
@@ -65,7 +65,7 @@ func (l *layout) text(field, s string) {
 	l.put(field, []byte(s)...)
 }
 
-// optional writes a tag as the field FIELD?, and then the text if there is one.
+// optional writes a tag as the field FIELD?, and if there is a text, writes it as text does.
 func (l *layout) optional(field string, s Optional[string]) {
 	if !s.Valid {
 		l.put(field+"?", 0)
@@ -75,11 +75,10 @@ func (l *layout) optional(field string, s Optional[string]) {
 	l.text(field, s.Value)
 }
 
-// A fakeEntry is an entry in which some fields are written differently. The
-// fields have the names of the layout: parent, message?, message.len, message,
-// name.len, …, level, line?, line, attributes.len (version 1) or attr_names.len
-// and attr_values.len, and of attribute i: attr[i].name.len, attr[i].name,
-// attr[i].kind, attr[i].value.len, attr[i].value.
+// A fakeEntry is an entry in which some fields have wrong bytes. The names of the fields are those of the layout:
+// parent, message?, message.len, message, name.len, …, level, line?, line, attributes.len (version 1) or
+// attr_names.len and attr_values.len, and for attribute i: attr[i].name.len, attr[i].name, attr[i].kind,
+// attr[i].value.len, attr[i].value.
 type fakeEntry struct {
 	TraceEntry
 
@@ -132,9 +131,8 @@ func (f *fakeEntry) layout(v Version) *layout {
 	return l
 }
 
-// A fakeFile is a trace in which some fields are written differently. An ET has the fields
-// offsets.len, offsets[i], pool.len, pool[i].len and pool[i][j]. An IETPrefix has the fields
-// frame[i].
+// A fakeFile is a trace in which some fields have wrong bytes. An ET has the fields offsets.len, offsets[i],
+// pool.len, pool[i].len and pool[i][j]. An IETPrefix has the fields frame[i].
 type fakeFile struct {
 	Version Version
 	Format  StorageFormat
@@ -149,7 +147,7 @@ type fakeTrace struct {
 
 	layout
 	raws   []*layout // the encodings of the entries
-	starts []int     // the offset at which each entry begins, in IETPrefix with its frame
+	starts []int     // the offset at which each entry begins; in IETPrefix the offset of its frame
 	bodies []int     // the offset at which the encoding of each entry begins
 	ends   []int     // the offset at which each entry ends
 }
@@ -231,8 +229,8 @@ func fakes(n int) []fakeEntry {
 	return out
 }
 
-// oneWrong returns a trace of three entries: the root, entry 1 with a wrong field, and a
-// valid entry 2.
+// oneWrong returns a trace of three entries: the root, entry 1 with wrong bytes for a field, and entry 2 without a
+// fault.
 func oneWrong(v Version, sf StorageFormat, field string, wrong []byte) *fakeTrace {
 	es := []fakeEntry{{TraceEntry: *Root()}, {TraceEntry: rich(0, "wrong")}, {TraceEntry: rich(0, "right")}}
 	es[1].Instead = map[string][]byte{field: wrong}
@@ -248,7 +246,7 @@ func writeFile(t testing.TB, name string, b []byte) string {
 	return name
 }
 
-// drain reads b to its end. It returns the encodings of the entries, and the error or nil for EOF.
+// drain reads b to its end. It returns the encodings of the entries, and the error, or nil instead of EOF.
 func drain(b []byte) (raws []string, err error) { return drainReader(bytes.NewReader(b), nil) }
 
 func drainReader(src io.Reader, o *ReaderOptions) (raws []string, err error) {
@@ -267,9 +265,8 @@ func drainReader(src io.Reader, o *ReaderOptions) (raws []string, err error) {
 	}
 }
 
-// followAll reads the file with Follow for a short time, and returns the number of
-// entries, and the error or nil for EOF. For a file that could still grow, it returns the
-// error of the context.
+// followAll reads the file with Follow for a short time. It returns the number of entries, and the error, or nil
+// instead of EOF. If the file could still grow, this is the error of the context.
 func followAll(t testing.TB, name string) (n int, err error) {
 	t.Helper()
 	f, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
@@ -302,8 +299,8 @@ func problems(t testing.TB, name string) (*Report, []error) {
 	return r, found
 }
 
-// allocated returns how many bytes f allocates in total, including freed bytes. This is
-// an upper bound of its peak.
+// allocated returns the total number of bytes that f allocates, including freed bytes. The peak of f's memory
+// cannot be higher.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -325,12 +322,12 @@ func errorOffset(err error) (int64, bool) {
 	}
 	var at int64
 	_, digits, _ := strings.Cut(err.Error(), "byte ")
-	_, serr := fmt.Sscan(digits[:min(1, len(digits))], &at) // one digit: such an offset lies in the magic
+	_, serr := fmt.Sscan(digits[:min(1, len(digits))], &at) // an offset of one digit is in the magic
 	return at, serr == nil
 }
 
-// wantCorrupt fails the test unless err is a CorruptError of that entry with that offset
-// and kind. A negative offset matches any offset, and a nil kind matches any kind.
+// wantCorrupt fails the test unless err is a CorruptError with the given entry, offset and kind. A negative offset
+// matches any offset, and a nil kind matches any kind.
 func wantCorrupt(t testing.TB, what string, err error, entry int64, offset int, kind error) {
 	t.Helper()
 	e, ok := errors.AsType[*CorruptError](err)
@@ -344,7 +341,7 @@ func wantCorrupt(t testing.TB, what string, err error, entry int64, offset int, 
 	}
 }
 
-// hasProblem reports whether one of found is an error of kind in that entry.
+// hasProblem reports whether found has an error of the given kind in the given entry.
 func hasProblem(found []error, entry int64, kind error) bool {
 	for _, err := range found {
 		e, ok := errors.AsType[*CorruptError](err)
@@ -363,7 +360,7 @@ var hugeLengths = []struct {
 	{"2^16", 1 << 16}, {"2^32", 1 << 32}, {"2^40", 1 << 40}, {"2^63", 1 << 63}, {"2^64-1", math.MaxUint64},
 }
 
-// sameStrings describes the first difference of two lists of encodings, "" if they are equal.
+// sameStrings describes the first difference between two lists of encodings. It returns "" if they are equal.
 func sameStrings(got, want []string) string {
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
@@ -392,8 +389,7 @@ func lines(errs []error) string {
 	return b.String()
 }
 
-// TestHostileBuilder checks that the traces of the other tests are valid before a test
-// breaks a field.
+// TestHostileBuilder checks that the traces of the hostile tests are valid before a test changes a field.
 func TestHostileBuilder(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := fakeFile{Version: v, Format: sf, Entries: fakes(20)}.build()

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
-// small returns the root and n entries, varied but short.
+// small returns the root and n entries, which are short and differ from each other.
 func small(n int) []fakeEntry {
 	out := []fakeEntry{{TraceEntry: *Root()}}
 	for i := 1; i <= n; i++ {
@@ -36,15 +36,15 @@ func small(n int) []fakeEntry {
 		case 6:
 			e.Message, e.Attributes = Some(""), []Attribute{{"", BytesValue(nil)}}
 		case 7:
-			e.Metadata.Name = strings.Repeat("long ", 60) // a length of more than a byte
+			e.Metadata.Name = strings.Repeat("long ", 60) // its length needs more than one byte
 		}
 		out = append(out, fakeEntry{TraceEntry: e})
 	}
 	return out
 }
 
-// wholeAt returns how many entries are whole in the first size bytes, and the offset of
-// their end. Without entries that is the end of the magic.
+// wholeAt returns the number of entries that are whole in the first size bytes, and the offset of their end.
+// Without entries, this is the end of the magic.
 func (t *fakeTrace) wholeAt(size int) (n, end int) {
 	end = wire.MagicSize
 	for n < len(t.ends) && t.ends[n] <= size {
@@ -69,7 +69,7 @@ func TestCutAtEveryByteReader(t *testing.T) {
 			if wrong := tr.cutError(err, size); wrong != "" {
 				t.Fatalf("cut at %d: %s", size, wrong)
 			}
-			// The entries are the same if the bytes arrive in other pieces.
+			// The entries must be the same if the bytes arrive in smaller pieces.
 			slow, serr := drainReader(iotest.HalfReader(iotest.DataErrReader(bytes.NewReader(cut))), nil)
 			if diff := sameStrings(slow, raws); diff != "" || fmt.Sprint(serr) != fmt.Sprint(err) {
 				t.Fatalf("cut at %d: in pieces %s, error %v, want %v", size, diff, serr, err)
@@ -78,8 +78,8 @@ func TestCutAtEveryByteReader(t *testing.T) {
 	})
 }
 
-// cutError checks err, the error of reading only the first size bytes. It returns a
-// description of what is wrong with err, "" if err is right.
+// cutError checks err, the error of reading only the first size bytes. It returns a description of what is wrong
+// with err, or "".
 func (t *fakeTrace) cutError(err error, size int) string {
 	n, end := t.wholeAt(size)
 	if size == len(t.b) || t.Format != ET && size == end && size >= wire.MagicSize {
@@ -151,15 +151,15 @@ func inspectCut(tr *fakeTrace, name string, size int, complain func(what, wrong 
 		if size == len(tr.b) || tr.Format != ET && size == end {
 			reason = mapping.CutClean
 		} else if tr.Format != ET && wire.IsZero(tr.b[end:size]) {
-			reason = mapping.CutZeroTail // the beginning of an entry can also be zeros
+			reason = mapping.CutZeroTail // the first bytes of the incomplete entry can also be zeros
 		}
 		if r.Entries != n || n > 0 && r.GoodBytes != int64(end) || r.Size != int64(size) || r.Reason != reason {
 			complain("Report", fmt.Sprintf("%+v, want %d entries, %d bytes, %s", r, n, end, reason))
 		}
 	}
 	if oerr != nil {
-		// Only an ET may be refused, because an ET is never written in place. The error
-		// must still say that the file is truncated, not that it is damaged.
+		// Only an ET may be refused, because no writer leaves an incomplete ET. The error must still say that the
+		// file is truncated, not that it is damaged.
 		if tr.Format != ET || !errors.Is(oerr, ErrTruncated) {
 			complain("Open", oerr.Error())
 		}
@@ -184,8 +184,8 @@ func TestCutAtEveryByteFollow(t *testing.T) {
 	}
 }
 
-// Every Recover syncs, which is slow. So a file of few entries is cut at every byte, and a
-// file of many entries only around the ends of its entries.
+// TestCutAtEveryByteRecover cuts a file of few entries at every byte, and a file of many entries only around the
+// ends of its entries, because every Recover syncs, which is slow.
 func TestCutAtEveryByteRecover(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		t.Parallel()
@@ -214,7 +214,7 @@ func TestCutAtEveryByteRecover(t *testing.T) {
 	})
 }
 
-// A source may return bytes together with an error. These bytes are read.
+// TestCutBySourceError checks that bytes that a source returns together with an error are read.
 func TestCutBySourceError(t *testing.T) {
 	boom := errors.New("connection reset")
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
@@ -253,7 +253,7 @@ func TestFlipBits(t *testing.T) {
 	})
 }
 
-// checkAnyFile checks the properties that hold for any bytes.
+// checkAnyFile checks properties that must hold for a file of any bytes.
 func checkAnyFile(t testing.TB, name string, b []byte) {
 	t.Helper()
 	inRange := func(what string, err error) {
@@ -279,8 +279,8 @@ func checkAnyFile(t testing.TB, name string, b []byte) {
 		t.Errorf("%d of %d bytes are whole", f.WholeSize(), f.Size())
 	}
 	if f.Format() != ET || f.Damage() != nil {
-		// The index skips attributes, but agrees with a full decoder. The only exception are
-		// zeros before the damage: the index may count them as damage.
+		// The index skips attributes, but must agree with a full decoder. Only zeros before damage are an
+		// exception: the index may count them as damage.
 		for len(raws) > f.Len() && rerr != nil && wire.IsZero([]byte(raws[len(raws)-1])) {
 			raws, rerr = raws[:len(raws)-1], f.Damage()
 		}
@@ -327,8 +327,7 @@ func checkAnyFile(t testing.TB, name string, b []byte) {
 	inRange("Verify", err)
 }
 
-// drainParents is like drain, but also returns the parents, and decodes every encoding by
-// itself.
+// drainParents does the same as drain. It also returns the parents, and decodes each encoding separately.
 func drainParents(t testing.TB, b []byte) (raws []string, parents []uint32, err error) {
 	t.Helper()
 	r, err := NewReader(bytes.NewReader(b), nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// entryLengths are the length fields of the entry that rich makes.
+// entryLengths are the length fields of the entry that rich returns.
 func entryLengths(v Version) []string {
 	fields := []string{
 		"message.len", "name.len", "target.len", "module_path.len", "file.len",
@@ -27,8 +27,7 @@ func entryLengths(v Version) []string {
 	return append(fields, "attr_names.len", "attr_values.len")
 }
 
-// wantLength fails the test unless err is a lengthError with an offset in [from, to] and
-// the claimed length.
+// wantLength fails the test unless err is a lengthError with the given claimed length and an offset in [from, to].
 func wantLength(t *testing.T, what string, err error, from, to int, claimed uint64) {
 	t.Helper()
 	l, ok := errors.AsType[*lengthError](err)
@@ -44,8 +43,8 @@ func wantLength(t *testing.T, what string, err error, from, to int, claimed uint
 	}
 }
 
-// wantBounded fails the test if f allocates more than the limit for a hostile file of so
-// many bytes. The limit includes several buffers, for code that reads the file more than once.
+// wantBounded fails the test if f allocates more memory than it may for a hostile file of fileSize bytes. The
+// limit leaves room for several buffers, because some code reads the file more than once.
 func wantBounded(t *testing.T, what string, fileSize int, f func()) {
 	t.Helper()
 	if got, limit := allocated(f), uint64(4*fileSize+3<<19); got > limit {
@@ -74,7 +73,7 @@ func TestLengthClaims(t *testing.T) {
 	}
 }
 
-// lengthInFile reads, in all ways, a trace in which a field of entry 1 claims a length.
+// lengthInFile reads, in every way, a trace in which a field of entry 1 claims a wrong length.
 func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 	t.Helper()
 	name := writeFile(t, "x."+tr.Format.String(), tr.b)
@@ -173,7 +172,7 @@ func TestLengthClaimsOfTables(t *testing.T) {
 					}.build()
 					name := writeFile(t, "x.et", tr.b)
 					wantBounded(t, "Reader", len(tr.b), func() {
-						// The end of a stream is not known, so a length cannot be compared with it.
+						// The end of a stream is not known, so a Reader cannot compare a length with it.
 						_, err := NewReader(strings.NewReader(string(tr.b)), nil)
 						if at, ok := errorOffset(err); !ok || at < wire.MagicSize || at > int64(len(tr.b)) {
 							t.Errorf("NewReader: %v, offset %d, want damage with an offset", err, at)
@@ -202,8 +201,8 @@ func TestLengthClaimsOfTables(t *testing.T) {
 	}
 }
 
-// A sparse file looks large without having much data. MaxEntrySize still limits the
-// size of an entry in it.
+// TestLengthOfSparseEntry checks that MaxEntrySize also limits an entry of a sparse file, which looks large but
+// has little data.
 func TestLengthOfSparseEntry(t *testing.T) {
 	for _, v := range hostileVersions {
 		tr := fakeFile{Version: v, Format: ET, Entries: fakes(2)}.build()
@@ -328,7 +327,7 @@ func TestLongNumbers(t *testing.T) {
 		for _, n := range all {
 			for _, tag := range []byte{wire.Tag16, wire.Tag32, wire.Tag64, wire.Tag128, 255} {
 				if tag <= wire.Tag32 && n.n >= 1<<16 {
-					continue // this form of the number is not longer
+					continue // the number needs this form
 				}
 				t.Run(fmt.Sprintf("v%d/%s/%d", v, n.field, tag), func(t *testing.T) {
 					wrong := []byte{255}
@@ -425,7 +424,7 @@ func TestBadTags(t *testing.T) {
 		{"level", []byte{5}, errBadLevel},
 		{"level", []byte{250}, errBadLevel},
 		{"level", wire.AppendUint(nil, 1<<16), errBadLevel},
-		{"level", wire.AppendUint(nil, 256), errBadLevel}, // would be 0 in a byte
+		{"level", wire.AppendUint(nil, 256), errBadLevel}, // in a byte it would be 0
 		{"attr[0].kind", []byte{8}, errBadKind},
 		{"attr[0].kind", []byte{250}, errBadKind},
 		{"attr[0].kind", wire.AppendUint(nil, 256), errBadKind},
@@ -660,7 +659,7 @@ func TestBadMagic(t *testing.T) {
 	}
 	for i := range wire.MagicSize {
 		t.Run(fmt.Sprintf("only %d bytes", i), func(t *testing.T) {
-			clear(seen) // each size gives the same error
+			clear(seen) // the error must be the same for every size
 			check(t, good.b[:i], func(err error) bool {
 				e, ok := errors.AsType[*TruncatedError](err)
 				return ok && e.Entry == noEntry && e.Offset == 0

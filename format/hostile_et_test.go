@@ -15,8 +15,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// TestBadPool damages the pool of the tree that fakes(6) makes: 0 has the children 1 and 2,
-// 1 has 3 and 4, and 2 has 5 and 6.
+// TestBadPool damages the pool of the tree that fakes(6) returns: 0 has the children 1 and 2, 1 has 3 and 4, and 2
+// has 5 and 6.
 func TestBadPool(t *testing.T) {
 	num := func(n uint64) []byte { return wire.AppendUint(nil, n) }
 	kids := func(ids ...uint32) []byte {
@@ -30,7 +30,7 @@ func TestBadPool(t *testing.T) {
 		name   string
 		field  string
 		wrong  []byte
-		reader bool // a Reader also notices the damage; otherwise it reads the entries, which are right
+		reader bool // whether a Reader also notices the damage; otherwise it reads all entries correctly
 	}{
 		{"one too few", "pool.len", num(6), true},
 		{"one too many", "pool.len", num(8), true},
@@ -92,8 +92,8 @@ func TestBadPool(t *testing.T) {
 	}
 }
 
-// The parents in the entries can differ from the pool. Both are valid by themselves, and
-// Verify reports the difference.
+// TestPoolSaysAnotherParent checks an ET in which the parent in an entry differs from the pool. Each of them is
+// valid alone, and Verify reports the difference.
 func TestPoolSaysAnotherParent(t *testing.T) {
 	for _, v := range hostileVersions {
 		es := fakes(6)
@@ -118,7 +118,7 @@ func TestBadOffsets(t *testing.T) {
 			name  string
 			field string
 			wrong uint64
-			fits  bool // the wrong number has the same size as the right one, so a Reader reaches the entry
+			fits  bool // the wrong number has the same size as the right one, so a Reader gets to the entry
 		}{
 			{"first is not 0", "offsets[0]", 1, false},
 			{"duplicate", "offsets[2]", off(1), false},
@@ -177,7 +177,7 @@ func TestEntryEnds(t *testing.T) {
 				wrong := wire.AppendUint(nil, uint64(good.bodies[4]-good.at["data"]+by))
 				tr := fakeFile{Version: v, Format: ET, Entries: fakes(6), Instead: map[string][]byte{"offsets[4]": wrong}}.build()
 				name := writeFile(t, "x.et", tr.b)
-				f, err := Open(name, nil) // succeeds, because the tables are valid by themselves
+				f, err := Open(name, nil) // succeeds, because the tables alone are valid
 				must(t, err)
 				defer f.Close()
 				for id := range uint32(f.Len()) {
@@ -258,8 +258,8 @@ func TestTrailingGarbage(t *testing.T) {
 	})
 }
 
-// TestDamagedETKeepsPrefix recovers an ET with valid tables and a damaged entry. The
-// entries before the damaged one are saved.
+// TestDamagedETKeepsPrefix recovers an ET with valid tables and a damaged entry. All earlier entries must be
+// saved.
 func TestDamagedETKeepsPrefix(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, bad := range []int{1, 3, 6} {
@@ -288,9 +288,8 @@ func TestDamagedETKeepsPrefix(t *testing.T) {
 	}
 }
 
-// wantRecovered recovers name, checks the result, and checks that a second Recover
-// changes nothing. For a damaged ET or a corrupt file, the result has one more entry,
-// which reports the damage.
+// wantRecovered recovers the file name, checks the result, and checks that a second Recover changes nothing. For a
+// damaged ET or a corrupt file, the result must have one more entry, which reports the damage.
 func wantRecovered(t *testing.T, name, out string, want []string) {
 	t.Helper()
 	where := out

@@ -27,8 +27,8 @@ func notOnWindows(t *testing.T) {
 	}
 }
 
-// pages returns a trace of many pages whose entries have long texts. Wrong bytes in a text
-// do not make decoding fail, so the tests would notice them.
+// pages returns a trace of many pages whose entries have long texts. Decoding does not fail if bytes of a text are
+// wrong, so only a comparison of the texts notices this.
 func pages(v Version, sf StorageFormat) *fakeTrace {
 	es := small(60)
 	for i := 1; i < len(es); i++ {
@@ -74,7 +74,7 @@ var ways = []struct {
 	}},
 }
 
-// wantRaw returns the bytes that a way must return for entry id.
+// wantRaw returns the bytes that a way of reading must return for entry id.
 func (t *fakeTrace) wantRaw(way string, id int) []byte {
 	if way == "Attribute" {
 		return append([]byte("attribute "), t.Entries[id].Attributes[0].Value.Bytes()...)
@@ -112,7 +112,7 @@ func TestTruncatedWhileMapped(t *testing.T) {
 				defer other.Close()
 				must(t, os.Truncate(name, int64(size)))
 				var wg sync.WaitGroup
-				var once [4]sync.Once // one error for each way
+				var once [4]sync.Once // only one error for each way
 				for range 8 {
 					wg.Go(func() {
 						for i, way := range ways {
@@ -125,7 +125,7 @@ func TestTruncatedWhileMapped(t *testing.T) {
 										t.Errorf("%s of entry %d, bytes %d to %d of a file of %d that has %d now: other bytes than were there, and no error",
 											way.name, id, tr.bodies[id], tr.ends[id], len(tr.b), size)
 									})
-								case err == nil: // the bytes were read before the cut, or are not cut off
+								case err == nil: // the bytes were read before the cut, or come before it
 								case !errors.Is(err, ErrShrunk):
 									once[i].Do(func() { t.Errorf("%s of entry %d: %v (%T), want %v", way.name, id, err, err, ErrShrunk) })
 								case whole && way.name != "Walk" && tr.ends[id] <= size/page*page:
@@ -150,8 +150,8 @@ func TestTruncatedWhileMapped(t *testing.T) {
 	})
 }
 
-// A file can be truncated after Open has read its size and before the scan that makes
-// the index.
+// TestTruncatedWhileOpened truncates a file after Open has read its size, but before the scan that builds the
+// index.
 func TestTruncatedWhileOpened(t *testing.T) {
 	notOnWindows(t)
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
@@ -252,7 +252,7 @@ func TestFollowByteByByte(t *testing.T) {
 		must(t, err)
 		defer fl.Close()
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // so Next returns the entries in the file and does not wait
+		cancel() // Next returns entries that are in the file, but does not wait
 		for size, next := wire.MagicSize+1, 0; size <= len(tr.b); size++ {
 			if _, err := w.Write(tr.b[size-1 : size]); err != nil {
 				t.Fatal(err)
@@ -278,7 +278,8 @@ func TestFollowByteByByte(t *testing.T) {
 	})
 }
 
-// A writer that cannot finish an entry removes the part that it wrote.
+// TestFollowTakenBack checks that Follow can read a file from which the writer removes a part of an entry, because
+// it cannot finish the entry.
 func TestFollowTakenBack(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		long := fakeFile{Version: v, Format: sf, Entries: small(7)}.build()

@@ -46,7 +46,7 @@ func hexID(n, size int) Value {
 	return StringValue(string(wire.AppendHex(nil, id[16-size:])))
 }
 
-// spanEntry returns a span with the given id. All these spans have the same trace id.
+// spanEntry returns a span with the given id. All spans have the same trace id.
 func spanEntry(parent, id int) *TraceEntry {
 	return &TraceEntry{
 		Parent: uint32(parent), Metadata: Metadata{Name: "s"},
@@ -66,9 +66,9 @@ func openBytes(t testing.TB, b []byte) *File {
 	return f
 }
 
-// wantLinear fails the test if work on four times the input takes nearly sixteen times as
-// long in each of four tries. The limit leaves room for input that no longer fits in the
-// CPU cache, which takes up to twice as long. Work that is too short is not measured.
+// wantLinear fails the test if work on four times the input takes at least eleven times as long in each of four
+// attempts. Quadratic work takes sixteen times as long. Linear work may take more than four times as long, because
+// input that does not fit into the CPU cache takes up to twice the time. Very short work is not measured.
 func wantLinear(t *testing.T, what string, n int, prepare func(n int) (work func())) {
 	t.Helper()
 	const tooShort, limit = 40 * time.Millisecond, 11
@@ -91,7 +91,7 @@ func stopwatch(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// TestNothingIsQuadratic uses input for which simple algorithms take quadratic time.
+// TestNothingIsQuadratic uses input for which naive algorithms take quadratic time.
 func TestNothingIsQuadratic(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("measures time")
@@ -197,9 +197,8 @@ func TestReadsOnce(t *testing.T) {
 
 func plainEntry0(int) *TraceEntry { return plainEntry(0) }
 
-// TestFollowLargeEntry checks how often Follow reads an entry that is larger than its
-// buffer. Follow reads an entry again if it has too little of it, but must not do so
-// for every attribute.
+// TestFollowLargeEntry checks how often Follow reads an entry that is larger than its buffer. Follow may read the
+// entry again when it has only a part of it, but not for every attribute.
 func TestFollowLargeEntry(t *testing.T) {
 	for _, v := range hostileVersions {
 		e := &TraceEntry{Metadata: Metadata{Name: "n"}}
@@ -234,8 +233,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// peakHeap returns the peak of the heap, including garbage, while f runs. It samples the
-// heap every millisecond.
+// peakHeap returns the maximum size of the heap, including garbage, while f runs. It samples the heap every
+// millisecond.
 func peakHeap(f func()) uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	var peak uint64
@@ -266,7 +265,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		size >>= 3
 	}
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
-		// The entry has only a parent. That byte is not zero, so that it counts as an entry.
+		// The entry has no content except a parent that is not 0: a zero entry would not count.
 		e := &TraceEntry{Parent: 1}
 		n := size / len(AppendTraceEntry(nil, v, e))
 		b := fabricate(t, v, sf, n, func(id int) *TraceEntry {
@@ -290,7 +289,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		})
 		small := uint64(1 << 20)
 		if sf == ET {
-			small += 8 * 8 * uint64(n+1) // the offsets, and the smaller slices that they outgrew
+			small += 8 * 8 * uint64(n+1) // the offsets, and the smaller slices that were replaced while they grew
 		}
 		if got > small {
 			t.Errorf("Reader allocates %d bytes for %d", got, len(b))
@@ -315,8 +314,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// TestMaxEntrySize checks that a limit in the options holds, and that the default of the
-// package holds otherwise.
+// TestMaxEntrySize checks that a limit in the options holds, and otherwise the default limit.
 func TestMaxEntrySize(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		es := small(2)

@@ -86,7 +86,7 @@ func TestOpenNotRegular(t *testing.T) {
 		if c.want == nil || errors.Is(c.want, fs.ErrNotExist) {
 			continue
 		}
-		// They are also refused as outputs.
+		// The paths are also refused as outputs.
 		if err := inASecond(t, "Recover to "+c.name, func() error { _, err := Recover(good, c.name); return err }); err == nil {
 			t.Errorf("Recover to %q: no error", c.name)
 		}

@@ -24,7 +24,7 @@ func zeroTails() []int {
 	return append(out, 4096, 65535, 65536, 65536+7)
 }
 
-// streams runs f for the formats whose files grow.
+// streams runs f for the formats of growing files.
 func streams(t *testing.T, f func(t *testing.T, v Version, sf StorageFormat)) {
 	t.Helper()
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
@@ -89,7 +89,7 @@ func TestZeroTail(t *testing.T) {
 	}
 }
 
-// plain decodes entries one after the other, like a decoder that does not know zero tails.
+// plain decodes entries one after the other, as a decoder does that has no special case for zeros.
 func plain(t *testing.T, b []byte, v Version) []string {
 	t.Helper()
 	var raws []string
@@ -104,8 +104,8 @@ func plain(t *testing.T, b []byte, v Version) []string {
 	return raws
 }
 
-// TestZerosInTheMiddle checks that zeros between entries are read as a plain decoder reads
-// them: as entries, and as the beginning of the next entry.
+// TestZerosInTheMiddle checks that zeros between entries are read as by a plain decoder: as entries, and as the
+// beginning of the next entry.
 func TestZerosInTheMiddle(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, zeros := range zeroTails() {
@@ -119,7 +119,7 @@ func TestZerosInTheMiddle(t *testing.T) {
 			} {
 				b := append(append(bytes.Clone(head), make([]byte, zeros)...), tail...)
 				want := plain(t, b[wire.MagicSize:], v)
-				// If bytes follow that are not an entry, all these zeros may also count as damage.
+				// If the zeros precede bytes that are not an entry, all of them may also count as damage.
 				least := want
 				for len(least) > 0 && wire.IsZero([]byte(least[len(least)-1])) {
 					least = least[:len(least)-1]
@@ -147,8 +147,8 @@ func TestZerosInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAllZero checks two files. One has only zeros: it does not have even a part of a
-// magic. The other one has only zeros after the magic: it has no entries.
+// TestAllZero checks two files. One has only zeros, so it does not even begin with a magic. The other has only
+// zeros after the magic, so it has no entries.
 func TestAllZero(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := fakeFile{Version: v, Format: sf, Tail: make([]byte, 1<<20)}.build()
@@ -168,8 +168,7 @@ func TestAllZero(t *testing.T) {
 	}
 }
 
-// TestFollowLongZeros checks that Follow reads a long run of zeros in linear time, and
-// that it obeys its context while it does so.
+// TestFollowLongZeros checks that Follow reads many zeros in linear time, and stops when its context is done.
 func TestFollowLongZeros(t *testing.T) {
 	for _, tail := range []string{"", "an entry"} {
 		t.Run("then "+tail, func(t *testing.T) {
@@ -230,8 +229,8 @@ func TestEmptyFrame(t *testing.T) {
 	}
 }
 
-// Zeros before damage are a result of the crash, as zeros at the end are. The file that
-// Recover leaves must not end in them. Otherwise a second Recover would find a zero tail.
+// TestZerosBeforeDamage checks that zeros before damage count as a result of the crash, like zeros at the end. The
+// output of Recover must not end with them: otherwise a second Recover would find a zero tail.
 func TestZerosBeforeDamage(t *testing.T) {
 	for _, v := range hostileVersions {
 		for what, tail := range map[string][]byte{
@@ -277,7 +276,7 @@ func TestZeroEntryAtEnd(t *testing.T) {
 	}
 }
 
-// TestOffsetBeforeZeroTail checks that the zeros that a crash leaves do not count as whole.
+// TestOffsetBeforeZeroTail checks that zeros after a crash do not count as whole entries.
 func TestOffsetBeforeZeroTail(t *testing.T) {
 	for _, f := range []StorageFormat{IET, IETPrefix} {
 		tr := fakeFile{Version: V1, Format: f, Entries: small(3), Tail: make([]byte, 100)}.build()
@@ -292,9 +291,9 @@ func TestOffsetBeforeZeroTail(t *testing.T) {
 	}
 }
 
-// TestFollowEntryInPlaceOfZeros follows a file with zeros at its end. They are not damage, because a writer
-// may allocate space before it writes. Follow finds an entry that replaces the zeros, although the size of
-// the file does not change.
+// TestFollowEntryInPlaceOfZeros follows a file with zeros at its end. They are not damage, because a writer may
+// allocate space before it writes. Follow must find an entry that replaces zeros, although the size of the file
+// does not change.
 func TestFollowEntryInPlaceOfZeros(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		es := small(5)

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// goOn makes r continue in the file f with the entry id, which begins at offset off, even after an
-// error. Any file except an ET may grow.
+// goOn makes r continue with the entry id, which begins at offset off of the file f. This also works after an
+// error. All files except ETs may grow.
 func (r *Reader) goOn(f *os.File, off, id int64) {
 	if r.format == ET {
 		r.r = io.NewSectionReader(f, off, math.MaxInt64-off)
@@ -25,9 +25,8 @@ func (r *Reader) consume(n int) {
 	r.off += int64(n)
 }
 
-// fill reads until n bytes are buffered or the input ends. An error of the source also
-// counts as the end, so that the entries before the error are returned. fill allocates no
-// more than twice the number of bytes that it has read.
+// fill reads until n bytes are buffered or the input ends. An error of the source counts as the end, so that the
+// entries before the error are returned. fill allocates at most twice as many bytes as it has read.
 func (r *Reader) fill(n int) {
 	if r.file != nil && !r.eof && r.end-r.start < n {
 		r.fillAnew(n)
@@ -43,12 +42,12 @@ func (r *Reader) fill(n int) {
 	}
 }
 
-// makeRoom makes room in buf for more bytes. n is the number of bytes that fill needs in all.
+// makeRoom makes room in buf for more bytes. n is the total number of bytes that fill needs.
 func (r *Reader) makeRoom(n int) {
 	size := len(r.buf)
 	switch {
 	case r.live != nil && r.start == r.end && size > 1<<20 && n <= readSize:
-		size = readSize // after a large entry
+		size = readSize // after a large entry, buf shrinks again
 	case r.live != nil && r.start == 0 && r.end == size:
 		size = min(2*size, n+readSize)
 	case r.live == nil && r.start <= size/2:
@@ -70,9 +69,9 @@ func (r *Reader) makeRoom(n int) {
 	r.start = 0
 }
 
-// fillAnew is fill for a file that may grow. It reads only if the file has n more bytes. It also reads
-// the buffered bytes again, because they can change: a writer that cannot finish an entry removes
-// the part that it wrote.
+// fillAnew does the same as fill for a file that may grow. It reads only if the file has n bytes from the current
+// position on. It also reads the buffered bytes again, because they can change: a writer that cannot finish an
+// entry removes the part that it has written.
 func (r *Reader) fillAnew(n int) {
 	fi, err := r.file.Stat()
 	at := r.off + r.zeros
@@ -91,7 +90,7 @@ func (r *Reader) fillAnew(n int) {
 }
 
 func (r *Reader) read() {
-	for range 100 { // a source that returns no bytes and no error 100 times is broken
+	for range 100 { // if a source 100 times returns neither bytes nor an error, it is broken
 		n, err := r.r.Read(r.buf[r.end:])
 		r.end += n
 		if err != nil {

@@ -8,22 +8,22 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A Report says how many whole entries a file has, and why they end.
+// A Report says how many whole entries a file has, and why they end before the file.
 type Report struct {
-	Name      string // name of the file
+	Name      string // the name of the file
 	Version   Version
 	Format    StorageFormat
-	Entries   int    // number of whole entries
-	Size      int64  // size of the file in bytes
-	GoodBytes int64  // from the start of the file to the end of the last whole entry
+	Entries   int    // the number of whole entries
+	Size      int64  // the size of the file in bytes
+	GoodBytes int64  // the size from the start of the file to the end of the last whole entry
 	Reason    string // why the entries end there: "clean", "torn", "zero_tail" or "corrupt"
-	Damage    error  // the details: a [*TruncatedError] or [*CorruptError]
+	Damage    error  // the details of Reason: a [*TruncatedError] or [*CorruptError]
 	Ended     bool   // the last entry marks a clean end
 	Live      bool   // a living process is writing the file
 }
 
-// Report reports on the whole entries of a file that was opened with [OpenOptions].Prefix. Package
-// recorder's Inspect also counts the entries in a journal.
+// Report returns a report about a file that was opened with [OpenOptions].Prefix. Package recorder's Inspect also
+// counts the entries in a journal.
 func (f *File) Report() (*Report, error) {
 	r := &Report{
 		Name: f.name, Version: f.version, Format: f.format, Entries: f.Len(), Size: f.Size(), GoodBytes: f.WholeSize(),

@@ -9,22 +9,20 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// A Version is the disk version of a file. In options and arguments that choose a
-// version, zero means [DefaultVersion].
+// A Version is the disk version of a file. In options and arguments, zero means [DefaultVersion].
 type Version uint8
 
-// The disk versions. They differ only in how they store the attributes of an entry.
-// Part of the file format.
+// The disk versions. They differ only in how the attributes of an entry are stored. The numbers are part of the
+// file format.
 const (
-	V1 Version = 1 // pairs of name and value, in recording order
+	V1 Version = 1 // pairs of name and value, in the order of recording
 	V2 Version = 2 // sorted names, then values
 
-	// DefaultVersion is written if no version is chosen. It is the version that
-	// ENTRACE's specification describes.
+	// DefaultVersion is written if no version is chosen. ENTRACE's specification describes this version.
 	DefaultVersion = V1
 )
 
-// Check returns nil if files of this version can be read and written, else [ErrUnsupported].
+// Check returns nil if this package can read and write files of version v, otherwise [ErrUnsupported].
 func (v Version) Check() error {
 	if v == V1 || v == V2 {
 		return nil
@@ -32,11 +30,10 @@ func (v Version) Check() error {
 	return fmt.Errorf("%w: the file has disk version %d (byte 8), known versions are %d and %d: was it written by a newer ENTRACE?", ErrUnsupported, v, V1, V2)
 }
 
-// hasColumns reports whether the names of attributes are stored before their values,
-// sorted.
+// hasColumns reports whether the sorted names of all attributes are stored before all values.
 func (v Version) hasColumns() bool { return v >= V2 }
 
-// minEntrySize is the size of the smallest entry: every length and tag 0.
+// minEntrySize is the size of the smallest entry, in which every length and tag is 0.
 func (v Version) minEntrySize() int {
 	if v.hasColumns() {
 		return 10
@@ -47,9 +44,9 @@ func (v Version) minEntrySize() int {
 // A StorageFormat is one of the three ways in which entries are stored.
 type StorageFormat uint8
 
-// The storage formats. Part of the file format.
+// The storage formats. The numbers are part of the file format.
 const (
-	ET        StorageFormat = 0 // offsets and pool first, for memory mapping
+	ET        StorageFormat = 0 // first offsets and the pool, for memory mapping
 	IET       StorageFormat = 1 // a plain stream of entries
 	IETPrefix StorageFormat = 2 // like IET, but with the length of each entry before it; for TCP
 )
@@ -67,7 +64,7 @@ func (f StorageFormat) String() string {
 	return fmt.Sprintf("StorageFormat(%d)", uint8(f))
 }
 
-// check returns nil if f is one of the three storage formats, else [ErrUnsupported].
+// check returns nil if f is one of the three storage formats, otherwise [ErrUnsupported].
 func (f StorageFormat) check() error {
 	if f <= IETPrefix {
 		return nil
@@ -75,8 +72,7 @@ func (f StorageFormat) check() error {
 	return fmt.Errorf("%w: the file has storage format %d (byte 9), known formats are 0 (ET), 1 (IET) and 2 (IETPrefix)", ErrUnsupported, uint8(f))
 }
 
-// ParseStorageFormat returns the format that s names: et, iet or ietprefix, in
-// upper or lower case.
+// ParseStorageFormat returns the format that s names: et, iet or ietprefix. Upper and lower case are equal.
 func ParseStorageFormat(s string) (StorageFormat, error) {
 	for f := ET; f <= IETPrefix; f++ {
 		if strings.EqualFold(s, f.String()) {
@@ -97,9 +93,8 @@ func ParseVersion(s string) (Version, error) {
 	return 0, fmt.Errorf("format: unknown version %q: must be 1 or 2", s)
 }
 
-// ReadMagic reads the ten bytes at the beginning of f. The error is [ErrTruncated] if
-// f has fewer bytes but these are right, [ErrNotEntrace], [ErrUnsupported], or an
-// error of f.
+// ReadMagic reads the ten bytes at the beginning of f. The error is [ErrTruncated] if f has fewer bytes and these
+// are correct, [ErrNotEntrace], [ErrUnsupported], or an error of f.
 func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
 	var magic [wire.MagicSize]byte
 	n, err := f.ReadAt(magic[:], 0)
@@ -109,7 +104,7 @@ func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
 	return parseMagic(magic[:n])
 }
 
-// parseMagic is ReadMagic for the bytes b.
+// parseMagic does the same as ReadMagic for the bytes b.
 func parseMagic(b []byte) (Version, StorageFormat, error) {
 	for i := range min(len(b), len(wire.MagicName)) {
 		if b[i] != wire.MagicName[i] {

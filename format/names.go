@@ -2,25 +2,24 @@ package format
 
 import "github.com/entrace-go/entrace/internal/core/mapping"
 
-// Names of attributes for data that has no field of its own in an entry. Part of the
-// format of this project: see the tables in the documentation of packages exporter and
-// slogadapter.
+// Names of attributes for data for which an entry has no field. They are part of this project's own conventions:
+// see the tables in the documentation of packages exporter and slogadapter.
 const (
 	AttrTraceID      = "trace_id"       // String, 32 hex digits
 	AttrSpanID       = "span_id"        // String, 16 hex digits
 	AttrParentSpanID = "parent_span_id" // String, 16 hex digits
-	AttrTime         = "time_unix_nano" // U64, I64 before 1970
+	AttrTime         = "time_unix_nano" // U64, or I64 for a time before 1970
 	AttrDuration     = "duration_nano"  // U64
 )
 
-// The names of entries that are not spans or log records of an application.
+// The names of entries that are neither spans nor log records of an application.
 const (
 	NameResource = "resource"
 	NameSpanEnd  = "span end"
 )
 
-// UserAttributes returns the attributes that the application set, under the names that the
-// application gave them. It leaves out the attributes that describe the entry.
+// UserAttributes returns the attributes that the application set, under their original names. It omits the
+// attributes that describe the entry.
 func (e *TraceEntry) UserAttributes() []Attribute {
 	own := make([]Attribute, 0, len(e.Attributes))
 	for i := range e.Attributes {
@@ -40,8 +39,7 @@ func (e *TraceEntry) IsRotated() bool {
 	return e.IsEnd() && v.Bool()
 }
 
-// IsRecovered reports whether e is the entry that recovery appends when it finishes the file of
-// a writer that was killed.
+// IsRecovered reports whether e is the entry that recovery appends to the file of a writer that was killed.
 func (e *TraceEntry) IsRecovered() bool {
 	return e.Parent == 0 && e.Metadata.Name == mapping.NameRecovered
 }

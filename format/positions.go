@@ -2,17 +2,16 @@ package format
 
 import "slices"
 
-// positions is an ascending list of offsets that takes little more than two bytes for each
-// offset. It stores a base for each block of 32 offsets, and for each offset the distance from
-// that base. If a distance does not fit into 16 bits, wide holds all offsets of the block.
+// positions is an ascending list of offsets that needs little more than two bytes for each offset. It stores a
+// base for each block of 32 offsets, and the distance of each offset from that base. If a distance does not fit
+// into 16 bits, wide has all offsets of the block.
 //
-// The zero value is an empty list. If shared is set in a copy, adding offsets to the copy
-// does not change the original.
+// The zero value is an empty list. If shared is set in a copy, the copy can grow without a change of the original.
 type positions struct {
-	bases  []uint64 // the base of each block, or wideMark with an index into wide
+	bases  []uint64 // the base of each block, or wideMark combined with an index into wide
 	deltas []uint16
 	wide   []*[positionBlock]uint64
-	shared bool // another list uses the array of bases, so the array must not change
+	shared bool // another list uses the same array of bases, so it must not be changed
 }
 
 const (
@@ -39,7 +38,7 @@ func (p *positions) last() uint64 {
 	return p.at(len(p.deltas) - 1)
 }
 
-// add appends an offset, which must not be less than the last one.
+// add appends an offset, which must be at least the last one.
 func (p *positions) add(off uint64) {
 	i := len(p.deltas)
 	if i%positionBlock == 0 {
@@ -70,7 +69,7 @@ func (p *positions) add(off uint64) {
 	p.deltas = append(p.deltas, 0)
 }
 
-// cut drops all but the first n offsets.
+// cut keeps only the first n offsets.
 func (p *positions) cut(n int) {
 	if n < len(p.deltas) {
 		p.deltas = p.deltas[:n:n]
@@ -78,7 +77,7 @@ func (p *positions) cut(n int) {
 	}
 }
 
-// grow makes room for n offsets in all.
+// grow makes room for a total of n offsets.
 func (p *positions) grow(n int) {
 	if n > cap(p.deltas) {
 		p.deltas = append(make([]uint16, 0, n), p.deltas...)

@@ -24,47 +24,44 @@ func (o *ReaderOptions) maxEntrySize() int {
 	return min(o.MaxEntrySize, math.MaxInt32)
 }
 
-// A Reader reads the entries of a trace in order, in any version and storage
-// format, from any io.Reader, for example a pipe. It needs memory for the largest
-// entry and, for an ET, eight bytes for each entry.
+// A Reader reads the entries of a trace in order. It reads any version and storage format from any io.Reader, for
+// example a pipe. It needs memory for the largest entry, and for an ET eight bytes for each entry.
 //
 // A Reader is not safe for concurrent use.
 type Reader struct {
 	r       io.Reader
 	live    entrybytes.Connection // r, if r is a Connection
-	file    *os.File              // if not nil: a file that may grow, read in place of r
+	file    *os.File              // if not nil, the file to read instead of r; it may grow
 	version Version
 	format  StorageFormat
 
-	// Invariants: 0 <= start <= end <= len(buf); buf[start] is at off+zeros in the
-	// file. The bytes of the file from off to off+zeros are zero: they were read and
-	// are not in buf.
+	// Invariants: 0 <= start <= end <= len(buf). buf[start] is at offset off+zeros of the file. The bytes of the
+	// file from off to off+zeros are zeros that were read, and are not in buf.
 	buf        []byte
 	start, end int
 	off        int64
 	zeros      int64
-	zerosTo    int64 // if file is not nil: file had only zeros from the end of an entry to this offset
+	zerosTo    int64 // if file is not nil: from the end of an entry to this offset, the file had only zeros
 	eof        bool  // the source has ended
-	rerr       error // the error that ended the source, nil for io.EOF
+	rerr       error // the error that ended the source; nil for io.EOF
 
 	d       decoder
 	entry   TraceEntry
 	raw     []byte
 	lent    []byte // the encoding of the entry that Next returned, if it is in buf
-	id      int64  // id of the last entry
+	id      int64  // the id of the last entry
 	err     error
 	offsets []uint64 // for an ET: the offsets of its entries
-	data    int64    // where an ET's data section begins
+	data    int64    // the offset of an ET's data section
 }
 
 const readSize = 64 << 10
 
-// NewReader returns a Reader of the trace in r. It reads the magic, and for an ET
-// also the offsets and the pool. A nil o means defaults. NewReader returns the same
-// errors as [ReadMagic], and errors of r.
+// NewReader returns a Reader of the trace in r. It reads the magic, and for an ET also the offsets and the pool. A
+// nil o means defaults. The errors are those of [ReadMagic] and of r.
 func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) { return newReader(r, o, readSize) }
 
-// newReader is NewReader with a buffer of size bytes.
+// newReader does the same as NewReader, with a buffer of size bytes.
 func newReader(r io.Reader, o *ReaderOptions, size int) (*Reader, error) {
 	rd := &Reader{r: r, id: -1, buf: make([]byte, size)}
 	rd.live, _ = r.(entrybytes.Connection)
@@ -90,21 +87,19 @@ func (r *Reader) Version() Version { return r.version }
 // Format returns the storage format of the trace.
 func (r *Reader) Format() StorageFormat { return r.format }
 
-// ID returns the id of the entry that Next returned last, -1 before the first call of Next.
+// ID returns the id of the entry that Next returned last, or -1 before the first call of Next.
 func (r *Reader) ID() int64 { return r.id }
 
-// Offset returns the offset in the file of the end of the entry that Next returned last.
-// All entries before that offset are whole.
+// Offset returns the offset of the end of the entry that Next returned last. All entries before it are whole.
 func (r *Reader) Offset() int64 { return r.off }
 
 // Raw returns the encoding of the entry that Next returned last, without the length
 // before the entry. The slice is valid until the next call of Next.
 func (r *Reader) Raw() []byte { return r.raw }
 
-// Next returns the next entry, which is valid until the next call. The error is
-// [io.EOF] at the end of a whole trace, a [*TruncatedError] if the input stops within
-// an entry, a [*CorruptError] for other damage, or the error of the source. After an
-// error every call returns the same error.
+// Next returns the next entry, which is valid until the next call. The error is [io.EOF] at the end of a whole
+// trace, a [*TruncatedError] if the input stops within an entry, a [*CorruptError] for other damage, or the error
+// of the source. After an error, every call returns the same error.
 func (r *Reader) Next() (*TraceEntry, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -119,7 +114,7 @@ func (r *Reader) Next() (*TraceEntry, error) {
 	return &r.entry, nil
 }
 
-// cause returns the error of the source if that error ended the input, else err.
+// cause returns the error of the source if it ended the input, otherwise err.
 func (r *Reader) cause(err error) error {
 	if r.rerr != nil && (errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated)) {
 		return r.rerr
@@ -155,7 +150,7 @@ func (r *Reader) next() error {
 	return nil
 }
 
-// decode decodes the entry at start and returns its size. It reads as many bytes as it needs.
+// decode decodes the entry at buf[start], and returns its size. It reads more bytes if it needs them.
 func (r *Reader) decode(id int64) (int, error) {
 	prefixed := r.format == IETPrefix
 	for {
@@ -171,23 +166,22 @@ func (r *Reader) decode(id int64) (int, error) {
 				if r.onlyZeros(); r.end == r.start {
 					err = &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
 				}
-				r.off = at // the zeros do not count as whole
+				r.off = at // the zeros are not part of a whole entry
 			}
 			return 0, err
 		}
 		r.fill(r.d.need)
 		if r.end-r.start < r.d.need {
 			if r.end-r.start > len(b) {
-				continue // still too few, but decoding them lets the error name the missing part
+				continue // still too few bytes, but decoding them makes the error name the missing part
 			}
 			return 0, r.tail()
 		}
 	}
 }
 
-// skim skips buffered entries and calls found with the parent of each. It stops before
-// an entry that is not buffered in full or that may be damaged. The caller reads that
-// entry with Next.
+// skim skips entries in the buffer, and calls found with the parent of each. It stops before an entry that is not
+// completely in the buffer or may be damaged: the caller reads that entry with Next.
 func (r *Reader) skim(found func(parent uint32)) {
 	if r.format == ET || r.zeros > 0 || r.err != nil {
 		return
@@ -209,7 +203,7 @@ func (r *Reader) skim(found func(parent uint32)) {
 		switch {
 		case !ok, n > r.d.maxSize, parent != 0 && int64(parent) >= id, gap > 0 && n < len(b):
 			return
-		case n == r.version.minEntrySize() && wire.IsZero(b[:n]): // a crash may have left the zeros
+		case n == r.version.minEntrySize() && wire.IsZero(b[:n]): // a crash may have caused the zeros
 			return
 		}
 		r.id = id
@@ -218,7 +212,7 @@ func (r *Reader) skim(found func(parent uint32)) {
 	}
 }
 
-// tail returns the error for input that ends within the entry that d decodes.
+// tail returns the error for input that ends within the entry that r.d has decoded in part.
 func (r *Reader) tail() error {
 	rest := r.buf[r.start:r.end]
 	if len(rest) == 0 && r.format != ET {
@@ -231,7 +225,7 @@ func (r *Reader) tail() error {
 	return err
 }
 
-// atEnd checks that an ET ends after its last entry.
+// atEnd returns io.EOF if an ET ends after its last entry, otherwise an error.
 func (r *Reader) atEnd(id int64) error {
 	r.fill(1)
 	if r.end > r.start {
@@ -240,9 +234,8 @@ func (r *Reader) atEnd(id int64) error {
 	return io.EOF
 }
 
-// zeroRun handles an entry whose bytes are all zero. If only zeros follow up to the
-// end, a crash left them, and the error is a TruncatedError. Otherwise zeroRun returns
-// the entry.
+// zeroRun handles an entry of zero bytes. If the rest of the input is also zero, it is the result of a crash, and
+// the error is a TruncatedError. Otherwise zeroRun makes the entry from the zeros.
 func (r *Reader) zeroRun(id int64) error {
 	at := r.off
 	n := r.onlyZeros()
@@ -254,8 +247,7 @@ func (r *Reader) zeroRun(id int64) error {
 	return r.zeroEntry()
 }
 
-// onlyZeros consumes zero bytes up to the first other byte or the end of the input. It
-// returns the number of zero bytes.
+// onlyZeros consumes zero bytes, up to the first other byte or the end of the input, and returns their number.
 func (r *Reader) onlyZeros() (n int64) {
 	for {
 		for r.start < r.end && r.buf[r.start] == 0 {
@@ -280,7 +272,7 @@ func (r *Reader) onlyZeros() (n int64) {
 
 var zeroBytes [10]byte
 
-// zeroEntry makes the next entry from the zeros that onlyZeros consumed.
+// zeroEntry makes the next entry from zeros that onlyZeros consumed.
 func (r *Reader) zeroEntry() error {
 	size := r.version.minEntrySize()
 	if r.zeros < int64(size) {
@@ -295,7 +287,7 @@ func (r *Reader) zeroEntry() error {
 	return nil
 }
 
-// unread puts n zero bytes back before buf[start]. n is less than the size of an entry.
+// unread inserts n zero bytes before buf[start]. n is smaller than the size of an entry.
 func (r *Reader) unread(n int) {
 	if r.start < n {
 		b := make([]byte, max(len(r.buf), r.end-r.start+n))

@@ -1,7 +1,6 @@
 package format
 
-// A SpanRef identifies a span by its trace id and its span id. The zero SpanRef
-// refers to no span.
+// A SpanRef identifies a span by its trace id and its span id. The zero SpanRef means no span.
 type SpanRef struct {
 	TraceID [16]byte
 	SpanID  [8]byte

@@ -9,10 +9,9 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// tables reads the offsets and the pool of an ET. It checks that the entries fit into the
-// file and that the pool is a tree over the entries. If wantPool is set, it returns the
-// parent of each entry according to the pool. If the file is not mapped, tables reads only
-// the tables and the last entry.
+// tables reads the offsets and the pool of an ET. It checks that the entries fit into the file, and that the pool
+// describes a tree of the entries. If wantPool is true, it returns the parent of each entry according to the pool.
+// If the file is not mapped, tables reads only the tables and the last entry.
 func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 	size := f.src.Size()
 	part := size
@@ -32,8 +31,8 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 		}
 		part = min(4*part, size)
 	}
-	// The tables do not hold the end of the last entry. A file that was truncated within the
-	// last entry looks whole, so decode that entry.
+	// The tables do not contain the end of the last entry: if the file was truncated within it, they still match.
+	// So decode the last entry.
 	n := f.Len()
 	at := f.data + int64(f.offsets.Load().at(n-1))
 	return pool, f.src.View(at, min(size-at, int64(f.maxSize)+1), func(last []byte) error {
@@ -43,13 +42,14 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 	})
 }
 
-// header reads the tables of an ET from b, the first bytes of the file. The parameter of is the size of the file.
+// header reads the tables of an ET from b, the first bytes of the file. The parameter of is the size of the whole
+// file.
 func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 	d := decoder{version: f.version, maxSize: math.MaxInt}
 	d.reset(b, 0, noEntry)
 	d.off = wire.MagicSize
-	// An entry takes at least one byte in each table, in addition to its encoding. This limits
-	// the number of entries.
+	// Each entry has at least one byte in each table, in addition to its encoding. This limits the number of
+	// entries.
 	at, least := d.off, 2
 	if int64(len(b)) == of {
 		least += f.version.minEntrySize()
@@ -82,9 +82,9 @@ func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 	return pool, nil
 }
 
-// decodeOffsets reads n offsets and leaves room for one more.
+// decodeOffsets reads n offsets. The result has room for one more.
 func decodeOffsets(d *decoder, n int) (*positions, error) {
-	// A sparse file can claim more offsets than it has: beyond 1<<20, allocate only as offsets are read.
+	// A sparse file can claim more offsets than it has: above 1<<20 offsets, allocate memory only while reading.
 	p := new(positions)
 	p.grow(min(n+1, 1<<20))
 	var some [1024]uint64
@@ -99,7 +99,7 @@ func decodeOffsets(d *decoder, n int) (*positions, error) {
 				continue
 			}
 		}
-		// This is the first offset, or an offset that ascending does not decode.
+		// This is the first offset, or an offset at which ascending stopped.
 		at := d.off
 		o := d.Uint("offsets", 64)
 		if i == 0 && o != 0 || i > 0 && o <= p.last() {
@@ -111,12 +111,12 @@ func decodeOffsets(d *decoder, n int) (*positions, error) {
 	return p, d.Err()
 }
 
-// ascending decodes numbers from b into out. It stops at a number that is not in its
-// shortest form, or not larger than the number before. The first number is compared with
-// last. ascending returns how many numbers it decoded, and how many bytes they take.
+// ascending decodes ascending numbers from b into out. The first number must be larger than last. ascending stops
+// at a number that is not in its shortest form, or not larger than the number before it. It returns how many
+// numbers it decoded, and the size of their encoding.
 func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 	for n < len(out) && size < len(b) {
-		var o, least uint64 // 0 if a number is cut off or has an unknown tag
+		var o, least uint64 // 0 if a number is incomplete or has an unknown tag
 		width := 1
 		switch rest := b[size+1:]; {
 		case b[size] == wire.Tag32 && len(rest) >= 4:
@@ -138,8 +138,7 @@ func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 	return n, size
 }
 
-// decodePool reads the pool of an ET of n entries. If wanted is set, it returns the parents
-// of the entries.
+// decodePool reads the pool of an ET of n entries. If wanted is true, it returns the parent of each entry.
 func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 	at := d.off
 	if d.Len("pool", 1) != n {
@@ -166,7 +165,7 @@ func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 		if count > n-1-kids {
 			return nil, firstError(d, at, int64(i), "pool", errBadPool)
 		}
-		last := uint64(i) // the ids of children are larger than the parent's id, and ascending
+		last := uint64(i) // the ids of children are ascending, and larger than the parent's id
 		for range count {
 			at := p
 			var id uint64
@@ -203,11 +202,11 @@ func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 	return parents, nil
 }
 
-// maxUintSize is the largest size of an encoded number of 64 bits.
+// maxUintSize is the maximum size of an encoded 64-bit number.
 const maxUintSize = 9
 
-// parentIn returns the parent of the encoded entry b, which has the given id. It returns 0 if the parent
-// is not an earlier entry.
+// parentIn returns the parent of the encoded entry b with the given id. It returns 0 if the parent is not an
+// earlier entry.
 func parentIn(b []byte, id uint32) uint32 {
 	d := decoder{b: b}
 	if p := d.Uint("", 64); p < uint64(id) {
@@ -216,7 +215,7 @@ func parentIn(b []byte, id uint32) uint32 {
 	return 0
 }
 
-// firstError returns the error of d if d has failed, otherwise a CorruptError with err.
+// firstError returns the error of d if d has failed. Otherwise it returns a CorruptError with err.
 func firstError(d *decoder, at int, entry int64, field string, err error) error {
 	if derr := d.Err(); derr != nil {
 		return derr
@@ -226,12 +225,12 @@ func firstError(d *decoder, at int, entry int64, field string, err error) error 
 
 // A table holds the offsets and the parents of the entries of a trace.
 type table struct {
-	data     int64     // offset of the first entry in the file
-	offsets  positions // relative to data; one for each entry, then the end of the last entry
-	parents  []uint32  // nil if placesOnly
-	prefixed bool      // each entry has its length before it
+	data     int64     // the offset of the first entry in the file
+	offsets  positions // relative to data: the start of each entry, and then the end of the last entry
+	parents  []uint32  // nil with placesOnly
+	prefixed bool      // the length of each entry precedes it
 
-	placesOnly bool // collect no parents
+	placesOnly bool // whether parents are omitted
 }
 
 func newTable() *table {
@@ -243,7 +242,7 @@ func newTable() *table {
 // len returns the number of entries.
 func (t *table) len() int { return t.offsets.len() - 1 }
 
-// gap returns the size of the length before each entry, 0 if entries have none.
+// gap returns the size of the length that precedes each entry, or 0 if no length does.
 func (t *table) gap() int {
 	if t.prefixed {
 		return prefixSize
@@ -254,9 +253,8 @@ func (t *table) gap() int {
 // stepSize is the number of bytes after which a scan calls step.
 const stepSize = 1 << 20
 
-// scanEntries reads a trace of size bytes. The table has all whole entries, even if the
-// error is not nil. If step is not nil, scanEntries calls step from time to time with the
-// number of bytes read.
+// scanEntries reads a trace of size bytes. The table has all whole entries, even if the error is not nil. If step
+// is not nil, scanEntries calls it from time to time with the number of bytes that were read.
 func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, error) {
 	t := newTable()
 	r, err := newReader(src, nil, walkSize)
@@ -267,7 +265,7 @@ func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, err
 	return t, t.scan(r, size, step)
 }
 
-// scan adds to t the entries that r has not read yet. See scanEntries.
+// scan adds the entries that r has not read yet to t. Its parameters size and step are those of scanEntries.
 func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 	add := func(parent uint32) {
 		if t.offsets.len() == cap(t.offsets.deltas) {
@@ -278,7 +276,7 @@ func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 		}
 		t.offsets.add(uint64(r.off - t.data))
 	}
-	whole := t.len() // number of entries up to the last one that has a byte other than zero
+	whole := t.len() // the number of entries up to the last one that is not all zeros
 	for next := int64(0); ; {
 		n := t.len()
 		if r.skim(add); t.len() > n {
@@ -304,9 +302,8 @@ func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 	}
 }
 
-// grow makes room for as many entries as the unread bytes are likely to hold. left is the
-// number of unread bytes. Because the file can be sparse, grow adds room for at most three
-// times the entries that t has now, plus 1024.
+// grow makes room for the probable number of entries in the unread bytes, whose number is left. The file can be
+// sparse, so grow makes room for at most three times as many additional entries as t has, plus 1024.
 func (t *table) grow(left int64) {
 	n := t.len()
 	most := 4*n + 1024
@@ -321,8 +318,8 @@ func (t *table) grow(left int64) {
 	t.offsets.grow(most + 1)
 }
 
-// dropZeros drops all entries of t but the first ones, whose number is keep. The bytes of
-// the dropped entries are all zero, so they belong to the damage err that follows.
+// dropZeros removes all but the first keep entries of t. The removed entries consist of zeros, so they are part of
+// the damage err.
 func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
 	if f != IET || keep == t.len() {
 		return err
@@ -337,8 +334,8 @@ func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
 	return err
 }
 
-// children returns the children of each entry, given the parent of each entry: the children
-// of entry i are kids[first[i]:first[i+1]].
+// children returns the children of each entry. parents has the parent of each entry. The children of entry i are
+// kids[first[i]:first[i+1]].
 func children(parents []uint32) (first, kids []uint32) {
 	n := len(parents)
 	first = make([]uint32, n+1)
@@ -352,8 +349,8 @@ func children(parents []uint32) (first, kids []uint32) {
 		first[i+1] += first[i]
 	}
 	kids = make([]uint32, n-1)
-	// Append each child to the list of its parent. Afterwards first[i] is the end of
-	// list i; the copy makes it the start of list i again.
+	// Append each child to the list of its parent. After the loop, first[i] is the end of list i. The copy makes
+	// it the start of list i again.
 	for i, p := range parents[1:] {
 		kids[first[p]] = uint32(i + 1)
 		first[p]++

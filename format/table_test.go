@@ -22,8 +22,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/mapfile"
 )
 
-// plainTables reads the tables of the ET b in the simplest way, one number after the
-// other. It returns the same errors as File.header.
+// plainTables reads the tables of the ET b in a simple way, one number after the other. It returns the same errors
+// as File.header.
 func plainTables(v Version, b []byte) (offsets []uint64, parents []uint32, data int, longer bool, err error) {
 	d := decoder{version: v, maxSize: math.MaxInt}
 	d.reset(b, 0, noEntry)
@@ -67,7 +67,7 @@ func plainTables(v Version, b []byte) (offsets []uint64, parents []uint32, data 
 	return offsets, parents, d.off, d.longer, err
 }
 
-// wantTables fails the test unless File.header reads the same from b as plainTables.
+// wantTables fails the test unless File.header and plainTables read the same from b.
 func wantTables(t *testing.T, what string, v Version, b []byte) {
 	t.Helper()
 	offsets, parents, data, longer, want := plainTables(v, b)
@@ -103,7 +103,7 @@ func allOffsets(f *File) []uint64 {
 	return all
 }
 
-// TestTablesDamaged replaces each number of the tables in turn with various wrong bytes.
+// TestTablesDamaged replaces each number in the tables with various wrong bytes, one number at a time.
 func TestTablesDamaged(t *testing.T) {
 	for _, v := range hostileVersions {
 		good := fakeFile{Version: v, Format: ET, Entries: fakes(9)}.build()
@@ -155,8 +155,8 @@ func TestTablesDamaged(t *testing.T) {
 	}
 }
 
-// TestTablesLarge reads tables with numbers of every size. Some tables are larger than the
-// memory that is allocated at first.
+// TestTablesLarge reads tables with numbers of every size. Some tables are larger than the memory that is
+// allocated for them at first.
 func TestTablesLarge(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []int{2, 250, 251, 252, 300, 70_000, 1<<20 - 1, 1 << 20, 1<<20 + 1, 2_200_000} {
@@ -172,7 +172,7 @@ func TestTablesLarge(t *testing.T) {
 				tab.parents[i] = uint32(r.IntN(i))
 			}
 		}
-		for i := n / 2; i < n; i++ { // up to offsets that take nine bytes
+		for i := n / 2; i < n; i++ { // the last offsets are so large that they need nine bytes
 			offsets[i] += 1<<32 - 50*size
 		}
 		for _, o := range offsets {
@@ -182,7 +182,7 @@ func TestTablesLarge(t *testing.T) {
 		var b bytes.Buffer
 		must(t, writeTables(&b, V2, &tab))
 		data := b.Len()
-		b.Write(make([]byte, 12*n)) // long enough for so many entries, but not for such offsets
+		b.Write(make([]byte, 12*n)) // long enough for the number of entries, but not for the largest offsets
 		wantTables(t, fmt.Sprint(n, " entries"), V2, b.Bytes())
 		f := &File{version: V2, maxSize: DefaultMaxEntrySize}
 		f.offsets.Store(new(positions))
@@ -193,7 +193,7 @@ func TestTablesLarge(t *testing.T) {
 	}
 }
 
-// TestChildrenAsInPool checks that Children, which is made from the parents, agrees with the pool.
+// TestChildrenAsInPool checks that Children, which uses the parents of the entries, agrees with the pool.
 func TestChildrenAsInPool(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := fakeFile{Version: v, Format: sf, Entries: fakes(300)}.build()
@@ -222,8 +222,8 @@ func TestChildrenAsInPool(t *testing.T) {
 	})
 }
 
-// TestTableGrows checks that the table grows with the entries that were found. A sparse
-// file that claims to be full of entries must not make it allocate more.
+// TestTableGrows checks that a table grows with the number of entries that were found. A sparse file, whose size
+// suggests many entries, must not make it allocate more.
 func TestTableGrows(t *testing.T) {
 	tab := newTable()
 	for i := range 100_000 {
@@ -242,8 +242,8 @@ func TestTableGrows(t *testing.T) {
 	}
 }
 
-// randomEntry returns an entry with texts and numbers around the sizes at which their
-// encodings change.
+// randomEntry returns an entry with random texts and numbers. Their sizes are near the limits at which an encoding
+// changes.
 func randomEntry(r *rand.Rand, parent uint32) TraceEntry {
 	text := func() string {
 		sizes := []int{0, 1, 2, 7, 8, 9, 60, 249, 250, 251, 252, 255, 256, 300, 1000}
@@ -293,7 +293,7 @@ func randomEntry(r *rand.Rand, parent uint32) TraceEntry {
 	return e
 }
 
-// TestPositions compares the compact list with a plain one, for gaps of every size.
+// TestPositions compares the compact list with a plain list, for gaps of every size.
 func TestPositions(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 5))
 	for _, most := range []uint64{1, 100, 3000, 1 << 17, 1 << 40} {
@@ -382,8 +382,7 @@ func TestFinalizeSizes(t *testing.T) {
 	}
 }
 
-// TestFinalizeShorterSource checks the error if the source becomes shorter after its
-// entries were found.
+// TestFinalizeShorterSource checks the error if the source becomes shorter after it was scanned.
 func TestFinalizeShorterSource(t *testing.T) {
 	for _, sf := range []StorageFormat{IET, IETPrefix} {
 		b := fabricate(t, V1, sf, 50, func(id int) *TraceEntry { return plainEntry(id - 1) })
@@ -397,8 +396,7 @@ func TestFinalizeShorterSource(t *testing.T) {
 	}
 }
 
-// TestSyncerKeepsError checks that stop returns the error of an earlier sync, although the
-// later syncs succeed.
+// TestSyncerKeepsError checks that stop returns the error of an earlier sync even if later syncs succeed.
 func TestSyncerKeepsError(t *testing.T) {
 	failed := errors.New("failed")
 	var calls atomic.Int32
@@ -428,8 +426,8 @@ func FuzzTables(f *testing.F) {
 	})
 }
 
-// TestOpenWithoutMap opens an ET without mapping it. Open then reads only the tables, and the
-// file has the same entries.
+// TestOpenWithoutMap opens an ET that is not mapped into memory. Open must then read only the tables, and the File
+// must have the same entries.
 func TestOpenWithoutMap(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.et")
 	w, err := os.Create(name)

@@ -13,8 +13,7 @@ import (
 // A Kind is the kind of a [Value].
 type Kind uint8
 
-// The kinds, numbered as the variants of ENTRACE's EnValue. Part of the file
-// format.
+// The kinds. The numbers are those of the variants of ENTRACE's EnValue, and part of the file format.
 const (
 	KindString Kind = 0
 	KindBytes  Kind = 1
@@ -38,25 +37,25 @@ func (k Kind) String() string {
 	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// A Value is the value of an attribute: EnValue of entrace_core. It holds all
-// eight kinds without allocating. The zero Value is the empty String.
+// A Value is the value of an attribute. In entrace_core it is called EnValue. A Value of any kind needs no
+// allocation. The zero Value is the empty String.
 type Value struct {
-	_ [0]func() // forbids ==, since equal strings may have different pointers: compare with Equal
+	_ [0]func() // forbids ==, because equal strings may have different pointers; use Equal
 
-	// Invariants: text points to lo bytes for String and Bytes, else it is nil;
-	// hi is 0 except for the 128-bit kinds.
+	// Invariants: for String and Bytes, text points to lo bytes, otherwise it is nil. hi is 0 except for the
+	// 128-bit kinds.
 	text   *byte
 	lo, hi uint64
 	kind   Kind
 }
 
-// StringValue returns a String. Other readers refuse a String that is not valid UTF-8.
-// A recorder stores it as Bytes.
+// StringValue returns a String. If it is not valid UTF-8, other readers refuse it, and a recorder stores it as
+// Bytes.
 func StringValue(s string) Value {
 	return Value{kind: KindString, text: unsafe.StringData(s), lo: uint64(len(s))}
 }
 
-// BytesValue returns Bytes. The value aliases b, so b must not change afterwards.
+// BytesValue returns Bytes. The value aliases b, which must not change afterwards.
 func BytesValue(b []byte) Value {
 	return Value{kind: KindBytes, text: unsafe.SliceData(b), lo: uint64(len(b))}
 }
@@ -69,7 +68,7 @@ func BoolValue(b bool) Value {
 	return Value{kind: KindBool}
 }
 
-// FloatValue returns a Float. Every bit pattern, NaN included, survives.
+// FloatValue returns a Float. It keeps every bit pattern, including every NaN.
 func FloatValue(f float64) Value { return Value{kind: KindFloat, lo: math.Float64bits(f)} }
 
 // U64Value returns a U64.
@@ -84,13 +83,13 @@ func U128Value(hi, lo uint64) Value { return Value{kind: KindU128, hi: hi, lo: l
 // I128Value returns the I128 hi<<64 | lo, in two's complement.
 func I128Value(hi int64, lo uint64) Value { return Value{kind: KindI128, hi: uint64(hi), lo: lo} }
 
-// TimeValue returns t as nanoseconds since 1970: a U64, or an I64 for a time before
-// 1970. A time that 64 bits cannot hold becomes the nearest time that they can hold.
+// TimeValue returns t in nanoseconds since 1970: as a U64, or for a time before 1970 as an I64. A time outside the
+// range of 64 bits becomes the nearest time within it.
 func TimeValue(t time.Time) Value {
 	s := t.Unix()
 	switch {
 	case s <= math.MinInt64/1_000_000_000:
-		return I64Value(math.MinInt64 + 1) // MinInt64 is not a time for package view
+		return I64Value(math.MinInt64 + 1) // for package view, MinInt64 means that there is no time
 	case s < 0:
 		return I64Value(t.UnixNano())
 	case s > math.MaxUint64/1_000_000_000-1:
@@ -99,8 +98,8 @@ func TimeValue(t time.Time) Value {
 	return U64Value(uint64(s)*1_000_000_000 + uint64(t.Nanosecond()))
 }
 
-// String returns v for people: a text unchanged, bytes as 0x and hex digits, numbers in
-// decimal. For programs use [Value.Any].
+// String returns v for people: a text unchanged, bytes as 0x and hex digits, numbers in decimal. Programs should
+// use [Value.Any].
 func (v Value) String() string {
 	switch v.kind {
 	case KindString:
@@ -139,8 +138,8 @@ func (v Value) Any() any {
 // Kind returns the kind of v.
 func (v Value) Kind() Kind { return v.kind }
 
-// Text returns the text of a String or the bytes of Bytes as a string, without
-// a copy, and "" for the other kinds. It aliases the memory that v was made from.
+// Text returns the text of a String, or the bytes of Bytes as a string. For the other kinds it returns "". The
+// result is no copy: it aliases the memory from which v was made.
 func (v Value) Text() string {
 	if v.kind > KindBytes {
 		return ""
@@ -148,7 +147,7 @@ func (v Value) Text() string {
 	return unsafe.String(v.text, int(v.lo))
 }
 
-// Bytes returns the same bytes as Text, as a slice that the caller must not change.
+// Bytes returns the same bytes as Text, as a slice. The caller must not change it.
 func (v Value) Bytes() []byte {
 	if v.kind > KindBytes {
 		return nil
@@ -156,10 +155,10 @@ func (v Value) Bytes() []byte {
 	return unsafe.Slice(v.text, int(v.lo))
 }
 
-// Bool returns the value of a Bool, false for the other kinds.
+// Bool returns the value of a Bool. For the other kinds it returns false.
 func (v Value) Bool() bool { return v.kind == KindBool && v.lo != 0 }
 
-// Float returns the value of a Float, 0 for the other kinds.
+// Float returns the value of a Float. For the other kinds it returns 0.
 func (v Value) Float() float64 {
 	if v.kind != KindFloat {
 		return 0
@@ -167,8 +166,8 @@ func (v Value) Float() float64 {
 	return math.Float64frombits(v.lo)
 }
 
-// U64 returns the value of an integer of any kind as a uint64, and whether it
-// fits.
+// U64 returns the value of an integer of any kind as a uint64. It returns false if v is not an integer or does not
+// fit.
 func (v Value) U64() (uint64, bool) {
 	switch v.kind {
 	case KindU64:
@@ -181,8 +180,8 @@ func (v Value) U64() (uint64, bool) {
 	return 0, false
 }
 
-// I64 returns the value of an integer of any kind as an int64, and whether it
-// fits.
+// I64 returns the value of an integer of any kind as an int64. It returns false if v is not an integer or does not
+// fit.
 func (v Value) I64() (int64, bool) {
 	switch v.kind {
 	case KindI64:
@@ -195,8 +194,8 @@ func (v Value) I64() (int64, bool) {
 	return 0, false
 }
 
-// Words returns the two halves of an integer. Smaller integers are extended to 128
-// bits. For a Bool or a Float, lo has the bits of the value.
+// Words returns the two halves of an integer, extended to 128 bits. For a Bool or a Float, lo has the bits of the
+// value.
 func (v Value) Words() (hi, lo uint64) {
 	if v.kind == KindI64 {
 		return uint64(int64(v.lo) >> 63), v.lo
@@ -204,7 +203,7 @@ func (v Value) Words() (hi, lo uint64) {
 	return v.hi, v.lo
 }
 
-// Equal reports whether v and w are of the same kind and hold the same bits.
+// Equal reports whether v and w have the same kind and the same bits.
 func (v Value) Equal(w Value) bool {
 	if v.kind != w.kind || v.lo != w.lo || v.hi != w.hi {
 		return false
@@ -220,8 +219,7 @@ func (v Value) clone() Value {
 	return v
 }
 
-// AppendDecimal appends v in decimal digits to b if v is an integer of any kind.
-// It appends nothing for the other kinds.
+// AppendDecimal appends v in decimal digits to b if v is an integer of any kind. Otherwise it returns b unchanged.
 func (v Value) AppendDecimal(b []byte) []byte {
 	if n, ok := v.U64(); ok {
 		return strconv.AppendUint(b, n, 10)

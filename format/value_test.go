@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// TestOnDiskNumbers pins the numbers that are part of the file format.
+// TestOnDiskNumbers checks that the numbers in the file format do not change.
 func TestOnDiskNumbers(t *testing.T) {
 	for _, x := range []struct {
 		name      string
@@ -56,8 +56,7 @@ func TestOnDiskNumbers(t *testing.T) {
 	}
 }
 
-// TestEncodeNumbers compares the encodings of numbers with encodings that were derived by
-// hand from bincode's rules.
+// TestEncodeNumbers compares encodings of numbers with encodings that were made by hand from bincode's rules.
 func TestEncodeNumbers(t *testing.T) {
 	for _, x := range []struct {
 		v    format.Value

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// Problems that [File.Verify] reports although the readers of this package accept them.
+// Problems that [File.Verify] reports, but that the readers of this package accept.
 var (
 	errNotUTF8      = errors.New("the text is not UTF-8: other readers refuse the file")
 	errNotShortest  = errors.New("the number is not in its shortest form")
@@ -20,15 +20,15 @@ var (
 	errPoolParent   = errors.New("the parent differs from the one in the pool")
 	errAllZero      = errors.New("all bytes of the entry are 0")
 	errMissingEntry = errors.New("the file has no entries")
-	// ErrNumbered does not mean a fault of the file if the application itself uses such names.
+	// ErrNumbered is no fault of the file if the application itself uses such names.
 	ErrNumbered = errors.New("the name has a number although no other attribute has the name: an earlier recorder may have given it that after a rotation")
 )
 
-// Verify checks every byte of a file that was opened with [OpenOptions].Lenient. For every problem it
-// calls found with a [*CorruptError] or [*TruncatedError], in the order of the file. A file without an
-// entry that marks a clean end is not a problem: see [Report].Ended.
+// Verify checks every byte of a file that was opened with [OpenOptions].Lenient. It calls found for each problem,
+// in the order of the file, with a [*CorruptError] or [*TruncatedError]. It is not a problem if the last entry
+// does not mark a clean end: see [Report].Ended.
 func (f *File) Verify(found func(problem error)) error {
-	// Compare with the pool of an ET, if its tables can be read.
+	// Compare the entries with the pool of an ET, if its tables can be read.
 	var pool []uint32
 	if f.format == ET && f.damage == nil {
 		var err error
@@ -54,11 +54,11 @@ func (f *File) Verify(found func(problem error)) error {
 
 type verifier struct {
 	f     *File
-	pool  []uint32 // for an ET: the parent of each entry according to the pool, else nil
+	pool  []uint32 // for an ET: the parent of each entry according to the pool; otherwise nil
 	e     TraceEntry
 	found func(error)
 
-	numbered bool // ErrNumbered was reported; it is reported only once
+	numbered bool // ErrNumbered was already reported; it is reported only once
 }
 
 func (v *verifier) entry(id uint32, raw []byte) error {
@@ -122,8 +122,8 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 	return nil
 }
 
-// isNumbered reports whether a name ends in a number such as #2, although no attribute of the entry
-// has the name without the number.
+// isNumbered reports whether a name ends with a number such as #2, although the entry has no attribute with the
+// same name without the number.
 func (v *verifier) isNumbered(name string) bool {
 	i := strings.LastIndexByte(name, '#')
 	if i < 1 {
@@ -133,6 +133,6 @@ func (v *verifier) isNumbered(name string) bool {
 		return false
 	}
 	_, has := v.e.Attribute(name[:i])
-	has = has || name[:i] == "key" // recovery uses "key" for a name whose definition is lost
+	has = has || name[:i] == "key" // recovery uses the name "key" if the definition of a name is lost
 	return !has
 }

@@ -13,13 +13,13 @@ import (
 
 // WriterOptions change how a [Writer] works.
 type WriterOptions struct {
-	// TempDir is the folder of a temporary file, in which a Writer of an ET keeps the
-	// entries until Close. The default is os.TempDir.
+	// TempDir is the folder for a temporary file. A Writer of an ET keeps the entries in this file until Close.
+	// The default is os.TempDir.
 	TempDir string
 }
 
-// A Writer writes a trace, entry by entry, to any io.Writer. It is for converters;
-// package recorder is for services.
+// A Writer writes a trace to any io.Writer, entry by entry. It is meant for converters. Services should use
+// package recorder.
 //
 // A Writer is not safe for concurrent use.
 type Writer struct {
@@ -31,14 +31,14 @@ type Writer struct {
 	sorted  []Attribute
 	err     error
 
-	// The rest is only for an ET, because its tables precede its data section.
+	// The following fields are used only for an ET, whose tables precede its data section.
 	dst   io.Writer
 	spool *osfile.Spool
 	table table
 }
 
-// NewWriter returns a Writer that writes version v and format f to w. A nil o means
-// defaults. Call Close at the end. Close does not close w.
+// NewWriter returns a Writer that writes a trace of version v and format f to w. A nil o means defaults. The
+// caller must call Close at the end. Close does not close w.
 func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writer, error) {
 	if v == 0 {
 		v = DefaultVersion
@@ -53,7 +53,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 		o = &WriterOptions{}
 	}
 	t := &Writer{version: v, format: f, dst: w}
-	t.table.offsets.add(0) // the spool holds only entries, the first at offset 0
+	t.table.offsets.add(0) // the spool has only entries, and the first is at offset 0
 	if f != ET {
 		t.w = bufio.NewWriterSize(w, walkSize)
 		_, err := t.w.Write(wire.AppendMagic(nil, v, f))
@@ -67,9 +67,9 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 	return t, nil
 }
 
-// Write writes e and returns its id. The first entry must be [Root]. The parent
-// of any other entry must be an earlier entry, else the error is [ErrInvalid]. In
-// version 2 the attributes are written sorted. Write does not change e.
+// Write writes e and returns its id. The first entry must be [Root]. The parent of any other entry must be an
+// earlier entry, otherwise the error is [ErrInvalid]. In version 2, Write sorts the attributes in the output. It
+// does not change e.
 func (w *Writer) Write(e *TraceEntry) (uint32, error) {
 	if e.Metadata.Level >= numLevels {
 		return 0, errBadLevel
@@ -85,14 +85,14 @@ func (w *Writer) Write(e *TraceEntry) (uint32, error) {
 	return w.WriteRaw(w.buf, e.Parent)
 }
 
-// Version returns the disk version that is written.
+// Version returns the disk version of the output.
 func (w *Writer) Version() Version { return w.version }
 
-// Len returns how many entries were written.
+// Len returns the number of entries that were written.
 func (w *Writer) Len() int64 { return int64(w.next) }
 
-// WriteRaw is Write for an entry that is already encoded in the version of w, for
-// example by [Reader.Raw]. It does not check that raw is valid.
+// WriteRaw writes an entry that is already encoded in the version of w, for example by [Reader.Raw]. It does not
+// check that raw is valid.
 func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {
 	switch {
 	case w.err != nil:
@@ -120,8 +120,7 @@ func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {
 	return uint32(w.next - 1), nil
 }
 
-// Flush writes the buffered bytes. For an ET it writes them to the temporary file, not
-// to the destination.
+// Flush writes buffered bytes: for an ET to the temporary file, otherwise to the destination.
 func (w *Writer) Flush() error {
 	if w.err == nil {
 		w.err = w.w.Flush()
@@ -129,9 +128,9 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close flushes. For an ET it writes the whole file to the destination. Always call
-// Close or Abort, because they remove the temporary file. If an earlier call failed, Close
-// returns its error again. A second Close returns [ErrClosed].
+// Close flushes. For an ET, it then writes the whole file to the destination. Always call Close or Abort, because
+// they remove the temporary file. If an earlier call failed, Close returns its error again. A second Close returns
+// [ErrClosed].
 func (w *Writer) Close() error {
 	err := w.Flush()
 	if err == nil && w.format == ET {
@@ -144,7 +143,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Abort ends w without writing anything. After Close it does nothing.
+// Abort ends w without writing more. After Close it does nothing.
 func (w *Writer) Abort() error {
 	if w.err == nil {
 		w.err = ErrClosed
