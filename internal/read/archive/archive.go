@@ -26,20 +26,20 @@ import (
 type Target interface {
 	// Has reports whether an object with the given key exists.
 	Has(ctx context.Context, key string) (bool, error)
-	// Create begins an object. Commit stores the object under its key, where it replaces an older object.
+	// Create begins an object. Its Commit stores it under the key, and replaces an existing object.
 	Create(ctx context.Context, key string) (Object, error)
 }
 
 // An Object is an object that is being written.
 type Object interface {
 	io.Writer
-	// Commit publishes the whole object under its key.
+	// Commit stores the complete object under its key.
 	Commit(ctx context.Context) error
-	// Discard releases the resources of the object, and deletes it if it is not committed.
+	// Discard releases the resources of the object. If the object is not committed, Discard deletes it.
 	Discard()
 }
 
-// A Manifest describes a source and its objects.
+// A Manifest describes a source, that is, a finished trace, and the objects that were made from it.
 type Manifest struct {
 	Name    string `json:"name"` // without the folder
 	Size    int64  `json:"size"`
@@ -56,11 +56,11 @@ type Part struct {
 	Bytes int64  `json:"bytes"` // 0 in a dry run
 }
 
-// A Result describes what Run did with one file of the folder.
+// A Result says what Run did with one file of the folder.
 type Result struct {
 	File     string // its path
-	Left     string // the reason why the file was not archived, or "" if it was archived
-	Before   bool   // an earlier run archived the file
+	Left     string // why the file was not archived; "" if it was
+	Before   bool   // whether an earlier run archived the file
 	Manifest Manifest
 }
 
@@ -68,12 +68,12 @@ type Result struct {
 type Options struct {
 	// DryRun writes nothing. The results name the objects that a run would write.
 	DryRun bool
-	// Report is called for each trace of the folder. err is not nil if the trace is damaged or cannot be read.
+	// Report is called for each trace in the folder. err is not nil if the trace is damaged or cannot be read.
 	Report func(r *Result, err error)
 }
 
-// Run archives the finished traces in the folder dir, without its subfolders. It returns an error if dir
-// cannot be listed, the target fails or ctx ends. It continues after a damaged trace.
+// Run archives the finished traces in the folder dir, but not in its subfolders. It returns an error if it cannot
+// list dir, if the target fails, or if ctx ends. After a damaged trace it continues with the next one.
 func Run(ctx context.Context, dir string, target Target, o Options) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -110,7 +110,7 @@ func ofTarget(err error) error {
 	return &targetError{err}
 }
 
-// archive archives the file if it is a finished trace. It reports whether the file is a trace.
+// archive archives the file if it is a finished trace. ours is true if the file is a trace, finished or not.
 func (r *Result) archive(ctx context.Context, mode fs.FileMode, target Target, dry bool) (ours bool, err error) {
 	ext := filepath.Ext(r.File)
 	named := ext == tracename.ET || ext == tracename.IET
@@ -124,7 +124,7 @@ func (r *Result) archive(ctx context.Context, mode fs.FileMode, target Target, d
 	}
 	f, err := osfile.OpenRead(r.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // retention has removed the file
+		return false, nil // retention has deleted the file in the meantime
 	}
 	if err != nil {
 		return named, err
@@ -161,7 +161,7 @@ func (r *Result) finished(ctx context.Context, f *os.File, target Target, dry bo
 	if r.Before, err = target.Has(ctx, m.key()); err != nil || r.Before {
 		return ofTarget(err)
 	}
-	own, err := osfile.OpenRead(r.File) // the trace owns its file
+	own, err := osfile.OpenRead(r.File) // needs its own file, because the trace closes it
 	if err != nil {
 		return err
 	}

@@ -28,8 +28,8 @@ import (
 // midnight is between the two days of the traces.
 var midnight = time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
 
-// record writes a trace in which each service has a span an hour before midnight, an entry an hour
-// after it, and below that one without a time.
+// record writes a trace. Each service in it has a span one hour before midnight, an entry one hour after midnight,
+// and below that an entry without a time.
 func record(t *testing.T, name string, services ...string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -60,7 +60,7 @@ func record(t *testing.T, name string, services ...string) {
 	tracetest.Must(t, errors.Join(w.Close(), f.Close()))
 }
 
-// files returns what the files below a folder hold, by their names.
+// files returns the content of all files below a folder, by name.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -75,7 +75,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// run archives dir and returns a line for each result.
+// run archives dir, and returns one line for each result.
 func run(t *testing.T, dir string, target archive.Target) (lines []string) {
 	t.Helper()
 	tracetest.Must(t, archive.Run(t.Context(), dir, target, archive.Options{Report: func(r *archive.Result, err error) {
@@ -99,7 +99,7 @@ func run(t *testing.T, dir string, target archive.Target) (lines []string) {
 func TestPartsByServiceAndDay(t *testing.T) {
 	for name, x := range map[string]struct {
 		services []string
-		want     []string // the folder of each part and its rows
+		want     []string // for each part: its folder and its number of rows
 	}{
 		"none": {nil, []string{"service=__HIVE_DEFAULT_PARTITION__/day=__HIVE_DEFAULT_PARTITION__ 1"}},
 		"one":  {[]string{"shop"}, []string{"service=shop/day=2026-11-24 3", "service=shop/day=2026-11-25 2"}},
@@ -132,8 +132,8 @@ func TestPartsByServiceAndDay(t *testing.T) {
 	}
 }
 
-// TestNamesThatFallTogether: services whose folder is the same, as they are cut or differ by case on some
-// systems, have objects of their own.
+// TestNamesThatFallTogether checks that services with the same folder have separate objects. Services get the same
+// folder if their names are cut, or on some systems if they differ only in case.
 func TestNamesThatFallTogether(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	long := strings.Repeat("x", 300)
@@ -144,8 +144,7 @@ func TestNamesThatFallTogether(t *testing.T) {
 	}
 }
 
-// TestEveryRowIsInOneObject: the parts together have the rows of the source, with their ids, parents and
-// texts, once.
+// TestEveryRowIsInOneObject checks that the objects of a source together contain each row exactly once.
 func TestEveryRowIsInOneObject(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	record(t, filepath.Join(dir, "app.et"), "shop", "stock")
@@ -164,7 +163,7 @@ func TestEveryRowIsInOneObject(t *testing.T) {
 	}
 }
 
-// names returns the names of the entries that a table holds, without the root.
+// names returns the names of the entries in a Parquet table, without the root.
 func names(t *testing.T, table string) (all []string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "back.iet")
@@ -191,7 +190,7 @@ func TestEachSourceIsArchivedOnce(t *testing.T) {
 		t.Errorf("got %q, want %q", first, want)
 	}
 	was := files(t, to)
-	record(t, filepath.Join(dir, "b.et"), "stock") // another file gets the name
+	record(t, filepath.Join(dir, "b.et"), "stock") // another trace gets the name
 	if got, want := run(t, dir, archive.Folder(to)), "b.et service=stock"; got[0] != "a.et: before" || !strings.HasPrefix(got[1], want) {
 		t.Errorf("got %q, want a.et as before and %s…", got, want)
 	}
@@ -225,7 +224,7 @@ func TestManifestDescribesTheObjects(t *testing.T) {
 	}
 }
 
-// TestUnfinishedAndDamagedAreLeft: the others are archived.
+// TestUnfinishedAndDamagedAreLeft checks that unfinished and damaged traces are not archived, and all others are.
 func TestUnfinishedAndDamagedAreLeft(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	name := func(base string) string { return filepath.Join(dir, base) }
@@ -276,7 +275,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 }
 
-// TestTwoArchiversAtOnce: what both make is what one makes.
+// TestTwoArchiversAtOnce checks that two concurrent archivers write the same files as one.
 func TestTwoArchiversAtOnce(t *testing.T) {
 	dir, to, alone := t.TempDir(), t.TempDir(), t.TempDir()
 	for i := range 8 {
@@ -291,7 +290,8 @@ func TestTwoArchiversAtOnce(t *testing.T) {
 	sameFiles(t, files(t, to), files(t, alone))
 }
 
-// TestUnreachableTargetEndsTheRun: it is not tried again for each file.
+// TestUnreachableTargetEndsTheRun checks that Run ends at the first error of the target, and does not try every
+// file.
 func TestUnreachableTargetEndsTheRun(t *testing.T) {
 	dir := t.TempDir()
 	record(t, filepath.Join(dir, "a.et"), "shop")
@@ -320,11 +320,12 @@ func sameFiles(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// Where the other process of TestArchiveAfterKillAtEveryStep works, and before which step it dies.
+// killedEnv has the arguments of TestKilledArchiver: the step at which the process dies, the source folder and the
+// target folder.
 const killedEnv = "ENTRACE_TEST_ARCHIVE"
 
-// TestArchiveAfterKillAtEveryStep kills an archiver before and after each thing that it does with the
-// target. After a run to the end the archive is that of one that was never killed.
+// TestArchiveAfterKillAtEveryStep kills an archiver before and after each operation on the target. After another,
+// complete run, the archive must be equal to the archive of a process that was never killed.
 func TestArchiveAfterKillAtEveryStep(t *testing.T) {
 	dir, alone := t.TempDir(), t.TempDir()
 	record(t, filepath.Join(dir, "a.et"), "shop", "stock")
@@ -343,7 +344,7 @@ func TestArchiveAfterKillAtEveryStep(t *testing.T) {
 		if killed && !bytes.Contains(out, []byte("dies")) {
 			t.Fatalf("step %d: %v\n%s", steps, err, out)
 		}
-		for name := range files(t, to) { // those of the dead are old enough to be removed
+		for name := range files(t, to) { // files of killed archivers must be old to be deleted
 			tracetest.Must(t, os.Chtimes(filepath.Join(to, name), midnight, midnight.AddDate(-1, 0, 0)))
 		}
 		run(t, dir, archive.Folder(to))
@@ -357,7 +358,7 @@ func TestArchiveAfterKillAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestKilledArchiver is the other process of TestArchiveAfterKillAtEveryStep.
+// TestKilledArchiver runs in the process that TestArchiveAfterKillAtEveryStep kills.
 func TestKilledArchiver(t *testing.T) {
 	args := strings.SplitN(os.Getenv(killedEnv), "|", 3)
 	if len(args) < 3 {
@@ -369,7 +370,7 @@ func TestKilledArchiver(t *testing.T) {
 	run(t, args[1], &mortal{archive.Folder(args[2]), t, step})
 }
 
-// A mortal is a target whose process dies after so many steps.
+// A mortal is a target that kills the process after left steps.
 type mortal struct {
 	archive.Target
 
@@ -385,7 +386,7 @@ func (m *mortal) step() {
 			err = self.Kill()
 		}
 		tracetest.Must(m.t, err)
-		select {} // until it is dead
+		select {} // until the process is dead
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// maxParts limits the number of objects of a source. A source with more parts is considered an attack, or a trace
+// maxParts is the maximum number of objects of a source. A source with more parts may be an attack, or a trace
 // with wrong times.
 const maxParts = 1000
 
@@ -19,13 +19,13 @@ type partition struct {
 	rows    int
 }
 
-// A division maps each row of a view to its part.
+// A division maps each row of a view to its partition.
 type division struct {
 	parts []partition
-	of    []uint16 // the index of the part, by row
+	of    []uint16 // by row: the index of its partition
 }
 
-// divide divides the rows of v.
+// divide divides the rows of v by service and day.
 func divide(v *view.View) (*division, error) {
 	type place struct {
 		service string
@@ -85,7 +85,7 @@ func dayOf(unixNano int64) int64 {
 	return n
 }
 
-// key returns the key of part number n of the source with the given id.
+// key returns the key of the partition's object. id is the id of the source, and n the number of the object.
 func (p *partition) key(id string, n int) string {
 	return fmt.Sprintf("service=%s/day=%s/%s-%d.parquet", hiveValue(p.service), hiveValue(p.day), id, n)
 }
@@ -93,12 +93,12 @@ func (p *partition) key(id string, n int) string {
 // hiveNull is the name that query engines read as NULL.
 const hiveNull = "__HIVE_DEFAULT_PARTITION__"
 
-// maxValue limits the length of a partition's value, because file names can have at most 255 bytes, and S3 keys
-// 1024.
+// maxValue is the maximum length of a partition's value in a key: a file name can have at most 255 bytes, and an
+// S3 key 1024.
 const maxValue = 200
 
-// hiveValue returns s as the value of a partition. Several texts may have the same value, because long
-// ones are cut and some file systems ignore case.
+// hiveValue returns s as the value of a partition in a key. Different texts may get the same value, because long
+// values are cut, and some file systems ignore case.
 func hiveValue(s string) string {
 	switch s {
 	case "":
@@ -110,7 +110,7 @@ func hiveValue(s string) string {
 	for i := range len(s) {
 		c := s[i]
 		plain := strings.IndexByte("-_~ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", c) >= 0 ||
-			c == '.' && i < len(s)-1 // Windows drops a dot at the end
+			c == '.' && i < len(s)-1 // Windows removes a dot at the end
 		if b.Len() > maxValue-len("%2F") {
 			break
 		}

@@ -10,13 +10,13 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// A folder is a target in the file system. Only the user can read the names and contents of its files.
+// A folder is a target in the file system. Only the user may read the names and contents of its files.
 type folder struct {
 	dir   string
-	ready map[string]bool // existing folders without files of killed archivers
+	ready map[string]bool // existing folders that were already cleaned of files of killed archivers
 }
 
-// Folder returns a target in the folder dir. The folder is created when the first object is written.
+// Folder returns a target that stores objects in the folder dir. The folder is created for the first object.
 func Folder(dir string) Target { return &folder{dir: dir, ready: make(map[string]bool)} }
 
 func (t *folder) name(key string) string { return filepath.Join(t.dir, filepath.FromSlash(key)) }
@@ -41,8 +41,8 @@ func (t *folder) Create(ctx context.Context, key string) (Object, error) {
 	return file{tmp}, nil
 }
 
-// prepare creates a folder of the archive, makes the folder's name durable, and removes files that killed
-// archivers left in it.
+// prepare creates a folder of the archive, makes its name durable, and deletes files that killed archivers left in
+// it.
 func (t *folder) prepare(ctx context.Context, dir string) error {
 	if t.ready[dir] {
 		return nil

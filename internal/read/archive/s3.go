@@ -30,10 +30,10 @@ type bucket struct {
 var errNoCredentials = errors.New("no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, " +
 	"or AWS_PROFILE to a profile of ~/.aws, or give the machine a role")
 
-// Open returns the target with the given name: s3://BUCKET/PREFIX or a folder. S3 uses the usual environment
-// variables: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION, and AWS_CA_BUNDLE.
-// Credentials come from environment variables, the files of AWS_PROFILE, or the machine or container. Open sends
-// no request.
+// Open returns the target with the given name: s3://BUCKET/PREFIX or a folder. For S3 it reads the usual
+// environment variables AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION, and
+// AWS_CA_BUNDLE. Credentials come from environment variables, from the files that AWS_PROFILE selects, or from the
+// machine or container. Open sends no request.
 func Open(name string) (Target, error) {
 	scheme, rest, ok := strings.Cut(name, "://")
 	switch {
@@ -105,12 +105,12 @@ func (b *bucket) Has(ctx context.Context, key string) (bool, error) {
 	}
 	_, err := b.client.StatObject(ctx, b.name, path.Join(b.prefix, key), minio.StatObjectOptions{})
 	if minio.ToErrorResponse(err).StatusCode == http.StatusNotFound {
-		return false, nil // also if the bucket does not exist: writing reports that
+		return false, nil // also if the bucket does not exist; the first write reports that
 	}
 	return err == nil, b.failed("look for", key, err)
 }
 
-// failed returns an error with the failed operation and its key.
+// failed adds the failed operation and its key to err. It returns nil if err is nil.
 func (b *bucket) failed(what, key string, err error) error {
 	if err == nil {
 		return nil
@@ -126,8 +126,8 @@ func (b *bucket) Create(_ context.Context, key string) (Object, error) {
 	return &upload{spool, b, key}, nil
 }
 
-// An upload is an object that is written to a temporary file, and sent when it is complete. The server stores the
-// whole object or nothing.
+// An upload is an object that is first written to a temporary file, and sent when it is complete. The server
+// therefore stores the whole object or nothing.
 type upload struct {
 	*osfile.Spool
 

@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// A bucket is an S3 server with one bucket, which takes any signature.
+// A bucket is an S3 server with one bucket. It accepts any signature.
 type bucket struct {
 	mu      sync.Mutex
 	objects map[string]string // by path
@@ -46,7 +46,7 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// start starts the server, and sets the variables by which it is found.
+// start starts the server, and sets the environment variables that Open reads.
 func start(t *testing.T, b *bucket) {
 	t.Helper()
 	s := httptest.NewTLSServer(b)
@@ -63,7 +63,8 @@ func start(t *testing.T, b *bucket) {
 	}
 }
 
-// TestBucketHoldsWhatAFolderDoes: below the prefix, the manifest last, and each source once.
+// TestBucketHoldsWhatAFolderDoes checks that a bucket gets the same objects as a folder, below its prefix and with
+// the manifest last, and that each source is archived once.
 func TestBucketHoldsWhatAFolderDoes(t *testing.T) {
 	b := &bucket{objects: make(map[string]string)}
 	start(t, b)
@@ -86,7 +87,8 @@ func TestBucketHoldsWhatAFolderDoes(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfAProfile: from the file of ~/.aws, as other programs have them.
+// TestCredentialsOfAProfile checks that credentials come from the file that AWS_PROFILE selects, as in other
+// programs.
 func TestCredentialsOfAProfile(t *testing.T) {
 	b := &bucket{objects: make(map[string]string)}
 	start(t, b)

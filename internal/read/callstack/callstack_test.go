@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseOfRuntime reads what the runtime prints of this stack, and compares it with the runtime's frames.
+// TestParseOfRuntime parses this stack as the runtime prints it, and compares it with the runtime's frames.
 func TestParseOfRuntime(t *testing.T) {
 	text := debug.Stack()
 	pcs := make([]uintptr, 32)

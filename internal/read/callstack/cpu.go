@@ -11,11 +11,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Sample is a stack and the time that it was on a processor.
+// A Sample is a call stack, and the time for which it was on a processor.
 type Sample struct {
-	Row  view.Row // row of the entry; its parent is the span that the stack worked for, if any
+	Row  view.Row // the row of the sample; its parent is the span for which the stack worked, if known
 	Nano int64
-	// Stack has the innermost function first. It is empty for the sum of the stacks without their own entry.
+	// Stack has the innermost function first. It is empty in the sample that stands for all stacks without their
+	// own entry.
 	Stack []Frame
 }
 
@@ -57,7 +58,7 @@ func CPU(ctx context.Context, v *view.View) iter.Seq2[*Sample, error] {
 	}
 }
 
-// CPUAt returns the sample in row r, for which [IsCPU] must hold.
+// CPUAt returns the sample in row r. [IsCPU] must be true for the metadata of the row.
 func CPUAt(v *view.View, r view.Row) (*Sample, error) {
 	e, err := v.Entry(r)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// OfProgram reports whether a function belongs to the program. Functions of the runtime, and of packages that only
-// wait or run other code, do not belong to it.
+// OfProgram reports whether a function belongs to the program itself. Functions of the runtime do not, nor do
+// functions of packages that only wait or run other code.
 func OfProgram(function string) bool {
 	for _, prefix := range []string{
 		"runtime.", "runtime/", "sync.", "sync/", "internal/", "syscall.", "time.", "testing.", "go.opentelemetry.io/otel/sdk/",
@@ -20,8 +20,8 @@ func OfProgram(function string) bool {
 	return function != "panic"
 }
 
-// Own returns the first frame of a stack that belongs to the program, and the numbers of frames and lines
-// before this frame. ok is false if the stack has no such frame.
+// Own returns the first frame of a stack that belongs to the program itself, and the numbers of frames and of
+// lines before this frame. ok is false if the stack has no such frame.
 func Own(text string) (f Frame, frames, before int, ok bool) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for at := 0; at < len(lines); {
@@ -41,8 +41,9 @@ func Own(text string) (f Frame, frames, before int, ok bool) {
 	return Frame{}, 0, 0, false
 }
 
-// Place returns the first place of the program in a stack, for the line of an entry. It omits the function if
-// said, which is already in that line, names the function.
+// Place returns the position in the code of the first frame that belongs to the program itself, for the line of an
+// entry. said is the text that the line already has: if it contains the name of the function, Place omits the
+// function.
 func Place(text, said string) string {
 	f, _, _, ok := Own(text)
 	place := path.Base(f.File) + ":" + strconv.Itoa(f.Line)

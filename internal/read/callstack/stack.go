@@ -1,4 +1,4 @@
-// Package callstack reads the call stacks in a trace, and the time that they were on a processor.
+// Package callstack reads the call stacks in a trace, and the times for which they were on a processor.
 package callstack
 
 import (
@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A Frame is a function, and a line in it if known.
+// A Frame is a function and, if known, a line in it.
 type Frame struct {
 	Function, File string
 	Line           int
 }
 
-// At reads the frame at the beginning of lines, and returns the number of lines of the frame. The result ok is
-// false if lines do not begin with a frame. A frame is a line "function file:line". In the notation of the
-// runtime it is a line "function(…)" followed by a line with the file.
+// At reads the frame at the beginning of lines. n is the number of lines of the frame. ok is false if lines do not
+// begin with a frame. A frame has one of two forms: one line "function file:line", or, as the runtime prints it, a
+// line "function(…)" and a line with the file.
 func At(lines []string) (f Frame, n int, ok bool) {
 	line := strings.TrimSpace(lines[0])
 	at := line
@@ -40,8 +40,8 @@ const (
 	maxText   = 64 << 10 // bytes
 )
 
-// Parse returns up to 512 frames of a stack in either notation, the innermost first. A line that is not a
-// frame, such as the address of a function without a name, becomes a frame with this line as its name.
+// Parse returns up to 512 frames of a stack in either form, the innermost first. If a line is not part of a frame,
+// such as the address of a function without a name, the line itself becomes the function of a frame.
 func Parse(text string) []Frame {
 	var list []Frame
 	for lines := strings.SplitN(strings.TrimRight(text[:min(len(text), maxText)], "\n"), "\n", 2*maxFrames); len(lines) > 0 && len(list) < maxFrames; {

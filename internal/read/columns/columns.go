@@ -1,6 +1,6 @@
-// Package columns defines how the packages of this module read many rows of a view at once. Rows
-// are grouped in blocks, with a slice for each column. The column of an attribute assigns a number to each
-// different value. A row is identified by its number in package view.
+// Package columns defines how the packages of this module read many rows of a view at once. A block contains a
+// number of consecutive rows, with a slice for each column. A row is identified by its number in package view. The
+// column of an attribute has a number for each distinct value.
 package columns
 
 import (
@@ -14,10 +14,11 @@ import (
 // BlockRows is the number of rows of a block. The last block can have fewer.
 const BlockRows = 1 << 12
 
-// Words is the number of uint64 words that hold a bit for each row of a block.
+// Words is the number of uint64 words that have a bit for each row of a block.
 const Words = BlockRows / 64
 
-// Special values in a column: the row has no value, or the view does not know the value.
+// Special values in a column. NoTime and NoDuration mean that the row has no value. Unknown and UnknownText mean
+// that the value is not in memory.
 const (
 	NoTime      = math.MinInt64
 	NoDuration  = -1
@@ -25,27 +26,25 @@ const (
 	UnknownText = math.MaxUint32
 )
 
-// A Block holds the columns of consecutive rows. Its slices have one item for each row and must not
-// be changed.
+// A Block has the columns of consecutive rows. Each slice has one item per row, and must not be changed.
 type Block struct {
 	First    uint32   // the first row
-	Start    []int64  // nanoseconds since 1970, NoTime if there is none
-	Duration []int64  // nanoseconds, NoDuration if there is none
-	Flags    []uint16 // a view.Flags for each row
-	Meta     []uint16 // an index of Metas, or Unknown
-	Resource []uint16 // an index of Resources, or Unknown
+	Start    []int64  // in nanoseconds since 1970; NoTime if there is none
+	Duration []int64  // in nanoseconds; NoDuration if there is none
+	Flags    []uint16 // each is a view.Flags
+	Meta     []uint16 // each is an index of Metas, or Unknown
+	Resource []uint16 // each is an index of Resources, or Unknown
 	Parent   []uint32
-	Trace    []uint32 // less than Traces; 0 if the trace is not known
+	Trace    []uint32 // numbers below Traces; 0 if the trace is not known
 	Text     []uint32 // if the row has a message: an index of Messages, or UnknownText
 }
 
-// A Column holds the values of one attribute for all rows, with a number for each different value.
+// A Column holds the values of one attribute for all rows. It assigns a number to each distinct value.
 type Column struct {
-	// Values has the different values. It can be incomplete if there are too many.
+	// Values has the distinct values. If there are too many, it is incomplete.
 	Values []format.Value
-	// Codes has a code for each row. Code 0 means that the row does not have the attribute, and
-	// code n means Values[n-1]. UnknownText means that the value is not in Values: call Value to
-	// read it.
+	// Codes has one code per row. Code 0 means that the row does not have the attribute, and code n means
+	// Values[n-1]. UnknownText means that Values does not have the value: call Value to read it.
 	Codes []uint32
 	// Value reads the attribute of a row and reports whether the row has the attribute.
 	Value func(row uint32) (format.Value, bool)
@@ -56,30 +55,30 @@ func (c *Column) Block(k int) []uint32 {
 	return c.Codes[k*BlockRows : min(len(c.Codes), (k+1)*BlockRows)]
 }
 
-// A Key is the stored name of an attribute and the number of entries with that attribute.
+// A Key is the stored name of an attribute, and the number of entries that have the attribute.
 type Key struct {
 	Name    string
 	Entries int
 }
 
-// A Finder finds rows whose entries may contain one of several texts. It searches the raw bytes of all entries of
-// a block at once and does not decode entries, so it is many times faster than reading the entries. It is not safe
-// for concurrent use.
+// A Finder finds rows whose entries may contain one of several texts. It searches the encoded bytes of all entries
+// of a block at once. It does not decode entries, and is therefore many times faster than reading them. It is not
+// safe for concurrent use.
 type Finder interface {
-	// Block clears the bits of rows whose entry and end contain none of the texts. rows has one bit for each row of
+	// Block clears the bits of all rows whose entry and end contain none of the texts. rows has one bit per row of
 	// block k.
 	Block(k int, rows *[BlockRows / 64]uint64)
 }
 
-// Columns gives access to the columns of a view. Its methods are safe for concurrent use, and their
-// results must not be changed.
+// Columns gives access to the columns of a view. Its methods are safe for concurrent use. Their results must not
+// be changed.
 type Columns interface {
 	// Blocks returns the number of blocks.
 	Blocks() int
 	// Block returns block k.
 	Block(k int) Block
-	// Each processes all blocks on all cores, in no particular order. Each goroutine calls start
-	// once, and then the returned function for each of its blocks. An error is the error of ctx.
+	// Each processes all blocks on all cores, in any order. Each goroutine calls start once, and the returned
+	// function for each of its blocks. The only possible error is the error of ctx.
 	Each(ctx context.Context, start func() func(k int)) error
 	// ParentsFirst reports whether every row has a larger number than its parent.
 	ParentsFirst() bool
@@ -87,24 +86,22 @@ type Columns interface {
 	Messages() []string
 	// Metas returns the metadata that the view holds in memory, without levels.
 	Metas() []format.Metadata
-	// Resources returns the rows of the resources. Row 0 in the list stands for rows without a resource.
+	// Resources returns the rows of the resources. The first item is 0, for rows without a resource.
 	Resources() []uint32
-	// Traces returns the number of traces plus one, because the number 0 stands for an unknown
-	// trace.
+	// Traces returns the number of traces plus one, because number 0 means that the trace is not known.
 	Traces() int
 	// Trace returns the number of the trace of a row, or 0 if the trace is not known.
 	Trace(row uint32) uint32
-	// Keys returns all attributes, sorted by name. Entries with rare lists of attribute names are not counted if the
-	// view has too many different lists to remember.
+	// Keys returns all attributes, sorted by name. If the view has too many different lists of attribute names,
+	// the entries with rare lists are not counted.
 	Keys() []Key
-	// Finder returns a Finder of texts, which are in lower case. Letters match in either case.
+	// Finder returns a Finder of texts, which must be in lower case. It matches upper and lower case.
 	Finder(texts ...string) Finder
-	// Attribute returns a function that reads the attribute with the given stored name from a row and reports whether
-	// the row has the attribute. The function is safe for concurrent use.
+	// Attribute returns a function that reads the attribute with the given stored name from a row. The function
+	// returns false if the row does not have the attribute. It is safe for concurrent use.
 	Attribute(name string) func(row uint32) (format.Value, bool)
-	// Column returns the column of the attribute with the given stored name. The first call makes the column, which
-	// takes some ten nanoseconds per row. The column is cached if there is room: all columns of a view together take
-	// at most 100 MB.
+	// Column returns the column of the attribute with the given stored name. The first call makes it, which takes
+	// some ten nanoseconds per row. The view keeps it in a cache of at most 100 MB for all its columns.
 	Column(ctx context.Context, name string) (*Column, error)
 	// Kept returns the column of an attribute if the cache has it.
 	Kept(name string) (*Column, bool)
@@ -112,8 +109,8 @@ type Columns interface {
 	Drop()
 }
 
-// Collect passes all blocks to several goroutines, using each, which is the method Each of a Columns. In each
-// goroutine, start makes a part of the result and a function that adds a block to that part. Collect returns all
+// Collect distributes all blocks to several goroutines by each, the method Each of a Columns. Each goroutine calls
+// start, which returns a part of the result and a function that adds a block to the part. Collect returns all
 // parts.
 func Collect[T any](ctx context.Context, each func(context.Context, func() func(k int)) error, start func() (part T, add func(k int))) ([]T, error) {
 	var mu sync.Mutex

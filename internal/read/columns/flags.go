@@ -6,7 +6,7 @@ const (
 	KindBits    = 7 << KindShift
 	StatusShift = 10
 	StatusBits  = 3 << StatusShift
-	// StatusExcepted marks a span that has an exception and whose status is unset.
+	// StatusExcepted marks a span whose status is unset and that has an exception.
 	StatusExcepted = 3
 )
 

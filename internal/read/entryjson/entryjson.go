@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// Append appends entry id as one JSON object without a newline. The object always has this form:
+// Append appends entry e with the given id as one JSON object without a newline. The object always has this form:
 //
 //	{"id":4,"parent":3,"message":null,"name":"tick","target":"clock","level":"TRACE",
 //	"module_path":null,"file":"main.rs","line":124,"attributes":[["tick",{"U64":0}]]}

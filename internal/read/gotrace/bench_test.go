@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// busy returns an execution trace of some size or more, of requests with ten spans each.
+// busy returns an execution trace of requests with ten spans each. It has about size bytes or more.
 func busy(t testing.TB, size int) []byte {
 	t.Helper()
 	_, b := record(t, func(ctx context.Context, p *program) {
 		var mu sync.Mutex
-		for range size / 700 { // bytes of a request
+		for range size / 700 { // a request needs about 700 bytes
 			var wg sync.WaitGroup
 			p.in(ctx, "request", func(ctx context.Context) {
 				for range 4 {
@@ -27,7 +27,7 @@ func busy(t testing.TB, size int) []byte {
 	return b
 }
 
-// BenchmarkRead reads an execution trace: the times of all spans.
+// BenchmarkRead reads an execution trace with the times of all its spans.
 func BenchmarkRead(b *testing.B) {
 	data := busy(b, 16<<20)
 	b.SetBytes(int64(len(data)))
@@ -39,7 +39,7 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportMetric(float64(spans), "spans")
 }
 
-// BenchmarkWindow reads what all goroutines did in a second.
+// BenchmarkWindow reads what all goroutines did during a second.
 func BenchmarkWindow(b *testing.B) {
 	data := busy(b, 16<<20)
 	t, err := Read(b.Context(), bytes.NewReader(data), int64(len(data)))

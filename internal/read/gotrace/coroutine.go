@@ -2,15 +2,15 @@ package gotrace
 
 import "golang.org/x/exp/trace"
 
-// A coroutine, such as one made by iter.Pull, is a goroutine that runs in place of the goroutine that has
-// called it. So its work and its waits count as work and waits of the caller.
+// A coroutine, such as iter.Pull makes, is a goroutine that runs in place of the goroutine that called it. Its
+// work and its waits therefore count for the caller.
 type coroutine struct {
 	isCoroutine    bool
 	caller, callee *goroutine
-	depth          int // number of callers above it
+	depth          int // the number of callers above it
 }
 
-const maxDepth = 64 // maximum number of nested coroutines; a deeper one has no caller
+const maxDepth = 64 // the maximum number of nested coroutines; a deeper one has no caller
 
 // root returns the goroutine for which the coroutine g runs, or g itself if it is not a coroutine.
 func (g *goroutine) root() *goroutine {
@@ -20,7 +20,7 @@ func (g *goroutine) root() *goroutine {
 	return g
 }
 
-// innermost returns the coroutine that runs for the goroutine g, or g itself if there is none.
+// innermost returns the innermost coroutine that runs for the goroutine g, or g itself if there is none.
 func (g *goroutine) innermost() *goroutine {
 	for g.callee != nil {
 		g = g.callee
@@ -28,7 +28,7 @@ func (g *goroutine) innermost() *goroutine {
 	return g
 }
 
-// leaves removes the goroutine from its caller and its callee.
+// leaves separates the goroutine from its caller and its callee.
 func (g *goroutine) leaves() {
 	if g.caller != nil {
 		g.caller.callee = nil
@@ -45,13 +45,13 @@ func (p *spanPass) switches(g, next *goroutine) {
 		g.leaves()
 		return
 	}
-	// The stack of next is not known here.
+	// The stack of next is not known in this event.
 	if next.isOld && !next.isCoroutine && !g.isCoroutine && len(g.open) > 0 && len(next.open) == 0 {
 		p.noteCoroutine(next)
 	}
-	next.leaves() // otherwise a goroutine could be its own caller
+	next.leaves() // otherwise, a goroutine could become its own caller
 	switch {
-	case !next.isCoroutine: // next has called g before the trace
+	case !next.isCoroutine: // next called g before the trace began
 		g.leaves()
 	case g.callee == nil && g.depth < maxDepth:
 		g.callee, next.caller, next.depth = next, g, g.depth+1
@@ -65,7 +65,7 @@ func (p *spanPass) noteCoroutine(g *goroutine) {
 	}
 }
 
-// actor returns the goroutine of an event. For a coroutine this is the goroutine for which it runs.
+// actor returns the goroutine for which an event counts. For a coroutine, this is the goroutine for which it runs.
 func (p *spanPass) actor(e *trace.Event) (*goroutine, error) {
 	g, err := p.goroutine(int64(e.Goroutine()))
 	if err != nil {
@@ -74,10 +74,10 @@ func (p *spanPass) actor(e *trace.Event) (*goroutine, error) {
 	return g.root(), nil
 }
 
-const coroutineStart = "runtime.corostart" // runs the function that was passed to iter.Pull
+const coroutineStart = "runtime.corostart" // the function that runs the function passed to iter.Pull
 
-// outermost returns the outermost function of a stack, with which the goroutine began, or "" for an empty
-// stack.
+// outermost returns the outermost function of a stack, which started the goroutine. It returns "" if the stack is
+// empty.
 func outermost(stack trace.Stack) (function string) {
 	for f := range stack.Frames() {
 		function = f.Func

@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// A span that began on one goroutine and ended on another was handed over in between. The trace does not record
-// the handover, but it records when one goroutine woke or created the other, which is called a meeting here. If
-// the two met exactly once while the span was open, that meeting was the handover. Otherwise the handover is
-// unknown, and so is the work for the span.
+// If a span began on one goroutine and ended on another, it was handed over in between. The trace does not record
+// the handover, but it records a meeting: one goroutine woke or created the other. If the two met exactly once
+// while the span was open, that meeting was the handover. Otherwise the handover is not known, and therefore the
+// work for the span is not known either.
 
 // A handover is a meeting of two goroutines at which spans may have been handed over.
 type handover struct{ at, from, to int64 }
 
-// A hop is a span that ended on another goroutine. The time of its handover is 0 if unknown.
+// A hop is a span that ended on another goroutine than it began. The time of its handover is 0 if it is not known.
 type hop struct {
 	span int32
 	handover
 }
 
-// meetings are the latest meetings of a goroutine with others that had open spans.
+// meetings are the latest meetings of a goroutine with goroutines that had open spans.
 type meetings struct {
 	with   [4]meeting
-	lost   int64 // time of the last meeting that is not kept
-	hopped int64 // time when a span that began elsewhere last ended on this goroutine
+	lost   int64 // the time of the last meeting that was dropped from with
+	hopped int64 // when a span that began elsewhere last ended on this goroutine
 }
 
-// A meeting is a meeting with a goroutine that may have handed a span over. A meeting is weak if that goroutine
-// waited in a select: it may have sent or received.
+// A meeting holds the latest meetings with a goroutine that may have handed a span over. A meeting is weak if that
+// goroutine waited in a select, because it may have sent or received.
 type meeting struct {
 	goroutine                int64
-	last, before             int64 // times, 0 if there was none
+	last, before             int64 // 0 if there was none
 	lastWeak, beforeLastWeak int64
 }
 
@@ -50,7 +50,7 @@ func (m *meetings) add(goroutine, at int64, weak bool) {
 	if x == nil {
 		m.lost = max(m.lost, oldest.last, oldest.lastWeak)
 		x = oldest
-		*x = meeting{goroutine, m.lost, m.lost, m.lost, m.lost} // the goroutine may be one of the lost meetings
+		*x = meeting{goroutine, m.lost, m.lost, m.lost, m.lost} // dropped meetings may have been with this goroutine
 	}
 	if weak {
 		x.lastWeak, x.beforeLastWeak = at, x.lastWeak
@@ -59,7 +59,8 @@ func (m *meetings) add(goroutine, at int64, weak bool) {
 	}
 }
 
-// only returns the time of the only meeting with a goroutine since a time, or 0 if there were none or several.
+// only returns the time of the meeting with a goroutine since a time. It returns 0 if there was no meeting, or
+// more than one.
 func (m *meetings) only(goroutine, since int64) int64 {
 	for i := range m.with {
 		x := &m.with[i]
@@ -74,8 +75,8 @@ func (m *meetings) only(goroutine, since int64) int64 {
 	return 0
 }
 
-// met records that one goroutine may have handed a span to another, and hands over the spans for which this is
-// known.
+// met records that the goroutine from may have handed a span to the goroutine to. If p.handovers says which spans
+// it handed over at this meeting, met moves them.
 func (p *spanPass) met(from, to *goroutine, at int64, weak bool) {
 	if p.quiet || len(from.open) == 0 {
 		return
@@ -102,8 +103,8 @@ func (p *spanPass) met(from, to *goroutine, at int64, weak bool) {
 	}
 }
 
-// follow reads the trace again with the known handovers of spans, and deletes the data of spans with an unknown
-// handover.
+// follow reads the trace again with the known handovers, and moves spans between goroutines. It deletes the data
+// of spans whose handover is not known.
 func (t *Trace) follow(ctx context.Context, hops []hop) error {
 	p := newPass(t)
 	p.handovers = make(map[handover][]int32)

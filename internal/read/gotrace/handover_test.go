@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// worker runs the jobs that the function gets that it returns, on a goroutine of its own that has waited for them for a
-// while.
+// worker starts a goroutine that runs jobs, and waits until it is idle. The returned function sends a job to this
+// goroutine. size is the size of the queue.
 func worker(size int) func(job func()) {
 	jobs := make(chan func(), size)
 	go func() {
@@ -27,7 +27,7 @@ func worker(size int) func(job func()) {
 	return func(job func()) { jobs <- job }
 }
 
-// ways are those in which a job comes to another goroutine; each returns a function that sends one.
+// ways are ways to pass a job to another goroutine. Each returns a function that sends one job.
 var ways = map[string]func() func(job func()){
 	"to an idle worker":         func() func(job func()) { return worker(0) },
 	"to a worker with a queue":  func() func(job func()) { return worker(1) },
@@ -86,7 +86,8 @@ var ways = map[string]func() func(job func()){
 	},
 }
 
-// A tally notes what is wrong in a run. A loaded machine takes time from a program wherever it is: one run of several counts.
+// A tally collects the errors of a run. A loaded machine can take time from a program anywhere, so it is enough if
+// one of several runs has no errors.
 type tally struct{ wrong []string }
 
 func (w *tally) add(format string, args ...any) {
@@ -105,7 +106,8 @@ func bestOf(t *testing.T, run func(w *tally)) {
 	t.Errorf("in the last of 10 runs:\n%s", strings.Join(w.wrong, "\n"))
 }
 
-// TestHandover: a span's states are those of its first goroutine up to the handover, and those of the second one from there.
+// TestHandover checks that the times of a span are those of its first goroutine until the handover, and then those
+// of the second goroutine.
 func TestHandover(t *testing.T) { bestOf(t, func(w *tally) { handOver(t, w) }) }
 
 func handOver(t *testing.T, w *tally) {
@@ -134,7 +136,7 @@ func handOver(t *testing.T, w *tally) {
 			w.add("%s: of %d µs the times are %v, on %d and %d", name, took, times, s.Goroutine, s.ender)
 		}
 		for i, own := range tr.Own(s) {
-			if d := int64(own) - int64(times[i]); d > 3 || d < -3 { // they are rounded
+			if d := int64(own) - int64(times[i]); d > 3 || d < -3 { // times are rounded
 				w.add("%s: its own times are %v of %v", name, tr.Own(s), times)
 			}
 		}
@@ -156,7 +158,7 @@ func handOver(t *testing.T, w *tally) {
 	}
 }
 
-// TestUnknownHandover: of a span whose handover the trace does not tell, no states are told.
+// TestUnknownHandover checks that a span has no times if the handover is not known.
 func TestUnknownHandover(t *testing.T) {
 	p, b := record(t, func(ctx context.Context, p *program) {
 		done := make(chan int)
@@ -199,8 +201,8 @@ func TestUnknownHandover(t *testing.T) {
 	}
 }
 
-// TestCoroutine: what a coroutine does is what its caller does, also over several calls, in coroutines of coroutines, and where
-// it began before the trace.
+// TestCoroutine checks that the work of a coroutine counts for its caller: over several calls, in coroutines that
+// run in coroutines, and if the coroutine began before the trace.
 func TestCoroutine(t *testing.T) { bestOf(t, func(w *tally) { coroutines(t, w) }) }
 
 func coroutines(t *testing.T, w *tally) {
@@ -273,10 +275,11 @@ func coroutines(t *testing.T, w *tally) {
 	}
 }
 
-// TestWorkersOfTheCollector: those that are created while a span is open do not work for it.
+// TestWorkersOfTheCollector checks that the garbage collector's workers do not work for a span that is open when
+// they are created.
 func TestWorkersOfTheCollector(t *testing.T) {
 	const child = "ENTRACE_TEST_COLLECTOR"
-	if os.Getenv(child) == "" { // the first collection of a process creates them
+	if os.Getenv(child) == "" { // the first garbage collection of a process creates the workers
 		c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 		c.Env = append(os.Environ(), child+"=1", "GOGC=off")
 		if out, err := c.CombinedOutput(); err != nil {

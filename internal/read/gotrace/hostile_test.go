@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// recorded returns the traces that testdata/record/main.go has written with several versions of Go.
+// recorded returns the execution traces that testdata/record/main.go wrote with several versions of Go.
 func recorded(t testing.TB) map[string][]byte {
 	t.Helper()
 	names, err := filepath.Glob("testdata/*.trace")
@@ -31,7 +31,8 @@ func recorded(t testing.TB) map[string][]byte {
 	return all
 }
 
-// TestVersions: traces of each version say that the request waited for the mutex that reindex held.
+// TestVersions checks that traces of each version of Go say that the request waited for the mutex that reindex
+// held.
 func TestVersions(t *testing.T) {
 	for name, b := range recorded(t) {
 		tr := read(t, b)
@@ -66,9 +67,9 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// TestDamaged: of a trace that is cut or changed anywhere, what comes before the damage is kept.
+// TestDamaged checks that if a trace is cut or changed anywhere, the data before the damage is kept.
 func TestDamaged(t *testing.T) {
-	// Several generations, of about a second each.
+	// A trace of several generations, of about a second each.
 	_, whole := record(t, func(ctx context.Context, p *program) {
 		for range 14 {
 			p.in(ctx, "step", func(context.Context) { time.Sleep(200 * ms) })
@@ -101,7 +102,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// look reads a trace that may be damaged.
+// look reads a possibly damaged trace in every way.
 func look(t testing.TB, b []byte) {
 	t.Helper()
 	tr, err := Read(t.Context(), bytes.NewReader(b), int64(len(b)))

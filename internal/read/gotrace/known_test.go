@@ -21,20 +21,20 @@ import (
 
 const ms = time.Millisecond
 
-// A program does known amounts of things in spans.
+// A program has spans in which it does a known amount of something.
 type program struct {
 	mu    sync.Mutex
 	ids   uint64
 	spans map[string]ended
 }
 
-// An ended is the id of a span, and how long it took by the program's own clock.
+// An ended is a span that has ended: its id, and its duration by the program's own clock.
 type ended struct {
 	id   uint64
 	took time.Duration
 }
 
-// span begins a span as the SDK and this module's span processor do.
+// span begins a span with the same events as the SDK and this module's span processor.
 func (p *program) span(ctx context.Context, name string) (context.Context, func()) {
 	p.mu.Lock()
 	p.ids++
@@ -63,7 +63,7 @@ func (p *program) in(ctx context.Context, name string, fn func(ctx context.Conte
 	fn(ctx)
 }
 
-// record returns an execution trace of what fn does.
+// record returns an execution trace of the execution of fn.
 func record(t testing.TB, fn func(ctx context.Context, p *program)) (*program, []byte) {
 	t.Helper()
 	p := &program{spans: make(map[string]ended)}
@@ -88,7 +88,7 @@ func read(t testing.TB, b []byte) *Trace {
 	return tr
 }
 
-// of returns the span of a name.
+// of returns the span with the given name.
 func (p *program) of(t testing.TB, tr *Trace, name string) *Span {
 	t.Helper()
 	i := slices.IndexFunc(tr.Spans, func(s Span) bool { return s.ID == p.spans[name].id })
@@ -98,7 +98,7 @@ func (p *program) of(t testing.TB, tr *Trace, name string) *Span {
 	return &tr.Spans[i]
 }
 
-// nameOf returns the name of the span for which a goroutine worked.
+// nameOf returns the name of the span for which a goroutine worked at a time.
 func (p *program) nameOf(tr *Trace, goroutine, at int64) string {
 	if i := tr.SpanAt(goroutine, at); i >= 0 {
 		for name, d := range p.spans {
@@ -116,7 +116,7 @@ func spin(d time.Duration) {
 	}
 }
 
-// kinds are spans that spend their time in one state each.
+// kinds are spans that spend nearly all their time in one state.
 var kinds = map[string]struct {
 	state State
 	fn    func(ctx context.Context, p *program)
@@ -188,8 +188,8 @@ var kinds = map[string]struct {
 	}},
 }
 
-// TestKnown: nearly all of the time of each span is in the state in which the program is known to be. A loaded
-// machine adds to that; the best of some runs counts.
+// TestKnown checks that nearly all of a span's time is in the state in which the program is known to be. A loaded
+// machine adds time in other states, so the best of several runs counts.
 func TestKnown(t *testing.T) {
 	worst := make(map[string]float64)
 	for range 10 {
@@ -242,8 +242,8 @@ func TestAssist(t *testing.T) {
 	}
 }
 
-// pathOf returns the steps of a span's path as texts: the state and the span of whoever was in it, of all that took
-// a tenth of it.
+// pathOf returns those steps of a span's path that took at least a tenth of it, as texts with the state and the
+// span of the goroutine.
 func (p *program) pathOf(t *testing.T, tr *Trace, name string) (steps []string, known float64) {
 	t.Helper()
 	s := p.of(t, tr, name)
@@ -274,7 +274,8 @@ func (p *program) wantPath(t *testing.T, tr *Trace, name string, want ...string)
 	}
 }
 
-// TestPath: the path leads to who really caused a wait, not to the span whose times fit.
+// TestPath checks that the path leads to the goroutine that really caused a wait, and not to a span whose times
+// merely fit.
 func TestPath(t *testing.T) {
 	p, b := record(t, func(ctx context.Context, p *program) {
 		p.in(ctx, "chain", func(ctx context.Context) {
@@ -339,7 +340,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestWorkersOutliveRequests: goroutines of a pool that was begun in a request do not work for it for ever.
+// TestWorkersOutliveRequests checks that if a request starts a pool of goroutines, these do not work for the
+// request after its end.
 func TestWorkersOutliveRequests(t *testing.T) {
 	var worker int64
 	p, b := record(t, func(ctx context.Context, p *program) {
@@ -371,7 +373,7 @@ func TestWorkersOutliveRequests(t *testing.T) {
 	}
 }
 
-// TestOpenAndEarlier: a span that has not ended, and one that began before the trace.
+// TestOpenAndEarlier checks a span that has not ended, and a span that began before the trace.
 func TestOpenAndEarlier(t *testing.T) {
 	p := &program{spans: make(map[string]ended)}
 	_, early := p.span(t.Context(), "early")
@@ -382,7 +384,7 @@ func TestOpenAndEarlier(t *testing.T) {
 		t.Fatal(err)
 	}
 	release, over := make(chan int), make(chan int)
-	time.Sleep(20 * ms) // of the span that is known to be open from its end on
+	time.Sleep(20 * ms) // the end of the span "early" proves that it was open during this time
 	ctx, hang := p.span(t.Context(), "hang")
 	time.Sleep(60 * ms)
 	early()
@@ -407,7 +409,7 @@ func TestOpenAndEarlier(t *testing.T) {
 	}
 }
 
-// TestSelf: time is of the span that began last on its goroutine.
+// TestSelf checks that time belongs to the span that began last on its goroutine.
 func TestSelf(t *testing.T) {
 	p, b := record(t, func(ctx context.Context, p *program) {
 		p.in(ctx, "outer", func(ctx context.Context) {
@@ -427,7 +429,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// TestWall: the clock of the trace is that of the program.
+// TestWall checks that the clock of the trace agrees with the clock of the program.
 func TestWall(t *testing.T) {
 	var before time.Time
 	p, b := record(t, func(ctx context.Context, p *program) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestHopToIdleWorker: a worker that waited since before the trace is known by its first event, which comes
-// behind the span's begin.
+// TestHopToIdleWorker checks the handover to a worker that has waited since before the trace. The first event of
+// the worker comes after the begin of the span.
 func TestHopToIdleWorker(t *testing.T) {
 	jobs := make(chan func())
 	defer close(jobs)
@@ -37,7 +37,8 @@ func TestHopToIdleWorker(t *testing.T) {
 	}
 }
 
-// TestWaitThatNobodyEnded: the one who ended the wait before did not end this one.
+// TestWaitThatNobodyEnded checks that a wait without an end has no one who ended it. The goroutine that ended the
+// wait before it does not count.
 func TestWaitThatNobodyEnded(t *testing.T) {
 	var mu sync.Mutex
 	mu.Lock()
@@ -74,8 +75,8 @@ func TestWaitThatNobodyEnded(t *testing.T) {
 	}
 }
 
-// TestManySpansOfAGoroutine begins many spans on a goroutine that end in the order of their begins. In quadratic time
-// that takes minutes.
+// TestManySpansOfAGoroutine begins many spans on one goroutine, which end in the order in which they began. With
+// quadratic time, the test would take minutes.
 func TestManySpansOfAGoroutine(t *testing.T) {
 	const n = 100_000
 	_, b := record(t, func(ctx context.Context, p *program) {
@@ -94,7 +95,7 @@ func TestManySpansOfAGoroutine(t *testing.T) {
 	last := &tr.Spans[n-1]
 	for i := range tr.Spans {
 		s := &tr.Spans[i]
-		if s.End == 0 || tr.Times(s).Sum() > (s.End-s.Begin)/1000+NumStates { // each is rounded
+		if s.End == 0 || tr.Times(s).Sum() > (s.End-s.Begin)/1000+NumStates { // each time is rounded
 			t.Fatalf("span %d is %+v", i, s)
 		}
 		if got, want := tr.SpanAt(s.Goroutine, s.Begin), int32(i); got != want {
@@ -106,8 +107,9 @@ func TestManySpansOfAGoroutine(t *testing.T) {
 	}
 }
 
-// TestWaitsOutliveSpans: of a wait that goes on behind the end of its span, each span has its part, and what a goroutine
-// waits that the span has created counts up to the end of the span. Reading again gives the same.
+// TestWaitsOutliveSpans checks a wait that continues after the end of its span: each span gets its own part of the
+// wait. If the span has created the waiting goroutine, the wait counts until the end of the span. A second read
+// must give the same result.
 func TestWaitsOutliveSpans(t *testing.T) {
 	p, b := record(t, func(ctx context.Context, p *program) {
 		jobs, done := make(chan func()), make(chan int)
@@ -158,7 +160,8 @@ func TestWaitsOutliveSpans(t *testing.T) {
 	}
 }
 
-// TestBackdated: a span whose start the program has set long ago has a mark at its end though its task was short.
+// TestBackdated checks a span whose start the program itself has set to an earlier time: it has a mark at its end,
+// although its task was short.
 func TestBackdated(t *testing.T) {
 	_, b := record(t, func(ctx context.Context, _ *program) {
 		time.Sleep(50 * ms)
@@ -174,7 +177,7 @@ func TestBackdated(t *testing.T) {
 	}
 }
 
-// TestPacked keeps random times and reads them.
+// TestPacked packs and unpacks random times.
 func TestPacked(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	tr := new(Trace)
@@ -186,7 +189,7 @@ func TestPacked(t *testing.T) {
 	}
 	want := make([][2]Times, 2000)
 	tr.Spans = make([]Span, len(want)+1)
-	for range 2 { // what is kept again counts
+	for range 2 { // the second time, the latest values count
 		for i := range want {
 			if want[i] = [2]Times{some(), some()}; r.IntN(2) == 0 {
 				want[i][1] = want[i][0]

@@ -21,46 +21,45 @@ type PartKind uint8
 
 // The kinds of parts.
 const (
-	Task      PartKind = iota // of runtime/trace.NewTask
-	Region                    // of runtime/trace.WithRegion and StartRegion
-	Log                       // of runtime/trace.Log, at From
-	Goroutine                 // the life of a goroutine
+	Task      PartKind = iota // made by runtime/trace.NewTask
+	Region                    // made by runtime/trace.WithRegion or StartRegion
+	Log                       // made by runtime/trace.Log, at time From
+	Goroutine                 // the lifetime of a goroutine
 	Waiting                   // a wait of a goroutine
-	Range                     // something that the runtime did, such as a collection
-	Short                     // Count goroutines with the same function, each of which lived for less than LongWait
-	Sample                    // a CPU profile found a goroutine, or other code, on a processor at From
+	Range                     // an activity of the runtime, such as a garbage collection
+	Short                     // stands for Count goroutines with the same function that lived for less than LongWait each
+	Sample                    // a CPU profile found the goroutine, or other code, on a processor at time From
 )
 
-// A Part is something that happened in a trace.
+// A Part is something that happened during an execution trace.
 type Part struct {
 	Kind       PartKind
-	ID, Parent uint64 // 0 means none; a Log, Short or Sample has no ID
-	Root       uint64 // the ID of the topmost part above it, or its own ID
-	Name       string // the category of a Log
-	Message    string // of a Log
+	ID, Parent uint64 // 0 if there is none; a Log, Short or Sample has no ID
+	Root       uint64 // the ID of the topmost ancestor, or the part's own ID
+	Name       string // for a Log: its category
+	Message    string // only for a Log
 	From, To   int64  // nanoseconds since 1970, or since an unknown moment if the trace has no clocks
-	Ended      bool   // To is the time when the part ended; otherwise it is the end of the trace
-	Began      bool   // From is the time when the part began; otherwise it is the beginning of the trace
-	Goroutine  int64  // -1 if none
-	By         int64  // the goroutine that created it or ended the wait; -1 if none
-	Reason     string // of a wait, in the words of the runtime
+	Ended      bool   // To is when the part ended; if false, it is the end of the trace
+	Began      bool   // From is when the part began; if false, it is the beginning of the trace
+	Goroutine  int64  // -1 if there is none
+	By         int64  // the goroutine that created the goroutine or ended the wait; -1 if there is none
+	Reason     string // why the goroutine waits, in the words of the runtime
 	Stack      []Frame
 	Count      int
-	Below      PartKind // of a Sample: the kind of its parent; Sample if it has no parent
+	Below      PartKind // for a Sample: the kind of its parent, or Sample if it has no parent
 }
 
-// The limits of [Parts]. The trace of a working program exceeds them only if the program never ends what it
-// begins.
+// The limits of [Parts]. A working program exceeds them only if it never ends what it begins.
 const (
 	maxOpenParts = 1 << 20
 	maxNames     = 10_000
 )
 
-// Parts reads a trace and calls fn with its parts, in the order in which they end; parts without an end are
-// last. Goroutines and waits are parts only if they last at least LongWait, and the runtime's own waits are
-// left out. Parts stops when fn returns false. The error is a *VersionError, an error of ctx or r, or a
-// *DamageError. The At of a *DamageError is the end of the data that could not be read; fn has received
-// everything before this data.
+// Parts reads an execution trace, and calls fn with its parts in the order in which they end. Parts without an end
+// come last. A goroutine or a wait is a part only if it lasts at least LongWait. The runtime's own waits are
+// omitted. Parts stops when fn returns false. The error is a *VersionError, an error of ctx or r, or a
+// *DamageError. The field At of a *DamageError is the end of the data that could not be read; fn was called for
+// all earlier data.
 func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	head := make([]byte, execbatch.HeaderSize)
 	switch n, err := io.ReadFull(r, head); {
@@ -93,7 +92,7 @@ func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	return &DamageError{in.n, err}
 }
 
-// A counted is a reader that counts the bytes read.
+// A counted is a reader that counts the bytes that were read.
 type counted struct {
 	r   io.Reader
 	n   int64
@@ -113,13 +112,13 @@ func (c *counted) Read(b []byte) (int, error) {
 type goroutineRow struct {
 	Part
 
-	given   bool   // Part has an ID, because a part below it was passed on
-	mark    uint64 // the id of the span for the next task
-	wait    int64  // the begin of the present wait, 0 if it does not wait
+	given   bool   // Part has an ID, because fn already got a part below it
+	mark    uint64 // the span id in the last mark, for the next task
+	wait    int64  // when the current wait began; 0 if the goroutine does not wait
 	reason  string
 	class   int32
 	regions []*Part
-	tasks   []*Part // tasks that began on it; some of them have ended
+	tasks   []*Part // tasks that began on the goroutine; some of them may have ended
 }
 
 type rangeKey struct {
@@ -135,13 +134,13 @@ type rowReader struct {
 	short       map[string]int
 	classes     classes
 	clock       clock
-	open        int // regions
+	open        int // the number of open regions
 	ids         uint64
 	first, last int64 // in the time of clock
 	done        bool
 }
 
-// tell passes a part to fn.
+// tell passes a part to fn, and returns errDone if fn wants no more.
 func (p *rowReader) tell(x *Part) error {
 	if p.done || !p.fn(x) {
 		p.done = true
@@ -150,26 +149,27 @@ func (p *rowReader) tell(x *Part) error {
 	return nil
 }
 
-// end sets the end of a part and passes the part to fn. The parameter ended is false if only the trace ended.
+// end sets the end of a part, and passes the part to fn. ended is false if the part was open at the end of the
+// trace.
 func (p *rowReader) end(x *Part, at int64, ended bool) error {
 	x.To, x.Ended = at, ended
 	return p.tell(x)
 }
 
-// begun returns a part with this begin.
+// begun returns a part that began at the given time.
 func begun(kind PartKind, name string, at, goroutine int64) *Part {
 	return &Part{Kind: kind, Name: strings.Clone(name), From: at, Began: true, Goroutine: goroutine, By: -1}
 }
 
 func (p *rowReader) id() uint64 {
 	p.ids++
-	return 1<<63 | p.ids // the ids of marks are random, and hardly ever among these
+	return 1<<63 | p.ids // never equal to the id of a mark, except by an improbable chance
 }
 
 func (p *rowReader) event(e *trace.Event) error {
 	if e.Kind() == trace.EventSync {
 		clear(p.classes.byKey)
-		// Use one clock for all parts, because a part may have begun before the wall clock was set.
+		// Use one clock for all parts, because a part may have begun before a change of the wall clock.
 		if c := e.Sync().ClockSnapshot; c != nil && p.clock == (clock{}) {
 			p.clock = clock{int64(c.Trace), c.Wall.UnixNano()}
 		}
@@ -205,7 +205,7 @@ func (p *rowReader) event(e *trace.Event) error {
 	return nil
 }
 
-// of returns the state of a goroutine.
+// of returns the state of the goroutine with the given id.
 func (p *rowReader) of(id int64) (*goroutineRow, error) {
 	g := p.goroutines[id]
 	if g == nil {
@@ -251,14 +251,14 @@ func (p *rowReader) transition(e *trace.Event, st *trace.StateTransition, at int
 	return nil
 }
 
-// waited passes the wait of g to fn, if g waited at least LongWait.
+// waited passes the wait of g to fn if it was at least LongWait.
 func (p *rowReader) waited(g *goroutineRow, at int64, ended bool, by int64) error {
 	from := g.wait
 	g.wait = 0
 	if from == 0 || at-from < LongWait {
 		return nil
 	}
-	if g.Name == "" || ofRuntime(g.Name) { // without a name the wait has no stack either
+	if g.Name == "" || ofRuntime(g.Name) { // without a name, the wait has no stack either
 		return nil
 	}
 	c := &p.classes.list[g.class]
@@ -272,14 +272,14 @@ func (p *rowReader) waited(g *goroutineRow, at int64, ended bool, by int64) erro
 	})
 }
 
-// ofRuntime reports whether a goroutine that began with function belongs to the runtime. Such goroutines wait
-// for work.
+// ofRuntime reports whether a goroutine that started with the given function belongs to the runtime. The waits of
+// such goroutines are waits for work.
 func ofRuntime(function string) bool {
 	pkg := text.PackageOf(function)
 	return pkg == "runtime" && function != "runtime.main" && function != coroutineStart || pkg == "runtime/trace"
 }
 
-// below returns the ID of a goroutine, and assigns the ID if it has none yet.
+// below returns the ID of a goroutine for a part below it. It assigns an ID if the goroutine has none.
 func (p *rowReader) below(g *goroutineRow) uint64 {
 	if !g.given {
 		g.ID, g.given = p.id(), true
@@ -288,7 +288,7 @@ func (p *rowReader) below(g *goroutineRow) uint64 {
 	return g.ID
 }
 
-// ended passes a goroutine, and its regions without an end, to fn.
+// ended passes a goroutine to fn, and before it the goroutine's open regions.
 func (p *rowReader) ended(g *goroutineRow, at int64, ended bool) error {
 	for _, x := range slices.Backward(g.regions) {
 		p.open--
@@ -327,7 +327,7 @@ func (p *rowReader) taskBegin(e *trace.Event, at int64) error {
 		x.Parent, x.Root = up.ID, up.Root
 	}
 	p.tasks[uint64(task.ID)] = x
-	if n := len(g.tasks); n == cap(g.tasks) { // remove tasks that have ended, from time to time
+	if n := len(g.tasks); n == cap(g.tasks) { // from time to time, remove tasks that have ended
 		if g.tasks = slices.DeleteFunc(g.tasks, hasEnded); len(g.tasks) > n/2 {
 			g.tasks = slices.Grow(g.tasks, n)
 		}
@@ -338,7 +338,8 @@ func (p *rowReader) taskBegin(e *trace.Event, at int64) error {
 
 func hasEnded(x *Part) bool { return x.Ended }
 
-// above returns the parent of a region or a log message of a goroutine: the innermost region, or else the task.
+// above returns the parent of a region or log message of a goroutine: its innermost region, or if it has none, the
+// task.
 func (p *rowReader) above(g *goroutineRow, task trace.TaskID) (parent, root uint64) {
 	if n := len(g.regions); n > 0 {
 		return g.regions[n-1].ID, g.regions[n-1].Root
@@ -397,12 +398,12 @@ func (p *rowReader) log(e *trace.Event, at int64) error {
 	return p.end(x, at, true)
 }
 
-// sample passes a sample to fn. Its parent is the region or task that began last on its goroutine, or else the
-// goroutine.
+// sample passes a CPU sample to fn. Its parent is the region or task that began last on its goroutine, or if there
+// is none, the goroutine.
 func (p *rowReader) sample(e *trace.Event, at int64) error {
 	x := begun(Sample, "", at, int64(e.Goroutine()))
 	x.Below = Sample
-	for f := range e.Stack().Frames() { // package trace refuses more than 128 frames
+	for f := range e.Stack().Frames() { // package trace allows at most 128 frames
 		x.Stack = append(x.Stack, Frame{f.Func, f.File, int(f.Line)})
 	}
 	if x.Goroutine < 0 {
@@ -430,8 +431,8 @@ func (p *rowReader) sample(e *trace.Event, at int64) error {
 	return p.end(x, at, true)
 }
 
-// rangeOf begins or ends an activity of the runtime. It ignores the numerous short activities of goroutines and
-// processors for the collector.
+// rangeOf handles the begin or end of an activity of the runtime. It ignores the many short activities for the
+// garbage collector that goroutines and processors do in passing.
 func (p *rowReader) rangeOf(e *trace.Event, at int64) error {
 	r := e.Range()
 	if r.Name == "GC mark assist" || r.Name == "GC incremental sweep" {
@@ -462,7 +463,7 @@ func (p *rowReader) rangeOf(e *trace.Event, at int64) error {
 	return nil
 }
 
-// rest passes the parts that are open at the end of the trace to fn.
+// rest passes the parts that are still open at the end of the trace to fn.
 func (p *rowReader) rest() {
 	for _, id := range slices.Sorted(maps.Keys(p.goroutines)) {
 		g := p.goroutines[id]

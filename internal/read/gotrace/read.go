@@ -16,37 +16,38 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A Span is a span in a trace. Times of a trace are nanoseconds since some moment; see [Trace.Wall].
+// A Span is a span in an execution trace. All times in an execution trace are nanoseconds since an unknown moment;
+// see [Trace.Wall].
 type Span struct {
 	ID         uint64 // 0 for a span without a mark, which has the name of its task
-	Parent     int32  // only for a span with a name: the span of the parent task, NoSpan if there is none
+	Parent     int32  // only for a span with a name: the span of the parent task, or NoSpan if there is none
 	name       int32  // an index of Trace.names
-	slot       int32  // index among the open spans of its goroutine
-	times      uint32 // the offset in Trace.packed, 0 if there is none
-	Begin, End int64  // a Begin of 0 is before the trace, an End of 0 after it
-	Handed     int64  // when it was handed to the goroutine on which it ended; 0 if never, or Unknown
-	Goroutine  int64  // on which it began; if it began before the trace, on which it ended
+	slot       int32  // the index among the open spans of its goroutine
+	times      uint32 // the offset in Trace.packed; 0 if the span has no times
+	Begin, End int64  // Begin is 0 if the span began before the trace, and End is 0 if it ended after it
+	Handed     int64  // when it was handed to the goroutine on which it ended; 0 if it never was, or Unknown
+	Goroutine  int64  // the goroutine on which it began, or if that was before the trace, on which it ended
 	ender      int64  // the goroutine on which it ended
 }
 
-// A Wait is a wait of at least LongWait, of a goroutine that worked for a span.
+// A Wait is a wait of a goroutine that worked for a span. It is at least LongWait long.
 type Wait struct {
 	Span     int32 // an index of Trace.Spans
-	By       int32 // the span for which the goroutine that ended the wait worked; or Nobody or NoSpan
+	By       int32 // the span for which the goroutine that ended the wait worked, or Nobody or NoSpan
 	Class    int32 // an index of Trace.Classes
 	From, To int64
 }
 
-// Unknown is the time of a handover that the trace does not record.
+// Unknown is the time of a handover that is not known.
 const Unknown int64 = -1
 
-// LongWait is the minimum duration in nanoseconds of a wait that is kept.
+// LongWait is the minimum duration of a wait that is kept, in nanoseconds.
 const LongWait = 1_000_000
 
-// Values in place of a span.
+// Values instead of the index of a span.
 const (
 	NoSpan int32 = -1 - iota
-	Nobody       // a timer, or the network
+	Nobody       // no goroutine: a timer or the network
 )
 
 // A Trace is the result of [Read]. It must not be changed.
@@ -54,48 +55,49 @@ type Trace struct {
 	Spans   []Span
 	Classes []Class
 	Waits   []Wait // at most maxWaits
-	Procs   int    // GOMAXPROCS at the end, 0 if unknown
+	Procs   int    // GOMAXPROCS at the end; 0 if unknown
 	// First and Last are the times of the first and the last event.
 	First, Last int64
-	// Damage is the reason why the trace was not read to its end: a *DamageError or an error of the source.
+	// Damage says why the trace was not read to its end. It is a *DamageError or an error of the source.
 	Damage error
 
 	source  io.ReaderAt
 	names   []string // of tasks
 	size    int64
 	clocks  []clock
-	begins  []begin // of generations
+	begins  []begin // the begins of generations
 	helpers []helper
-	packed  []byte // the times of spans
-	// coroutines are the known coroutines. The events that identify them may be in another part of the trace.
+	packed  []byte // the encoded times of spans
+	// coroutines has the ids of goroutines that are known to be coroutines. A window may not contain the events
+	// that identify them.
 	coroutines map[int64]bool
-	work       func() map[int64][]change // the result of findWork, computed once
+	work       func() map[int64][]change // returns the result of findWork, which is computed once
 }
 
-// From returns a copy of the trace with another source of its bytes and a separate clock.
+// From returns a copy of the trace that reads its bytes from another source and has its own clock.
 func (t *Trace) From(source io.ReaderAt) *Trace {
 	c := *t
 	c.source, c.clocks, c.work = source, slices.Clip(t.clocks), sync.OnceValue(c.findWork)
 	return &c
 }
 
-// NameOf returns the name of a span without an id.
+// NameOf returns the name of a span that has no id.
 func (t *Trace) NameOf(s *Span) string { return t.names[s.name] }
 
-// A clock equates a time of the trace with a wall time.
+// A clock says which wall time a time of the trace is.
 type clock struct{ trace, wall int64 }
 
-// A begin is the begin of a generation.
+// A begin says where a generation of the trace begins.
 type begin struct{ offset, time int64 }
 
-// A helper is a goroutine that works for a span because it was created while the span was open on its creator.
+// A helper is a goroutine that works for a span, because it was created by a goroutine that worked for the span.
 type helper struct {
 	goroutine int64
 	span      int32
 	from      int64
 }
 
-// A DamageError says that a trace is damaged, or larger than the limits.
+// A DamageError says that an execution trace is damaged, or exceeds the limits.
 type DamageError struct {
 	At  int64 // the offset of the generation that could not be read
 	Err error
@@ -106,16 +108,16 @@ func (e *DamageError) Error() string {
 }
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// A VersionError says that the header of a trace is not known.
+// A VersionError says that the header of an execution trace is not supported.
 type VersionError struct{ Header string }
 
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("execution trace: its header is %q, and traces of Go 1.23 to 1.27 are read: go tool trace of its version of Go reads it", e.Header)
 }
 
-// Limits of a pass.
+// Limits of reading an execution trace.
 const (
-	maxGoroutines = 200_000 // living at the same time
+	maxGoroutines = 200_000 // the number of goroutines that live at the same time
 	maxSpans      = 2 << 20
 	maxWaits      = 500_000
 	maxHelpers    = 1 << 20
@@ -135,9 +137,9 @@ func checkVersion(head []byte) error {
 	return nil
 }
 
-// Read reads a trace of size bytes. It keeps source, which must not change. The error is a *VersionError, an
-// error of ctx, or an error of reading the header. After any other error, everything before it is kept, see
-// [Trace.Damage].
+// Read reads an execution trace of size bytes. The Trace keeps source, whose bytes must not change. The error is a
+// *VersionError, an error of ctx, or an error of reading the header. After any other error, the Trace has the data
+// before it, and [Trace.Damage] is set.
 func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
 	head := make([]byte, execbatch.HeaderSize)
 	if n, err := source.ReadAt(head, 0); n < len(head) {
@@ -148,7 +150,7 @@ func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
 	}
 	t := &Trace{source: source, size: size, coroutines: make(map[int64]bool)}
 	t.work = sync.OnceValue(t.findWork)
-	const most = 60 // minimum size in bytes of a span's events; unused memory is never touched
+	const most = 60 // the minimum size in bytes of a span's events; memory beyond the real number of spans is never touched
 	t.Spans = make([]Span, 0, min(size/most, maxSpans))
 	t.findGenerations()
 	p := newPass(t)
@@ -166,7 +168,7 @@ func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
 	return t, nil
 }
 
-// findGenerations finds the offset and the time at which each generation begins.
+// findGenerations finds the offset and the time of the begin of each generation.
 func (t *Trace) findGenerations() {
 	var head [execbatch.MaxHead]byte
 	known := false
@@ -202,25 +204,24 @@ func (t *Trace) Time(wall int64) (at int64, known bool) {
 	return wall - c.wall + c.trace, true
 }
 
-// SetClock adds a clock to a trace without clocks, which is the case for Go 1.24.
+// SetClock adds a clock to a trace that has none. Traces of Go 1.24 have none.
 func (t *Trace) SetClock(at, wall int64) {
 	if len(t.clocks) == 0 {
 		t.clocks = []clock{{at, wall}}
 	}
 }
 
-// ClockOfParts keeps only the first clock, so that times are equal to the times of [Parts].
+// ClockOfParts drops all clocks but the first, so that times are equal to the times of [Parts].
 func (t *Trace) ClockOfParts() {
 	if t.clocks = t.clocks[:min(1, len(t.clocks))]; len(t.clocks) == 0 {
 		t.clocks = []clock{{}}
 	}
 }
 
-// A Leg is a period in which a span was on one goroutine.
+// A Leg is a period in which one goroutine worked for a span.
 type Leg struct{ Goroutine, From, To int64 }
 
-// Legs returns the goroutines on which a span was, in the order of time, within the trace. It returns nil if
-// they are not known.
+// Legs returns the legs of a span within the trace, in the order of time. It returns nil if they are not known.
 func (t *Trace) Legs(s *Span) []Leg {
 	from, to := s.Begin, s.End
 	if from == 0 {
@@ -238,8 +239,7 @@ func (t *Trace) Legs(s *Span) []Leg {
 	return []Leg{{s.Goroutine, from, s.Handed}, {s.ender, s.Handed, to}}
 }
 
-// SpanAt returns the span for which a goroutine worked at a given time, or NoSpan. It is safe for
-// concurrent use.
+// SpanAt returns the span for which a goroutine worked at a given time, or NoSpan. It is safe for concurrent use.
 func (t *Trace) SpanAt(goroutine, at int64) int32 {
 	list := t.work()[goroutine]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at > at })
@@ -249,21 +249,21 @@ func (t *Trace) SpanAt(goroutine, at int64) int32 {
 	return list[i-1].span
 }
 
-// A change says that a goroutine works for another span, or for none, from a time on.
+// A change says that from a time on, a goroutine works for another span, or for none.
 type change struct {
 	at   int64
 	span int32
 }
 
-// findWork finds the spans for which each goroutine worked, as changes in the order of time. A goroutine works
-// for the open span that began last.
+// findWork finds the spans for which each goroutine worked, as changes in the order of time. A goroutine works for
+// that open span which began last.
 func (t *Trace) findWork() map[int64][]change {
 	type part struct {
 		span     int32
 		from, to int64
 	}
 	parts := make(map[int64][]part)
-	for _, h := range t.helpers { // these begin before all other spans on their goroutine
+	for _, h := range t.helpers { // a helper works for the span before its own spans begin
 		parts[h.goroutine] = append(parts[h.goroutine], part{h.span, h.from, t.Spans[h.span].End})
 	}
 	for i := range t.Spans {

@@ -17,65 +17,65 @@ import (
 // A goroutine is the state of a living goroutine during a spanPass.
 type goroutine struct {
 	id      int64
-	state   State // the state that is counted
-	raw     State // ignoring assists of the collector
+	state   State // the state to which time is added
+	raw     State // the same, but assists of the garbage collector do not change it
 	assists bool
 	since   int64
-	sums    [NumStates]int64 // nanoseconds up to since
-	last    [NumStates]int64 // sums at the last begin or end of a span
-	open    []opened         // spans that began here; NoSpan for ended ones that are not last
-	dead    int              // number of ended spans in open
-	helps   int32            // the span that was open when the goroutine was created, or NoSpan
-	ended   int32            // the span that ended last on it, or NoSpan
-	pending int32            // a span whose mark was read and whose task comes next, or NoSpan
+	sums    [NumStates]int64 // nanoseconds in each state until since
+	last    [NumStates]int64 // the sums when a span last began or ended
+	open    []opened         // the open spans that began on it; an ended span becomes NoSpan until the spans after it have ended
+	dead    int              // the number of ended spans in open
+	helps   int32            // the span for which its creator worked, or NoSpan
+	ended   int32            // the span that ended last on the goroutine, or NoSpan
+	pending int32            // the span of a mark whose task has not begun yet, or NoSpan
 
 	waitFrom int64
-	class    int32 // of the wait
-	sends    bool  // it waits for a receiver
+	class    int32 // the class of the wait
+	sends    bool  // the goroutine waits for a receiver
 	by       int32 // the span that ended the last wait
 
 	meetings meetings
 	coroutine
 
-	isOld  bool    // it existed when the trace began
-	prefix *prefix // only for an old goroutine; nil if it is empty
+	isOld  bool    // the goroutine existed when the trace began
+	prefix *prefix // only for an old goroutine; nil if there is no such work
 	track  *track  // only in a window
 }
 
-// A prefix has the work of an old goroutine while no span was known to be open on it. If the end of a span that
-// began before the trace is found, the work belongs to this span.
+// A prefix has the work of an old goroutine during which no open span was known. If the trace then has the end of
+// a span that began before the trace, the work belongs to this span.
 type prefix struct {
 	own   [NumStates]int64 // nanoseconds
 	waits []Wait
 }
 
-const maxBefore = 16 // maximum number of waits of a goroutine
+const maxBefore = 16 // the maximum number of waits in a prefix
 
 // An opened is a span that is open on the goroutine on which it began.
 type opened struct {
 	span int32
-	base [NumStates]int64 // sums at the begin of the span
-	own  Times            // while the span was the latest
+	base [NumStates]int64 // the goroutine's sums when the span began
+	own  Times            // the times during which the span was the latest open one
 }
 
-// A spanPass reads a trace, or a part of it.
+// A spanPass is the state of one pass over a trace, or over a part of it.
 type spanPass struct {
 	t          *Trace
 	goroutines map[int64]*goroutine
-	free       []*goroutine // ended goroutines, for reuse
+	free       []*goroutine // goroutines that have ended, to be reused
 	classes    classes
 	byTask     map[uint64]int32 // open tasks
 	byID       map[uint64]int32 // open spans
 	names      map[string]int32 // names of tasks: indices of Trace.names
-	marked     bool             // a mark was read
-	unblocked  [2]int64         // the goroutine that was unblocked last, and the goroutine that unblocked it
-	hops       []hop            // spans that began on one goroutine and ended on another
+	marked     bool             // whether the trace has a mark
+	unblocked  [2]int64         // the last goroutine that was unblocked, and the goroutine that did this
+	hops       []hop            // spans that ended on another goroutine than they began
 	handovers  map[handover][]int32
 
 	first, last int64
 	generation  int
-	quiet       bool    // the spans are already known
-	window      *Window // receives the pieces of a part of the trace
+	quiet       bool    // the spans are already known, and are not collected again
+	window      *Window // gets the pieces, if only a part of the trace is read
 }
 
 func newPass(t *Trace) *spanPass {
@@ -85,13 +85,13 @@ func newPass(t *Trace) *spanPass {
 	}
 }
 
-// markedEnd is the minimum duration in nanoseconds of a span whose end may have a mark.
+// markedEnd is the minimum duration in nanoseconds of a span at whose end the span processor may write a mark.
 const markedEnd = 900_000_000
 
-// errDone ends a pass that needs no more events.
+// errDone ends a pass early, because no more events are needed.
 var errDone = errors.New("done")
 
-// run reads a trace from r. The parameter generation is the number of its first generation.
+// run reads the events of r. generation is the number of the first generation in r.
 func (p *spanPass) run(ctx context.Context, r io.Reader, generation int) error {
 	p.generation = generation - 1
 	err := events(ctx, r, p.event)
@@ -126,7 +126,7 @@ func (p *spanPass) finish() {
 	p.classes.byKey = nil
 }
 
-// leave stores the times of a goroutine for the spans that are open on it.
+// leave stores the times of a goroutine in the spans that are open on it.
 func (p *spanPass) leave(g *goroutine) {
 	for i := range g.open {
 		if o := &g.open[i]; o.span != NoSpan {
@@ -136,7 +136,7 @@ func (p *spanPass) leave(g *goroutine) {
 	}
 }
 
-// timesSince returns the times of the goroutine since its sums were base.
+// timesSince returns the times of the goroutine since its sums were equal to base.
 func (g *goroutine) timesSince(base *[NumStates]int64) (t Times) {
 	for s := range t {
 		t[s] = uint32(max(0, min((g.sums[s]+500)/1000-(base[s]+500)/1000, 1<<32-1)))
@@ -224,7 +224,7 @@ func (p *spanPass) sync(e *trace.Event) error {
 	return nil
 }
 
-// assist begins or ends a period in which a goroutine works for the collector.
+// assist handles the begin or end of a period in which a goroutine works for the garbage collector.
 func (p *spanPass) assist(e *trace.Event, at int64, begins bool) error {
 	r := e.Range()
 	if r.Name != "GC mark assist" || r.Scope.Kind != trace.ResourceGoroutine {
@@ -241,7 +241,7 @@ func (p *spanPass) assist(e *trace.Event, at int64, begins bool) error {
 	return nil
 }
 
-// counted returns the state to which the time of a goroutine is added.
+// counted returns the state to which the goroutine's time is added.
 func (g *goroutine) counted() State {
 	g = g.innermost()
 	switch {
@@ -270,7 +270,7 @@ func (p *spanPass) transition(e *trace.Event, st *trace.StateTransition, at int6
 		if outermost(st.Stack) == coroutineStart {
 			p.noteCoroutine(g)
 		}
-		g.state = p.stateOfStatus(g, st, to) // it has been in this state since the trace began
+		g.state = p.stateOfStatus(g, st, to) // the goroutine has been in this state since the trace began
 		g.raw = g.state
 		return nil
 	}
@@ -286,7 +286,7 @@ func (p *spanPass) transition(e *trace.Event, st *trace.StateTransition, at int6
 		g.raw = Syscall
 	case trace.GoWaiting:
 		if from == trace.GoWaiting || from == trace.GoUndetermined {
-			return nil // the begin of a generation repeats the state, which is known in more detail
+			return nil // the begin of a generation repeats the state, but with less detail
 		}
 		g.class, g.waitFrom, g.by, g.sends = p.classes.of(st.Reason, st.Stack), at, Nobody, st.Reason == "chan send"
 		g.raw = p.classes.list[g.class].State
@@ -323,7 +323,8 @@ func (p *spanPass) stateOfStatus(g *goroutine, st *trace.StateTransition, to tra
 	return p.classes.list[g.class].State
 }
 
-// created records the creator of a goroutine. Goroutines of the runtime work for no span.
+// created records the creator of a goroutine, and the span for which the new goroutine works. Goroutines of the
+// runtime work for no span.
 func (p *spanPass) created(g *goroutine, by, at int64, ofRuntime bool) {
 	g.since, g.state, g.raw, g.isOld = at, none, none, false
 	if g.track != nil {
@@ -338,7 +339,8 @@ func (p *spanPass) created(g *goroutine, by, at int64, ofRuntime bool) {
 	}
 }
 
-// worksFor returns the span for which a goroutine works: the latest open span, or NoSpan.
+// worksFor returns the span for which a goroutine works: its latest open span, or the span that it helps, or
+// NoSpan.
 func (p *spanPass) worksFor(g *goroutine) int32 {
 	g = g.root()
 	if n := len(g.open); n > 0 {
@@ -350,7 +352,7 @@ func (p *spanPass) worksFor(g *goroutine) int32 {
 	return NoSpan
 }
 
-// ended removes a goroutine.
+// ended removes a goroutine that has ended.
 func (p *spanPass) ended(g *goroutine) {
 	if !p.quiet {
 		p.give(g)
@@ -361,7 +363,7 @@ func (p *spanPass) ended(g *goroutine) {
 	p.free = append(p.free, g)
 }
 
-// woken handles the end of a wait.
+// woken handles the end of a wait of g. e is the event of the goroutine that ended it.
 func (p *spanPass) woken(g *goroutine, e *trace.Event, at int64) {
 	by := int64(e.Goroutine())
 	g.by = Nobody
@@ -391,7 +393,7 @@ func (p *spanPass) woken(g *goroutine, e *trace.Event, at int64) {
 	case g.raw == Select:
 		p.met(b, a, at, true)
 		p.met(a, b, at, false)
-	// The third condition is true for a wait since before the trace.
+	// The last case of these three is a wait that began before the trace, whose kind is not known.
 	case g.raw == Sync, g.raw == Chan, g.raw == Other && g.class >= 0 && len(p.classes.list[g.class].Stack) == 0:
 		p.met(a, b, at, false)
 	}
@@ -399,13 +401,13 @@ func (p *spanPass) woken(g *goroutine, e *trace.Event, at int64) {
 
 // waited stores a wait that has ended.
 func (p *spanPass) waited(g *goroutine, at int64) {
-	// A wait for the collector is not stored: Own has its time.
+	// Do not store a wait for the garbage collector: Own has its time.
 	if p.quiet || g.class < 0 || g.raw >= NumStates || g.callee != nil || !g.counted().Blocked() {
 		return
 	}
 	span, by := p.worksFor(g), g.by
 	if len(g.open) == 0 && g.helps != NoSpan {
-		if end := p.t.Spans[g.helps].End; end > g.waitFrom { // the span for which it waited ended before the wait
+		if end := p.t.Spans[g.helps].End; end > g.waitFrom { // the span that it helped ended during the wait
 			span, by, at = g.helps, Nobody, end
 		}
 	}
@@ -427,7 +429,7 @@ func (p *spanPass) waited(g *goroutine, at int64) {
 	}
 }
 
-// to ends the state of a goroutine and begins the state next.
+// to ends the current state of a goroutine, and begins the state next.
 func (p *spanPass) to(g *goroutine, at int64, next State) {
 	if next != g.state {
 		p.addTime(g, at)
@@ -438,7 +440,7 @@ func (p *spanPass) to(g *goroutine, at int64, next State) {
 	}
 }
 
-// addTime adds the time since the last call, up to at, to the sums of a goroutine.
+// addTime adds the time from the last call until at to the sums of a goroutine.
 func (p *spanPass) addTime(g *goroutine, at int64) {
 	if d := at - g.since; d > 0 && g.state < NumStates {
 		g.sums[g.state] += d
@@ -449,7 +451,7 @@ func (p *spanPass) addTime(g *goroutine, at int64) {
 	g.since = max(g.since, at)
 }
 
-// unknown returns the prefix of a goroutine, or nil if the goroutine is not old.
+// unknown returns the prefix of a goroutine, or nil if the goroutine did not exist when the trace began.
 func (g *goroutine) unknown() *prefix {
 	if g.isOld && g.prefix == nil {
 		g.prefix = new(prefix)
@@ -457,7 +459,8 @@ func (g *goroutine) unknown() *prefix {
 	return g.prefix
 }
 
-// give adds the time of a goroutine since the last begin or end of a span to its latest span.
+// give adds the time of a goroutine since a span last began or ended to its latest open span. Without an open
+// span, the time is added to the prefix.
 func (p *spanPass) give(g *goroutine) {
 	if n := len(g.open); n > 0 {
 		own := &g.open[n-1].own
@@ -485,7 +488,7 @@ func (p *spanPass) taskBegin(e *trace.Event, at int64) error {
 	g.pending = NoSpan
 	if i == NoSpan {
 		if p.marked {
-			return nil // a task of the program
+			return nil // the program itself began the task
 		}
 		if i, err = p.begin(g, at, 0); err != nil {
 			return err
@@ -524,18 +527,18 @@ func (p *spanPass) log(e *trace.Event, at int64) error {
 		g.pending, err = p.begin(g, at, id)
 		return err
 	}
-	if i, ok := p.byID[id]; ok { // the task of the span may have ended before
+	if i, ok := p.byID[id]; ok { // the task of the span may have ended earlier
 		p.end(i, at, g)
 		delete(p.byID, id)
 		return nil
 	}
 	if g.ended != NoSpan && p.t.Spans[g.ended].ID == id {
-		return nil // its task was short, because the program has set the start of the span
+		return nil // the task was short, although the span was long: the program has set the span's start
 	}
 	if len(p.t.Spans) >= maxSpans {
 		return errTooMuch
 	}
-	p.addTime(g, at) // the span began before the trace: it gets all work of the goroutine
+	p.addTime(g, at) // the span began before the trace: it gets all earlier work of the goroutine
 	p.give(g)
 	s := Span{ID: id, Parent: NoSpan, End: at, Goroutine: g.id, ender: g.id}
 	times, own := g.timesSince(new([NumStates]int64)), Times{}
@@ -554,7 +557,7 @@ func (p *spanPass) log(e *trace.Event, at int64) error {
 	return nil
 }
 
-// markedID returns the span id in a mark, 0 if the mark has no valid id.
+// markedID returns the span id in a mark, or 0 if the mark has no valid id.
 func markedID(mark string) uint64 {
 	id, err := strconv.ParseUint(mark[:min(len(mark), 16)], 16, 64)
 	if err != nil || len(mark) < 16 {
@@ -600,7 +603,7 @@ func (p *spanPass) end(i int32, at int64, ender *goroutine) {
 	if g == nil {
 		return
 	}
-	if ender != g && p.worksFor(g) == i { // the rest of a wait belongs to another span, or to none
+	if ender != g && p.worksFor(g) == i { // if the wait goes on, the rest of it belongs to another span or to none
 		p.waited(g, at)
 		g.waitFrom = at
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// A State is an activity of a goroutine.
+// A State says what a goroutine does or waits for.
 type State uint8
 
-// The states. Running means that a goroutine has a thread and may run Go code; it is not known whether the
-// system gives the thread a processor. Mutex is a wait for a sync.Mutex or RWMutex. Sync is a wait for anything
-// else of package sync. GCWork is running for the collector.
+// The states. Running means that a goroutine has a thread and may run Go code. Whether the operating system runs
+// the thread is not known. Mutex is a wait for a sync.Mutex or RWMutex, and Sync a wait for anything else of
+// package sync. GCWork is work for the garbage collector, and GCWait a wait for it.
 const (
 	Running  State = iota
-	Runnable       // it waits until GOMAXPROCS allows it to run
-	Syscall        // it is in a system call, or in C
+	Runnable       // the goroutine waits until GOMAXPROCS allows it to run
+	Syscall        // the goroutine is in a system call or in C
 	GCWork
 	GCWait
 	Mutex
@@ -43,13 +43,14 @@ var stateNames = [NumStates]string{"running", "runnable", "syscall", "gc work", 
 
 func (s State) String() string { return stateNames[s] }
 
-// Blocked reports whether s is a wait for another goroutine, for I/O or for a time, but not for the runtime.
+// Blocked reports whether s is a wait for another goroutine, for I/O or for a time. A wait for the runtime does
+// not count.
 func (s State) Blocked() bool { return s >= Mutex && s < NumStates }
 
-// Times has the microseconds in each state.
+// Times has the time in each state, in microseconds.
 type Times [NumStates]uint32
 
-// Sum returns the microseconds in all states.
+// Sum returns the total time in microseconds.
 func (t Times) Sum() (sum int64) {
 	for _, d := range t {
 		sum += int64(d)
@@ -79,12 +80,12 @@ func (c *Class) Own() *Frame {
 	return &c.Stack[c.User]
 }
 
-// A Class is a place in a program at which goroutines wait, and the kind of the wait.
+// A Class is a place in the code at which goroutines wait, together with the kind of the wait.
 type Class struct {
 	State State
 	Stack []Frame // the innermost first, at most maxFrames
-	User  int     // index of the frame of the program itself, not of the standard library
-	Via   string  // the waiting library function that the program has called, or ""
+	User  int     // the index of the innermost frame of the program itself, that is, not of the standard library
+	Via   string  // the function of the standard library that the program called and that waits, or ""
 }
 
 const (
@@ -92,7 +93,7 @@ const (
 	maxClasses = 50_000
 )
 
-// A classKey identifies a wait within a generation of a trace.
+// A classKey identifies a kind of wait within one generation of a trace.
 type classKey struct {
 	reason string
 	stack  trace.Stack
@@ -101,8 +102,8 @@ type classKey struct {
 // classes maps waits to classes.
 type classes struct {
 	list  []Class
-	byKey map[classKey]int32 // for one generation, because each generation numbers stacks anew
-	known map[uint64]int32   // by the hash of state and stack
+	byKey map[classKey]int32 // only for the current generation, because each generation assigns new numbers to stacks
+	known map[uint64]int32   // by a hash of state and stack
 	seed  maphash.Seed
 	std   string // the folder of the standard library
 }
@@ -150,9 +151,9 @@ func (c *classes) of(reason string, stack trace.Stack) int32 {
 	return i
 }
 
-// other returns the class without a stack for a state.
+// other returns the class of a state whose stack is not known.
 func (c *classes) other(s State) int32 {
-	key := uint64(s) // the hash of a stack is hardly ever such a number
+	key := uint64(s) // a small number, to which the hash of a stack is equal only by an improbable chance
 	i, ok := c.known[key]
 	if !ok {
 		i = int32(len(c.list))
@@ -162,7 +163,8 @@ func (c *classes) other(s State) int32 {
 	return i
 }
 
-// stateOf returns the state of a goroutine that waits for reason, as far as the reason shows it.
+// stateOf returns the state of a goroutine that waits for the given reason. Some reasons do not determine the
+// state exactly: see refine.
 func stateOf(reason string) State {
 	switch reason {
 	case "sync", "sync.(*Cond).Wait":
@@ -181,11 +183,11 @@ func stateOf(reason string) State {
 	return Other
 }
 
-// refine determines the state more exactly from the nth function of a stack. The reason sync can mean a mutex,
-// anything else of package sync, or the collector's semaphores. At the begin of a generation, the state of a
-// goroutine has no reason.
+// refine determines the state more exactly from the nth function of the stack. The reason sync can mean a mutex,
+// anything else of package sync, or a semaphore of the garbage collector. In a state that is repeated at the begin
+// of a generation, the reason is missing.
 func (c *Class) refine(reason, function string, n int) {
-	const inner = 8 // functions of the runtime and of package sync are among these innermost ones
+	const inner = 8 // all relevant functions of the runtime and of package sync are among this many innermost ones
 	if n > inner {
 		return
 	}
@@ -211,14 +213,14 @@ func (c *Class) refine(reason, function string, n int) {
 	}
 }
 
-// records reports whether a package records spans.
+// records reports whether a package is part of the recording of spans.
 func records(pkg string) bool {
 	const own = "github.com/entrace-go/entrace/"
 	return strings.HasPrefix(pkg, "go.opentelemetry.io/otel/sdk") || pkg == own+"exporter" || pkg == own+"recorder" || strings.HasPrefix(pkg, own+"internal/")
 }
 
-// user returns the index of the innermost function of a stack that belongs neither to the standard library nor
-// to the packages that record spans.
+// user returns the index of the innermost function of a stack that belongs to neither the standard library nor the
+// packages that record spans.
 func (c *classes) user(stack []Frame) int {
 	for _, f := range stack {
 		if c.std != "" {
@@ -239,7 +241,7 @@ func (c *classes) user(stack []Frame) int {
 			first = i
 		}
 		head, _, _ := strings.Cut(text.PackageOf(f.Func), "/")
-		isStandard := head != "main" && !strings.Contains(head, ".") // for a program that was built with -trimpath
+		isStandard := head != "main" && !strings.Contains(head, ".") // used for a program that was built with -trimpath
 		if c.std != "" && strings.HasPrefix(f.File, "/") {
 			isStandard = strings.HasPrefix(f.File, c.std)
 		}

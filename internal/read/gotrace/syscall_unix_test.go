@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// longSyscall is in a system call for some time.
+// longSyscall spends the time d in a system call.
 func longSyscall(d time.Duration) {
 	var p [2]int
 	if err := syscall.Pipe(p[:]); err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// longSyscall is in a system call for some time.
+// longSyscall spends the time d in a system call.
 func longSyscall(d time.Duration) {
 	_, _ = syscall.WaitForSingleObject(syscall.Handle(^uintptr(0)), uint32(d.Milliseconds()))
 }

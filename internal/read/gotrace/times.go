@@ -5,17 +5,17 @@ import (
 	"math/bits"
 )
 
-// Unpacked times of spans would take most of the memory of a trace, though nearly all are zero. So they are
-// packed into one slice of bytes. For each span it has the times and then the own times. Each of them begins
-// with two bytes, whose bits mark the states that follow, each as a varint. If isOwn is set, the own times are
-// equal to the times, and are left out.
+// The times of all spans would need most of the memory of a trace, although nearly all of them are zero. They are
+// therefore packed into one slice of bytes: for each span first its times and then its own times. Each of the two
+// begins with two bytes, which have a bit for each state whose time is not zero. The times of these states follow
+// as varints. If the bit isOwn is set, the own times are equal to the times, and do not follow.
 
-// isOwn is the bit which says that the own times are equal to the times.
+// isOwn is the bit for own times that are equal to the times.
 const isOwn = 1 << 15
 
-// Times returns the times of the goroutine of a span in Spans, from the begin of the span to its end. If the
-// span was handed over, the times after the handover are the times of the new goroutine. If the handover is
-// not known, all are zero.
+// Times returns the time that a span's goroutine was in each state, from the begin of the span to its end. If the
+// span was handed over, this is the time of the new goroutine after the handover. If the handover is not known,
+// all times are zero.
 func (t *Trace) Times(s *Span) Times {
 	times, _ := t.timesOf(s)
 	return times
@@ -39,12 +39,12 @@ func (t *Trace) timesOf(s *Span) (times, own Times) {
 	return times, own
 }
 
-// keep stores the times of a span. Earlier times of the span remain in the slice.
+// keep stores the times of a span. If it already had times, these stay in the slice, unused.
 func (t *Trace) keep(s *Span, times, own *Times) {
 	if len(t.packed) == 0 {
-		t.packed = append(t.packed, 0) // an offset of 0 means no times
+		t.packed = append(t.packed, 0) // offset 0 means that a span has no times
 	}
-	s.times = uint32(len(t.packed)) // maxSpans times the longest encoding is below 1<<28
+	s.times = uint32(len(t.packed)) // no overflow: the longest encoding for maxSpans spans is less than 1<<28 bytes
 	if *own == *times {
 		t.packed = times.pack(t.packed, isOwn)
 		return

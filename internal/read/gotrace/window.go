@@ -11,48 +11,48 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A Window has the activities of all goroutines in a part of a trace.
+// A Window has what all goroutines did in a part of an execution trace.
 type Window struct {
 	From, To int64
-	// Damage is the reason why a part of the window is missing.
+	// Damage says why a part of the window is missing.
 	Damage  error
 	Classes []Class
 
 	tracks map[int64]*track
-	mixed  []Times // in nanoseconds
+	mixed  []Times // by state, in nanoseconds
 	pieces int
 }
 
-// A Piece is a period in which a goroutine was in one state, or in several states for short times.
+// A Piece is a period in which a goroutine was in one state, or was in several states for a short time each.
 type Piece struct {
 	From, To int64
-	State    State // the state that took most of it
-	Class    int32 // of a wait, -1 otherwise
-	By       int64 // the goroutine that ended the wait, -1 if none
-	ByClass  int32 // the position of that goroutine, -1 if unknown
-	mixed    int32 // an index of Window.mixed, -1 for a single state
+	State    State // the state with the most time
+	Class    int32 // the class of the wait; -1 if the piece is no wait
+	By       int64 // the goroutine that ended the wait; -1 if there is none
+	ByClass  int32 // the place in the code of that goroutine, as a class; -1 if unknown
+	mixed    int32 // an index of Window.mixed; -1 for a piece with a single state
 }
 
-// A track has the pieces of a goroutine.
+// A track has the pieces of one goroutine.
 type track struct {
 	By      int64 // the goroutine that created it
-	Created int64 // when it was created; 0 if before the window
+	Created int64 // when it was created; 0 if that was before the window
 	pieces  []Piece
 	wake    wake
 }
 
-// A wake is the end of a wait.
+// A wake says who ended a wait.
 type wake struct {
 	by    int64
 	class int32
 }
 
 const (
-	shortest = 10_000    // shorter pieces are merged
-	maxMixed = 1_000_000 // maximum length of a merged piece
+	shortest = 10_000    // in nanoseconds; shorter pieces are merged
+	maxMixed = 1_000_000 // the maximum length of a merged piece in nanoseconds
 )
 
-// section returns a reader of a trace that begins with the given generation.
+// section returns a reader of a part of the trace, from the given generation to the end.
 func (t *Trace) section(ctx context.Context, generation int) (io.Reader, error) {
 	head := make([]byte, execbatch.HeaderSize)
 	if _, err := t.source.ReadAt(head, 0); err != nil {
@@ -62,7 +62,7 @@ func (t *Trace) section(ctx context.Context, generation int) (io.Reader, error) 
 	return io.MultiReader(bytes.NewReader(head), io.NewSectionReader(t.source, at, t.size-at)), ctx.Err()
 }
 
-// Window reads the generations that overlap a period. It is safe for concurrent use.
+// Window reads the generations that overlap the period between from and to. It is safe for concurrent use.
 func (t *Trace) Window(ctx context.Context, from, to int64) (*Window, error) {
 	w := &Window{From: from, To: to, tracks: make(map[int64]*track)}
 	if len(t.begins) == 0 {
@@ -96,7 +96,7 @@ func (w *Window) track(id int64) *track {
 	return k
 }
 
-// add adds a piece for the time of a goroutine since its last change.
+// add adds a piece for the time of a goroutine since its last change of state.
 func (w *Window) add(g *goroutine, at int64) {
 	k, from, state := g.track, g.since, g.state
 	d := at - from
@@ -129,15 +129,16 @@ func (w *Window) add(g *goroutine, at int64) {
 	w.pieces++
 }
 
-// between returns the pieces of a goroutine that overlap a period. The first may begin before the period, and
-// the last may end after it.
+// between returns the pieces of a goroutine that overlap a period. The first one may begin before the period, and
+// the last one may end after it.
 func (k *track) between(from, to int64) []Piece {
 	a := sort.Search(len(k.pieces), func(i int) bool { return k.pieces[i].To > from })
 	z := a + sort.Search(len(k.pieces)-a, func(i int) bool { return k.pieces[a+i].From >= to })
 	return k.pieces[a:z]
 }
 
-// Pieces returns the pieces of goroutines during the legs, cut to the period between two times.
+// Pieces returns the pieces of the legs' goroutines during the legs. They are cut to the period between from and
+// to.
 func (w *Window) Pieces(legs []Leg, from, to int64) (list []Piece) {
 	for _, l := range legs {
 		k, from, to := w.tracks[l.Goroutine], max(from, l.From), min(to, l.To)
@@ -152,7 +153,8 @@ func (w *Window) Pieces(legs []Leg, from, to int64) (list []Piece) {
 	return list
 }
 
-// Sums returns the total nanoseconds in each state of pieces that [Window.Pieces] or [Window.Path] returned.
+// Sums returns the total time in each state, in nanoseconds, of pieces that [Window.Pieces] or [Window.Path]
+// returned.
 func (w *Window) Sums(pieces []Piece) (sums [NumStates]int64) {
 	for i := range pieces {
 		x := &pieces[i]
@@ -169,17 +171,17 @@ func (w *Window) Sums(pieces []Piece) (sums [NumStates]int64) {
 	return sums
 }
 
-// A Step is a part of the path of a span: an activity of its goroutine, or of one that it waited for.
+// A Step is a part of the path of a span: what the span's goroutine did, or a goroutine for which it waited.
 type Step struct {
 	Piece
 
 	Goroutine int64
-	Depth     int // number of waits that lead to it
-	// Followed says that the step is a wait that the next steps, with a larger depth, explain.
+	Depth     int // the number of waits between the span's goroutine and this one
+	// Followed says that the step is a wait, and that the next steps with a larger depth explain it.
 	Followed bool
 }
 
-// Known returns the total time of the steps of a path that are not Followed.
+// Known returns the total time of those steps of a path that are not Followed.
 func Known(steps []Step) (sum int64) {
 	for i := range steps {
 		if s := &steps[i]; !s.Followed {
@@ -189,16 +191,16 @@ func Known(steps []Step) (sum int64) {
 	return sum
 }
 
-// maxFollowed is the maximum depth of waits that are followed.
+// maxFollowed is the maximum number of waits that are followed, one from the other.
 const maxFollowed = 64
 
-// maxSteps is the maximum number of steps of a path; later steps are missing.
+// maxSteps is the maximum number of steps of a path. Later steps are omitted.
 const maxSteps = 200_000
 
-// Path returns what the goroutine of each leg did at each moment. If it waited for another goroutine, the path
-// also has what that goroutine did, and so on. The time before a goroutine was created belongs to its creator.
-// Waits for the collector, for a time and for the network are not followed. The steps are in the order of time.
-// Only times that the trace does not cover are missing.
+// Path returns what the goroutine of each leg did at each moment, in the order of time. If it waited for another
+// goroutine, the path also has what that goroutine did meanwhile, and so on. The time before a goroutine was
+// created counts as time of its creator. Waits for the garbage collector, for a time and for the network are not
+// followed. A time is missing in the path only if the execution trace does not cover it.
 func (w *Window) Path(legs []Leg) []Step {
 	var steps []Step
 	for _, l := range legs {

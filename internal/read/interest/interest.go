@@ -14,19 +14,19 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Ranker sorts the attributes of rows. Attributes that distinguish a row from its siblings come
-// first. A Ranker is not safe for concurrent use.
+// A Ranker sorts the attributes of rows. The first ones are those that distinguish a row from its siblings. A
+// Ranker is not safe for concurrent use.
 type Ranker struct {
 	v     *view.View
 	read  *view.Reader                        // reads siblings
 	whole *view.Reader                        // reads the outermost span of a request
-	first [view.RoleRecorder + 1]*view.Reader // reads the first of several siblings; by role
-	// Caches of the siblings below a parent. The index is the parent's number modulo 64. Parents with few and with
-	// many children have separate caches, so that a parent with few children does not evict one with many.
+	first [view.RoleRecorder + 1]*view.Reader // by role: reads the first of several siblings
+	// Caches of siblings by parent. The index is the row number of the parent modulo 64. Parents with few and with
+	// many children are in separate caches, so that a parent with few children does not evict one with many.
 	few, many    [64]siblings
 	list, sorted []format.Attribute
 	ranks        []int
-	names        map[string]string // for sharing equal names
+	names        map[string]string // makes equal names share memory
 }
 
 // NewRanker returns a Ranker of v.
@@ -34,11 +34,11 @@ func NewRanker(v *view.View) *Ranker {
 	return &Ranker{v: v, read: v.NewReader(), whole: v.NewReader(), names: make(map[string]string)}
 }
 
-// siblings holds the attributes that are the same in all children of a parent.
+// siblings says which attributes are equal in all children of a parent.
 type siblings struct {
 	parent view.Row
 	known  bool
-	same   [view.RoleRecorder + 1][]string // the names of these attributes, by the role of the children
+	same   [view.RoleRecorder + 1][]string // by role of the children: the names of these attributes
 }
 
 const (
@@ -53,8 +53,8 @@ const (
 )
 
 // Attributes returns the application's attributes of e, the entry of row r, in the form of [Readable]. The most
-// interesting attributes are first, and the attributes that are equal in all siblings are last. The list is
-// valid until the next call.
+// interesting ones are first, and the ones that are equal in all siblings are last. The list is valid until the
+// next call.
 func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
 	k.list = k.list[:0]
 	for i := range e.Attributes {
@@ -71,7 +71,7 @@ func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute
 	for i := range k.list {
 		rank := rankOf(k.list[i].Name, same)
 		if said := k.list[i].Value.Text(); len(said) > 3 && strings.Contains(e.Metadata.Name, said) {
-			rank = ranks - 1 // the name says it; shorter values are in names by chance
+			rank = ranks - 1 // the name already contains the value; a shorter value may be in the name by chance
 		}
 		k.ranks = append(k.ranks, rank)
 	}
@@ -86,7 +86,7 @@ func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute
 	return k.sorted
 }
 
-// of returns the attributes that are equal in all children of a row.
+// of returns which attributes are equal in all children of a row.
 func (k *Ranker) of(parent view.Row) *siblings {
 	at := parent % view.Row(len(k.few))
 	for _, s := range []*siblings{&k.few[at], &k.many[at]} {
@@ -104,7 +104,7 @@ func (k *Ranker) of(parent view.Row) *siblings {
 	return s
 }
 
-// firstChildren returns the first fewSiblings children of a row.
+// firstChildren returns the first children of a row, at most fewSiblings.
 func firstChildren(t *view.Tree, parent view.Row) (kids []view.Row) {
 	for rank := t.Rank(parent) + 1; rank < t.End(parent) && len(kids) < fewSiblings; rank = t.End(kids[len(kids)-1]) {
 		kids = append(kids, t.Row(rank))
@@ -112,8 +112,8 @@ func firstChildren(t *view.Tree, parent view.Row) (kids []view.Row) {
 	return kids
 }
 
-// compare sets s to the attributes that are equal in all kids. It compares the kids of each role separately,
-// and skips rows that cannot be read.
+// compare fills s with the attributes that are equal in all kids. It compares the kids of each role separately,
+// and skips kids that cannot be read.
 func (k *Ranker) compare(kids []view.Row, s *siblings) {
 	var first [view.RoleRecorder + 1]*format.TraceEntry
 	var differs [view.RoleRecorder + 1][fewNames]bool
@@ -141,7 +141,7 @@ func (k *Ranker) compare(kids []view.Row, s *siblings) {
 	for role, e := range first {
 		s.same[role] = s.same[role][:0]
 		if !compared[role] {
-			continue // a single child of a role has no sibling to compare with
+			continue // the only child with this role has no sibling to compare with
 		}
 		for i := range min(len(e.Attributes), fewNames) {
 			if name, own := mapping.UserName(e.Attributes[i].Name); own && !differs[role][i] {
@@ -151,14 +151,14 @@ func (k *Ranker) compare(kids []view.Row, s *siblings) {
 	}
 }
 
-// has reports whether a list has the attribute a. It checks index i first, because siblings often have their
+// has reports whether a list contains the attribute a. It checks index i first, because siblings often have their
 // attributes in the same order.
 func has(list []format.Attribute, a *format.Attribute, i int) bool {
 	is := func(b format.Attribute) bool { return a.Name == b.Name && a.Value.Equal(b.Value) }
 	return i < len(list) && is(list[i]) || slices.ContainsFunc(list, is)
 }
 
-// name returns a copy of a name. Equal names share a copy.
+// name returns a copy of a name. For equal names, it returns the same copy.
 func (k *Ranker) name(name string) string {
 	if known, ok := k.names[name]; ok {
 		return known
@@ -171,7 +171,7 @@ func (k *Ranker) name(name string) string {
 	return name
 }
 
-// Sort sorts attributes: the most interesting ones first, and the least interesting ones last.
+// Sort sorts attributes from the most to the least interesting.
 func Sort(list []format.Attribute) {
 	slices.SortStableFunc(list, func(a, b format.Attribute) int { return cmp.Compare(rankOf(a.Name, nil), rankOf(b.Name, nil)) })
 }
@@ -179,8 +179,8 @@ func Sort(list []format.Attribute) {
 // ranks is the number of ranks of attributes.
 const ranks = 4
 
-// rankOf returns the rank of an attribute. Rank 0 is the most interesting. The parameter same has the names of
-// the attributes that are equal in all siblings.
+// rankOf returns the rank of an attribute. Rank 0 is the most interesting. The parameter same has the names of the
+// attributes that are equal in all siblings.
 func rankOf(name string, same []string) int {
 	switch {
 	case slices.Contains(same, name):
@@ -193,15 +193,15 @@ func rankOf(name string, same []string) int {
 	return 1
 }
 
-// Request returns a text that identifies the request of the span at row r, such as "of POST /job kind=report":
-// the name of the outermost span, unless that span is r, and its most interesting attributes. It returns "" if
-// r belongs to the same request as the span at row own.
+// Request returns a text that identifies the request of the span at row r, such as "of POST /job kind=report". It
+// consists of the name of the outermost span, unless that span is r itself, and of its most interesting
+// attributes. If r belongs to the same request as the span at row own, the text is "".
 func (k *Ranker) Request(r, own view.Row) string {
 	whole := k.v.Outermost(r)
 	if whole == k.v.Outermost(own) {
 		return ""
 	}
-	e, err := k.whole.Entry(whole) // k.read is needed for reading its siblings
+	e, err := k.whole.Entry(whole) // k.read is in use when siblings of this span are read
 	if err != nil {
 		return ""
 	}
@@ -233,11 +233,11 @@ func dull(name string) bool {
 	return strings.HasPrefix(name, "network.") || strings.HasPrefix(name, "net.")
 }
 
-// Readable returns the application's attributes of an entry in readable form: an attribute that was recorded as
-// a duration becomes a text such as 24ms.
+// Readable returns the application's attributes of an entry in readable form: a value that was recorded as a
+// duration becomes a text such as 24ms.
 func Readable(e *format.TraceEntry) []format.Attribute { return readable(e.UserAttributes(), e) }
 
-// readable is like Readable, but receives the list of the application's attributes of e.
+// readable does the same as Readable for list, which has the application's attributes of e.
 func readable(list []format.Attribute, e *format.TraceEntry) []format.Attribute {
 	v, ok := e.Attribute(mapping.AttrDurations)
 	if !ok {

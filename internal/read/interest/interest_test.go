@@ -10,8 +10,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestRequestAmongThousandsOfSiblings checks that the text about a request has the attributes of its outermost span, and
-// not bytes of the siblings with which that is compared: they are in other blocks of the file.
+// TestRequestAmongThousandsOfSiblings checks that the text about a request has the attributes of the request's
+// outermost span. Its siblings, with which it is compared, are in other blocks of the file: reading them must not
+// overwrite the attributes.
 func TestRequestAmongThousandsOfSiblings(t *testing.T) {
 	const siblings = 4000
 	x := tracetest.New(t, format.V2, format.ET, format.Root())

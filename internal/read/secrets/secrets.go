@@ -1,5 +1,5 @@
-// Package secrets replaces the secrets in the entries of an existing file. Recorders replace secrets earlier,
-// in package record. Both pass the same names and texts to package redact.
+// Package secrets replaces secrets in the entries of an existing file. A recorder replaces secrets before it
+// writes an entry, in package record. Both pass the same names and texts to package redact.
 package secrets
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// Replace replaces the secrets in e according to the policy of r. It changes e and its Attributes. If found is
-// not nil, it is called with each field that changes, such as "message" or "attribute db.password". Replace
-// reports whether a field has changed.
+// Replace replaces the secrets in e according to the policy of r. It changes e and its Attributes. If found is not
+// nil, Replace calls it for each changed field, such as "message" or "attribute db.password". Replace reports
+// whether any field has changed.
 func Replace(r *redact.Redactor, e *format.TraceEntry, found func(field string)) bool {
 	x := replacer{r: r, e: e, found: found, renamed: make(map[string]string)}
 	x.text("name", &e.Metadata.Name)
@@ -51,8 +51,8 @@ type replacer struct {
 	e       *format.TraceEntry
 	found   func(field string)
 	changed bool
-	// renamed has the new names of attributes whose old names may be in lists of the entry. The name is "" if the
-	// value is no longer a JSON text.
+	// renamed has the new names of attributes, because the entry may have lists with the old names. The name is ""
+	// if the value of the attribute is no longer a JSON text.
 	renamed map[string]string
 }
 
@@ -116,20 +116,20 @@ func (x *replacer) attribute(a *format.Attribute, isJSON map[string]bool) {
 	}
 }
 
-// userKey returns the user's name of a stored attribute.
+// userKey returns the name under which the user recorded a stored attribute.
 func userKey(stored string) string {
 	name, isUser := mapping.UserName(stored)
 	if !isUser {
 		return stored
 	}
 	if i := strings.LastIndexByte(name, '#'); i > 0 && strings.Trim(name[i+1:], "0123456789") == "" {
-		name = name[:i] // the suffix of a repeated name
+		name = name[:i] // remove the number of a repeated name
 	}
 	return name
 }
 
-// list replaces the names in a, if a is a list of names. It reports whether the attribute is still needed. It
-// does not change other attributes.
+// list replaces names in the attribute a if its value is a list of names, and does not change other attributes. It
+// returns false if the list is empty and can be removed.
 func (x *replacer) list(a *format.Attribute) bool {
 	if a.Name != mapping.AttrJSON && a.Name != mapping.AttrAnyValue && a.Name != mapping.AttrDurations {
 		return true
@@ -148,7 +148,7 @@ func (x *replacer) list(a *format.Attribute) bool {
 			kept = append(kept, now)
 		}
 	}
-	b, _ := json.Marshal(kept) // strings are valid
+	b, _ := json.Marshal(kept) // err is nil, because strings can be encoded
 	a.Value = format.StringValue(string(b))
 	return len(kept) > 0
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// TestReplace: lists of names follow the attributes that they name, and ids stay whatever the policy says.
+// TestReplace checks that lists of names are changed together with the attributes that they name, and that ids
+// never change.
 func TestReplace(t *testing.T) {
 	e := &format.TraceEntry{Message: format.Some("Bearer abcdef0123456789"), Metadata: format.Metadata{Name: "GET"}, Attributes: tracetest.Attributes(
 		"span_id", "0123456789abcdef",

@@ -13,38 +13,38 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Rows prints rows of a view into its line, one after the other.
+// A Rows prints the lines of rows, one after the other, into the buffer of its Line.
 type Rows struct {
 	Line
 
 	Flat     bool                      // each row is one line
-	Bare     bool                      // without attributes
-	Normal   bool                      // without what differs between equal runs of a program
+	Bare     bool                      // no attributes
+	Normal   bool                      // nothing that differs between equal runs of a program
 	LeaveOut []string                  // names of attributes that are not printed
 	Width    int                       // columns of the terminal, or 0 if the output is not a terminal
-	GoesOn   func(file int) bool       // reports whether another file has the end of a file's open spans; it may be nil
-	Strip    func(r view.Row) []string // returns words that follow the duration of a span; it may be nil
+	GoesOn   func(file int) bool       // reports whether the spans that are open in a file end in another file; may be nil
+	Strip    func(r view.Row) []string // returns words to print after the duration of a span; may be nil
 
 	Read *view.Reader // of the view
 
 	v      *view.View
 	ranker *interest.Ranker
-	value  []byte // of an attribute
+	value  []byte // of the current attribute
 }
 
-// NewRows returns a Rows for a terminal of the given width in columns, or for a file if width is 0.
+// NewRows returns a Rows for a terminal with width columns, or for a file if width is 0.
 func NewRows(v *view.View, width int, colors bool) Rows {
 	return Rows{Line: Line{Colors: colors, Measured: width > 0}, Width: width, v: v, Read: v.NewReader(), ranker: interest.NewRanker(v)}
 }
 
-// Copy returns a Rows for another goroutine, with a line of its own.
+// Copy returns a Rows with its own line, for another goroutine.
 func (p *Rows) Copy() Rows {
 	own := *p
 	own.B, own.value, own.Read, own.ranker = nil, nil, p.v.NewReader(), interest.NewRanker(p.v)
 	return own
 }
 
-// LineOf returns the line of an entry. indent is the number of columns before the line.
+// LineOf returns the line of an entry. The line begins after indent columns.
 func (p *Rows) LineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	p.B = p.B[:0]
 	p.Begin(indent)
@@ -52,8 +52,8 @@ func (p *Rows) LineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	return string(p.B)
 }
 
-// Row prints an entry, and returns the texts that belong in lines below the entry. If p.Flat is set, each row is
-// one line, and more is empty.
+// Row prints the line of an entry. more has the texts to print in separate lines below it. If p.Flat is set, more
+// is empty.
 func (p *Rows) Row(r view.Row, e *format.TraceEntry) (more []string) {
 	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several && !p.Flat {
 		e.Message.Value = first
@@ -114,7 +114,7 @@ func (p *Rows) attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
 	return p.ranker.Attributes(r, e)
 }
 
-// head prints the part of an entry's line before the attributes.
+// head prints the first part of an entry's line, before the attributes.
 func (p *Rows) head(r view.Row, role view.Role, e *format.TraceEntry) {
 	name := Safe(e.Metadata.Name)
 	switch role {
@@ -166,8 +166,8 @@ func (p *Rows) head(r view.Row, role view.Role, e *format.TraceEntry) {
 
 func (p *Rows) level(l format.Level) { p.Word(LevelColor(l), l.String()) }
 
-// On a terminal a value has at most MaxValue runes. A value that does not fit in the line is cut. If fewer than
-// minValue runes of the value would remain, the line ends with … instead.
+// On a terminal, a value has at most MaxValue runes. If it does not fit into the line, it is cut. If fewer than
+// minValue runes would remain, the line ends with … instead.
 const (
 	MaxValue = 80
 	minValue = 8
@@ -203,7 +203,7 @@ func (p *Rows) took(r view.Row) {
 	p.Word(Yellow, text)
 }
 
-// service prints the service of a span in brackets, if the span above it has another service.
+// service prints the service of a span in brackets if the span above it has another service.
 func (p *Rows) service(r view.Row) {
 	up := p.v.Parent(r)
 	if p.Flat || p.v.Role(up) != view.RoleSpan {

@@ -7,13 +7,13 @@ import (
 	"github.com/entrace-go/entrace/internal/read/callstack"
 )
 
-// IsStack reports whether the attribute name holds a call stack.
+// IsStack reports whether an attribute with this name has a call stack as its value.
 func IsStack(name string) bool {
 	name = name[strings.LastIndexByte(name, '.')+1:]
 	return name == "stack" || name == "stacktrace"
 }
 
-// foldStack replaces the leading frames of the runtime in a stack by one line.
+// foldStack replaces several frames of the runtime at the beginning of a stack by one line.
 func foldStack(text string) string {
 	_, frames, before, ok := callstack.Own(text)
 	if !ok || frames < 2 {

@@ -7,8 +7,8 @@ import (
 	"github.com/entrace-go/entrace/internal/read/callstack"
 )
 
-// TestStackBeginsWithTheProgram checks that frames of the runtime are folded, and that the first frame of
-// the program is found.
+// TestStackBeginsWithTheProgram checks that frames of the runtime are folded, and that the first frame of the
+// program itself is found.
 func TestStackBeginsWithTheProgram(t *testing.T) {
 	const waiting = "runtime.gopark /go/src/runtime/proc.go:462\nruntime.goparkunlock /go/src/runtime/proc.go:468\nruntime.semacquire1 /go/src/runtime/sema.go:192\n" +
 		"internal/sync.runtime_SemacquireMutex /go/src/runtime/sema.go:95\ninternal/sync.(*Mutex).lockSlow /go/src/internal/sync/mutex.go:149\n" +

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// Safe escapes everything in s that would act on a terminal: control characters, characters that change
-// the direction of text, and bytes that are not UTF-8.
+// Safe escapes all parts of s that would act on a terminal: control characters, characters that change the
+// direction of text, and bytes that are not UTF-8.
 func Safe(s string) string {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' {
@@ -26,7 +26,7 @@ func Safe(s string) string {
 	return s
 }
 
-// colors matches the sequences with which programs color their texts.
+// colors matches the sequences with which programs color text.
 var colors = regexp.MustCompile(`^\x1b\[[0-9;]*m`)
 
 // escaped returns s without colors. From offset i on, it escapes all characters that would act on a terminal.
@@ -55,7 +55,7 @@ func escaped(s string, i int) string {
 	return string(b)
 }
 
-// Short returns at most n runes of s.
+// Short returns the first n runes of s, followed by … if s is longer.
 func Short(s string, n int) string {
 	for i := range s {
 		if n == 0 {
@@ -79,7 +79,7 @@ func AppendValue(b []byte, v format.Value) []byte {
 		}
 		return append(b, Safe(s)...)
 	case format.KindBytes:
-		if mostlyText(v.Bytes()) { // text with a few bytes that are not UTF-8
+		if mostlyText(v.Bytes()) { // a text in which a few bytes are not UTF-8
 			return append(b, Safe("b"+strconv.Quote(v.Text()))...)
 		}
 		return append(b, v.String()...)
@@ -94,7 +94,7 @@ func AppendValue(b []byte, v format.Value) []byte {
 	return v.AppendDecimal(b)
 }
 
-// mostlyText reports whether most of b reads as text.
+// mostlyText reports whether most of b is readable text.
 func mostlyText(b []byte) bool {
 	good, all := 0, 0
 	for at := 0; at < len(b) && all < 256; all++ {
@@ -132,17 +132,17 @@ func LevelColor(l format.Level) string {
 	return Red
 }
 
-// A Line builds a line of words with a space between them.
+// A Line builds a line of words, which are separated by spaces.
 type Line struct {
 	B        []byte
 	Colors   bool
-	Measured bool // whether Columns is counted
+	Measured bool // whether to count Columns
 	Columns  int  // the width of the line so far
 	begun    bool // the line has a word
-	from, at int  // offsets in B of the color and of the text, set by Start
+	from, at int  // set by Start: the offsets of the color and of the text in B
 }
 
-// Begin begins a line that already has the given number of columns.
+// Begin begins a line after the given number of columns.
 func (l *Line) Begin(columns int) { l.Columns, l.begun = columns, false }
 
 // Next begins a word.
@@ -154,7 +154,7 @@ func (l *Line) Next() {
 	l.Columns++
 }
 
-// Start begins text of the given color, or without a color if color is "". The color ends at Stop.
+// Start begins a text of the given color, or of no color if color is "". Stop ends it.
 func (l *Line) Start(color string) {
 	if l.from = len(l.B); l.Colors && color != "" {
 		l.B = append(append(append(l.B, "\x1b["...), color...), 'm')
@@ -162,10 +162,10 @@ func (l *Line) Start(color string) {
 	l.at = len(l.B)
 }
 
-// Stop ends the text that Start began.
+// Stop ends the text that Start began, and its color.
 func (l *Line) Stop() {
 	if len(l.B) == l.at {
-		l.B = l.B[:l.from] // remove a color without text
+		l.B = l.B[:l.from] // remove the color, because there is no text
 		return
 	}
 	if l.Measured {
@@ -176,7 +176,7 @@ func (l *Line) Stop() {
 	}
 }
 
-// Text appends texts to the current word, in a color.
+// Text appends texts of one color to the current word.
 func (l *Line) Text(color string, texts ...string) {
 	l.Start(color)
 	for _, s := range texts {

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	fewest   = 10 // minimum number of durations for a split
-	mostSlow = 3  // at most one in mostSlow is slow, unless the slow ones are muchSlow times as long
+	fewest   = 10 // the minimum number of durations for a split
+	mostSlow = 3  // at most one of mostSlow durations is slow, unless the slow ones are muchSlow times as long
 	muchSlow = 3
 )
 
-// Slow returns the slow durations at the end of a sorted list, as a part of the list. The cut is above the
-// median. Slow splits the slow durations again if some of them are much longer than the rest.
+// Slow returns the slow durations at the end of a sorted list, as a part of the list. At least half of all
+// durations are not slow. If some of the slow durations are much longer than the others, it returns only these.
 func Slow(list []int64) []int64 {
 	slow := split(list, 1, 1.2, true)
 	for more := split(list, 1, 1.2, false); ; slow = more {
@@ -22,8 +22,8 @@ func Slow(list []int64) []int64 {
 	}
 }
 
-// Fast returns the durations at the beginning of a sorted list that are much shorter than the others, at most
-// half.
+// Fast returns the durations at the beginning of a sorted list that are much shorter than the others. They are at
+// most half of the list.
 func Fast(list []int64) []int64 {
 	inverse := make([]int64, 0, len(list))
 	for _, took := range slices.Backward(list) {
@@ -33,15 +33,15 @@ func Fast(list []int64) []int64 {
 }
 
 // split divides sorted durations into two groups, so that the logarithms within each group differ as little as
-// possible. It returns the slower group, which has at most half of the durations and at least few, and is on
-// average more than times as long. It returns nil if no such group exists. If peak is set,
-// a cut is not taken if a cut right below it, which may be below the median, would be better.
+// possible. It returns the slower group. This group has at least few durations, but not more than half, and their
+// logarithmic mean is more than times the mean of the other group. Without such a group, it returns nil. If peak
+// is true, a cut is rejected if the next lower cut is better, even if that one is below the median.
 func split(list []int64, few int, times float64, peak bool) (slow []int64) {
 	n := len(list)
 	if n < fewest {
 		return nil
 	}
-	sum, low, best, below := 0.0, 0.0, 0.0, 0.0 // below is the variance of the cut below, as long as it falls
+	sum, low, best, below := 0.0, 0.0, 0.0, 0.0 // below is the variance of the next lower cut, while it decreases
 	for _, took := range list {
 		sum += math.Log1p(float64(took))
 	}
@@ -54,7 +54,7 @@ func split(list []int64, few int, times float64, peak bool) (slow []int64) {
 			continue
 		}
 		below = 0
-		// A steady increase has no slow group.
+		// A list that increases steadily has no slow group.
 		if n-i > n/mostSlow && apart < math.Log(muchSlow) || few > 1 && list[i]/2 < list[i-1] {
 			continue
 		}

@@ -1,4 +1,4 @@
-// Package stat has the statistics that the analysis needs.
+// Package stat has the statistics for the analysis of traces.
 package stat
 
 import (
@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// Quantile returns the smallest value v such that at least the share q of all values is not greater than v.
-// There must be at least one value. Quantile changes the order of values.
+// Quantile returns the smallest value v for which at least the share q of all values is not greater than v. values
+// must not be empty. Quantile changes their order.
 func Quantile[T int64 | float64](values []T, q float64) T {
 	return Nth(values, int(Rank(q, int64(len(values)))))
 }
 
-// Rank returns the index of the quantile q in n sorted values.
+// Rank returns the index of the q-quantile in n sorted values.
 func Rank(q float64, n int64) int64 {
 	return min(max(int64(math.Ceil(q*float64(n)))-1, 0), n-1)
 }
 
-// Nth returns the value at index k of the sorted values. It changes the order of values.
+// Nth returns the value that would be at index k if the values were sorted. It changes their order.
 func Nth[T int64 | uint64 | float64](values []T, k int) T {
 	lo, hi := 0, len(values)-1
 	for lo < hi {
@@ -25,7 +25,8 @@ func Nth[T int64 | uint64 | float64](values []T, k int) T {
 			slices.Sort(values[lo : hi+1])
 			break
 		}
-		// The pivot is the median of three values. The loop moves values equal to the pivot to the middle.
+		// The pivot is the median of three values. The loop moves all values equal to the pivot between the
+		// smaller and the larger ones.
 		mid := lo + (hi-lo)/2
 		a, b, c := values[lo], values[mid], values[hi]
 		pivot := max(min(a, b), min(max(a, b), c))
@@ -63,8 +64,8 @@ func LogChoose(n, k int) float64 {
 	return a - b - c
 }
 
-// MoreOften returns the significance, as -log10 of the probability, of c in m being more than b in n (Fisher's
-// exact test).
+// MoreOften returns the significance of an event being more frequent in one sample than in another: c of m times,
+// compared with b of n times. The significance is -log10 of the probability by chance, by Fisher's exact test.
 func MoreOften(c, m, b, n int) float64 {
 	if c*n <= b*m {
 		return 0
@@ -75,13 +76,14 @@ func MoreOften(c, m, b, n int) float64 {
 	})
 }
 
-// AtLeast returns -log10 of the probability that at least k of n tries succeed, each with probability p.
+// AtLeast returns -log10 of the probability that at least k of n tries succeed, if each succeeds with probability
+// p.
 func AtLeast(k, n int, p float64) float64 {
 	return surprise(logBinomial(k, n, p), n-k, func(i int) float64 { return float64(n-k-i) / float64(k+i+1) * p / (1 - p) })
 }
 
-// AtMost returns -log10 of the probability that at most k of n tries succeed. It returns 0 if k is not below
-// n*p.
+// AtMost returns -log10 of the probability that at most k of n tries succeed, if each succeeds with probability p.
+// It returns 0 if k is at least n*p.
 func AtMost(k, n int, p float64) float64 {
 	if float64(k) >= float64(n)*p {
 		return 0
@@ -93,8 +95,8 @@ func logBinomial(k, n int, p float64) float64 {
 	return LogChoose(n, k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p)
 }
 
-// surprise returns -log10 of a sum. It gets the logarithm of the first term, and the ratios between up to n
-// more terms.
+// surprise returns -log10 of a sum. first is the logarithm of the first term. ratio(i) is the ratio of term i+1 to
+// term i, for up to n more terms.
 func surprise(first float64, n int, ratio func(i int) float64) float64 {
 	sum, term := 1.0, 1.0
 	for i := 0; i < n && term > 1e-15*sum; i++ {
@@ -104,21 +106,21 @@ func surprise(first float64, n int, ratio func(i int) float64) float64 {
 	return max(0, -(first+math.Log(sum))/math.Ln10)
 }
 
-// Normal returns -log10 of the probability that a normal variable is more than z standard deviations above its
-// mean. It returns 0 if z is not positive.
+// Normal returns -log10 of the probability that a normally distributed value is more than z standard deviations
+// above the mean. It returns 0 if z is not positive.
 func Normal(z float64) float64 {
 	switch {
 	case z <= 0, math.IsNaN(z):
 		return 0
-	case z > 30: // where Erfc is 0
+	case z > 30: // here Erfc returns 0
 		return (z*z/2 + math.Log(z*math.Sqrt(2*math.Pi))) / math.Ln10
 	}
 	return -math.Log10(math.Erfc(z/math.Sqrt2) / 2)
 }
 
-// RankSum compares two sorted samples by the test of Mann and Whitney. It counts the pairs of values from both
-// samples in which the value from b is larger; equal values count half. It returns the difference between this
-// count and the expected count, and the variance of the count by chance.
+// RankSum compares two sorted samples by the test of Mann and Whitney. It counts the pairs of a value from a and a
+// value from b in which the value from b is larger. A pair of equal values counts half. u is the difference
+// between this count and the expected count, and variance is the variance of the count by chance.
 func RankSum(a, b []int64) (u, variance float64) {
 	n, m := float64(len(a)), float64(len(b))
 	ties := 0.0

@@ -7,7 +7,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/stat"
 )
 
-// TestMoreOften compares with sums of exact binomial coefficients.
+// TestMoreOften compares results with sums of exact binomial coefficients.
 func TestMoreOften(t *testing.T) {
 	for _, c := range []struct {
 		with, rows [2]int

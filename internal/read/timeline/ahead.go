@@ -8,10 +8,10 @@ import (
 
 const (
 	aheadMoments = 128     // the number of moments in a batch
-	aheadSize    = 2 << 20 // bytes of details of a batch that are read ahead; the rest is read when needed
+	aheadSize    = 2 << 20 // the maximum bytes of details that are read ahead for a batch; the rest is read when needed
 )
 
-// A batch holds moments whose details are read ahead.
+// A batch holds moments, and details that are read ahead.
 type batch struct {
 	moments []Moment
 	details []Details // the details of moments[:read]
@@ -20,9 +20,9 @@ type batch struct {
 	done    chan struct{}
 }
 
-// Detailed calls fn for each moment, as Moments does, with the details of its entry. The details are nil for
-// the end of a span. Both arguments are valid until fn returns. Several goroutines read entries ahead. The
-// details in memory take at most a few megabytes, apart from very large entries.
+// Detailed calls fn for each moment, like Moments, but with the details of the moment's entry. For the end of a
+// span, the details are nil. Both arguments are valid until fn returns. Several goroutines read entries ahead. The
+// details in memory need at most a few megabytes, except for very large entries.
 func (t *Timeline) Detailed(ctx context.Context, fn func(m *Moment, d *Details) error) error {
 	workers := min(runtime.GOMAXPROCS(0), 8)
 	jobs := make(chan *batch, workers+1)
@@ -34,7 +34,7 @@ func (t *Timeline) Detailed(ctx context.Context, fn func(m *Moment, d *Details) 
 			}
 		})
 	}
-	// If fn fails, the remaining batches are still read, which does not take long.
+	// If fn fails, the remaining batches are still read. This does not take long.
 	defer wait.Wait()
 	defer close(jobs)
 
@@ -94,7 +94,7 @@ func newBatch() *batch {
 	return &batch{moments: make([]Moment, 0, aheadMoments), details: make([]Details, aheadMoments)}
 }
 
-// readAhead reads the details of b until they exceed aheadSize.
+// readAhead reads details for b until their size exceeds aheadSize.
 func (t *Timeline) readAhead(b *batch) {
 	size := 0
 	for b.read < len(b.moments) && size < aheadSize {
@@ -109,7 +109,7 @@ func (t *Timeline) readAhead(b *batch) {
 	close(b.done)
 }
 
-// hand calls fn for each moment of b, and then empties b.
+// hand calls fn for each moment of b, and then clears b for reuse.
 func (t *Timeline) hand(b *batch, fn func(m *Moment, d *Details) error) error {
 	for i := range b.moments {
 		m, d := &b.moments[i], &b.details[i]
@@ -146,7 +146,7 @@ func (d *Details) size() int {
 	return n
 }
 
-// forget clears d. It keeps the slice of Args for reuse, unless it is large.
+// forget clears d. It keeps the memory of Args for reuse, unless this is large.
 func (d *Details) forget() {
 	args := d.Args
 	if cap(args) > 64 {

@@ -10,33 +10,33 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A FlowEnd is one of the two ends of an arrow between spans. Each link has an arrow, and each child on another
-// lane than its parent. Arrows point forward in time: they start at the span that began first.
+// A FlowEnd is one end of an arrow between two spans. Each link has an arrow, and each child that is on another
+// lane than its parent. An arrow points forward in time: it starts at the span that began first.
 type FlowEnd struct {
-	span uint32 // the row of the span, and a bit that says whether the arrow starts at this span
-	flow uint32 // the arrow's number, and a bit that says whether it is a link
+	span uint32 // the row of the span, and a bit for the span at which the arrow starts
+	flow uint32 // the number of the arrow, and a bit for a link
 }
 
 // Flow returns the number of the arrow, from 1 on.
 func (f FlowEnd) Flow() uint32 { return f.flow >> 1 }
 
-// Start reports whether the arrow starts here.
+// Start reports whether this is the start of the arrow.
 func (f FlowEnd) Start() bool { return f.span&1 != 0 }
 
-// Link reports whether the arrow is a link. Otherwise it leads from a parent to a child.
+// Link reports whether the arrow is a link. If not, it goes from a parent to a child.
 func (f FlowEnd) Link() bool { return f.flow&1 != 0 }
 
 func (f FlowEnd) row() int32 { return int32(f.span >> 1) }
 
-// A link is a link from the span at row from to the span to. In the first of several links to the same span,
-// found is the row of the span to. Otherwise found is -1.
+// A link is a link from the span at row from to the span to. In the first of several links to the same span, found
+// is the row of the span to, or -1 if it was not found. In the others, found is -1.
 type link struct {
 	to          format.SpanRef
 	from, found int32
 }
 
-// Arrows finds the arrows, which later calls of [Timeline.Moments] report. Arrows to children on another lane
-// are first, in the order of the children. Links follow.
+// Arrows finds the arrows. Later calls of [Timeline.Moments] report them. The first ones are those to children on
+// another lane, in the order of the children. The links follow.
 func (t *Timeline) Arrows(ctx context.Context) error {
 	links, err := t.readLinks(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (t *Timeline) elsewhere(r int32) bool {
 	return up >= 0 && (t.lane(up) != t.lane(r) || t.group(up) != t.group(r))
 }
 
-// arrow adds an arrow. The parameter link is 1 for a link and 0 otherwise.
+// arrow adds an arrow between two spans. link is 1 for a link, and otherwise 0.
 func (t *Timeline) arrow(from, to int32, link uint32) {
 	t.Flows++
 	if t.compare(to, from) < 0 {
@@ -97,7 +97,7 @@ func (t *Timeline) arrow(from, to int32, link uint32) {
 	t.ends = append(t.ends, FlowEnd{uint32(from)<<1 | 1, flow}, FlowEnd{uint32(to) << 1, flow})
 }
 
-// readLinks returns the links of all spans, sorted by the span to which they lead.
+// readLinks returns the links of all spans, sorted by the span to which they point.
 func (t *Timeline) readLinks(ctx context.Context) ([]link, error) {
 	if !t.links || t.Made {
 		return nil, nil
@@ -134,7 +134,7 @@ func (t *Timeline) readLinks(ctx context.Context) ([]link, error) {
 		ref := t.v.Ref(r)
 		at, there := slices.BinarySearchFunc(links, ref, func(l link, ref format.SpanRef) int { return compareRefs(&l.to, &ref) })
 		if there && links[at].found < 0 {
-			links[at].found = int32(r) // the first span with that id, as in the view
+			links[at].found = int32(r) // the first span with this id, as in the view
 		}
 	}
 	return links, nil

@@ -13,26 +13,26 @@ import (
 
 // Details holds the content of an entry as names and values.
 type Details struct {
-	// Name is the name of a span or event, or the message of a log record. If the message is empty, it is the name
-	// of the entry.
+	// Name is the name of a span or event. For a log record it is the message, or if that is empty, the name of
+	// the entry.
 	Name string
-	// Category is the kind of a span. For other entries it is "event", "log" or "entry".
+	// Category is the kind of a span, or "event", "log" or "entry" for another entry.
 	Category string
 	// Role is the role of the entry in the view.
 	Role view.Role
-	// TraceID is the trace id of the span or log record, in hex. It is "" if the entry has none.
+	// TraceID is the trace id of the span or log record in hex, or "" if the entry has none.
 	TraceID string
-	// Args has the other fields that the entry has, in this order: trace_id, span_id and parent_span_id; for a
-	// span kind, status and scope; for other entries level, file, line, module_path and message; then the
-	// attributes by their stored names. An attribute with one of these names is called otel.attr.NAME. The second
+	// Args has the other fields of the entry in this order: trace_id, span_id and parent_span_id; for a span kind,
+	// status and scope; for another entry level, file, line, module_path and message; then the attributes by their
+	// stored names. If an attribute has one of the preceding names, it is called otel.attr.NAME. The second
 	// attribute with the same name is called NAME#2.
 	Args otel.Attributes
-	// Links has the links of a span as a List of Maps. It has at most 1,000 links. The argument
-	// entrace.links_left_out has the number of further links.
+	// Links has the links of a span, as a List of Maps with at most 1,000 links. The argument
+	// entrace.links_left_out has the number of omitted links.
 	Links otel.Any
 
 	timed, open bool
-	owns        int // the number of Args before the attributes
+	owns        int // the number of Args that precede the attributes
 	jsons, anys map[string]bool
 	names       text.Names // the names of the attributes
 }
@@ -43,7 +43,7 @@ func (d *Details) add(name, value string) {
 	}
 }
 
-// Details reads row r into d and reuses the memory of d. It is safe for concurrent use with
+// Details reads row r into d, and reuses the memory of d. It is safe for concurrent use if each call has a
 // different d.
 func (t *Timeline) Details(r view.Row, d *Details) error {
 	v := t.v
@@ -65,7 +65,7 @@ func (t *Timeline) Details(r view.Row, d *Details) error {
 	switch d.Role {
 	case view.RoleSpan:
 		d.span(v, e)
-		if t.links { // otherwise avoid building the tree, which is only needed for children
+		if t.links { // otherwise avoid making the tree, which only the children need
 			if err := d.links(v, r); err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func (d *Details) span(v *view.View, e *format.TraceEntry) {
 	}
 }
 
-// place adds the source position and the level of an entry.
+// place adds the source location and the level of an entry.
 func (d *Details) place(m *format.Metadata) {
 	if d.Role != view.RoleEvent {
 		d.add("level", m.Level.String())
@@ -189,7 +189,7 @@ func (d *Details) attributes(e *format.TraceEntry) {
 	}
 }
 
-// own returns the value of the argument called name that is not an attribute.
+// own returns the value of the argument called name, if it is not an attribute.
 func (d *Details) own(name string) (string, bool) {
 	for i := range d.Args[:d.owns] {
 		if d.Args[i].Name == name {
@@ -199,10 +199,10 @@ func (d *Details) own(name string) (string, bool) {
 	return "", false
 }
 
-// maxLinks is the maximum number of links of a span that are read. They are all in memory at the same time.
+// maxLinks is the maximum number of links that are read for a span. All of them are in memory at the same time.
 const maxLinks = 1000
 
-// links reads the links of the span at row r, which are the first of its children.
+// links reads the links of the span at row r. They are its first children.
 func (d *Details) links(v *view.View, r view.Row) error {
 	kids := v.Children(r)
 	n := 0

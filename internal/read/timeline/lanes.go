@@ -1,13 +1,13 @@
 package timeline
 
-// A group holds the lanes of a group of intervals. A lane without open intervals is in idle. Any other lane has
-// one element in busy, with the end of its lowest interval.
+// A group holds the lanes of a group of intervals. A lane without open intervals is in idle. Every other lane has
+// one item in busy, with the end of its lowest interval.
 //
-// Invariants: lanes has the open intervals of each lane. No interval ends after the one below it.
-// An interval that has ended may stay until the lane is used again.
+// Invariants: lanes has the open intervals of each lane. No interval ends after the interval below it. An interval
+// that has ended may stay in lanes until the lane is used again.
 type group struct {
 	lanes [][]interval
-	idle  heap[int32]    // the lowest lane first
+	idle  heap[int32]    // the lane with the lowest number is on top
 	busy  heap[busyLane] // the lane whose lowest interval ends first is on top
 }
 
@@ -24,10 +24,10 @@ type interval struct {
 	end int64
 }
 
-// place puts an interval on a lane and returns the lane. This is the lane of its parent if the interval nests
-// there. Otherwise it is the lowest lane on which no interval is open. So an interval is never inside of an
-// unrelated one. The parameter on is the lane of the parent, or -1 if the parent is not on a lane of the group.
-// Intervals must be placed in order.
+// place assigns a lane to an interval, and returns it. This is the lane of the parent, if the interval fits into
+// the parent there. Otherwise it is the lowest lane without an open interval. An interval is therefore never
+// inside an unrelated one. on is the lane of the parent, or -1 if the parent has no lane in this group. Intervals
+// must be placed in order.
 func (g *group) place(id int32, start, end int64, parent, on int32) int32 {
 	if on < 0 || !g.nests(on, start, end, parent) {
 		on = g.take(start, end)
@@ -36,9 +36,9 @@ func (g *group) place(id int32, start, end int64, parent, on int32) int32 {
 	return on
 }
 
-// nests reports whether an interval fits on top of the open intervals of a lane. The parent must be one of
-// these, and all intervals above the parent must have ended. nests removes the intervals that have ended. This
-// is correct because intervals are placed in the order of their start.
+// nests reports whether an interval fits on top of the open intervals of a lane. For this, the parent must be one
+// of them, and all intervals above the parent must have ended. nests removes the intervals that have ended, which
+// is possible because intervals are placed in the order of their start.
 func (g *group) nests(lane int32, start, end int64, parent int32) bool {
 	open := &g.lanes[lane]
 	for n := len(*open); n > 0; n-- {
@@ -54,9 +54,8 @@ func (g *group) nests(lane int32, start, end int64, parent int32) bool {
 	return false
 }
 
-// take returns the lowest lane on which no interval is open at time start. It marks the lane as
-// busy until end. An interval that ends at start is not open, even if the new interval has no
-// length.
+// take returns the lowest lane without an open interval at time start, and marks it as busy until end. An interval
+// that ends at start is not open, even if the new interval has no length.
 func (g *group) take(start, end int64) int32 {
 	for len(g.busy.items) > 0 && g.busy.items[0].end <= start {
 		g.idle.push(g.busy.pop().lane)
@@ -79,7 +78,7 @@ type busyLane struct {
 	end  int64
 }
 
-// A heap is a binary heap. At its top is the item that is before all others.
+// A heap is a binary heap. The item at its top is before all other items.
 type heap[T any] struct {
 	items  []T
 	before func(a, b T) bool

@@ -13,13 +13,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An interval is a span. Parent is the index of its parent, or -1, and Group that of its resource.
+// An interval is a span. Parent is the index of its parent, or -1. Group is the number of its resource.
 type interval struct {
 	Start, End    int64
 	Parent, Group int32
 }
 
-// intervalsOf returns a view of intervals, in the order of their indices. All times are one more, as 0 is no time.
+// intervalsOf returns a view of intervals, in the order of their indices. It adds 1 to all times, because 0 means
+// no time.
 func intervalsOf(t testing.TB, in []interval) *view.View {
 	return viewOf(t, func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
@@ -41,7 +42,7 @@ func intervalsOf(t testing.TB, in []interval) *view.View {
 	})
 }
 
-// lanesIn returns the lanes of n intervals in a view, and the order in which they begin.
+// lanesIn returns the lanes of the n intervals of a view, and the order in which the intervals begin.
 func lanesIn(t testing.TB, v *view.View, n int) (lanes, order []int32) {
 	t.Helper()
 	tl, err := timeline.NewTimeline(t.Context(), v)
@@ -100,7 +101,7 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// check checks the invariants of all layouts.
+// check checks the invariants of every layout.
 func check(t *testing.T, in []interval, lanes, order []int32) {
 	t.Helper()
 	seen := slices.Sorted(slices.Values(order))
@@ -121,7 +122,7 @@ func check(t *testing.T, in []interval, lanes, order []int32) {
 			}
 		}
 	}
-	// Each interval that fits on its parent's lane must be there.
+	// An interval that fits into the lane of its parent must be on this lane.
 	for i := range in {
 		x := &in[i]
 		if x.Parent < 0 || int(x.Parent) == i {
@@ -132,7 +133,7 @@ func check(t *testing.T, in []interval, lanes, order []int32) {
 			continue
 		}
 		if slices.Index(order, x.Parent) > slices.Index(order, int32(i)) {
-			continue // equal intervals whose parents form a cycle
+			continue // skip equal intervals whose parents form a cycle
 		}
 		if !slices.ContainsFunc(order, func(b int32) bool {
 			y := &in[b]
@@ -145,7 +146,7 @@ func check(t *testing.T, in []interval, lanes, order []int32) {
 
 func random(r *rand.Rand, n int, span, length int64) []interval {
 	in := make([]interval, n)
-	order := r.Perm(n) // parents come before their children in it, so that there are no circles
+	order := r.Perm(n) // in this order, parents are before their children, so that they form no cycle
 	for k, i := range order {
 		in[i].Start = r.Int64N(span)
 		in[i].End = in[i].Start + r.Int64N(length)
@@ -155,7 +156,7 @@ func random(r *rand.Rand, n int, span, length int64) []interval {
 		}
 		in[i].Group = int32(r.IntN(2))
 		if p := in[i].Parent; p >= 0 && r.IntN(2) == 0 {
-			// An interval that fits.
+			// This interval fits into its parent.
 			in[i].Group = in[p].Group
 			in[i].Start = in[p].Start + r.Int64N(in[p].End-in[p].Start+1)
 			in[i].End = in[i].Start + r.Int64N(in[p].End-in[i].Start+1)
@@ -176,8 +177,8 @@ func TestAssignRandom(t *testing.T) {
 	}
 }
 
-// TestAssignFewest checks that intervals without parents need no more lanes than intervals are open
-// at the same time.
+// TestAssignFewest checks that intervals without parents need only as many lanes as intervals are open at the same
+// time.
 func TestAssignFewest(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -203,15 +204,15 @@ func TestAssignFewest(t *testing.T) {
 	}
 }
 
-// TestAssignFast uses input that is slow for algorithms that visit intervals repeatedly.
+// TestAssignFast uses input that makes algorithms slow that visit an interval more than once.
 func TestAssignFast(t *testing.T) {
 	const n = 30_000
 	deep, ends, wide := make([]interval, n), make([]interval, n), make([]interval, n)
 	for i := range n {
 		deep[i] = interval{Start: int64(i), End: 3*n - int64(i), Parent: int32(i) - 1}
 		wide[i] = interval{Start: int64(i), End: n + int64(i), Parent: 0}
-		// A deep stack of intervals that all end at n. Then as many intervals without length at n,
-		// whose parent is below intervals that have not ended.
+		// First a deep stack of intervals, nearly all of which end at n. Then as many intervals without length at
+		// n. Their parent is below intervals of the stack that have not ended.
 		ends[i] = interval{Start: int64(i), End: n, Parent: int32(i) - 1}
 		if i == 1 {
 			ends[i].End = n + 1

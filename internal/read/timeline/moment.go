@@ -6,7 +6,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Moment is an event on a timeline: the begin or the end of a span, or a mark.
+// A Moment is an event on a timeline: the begin of a span, the end of a span, or a mark.
 type Moment struct {
 	Kind  Kind
 	Time  int64
@@ -27,8 +27,8 @@ const (
 	Happens
 )
 
-// Moments calls fn for each moment in the order of time. On each lane, the span that began last ends first. A
-// mark is after the begin and before the end of its span.
+// Moments calls fn for each moment, in the order of time. On each lane, the span that began last ends first. A
+// mark comes after the begin and before the end of its span.
 func (t *Timeline) Moments(ctx context.Context, fn func(m *Moment) error) error {
 	w := &moments{Timeline: t, ctx: ctx, fn: fn, ending: heap[*open]{before: endsBefore}, tops: make([][]*open, len(t.Processes))}
 	for i := range t.Processes {
@@ -68,12 +68,12 @@ type moments struct {
 
 	ctx    context.Context //nolint:containedctx // of the one call that w lives for
 	fn     func(m *Moment) error
-	ending heap[*open] // all open spans, and some that have ended
-	tops   [][]*open   // on each lane of each process: the open span that began last
+	ending heap[*open] // all open spans, and some spans that have ended
+	tops   [][]*open   // by process and lane: the open span that began last
 	begun  int
 	spare  []*open
 	calls  int
-	err    error // the first error; fn is not called after an error
+	err    error // the first error; after it, fn is not called
 	m      Moment
 }
 
@@ -82,12 +82,12 @@ type open struct {
 	row         int32
 	group, lane int32
 	end         int64
-	begun       int   // number of spans that began before
-	below       *open // the span below it on the lane
+	begun       int   // the number of spans that began before it
+	below       *open // the open span below it on its lane
 	ended       bool
 }
 
-// endsBefore reports whether a ends before b. If both end at the same time, the span that began last ends
+// endsBefore reports whether a ends before b. Of two spans that end at the same time, the one that began last ends
 // first.
 func endsBefore(a, b *open) bool {
 	return a.end < b.end || a.end == b.end && a.begun > b.begun
@@ -103,7 +103,7 @@ func (w *moments) call(m Moment) {
 	}
 }
 
-// endNext removes the span that ends next, and closes it if it is still open.
+// endNext removes the span that ends next from w.ending, and closes it unless it is already closed.
 func (w *moments) endNext() {
 	o := w.ending.pop()
 	if !o.ended {
@@ -119,14 +119,14 @@ func (w *moments) until(time int64) {
 	}
 }
 
-// close ends a span. It must be the last begun open span on its lane.
+// close ends a span, which must be the open span on its lane that began last.
 func (w *moments) close(o *open) {
 	w.tops[o.group][o.lane] = o.below
 	o.ended = true
 	w.call(Moment{Kind: Ends, Time: o.end, Row: view.Row(o.row), Group: o.group, Lane: o.lane})
 }
 
-// closeEnded closes the spans above the span keep on a lane that have ended at time.
+// closeEnded closes spans on top of a lane that have ended at time. It stops at the span keep.
 func (w *moments) closeEnded(group, lane, keep int32, time int64) {
 	for top := &w.tops[group][lane]; *top != nil && (*top).row != keep && (*top).end <= time; {
 		w.close(*top)

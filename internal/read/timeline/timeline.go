@@ -12,57 +12,58 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Timeline holds the layout of a trace for formats without parent links. It has spans on lanes, on which
-// spans nest strictly. It also has marks, which are the span events and log records; they happen at one moment.
-// A Timeline only stores row numbers and reads times from the view. It takes about 4 bytes for each span, 2 for
-// each entry and 16 for each arrow.
+// A Timeline is the layout of a trace for formats without parent links. It has spans on lanes, on which spans nest
+// strictly. It also has marks, that is, span events and log records, which happen at one moment. A Timeline stores
+// only row numbers, and reads times from the view. It needs about 4 bytes of memory for each span, 2 for each
+// entry and 16 for each arrow.
 //
-// Spans are on a lane of their process, which represents their resource. A mark is on the lane of its span if
-// it happens during the span. All other marks of a process share one lane. Entries of other kinds count as log
+// A span is on a lane of its process, which stands for its resource. A mark is on the lane of its span if it
+// happens during the span. All other marks of a process share one lane. Entries of other kinds count as log
 // records, and spans without a time count as marks. A mark without a time gets the time of the nearest ancestor
-// with a time, or else the time when the trace begins. The root, resources, links and the entries of the
-// recorder itself are left out.
+// that has one, or if none has, the time at which the trace begins. The root, resources, links and the recorder's
+// own entries are omitted.
 //
-// Other ENTRACE writers make traces without any time. For these, the Timeline makes up times: in the order of
-// the tree, each begin, end and log record is [Step] later than the previous one. Every entry that is not an
-// event or log record then counts as a span.
+// Other ENTRACE writers make traces without any time. For these, the Timeline invents times: in the order of the
+// tree, each begin, end and log record is [Step] later than the one before. Every entry that is not an event or
+// log record then counts as a span.
 //
-// A span that has not ended lasts as long as [view.View.OpenFor] says.
+// If a span has not ended, its length is the duration that [view.View.OpenFor] returns.
 type Timeline struct {
 	Processes []Process
-	Made      bool // the times are made up
-	// First and Last are the first and the last time of the trace. They are 0 if no row has a time.
+	Made      bool // the times are invented
+	// First and Last are the first and the last time of the trace, or 0 if no row has a time.
 	First, Last int64
-	Flows       int // the number of arrows, once [Timeline.Arrows] has found them
+	Flows       int // the number of arrows; 0 before the call of [Timeline.Arrows]
 
 	v      *view.View
-	links  bool // some span has links
+	links  bool // whether some span has links
 	groups map[view.Row]int32
-	depths []int32   // by row: the depth of each span, from 1 on; 0 if not computed yet
-	begins []int32   // the rows of spans in their order
-	marks  []int32   // rows of marks in the order of time
+	depths []int32   // by row: the depth of a span, from 1 on; 0 if it is not computed yet
+	begins []int32   // the rows of the spans, in order
+	marks  []int32   // the rows of the marks, in the order of time
 	few    []uint16  // by row: the lane of a span plus 1; used while there are few lanes
-	many   []int32   // by row: the lane of a span plus 1; used if there are many lanes
-	ends   []FlowEnd // in the order of their spans
-	made   []ticks   // by row: the made-up times
-	owners []int32   // a cache of Timeline.above; nil if the view can return the span of a row
-	times  []int32   // a cache of Timeline.above; nil if every mark has its own time
+	many   []int32   // by row: the lane of a span plus 1; used instead of few if there are many lanes
+	ends   []FlowEnd // in the order of the arrows' spans
+	made   []ticks   // by row: the invented times
+	owners []int32   // the cache of Timeline.above for spans; nil if the view itself knows the span of a row
+	times  []int32   // the cache of Timeline.above for times; nil if every mark has its own time
 }
 
-// ticks holds the begin and end of an entry, in units of Step.
+// ticks holds the invented begin and end of an entry, in units of Step.
 type ticks struct{ start, end uint32 }
 
-// Step is the distance of made-up times in nanoseconds.
+// Step is the distance between invented times, in nanoseconds.
 const Step = 1000
 
-// A Process represents a resource. Spans and log records belong to a process.
+// A Process stands for a resource. Each span and each mark belongs to a process.
 type Process struct {
-	Row   view.Row // the row of the resource, 0 for rows without a resource
+	Row   view.Row // the row of the resource; 0 for rows without a resource
 	Lanes int32    // the number of lanes for spans
-	Logs  bool     // there is one more lane after these, for marks outside of spans
+	Logs  bool     // whether one more lane follows, for marks outside of spans
 }
 
-// Resource returns the resource of a process and a name for it. The resource is empty if the process has none.
+// Resource returns the resource of a process, and a name for it. If the process has no resource, the result is
+// empty.
 func (t *Timeline) Resource(process int) (name string, r *otel.Resource, err error) {
 	row := t.Processes[process].Row
 	if row == 0 {
@@ -76,8 +77,8 @@ func (t *Timeline) Resource(process int) (name string, r *otel.Resource, err err
 	return cmp.Or(r.Service(), "resource "+strconv.Itoa(process+1)), r, nil
 }
 
-// errTooMany is the error for a trace with more rows than a Timeline supports. No program could read such a
-// layout anyway.
+// errTooMany is the error for a trace with more rows than a Timeline supports. No program could display such a
+// layout.
 var errTooMany = errors.New("the trace has more than 1073741823 entries")
 
 // NewTimeline returns the Timeline of a view.
@@ -111,7 +112,7 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 	return t, ctx.Err()
 }
 
-// survey finds the processes, counts the spans and marks, and checks whether any of them has a time.
+// survey finds the processes, counts spans and marks, and checks whether any of them has a time.
 func (t *Timeline) survey() {
 	var counts, timed [view.RoleRecorder + 1]int
 	for r := range t.v.Rows() {
@@ -220,7 +221,7 @@ func (t *Timeline) end(r int32) int64 {
 	return start + min(int64(took), math.MaxInt64-max(start, 0))
 }
 
-// parent returns the nearest span above row r, or -1.
+// parent returns the row of the nearest span above row r, or -1.
 func (t *Timeline) parent(r int32) int32 {
 	up := t.v.Parent(view.Row(r))
 	if t.owners != nil {
@@ -242,7 +243,7 @@ func (t *Timeline) at(r int32) int64 {
 	return t.start(r)
 }
 
-// in returns the span during which a mark happens, or -1.
+// in returns the row of the span during which a mark happens, or -1.
 func (t *Timeline) in(r int32) int32 {
 	up, at := t.parent(r), t.at(r)
 	if up >= 0 && t.start(up) <= at && at <= t.end(up) {
@@ -251,8 +252,9 @@ func (t *Timeline) in(r int32) int32 {
 	return -1
 }
 
-// turn returns 0 if a mark is before the spans that begin at the same time, and 1 if it is after them. It
-// returns 1 if the mark's own span begins at that time, because the mark must be inside of its span.
+// turn decides the order of a mark and of spans that begin at the same time. It returns 0 if the mark comes before
+// these spans, and 1 if it comes after them. It returns 1 if the mark's own span begins at that time, because the
+// mark must be inside its span.
 func (t *Timeline) turn(r int32) int {
 	if in := t.in(r); in >= 0 && t.start(in) == t.at(r) {
 		return 1
@@ -260,7 +262,7 @@ func (t *Timeline) turn(r int32) int {
 	return 0
 }
 
-// group returns the process of a span.
+// group returns the index of the process of a span.
 func (t *Timeline) group(r int32) int32 {
 	if g, ok := t.groups[t.v.Resource(view.Row(r))]; ok {
 		return g
@@ -268,8 +270,7 @@ func (t *Timeline) group(r int32) int32 {
 	return int32(len(t.groups))
 }
 
-// markGroup returns the process of a mark. This is the process of the nearest span above the mark, if such a
-// span exists.
+// markGroup returns the index of the process of a mark: that of the nearest span above it, if there is one.
 func (t *Timeline) markGroup(r int32) int32 {
 	if up := t.parent(r); up >= 0 {
 		return t.group(up)
@@ -277,10 +278,9 @@ func (t *Timeline) markGroup(r int32) int32 {
 	return t.group(r)
 }
 
-// above returns the first row on the way from row r to the root for which is returns true. It returns -1 if no
-// such row exists. The slice known caches the results: for each row it has the result plus 1, -1 if there is no
-// result, or 0 if the row was not visited yet. above stores its result for all rows on the way, so that it
-// visits each row only once.
+// above returns the first row on the way from row r to the root for which is returns true, or -1 if there is none.
+// The slice known is a cache with one item per row: the result plus 1, or -1 if there is no result, or 0 if the
+// row was not visited. above stores the result for all rows on the way, so that it visits each row only once.
 func (t *Timeline) above(known []int32, r view.Row, is func(r view.Row) bool) int32 {
 	found, from := int32(-1), r
 	for ; r != 0; r = t.v.Parent(r) {
@@ -298,19 +298,19 @@ func (t *Timeline) above(known []int32, r view.Row, is func(r view.Row) bool) in
 	return max(found, 0) - 1
 }
 
-// isTime reports whether row r has a time that rows below it can inherit.
+// isTime reports whether row r has a time that rows below it inherit.
 func (t *Timeline) isTime(r view.Row) bool {
 	_, timed := t.v.Start(r)
 	return timed && t.v.Role(r) != view.RoleRecorder
 }
 
-// place assigns lanes to the spans. It also finds the processes that need a lane for marks outside of spans.
+// place assigns lanes to spans. It also finds the processes that need a lane for marks outside of spans.
 func (t *Timeline) place() {
 	groups := make([]*group, len(t.groups)+1)
 	for i := range groups {
 		groups[i] = newGroup()
 	}
-	// The last process is for rows without a resource. It is kept only if such rows exist.
+	// The last process is for rows without a resource. It is removed if there are no such rows.
 	none, used := int32(len(t.groups)), false
 	t.Processes = append(t.Processes, Process{})
 	for _, r := range t.begins {
@@ -336,7 +336,7 @@ func (t *Timeline) place() {
 // Lane returns the lane of a span, or 0 for another row.
 func (t *Timeline) Lane(r view.Row) int32 { return max(0, t.lane(int32(r))) }
 
-// lane returns the lane of a span, or -1 if it is not placed yet.
+// lane returns the lane of a span, or -1 if the span has no lane yet.
 func (t *Timeline) lane(r int32) int32 {
 	if t.many != nil {
 		return t.many[r] - 1
@@ -359,9 +359,9 @@ func (t *Timeline) setLane(r, lane int32) {
 	}
 }
 
-// compare compares spans by their start. If two spans start at the same time, the longer one is first, because
-// it contains the other. If they have the same length, parents are before children. Otherwise the order is the
-// order of their numbers.
+// compare returns the order of two spans by their start. If they start at the same time, the longer one is first,
+// because it contains the other. If they are equally long, a parent is before its children. Otherwise the row
+// numbers decide.
 func (t *Timeline) compare(a, b int32) int {
 	if c := cmp.Compare(t.start(a), t.start(b)); c != 0 || a == b {
 		return c
@@ -380,7 +380,7 @@ func (t *Timeline) depth(id int32) int32 {
 	var chain []int32
 	at := id
 	for ; at >= 0 && t.depths[at] == 0; at = t.parent(at) {
-		t.depths[at] = 1 // ends a cycle of parents
+		t.depths[at] = 1 // stops at a cycle of parents
 		chain = append(chain, at)
 	}
 	depth := int32(0)

@@ -37,8 +37,8 @@ func withArrows(t testing.TB, v *view.View) *timeline.Timeline {
 
 func spanID(n int) [8]byte { return [8]byte{1, 5: byte(n >> 16), 6: byte(n >> 8), 7: byte(n)} }
 
-// overlapping writes n spans that all overlap. Each has an event, a log record and a link to the
-// span before it.
+// overlapping writes n spans that all overlap. Each span has an event, a log record and a link to the span before
+// it.
 func overlapping(n int) func(write func(e *format.TraceEntry) uint32) {
 	return func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
@@ -58,7 +58,7 @@ func overlapping(n int) func(write func(e *format.TraceEntry) uint32) {
 	}
 }
 
-// TestTimelineMemory uses spans that all need a lane of their own and an arrow.
+// TestTimelineMemory uses spans that all need their own lane and an arrow.
 func TestTimelineMemory(t *testing.T) {
 	const n = 20_000
 	v := viewOf(t, overlapping(n))
@@ -94,8 +94,8 @@ func TestTimelineMemory(t *testing.T) {
 	}
 }
 
-// TestTimelineSameIDs uses many spans with the same id, and as many links to it. There must be one
-// arrow for each link, and not one for each pair.
+// TestTimelineSameIDs uses many spans with the same id, and as many links to this id. There must be one arrow per
+// link, not one per pair of link and span.
 func TestTimelineSameIDs(t *testing.T) {
 	const n = 3000
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
@@ -134,8 +134,8 @@ func TestTimelineSameIDs(t *testing.T) {
 	}
 }
 
-// TestDetailedSame compares details that were read ahead with details that were read one by one,
-// also for large entries.
+// TestDetailedSame compares details that were read ahead with details that were read one by one, including large
+// entries.
 func TestDetailedSame(t *testing.T) {
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
 		overlapping(1000)(write)
@@ -193,7 +193,7 @@ func TestDetailedSame(t *testing.T) {
 	}
 }
 
-// TestDetailsNames uses attributes whose names are already used, some of them very often.
+// TestDetailsNames uses attributes whose names are already in use, some of them many times.
 func TestDetailsNames(t *testing.T) {
 	entry := func(names ...string) *format.TraceEntry {
 		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
@@ -235,8 +235,7 @@ func TestDetailsNames(t *testing.T) {
 	}
 }
 
-// TestDetailsDurations checks that durations are formatted as durations, and that values other than
-// whole numbers stay as they are.
+// TestDetailsDurations checks that durations are written as durations, and that only whole numbers change.
 func TestDetailsDurations(t *testing.T) {
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
@@ -256,7 +255,7 @@ func TestDetailsDurations(t *testing.T) {
 	}
 }
 
-// sequential writes n spans. Each overlaps the next one, so that they need two lanes.
+// sequential writes n spans. Each span overlaps the next one, so that they need two lanes.
 func sequential(n int) func(write func(e *format.TraceEntry) uint32) {
 	return func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
@@ -267,8 +266,8 @@ func sequential(n int) func(write func(e *format.TraceEntry) uint32) {
 	}
 }
 
-// TestTimelineKeepsNoTimes measures the memory of a timeline of many spans. It must not store their
-// times, because the view has them.
+// TestTimelineKeepsNoTimes measures the memory of a timeline of many spans. It must not store times, because the
+// view has them.
 func TestTimelineKeepsNoTimes(t *testing.T) {
 	const n = 200_000
 	v := viewOf(t, sequential(n))
