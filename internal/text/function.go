@@ -2,8 +2,8 @@ package text
 
 import "strings"
 
-// OfApplication returns false for functions of the runtime, of locks, of timers and of system calls, which only
-// wait or run for other code.
+// OfApplication reports whether a function belongs to an application. It returns false for functions of the
+// runtime, of locks, of timers and of system calls, which only wait, or run other code.
 func OfApplication(function string) bool {
 	switch first, _, _ := strings.Cut(PackageOf(function), "/"); first {
 	case "", "runtime", "internal", "sync", "syscall", "time":
@@ -12,8 +12,8 @@ func OfApplication(function string) bool {
 	return !strings.HasPrefix(function, "golang.org/x/sys/")
 }
 
-// PackageOf returns the import path in the name of a function. It returns "" if the name has no import path, as
-// for a C function.
+// PackageOf returns the import path in the name of a function, or "" if the name has none, as that of a C
+// function.
 func PackageOf(function string) string {
 	// Type arguments may contain other import paths.
 	function, _, _ = strings.Cut(function, "[")

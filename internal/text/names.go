@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Names makes names unique. The second of several equal names gets the suffix "#2", or the next higher number
-// that makes the name unique. The zero value contains no names.
+// Names makes names unique. If a name equals an earlier one, it gets the suffix "#2", or the next higher number
+// that makes it unique. The zero value contains no names.
 type Names struct {
-	list []string       // the names, as long as there are at most few
-	last map[string]int // with more than few names: the last number used for each name
+	list []string       // all names, while there are at most few
+	last map[string]int // with more names: by name, the last number that was used
 }
 
-// few is the number of names up to which a linear search is fastest.
+// few is the maximum number of names for which a linear search is fastest.
 const few = 16
 
 // Reset forgets all names.
@@ -21,7 +21,7 @@ func (n *Names) Reset() {
 	clear(n.last)
 }
 
-// Add adds a name. It returns the name, with a suffix if an earlier name is equal to it.
+// Add adds a name. It returns the name, or the name with a suffix if an earlier name is equal.
 func (n *Names) Add(name string) string {
 	if len(n.list) < few {
 		other := name
@@ -40,7 +40,7 @@ func (n *Names) Add(name string) string {
 		}
 	}
 	other := name
-	// Continue with the last number, so that adding many equal names is not slow.
+	// Continue with the last number, so that adding many equal names takes linear time.
 	for i := n.last[name]; n.last[other] != 0; {
 		i++
 		other = numbered(name, i)

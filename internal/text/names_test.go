@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNamesDiffer adds equal names, among few and among many others, and names that equal a
-// numbered name.
+// TestNamesDiffer adds equal names, when Names has few names and when it has many, and names that equal a name
+// with a suffix.
 func TestNamesDiffer(t *testing.T) {
 	var n Names
 	for range 2 {

@@ -3,7 +3,7 @@ package text
 
 import "strings"
 
-// Head returns the longest prefix of s that has at most n bytes and does not end within a rune.
+// Head returns the longest prefix of s that has at most n bytes and consists of whole runes.
 func Head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -14,8 +14,8 @@ func Head(s string, n int) string {
 	return s[:max(n, 0)]
 }
 
-// Cut returns s if it has at most n bytes. Otherwise it returns a prefix of s followed by "…", with a total of
-// at most n bytes. The prefix does not end within a rune.
+// Cut returns s if it has at most n bytes. Otherwise it returns a prefix of whole runes followed by "…", with at
+// most n bytes in total.
 func Cut(s string, n int) string {
 	const ellipsis = "…"
 	if len(s) <= n {
@@ -27,9 +27,8 @@ func Cut(s string, n int) string {
 	return Head(s, n-len(ellipsis)) + ellipsis
 }
 
-// Distance returns the edit distance of a and b, ignoring case: the number of bytes that must be inserted,
-// removed, changed or swapped with their neighbor to turn a into b. If a or b has more than 64 bytes, it
-// returns 64.
+// Distance returns the edit distance of a and b, ignoring case. This is the number of bytes to insert, remove,
+// change or swap with their neighbor to turn a into b. If a or b has more than 64 bytes, it returns 64.
 func Distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
@@ -56,8 +55,8 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Nearest returns the name with the smallest Distance from word. It returns "" if every distance is larger than
-// the parameter most.
+// Nearest returns the name with the smallest Distance from word. It returns "" if every Distance is more than
+// most.
 func Nearest(word string, names []string, most int) string {
 	best, least := "", most+1
 	for _, name := range names {

@@ -16,7 +16,7 @@ const hexDigits = "0123456789abcdef"
 func AppendString(b []byte, s string) []byte { return appendString(b, s, false) }
 
 // AppendSafeString is like AppendString, but also escapes every character that could act on a terminal: all
-// controls, and the characters that change the direction of text.
+// control characters, and the characters that change the direction of text.
 func AppendSafeString(b []byte, s string) []byte { return appendString(b, s, true) }
 
 // AppendStrings appends a JSON array of strings.
@@ -83,9 +83,8 @@ func appendRune(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// Acts reports whether r acts on a terminal instead of being displayed. This is true for control characters
-// (C0, DEL, C1), for the marks, embeddings, overrides and isolates of bidirectional text, and for the
-// separators of lines and paragraphs.
+// Acts reports whether a terminal acts on r instead of displaying it. These are control characters (C0, DEL, C1),
+// the marks, embeddings, overrides and isolates of bidirectional text, and the separators of lines and paragraphs.
 func Acts(r rune) bool {
 	switch {
 	case r < ' ', r >= 0x7f && r <= 0x9f:
@@ -98,8 +97,8 @@ func Acts(r rune) bool {
 	return false
 }
 
-// AppendFloat appends f as a JSON number with a point or an exponent, in the shortest form that parses as f.
-// JSON has no notation for NaN and the infinities: for these AppendFloat appends nothing and returns false.
+// AppendFloat appends f as a JSON number with a point or an exponent, in the shortest form that parses to f. For
+// NaN and the infinities, which JSON cannot express, it appends nothing and returns false.
 func AppendFloat(b []byte, f float64) ([]byte, bool) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return b, false
@@ -115,7 +114,7 @@ func AppendFloat(b []byte, f float64) ([]byte, bool) {
 	return append(b, ".0"...), true
 }
 
-// AppendNumber appends f as a JSON number, or its name as a string if JSON has no notation for it.
+// AppendNumber appends f as a JSON number. If JSON cannot express f, it appends the name of f as a string.
 func AppendNumber(b []byte, f float64) []byte {
 	if b, ok := AppendFloat(b, f); ok {
 		return b

@@ -41,7 +41,7 @@ func FuzzAppendString(f *testing.F) {
 	}
 	f.Add("plain ü \" \\ \xff\xfe \u2066")
 	f.Fuzz(func(t *testing.T, s string) {
-		want := strings.Map(func(r rune) rune { return r }, s) // invalid bytes become U+FFFD
+		want := strings.Map(func(r rune) rune { return r }, s) // replaces invalid bytes by U+FFFD
 		for _, b := range [][]byte{AppendString(nil, s), AppendSafeString(nil, s)} {
 			var back string
 			if err := json.Unmarshal(b, &back); err != nil || back != want {

@@ -1,5 +1,5 @@
-// Package notice logs messages of this module for operators: errors at WARN, and events of files at INFO. The
-// messages go to stderr or to a handler of the application, never to a recorder.
+// Package notice logs the messages of this module for operators: errors at level WARN, and events of files at
+// level INFO. The messages go to stderr or to a handler of the application. They are never recorded.
 package notice
 
 import (
@@ -13,11 +13,11 @@ import (
 
 var (
 	console atomic.Pointer[slog.Handler] // nil: text on stderr
-	instead atomic.Pointer[func(error)]  // receives the errors in place of the console
+	instead atomic.Pointer[func(error)]  // gets errors instead of the console
 	quiet   atomic.Bool                  // suppresses Info
 )
 
-// prefix begins every line.
+// prefix is the beginning of every message.
 const prefix = "entrace: "
 
 // SetConsole sets the handler for messages. A nil handler means text on stderr.
@@ -29,8 +29,8 @@ func SetConsole(h slog.Handler) {
 	console.Store(&h)
 }
 
-// SetErrorHandler sets a function that receives errors in place of the console. A nil function means the
-// console. SetErrorHandler returns the previous function, or nil if none was set.
+// SetErrorHandler sets a function that gets errors instead of the console. With a nil function, the console gets
+// them again. SetErrorHandler returns the previous function, or nil if there was none.
 func SetErrorHandler(fn func(error)) (before func(error)) {
 	var next *func(error)
 	if fn != nil {
@@ -42,14 +42,14 @@ func SetErrorHandler(fn func(error)) (before func(error)) {
 	return nil
 }
 
-// SetQuiet turns the messages of Info off if the parameter off is true, and on otherwise.
+// SetQuiet turns the messages of Info off or on.
 func SetQuiet(off bool) { quiet.Store(off) }
 
 // Stderr returns a handler that writes text to stderr.
 func Stderr() slog.Handler { return slog.NewTextHandler(os.Stderr, nil) }
 
-// Error reports an error after which the program continues. It must not be called while a mutex is held,
-// because it can call code of the application.
+// Error reports an error after which the program continues. The caller must not hold a mutex, because Error may
+// call code of the application.
 func Error(err error) {
 	if fn := instead.Load(); fn != nil {
 		(*fn)(err)
@@ -58,7 +58,7 @@ func Error(err error) {
 	say(slog.LevelWarn, err.Error())
 }
 
-// Info logs a text about a file, unless SetQuiet has turned it off.
+// Info logs a message about a file, unless SetQuiet has turned these messages off.
 func Info(text string) {
 	if !quiet.Load() {
 		say(slog.LevelInfo, text)

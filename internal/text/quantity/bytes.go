@@ -38,7 +38,7 @@ func ParseBytes(text string) (int64, error) {
 	return int64(lo), nil
 }
 
-// Bytes is a size that implements the Value interfaces of packages flag and pflag.
+// Bytes is a number of bytes that implements the Value interfaces of packages flag and pflag.
 type Bytes int64
 
 // Set parses text into v.
@@ -53,7 +53,7 @@ func (v *Bytes) Set(text string) error {
 // Type returns the name of the type for help texts.
 func (*Bytes) Type() string { return "size" }
 
-// String returns v in the largest binary unit of which v is an integer multiple.
+// String returns v in the largest binary unit that gives an integer.
 func (v *Bytes) String() string {
 	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
 		if n := int64(units[unit]); *v != 0 && int64(*v)%n == 0 {

@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestValue checks that Set accepts what String returns.
+// TestValue checks that Set accepts the results of String.
 func TestValue(t *testing.T) {
 	for text, want := range map[string]string{"0": "0", "1000": "1000", "1024": "1KiB", "10GiB": "10GiB", "1536MiB": "1536MiB", "1KB": "1000", "2048GiB": "2TiB"} {
 		var v, again quantity.Bytes

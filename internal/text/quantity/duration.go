@@ -44,8 +44,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseTime is like ParseDuration, but a number without a unit is in milliseconds, as in environment variables
-// of OpenTelemetry.
+// ParseTime is like ParseDuration, but also accepts a number without a unit, in milliseconds. OpenTelemetry's
+// environment variables have this form.
 func ParseTime(text string) (time.Duration, error) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		d, err := ParseDuration(text)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AppendShort appends d with about three digits.
+// AppendShort appends d, rounded to about three digits.
 func AppendShort(b []byte, d time.Duration) []byte {
 	unit, name := time.Second, "s"
 	switch {
