@@ -30,7 +30,7 @@ import (
 const (
 	roleIdle   = "processor that does nothing"
 	roleFlight = "flight-recorder"
-	roleExec   = "exec-trace" // a flight recorder that records Go's execution trace as well
+	roleExec   = "exec-trace" // a flight recorder that also records Go's execution trace
 )
 
 // flightConfig returns a typical configuration of a flight recorder.
@@ -57,8 +57,8 @@ func (idleProcessor) OnEnd(sdktrace.ReadOnlySpan)                     {}
 func (idleProcessor) Shutdown(context.Context) error                  { return nil }
 func (idleProcessor) ForceFlush(context.Context) error                { return nil }
 
-// newFlight returns the telemetry of a server: a processor that does nothing for roleIdle, and a flight
-// recorder for the other roles. All get all spans.
+// newFlight returns the telemetry of a server: for roleIdle a processor that does nothing, for the other roles a
+// flight recorder. It gets all spans.
 func newFlight(role string) (*telemetry, error) {
 	if role == roleIdle {
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(idleProcessor{}))
@@ -91,16 +91,16 @@ func newFlight(role string) (*telemetry, error) {
 }
 
 const (
-	// flightSpans is how many spans a request to the office makes.
+	// flightSpans is the number of spans of a request to the office.
 	flightSpans = 10
-	// requestsToFill is more requests than are needed to fill the ring once.
+	// requestsToFill is a number of requests that surely fills the ring once.
 	requestsToFill = 20_000
 )
 
-// An office is a service whose requests take some hundred microseconds of CPU time:
-// it checks a JSON document, sums it up, and answers with the document compressed. It
-// has a cache of 64 MiB. With an almost empty heap, garbage collection would take most
-// of the time, and a recorder that uses more memory would make it rarer.
+// An office is a service whose requests need some hundred microseconds of CPU time: it checks a JSON document,
+// adds up its numbers, and answers with the compressed document. It has a cache of 64 MiB. With an almost empty
+// heap, garbage collection would need most of the time, and a recorder that uses more memory would make
+// collections rarer.
 type office struct {
 	tracer trace.Tracer
 	doc    []byte
@@ -181,11 +181,10 @@ func (o *office) serve(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// BenchmarkFlightRecorder puts three HTTP services under load, with 1,000 requests a second
-// of 10 spans each. One sends its spans to a processor that does nothing; the second has a
-// flight recorder, the third one with Go's execution trace. The ring is full before the
-// measurement begins. An operation is one request to each service. The benchmark reports the CPU time of each server's process
-// for a request.
+// BenchmarkFlightRecorder sends 1,000 requests a second, with 10 spans each, to three HTTP services. The first one
+// sends its spans to a processor that does nothing. The second one has a flight recorder, and the third one a
+// flight recorder with Go's execution trace. The ring is full before the measurement. An operation is one request
+// to each service. The benchmark reports the CPU time of each server's process per request.
 func BenchmarkFlightRecorder(b *testing.B) {
 	if _, ok := cpuTime(); !ok {
 		b.Skip("this system does not say how much of the CPU a process used")
@@ -234,7 +233,7 @@ func BenchmarkFlightRecorder(b *testing.B) {
 	})
 }
 
-// paced makes n requests, and begins one in each period every.
+// paced makes n requests. It begins one request in each period of length every.
 func (c *client) paced(n int, every time.Duration) error {
 	var wg sync.WaitGroup
 	var failed atomic.Pointer[error]
@@ -257,9 +256,8 @@ func (c *client) paced(n int, every time.Duration) error {
 	return nil
 }
 
-// BenchmarkSpanEnd measures the end of a span in two cases: while nothing else happens,
-// and while snapshots of a full ring are taken without a pause. It reports the 99th
-// percentile of both.
+// BenchmarkSpanEnd measures the end of a span in two cases: while nothing else happens, and while one snapshot
+// after the other of a full ring is made. It reports the 99th percentile for both.
 func BenchmarkSpanEnd(b *testing.B) {
 	b.Run("snapshots", func(b *testing.B) {
 		ctl, err := control.New(&control.Options{Config: flightConfig(b.TempDir()), Providers: provider.All()})

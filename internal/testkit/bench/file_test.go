@@ -19,13 +19,13 @@ func must(b testing.TB, err error) {
 	}
 }
 
-// An output is a file that a benchmark records to.
+// An output is a file to which a benchmark records.
 type output interface {
-	// Flush writes all pending records to the file. The timer runs.
+	// Flush writes all pending records to the file. Its time is measured.
 	Flush() error
-	// Size returns how many bytes are in the file.
+	// Size returns the number of bytes in the file.
 	Size() (int64, error)
-	// Discard syncs, closes and removes the file. The timer is stopped.
+	// Discard syncs, closes and removes the file. Its time is not measured.
 	Discard() error
 }
 
@@ -36,7 +36,7 @@ func (none) Flush() error         { return nil }
 func (none) Size() (int64, error) { return 0, nil }
 func (none) Discard() error       { return nil }
 
-// A file makes one write(2) for each Write.
+// A file calls write(2) once for each Write.
 type file struct{ *os.File }
 
 func createFile(b testing.TB, dir string) file {
@@ -56,13 +56,13 @@ func (f file) Size() (int64, error) {
 	return fi.Size(), nil
 }
 
-// Discard syncs the file, as Close of a recording does: so all candidates leave no
-// pending writes for the disk.
+// Discard also syncs the file, as Close of a recording does, so that no candidate leaves pending writes for the
+// disk.
 func (f file) Discard() error {
 	return errors.Join(f.Sync(), f.Close(), os.Remove(f.Name()))
 }
 
-// A bufferedFile makes one write(2) for each 256 KiB.
+// A bufferedFile calls write(2) once for 256 KiB.
 type bufferedFile struct {
 	file
 
@@ -89,7 +89,7 @@ func (f *bufferedFile) Flush() error {
 	return f.w.Flush()
 }
 
-// A recording is an output with a recorder whose file stays an IET.
+// A recording is an output of a recorder whose file stays an IET.
 type recording struct{ *recorder.Recorder }
 
 func createRecording(b testing.TB, dir string, o recorder.Options) recording {
@@ -108,7 +108,7 @@ func (r recording) Discard() error {
 	return errors.Join(r.Close(context.Background()), os.Remove(r.Path()))
 }
 
-// spread calls fn from so many goroutines. Each call gets a share of n.
+// spread calls fn from a number of goroutines. Each call gets a part of n.
 func spread(n, goroutines int, fn func(n int)) {
 	if goroutines == 1 {
 		fn(n)
@@ -121,7 +121,7 @@ func spread(n, goroutines int, fn func(n int)) {
 	wg.Wait()
 }
 
-// perOp reports ns/op for n operations. It is for benchmarks in which b.N is not the number of operations.
+// perOp reports ns/op for n operations. It is for benchmarks whose number of operations is not b.N.
 func perOp(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/op")
 }

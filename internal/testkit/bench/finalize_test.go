@@ -17,11 +17,11 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// maxEntries is the most entries in a recording of BenchmarkFinalize.
+// maxEntries is the maximum number of entries in a recording of BenchmarkFinalize.
 const maxEntries = 1_000_000
 
-// record makes a recording at path with about so many entries. They are spans: each
-// has its start, eight log records of ten attributes, and its end.
+// record makes a recording at path with about the given number of entries. It consists of spans: each has a start,
+// eight log records with ten attributes each, and an end.
 func record(b *testing.B, path string, entries int) *recorder.Recorder {
 	b.Helper()
 	rec, err := recorder.Create(path, nil)
@@ -44,9 +44,9 @@ func record(b *testing.B, path string, entries int) *recorder.Recorder {
 	return rec
 }
 
-// BenchmarkFinalize measures Close of a recording, which makes an ET. It compares
-// Close with cp of the same IET and a sync of source and copy. An operation is one
-// entry. In both cases the IET was just written and is not synced.
+// BenchmarkFinalize measures Close of a recording, which makes an ET. For comparison, it also measures cp of the
+// same IET with a sync of source and copy. An operation is one entry. In both cases the IET was just written, and
+// not synced.
 func BenchmarkFinalize(b *testing.B) {
 	for _, x := range []struct {
 		name   string
@@ -67,7 +67,7 @@ func BenchmarkFinalize(b *testing.B) {
 			rec := record(b, filepath.Join(dir, "closed.iet"), entries)
 			must(b, rec.Close(context.Background()))
 			iet, clone := filepath.Join(dir, "app.iet"), filepath.Join(dir, "copy.iet")
-			// Close has synced the IET, so measure with a copy that is not synced.
+			// Close has synced the IET. Measure with a copy of it, which is not synced.
 			must(b, exec.Command(cp, rec.Path(), iet).Run())
 			must(b, os.Remove(rec.Path()))
 			b.StartTimer()
@@ -81,7 +81,7 @@ func BenchmarkFinalize(b *testing.B) {
 			entries, sizeBytes := 0, int64(0)
 			for range max(1, b.N/maxEntries) {
 				dir := b.TempDir()
-				syncDisks() // also completes earlier removals
+				syncDisks() // also completes earlier removals of files
 				rec, err := x.finish(b, dir, min(b.N, maxEntries))
 				must(b, err)
 				must(b, os.RemoveAll(dir))

@@ -16,13 +16,12 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 )
 
-// idleProvider returns a tracer provider that samples all spans, with a processor
-// that does nothing.
+// idleProvider returns a tracer provider that samples all spans. Its processor does nothing.
 func idleProvider() trace.TracerProvider {
 	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(idleProcessor{}))
 }
 
-// flightProvider returns a tracer provider with a flight recorder whose ring is full.
+// flightProvider returns a tracer provider with a flight recorder whose ring is already full.
 func flightProvider(b *testing.B) (tp trace.TracerProvider, end func()) {
 	ctl, err := control.New(&control.Options{Config: flightConfig(b.TempDir()), Providers: provider.All()})
 	must(b, err)
@@ -41,8 +40,8 @@ func flightProvider(b *testing.B) (tp trace.TracerProvider, end func()) {
 	return tp, func() { must(b, errors.Join(p.Shutdown(context.Background()), ctl.Shutdown(context.Background()))) }
 }
 
-// BenchmarkFlightSpan begins and ends a child span with 3 attributes. It compares a
-// processor that does nothing with a flight recorder.
+// BenchmarkFlightSpan begins and ends a child span with 3 attributes. It compares a processor that does nothing
+// with a flight recorder.
 func BenchmarkFlightSpan(b *testing.B) {
 	run := func(b *testing.B, tp trace.TracerProvider) {
 		tracer := tp.Tracer("example.com/office")
@@ -64,9 +63,9 @@ func BenchmarkFlightSpan(b *testing.B) {
 	})
 }
 
-// BenchmarkFlightSpanCold is like BenchmarkFlightSpan for a service that does other work
-// between two spans. So neither the code nor the data of the recorder is in the nearest
-// CPU caches. The benchmark reports the first quartile of the time for a span.
+// BenchmarkFlightSpanCold is like BenchmarkFlightSpan, but for a service that does other work between two spans,
+// so that the recorder's code and data are not in the nearest CPU caches. It reports the first quartile of the
+// time for a span.
 func BenchmarkFlightSpanCold(b *testing.B) {
 	const (
 		before = 512 << 10 // bytes that the service touches
@@ -98,7 +97,7 @@ func BenchmarkFlightSpanCold(b *testing.B) {
 		providers := []trace.TracerProvider{idleProvider(), flight}
 		var took [2][]time.Duration
 		b.ResetTimer()
-		for range b.N { // alternate, because the speed of the machine changes
+		for range b.N { // alternate, because the speed of the machine varies
 			for i, tp := range providers {
 				tracer := tp.Tracer("example.com/office")
 				ctx, root := tracer.Start(context.Background(), "root")

@@ -28,8 +28,8 @@ func createRedacting(b *testing.B, dir string, p *redact.Policy) recording {
 	return recording{rec}
 }
 
-// BenchmarkRedact measures what the default policy costs: for a log call with ten attributes, of which four
-// are texts, and for a live span with ten attributes.
+// BenchmarkRedact measures the cost of the default policy for a log call with ten attributes, four of which are
+// texts, and for a live span with ten attributes.
 func BenchmarkRedact(b *testing.B) {
 	for _, goroutines := range []int{1, 2, 8} {
 		for _, p := range policies {

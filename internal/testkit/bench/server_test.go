@@ -33,9 +33,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// The test binary starts itself as each server of BenchmarkService. A server prints
-// its address, and serves until its standard input ends. Then it prints how many
-// spans it has recorded.
+// The variables for the servers of BenchmarkService. The test binary runs itself as each server. A server prints
+// its address, and serves until its standard input ends. Then it prints how many spans it has recorded.
 const (
 	roleVariable      = "ENTRACE_BENCH_ROLE"
 	dirVariable       = "ENTRACE_BENCH_DIR"
@@ -80,17 +79,17 @@ func serve(role string) error {
 	return errors.Join(serr, cerr)
 }
 
-// waitForEnd prints the address of ln and waits for the end of the standard input.
-// The standard input also ends if the parent process dies.
+// waitForEnd prints the address of ln, and waits until the standard input ends, which also happens if the parent
+// process dies.
 func waitForEnd(ln net.Listener) {
 	fmt.Println(ln.Addr())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// A telemetry is the logger of a server, with the functions that flush and close its logs and spans.
+// A telemetry is the logger of a server, with functions that flush and close its logs and spans.
 type telemetry struct {
 	log *slog.Logger
-	// flush does all pending work now.
+	// flush completes all pending work.
 	flush func(context.Context) error
 	close func() (spans uint64, err error)
 }
@@ -145,7 +144,7 @@ func newTelemetry(role string) (*telemetry, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Blocking, so that no span is dropped: the collector counts them.
+		// With blocking, no span is dropped. The collector counts them.
 		tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(e, sdktrace.WithBlocking()))
 		otel.SetTracerProvider(tp)
 		return &telemetry{
@@ -159,8 +158,8 @@ func newTelemetry(role string) (*telemetry, error) {
 	return nil, errors.New("there is no such role")
 }
 
-// A shop is the service of BenchmarkService. A request makes six log records and
-// four spans. One of the spans is made by otelhttp.
+// A shop is the service of BenchmarkService. A request makes six log records and four spans, one of them by
+// otelhttp.
 type shop struct {
 	log    *slog.Logger
 	tracer trace.Tracer
@@ -269,7 +268,7 @@ func serveCollector(ln net.Listener) error {
 	return <-served
 }
 
-// A process is a server process, as its parent sees it.
+// A process is a server process from the view of its parent.
 type process struct {
 	addr  string
 	cmd   *exec.Cmd
@@ -278,7 +277,7 @@ type process struct {
 	ended bool
 }
 
-// startProcess starts a server. The server ends when the benchmark ends, if not before.
+// startProcess starts a server, which ends with the benchmark at the latest.
 func startProcess(b *testing.B, role string, env ...string) *process {
 	b.Helper()
 	self, err := os.Executable()

@@ -13,19 +13,18 @@ import (
 
 const (
 	connections = 4
-	// sliceRequests is how many requests a server gets before the next server gets
-	// some. So other load on the machine affects all servers alike.
+	// sliceRequests is the number of requests that a server gets before it is the turn of the next server. Short
+	// turns make other load on the machine affect all servers alike.
 	sliceRequests = 250
-	// warmRequests is how many requests come before the measurement.
+	// warmRequests is the number of requests before the measurement.
 	warmRequests = 1000
 )
 
-// BenchmarkService puts three HTTP services under load. The first records nothing. The
-// second records spans and log records with entrace. The third writes log records with
-// slog.JSONHandler and sends spans with OTLP over gRPC to a collector in a process of
-// its own. An operation is one request to each. The benchmark reports the CPU time,
-// user and system, of each server's process for a request. The time includes work that
-// the server does later, such as flushing.
+// BenchmarkService sends requests to three HTTP services. The first one records nothing. The second one records
+// spans and log records with entrace. The third one writes log records with slog.JSONHandler, and sends spans by
+// OTLP over gRPC to a collector in a separate process. An operation is one request to each service. The benchmark
+// reports the CPU time (user and system) of each server's process per request. This includes work that the server
+// does later, such as flushing.
 func BenchmarkService(b *testing.B) {
 	if _, ok := cpuTime(); !ok {
 		b.Skip("this system does not say how much of the CPU a process used")

@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// A request holds the values of the attributes that are logged.
+// A request holds the values of the logged attributes.
 type request struct {
 	status  int
 	bytes   int64
@@ -37,7 +37,7 @@ var sample = request{
 
 const message = "request handled by the upstream"
 
-// Each of these functions is one logging call of a program, with its own source position.
+// Each of the following functions is one logging call of a program, with its own source position.
 
 func log2(ctx context.Context, l *slog.Logger, r *request) {
 	l.LogAttrs(ctx, slog.LevelInfo, message, slog.Int("status", r.status), slog.String("path", r.path))
@@ -58,7 +58,7 @@ func log10(ctx context.Context, l *slog.Logger, r *request) {
 	)
 }
 
-// attrs returns the ten attributes, with prefix in front of their names.
+// attrs returns the ten attributes. It puts prefix before their names.
 func (r *request) attrs(prefix string) []slog.Attr {
 	return []slog.Attr{
 		slog.Int(prefix+"status", r.status),
@@ -74,7 +74,7 @@ func (r *request) attrs(prefix string) []slog.Attr {
 	}
 }
 
-// A call is a way in which a program logs a record: the attributes that its logger has, and the log call.
+// A call is one way to log a record: the attributes of the logger, and the logging call.
 type call struct {
 	name string
 	with []slog.Attr
@@ -84,12 +84,12 @@ type call struct {
 var (
 	ten = call{name: "attrs=10", log: log10}
 	two = call{name: "attrs=2", log: log2}
-	// The ten attributes have other names than the two, because duplicate names
-	// would be another measurement.
+	// The ten attributes have other names than the two attributes, because equal names would be another
+	// measurement.
 	twoAfterTen = call{name: "with=10/attrs=2", with: sample.attrs("upstream_"), log: log2}
 )
 
-// A handler is one of the slog handlers that are compared.
+// A handler is a slog handler that takes part in the comparison.
 type handler struct {
 	name string
 	open func(b *testing.B, dir string) (slog.Handler, output)
@@ -127,7 +127,7 @@ var (
 	nothingHandled = handler{"nothing", func(*testing.B, string) (slog.Handler, output) { return emptyHandler{}, none{} }}
 )
 
-// An emptyHandler does nothing. With it a benchmark measures slog's own share of a call.
+// An emptyHandler does nothing. It serves to measure slog's own share of a call.
 type emptyHandler struct{}
 
 func (emptyHandler) Enabled(context.Context, slog.Level) bool  { return true }
@@ -135,13 +135,12 @@ func (emptyHandler) Handle(context.Context, slog.Record) error { return nil }
 func (h emptyHandler) WithAttrs([]slog.Attr) slog.Handler      { return h }
 func (h emptyHandler) WithGroup(string) slog.Handler           { return h }
 
-// maxRecords is how many records go to a file before the next file is begun. It
-// bounds the disk space of a long run.
+// maxRecords is the number of records in a file before the next file begins. It limits the disk space of a long
+// run.
 const maxRecords = 1 << 18
 
-// records calls fn until b.N records are written, with a new handler and a new file
-// after each maxRecords. The timer is stopped while the handler is made and while its
-// file is removed.
+// records calls fn until b.N records are written. It uses a new handler and a new file after every maxRecords
+// records. The time to make a handler and to remove its file is not measured.
 func records(b *testing.B, h handler, fn func(h slog.Handler, n int)) {
 	b.ReportAllocs()
 	b.StopTimer()
@@ -181,8 +180,7 @@ func logRecords(b *testing.B, c call, h handler, goroutines int) {
 	})
 }
 
-// BenchmarkSlogFile logs to a file with one write for each record, as loggers do by
-// default.
+// BenchmarkSlogFile logs to a file with one write per record, as loggers do by default.
 func BenchmarkSlogFile(b *testing.B) {
 	for _, c := range []call{ten, two} {
 		for _, h := range []handler{entraceDefault, entraceBeside, entraceBuffered, entraceWriteThrough, phusluFile, slogFile} {
@@ -191,8 +189,7 @@ func BenchmarkSlogFile(b *testing.B) {
 	}
 }
 
-// BenchmarkSlogBuffered compares with loggers that write through a buffer of 256 KiB.
-// The time includes the last flush.
+// BenchmarkSlogBuffered compares loggers that write through a buffer of 256 KiB. The time includes the last flush.
 func BenchmarkSlogBuffered(b *testing.B) {
 	for _, c := range []call{ten, two} {
 		for _, goroutines := range []int{1, 2, 8} {
@@ -205,8 +202,8 @@ func BenchmarkSlogBuffered(b *testing.B) {
 	}
 }
 
-// BenchmarkSlogHandler measures calls with each handler and with one that does nothing.
-// The difference is the handler's own share.
+// BenchmarkSlogHandler measures calls with each handler, and with a handler that does nothing. The difference is
+// the handler's own share.
 func BenchmarkSlogHandler(b *testing.B) {
 	for _, c := range []call{ten, two, twoAfterTen} {
 		for _, h := range []handler{nothingHandled, entraceDefault, entraceBuffered, phusluBuffered} {
@@ -215,7 +212,7 @@ func BenchmarkSlogHandler(b *testing.B) {
 	}
 }
 
-// BenchmarkDurability calls the handler itself, without slog in front of it.
+// BenchmarkDurability calls handlers directly, without slog.
 func BenchmarkDurability(b *testing.B) {
 	for _, h := range []handler{entraceDefault, entraceBuffered, entraceWriteThrough} {
 		b.Run("attrs=10/"+h.name, func(b *testing.B) {

@@ -44,11 +44,11 @@ const (
 	poolBatches = 8
 )
 
-// maxSpans is how many spans go to a file before the next file is begun. It is a
-// multiple of the spans of a pool.
+// maxSpans is the number of spans in a file before the next file begins. It is a multiple of the number of spans
+// in a pool.
 const maxSpans = 32 * poolBatches * batchSpans
 
-// An endedSpan is an ended span whose ids can be replaced, so that it can be exported again.
+// An endedSpan is an ended span with replaceable ids, so that it can be exported again.
 type endedSpan struct {
 	sdktrace.ReadOnlySpan
 
@@ -58,8 +58,7 @@ type endedSpan struct {
 func (s *endedSpan) SpanContext() trace.SpanContext { return s.context }
 func (s *endedSpan) Parent() trace.SpanContext      { return s.parent }
 
-// A spanPool holds batches of ended spans. Each trace has eight spans, with children
-// before their parents.
+// A spanPool holds batches of ended spans. Each trace has eight spans. Children precede their parents.
 type spanPool struct {
 	spans   []endedSpan
 	batches [][]sdktrace.ReadOnlySpan
@@ -111,8 +110,8 @@ func (p *spanPool) id() uint64 {
 	return x ^ x>>31 | 1
 }
 
-// otlpFile is an OTLP client that writes each batch to w as protobuf, as the OTLP exporter would
-// send it.
+// otlpFile is an OTLP client that writes each batch to w as protobuf, in the form in which the OTLP exporter sends
+// it.
 type otlpFile struct{ w io.Writer }
 
 func (otlpFile) Start(context.Context) error { return nil }
@@ -196,8 +195,7 @@ func (nothing) OnEnd(sdktrace.ReadOnlySpan)                     {}
 func (nothing) Shutdown(context.Context) error                  { return nil }
 func (nothing) ForceFlush(context.Context) error                { return nil }
 
-// BenchmarkLiveSpan starts a span through the SDK, gives it ten attributes and
-// ends it.
+// BenchmarkLiveSpan starts a span through the SDK, sets ten attributes and ends the span.
 func BenchmarkLiveSpan(b *testing.B) {
 	for _, goroutines := range []int{1, 2} {
 		for _, x := range []struct {
@@ -215,7 +213,7 @@ func BenchmarkLiveSpan(b *testing.B) {
 				rec := createRecording(b, dir, recorder.Options{Durability: recorder.DurabilityProcess})
 				e, err := exporter.New(exporter.WithRecorder(rec.Recorder))
 				must(b, err)
-				// Blocking, so that no span is dropped.
+				// With blocking, no span is dropped.
 				return sdktrace.NewBatchSpanProcessor(e, sdktrace.WithBlocking()), rec
 			}},
 			{"stdouttrace", func(b *testing.B, dir string) (sdktrace.SpanProcessor, output) {

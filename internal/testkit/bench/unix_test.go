@@ -10,7 +10,7 @@ import (
 // syncDisks writes all pending data of the system to the disks.
 func syncDisks() { syscall.Sync() }
 
-// cpuTime returns the CPU time of this process, and false if it is not known.
+// cpuTime returns the CPU time of this process. It returns false if the time is not known.
 func cpuTime() (time.Duration, bool) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -29,7 +29,7 @@ const (
 	s3Secret  = "a-secret-of-the-test"
 )
 
-// s3fs installs DuckDB and an S3 client for Python, and returns that Python.
+// s3fs installs DuckDB and an S3 client for Python, and returns the path of that Python.
 var s3fs = sync.OnceValues(func() (string, error) {
 	made := "has-" + s3fsPyPI
 	dir, err := tablesInstall(made,
@@ -39,7 +39,7 @@ var s3fs = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "s3", "bin", "python"), err
 })
 
-// s3Server installs an S3 server and returns the path of its program.
+// s3Server installs an S3 server, and returns the path of its program.
 var s3Server = sync.OnceValues(func() (string, error) {
 	made := "versitygw-" + s3Version
 	dir, err := tablesInstall(made,
@@ -48,7 +48,7 @@ var s3Server = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, made), err
 })
 
-// startS3 starts an S3 server with a bucket and returns the environment for its clients.
+// startS3 starts an S3 server with a bucket, and returns the environment for its clients.
 func startS3(t *testing.T, bucket string) []string {
 	t.Helper()
 	exe, err := s3Server()
@@ -82,7 +82,7 @@ func startS3(t *testing.T, bucket string) []string {
 	}
 }
 
-// archived writes the trace number i: spans of two services on two days. Some of the spans failed.
+// archived writes trace number i. It has spans of two services on two days, some of which failed.
 func archived(t *testing.T, name string, i int) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -116,8 +116,8 @@ func archived(t *testing.T, name string, i int) {
 	must(t, errors.Join(w.Close(), f.Close()))
 }
 
-// TestArchiveInS3 archives 200 traces to an S3 server. One process is killed on the way, and a second one
-// continues. DuckDB gives the same answers about the objects as entrace about the traces.
+// TestArchiveInS3 archives 200 traces to an S3 server. One process is killed while it works, and a second one
+// continues. DuckDB's answers about the objects must equal entrace's answers about the traces.
 func TestArchiveInS3(t *testing.T) {
 	python, err := s3fs()
 	must(t, err)
@@ -139,7 +139,7 @@ func TestArchiveInS3(t *testing.T) {
 	must(t, err)
 	must(t, first.Start())
 	lines := bufio.NewScanner(out)
-	for range 2 * traces { // half of the lines: each trace has four
+	for range 2 * traces { // half of all lines: each trace has four
 		lines.Scan()
 	}
 	must(t, first.Process.Kill())
@@ -211,7 +211,7 @@ func TestQueryOfTheFleet(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	// In each trace, six spans of each service began on that day.
+	// In each trace, six spans of each service began on the day of the query.
 	if got, want := strings.Count(string(out), "GET /"), 20; got != want || !strings.Contains(string(out), "('shop', 'GET /5', 3, 0, 0.002005)") {
 		t.Errorf("got %d rows, want %d:\n%s", got, want, out)
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// recordCases is the folder of programs that rebuild public bug reports about recording.
+// recordCases is the folder of programs that reproduce public bug reports about recording.
 const recordCases = "cases/record"
 
-// sample returns the name of a file or folder among more samples.
+// sample returns the path of a file or folder in the folder that ENTRACE_SAMPLES names.
 func sample(t *testing.T, name ...string) string {
 	t.Helper()
 	samples := os.Getenv("ENTRACE_SAMPLES")
@@ -37,7 +37,7 @@ func caseFile(t *testing.T, name, file string) string {
 	return sample(t, recordCases, name, file)
 }
 
-// goIn runs a command of Go in the folder of a module of this repository.
+// goIn runs the go command in the folder of a module of this repository.
 func goIn(t *testing.T, module string, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "go", args...)
@@ -48,13 +48,13 @@ func goIn(t *testing.T, module string, args ...string) {
 	}
 }
 
-// program builds the program of a case, with this module's packages.
+// program builds the program of a case with the packages of the main module.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	return programIn(t, ".", name)
 }
 
-// programIn builds one that needs what another module of this repository does.
+// programIn builds the program of a case with the packages of another module of this repository.
 func programIn(t *testing.T, module, name string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), name)
@@ -62,17 +62,17 @@ func programIn(t *testing.T, module, name string) string {
 	return bin
 }
 
-// ended runs a program to its end, whatever that is, and returns what it prints.
+// ended runs a program until it ends in whatever way, and returns its output.
 func ended(t *testing.T, bin string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), bin, args...)
 	cmd.Dir = t.TempDir()
-	out, _ := cmd.CombinedOutput() // many of them are killed
+	out, _ := cmd.CombinedOutput() // many of these programs are killed
 	return string(out)
 }
 
-// messages returns how often each message, with the value of the attribute i, is in the traces of a folder, which is
-// recovered first, and in files with other names.
+// messages recovers the folder dir, and returns how often each message occurs in all its traces, whatever their
+// names. If a record has the attribute i, the value of i follows the message.
 func messages(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	if err := recorder.RecoverFolder(context.Background(), dir, func(_ *recorder.Report, err error) {
@@ -108,7 +108,7 @@ func messages(t *testing.T, dir string) map[string]int {
 	return found
 }
 
-// wantTicks checks that the records from first to last are there, each once.
+// wantTicks checks that each record from first to last occurs once.
 func wantTicks(t *testing.T, found map[string]int, first, last int) {
 	t.Helper()
 	for i := first; i <= last; i++ {
@@ -148,7 +148,7 @@ func TestCaseConsoleBlocks(t *testing.T) {
 	found, last := messages(t, dir), 0
 	_, err := fmt.Sscanf(out, "called last: step %d", &last)
 	n := found[fmt.Sprint("step ", last)]
-	if last > 1000 { // the pipe has long been full, and no call hangs: the last one may not have begun before the kill
+	if last > 1000 { // the pipe was full long before, and no call blocks: the last call may not have begun before the kill
 		n = max(n, found[fmt.Sprint("step ", last-1)])
 	}
 	if err != nil || n != 1 || found["the database is gone"] != 1 {
@@ -184,8 +184,8 @@ func TestCaseNilLevelVar(t *testing.T) {
 	}
 }
 
-// TestCaseSystemd kills a program of one of systemd's dynamic users, whose shared memory goes with it, or while it
-// runs.
+// TestCaseSystemd kills a program of one of systemd's dynamic users. In one case, the user's shared memory is
+// removed when the program is killed, and in the other while it runs.
 func TestCaseSystemd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("it needs root to run a program as another user")
@@ -210,7 +210,7 @@ func TestCaseSystemd(t *testing.T) {
 	}
 }
 
-// forOthers lets other users run programs.
+// forOthers makes programs accessible to other users.
 func forOthers(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, file := range programs {
@@ -222,7 +222,7 @@ func forOthers(t *testing.T, programs ...string) {
 	}
 }
 
-// TestCaseShmLeftBehind kills programs of another user, whose folders then go.
+// TestCaseShmLeftBehind kills programs of another user. Their folders are then removed.
 func TestCaseShmLeftBehind(t *testing.T) {
 	bin := program(t, "systemd-remove-ipc")
 	forOthers(t, bin)
@@ -232,8 +232,8 @@ func TestCaseShmLeftBehind(t *testing.T) {
 	}
 }
 
-// TestCaseManyOpenSpans: of spans that never end none is lost where files rotate. A busy machine may not keep up with the
-// program, so it has three attempts.
+// TestCaseManyOpenSpans checks that no span that never ends is lost when files rotate. A busy machine may be too
+// slow for the program, so the test has three attempts.
 func TestCaseManyOpenSpans(t *testing.T) {
 	bin := program(t, "many-open-spans-rotation")
 	whole := regexp.MustCompile(`Entries:\{Offered:\d+ Written:\d+ Waiting:0 Dropped:\{(\w+:0 ?)*\}`)
@@ -257,7 +257,7 @@ func TestCaseCardinality(t *testing.T) {
 		if len(heaps) < 6 {
 			t.Fatalf("%s: it printed %d times", what, len(heaps))
 		}
-		least := 1 << 20 // what is on its way to the file is on the heap, too, and sometimes much
+		least := 1 << 20 // the heap can have many records that are not yet in the file, so use the smallest heap
 		for _, m := range heaps[len(heaps)/2:] {
 			n, _ := strconv.Atoi(m[1])
 			least = min(least, n)

@@ -23,7 +23,7 @@ import (
 
 const moduleRoot = "../../.."
 
-// otelcol builds the Collector of collector/builder-config.yaml, by the command in collector/README.md.
+// otelcol builds the Collector of collector/builder-config.yaml with the command in collector/README.md.
 var otelcol = sync.OnceValues(func() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -49,7 +49,7 @@ var otelcol = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	command := regexp.MustCompile(`(?m)^.*cmd/builder@.*$`).FindString(string(readme)) // as a reader types it
+	command := regexp.MustCompile(`(?m)^.*cmd/builder@.*$`).FindString(string(readme)) // the command that users copy
 	cmd := exec.Command("sh", "-c", strings.Replace(command, "collector/builder-config.yaml", dir+".yaml", 1))
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -58,7 +58,7 @@ var otelcol = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "otelcol-entrace"), nil
 })
 
-// A process is a running command that stop ends.
+// A process is a running command. stop ends it.
 type process struct {
 	cmd   *exec.Cmd
 	lines chan string // the lines of its standard error
@@ -80,7 +80,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	return p
 }
 
-// wait waits for a line that contains text, and returns the line.
+// wait waits for a line on stderr that contains text, and returns the line.
 func (p *process) wait(t *testing.T, text string) string {
 	t.Helper()
 	var before []string
@@ -119,7 +119,7 @@ service:
 	return startProcess(t, exe, "--config", config)
 }
 
-// freeAddress returns a local address at which no process listens.
+// freeAddress returns a local address on which no process listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -128,9 +128,10 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestSDKsSendThroughTheCollector lets OpenTelemetry's SDKs send to the Collector's own receiver. Our
-// exporter writes all records to a file. Our receiver then reads that file, and the Collector's own
-// exporter sends the records to entrace receive --otlp. The files of receive have the same records.
+// TestSDKsSendThroughTheCollector sends records from OpenTelemetry's SDKs to the Collector's own receiver. This
+// module's exporter writes all of them to a file. This module's receiver then reads the file, and the Collector's
+// own exporter sends the records to 'entrace receive --otlp'. The files of that command must have the same
+// records.
 func TestSDKsSendThroughTheCollector(t *testing.T) {
 	dir := t.TempDir()
 	file, again := filepath.Join(dir, "all.et"), filepath.Join(dir, "again")
@@ -173,8 +174,8 @@ exporters: {otlp_http: {endpoint: %q, sending_queue: {enabled: false}}}`, file, 
 	}
 }
 
-// TestFleetConfigurationIsValid checks that the Collector knows all components and fields of the
-// configuration in examples/fleet.
+// TestFleetConfigurationIsValid checks that the Collector knows all components and fields in the configuration of
+// examples/fleet.
 func TestFleetConfigurationIsValid(t *testing.T) {
 	exe, err := otelcol()
 	must(t, err)
@@ -184,11 +185,11 @@ func TestFleetConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// newestRelease has the newest release of the Collector's stable modules, and of its other modules.
+// newestRelease has the newest releases of the Collector: of its stable modules, and of its other modules.
 var newestRelease = [...]string{"v1.71.0", "v0.165.0"}
 
-// TestComponentsWithNewestRelease runs the tests of our components with the newest release of the
-// Collector's modules. Their go.mod has the oldest one.
+// TestComponentsWithNewestRelease runs the tests of this module's components with the newest release of the
+// Collector's modules. The components' go.mod has the oldest supported release.
 func TestComponentsWithNewestRelease(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -215,11 +216,11 @@ func TestComponentsWithNewestRelease(t *testing.T) {
 		get = append(get, m[1]+"@"+version)
 	}
 	run(get...)
-	run("get", mod, "-t", "./...") // also the dependencies of the tests
+	run("get", mod, "-t", "./...") // also updates the dependencies of the tests
 	t.Log(run("test", "-count=1", mod, "./..."))
 }
 
-// recordsIn returns the complete spans and log records of files, each as a text. The texts are sorted.
+// recordsIn returns the complete spans and log records in files, each as a text. The texts are sorted.
 func recordsIn(t *testing.T, names ...string) (all []string) {
 	t.Helper()
 	for _, name := range names {

@@ -38,12 +38,12 @@ var must = tracetest.Must
 
 var update = flag.Bool("update", false, "let the crate make the fixtures in format/testdata again")
 
-// peerPath is the path of the program peer, which TestMain has built.
+// peerPath is the path of the program peer, which TestMain builds.
 var peerPath string
 
 func TestMain(m *testing.M) {
 	if os.Getenv("GOLDEN") != "" {
-		os.Exit(m.Run()) // it is another program
+		os.Exit(m.Run()) // this process is the program of TestGoldens
 	}
 	if err := build(); err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
@@ -64,7 +64,7 @@ func build() error {
 	return cmd.Run()
 }
 
-// peer runs the program of the crate and returns its output.
+// peer runs the program around the crate, and returns its output.
 func peer(t *testing.T, args ...string) []byte {
 	t.Helper()
 	out, err := tryPeer(args...)
@@ -97,11 +97,10 @@ func each(t *testing.T, fn func(t *testing.T, v format.Version, f format.Storage
 	}
 }
 
-// number returns the version in the form that peer expects as an argument.
+// number returns the version in the form of peer's arguments.
 func number(v format.Version) string { return strconv.Itoa(int(v)) }
 
-// TestReadTheirs reads files that the crate wrote, and compares the entries with the
-// ones that the crate reads.
+// TestReadTheirs reads files that the crate wrote, and compares the entries with those that the crate reads.
 func TestReadTheirs(t *testing.T) {
 	each(t, func(t *testing.T, v format.Version, f format.StorageFormat) {
 		name := filepath.Join(t.TempDir(), "theirs."+f.String())
@@ -123,8 +122,7 @@ func TestReadTheirs(t *testing.T) {
 	})
 }
 
-// TestReadOurs lets the crate read a file that a service recorded, with values of every
-// kind.
+// TestReadOurs reads a file that a service recorded with the crate. The file has values of every kind.
 func TestReadOurs(t *testing.T) {
 	each(t, func(t *testing.T, v format.Version, f format.StorageFormat) {
 		name := record(t, v, f)
@@ -132,7 +130,7 @@ func TestReadOurs(t *testing.T) {
 	})
 }
 
-// compare reads a file with the crate and with package format, and compares the entries.
+// compare reads a file with the crate and with package format, and compares the results.
 func compare(t *testing.T, v format.Version, name string) {
 	t.Helper()
 	f, err := format.Open(name, nil)
@@ -175,8 +173,7 @@ func parse(t *testing.T, b []byte) any {
 
 var read = tracetest.ReadFile
 
-// record records live spans, exported spans, logs and raw entries, and returns the
-// path of the file.
+// record records live spans, exported spans, log records and raw entries, and returns the path of the file.
 func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -231,7 +228,7 @@ func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 	return prefixed
 }
 
-// TestFinalizeSame compares the ET that we make of an IET with the one that the crate makes.
+// TestFinalizeSame compares the ETs that this module and the crate make of the same IET.
 func TestFinalizeSame(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -247,7 +244,7 @@ func TestFinalizeSame(t *testing.T) {
 	}
 }
 
-// TestUpgradeSame compares our conversion from version 1 to 2 with the crate's.
+// TestUpgradeSame compares the conversion from version 1 to version 2 with the crate's conversion.
 func TestUpgradeSame(t *testing.T) {
 	for _, f := range []format.StorageFormat{format.IET, format.ET} {
 		t.Run(f.String(), func(t *testing.T) {
@@ -263,10 +260,9 @@ func TestUpgradeSame(t *testing.T) {
 	}
 }
 
-// TestCrateTakesBytesForOffsets documents an error of the crate. To convert an ET to an
-// IET, the crate skips as many bytes as the ET has offsets. That is correct only if each
-// offset is one byte long. We decode the offsets, and get the same bytes as the original
-// IET.
+// TestCrateTakesBytesForOffsets documents a fault of the crate. To convert an ET to an IET, the crate skips as
+// many bytes as the ET has offsets, which is correct only if each offset is one byte long. This module decodes the
+// offsets, and its result equals the original IET.
 func TestCrateTakesBytesForOffsets(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -286,9 +282,9 @@ func TestCrateTakesBytesForOffsets(t *testing.T) {
 	}
 }
 
-// TestCrateKeepsPrefixes documents a difference. When the crate makes an ET of an
-// IETPrefix, the data section still contains the lengths. Reading that ET works,
-// because the offsets are correct. Our ET does not contain the lengths.
+// TestCrateKeepsPrefixes documents a difference. If the crate makes an ET of an IETPrefix, the data section still
+// contains the length of each entry. Such an ET can be read, because its offsets are correct. The ET of this
+// module does not contain the lengths.
 func TestCrateKeepsPrefixes(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -312,9 +308,8 @@ func TestCrateKeepsPrefixes(t *testing.T) {
 	}
 }
 
-// TestCrateTakesModuleForFile documents an error of the crate: for an ET, its header has
-// the module path in place of the file, and the length of the file's name in place of
-// the line.
+// TestCrateTakesModuleForFile documents a fault of the crate: in the header that it returns for an entry of an ET,
+// the file is the module path, and the line is the length of the file's name.
 func TestCrateTakesModuleForFile(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -342,7 +337,7 @@ func TestCrateTakesModuleForFile(t *testing.T) {
 	}
 }
 
-// TestRecoveredIsReadable lets the crate read the file that Recover makes of a torn file.
+// TestRecoveredIsReadable reads the file that Recover makes of a torn file with the crate.
 func TestRecoveredIsReadable(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -361,7 +356,7 @@ func TestRecoveredIsReadable(t *testing.T) {
 	}
 }
 
-// convertFile converts the file in to the file out in the same way as 'entrace convert'.
+// convertFile converts the file in to the file out, as 'entrace convert' does.
 func convertFile(t *testing.T, in, out string, to format.StorageFormat, v format.Version) error {
 	t.Helper()
 	tr, err := convert.Open(t.Context(), []string{in}, &convert.OpenOptions{Once: true})

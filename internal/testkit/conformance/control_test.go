@@ -25,11 +25,11 @@ import (
 
 const flightVariable = "ENTRACE_FLIGHT"
 
-// flight records something and asks for a snapshot and a stream.
+// flight records with a flight recorder, and requests a snapshot and a stream.
 func flight(t *testing.T, dir string, v format.Version) {
 	t.Helper()
 	ctx := context.Background()
-	all := control.Process<<1 - 1 // all existing providers
+	all := control.Process<<1 - 1 // all providers
 	ctl, err := control.New(&control.Options{
 		Version: v, Providers: provider.All(), Service: "flight",
 		Config: &control.Config{
@@ -85,8 +85,8 @@ func TestFlightChild(t *testing.T) {
 	}
 }
 
-// TestFlightIsReadable lets the crate read the files of a flight recorder: a
-// snapshot, a stream, and the trace that is made from the ring of a killed process.
+// TestFlightIsReadable reads the files of a flight recorder with the crate: a snapshot, a stream, and the trace
+// that is made from the ring of a killed process.
 func TestFlightIsReadable(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		dir := filepath.Join(t.TempDir(), "traces")

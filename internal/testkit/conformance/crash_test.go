@@ -21,8 +21,7 @@ import (
 
 const crashEnv = "ENTRACE_CONFORMANCE_CRASH"
 
-// TestCrashChild is the program that is killed. It records to the file that the
-// environment names until then.
+// TestCrashChild runs in the process that is killed. It records to the file that the environment variable names.
 func TestCrashChild(t *testing.T) {
 	args := strings.Fields(os.Getenv(crashEnv))
 	if len(args) == 0 {
@@ -64,8 +63,8 @@ func TestCrashChild(t *testing.T) {
 	}
 }
 
-// TestCrashedIsReadable kills programs that record. It damages the ends of some of their
-// files further, and lets the crate read the files that Recover makes of them.
+// TestCrashedIsReadable kills programs while they record. It damages the ends of some of their files, and reads
+// the files that Recover makes of them with the crate.
 func TestCrashedIsReadable(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)
@@ -87,12 +86,12 @@ func TestCrashedIsReadable(t *testing.T) {
 				must(t, cmd.Process.Kill())
 				_ = cmd.Wait() // killed
 				switch b := read(t, stream); i {
-				case 1: // torn; the crash buffer has the missing bytes
+				case 1: // torn, but the crash buffer has the missing bytes
 					b = append(b, 0, 0, 7, 'x')
 					must(t, os.WriteFile(stream, b, 0o600))
-				case 2: // followed by zeros
+				case 2: // with zeros at the end
 					must(t, os.WriteFile(stream, append(b, make([]byte, 4096)...), 0o600))
-				case 4: // torn, without a crash buffer
+				case 4: // torn, and without a crash buffer
 					must(t, os.WriteFile(stream, b[:len(b)-3], 0o600))
 				}
 				r, err := recorder.Recover(name, "")

@@ -1,4 +1,4 @@
-// Package conformance tests against ENTRACE's own crate, entrace_core, that each
-// side reads the files of the other. The program peer is that crate with a command
-// line; the tests run it. 'make conformance' runs the tests on machines with Cargo.
+// Package conformance tests that this module and ENTRACE's own crate, entrace_core, read each other's files. The
+// tests run the program peer, which is the crate with a command line. 'make conformance' runs the tests on
+// machines with Cargo.
 package conformance

@@ -22,8 +22,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// nezha unpacks the recordings of the public data set Nezha, one minute each, and returns their folder and that of the
-// lists of faults.
+// nezha unpacks the recordings of the public data set Nezha, which are one minute long each. It returns their
+// folder, and the folder with the lists of faults.
 func nezha(t *testing.T) (dir, faults string) {
 	t.Helper()
 	dir, faults = t.TempDir(), sample(t, "nezha/rca_data")
@@ -63,12 +63,13 @@ func minute(t *testing.T, name string) query.Run {
 	return query.Run{View: v, Rows: r.Rows}
 }
 
-// TestExplainNamesTheCause explains 45 injected faults with known causes, each in the minute in which it begins (window 0)
-// and the two after it, by the healthy minute of the day; and once more as one recording of the healthy minute and the last
-// one. docs/explain.md has these figures.
+// TestExplainNamesTheCause explains 45 injected faults with known causes. It compares the minute in which a fault
+// begins (window 0), and each of the two minutes after it, with a healthy minute of the same day. A fourth time,
+// it explains one recording that consists of the healthy minute and the last minute. docs/explain.md has the
+// figures.
 func TestExplainNamesTheCause(t *testing.T) {
 	dir, faults := nezha(t)
-	type score struct{ first, three, right, wrong int } // right and wrong: the first cause that is called sure
+	type score struct{ first, three, right, wrong int } // right, wrong: if the first cause is called sure
 	wants := [4]score{{19, 22, 17, 11}, {33, 35, 29, 5}, {43, 44, 39, 2}, {39, 42, 17, 2}}
 	var got [4]score
 	n, alarms, alone := 0, 0, 0
@@ -81,7 +82,7 @@ func TestExplainNamesTheCause(t *testing.T) {
 			Pod  string `json:"inject_pod"`
 		}
 		must(t, json.Unmarshal(b, &lists))
-		for seed := range uint64(30) { // equal halves of a healthy minute, by requests
+		for seed := range uint64(30) { // divide a healthy minute into halves by requests
 			v, r := healthy.View, rand.New(rand.NewPCG(seed, 1))
 			halves := [2]view.Set[view.Row]{v.NewSet(), v.NewSet()}
 			for row := range v.Rows() {
@@ -93,7 +94,7 @@ func TestExplainNamesTheCause(t *testing.T) {
 			if must(t, err); x.Found {
 				alarms++
 			}
-			part := v.NewSet() // three quarters of it alone
+			part := v.NewSet() // three quarters of the minute, without a comparison
 			for row := range halves[0].All() {
 				part.Add(row)
 			}

@@ -29,16 +29,17 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 )
 
-// A golden is a program with a fault, of which a part is random.
+// A golden is a program with a fault. A part of the fault is chosen at random.
 type golden struct {
-	// run runs until the program ends, and writes with says what explain has to print first.
+	// run is the program. It calls says with what explain must print first.
 	run func(l *lab)
-	// env is the environment beside the file, and says whether the program is run without its fault as well, as a baseline.
+	// env are environment variables in addition to the name of the file. If baseline is true, the program also
+	// runs without its fault, for comparison.
 	env      []string
 	baseline bool
 }
 
-// first is the beginning of the first cause.
+// first matches the beginning of the first cause.
 const first = `(?m)^1\. lab  `
 
 var goldens = map[string]golden{
@@ -59,10 +60,10 @@ var goldens = map[string]golden{
 	"a program that is killed":           {run: killed},
 }
 
-// goldensRight is how many of the goldens have to be right.
+// goldensRight is the number of goldens that explain must get right.
 const goldensRight = 13
 
-// TestGoldens makes each fault with parameters that nobody knows, and reads from the output of explain alone what it was.
+// TestGoldens makes each fault with random, secret parameters. The output of explain must name them.
 func TestGoldens(t *testing.T) {
 	dir := t.TempDir()
 	command := filepath.Join(dir, "entrace")
@@ -122,7 +123,7 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// A lab is a service.
+// A lab is the service of a golden.
 type lab struct {
 	t      *testing.T
 	secret *rand.Rand
@@ -130,7 +131,7 @@ type lab struct {
 	tracer trace.Tracer
 }
 
-// TestGoldenProgram is the program of a golden.
+// TestGoldenProgram runs the program of a golden, in its own process.
 func TestGoldenProgram(t *testing.T) {
 	g, ok := goldens[os.Getenv("GOLDEN")]
 	if !ok {
@@ -145,7 +146,7 @@ func TestGoldenProgram(t *testing.T) {
 	must(t, p.Shutdown(context.Background()))
 }
 
-// says notes what explain has to print, a regular expression a line.
+// says writes what explain must print, one regular expression per line.
 func (l *lab) says(lines ...string) {
 	must(l.t, os.WriteFile(os.Getenv("GOLDEN_SAYS"), []byte(strings.Join(lines, "\n")), 0o600))
 }
@@ -160,7 +161,7 @@ func between(low, high float64) time.Duration {
 	return time.Duration((low + rand.Float64()*(high-low)) * float64(time.Millisecond)) // #nosec G404 -- load
 }
 
-// request serves a request by fn.
+// request serves a request with fn.
 func (l *lab) request(path string, fn func(ctx context.Context) error, attrs ...attribute.KeyValue) {
 	ctx, s := l.tracer.Start(context.Background(), "GET /"+path, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...))
 	defer s.End()
@@ -172,14 +173,14 @@ func (l *lab) request(path string, fn func(ctx context.Context) error, attrs ...
 	slog.InfoContext(ctx, "served")
 }
 
-// step is a part of a request that takes d.
+// step is a part of a request, which lasts for d.
 func (l *lab) step(ctx context.Context, name string, d time.Duration) {
 	_, s := l.tracer.Start(ctx, name)
 	defer s.End()
 	time.Sleep(d)
 }
 
-// load calls fn n times, by so many at once.
+// load calls fn n times, from a number of goroutines at once.
 func load(workers, n int, fn func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -266,7 +267,7 @@ func doubledError(l *lab) {
 			for _, k := range kinds {
 				p := .01
 				if l.fault && k == kind && on {
-					p = .03 // twice as many over both halves
+					p = .03 // with and without the flag, twice as many on average
 				}
 				if rand.Float64() < p { // #nosec G404 -- load
 					return errors.New(k)

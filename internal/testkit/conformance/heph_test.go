@@ -19,8 +19,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// hephManifest names heph-rt as an optional dependency, so that Cargo downloads its source
-// but does not build it: the runtime around the writer needs a compiler of 2022.
+// hephManifest names heph-rt as an optional dependency, so that Cargo downloads its source but does not build it.
+// The source outside of the trace writer needs a compiler from 2022.
 const hephManifest = `[package]
 name = "entrace-heph"
 version = "0.0.0"
@@ -31,8 +31,8 @@ log = "0.4"
 heph-rt = { version = "=0.4.1", optional = true }
 `
 
-// hephMain is a program that compiles the unchanged source of heph-rt's trace writer. With
-// the writer, it writes nested events from four threads at once.
+// hephMain is a program that contains the unchanged source of heph-rt's trace writer. It uses the writer to write
+// nested events from four threads at the same time.
 const hephMain = `#![allow(dead_code)]
 #[path = %q]
 mod trace;
@@ -62,7 +62,7 @@ fn main() {
 }
 `
 
-// hephWriter builds the program around Heph's own writer and returns its path.
+// hephWriter builds the program around Heph's own writer, and returns the path of the program.
 func hephWriter(t *testing.T) string {
 	t.Helper()
 	dir, err := os.UserCacheDir()
@@ -102,8 +102,8 @@ func hephWriter(t *testing.T) string {
 	return ""
 }
 
-// TestHeph decodes a file of Heph's own writer. The tree is right, and encoding the trace again gives the
-// same bytes.
+// TestHeph decodes a file of Heph's own writer. The tree must be correct, and encoding the trace again must result
+// in the same bytes.
 func TestHeph(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "theirs.htf")

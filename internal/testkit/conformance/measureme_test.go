@@ -30,7 +30,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// analyzemePath builds the program around measureme's analyzeme crate, once.
+// analyzemePath builds the program around measureme's crate analyzeme, and returns the path of the program.
 var analyzemePath = sync.OnceValues(func() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -42,7 +42,7 @@ var analyzemePath = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "release", "entrace-analyzeme"), cmd.Run()
 })
 
-// analyzeme returns the lines that the program around the analyzeme crate prints for a file.
+// analyzeme returns the lines that the program around analyzeme prints about a file.
 func analyzeme(t *testing.T, what, name string) []string {
 	t.Helper()
 	program, err := analyzemePath()
@@ -71,15 +71,15 @@ type profileEvent struct {
 	Value  *uint64  `json:"value,omitempty"`
 }
 
-// A profileLabel holds the sums that analyzeme prints for a label. Time is not compared,
-// because analyzeme leaves out some kinds of rustc's events.
+// A profileLabel holds the sums that analyzeme prints for a label. Times are not compared, because analyzeme omits
+// some kinds of rustc's events.
 type profileLabel struct {
 	Label     string
 	Intervals uint64
 	Self      uint64
 }
 
-// viewProfile reads a profile with our decoder.
+// viewProfile reads a profile with this module's decoder.
 func viewProfile(t *testing.T, name string) *view.View {
 	t.Helper()
 	in, err := os.Open(name)
@@ -104,9 +104,8 @@ func openView(t *testing.T, name string) *view.View {
 	return v
 }
 
-// profileOf returns the events of a view of a profile in the form that analyzeme prints,
-// and the sums of each label. A span's self time is its duration minus the durations of
-// its direct children.
+// profileOf returns the events of a profile in the form that analyzeme prints, and the sums of each label. The
+// self time of a span is its duration minus the durations of its direct children.
 func profileOf(t *testing.T, v *view.View) ([]string, map[string]profileLabel) {
 	t.Helper()
 	var events []string
@@ -164,7 +163,7 @@ func profileOf(t *testing.T, v *view.View) ([]string, map[string]profileLabel) {
 	return events, labels
 }
 
-// compareProfile reads a file with analyzeme and with our decoder, and compares the events.
+// compareProfile reads a file with analyzeme and with this module's decoder, and compares the events.
 func compareProfile(t *testing.T, name string) {
 	t.Helper()
 	ours, sums := profileOf(t, viewProfile(t, name))
@@ -205,8 +204,8 @@ func compareProfile(t *testing.T, name string) {
 	t.Logf("%s: %d events, %d labels, %d ns of self time", filepath.Base(name), len(theirs), len(want), total)
 }
 
-// compareRewritten encodes a profile again with our encoder. It compares the result with analyzeme, and its
-// events with the original.
+// compareRewritten encodes a profile with this module's encoder. It compares this module's decoder with analyzeme
+// for the result, and the events of the result with the original ones.
 func compareRewritten(t *testing.T, name string) {
 	t.Helper()
 	v := viewProfile(t, name)
@@ -231,7 +230,7 @@ func encodeProfile(t *testing.T, v *view.View) string {
 	return name
 }
 
-// TestAnalyzemeFiles compares our decoder with analyzeme for files of the reference writer.
+// TestAnalyzemeFiles compares this module's decoder with analyzeme for files of the reference writer.
 func TestAnalyzemeFiles(t *testing.T) {
 	names, err := filepath.Glob("../../../convert/measureme/testdata/*.mm_profdata")
 	if err != nil || len(names) == 0 {
@@ -253,7 +252,7 @@ func TestAnalyzemeFiles(t *testing.T) {
 	}
 }
 
-// TestAnalyzemeRustc compares our decoder with analyzeme for a profile that rustc makes in the test.
+// TestAnalyzemeRustc compares this module's decoder with analyzeme for a profile that the test makes with rustc.
 func TestAnalyzemeRustc(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.rs")
@@ -285,8 +284,8 @@ fn main() {
 	}
 }
 
-// TestAnalyzemeSpans compares our encoder with analyzeme for spans that overlap, as the spans of a
-// service do.
+// TestAnalyzemeSpans compares this module's encoder with analyzeme for spans that overlap, like the spans of a
+// service.
 func TestAnalyzemeSpans(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "spans.et")
 	rec, err := recorder.Create(name, nil)

@@ -24,8 +24,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// asked returns the view of a trace with so many entries. Many of its rows match the queries of the
-// tests, and many match them almost.
+// asked returns the view of a trace with about n entries. Many of its rows match the queries of the tests, and
+// many nearly match them.
 func asked(t testing.TB, n int) *view.View {
 	t.Helper()
 	r := rand.New(rand.NewPCG(14, 1))
@@ -96,11 +96,11 @@ func asked(t testing.TB, n int) *view.View {
 	return tablesView(t, name)
 }
 
-// failedSQL selects the failed spans: the spans whose level is error.
+// failedSQL selects the failed spans: a span failed if its status is error, or if its status is unset and it has
+// an exception.
 const failedSQL = `select id from entries where role = 'span' and (status = 'ERROR' or status = 'UNSET' and id in (select parent from entries where role = 'event' and name = 'exception'))`
 
-// TestQueryDuckDB compares the selections and tables of queries with the answers of DuckDB about a table
-// of the same trace.
+// TestQueryDuckDB compares the results of queries with DuckDB's answers about a table of the same trace.
 func TestQueryDuckDB(t *testing.T) {
 	python, err := duckdb()
 	must(t, err)
@@ -216,8 +216,8 @@ func TestQueryDuckDB(t *testing.T) {
 	t.Logf("%d queries give what DuckDB gives", len(tests))
 }
 
-// BenchmarkQueryDuckDB measures queries on columns that are loaded already, and DuckDB on a Parquet file
-// with the same rows. The counts of both must be equal. The metric times-as-fast compares them.
+// BenchmarkQueryDuckDB compares queries on columns in memory with DuckDB on a Parquet file of the same rows. Both
+// must count the same. The metric times-as-fast is the ratio.
 func BenchmarkQueryDuckDB(b *testing.B) {
 	python, err := duckdb()
 	must(b, err)

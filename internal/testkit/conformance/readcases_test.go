@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// TestReadCases runs the scripts of public bug reports about reading, and compares what the command prints with
-// patterns. One that begins with "!" must not be there.
+// TestReadCases runs scripts that reproduce public bug reports about reading, and compares the output of the
+// command with patterns. A pattern that begins with "!" must not match.
 func TestReadCases(t *testing.T) {
 	from := sample(t, "cases/read")
 	entrace, err := command()
 	must(t, err)
 	dir := t.TempDir()
 	must(t, os.CopyFS(dir, os.DirFS(from)))
-	must(t, filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error { // which may be read-only
+	must(t, filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error { // the copied files may be read-only
 		must(t, err)
 		return os.Chmod(name, 0o700)
 	}))

@@ -25,9 +25,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// TestReceiveTheirs lets the crate's own client send to our receiver. It compares the
-// received file with the file that the crate writes for the same program without a
-// network.
+// TestReceiveTheirs sends entries from the crate's own client to this module's receiver. It compares the received
+// file with the file that the crate writes for the same program without a network.
 func TestReceiveTheirs(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -56,8 +55,8 @@ func TestReceiveTheirs(t *testing.T) {
 	}
 }
 
-// TestSendOurs lets the crate's receiver, which its viewer uses, read from our sender.
-// It compares the entries with the file that was recorded at the same time.
+// TestSendOurs sends entries from this module's sender to the crate's receiver, which the crate's viewer uses. It
+// compares the received entries with the file that was recorded at the same time.
 func TestSendOurs(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -86,7 +85,7 @@ func TestSendOurs(t *testing.T) {
 			must(t, err)
 			defer f.Close()
 			err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
-				// The entry of the end contains a time, which differs.
+				// The entry that marks the end contains a time, which differs.
 				if e.Metadata.Name == mapping.NameEnd {
 					return nil
 				}
@@ -106,9 +105,8 @@ func TestSendOurs(t *testing.T) {
 	}
 }
 
-// recordAndSend records to a file and an endpoint, and returns the file and the number
-// of its entries. It makes pauses longer than 50 ms: after that time the crate gives up
-// on an incomplete entry.
+// recordAndSend records to a file and to an endpoint. It returns the name of the file and the number of its
+// entries. While it records, it pauses for more than 50 ms, after which the crate gives up on an incomplete entry.
 func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string, n int) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "ours.iet")

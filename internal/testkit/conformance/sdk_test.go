@@ -33,7 +33,7 @@ const (
 	sdkLogCount  = 50
 )
 
-// agent installs OpenTelemetry's zero-code agent for Python and returns the folder of its programs.
+// agent installs OpenTelemetry's zero-code agent for Python, and returns the folder of its programs.
 var agent = sync.OnceValues(func() (string, error) {
 	made := "has-" + otlpPyPI
 	dir, err := tablesInstall(made,
@@ -43,7 +43,7 @@ var agent = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "otel", "bin"), err
 })
 
-// sdkModules installs OpenTelemetry's SDK for Node and returns the folder of its modules.
+// sdkModules installs OpenTelemetry's SDK for Node, and returns the folder of its modules.
 var sdkModules = sync.OnceValues(func() (string, error) {
 	made := "has-" + strings.ReplaceAll(sdkNodeNPM, "/", "-")
 	dir, err := tablesInstall(made,
@@ -52,7 +52,7 @@ var sdkModules = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "otel-node"), err
 })
 
-// A sentSpan is a span as the SDK that sent it describes it.
+// A sentSpan is a span as described by the SDK that sent it.
 type sentSpan struct {
 	Trace, Span, Parent, Name string
 	Kind                      int
@@ -63,7 +63,7 @@ type sentSpan struct {
 	Links                     int
 }
 
-// javaJars installs OpenTelemetry's SDK for Java and returns the folder of its archives.
+// javaJars installs OpenTelemetry's SDK for Java, and returns the folder of its archives.
 var javaJars = sync.OnceValues(func() (string, error) {
 	pom, err := filepath.Abs("testdata/sdk/java/pom.xml")
 	if err != nil {
@@ -81,7 +81,7 @@ var javaJars = sync.OnceValues(func() (string, error) {
 // goSender builds the program that sends with OpenTelemetry's SDK for Go.
 var goSender = sync.OnceValues(func() (string, error) { return built("collector", "./send") })
 
-// command builds the command entrace and returns its path.
+// command builds the command entrace, and returns its path.
 var command = sync.OnceValues(func() (string, error) { return built("../../..", "./cmd/entrace") })
 
 // built builds a program of the module in the folder dir, and returns the path of the program.
@@ -99,8 +99,8 @@ func built(dir, of string) (string, error) {
 	return name, nil
 }
 
-// senders has a func for each language. The func returns a command that sends spans and log records, and
-// writes a copy of them to the file kept.
+// senders has a func for each language. The func returns a command that sends spans and log records, and writes a
+// copy of them to the file kept.
 var senders = map[string]func(kept string) ([]string, error){
 	"python": func(kept string) ([]string, error) {
 		bin, err := agent()
@@ -127,8 +127,8 @@ func sdkEnv(more ...string) []string {
 	return append(append(os.Environ(), pythonLog, "OTEL_PYTHON_LOG_LEVEL=info"), more...)
 }
 
-// TestSDKsSendToRun lets OpenTelemetry's SDKs send to entrace run, over HTTP and gRPC. The file has their
-// spans as the SDKs describe them, and log records are below their spans.
+// TestSDKsSendToRun sends records from OpenTelemetry's SDKs to entrace run, over HTTP and gRPC. The file must have
+// the spans as the SDKs describe them, and log records below their spans.
 func TestSDKsSendToRun(t *testing.T) {
 	exe, err := command()
 	must(t, err)
@@ -144,14 +144,14 @@ func TestSDKsSendToRun(t *testing.T) {
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
-				compareSent(t, file, "", read(t, kept), 1) // 1 for the span of the command
+				compareSent(t, file, "", read(t, kept), 1) // 1: the span of the command
 			})
 		}
 	}
 }
 
-// TestSDKsSendToReceive lets all SDKs send to one entrace receive --otlp, over HTTP and gRPC. It writes a
-// file for each SDK.
+// TestSDKsSendToReceive sends records from all SDKs to one 'entrace receive --otlp', over HTTP and gRPC. The
+// command must write one file per SDK.
 func TestSDKsSendToReceive(t *testing.T) {
 	exe, err := command()
 	must(t, err)
@@ -181,8 +181,8 @@ func TestSDKsSendToReceive(t *testing.T) {
 	}
 }
 
-// sendAll lets all SDKs send to endpoints, which are keyed by protocol. It returns the copies of their
-// spans, keyed by the name of the service.
+// sendAll runs all SDKs. endpoints has the endpoint for each protocol. The result has the SDKs' own copies of
+// their spans, by the name of the service.
 func sendAll(t *testing.T, dir string, endpoints map[string]string) map[string][]byte {
 	t.Helper()
 	kept := make(map[string][]byte)
@@ -204,8 +204,8 @@ func sendAll(t *testing.T, dir string, endpoints map[string]string) map[string][
 	return kept
 }
 
-// compareSent compares the spans of a service in a file with kept, the sender's own copy. If service is
-// "", it compares all spans. others is how many spans of the file are not in kept.
+// compareSent compares the spans of a service in a file with kept, the sender's own copy. If service is "", it
+// compares all spans. The file must have as many spans that are not in kept as others says.
 func compareSent(t *testing.T, file, service string, kept []byte, others int) {
 	t.Helper()
 	f, err := format.Open(file, nil)

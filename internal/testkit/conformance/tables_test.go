@@ -28,8 +28,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// tablesInstall runs commands in a cache folder, unless the file made exists there
-// from an earlier run. It returns the folder.
+// tablesInstall runs commands in a cache folder, unless the file made already exists there because of an earlier
+// run. It returns the folder.
 func tablesInstall(made string, commands ...[]string) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -60,7 +60,7 @@ const (
 	infernoCrate  = "inferno@0.12.8"
 )
 
-// duckdb installs DuckDB for Python, and returns that Python.
+// duckdb installs DuckDB for Python, and returns the path of that Python.
 var duckdb = sync.OnceValues(func() (string, error) {
 	dir, err := tablesInstall("has-"+duckdbPyPI,
 		[]string{"python3", "-m", "venv", "venv"},
@@ -106,7 +106,7 @@ func tablesView(t testing.TB, name string) *view.View {
 	return v
 }
 
-// A duckTable holds the facts that duck.py prints about a table.
+// A duckTable holds facts about a table, which duck.py prints.
 type duckTable struct {
 	Types     [][2]string    `json:"types"`
 	Roles     map[string]int `json:"roles"`
@@ -124,9 +124,8 @@ type duckTable struct {
 	Parents   int            `json:"parents"`
 }
 
-// TestDuckDB lets DuckDB read a table of ours and write it in four ways. It compares
-// DuckDB's answers about our table, and the tables of DuckDB as we read them, with the
-// trace.
+// TestDuckDB lets DuckDB read a table that this module wrote, and write it again in four ways. It compares
+// DuckDB's answers about the table with the trace, and also the tables of DuckDB, as this module reads them.
 func TestDuckDB(t *testing.T) {
 	python, err := duckdb()
 	must(t, err)
@@ -229,7 +228,7 @@ func tablesExpect(t *testing.T, v *view.View) *duckTable {
 	return want
 }
 
-// attributes adds the attributes of an entry that have no column of their own.
+// attributes adds the attributes of an entry that have no separate column.
 func (d *duckTable) attributes(id float64, e *format.TraceEntry) {
 	a := slices.Clone(e.Attributes)
 	format.SortAttributes(a)
@@ -304,7 +303,7 @@ func tablesCompare(t *testing.T, got, want *duckTable) {
 	}
 }
 
-// TestSpeedscopeSchema validates files against speedscope's own schema.
+// TestSpeedscopeSchema validates files with speedscope's own schema.
 func TestSpeedscopeSchema(t *testing.T) {
 	modules, err := speedscopeModules()
 	must(t, err)
@@ -322,7 +321,7 @@ func TestSpeedscopeSchema(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	// The validator must refuse a wrong file. Otherwise its other answers prove nothing.
+	// The validator must reject a wrong file: otherwise it may accept everything.
 	wrong := filepath.Join(dir, "wrong.json")
 	must(t, os.WriteFile(wrong, []byte(`{"profiles":[{"type":"evented"}]}`), 0o600))
 	cmd = exec.Command("node", append(args[:2:2], wrong)...)
@@ -340,7 +339,7 @@ func tablesWrite(t *testing.T, name string, v *view.View, fn func(context.Contex
 	return b.Bytes()
 }
 
-// cpuFile is a trace with a CPU profile, which an example has recorded.
+// cpuFile returns a trace with a CPU profile, which one of the examples records.
 func cpuFile(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -356,8 +355,8 @@ func cpuFile(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestInferno lets inferno draw our folded stacks. It must accept every line, and show
-// the same total time as the lines.
+// TestInferno lets inferno draw the folded stacks that this module writes. It must accept every line, and show the
+// same total time as the lines.
 func TestInferno(t *testing.T) {
 	program, err := inferno()
 	must(t, err)

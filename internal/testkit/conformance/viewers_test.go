@@ -43,7 +43,7 @@ func viewersDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// install runs commands, unless the file made, which they create, exists already.
+// install runs commands that create the file made. It does nothing if the file already exists.
 func install(made string, commands ...[]string) error {
 	if _, err := os.Stat(made); err == nil {
 		return nil
@@ -73,7 +73,7 @@ var profiler = sync.OnceValues(func() (string, error) {
 		[]string{"npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir, profilerCLI, nodeVersion})
 })
 
-// python installs the package perfetto, and returns the Python that has it.
+// python installs the package perfetto, and returns the path of the Python that has it.
 var python = sync.OnceValues(func() (string, error) {
 	dir, err := viewersDir()
 	if err != nil {
@@ -109,7 +109,7 @@ func viewed(t *testing.T, fn func(t *testing.T, v *view.View)) {
 	}
 }
 
-// A moment is a span, an event or a log record, with the fields that both viewers show.
+// A moment is a span, an event or a log record. It has only the fields that both viewers show.
 type moment struct {
 	name        string
 	start, took int64 // in nanoseconds; start counts from the first time of the trace
@@ -137,8 +137,8 @@ func spans(t *testing.T, v *view.View) (map[string]view.Row, int64) {
 	return ids, first
 }
 
-// TestChromeInFirefoxProfiler loads Chrome Trace Event JSON into the Firefox
-// Profiler and compares the threads and the markers on each.
+// TestChromeInFirefoxProfiler loads Chrome Trace Event JSON into the Firefox Profiler, and compares the threads
+// and their markers.
 func TestChromeInFirefoxProfiler(t *testing.T) {
 	bin, err := profiler()
 	must(t, err)
@@ -169,8 +169,8 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 			must(t, err)
 			return out
 		}
-		// The profiler's command starts another process and waits half a second for it.
-		// On a busy machine that process can be late. It still runs then, so stop it here.
+		// The profiler's command starts another process and waits half a second for it. On a busy machine that
+		// process can be late, and then it still runs: stop it here.
 		defer func() {
 			if _, err := try(context.WithoutCancel(t.Context()), "stop", "--all"); err != nil {
 				t.Error(err)
@@ -241,7 +241,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 
 type thread struct{ name, process string }
 
-// ours reads our own JSON. It returns the threads that have events, and the events of each thread.
+// ours reads JSON that this module wrote. It returns the threads that have events, and the events of each thread.
 func ours(t *testing.T, b []byte) (map[string]thread, map[string][]moment) {
 	t.Helper()
 	var trace struct {
@@ -299,8 +299,8 @@ type perfettoEvent struct {
 	Args     map[string][2]json.RawMessage `json:"args"`
 }
 
-// TestPerfettoWithItsClasses reads Perfetto traces with Perfetto's own message
-// classes, and compares their contents with the view from which they were made.
+// TestPerfettoWithItsClasses reads Perfetto traces with Perfetto's own message classes, and compares their
+// contents with the original view.
 func TestPerfettoWithItsClasses(t *testing.T) {
 	bin, err := python()
 	must(t, err)
@@ -352,7 +352,7 @@ func TestPerfettoWithItsClasses(t *testing.T) {
 		}
 		if len(ids) > 0 {
 			comparePerfetto(t, v, ids, got.Slices)
-			// A row of RoleOther without a time is on no timeline, unless the row above it is on one.
+			// A row of RoleOther without a time is an instant only if the row above it is on a timeline.
 			if n := len(got.Instants); n < events || n > events+others {
 				t.Errorf("%d instants of %d events and log records, and %d others", n, events, others)
 			}
@@ -369,7 +369,7 @@ var kinds = map[format.Kind]string{
 	format.KindU64: "int_value", format.KindI64: "int_value",
 }
 
-// comparePerfetto compares each slice with its span.
+// comparePerfetto compares each slice of Perfetto with its span.
 func comparePerfetto(t *testing.T, v *view.View, ids map[string]view.Row, all []perfettoEvent) {
 	t.Helper()
 	typed := 0

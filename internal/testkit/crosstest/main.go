@@ -1,5 +1,5 @@
-// Command crosstest records a trace and then kills itself. The smoke test uses it on every system to check
-// the files that remain. Its only argument is the folder to record in.
+// Command crosstest records a trace and then kills itself. On every system, the smoke test runs it and then checks
+// the files that it leaves. The only argument is the folder to record in.
 package main
 
 import (
@@ -32,8 +32,8 @@ func main() {
 	select {} // wait until the process is dead
 }
 
-// record fills two files, and leaves a span open and the last records in the journal. It uses invented
-// times, so that the files are the same on all systems.
+// record fills two files. It leaves a span open, and the last records only in the journal. It uses invented times,
+// so that the files are equal on all systems.
 func record(dir string) error {
 	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir, MaxFileEntries: 64})
 	if err != nil {

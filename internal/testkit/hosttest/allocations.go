@@ -2,9 +2,9 @@ package hosttest
 
 import "testing"
 
-// Allocations returns the number of allocations of one call of f, as the average over so many
-// runs. Goroutines of earlier tests may allocate at the same time, so Allocations counts five
-// times and returns the smallest count.
+// Allocations returns the average number of allocations of a call of f, over a number of runs. Goroutines of
+// earlier tests may allocate at the same time, so Allocations measures up to five times, and returns the smallest
+// average.
 func Allocations(runs int, f func()) float64 {
 	least := testing.AllocsPerRun(runs, f)
 	for range 4 {

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Alone runs the test in a process of its own. It returns true in that process. It returns false
-// in the first process, after the other one has ended; then the test must return. The test must
-// not be a subtest.
+// Alone runs the test in a separate process. In that process it returns true. In the first process it returns
+// false after the other process has ended, and the test must then return. The test must not be a subtest.
 func Alone(t *testing.T) bool {
 	t.Helper()
 	const env = "ENTRACE_TEST_ALONE"

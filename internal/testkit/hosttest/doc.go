@@ -1,3 +1,3 @@
-// Package hosttest helps tests that depend on the machine: with a process of their own, a
-// limit on the size of files, a folder in memory, strace, and a count of allocations.
+// Package hosttest helps tests that depend on the machine. It can run a test in a separate process, limit the size
+// of files, make a folder in memory, find strace, and count allocations.
 package hosttest

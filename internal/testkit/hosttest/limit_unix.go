@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LimitFiles makes writes beyond size bytes of a file fail, as on a full disk, until
-// restore is called or the test ends.
+// LimitFiles makes writes beyond the first size bytes of a file fail, as on a full disk, until restore is called
+// or the test ends.
 func LimitFiles(t *testing.T, size int64) (restore func()) {
 	t.Helper()
 	var was unix.Rlimit

@@ -7,8 +7,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// MemoryDir is like t.TempDir, but the folder is in memory if the machine has /dev/shm. It is for
-// tests that make and sync thousands of files and would only be slower on a disk.
+// MemoryDir is like t.TempDir, but if the machine has /dev/shm, the folder is in memory. It is for tests that make
+// and sync thousands of files, and would be slow on a disk without testing more.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	const shared = "/dev/shm"

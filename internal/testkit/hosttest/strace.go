@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// NeedStrace skips the test if strace does not run on this machine. In CI, which sets ENTRACE_CI
-// to 1, the test fails instead.
+// NeedStrace skips the test if strace does not work on this machine. In CI, which sets ENTRACE_CI to 1, the test
+// fails instead.
 func NeedStrace(t testing.TB) {
 	t.Helper()
 	//nolint:gosec // G204: nothing of it comes from outside

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Parse returns the value of the JSON text b, for a comparison with reflect.DeepEqual.
-// Floats are returned as their bits, because they have more than one notation.
-// Integers are returned as their digits, because they may be larger than any type.
+// Parse returns the value of the JSON text b, for comparison with reflect.DeepEqual. Floats are returned as their
+// bits, because the same float can be written in several ways. Integers are returned as their digits, because they
+// may be larger than any Go type.
 func Parse(b []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// OTLP returns the spans and log records of lines of OTLP's JSON, each as text with its resource and scope. They are
-// sorted, and without differences that mean nothing: the order of attributes, and empty values, which some encoders
-// leave out.
+// OTLP returns the spans and log records in lines of OTLP's JSON, each as a text that includes its resource and
+// scope. The texts are sorted. They are normalized, so that differences without a meaning do not count: the order
+// of attributes, and empty values, which some encoders omit.
 func OTLP(t testing.TB, lines []byte) (all []string) {
 	t.Helper()
 	for d := json.NewDecoder(bytes.NewReader(lines)); d.More(); {

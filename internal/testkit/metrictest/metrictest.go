@@ -21,14 +21,14 @@ import (
 	"github.com/entrace-go/entrace/internal/text/notice"
 )
 
-// A Reader reads the global MeterProvider.
+// A Reader reads metrics from the global MeterProvider.
 type Reader struct {
 	*sdkmetric.ManualReader
 
-	first map[string]int // the smallest number of a component, by type
+	first map[string]int // by type of component: the smallest number of a component
 }
 
-// Measured turns the metrics on and returns a reader of them.
+// Measured turns the metrics on, and returns a reader of them.
 func Measured(t testing.TB) *Reader {
 	t.Helper()
 	r := sdkmetric.NewManualReader()
@@ -38,7 +38,7 @@ func Measured(t testing.TB) *Reader {
 	return &Reader{r, make(map[string]int)}
 }
 
-// Provide turns the metrics on and makes mp the global MeterProvider.
+// Provide turns the metrics on, and makes mp the global MeterProvider.
 func Provide(t testing.TB, mp metric.MeterProvider) {
 	t.Helper()
 	t.Setenv("OTEL_GO_X_OBSERVABILITY", "true")
@@ -53,7 +53,7 @@ type number struct {
 	n     any
 }
 
-// component returns the type and the number of the component that n belongs to.
+// component returns the type and the number of the component to which n belongs.
 func (n *number) component(t testing.TB) (of string, i int) {
 	t.Helper()
 	typ, _ := n.attrs.Value("otel.component.type")
@@ -66,9 +66,8 @@ func (n *number) component(t testing.TB) (of string, i int) {
 	return of, i
 }
 
-// Collect returns the values of our meter, one line for each. For a metric of durations
-// the value is the number of durations. Components are numbered from the first one that
-// r has seen, which gets 0.
+// Collect returns the values of this module's metrics, one per line. For a metric of durations, the value is the
+// number of durations. The first component of each type that r has seen gets the number 0.
 func (r *Reader) Collect(t testing.TB) string {
 	t.Helper()
 	var rm metricdata.ResourceMetrics
@@ -128,7 +127,7 @@ func (r *Reader) line(t testing.TB, n *number) string {
 	return short.Replace(fmt.Sprintf("%s{%s} %v", n.name, strings.Join(of, ","), n.n))
 }
 
-// Want fails the test if Collect does not return the lines of want, in any order.
+// Want fails the test unless Collect returns the lines of want. Their order does not matter.
 func (r *Reader) Want(t testing.TB, want string) {
 	t.Helper()
 	lines := strings.Split(strings.ReplaceAll(strings.TrimSpace(want), "\t", ""), "\n")
@@ -139,8 +138,8 @@ func (r *Reader) Want(t testing.TB, want string) {
 	}
 }
 
-// Handled collects the errors that package notice reports from now on, and calls also for each. The
-// func that it returns returns the texts of these errors.
+// Handled collects the errors that package notice reports from now on, and calls also for each of them. The
+// returned function returns the texts of these errors.
 func Handled(t testing.TB, also func()) func() []string {
 	t.Helper()
 	var mu sync.Mutex

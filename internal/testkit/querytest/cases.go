@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// A Case is a query on the trace that Entries returns, and its result.
+// A Case is a query on the trace of Entries, and its result.
 type Case struct {
 	Query string
 	IDs   []uint32 // the ids of the selected entries
@@ -97,7 +97,7 @@ func event(parent uint32, at int64, name string, pairs ...any) *format.TraceEntr
 // Lacks is a query with != on an attribute that some rows do not have.
 const Lacks = `{ kind != nil && .user != "ada" }`
 
-// Cases has queries whose results were found by reading the trace.
+// Cases has queries with their results. The results were found by hand.
 var Cases = []Case{
 	{`name = "GET /cart"`, ids(2, 7)},
 	{`{ name = "GET /cart" && duration > 50ms }`, ids(2)},
@@ -135,28 +135,26 @@ var Cases = []Case{
 	{`({ name = "authorize" } | count() = 1) && ({ kind = server })`, ids(2, 3)},
 	{`{} | sort(duration desc) | limit(2)`, ids(2, 4)},
 
-	// "Traces without such a span": Tempo #2270 and #5123, Sentry #100183.
+	// A question that users ask: "Traces without such a span" (Tempo #2270 and #5123, Sentry #100183).
 	{`!{ name = "authorize" }`, ids(7, 8, 9, 10, 11, 12, 13, 14)},
 	{`!{ name = "authorize" } && { kind = server }`, ids(7, 8, 9)},
-	// "!= drops spans that lack the attribute": Tempo #2618. Here it is the same, but there is a
-	// hint.
+	// "!= drops spans that lack the attribute" (Tempo #2618). This query language does the same, but adds a hint.
 	{Lacks, ids(7, 12)},
 	{`{ kind != nil && (.user != "ada" || .user = nil) }`, ids(3, 4, 7, 8, 10, 11, 12)},
-	// "!< returns nothing where it should": Tempo #4804.
+	// "!< returns nothing where it should" (Tempo #4804).
 	{`{ name = "authorize" } !< { kind = server }`, ids(7)},
 	{`{ kind = server } !> { name = "SELECT price" }`, ids(11)},
 	{`{ status = error } !>> { level >= error }`, ids(4, 11)},
-	// ">> fails without a root span": Tempo #5270.
+	// ">> fails without a root span" (Tempo #5270).
 	{`{ name = "render" } >> { status = error }`, ids(11)},
-	// "What is | against &&?": Tempo #5279. A pipeline in && is in parentheses.
+	// "What is | against &&?" (Tempo #5279). Here, a pipeline in && must be in parentheses.
 	{`({ status = error } | count() > 0) || ({ .user = "Eve" })`, ids(4, 11, 12)},
-	// "Which side comes back?": SigNoz #10025 and #8200. The right side; with &, both sides.
+	// "Which side comes back?" (SigNoz #10025 and #8200). Here it is the right side, and with & both sides.
 	{`{ kind = server } &>> { status = error }`, ids(2, 4)},
-	// "An empty answer or an error for >>": VictoriaTraces #186, gigapipe #986. Here it is
-	// answered.
+	// "An empty answer or an error for >>" (VictoriaTraces #186, gigapipe #986). Here the query has an answer.
 	{`{ kind = server } >> { kind = client }`, ids(4, 8)},
-	// "One event that is an exception and says boom": Jaeger's RFC 0005. The conditions are about
-	// the same event.
+	// "One event that is an exception and says boom" (Jaeger's RFC 0005). Both conditions must be true for the
+	// same event.
 	{`{ event:name = "exception" && event.exception.message = "boom" }`, ids(4, 6)},
 	{`{ event:name = "exception" && event.n = 3 }`, ids()},
 }

@@ -13,30 +13,31 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// A Mall is a system of three services: web calls shop, which reads its database and calls stock.
+// A Mall is a system of three services: web calls shop, which reads its database and calls stock. Its fields say
+// how some requests differ from the others.
 type Mall struct {
 	Requests int
-	From     int                // the request with which it begins to be different
-	To       int                // the request with which this ends, if it is not 0
-	Slow     map[string]float64 // by how much the time of an operation grows
-	Delay    time.Duration      // of calls to stock
-	Fails    float64            // how often stock fails, in all requests .02
-	Declined float64            // how often shop logs an error, in all requests .03
+	From     int                // the index of the first request that differs
+	To       int                // the index of the first request that no longer differs; 0 if all later ones do
+	Slow     map[string]float64 // by operation: the factor by which its time grows
+	Delay    time.Duration      // the additional time of calls to stock
+	Fails    float64            // the share of requests for which stock also fails; it is .02 in all requests
+	Declined float64            // the share of requests for which shop also logs an error; it is .03 in all requests
 	Gone     bool               // shop does not call stock
-	Panic    string             // what the first different request logs as an error, alone
-	Again    bool               // the last request logs this, too
-	Collects bool               // garbage is collected in each different request
-	Tenant   string             // whose requests alone are different; there are t0 to t19
-	Cached   bool               // two of five reads of items take a hundredth of the time
-	Reads    int                // how often items are read one by one
-	Hits     float64            // how often items need not be read, in other requests
-	Pods     bool               // stock has two instances; requests of the second one alone are different
-	Note     string             // an attribute of the spans of requests that are different
+	Panic    string             // an error that only the first differing request logs
+	Again    bool               // the last request also logs Panic
+	Collects bool               // each differing request has a garbage collection
+	Tenant   string             // only requests of this tenant differ; tenants are t0 to t19
+	Cached   bool               // two of five reads of items take only a hundredth of the time
+	Reads    int                // how often a differing request reads items, one after the other
+	Hits     float64            // the share of the other requests that do not read items
+	Pods     bool               // stock has two instances, and only requests to the second one differ
+	Note     string             // an attribute of the spans of differing requests
 	Spread   bool               // shop has six operations
-	Report   time.Duration      // how long a lock is held by each of the requests for a report, of which it has some if it is not 0
+	Report   time.Duration      // how long each request for a report holds a lock; 0 if there are no such requests
 }
 
-// Record records the requests of a mall, with noise that a seed makes.
+// Record records the requests of the mall. seed determines the random noise.
 func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 	t.Helper()
 	x, r := tracetest.New(t, format.V2, format.ET), rand.New(rand.NewPCG(seed, 7)) // #nosec G404 -- it is to be the same every time

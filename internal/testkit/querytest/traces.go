@@ -20,7 +20,7 @@ func View(t testing.TB, entries []*format.TraceEntry) *view.View {
 	return tracetest.New(t, format.V1, format.IET, entries...).View()
 }
 
-// Run runs a query, which must be right, on all of a view.
+// Run runs a query on all rows of a view. The text of the query must be valid.
 func Run(t testing.TB, v *view.View, text string) (*query.Result, error) {
 	t.Helper()
 	q, err := query.Parse(text)
@@ -28,7 +28,7 @@ func Run(t testing.TB, v *view.View, text string) (*query.Result, error) {
 	return q.Run(t.Context(), v, nil)
 }
 
-// Result runs a query, which must succeed, on all of a view.
+// Result runs a query, which must succeed, on all rows of a view.
 func Result(t testing.TB, v *view.View, text string) *query.Result {
 	t.Helper()
 	r, err := Run(t, v, text)
@@ -44,8 +44,9 @@ func Everything(t testing.TB, v *view.View) view.Set[view.Row] {
 	return Result(t, v, "").Rows
 }
 
-// Golden compares what say returns with the texts of a file, or writes them again. In it, "> " begins a case, in which \r
-// is a carriage return, and "#" a comment.
+// Golden compares the results of say with a golden file. If update is true, it writes the file instead. In the
+// file, a paragraph that begins with "> " is a case: the text of the query, in which \r is a carriage return,
+// followed by the expected result. Other paragraphs are comments.
 func Golden(t *testing.T, path string, update bool, say func(text string) string) {
 	t.Helper()
 	b := tracetest.ReadFile(t, path)
@@ -78,7 +79,7 @@ func HasException(v *view.View, r view.Row) bool {
 	})
 }
 
-// Span returns the entry of a span with a duration, -1 for one that has not ended.
+// Span returns the entry of a span with a duration. If took is -1, the span has not ended.
 func Span(parent uint32, id, name string, start, took int64) *format.TraceEntry {
 	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: tracetest.Attributes(
 		format.AttrSpanID, fmt.Sprintf("%016s", id),
@@ -148,7 +149,8 @@ func Shop(r *rand.Rand, n int) []*format.TraceEntry {
 	return all
 }
 
-// Fixed is a small trace that does not change: rows 2, 3, 5 and 6 are spans, or 4 a log record.
+// Fixed returns a small trace that never changes. Rows 2, 3 and 5 are spans, row 4 is a log record, and row 6 is
+// an event.
 func Fixed() []*format.TraceEntry {
 	entry := func(parent uint32, name string, at int, attrs ...format.Attribute) *format.TraceEntry {
 		return &format.TraceEntry{

@@ -1,21 +1,22 @@
-// Command sizes keeps the project from growing unnoticed. It measures each folder and compares the numbers
-// with sizes.txt in the same folder. `make sizes` runs it, `make sizes UPDATE=-update` rewrites the file.
+// Command sizes measures each folder, so that the project does not grow unnoticed. It compares the numbers with
+// sizes.txt in its own folder. `make sizes` runs it, and `make sizes UPDATE=-update` rewrites sizes.txt.
 //
 // The columns (a smaller number is always better):
 //
 //   - code: tokens of code and of the data files beside it
-//   - tests: tokens of tests, and of folders whose code is for tests alone
+//   - tests: tokens of tests, and of folders with code only for tests
 //   - names: exported names, with the methods of exported types and their promoted methods
 //   - fields: exported fields of exported structs
 //   - file: tokens of the largest file with code
 //   - struct: fields of the largest struct
-//   - upward: pairs of files in which a lower file uses a name from a higher file, if the files of
-//     the package are sorted so that few such pairs exist
-//   - wording: sentences of comments, errors and documents in a pattern that needs a second reading
+//   - upward: pairs of files of a package in which the lower file uses a name from the higher one, if the files are
+//     sorted so that there are few such pairs
+//   - wording: sentences of comments, errors and documents in a form that must be read twice
 //
-// The sums of code, tests, upward and wording may only fall: what a commit adds in one place it takes away in
-// another. The exception is a budget, a line "budget NAME CODE TESTS". It grants so many tokens, and a commit
-// that adds tokens takes as many from a budget. The command checks this in the git history of sizes.txt.
+// The sums of code, tests, upward and wording must not rise: a commit that adds something must remove as much
+// elsewhere. A budget is an exception: a line "budget NAME CODE TESTS" in sizes.txt grants a number of tokens, and
+// a commit that adds tokens must lower a budget by as many. The command checks this in the git history of
+// sizes.txt.
 package main
 
 import (
@@ -36,13 +37,13 @@ import (
 
 const (
 	file    = "internal/testkit/sizes/sizes.txt"
-	earlier = "internal/sizes/sizes.txt" // where it was before
+	earlier = "internal/sizes/sizes.txt" // the earlier path of sizes.txt
 )
 
 // columns are the names of the columns of sizes.txt.
 var columns = [...]string{"code", "tests", "names", "fields", "file", "struct", "upward", "wording"}
 
-// falling are the columns whose sums may only fall.
+// falling are the columns whose sums must not rise.
 var falling = [...]string{"code", "tests", "upward", "wording"}
 
 // A row has the numbers of one folder, or of a sum of folders.
@@ -56,7 +57,7 @@ type table struct {
 	budgets map[string]*row // the tokens that may still be added
 }
 
-// The names of the rows with sums: of the core, which is all that a recording service links, and of all
+// The names of two rows with sums: of the core, which contains all code that a recording service links, and of all
 // packages.
 const (
 	sumCore = "core"
@@ -117,7 +118,7 @@ func run(update bool) error {
 	return grown()
 }
 
-// grown returns an error for each commit after which a sum was larger than before, and for the working tree.
+// grown returns an error for each commit that let a sum rise, and for the working tree if it does.
 func grown() error {
 	commits, err := git("log", "--format=%h", "--", file, earlier)
 	if err != nil {
@@ -143,7 +144,7 @@ func grown() error {
 		}
 		before, perr := parse([]byte(text))
 		if errors.Is(perr, errColumns) {
-			break // the commits before it have counted lines
+			break // earlier versions of the file count lines
 		}
 		errs = append(errs, growth(name, before, later))
 		later, err, name = before, perr, "commit "+commit
@@ -151,7 +152,7 @@ func grown() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// growth returns an error if a sum of later is larger than that of before, and no budget was taken from.
+// growth returns an error if a sum in later is larger than in before, and no budget was lowered by as much.
 func growth(name string, before, later *table) error {
 	var errs []error
 	for _, column := range falling {
@@ -178,8 +179,8 @@ func git(args ...string) (string, error) {
 
 var errColumns = errors.New("other columns")
 
-// parse reads the text of sizes.txt, as printed writes it. The error is errColumns for a file of before it
-// counted tokens.
+// parse reads the text of sizes.txt in the form that printed writes. The error is errColumns for an old version of
+// the file, which counts lines instead of tokens.
 func parse(text []byte) (*table, error) {
 	t := &table{make(map[string]*row), make(map[string]*row)}
 	n := 0
@@ -199,7 +200,7 @@ func parse(text []byte) (*table, error) {
 		want := len(columns)
 		if name == "budget" && len(fields) > 1 {
 			rows, name, numbers = t.budgets, fields[1], fields[2:]
-			want = 2 // code and tests, which come first
+			want = 2 // a budget has only the first two columns, code and tests
 		}
 		if len(numbers) != want {
 			return nil, fmt.Errorf("%s:%d: expected %d numbers, found %d", file, n, want, len(numbers))
@@ -241,7 +242,7 @@ func printed(t *table) []byte {
 	return b.Bytes()
 }
 
-// place returns the sort key of a row: sums come first, then the core, then the rest.
+// place returns the sort key of a row: sums are first, followed by the core and then by all other packages.
 func place(name string) string {
 	switch {
 	case name == sumAll || name == sumCore:

@@ -26,7 +26,7 @@ type listed struct {
 	Standard, DepOnly             bool
 }
 
-// measure measures the folders, and the packages of the module as they are built for Linux on amd64.
+// measure measures all folders, and the packages of the module as built for Linux on amd64.
 func measure() (map[string]*row, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,Name,GoFiles,Module,Standard,DepOnly", "./...")
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOWORK=off")
@@ -66,7 +66,7 @@ func measure() (map[string]*row, error) {
 	return rows, nil
 }
 
-// types measures the columns for which a package has to be type-checked.
+// types measures the columns for which a package must be type-checked.
 func (r *row) types(files *token.FileSet, imports types.Importer, p *listed) error {
 	var parsed []*ast.File
 	for _, name := range p.GoFiles {

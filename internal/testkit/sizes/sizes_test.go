@@ -77,7 +77,7 @@ func TestGrowthIsRefused(t *testing.T) {
 		{"101 200 3 3 3 3 3 3", "budget explain 40 50", "code is 101, and may be 100"},
 		{"110 220 3 3 3 3 3 3", "budget explain 30 30", ""},
 		{"110 220 3 3 3 3 3 3", "budget explain 30 40", "tests is 220, and may be 210"},
-		{"110 200 3 3 3 3 3 3", "", "code is 110"}, // a budget that is struck out grants nothing
+		{"110 200 3 3 3 3 3 3", "", "code is 110"}, // a removed budget grants nothing
 		{"110 200 3 3 3 3 3 3", "budget explain 40 50\nbudget page 10 10", "code is 110"},
 		{"100 200 3 3 3 3 4 3", "budget explain 30 30", "upward is 4"},
 		{"100 200 3 3 3 3 3 4", "budget explain 30 30", "wording is 4"},

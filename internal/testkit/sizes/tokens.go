@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// testKits are the folders whose code is for tests alone. A new one is named here.
+// testKits are the folders with code only for tests. A new folder must be added here.
 var testKits = []string{"convert/internal/converttest", "internal/testkit", "viewer/web/test"}
 
 var (
-	// notOurs are folders that have no code, or none that somebody has written.
+	// notOurs are folders without code, or with code that nobody wrote.
 	notOurs = regexp.MustCompile(`^(\.git|bin|viewer/dist|examples/fleet)$|(^|/)(node_modules|testdata)$`)
 	isData  = regexp.MustCompile(`^[^.].*/.*\.(txt|json|ya?ml|tmpl|csv|html)$`)
 	isOther = regexp.MustCompile(`\.(tsx?|m?js|css)$`)
-	// otherToken is a comment or a token of TypeScript, JavaScript or CSS. What a template literal holds counts
-	// as code does.
+	// otherToken matches a comment or a token of TypeScript, JavaScript or CSS. The content of a template literal
+	// counts as code.
 	otherToken = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[\pL_$][\w$]*|[0-9][\w.]*|=>|[-+*/%&|^!=<>?]=?=?|\S`)
 )
 
-// dataToken is how many bytes of a data file count as a token.
+// dataToken is the number of bytes of a data file that count as one token.
 const dataToken = 4
 
 // texts measures the files of all folders below root. It includes the files for other systems.
@@ -70,7 +70,7 @@ func texts(root string) (map[string]*row, error) {
 	return rows, err
 }
 
-// columnOf returns the column that counts the tokens of a file, "" if none does.
+// columnOf returns the column that counts the tokens of a file, or "" if no column counts them.
 func columnOf(name string) string {
 	switch {
 	case strings.HasPrefix(name, "docs/"), path.Base(name) == "package-lock.json", name == file:
@@ -84,15 +84,15 @@ func columnOf(name string) string {
 	return "code"
 }
 
-// odd are patterns of sentences that need a second reading.
+// odd matches sentences that must be read twice.
 var odd = regexp.MustCompile(`\b[Aa]n? \w+ is what\b|\bis wanted\b|\b[Tt]here (is|are)\b[^.]*\bthat\b|, to` + `o\b`)
 
 func odds(text string) int {
 	return len(odd.FindAllString(strings.Join(strings.Fields(text), " "), -1))
 }
 
-// look counts the tokens of a file, and the matches of odd in its comments and strings. Nothing that a program
-// has generated counts.
+// look counts the tokens of a file, and the matches of odd in its comments and strings. A generated file counts as
+// empty.
 func look(name string, src []byte) (tokens, wording int) {
 	var comment strings.Builder // consecutive comments are read as one
 	token := func(text string) {
@@ -119,8 +119,8 @@ func look(name string, src []byte) (tokens, wording int) {
 	return tokens, wording + odds(comment.String())
 }
 
-// lookGo calls fn for each token that is neither a comment nor a semicolon that stands for the end of a line,
-// with the text of a string.
+// lookGo calls fn for each token, with the text of the token if it is a string. Comments and implicit semicolons
+// are not tokens. It adds the text of comments to comment.
 func lookGo(src []byte, comment *strings.Builder, fn func(text string)) {
 	var s scanner.Scanner
 	s.Init(token.NewFileSet().AddFile("", -1, len(src)), src, nil, scanner.ScanComments)

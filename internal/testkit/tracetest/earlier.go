@@ -18,9 +18,9 @@ import (
 // Version is the next release. The test flag -update writes its fixtures in testdata/earlier.
 const Version = "v0.1.0"
 
-// Versions calls fn for each version in testdata/earlier. The fixtures of a version are the files of a
-// process that was killed. fn gets the folder dir with the unpacked files, and want, the outline that
-// the version itself made of them.
+// Versions calls fn for each version in testdata/earlier. The fixtures of a version are the files of a killed
+// process. dir is a folder with the unpacked files. want is the outline of the trace that the version itself
+// computed from the files.
 func Versions(t *testing.T, fn func(t *testing.T, dir, want string)) {
 	t.Helper()
 	versions, err := filepath.Glob("testdata/earlier/*")
@@ -44,7 +44,7 @@ func Versions(t *testing.T, fn func(t *testing.T, dir, want string)) {
 	}
 }
 
-// Pack writes the file name as a fixture of Version. It compresses all files but texts.
+// Pack writes b as the fixture called name of Version. It compresses b, unless the name ends with .txt.
 func Pack(t *testing.T, name string, b []byte) {
 	t.Helper()
 	if !strings.HasSuffix(name, ".txt") {
@@ -61,8 +61,8 @@ func Pack(t *testing.T, name string, b []byte) {
 	check(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 }
 
-// Fixture records the content of the fixtures: spans that ended, spans that did not end, spans that were
-// recorded whole, log records with and without a span, events, a link, and every kind of value.
+// Fixture records the content of the fixtures: spans that ended, spans that did not end, spans that were recorded
+// in one piece, log records with and without a span, events, a link, and values of every kind.
 func Fixture(t *testing.T, rec *recorder.Recorder) {
 	t.Helper()
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -133,8 +133,8 @@ func unpack(from, to string) error {
 	return os.WriteFile(to, b, 0o600)
 }
 
-// Entries returns a line for each entry of a trace file, without times, levels and messages. It stops
-// before the recorder's own entries at the end.
+// Entries returns one line per entry of a trace file, without times, levels and messages, and without the
+// recorder's own entries at the end.
 func Entries(t *testing.T, name string) string {
 	t.Helper()
 	f, err := format.Open(name, nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// Attributes returns attributes from pairs of a name and a value. An int becomes an I64.
+// Attributes returns attributes for pairs of a name and a value. An int becomes an I64.
 func Attributes(pairs ...any) []format.Attribute {
 	var all []format.Attribute
 	for i := 0; i < len(pairs); i += 2 {
@@ -40,7 +40,7 @@ func value(v any) format.Value {
 	panic(fmt.Sprintf("an attribute cannot have a %T", v))
 }
 
-// Entry returns an entry with attributes from pairs of a name and a value.
+// Entry returns an entry with attributes for pairs of a name and a value.
 func Entry(name string, pairs ...any) *format.TraceEntry {
 	return &format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: Attributes(pairs...)}
 }
@@ -60,7 +60,7 @@ func withMessage(message string, e *format.TraceEntry) *format.TraceEntry {
 	return e
 }
 
-// Below returns e with another parent.
+// Below sets the parent of e, and returns e.
 func Below(parent uint32, e *format.TraceEntry) *format.TraceEntry {
 	e.Parent = parent
 	return e

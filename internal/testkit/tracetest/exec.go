@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// ParsedExecTrace returns what go tool trace prints of the events of an execution trace of the runtime.
+// ParsedExecTrace returns the events of an execution trace of Go's runtime as go tool trace prints them.
 func ParsedExecTrace(t testing.TB, data []byte) []byte {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "trace.out")

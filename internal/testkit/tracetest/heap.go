@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Eventually waits until ok reports true.
+// Eventually waits until ok returns true. what says in an error what the test waits for.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
@@ -17,14 +17,15 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// PartOfBody returns text as a part of a body of 1 MB, as a parser that copies nothing does.
+// PartOfBody returns a string equal to text that shares the memory of a body of 1 MB, like the result of a parser
+// that does not copy.
 func PartOfBody(text string) string {
 	return (text + strings.Repeat("x", 1<<20))[:len(text)]
 }
 
-// HeapMB returns how much of the heap is in use after a collection.
+// HeapMB returns the size of the live heap in megabytes after a garbage collection.
 func HeapMB() uint64 {
-	for range 3 { // what is in a sync.Pool goes with the second
+	for range 3 { // objects in a sync.Pool survive the first collection
 		runtime.GC()
 	}
 	var m runtime.MemStats

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Symlink makes a symbolic link. On Windows it skips the test if links do not work. Under wine the call
-// succeeds but makes no link.
+// Symlink makes a symbolic link. On Windows it skips the test if links do not work: under wine, os.Symlink returns
+// no error, but makes no link.
 func Symlink(t *testing.T, to, name string) {
 	t.Helper()
 	err := os.Symlink(to, name)

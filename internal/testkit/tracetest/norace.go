@@ -2,5 +2,5 @@
 
 package tracetest
 
-// Race reports whether the race detector is on. Large tests are smaller with it.
+// Race says whether the race detector is on. If it is, large tests should be smaller.
 const Race = false

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Create makes a recorder in a folder of its own. The recorder waits instead of dropping records when
-// the machine is slow. It is closed when the test ends.
+// Create makes a recorder in a new folder. On a slow machine, the recorder waits instead of dropping records. It
+// is closed when the test ends.
 func Create(t testing.TB, name string, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	own := recorder.Options{}
@@ -28,7 +28,7 @@ func Create(t testing.TB, name string, o *recorder.Options) *recorder.Recorder {
 	return rec
 }
 
-// CreateAt makes a recorder of a path. The test closes it.
+// CreateAt makes a recorder at a path. The test must close it.
 func CreateAt(t testing.TB, path string, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	rec, err := recorder.Create(path, o)
@@ -44,7 +44,7 @@ func Close(t testing.TB, rec *recorder.Recorder) {
 	}
 }
 
-// Flushed flushes rec, unless it is closed, and returns it.
+// Flushed flushes rec and returns it. A closed recorder is not an error.
 func Flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
 	t.Helper()
 	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, recorder.ErrClosed) {
@@ -53,13 +53,13 @@ func Flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
 	return rec
 }
 
-// Open opens a file, with what is in the journal of its recorder, for the rest of the test.
+// Open opens a file until the end of the test, with the entries in the journal of its recorder.
 func Open(t testing.TB, name string) *format.File {
 	t.Helper()
 	return opened(t)(recorder.Open(name, nil))
 }
 
-// Outline returns the names of the entries of a file in one line, in the form name(children…).
+// Outline returns the names of the entries of a file on one line, in the form name(children…).
 func Outline(t testing.TB, f *format.File) string {
 	return outline(f, func(id uint32) string {
 		e, err := f.Entry(id)
@@ -70,7 +70,7 @@ func Outline(t testing.TB, f *format.File) string {
 	}, 0)
 }
 
-// ViewOutline is like Outline for the rows in the view of a file.
+// ViewOutline is like Outline, but for the rows in the view of a file.
 func ViewOutline(t testing.TB, f *format.File) string {
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Source reads the spans and log records of a trace from its view.
+// A Source reads spans and log records of a trace from its view.
 //
 // A Source is not safe for concurrent use.
 type Source struct {
@@ -22,8 +22,7 @@ func NewSource(v *view.View) *Source {
 	return &Source{v: v, resources: make(map[view.Row]*otel.Resource)}
 }
 
-// Span reads the span at row r with its links and events. They are in the order in which they
-// were written.
+// Span reads the span at row r with its links and events, in the order in which they were written.
 func (s *Source) Span(r view.Row) (*otel.Span, error) {
 	e, err := s.v.Entry(r)
 	if err != nil {

@@ -14,7 +14,7 @@ type Span struct {
 	Children []format.TraceEntry // the entries of its links and events
 }
 
-// Add adds a span to a batch. If the span has no time, Add uses the time of its entry.
+// Add adds a span to a batch. If the span has no time, it gets the time of its entry.
 func Add(b *recorder.Batch, s *Span) {
 	h := s.Span
 	if v, _ := s.Entry.Attribute(format.AttrTime); h.Time == 0 {
@@ -32,7 +32,7 @@ func WriteSpan(r *recorder.Recorder, s *Span) error {
 	return b.Write()
 }
 
-// EndSpan records the end of a span, and before it the entries of its links and events.
+// EndSpan records the end of a span. Before the end, it records children, the entries of links and events.
 func EndSpan(r *recorder.Recorder, ref format.SpanRef, children []format.TraceEntry, end *format.TraceEntry) error {
 	b := r.Batch()
 	b.EndSpan(ref, 0)

@@ -7,8 +7,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
 )
 
-// Tests that import this package find code that keeps what a reader has lent it: the reader overwrites
-// that at its next call. Benchmarks measure readers as they are.
+// Make readers overwrite the memory that they lend at their next call, so that all tests that import this package
+// find code that keeps such memory. Benchmarks measure readers without this.
 func init() {
 	entrybytes.Overwrite = sync.OnceValue(func() bool {
 		bench := flag.Lookup("test.bench")

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Must ends the test if there is an error.
+// Must ends the test if err is not nil.
 func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -26,7 +26,7 @@ func ReadFile(t testing.TB, name string) []byte {
 	return b
 }
 
-// A Trace is a trace that a test writes entry by entry.
+// A Trace is a trace that a test writes, one entry after the other.
 type Trace struct {
 	t  testing.TB
 	as format.StorageFormat
@@ -34,7 +34,7 @@ type Trace struct {
 	w  *format.Writer
 }
 
-// New returns a trace with entries in it, in version v of the storage format as.
+// New returns a trace with the given entries, in version v and storage format as.
 func New(t testing.TB, v format.Version, as format.StorageFormat, entries ...*format.TraceEntry) *Trace {
 	t.Helper()
 	x := &Trace{t: t, as: as}
@@ -55,21 +55,22 @@ func (x *Trace) Add(e *format.TraceEntry) uint32 {
 	return id
 }
 
-// AddBelow adds an entry below another one.
+// AddBelow adds an entry with the given parent, and returns its id.
 func (x *Trace) AddBelow(e *format.TraceEntry, parent uint32) uint32 {
 	x.t.Helper()
 	e.Parent = parent
 	return x.Add(e)
 }
 
-// Bytes ends the trace and returns the content of its file.
+// Bytes ends the trace, and returns the content of its file.
 func (x *Trace) Bytes() []byte {
 	x.t.Helper()
 	Must(x.t, x.w.Close())
 	return x.b.Bytes()
 }
 
-// Save ends the trace and writes it to a file, in a new folder if the name is empty. It returns the name.
+// Save ends the trace, and writes it to a file. If name is "", the file is in a new folder. Save returns the name
+// of the file.
 func (x *Trace) Save(name string) string {
 	x.t.Helper()
 	if name == "" {
@@ -79,13 +80,13 @@ func (x *Trace) Save(name string) string {
 	return name
 }
 
-// Open ends the trace and opens it for the rest of the test.
+// Open ends the trace, and opens it until the end of the test.
 func (x *Trace) Open() *format.File {
 	x.t.Helper()
 	return OpenFile(x.t, x.Save(""))
 }
 
-// View ends the trace and returns the view of it.
+// View ends the trace, and returns its view.
 func (x *Trace) View() *view.View {
 	x.t.Helper()
 	return View(x.t, x.Open())
@@ -99,7 +100,7 @@ func View(t testing.TB, files ...*format.File) *view.View {
 	return v
 }
 
-// OpenFile opens a file alone for the rest of the test.
+// OpenFile opens only the file, without a journal, until the end of the test.
 func OpenFile(t testing.TB, name string) *format.File {
 	t.Helper()
 	return opened(t)(format.Open(name, nil))

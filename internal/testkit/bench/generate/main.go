@@ -1,9 +1,9 @@
-// Generate writes a trace of an invented shop, for all benchmarks that read traces:
+// Command generate writes a trace of an invented shop for benchmarks that read traces:
 //
 //	go run ./generate -entries 10000000 /tmp/shop.et
 //
-// The same flags give the same file. Each OpenTelemetry trace in it has a root span, three spans
-// below the root, and a log record. The three spans do not end in the order in which they began.
+// The same flags result in the same file. Each OpenTelemetry trace in the file has a root span, three spans below
+// it, and a log record. The three spans end in another order than they began.
 package main
 
 import (
@@ -129,7 +129,7 @@ func (s *shop) end(o open) {
 	s.put(o.entry, e)
 }
 
-// trace writes the nine entries of the n-th trace.
+// trace writes trace number n, which has nine entries.
 func (s *shop) trace(n int) {
 	s.clock += int64(s.rand.IntN(200_000))
 	at := s.clock

@@ -2,8 +2,8 @@
 //
 //	go run ./ratios bench.txt
 //
-// It reads files, or the standard input, with the output of any number of runs,
-// and compares medians. A benchmark that was not run has a dash in the table.
+// It reads the output of any number of runs from files or from the standard input, and compares medians. The table
+// has a dash for a benchmark that was not run.
 package main
 
 import (

@@ -10,18 +10,17 @@ import (
 	"strings"
 )
 
-// A figure identifies a number that a benchmark prints: by the name of the
-// benchmark, without "Benchmark" and the number of cores, and by the unit.
+// A figure identifies a number that a benchmark prints, by two texts: the name of the benchmark, without
+// "Benchmark" and the number of cores, and the unit.
 type figure struct{ name, unit string }
 
-// results are the values of figures, one for each run.
+// results has the values of each figure, one per run.
 type results map[figure][]float64
 
 // procs matches the suffix with GOMAXPROCS that package testing adds to a name.
 var procs = regexp.MustCompile(`-[0-9]+$`)
 
-// read adds the output of go test -bench. It ignores lines that are not
-// results.
+// read adds the results in the output of go test -bench. It ignores other lines.
 func (r results) read(in io.Reader) error {
 	s := bufio.NewScanner(in)
 	for s.Scan() {
@@ -46,7 +45,7 @@ func (r results) read(in io.Reader) error {
 	return s.Err()
 }
 
-// median returns the median of a figure, NaN if no run has the figure.
+// median returns the median of a figure, or NaN if no run has the figure.
 func (r results) median(name, unit string) float64 {
 	return median(slices.Clone(r[figure{name, unit}]))
 }
@@ -59,8 +58,8 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// paired returns the median of the ratios of two figures of the same run. The speed
-// of the machine changes, but it is about the same for both figures of a run.
+// paired returns the median, over all runs, of the ratio of two figures of the same run. The machine is not
+// equally fast in all runs, but about equally fast for both figures of a run.
 func (r results) paired(name, unit, other string) float64 {
 	a, b := r[figure{name, unit}], r[figure{name, other}]
 	ratios := make([]float64, min(len(a), len(b)))
@@ -75,7 +74,7 @@ func (r results) ratio(group, name, other, unit string) float64 {
 	return r.median(group+"/"+name, unit) / r.median(group+"/"+other, unit)
 }
 
-// share is like ratio for ns/op, but first subtracts the median of group/floor from both.
+// share is like ratio for ns/op, but first subtracts the median of group/floor from both medians.
 func (r results) share(group, name, other, floor string) float64 {
 	base := r.median(group+"/"+floor, perOp)
 	return (r.median(group+"/"+name, perOp) - base) / (r.median(group+"/"+other, perOp) - base)

@@ -10,8 +10,8 @@ import (
 // A row is one row of the table. If unit is empty, goal and reached are ratios.
 type row struct {
 	what, against string
-	goal          float64 // the upper limit; 0: no goal
-	reached       float64 // NaN: not measured
+	goal          float64 // the upper limit; 0 if there is no goal
+	reached       float64 // NaN if it was not measured
 	unit          string
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// plainLines returns OTLP JSON as a service writes it: lines with 512 spans of a few attributes each.
+// plainLines returns OTLP JSON like that of a service: lines with 512 spans that have a few attributes each.
 func plainLines(b testing.TB) []byte {
 	var out bytes.Buffer
 	n := uint64(0)
@@ -81,8 +81,8 @@ func plainLines(b testing.TB) []byte {
 	return out.Bytes()
 }
 
-// protobufs converts the lines to protobuf messages. all has the messages with their lengths in front;
-// one has each message by itself.
+// protobufs converts the lines to protobuf messages. all is a sequence of lengths and messages, and one has each
+// message separately.
 func protobufs(b testing.TB, lines []byte) (all []byte, one [][]byte) {
 	for line := range bytes.Lines(lines) {
 		td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
@@ -156,8 +156,7 @@ func closeWriter(b *testing.B, w *format.Writer) {
 	}
 }
 
-// peerDecode writes the same entries with pdata instead of our decoder. It does not
-// reorder spans to put parents first.
+// peerDecode writes the same entries, but decodes with pdata. It does not sort spans so that parents come first.
 func peerDecode(b testing.TB, lines []byte, w *format.Writer) {
 	write := func(e *format.TraceEntry, parent uint32) uint32 {
 		e.Parent = parent

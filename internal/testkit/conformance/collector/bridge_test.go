@@ -23,7 +23,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// A sink is a log exporter that keeps a line for each record.
+// A sink is a log exporter that stores one line per record.
 type sink struct{ lines []string }
 
 func (s *sink) Export(_ context.Context, records []sdklog.Record) error {
@@ -41,7 +41,7 @@ func line(severity int, text string, trace [16]byte, span [8]byte, flags uint32,
 	return fmt.Sprintf("severity %d %q, trace %x, span %x, flags %d, at %d, observed %v", severity, text, trace, span, flags, unixNano, observed)
 }
 
-// lines returns a line for each log record of a trace.
+// lines returns one line per log record of a trace.
 func lines(t *testing.T, path string) (all []string) {
 	t.Helper()
 	_, logs := judged(t, encode(t, path, nil))
@@ -58,8 +58,8 @@ func lines(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// TestLogProcessorKeepsRecords records the log records of a bridge with the log processor, and compares
-// the OTLP log records with the ones that another exporter gets.
+// TestLogProcessorKeepsRecords records the log records of a bridge with this module's log processor. It compares
+// the OTLP log records made from the trace with the records that another exporter gets.
 func TestLogProcessorKeepsRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec, err := recorder.Create(path, nil)
@@ -92,9 +92,8 @@ func TestLogProcessorKeepsRecords(t *testing.T) {
 	}
 }
 
-// TestSlogBridge logs the same records with OpenTelemetry's own bridge for log/slog and
-// with slogadapter, and compares the OTLP log records. It logs in sampled and unsampled
-// spans and outside of spans.
+// TestSlogBridge logs the same records with OpenTelemetry's own bridge for log/slog and with slogadapter, in
+// sampled and unsampled spans and outside of spans. It compares the OTLP log records.
 func TestSlogBridge(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		path := filepath.Join(t.TempDir(), "app.et")

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the fixtures in convert/otlp/test
 
 const fixtures = "../../../../convert/otlp/testdata"
 
-// exportFile lets the Collector's file exporter write messages to a file, and returns its path.
+// exportFile writes messages to a file with the Collector's file exporter, and returns the path of the file.
 func exportFile(t testing.TB, kind string, traces []ptrace.Traces, logs []plog.Logs) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "exported")
@@ -71,7 +71,7 @@ func exportFile(t testing.TB, kind string, traces []ptrace.Traces, logs []plog.L
 	return path
 }
 
-// decode converts an OTLP file to a trace file and returns its path.
+// decode converts an OTLP file to a trace file, and returns the path of the trace file.
 func decode(t testing.TB, path string) string {
 	t.Helper()
 	in, err := os.Open(path)
@@ -107,9 +107,8 @@ func encode(t testing.TB, name string, o *otlp.EncodeOptions) []byte {
 	return b.Bytes()
 }
 
-// judged unmarshals each line of out with pdata and returns the messages. It checks
-// that every key of the line is still in the message: pdata drops keys that it does not
-// know.
+// judged decodes each line of out with pdata, and returns the messages. pdata drops keys that it does not know, so
+// judged checks that each message still has every key of its line.
 func judged(t testing.TB, out []byte) (traces []ptrace.Traces, logs []plog.Logs) {
 	t.Helper()
 	if len(out) == 0 || out[len(out)-1] != '\n' {
@@ -157,7 +156,7 @@ func marshalLogs(t testing.TB, ld plog.Logs) []byte {
 	return b
 }
 
-// canonicals is like canonical for messages that are not marshalled.
+// canonicals does the same as canonical for messages that are not yet marshaled.
 func canonicals(t testing.TB, traces []ptrace.Traces, logs []plog.Logs) []string {
 	t.Helper()
 	var all [][]byte
@@ -183,7 +182,7 @@ func compare(t *testing.T, got, want []string) {
 	}
 }
 
-// messages splits a file of the file exporter into its messages.
+// messages splits a file of the file exporter into messages.
 func messages(t testing.TB, b []byte) (all [][]byte) {
 	t.Helper()
 	for len(b) > 0 {

@@ -21,9 +21,8 @@ import (
 // unknownEnums matches kinds and codes whose numbers have no meaning in OTLP.
 var unknownEnums = regexp.MustCompile(`"kind":(-\d+|\d\d+|[6-9]),?|"code":(-\d+|\d\d+|[3-9]),?`)
 
-// TestMutated damages messages at random. If pdata still reads a message, we must read
-// the same from it. Exceptions are the losses in the documentation of package otlp, and
-// text that is not valid JSON.
+// TestMutated damages messages at random. If pdata can still read a message, convert/otlp must read the same from
+// it. Exceptions are the losses that the documentation of package otlp lists, and text that is not valid JSON.
 func TestMutated(t *testing.T) {
 	td := ptrace.NewTraces()
 	rs := td.ResourceSpans().AppendEmpty()
@@ -97,7 +96,7 @@ func mutate(rnd *rand.Rand, b []byte, text bool) []byte {
 	return b
 }
 
-// decodeMutated writes a trace file and reports whether there was no error.
+// decodeMutated writes a trace file, and reports whether this worked without an error.
 func decodeMutated(t *testing.T, name string, b []byte) bool {
 	t.Helper()
 	var out bytes.Buffer

@@ -36,9 +36,10 @@ const (
 	sendersAtOnce   = 16
 )
 
-// BenchmarkReceiveBesideCollector sends prepared requests of 512 spans with 5 attributes, as many a second as the name
-// says, to entrace receive --otlp and to the Collector's receiver with its file exporter. It compares the CPU time of the two for a span. The goal is that ours takes at most as much. All
-// requests must be answered, and after kill -9 all spans must be in our file.
+// BenchmarkReceiveBesideCollector sends prepared requests of 512 spans with 5 attributes to 'entrace receive
+// --otlp', and to the Collector's receiver with its file exporter. The name of a case has the number of requests a
+// second. The benchmark compares the CPU time per span. The goal is that entrace uses at most as much. All
+// requests must be answered, and after kill -9 all spans must be in the file of entrace.
 func BenchmarkReceiveBesideCollector(b *testing.B) {
 	exe := command(b)
 	tofile := filepath.Join(b.TempDir(), "tofile")
@@ -104,7 +105,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// free returns a local address at which no process listens.
+// free returns a local address on which no process listens.
 func free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -133,7 +134,7 @@ func peakMemory(t testing.TB, pid int) (n int64) {
 	_, peak, _ := strings.Cut(string(status), "VmHWM:")
 	_, err = fmt.Sscan(peak, &n)
 	must(t, err)
-	return n << 10 // the status has KiB
+	return n << 10 // the unit in the status is KiB
 }
 
 // size returns the total size of the files below a folder, in bytes.
@@ -148,8 +149,8 @@ func size(t testing.TB, dir string) (n int64) {
 	return n
 }
 
-// sendAll sends so many requests, spread evenly over sendingFor, and returns how long that took and how long each waited
-// for its answer, the shortest first.
+// sendAll sends a number of requests, evenly distributed over the time sendingFor. It returns how long this took,
+// and how long each request waited for its answer, in ascending order.
 func sendAll(b *testing.B, send func(context.Context, []byte) error, requests int) (took time.Duration, waits []time.Duration) {
 	b.Helper()
 	prepared, traceIDs := prepare(b)
@@ -191,10 +192,10 @@ func sendAll(b *testing.B, send func(context.Context, []byte) error, requests in
 	return took, waits
 }
 
-// spread returns a different number for each n. It looks like a random id.
+// spread returns a number for n that looks like a random id. It is different for each n.
 func spread(n uint64) uint64 { return n * 0x9E3779B97F4A7C15 }
 
-// prepare returns a request and the offsets of the trace ids of its spans.
+// prepare returns an encoded request, and the offsets of the trace ids of its spans.
 func prepare(b *testing.B) (request []byte, traceIDs []int) {
 	td := ptrace.NewTraces()
 	rs := td.ResourceSpans().AppendEmpty()
@@ -258,7 +259,7 @@ func sendHTTP(_ *testing.B, address string) func(context.Context, []byte) error 
 	}
 }
 
-// A wholeCodec is a gRPC codec for messages that are marshalled already.
+// A wholeCodec is a gRPC codec for messages that are already marshaled.
 type wholeCodec struct{}
 
 func (wholeCodec) Marshal(v any) ([]byte, error)      { return v.([]byte), nil }
@@ -279,7 +280,7 @@ func sendGRPC(b *testing.B, address string) func(context.Context, []byte) error 
 	}
 }
 
-// allTaken returns an error if the answer of a receiver says that it refused spans.
+// allTaken returns an error if the answer of a receiver says that it rejected spans.
 func allTaken(answer []byte) error {
 	r := ptraceotlp.NewExportResponse()
 	if err := r.UnmarshalProto(answer); err != nil {
@@ -291,7 +292,8 @@ func allTaken(answer []byte) error {
 	return nil
 }
 
-// recovered recovers the files that a killed receiver left in a folder, and counts their distinct spans.
+// recovered recovers the files that a killed receiver left in a folder, and returns the number of distinct spans
+// in them.
 func recovered(b *testing.B, exe, dir string) int {
 	b.Helper()
 	if out, err := exec.Command(exe, "recover", dir).CombinedOutput(); err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// TestRecorded encodes a recording of a service as OTLP. pdata must read the OTLP with
-// the same tree, and our decoder must make the same trace of it.
+// TestRecorded encodes a recording of a service as OTLP. pdata must read the same tree from it, and this module's
+// decoder must make the same trace of it.
 func TestRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec, err := recorder.Create(path, nil)

@@ -23,7 +23,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 )
 
-// A received holds the traces and log records that the Collector's receiver took.
+// A received holds the traces and log records that the Collector's receiver accepted.
 type received struct {
 	endpoint string
 
@@ -41,7 +41,7 @@ func receive(t *testing.T) *received {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	if err := l.Close(); err != nil { // the receiver needs a fixed address: it does not report its own
+	if err := l.Close(); err != nil { // the receiver needs a fixed address, because it does not report which one it uses
 		t.Fatal(err)
 	}
 	r := &received{endpoint: "http://" + address}
@@ -118,8 +118,8 @@ func manyTraces(n int) ptrace.Traces {
 	return td
 }
 
-// TestReplayToCollector replays files to the Collector's receiver. The receiver gets all records, with and
-// without compression, in batches. With --new-ids, children, links and logs still lead to their spans.
+// TestReplayToCollector replays files to the Collector's receiver, with and without compression. The receiver must
+// get all records, in batches. With --new-ids, children, links and log records must still refer to their spans.
 func TestReplayToCollector(t *testing.T) {
 	exe := command(t)
 	replay := func(args ...string) {
@@ -150,7 +150,7 @@ func TestReplayToCollector(t *testing.T) {
 	}
 	plain, changed := receive(t), receive(t)
 	replay(append(files, "--endpoint", plain.endpoint)...)
-	for _, f := range files { // one file at a time, with the same key
+	for _, f := range files { // each file separately, with the same key
 		replay(f, "--endpoint", changed.endpoint, "--new-ids=k", "--shift", "+1h")
 	}
 	if got, want := knots(changed), knots(plain); got != want || want.children == 0 || want.links == 0 || want.logs == 0 {
@@ -163,7 +163,7 @@ func TestReplayToCollector(t *testing.T) {
 	}
 }
 
-// knots counts the children, links and log records whose span was received.
+// knots counts the children, links and log records whose span was also received.
 func knots(r *received) (n struct{ children, links, logs int }) {
 	type ref struct {
 		trace pcommon.TraceID

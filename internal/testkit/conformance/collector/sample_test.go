@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// everyKind puts an attribute of every kind into m.
+// everyKind adds attributes of all kinds to m.
 func everyKind(m pcommon.Map) {
 	m.PutStr("text", "plain ü \" \\ \n \u2028 \U0001f600 </script>")
 	m.PutStr("text.empty", "")
@@ -48,7 +48,7 @@ func everyKind(m pcommon.Map) {
 	odd.PutDouble("nan", math.NaN())
 	odd.PutEmptyBytes("bytes").FromRaw([]byte{0xff})
 	odd.PutEmptyMap("nested").PutInt("n", -7)
-	// Names that have another meaning in the entries of a trace.
+	// Names that have a meaning of their own in the entries of a trace.
 	for _, name := range []string{
 		"trace_id", "span_id", "parent_span_id", "time_unix_nano", "duration_nano", "trace_flags", "otel.kind", "otel.attr.x",
 		"otel.json", "otel.anyvalue", "otel.scope.attr.y", "entrace.open", "log.level", "severity_number", "otel.event", "",
@@ -66,7 +66,7 @@ func spanID(n byte) pcommon.SpanID { return pcommon.SpanID{n, 0xcd, 7: n} }
 
 const start = 1_700_000_000_123_456_789
 
-// richTraces returns spans with everything that spans can have. Children come before their parents.
+// richTraces returns spans with all fields that a span can have. Children precede their parents.
 func richTraces() ptrace.Traces {
 	td := ptrace.NewTraces()
 	for r := range 3 {
@@ -93,9 +93,9 @@ func richTraces() ptrace.Traces {
 				sp.SetTraceID(traceID(byte(1 + sc)))
 				sp.SetSpanID(spanID(n))
 				if k < 5 {
-					sp.SetParentSpanID(spanID(n + 1)) // the parent comes later
+					sp.SetParentSpanID(spanID(n + 1)) // the parent follows later
 				} else if r == 1 {
-					sp.SetParentSpanID(spanID(200)) // the parent never comes
+					sp.SetParentSpanID(spanID(200)) // there is no such parent
 				}
 				sp.SetKind(ptrace.SpanKind(k))
 				sp.SetStartTimestamp(start + pcommon.Timestamp(n)*1000)
@@ -183,7 +183,7 @@ func richTraces() ptrace.Traces {
 	return td
 }
 
-// richLogs returns log records with everything that log records can have.
+// richLogs returns log records with all fields that a log record can have.
 func richLogs() plog.Logs {
 	ld := plog.NewLogs()
 	for r := range 2 {
@@ -254,7 +254,8 @@ func richLogs() plog.Logs {
 	return ld
 }
 
-// canonical returns the spans and log records of messages that pdata has marshalled, as [jsontest.OTLP] does.
+// canonical returns the spans and log records in messages that pdata has marshaled, in the form of
+// [jsontest.OTLP].
 func canonical(t testing.TB, messages ...[]byte) []string {
 	t.Helper()
 	return jsontest.OTLP(t, bytes.Join(messages, nil))

@@ -14,8 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// cpuTime returns the CPU time of this process. Other programs on the machine hardly
-// affect it.
+// cpuTime returns the CPU time of this process. Other programs hardly affect it.
 func cpuTime(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -25,9 +24,9 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkTimesAsFast compares our decoder with pdata, which unmarshals the lines
-// while the test writes the same file. It compares the least CPU time of each. The
-// goal is that ours is twice as fast.
+// BenchmarkTimesAsFast compares this module's decoder with pdata. With pdata, the benchmark itself writes the file
+// from the decoded messages. It compares the smallest CPU time of each. The goal is that this module's decoder is
+// twice as fast.
 func BenchmarkTimesAsFast(b *testing.B) {
 	lines := plainLines(b)
 	measure := func(decode func(w *format.Writer)) time.Duration {

@@ -1,5 +1,5 @@
-// Send makes spans and log records with OpenTelemetry's SDK, which the environment configures. It writes
-// each span as the SDK has it, one line of JSON a span, to the file that the first argument names.
+// Send makes spans and log records with OpenTelemetry's SDK, which is configured by environment variables. Its
+// argument is the name of a file, to which it writes each span as the SDK has it, as one line of JSON per span.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Tofile runs the Collector's OTLP receiver and passes its data directly to the Collector's file
-// exporter. Its arguments are the address for HTTP, the address for gRPC, the file and its format.
+// Tofile runs the Collector's OTLP receiver, which passes its data directly to the Collector's file exporter. The
+// arguments are the address for HTTP, the address for gRPC, the name of the file, and its format.
 package main
 
 import (
