@@ -22,7 +22,7 @@ func TestNoLocks(t *testing.T) {
 		out, _ := cmd.CombinedOutput() // an error, because the program kills itself
 		if list, err := filepath.Glob("*.iet"); err != nil || len(list) == 0 {
 			t.Fatalf("%v, %v\n%s", list, err, out)
-		} else if len(list) == 2 && !strings.Contains(string(out), "in use by a living process, perhaps: the file system has no locks") {
+		} else if len(list) == 2 && !strings.Contains(string(out), "perhaps format: in use by a living process: the file system does not support file locks") {
 			t.Errorf("the second says\n%s", out)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func labelCrashes() {
 	if v, ok := env.Lookup(envCrashLabels); ok && !strings.EqualFold(v, "on") {
 		if !strings.EqualFold(v, "off") {
-			env.ReportValue(envCrashLabels, v, errors.New("it must be on or off"))
+			env.ReportValue(envCrashLabels, v, errors.New("must be on or off"))
 		}
 		return
 	}

@@ -126,7 +126,7 @@ func TestLogsExporterNamesOthers(t *testing.T) {
 		"":             {true, 0, ""},
 		"sink":         {false, 1, ""},
 		"sink,ENTRACE": {true, 1, ""},
-		"otlp":         {true, 0, "unknown exporter \"otlp\"; register it with WithLogExporter"},
+		"otlp":         {true, 0, "unknown exporter \"otlp\": register the exporter with entrace.WithLogExporter"},
 		"broken":       {true, 0, "no network"},
 	} {
 		t.Run(variable, func(t *testing.T) {

@@ -47,7 +47,7 @@ func (c *config) open() (*recording, error) {
 	r := new(recording)
 	var err error
 	if r.resource, err = setup.Resource(c.resource); err != nil {
-		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // the resource is usable nevertheless
+		notice.Error(fmt.Errorf("entrace: detect the resource: %w", err)) // the resource is usable nevertheless
 	}
 	failed := c.openRecorder(r)
 	if failed != nil {
@@ -233,9 +233,9 @@ func saved(c *tracedir.Result) {
 // endpoint.
 func (c *config) mustBeLive() {
 	if c.mode == ModeBatch {
-		env.ReportValue(envMode, string(c.mode), errors.New("a flight recorder always records live"))
+		env.ReportValue(envMode, string(c.mode), errors.New("a flight recorder always uses mode live"))
 	}
 	if c.endpoint != "" {
-		env.ReportValue(envEndpoint, c.endpoint, errors.New("a flight recorder sends nothing"))
+		env.ReportValue(envEndpoint, c.endpoint, errors.New("a flight recorder does not send to an endpoint"))
 	}
 }

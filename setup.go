@@ -237,11 +237,11 @@ func named[E any](ctx context.Context, variable, option string, factories export
 			if _, run := env.Lookup(envRun); run {
 				continue // entrace run sets the variables for programs in all languages
 			}
-			env.ReportValue(variable, s, fmt.Errorf("unknown exporter %q; register it with %s", name, option))
+			env.ReportValue(variable, s, fmt.Errorf("unknown exporter %q: register the exporter with entrace.%s", name, option))
 		default:
 			e, err := f(ctx)
 			if err != nil {
-				notice.Error(fmt.Errorf("entrace: %s=%q: %q: %w", variable, s, name, err))
+				notice.Error(fmt.Errorf("entrace: %s=%q: exporter %q: %w", variable, s, name, err))
 				continue
 			}
 			others = append(others, e)

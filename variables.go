@@ -43,7 +43,7 @@ func withoutEffect() {
 			continue
 		}
 		if v, ok := env.Lookup(name); ok {
-			env.ReportValue(name, v, fmt.Errorf("a flight recorder does not use this variable; its folder is set with %s", envControlDir))
+			env.ReportValue(name, v, fmt.Errorf("a flight recorder does not use this variable; set its folder with %s", envControlDir))
 		}
 	}
 }

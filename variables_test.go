@@ -40,7 +40,7 @@ func TestControlEnvironmentWrong(t *testing.T) {
 		{map[string]string{"_PROVIDERS": "spans,lgos"}, []string{envControl + "_PROVIDERS", "lgos", "runtime.metrics"}},
 		{map[string]string{"_ON_ERROR": "soon"}, []string{envControl + "_ON_ERROR", "soon"}},
 		{map[string]string{"_ON_SLOW": "-1s"}, []string{envControl + "_ON_SLOW"}},
-		{map[string]string{"_ON_HANG": "5"}, []string{envControl + "_ON_HANG", "5 means milliseconds", "5s?"}},
+		{map[string]string{"_ON_HANG": "5"}, []string{envControl + "_ON_HANG", "a number without a unit means milliseconds", "5s?"}},
 		{map[string]string{"_ON_HANG": "x", "_ON_SLOW": "y"}, []string{envControl + "_ON_HANG", envControl + "_ON_SLOW"}},
 		{map[string]string{"_CONFIG": "nosuch.yaml"}, []string{envControl + "_CONFIG", "nosuch.yaml"}},
 		{map[string]string{"_CONFIG": "broken.yaml"}, []string{envControl + "_CONFIG", "broken.yaml"}},
@@ -102,7 +102,7 @@ func TestCrashLabels(t *testing.T) {
 		{map[string]string{"_ON_HANG": "5s", "GODEBUG": "gctrace=0"}, "gctrace=0,tracebacklabels=1", ""},
 		{map[string]string{"_ON_HANG": "5s", "GODEBUG": "tracebacklabels=0"}, "tracebacklabels=0", ""},
 		{map[string]string{"_ON_HANG": "5s", "OTEL_EXPORTER_ENTRACE_CRASH_LABELS": "off"}, "", ""},
-		{map[string]string{"_ON_HANG": "5s", "OTEL_EXPORTER_ENTRACE_CRASH_LABELS": "no"}, "", "it must be on or off"},
+		{map[string]string{"_ON_HANG": "5s", "OTEL_EXPORTER_ENTRACE_CRASH_LABELS": "no"}, "", "must be on or off"},
 		{map[string]string{}, "", ""},
 	} {
 		t.Run(fmt.Sprint(tt.env), func(t *testing.T) {
@@ -133,10 +133,10 @@ func TestControlImplied(t *testing.T) {
 		{map[string]string{"_ON_SLOW": "1s", "_RING_BYTES": "8MiB"}, true, ""},
 		{map[string]string{"_EXEC_TRACE": "1"}, true, ""},
 		{map[string]string{"_EXEC_TRACE": "0"}, false, ""},
-		{map[string]string{"_EXEC_TRACE": "yes"}, true, "_EXEC_TRACE=\"yes\" is ignored: it must be 1 or 0"},
+		{map[string]string{"_EXEC_TRACE": "yes"}, true, "_EXEC_TRACE=\"yes\" is ignored: must be 1 or 0"},
 		{map[string]string{"_ON_ERROR": "off"}, false, ""},
 		{map[string]string{"_ON_HANG": "5s", "": "off"}, false, ""},
-		{map[string]string{"_ON_HANG": "5"}, true, "_ON_HANG=\"5\" is ignored: 5 means milliseconds: must be at least 10ms; did you mean 5s?"},
+		{map[string]string{"_ON_HANG": "5"}, true, "_ON_HANG=\"5\" is ignored: a number without a unit means milliseconds: must be at least 10ms; did you mean 5s?"},
 		{map[string]string{"_ON_HANG": "5s", "OTEL_EXPORTER_ENTRACE_PATH": "x.et"}, true, "OTEL_EXPORTER_ENTRACE_PATH=\"x.et\" is ignored"},
 	} {
 		t.Run(fmt.Sprint(tt.env), func(t *testing.T) {

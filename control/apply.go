@@ -90,7 +90,7 @@ func (c *Control) sourceChanged(cfg *Config, err error) {
 		c.countRefused()
 	}
 	if err != nil && !errors.Is(err, errClosed) {
-		c.report(fmt.Errorf("change the configuration: %w; configuration %s stays in force", err, c.Config().ID))
+		c.report(fmt.Errorf("change the configuration: %w; configuration %q stays in force", err, c.Config().ID))
 	}
 }
 

@@ -201,10 +201,10 @@ func (c *Config) Validate() error {
 	v.negative("keep.files", int64(c.Keep.Files))
 	v.negative("keep.bytes", c.Keep.Bytes)
 	v.negative("keep.age", int64(c.Keep.Age))
-	v.check(c.Ring.Bytes == 0 || c.Ring.Bytes >= minRingBytes, "ring.bytes", fmt.Sprintf("must be 0 or at least %d", minRingBytes))
+	v.check(c.Ring.Bytes == 0 || c.Ring.Bytes >= minRingBytes, "ring.bytes", fmt.Sprintf("must be 0, or at least %d bytes", minRingBytes))
 	v.check(c.Ring.Bytes <= math.MaxInt/4 && c.Ring.Bytes <= 1<<40, "ring.bytes", "is too large")
 	v.check(c.Ring.Always&(CPUProfile|Goroutines) == 0, "ring.always",
-		"must not contain cpu.profile, which is for streams, or goroutines, which is for the traces that name it")
+		"must not contain cpu.profile (only for streams) or goroutines (only for the providers of a trace)")
 	names := make(map[string]bool)
 	for i := range c.Traces {
 		t := &c.Traces[i]
@@ -260,7 +260,7 @@ func (v *validator) on(at string, o *On) {
 	v.check(slices.Contains(triggers, o.Trigger), at+".trigger",
 		fmt.Sprintf("unknown trigger %q: known triggers are %s", o.Trigger, strings.Trim(strings.ReplaceAll(fmt.Sprint(triggers), " ", ", "), "[]")))
 	timed := o.Trigger == TriggerSpan || o.Trigger == TriggerWatchdog
-	v.check(!timed || o.LongerThan > 0, at+".longer_than", "must be above 0 for a "+string(o.Trigger))
+	v.check(!timed || o.LongerThan > 0, at+".longer_than", "must be above 0 for the trigger "+string(o.Trigger))
 	v.check(timed || o.LongerThan == 0, at+".longer_than", "is only for the triggers span and watchdog")
 	v.check(o.Level == 0 || o.Trigger == TriggerLog, at+".level", "is only for the trigger log")
 	v.check(o.Count >= 0 && o.Count <= maxCount, at+".count", fmt.Sprintf("must be from 0 to %d", maxCount))

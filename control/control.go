@@ -211,12 +211,12 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	ro.Dir, ro.Note = c.o.BufferDir, c.note(cfg)
 	g, err := ring.New(&ro)
 	if err != nil {
-		c.report(fmt.Errorf("the ring is only in memory, because it could not get a file: %w", err))
+		c.report(fmt.Errorf("the ring has no file, and is lost if the process dies: %w", err))
 		ro.Path, ro.Note = "", nil
 		return ring.New(&ro)
 	}
 	if c.crash, err = crashtext.Open(text); err != nil {
-		c.report(fmt.Errorf("the text of a crash will not be saved: %w", err))
+		c.report(fmt.Errorf("the text of a panic will not be saved: %w", err))
 	}
 	return g, nil
 }
@@ -282,7 +282,7 @@ func (c *Control) Shutdown(ctx context.Context) error {
 		c.endDecisions()
 		var err error
 		if c.writer.do(func() { err = c.finish() }) != nil {
-			err = errors.Join(c.ring.Close(), errors.New("control: a provider or a callback has ended the goroutine that writes traces"))
+			err = errors.Join(c.ring.Close(), errors.New("control: a provider or a callback called runtime.Goexit, which ended the goroutine that writes traces"))
 			c.crash.Close()
 		}
 		c.writer.stop()

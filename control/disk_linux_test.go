@@ -205,7 +205,7 @@ func limited(dir string) error {
 	if err := errors.Join(r.snapshots(1), r.end()); err != nil {
 		return err
 	}
-	if len(told) != 2 || !strings.Contains(told[0], "could not get a file") || !strings.Contains(told[1], "trace asked:") {
+	if len(told) != 2 || !strings.Contains(told[0], "the ring has no file") || !strings.Contains(told[1], "trace asked:") {
 		return fmt.Errorf("it is told %q", told)
 	}
 	return nil

@@ -65,7 +65,7 @@ func (e env) Config() (*Config, error) {
 	if s := e.get("_RING_BYTES"); s != "" {
 		n, err := quantity.ParseBytes(s)
 		if err == nil && n < minRingBytes {
-			err = fmt.Errorf("must be at least %d", minRingBytes)
+			err = fmt.Errorf("must be at least %d bytes", minRingBytes)
 		}
 		if err != nil {
 			bad("_RING_BYTES", err)
@@ -90,7 +90,7 @@ func (e env) Config() (*Config, error) {
 	if s := e.get("_EXEC_TRACE"); s != "" {
 		on, err := strconv.ParseBool(s)
 		if err != nil {
-			bad("_EXEC_TRACE", errors.New("it must be 1 or 0"))
+			bad("_EXEC_TRACE", errors.New("must be 1 or 0"))
 		}
 		if on {
 			c.Ring.Always |= ExecTrace
@@ -108,7 +108,7 @@ func (e env) Config() (*Config, error) {
 		if err == nil && d < minAfter {
 			err = fmt.Errorf("must be at least %v", minAfter)
 			if n, nerr := strconv.Atoi(s); nerr == nil {
-				err = fmt.Errorf("%d means milliseconds: %w; did you mean %ds?", n, err, n)
+				err = fmt.Errorf("a number without a unit means milliseconds: %w; did you mean %ds?", err, n)
 			}
 		}
 		if err != nil {
@@ -148,7 +148,7 @@ func (e env) Config() (*Config, error) {
 			Name: "all", Mode: ModeStream, Providers: all, On: []On{{Trigger: TriggerStart}}, Timeout: math.MaxInt64 / 4,
 		})
 	default:
-		bad("", errors.New("unknown mode: must be ring, stream or off; using ring"))
+		bad("", errors.New("must be ring, stream or off; using ring"))
 	}
 	return c, errors.Join(errs...)
 }

@@ -168,7 +168,7 @@ func (c *Control) off(m *member, err error) {
 			t.off(p, err)
 		}
 	}
-	c.report(fmt.Errorf("provider %s is off: %w", m.Provides, err))
+	c.report(fmt.Errorf("provider %s is switched off: %w", m.Provides, err))
 }
 
 // nameOff writes an entry to a trace for each of its providers that has failed.
@@ -244,7 +244,7 @@ func (c *Control) dump(t *Trace) *dumps {
 			continue
 		}
 		if m.busy.Swap(true) {
-			d.errs = append(d.errs, dumpError{on, errors.New("the previous dump has not returned")})
+			d.errs = append(d.errs, dumpError{on, errors.New("the previous call of Dump has not returned")})
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), dumpTime)

@@ -35,7 +35,7 @@ func inSmallMemory(dir string) error {
 	if err := errors.Join(r.snapshots(1), r.end()); err != nil {
 		return err
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "memory has no room for more") {
+	if len(told) != 1 || !strings.Contains(told[0], "not enough memory") {
 		return fmt.Errorf("it is told %q", told)
 	}
 	return nil

@@ -81,7 +81,7 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	}
 	_, terr := c.dir.Trim(retain.Keep(c.Config().Keep), time.Now(), finished...)
 	if terr != nil {
-		c.report(fmt.Errorf("trim %s: %w", c.dir.Dir(), terr))
+		c.report(fmt.Errorf("remove old traces of %s: %w", c.dir.Dir(), terr))
 	}
 	return v, err
 }

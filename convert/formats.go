@@ -142,7 +142,7 @@ func (e *FormatError) Error() string {
 	text := fmt.Sprintf("unknown format %q", e.Format)
 	switch c := codecOf(e.Format); {
 	case c != nil && e.CPU:
-		text = fmt.Sprintf("format %s has no processor time", e.Format)
+		text = fmt.Sprintf("format %s cannot hold CPU profiles", e.Format)
 	case c != nil && e.Write:
 		text = fmt.Sprintf("format %s can only be read", e.Format)
 	case c != nil:
@@ -154,7 +154,7 @@ func (e *FormatError) Error() string {
 			known = append(known, string(c.Format))
 		}
 	}
-	return text + "; known formats are " + strings.Join(known, ", ")
+	return text + "; possible formats are " + strings.Join(known, ", ")
 }
 
 func codecByExtension(file string) *codec {

@@ -28,7 +28,7 @@ const defaultMaxTemp = 8 << 30
 // ErrNoTrace is returned for a folder without a trace.
 var ErrNoTrace = errors.New("the folder has no trace")
 
-var errTempFull = errors.New("the decoded trace is larger than the limit for temporary files")
+var errTempFull = errors.New("the decoded trace is larger than the limit for temporary files (--max-temp)")
 
 // OpenOptions control how [Open] works.
 type OpenOptions struct {
@@ -375,7 +375,7 @@ func tracesIn(dir string) (found, left []string, err error) {
 			originals = append(originals, e.Name())
 			continue
 		}
-		name, why := filepath.Join(dir, e.Name()), "it is not a regular file, and links are not followed"
+		name, why := filepath.Join(dir, e.Name()), "not a regular file, and links are not followed"
 		if e.Type().IsRegular() {
 			head, is := isTrace(name)
 			if is {
@@ -386,8 +386,8 @@ func tracesIn(dir string) (found, left []string, err error) {
 				others = append(others, name)
 				continue
 			}
-			if why = "it is not a trace"; len(head) == 0 {
-				why = "it is empty"
+			if why = "not a trace"; len(head) == 0 {
+				why = "the file is empty"
 			}
 		}
 		if ext := filepath.Ext(name); ext == ".et" || ext == ".iet" {
@@ -405,7 +405,7 @@ func tracesIn(dir string) (found, left []string, err error) {
 	for _, name := range others {
 		stem, _, _ := strings.Cut(filepath.Base(name), ".")
 		if stem = filepath.Join(dir, stem); slices.Contains(all, stem+".et") || slices.Contains(all, stem+".iet") {
-			left = append(left, name+" is skipped: a trace of ENTRACE has its name")
+			left = append(left, name+" is skipped: an .et or .iet has the same name")
 		} else {
 			found = append(found, name)
 		}

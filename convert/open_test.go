@@ -270,9 +270,9 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	c, err := convert.Open(t.Context(), []string{dir}, nil)
 	must(t, err)
 	defer c.Close()
-	const link = " is skipped: it is not a regular file, and links are not followed"
+	const link = " is skipped: not a regular file, and links are not followed"
 	want := []string{
-		in("dangling.et") + link, in("empty.et") + " is skipped: it is empty", in("link.et") + link, in("text.iet") + " is skipped: it is not a trace",
+		in("dangling.et") + link, in("empty.et") + " is skipped: the file is empty", in("link.et") + link, in("text.iet") + " is skipped: not a trace",
 		dir + ": skipped damaged originals of recovered traces: app.et.broken, b.iet.broken",
 	}
 	if files := c.View().Files(); len(files) != 1 {

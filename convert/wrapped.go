@@ -91,7 +91,7 @@ func (f *frameReader) Read(b []byte) (int, error) {
 		}
 		n := int64(binary.BigEndian.Uint32(size[:]))
 		if n > maxFrame {
-			return 0, fmt.Errorf("%w: a message of %d bytes: %w", errWrapped, n, format.ErrTooLarge)
+			return 0, fmt.Errorf("%w of %d bytes: %w", errWrapped, n, format.ErrTooLarge)
 		}
 		var frame bytes.Buffer
 		if _, err := io.CopyN(&frame, f.r, n); errors.Is(err, io.EOF) {
@@ -121,7 +121,7 @@ func (f *frameReader) Read(b []byte) (int, error) {
 // maxFactor is the maximum ratio of decompressed to compressed size.
 const maxFactor = 256
 
-var errFactor = fmt.Errorf("it holds more than %d times its size, and is cut there", maxFactor)
+var errFactor = fmt.Errorf("the content is more than %d times larger than the compressed file: the rest is not read", maxFactor)
 
 // A byteCounter counts the bytes of r.
 type byteCounter struct {

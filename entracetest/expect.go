@@ -220,9 +220,9 @@ func (tr *Trace) Golden(t testing.TB, file string, leaveOut ...string) {
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatalf("entracetest: %v; %s=1 go test writes it", err, updateEnv)
+		t.Fatalf("entracetest: %v; %s=1 go test writes the file", err, updateEnv)
 	}
 	if want := strings.ReplaceAll(string(b), "\r\n", "\n"); got != want {
-		t.Errorf("the tree is not that of %s, which %s=1 go test writes anew; - is missing, + is more:\n%s", file, updateEnv, difference(want, got))
+		t.Errorf("the tree differs from %s; %s=1 go test updates the file; lines with - are missing, lines with + are new:\n%s", file, updateEnv, difference(want, got))
 	}
 }

@@ -133,7 +133,7 @@ func (tr *Trace) report() {
 	}
 	path, err := tr.write()
 	if err != nil {
-		fmt.Fprintf(out, "entracetest: the trace is not kept: %v\n", err)
+		fmt.Fprintf(out, "entracetest: keep the trace: %v\n", err)
 		return
 	}
 	tr.t.Attr("entrace.trace", path)

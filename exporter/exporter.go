@@ -209,7 +209,7 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 			if !mapped {
 				m.b.Undo()
 			} // if mapped, the span is recorded without the part that panicked
-			err = fmt.Errorf("exporter: panic: %v", p)
+			err = fmt.Errorf("exporter: panic while recording: %v", p)
 		}
 	}()
 	res, err := t.resource(s.Resource())

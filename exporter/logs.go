@@ -170,7 +170,7 @@ func (t *target) safeRecord(m *mapper, r *sdklog.Record) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			m.b.Undo()
-			err = fmt.Errorf("exporter: panic: %v", p)
+			err = fmt.Errorf("exporter: panic while recording: %v", p)
 		}
 	}()
 	return t.logRecord(m, r)

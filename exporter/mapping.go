@@ -223,6 +223,6 @@ func (m *mapper) write(n int, errs []error) (written int, err error) {
 // application.
 func recovered(err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("exporter: panic: %v", r)
+		*err = fmt.Errorf("exporter: panic while recording: %v", r)
 	}
 }

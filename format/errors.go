@@ -44,15 +44,15 @@ var (
 var (
 	errBadNumber           = errors.New("invalid variable-length integer")
 	errBadLevel      error = invalid("unknown level")
-	errBadOption           = errors.New("option tag is neither 0 nor 1")
-	errBadBool             = errors.New("bool is neither 0 nor 1")
+	errBadOption           = errors.New("the option tag must be 0 or 1")
+	errBadBool             = errors.New("the bool must be 0 or 1")
 	errBadKind             = errors.New("unknown value kind")
 	errBadParent     error = invalid("the parent is not an earlier entry")
-	errBadPool             = errors.New("the pool is not a tree over the entries")
-	errBadOffset           = errors.New("the offset is not that of an entry")
-	errAttrMismatch        = errors.New("names and values differ in number")
+	errBadPool             = errors.New("the pool is not a tree of the entries")
+	errBadOffset           = errors.New("no entry begins at this offset")
+	errAttrMismatch        = errors.New("the numbers of names and of values differ")
 	errTrailingBytes       = errors.New("extra bytes after the entry")
-	errTooMany             = errors.New("more than the limit")
+	errTooMany             = errors.New("too many attributes")
 )
 
 // An invalid is an error that matches [ErrInvalid]. Its text is the reason.
@@ -131,7 +131,7 @@ type lengthError struct {
 }
 
 func (e *lengthError) Error() string {
-	return fmt.Sprintf("length %d, but at most %d are left", e.Claimed, e.Remaining)
+	return fmt.Sprintf("length %d, but there is room for at most %d", e.Claimed, e.Remaining)
 }
 
 // A tagError adds the wrong number to one of the errors above.
@@ -140,5 +140,5 @@ type tagError struct {
 	err error
 }
 
-func (e *tagError) Error() string { return fmt.Sprintf("%v %d", e.err, e.tag) }
+func (e *tagError) Error() string { return fmt.Sprintf("%v: %d", e.err, e.tag) }
 func (e *tagError) Unwrap() error { return e.err }

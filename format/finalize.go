@@ -349,7 +349,7 @@ func verifyET(name string, t *table) error {
 		return err
 	}
 	if !same {
-		return errors.New("the file differs from what was written")
+		return errors.New("the new file, read again, differs from what was written")
 	}
 	return nil
 }

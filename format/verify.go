@@ -14,14 +14,14 @@ import (
 var (
 	errNotUTF8      = errors.New("the text is not UTF-8: other readers refuse the file")
 	errNotShortest  = errors.New("the number is not in its shortest form")
-	errUnsorted     = errors.New("the names are not sorted: other readers do not find them")
-	errDuplicate    = errors.New("the name occurs twice: other readers find either one")
+	errUnsorted     = errors.New("the names are not sorted: other readers may not find an attribute")
+	errDuplicate    = errors.New("the name occurs twice: other readers find only one of the two")
 	errNotRoot      = errors.New("the first entry is not the root entry that recorders write")
-	errPoolParent   = errors.New("the parent differs from the one in the pool")
+	errPoolParent   = errors.New("the pool has another parent for the entry")
 	errAllZero      = errors.New("all bytes of the entry are 0")
 	errMissingEntry = errors.New("the file has no entries")
 	// ErrNumbered is no fault of the file if the application itself uses such names.
-	ErrNumbered = errors.New("the name has a number although no other attribute has the name: an earlier recorder may have given it that after a rotation")
+	ErrNumbered = errors.New("no other attribute has the name without its number: an earlier recorder may have added the number after a rotation")
 )
 
 // Verify checks every byte of a file that was opened with [OpenOptions].Lenient. It calls found for each problem,

@@ -106,7 +106,7 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 	if len(t.Lines) == 1 && rows.Len() > 0 {
 		for i, x := range by {
 			if t.Lines[0][i].kind == kindNil {
-				m.more = append(m.more, cmp.Or(m.noneHint(x), Hint{Text: "none of the rows has " + x.String()}))
+				m.more = append(m.more, cmp.Or(m.noneHint(x), Hint{Text: "no selected row has " + x.String()}))
 			}
 		}
 	}

@@ -166,7 +166,7 @@ func (p *parser) noName(t *token, at int) *Error {
 	if _, known := braceNames[t.text]; known && p.braces == 0 && similar(t.text, false) == "" {
 		if whole := "{ " + strings.TrimSpace(p.text) + " }"; !strings.ContainsAny(p.text, "{}") {
 			if _, err := parse(whole); err == nil {
-				return p.fail(t, "write "+whole, "%s is a name in braces alone", t.text).trying(whole)
+				return p.fail(t, "write "+whole, "%s is a name only inside braces", t.text).trying(whole)
 			}
 		}
 	}
@@ -286,7 +286,7 @@ func (p *parser) noCall(t *token) *Error {
 	if isStage(t.text) {
 		return p.fail(t, "write a | before it", "%s() must come after the filter", t.text).trying("{} | " + p.text)
 	}
-	return p.fail(t, "as a text, write it in quotes", "%s() cannot be part of a filter", t.text)
+	return p.fail(t, "put quotes around a text with parentheses", "%s() cannot be part of a filter", t.text)
 }
 
 // noSet returns the error for the token t at a position where a filter in braces is expected.

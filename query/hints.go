@@ -47,7 +47,7 @@ func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 		if n == 0 {
 			continue
 		}
-		h := Hint{Text: fmt.Sprintf("%d rows have no %s, and are not among these: for them write (%s %s … || %s = nil)", n, text, text, l.x.op, text)}
+		h := Hint{Text: fmt.Sprintf("%d rows have no %s, and are not selected: to select them as well, write (%s %s … || %s = nil)", n, text, text, l.x.op, text)}
 		if from, to := place(l.x); from < to && to <= len(q.text) {
 			h.Query = q.with(from, to, "("+q.text[from:to]+" || "+text+" = nil)")
 		}
@@ -91,7 +91,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 				from, to := place(x)
 				text := quote(q.text[from:to])
 				if _, err := parse(q.with(from, to, text)); err == nil { // within braces, text is no free text
-					h = Hint{cmp.Or(h.Text, f.text+" is an attribute") + "; for the text, write " + text, q.with(from, to, text)}
+					h = Hint{cmp.Or(h.Text, f.text+" is read as an attribute") + "; to find the text, write " + text, q.with(from, to, text)}
 				}
 			}
 			if h.Text != "" {
@@ -100,7 +100,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 		case *field:
 			if f := x; f.kind.isAttribute() && !compared[f] && q.isAlone(f) {
 				if names[f.name] {
-					add(Hint{f.text + " alone selects the rows where it is true; for all that have it, write " + f.text + " != nil", q.with(f.pos, f.end, f.text+" != nil")})
+					add(Hint{f.text + " alone selects the rows where the value is true; for all rows with the attribute, write " + f.text + " != nil", q.with(f.pos, f.end, f.text+" != nil")})
 				} else if h := m.noneHint(f); h.Text != "" {
 					add(h)
 				}
@@ -108,7 +108,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 		case *words:
 			if key, value, ok := strings.Cut(x.text, ":"); ok && names[key] && value != "" {
 				field := "." + attributeName(key)
-				add(Hint{x.text + " is a text here; of the attribute, write " + field + " = " + quote(value), q.with(x.pos, x.pos+len(x.text), field+" = "+quote(value))})
+				add(Hint{x.text + " is a text here; for the attribute, write " + field + " = " + quote(value), q.with(x.pos, x.pos+len(x.text), field+" = "+quote(value))})
 			}
 		}
 	})
@@ -196,7 +196,7 @@ func (m *machine) noneHint(x expr) (h Hint) {
 	if other == "" {
 		key := quote(`"` + f.name[strings.LastIndexByte(f.name, '.')+1:] + `":`)
 		if q, err := Parse(key); err == nil && q.isIn(m.ctx, m.v) {
-			h.Text, h.Query = h.Text+"; texts of JSON have it, which are found by "+key, key
+			h.Text, h.Query = h.Text+"; some texts in JSON have it: find them with "+key, key
 		}
 		return h
 	}
@@ -248,7 +248,7 @@ func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 	}
 	if lists && len(kinds) > 0 && l.value.kind == kindString && l.value.s != "" && l.value.s[0] != '[' {
 		item := f.text + " contains " + quote(quote(l.value.s))
-		return Hint{f.text + " is a list here, and a list is one text: write " + item, q.with(f.pos, l.end, item)}
+		return Hint{f.text + " is a list here, stored as one text: write " + item, q.with(f.pos, l.end, item)}
 	}
 	if _, has := kinds[l.value.class()]; has || len(kinds) == 0 {
 		return h

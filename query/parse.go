@@ -174,10 +174,10 @@ func (p *parser) check(q *pipeline) error {
 			switch later := later.(type) {
 			case *stageAggregate, *stageSort, *stageLimit, *stageTop:
 				if other, ok := later.(*stageAggregate); ok && other.cond != nil {
-					return p.failAt(other.pos, "", "a comparison of %s() cannot follow a table", other.fn)
+					return p.failAt(other.pos, "", "%s() with a comparison cannot follow a function that computes a table", other.fn)
 				}
 			default:
-				return p.failAt(a.pos, "compare it with something to choose traces, as in "+a.text+" > 2", "%s() computes a table, after which only other such functions, sort, topk and limit can follow", a.fn)
+				return p.failAt(a.pos, "to choose traces, compare the result, as in "+a.text+" > 2", "%s() computes a table: only sort, topk, limit and functions that compute tables can follow", a.fn)
 			}
 		}
 	}
@@ -223,7 +223,7 @@ func (p *parser) sets() (spanset, error) {
 			first = t.text
 		}
 		if t.text != first {
-			return nil, p.fail(t, "write ({…} && {…}) || {…} or {…} && ({…} || {…})", "&& and || between spansets need parentheses, because readers differ about which comes first")
+			return nil, p.fail(t, "write ({…} && {…}) || {…} or {…} && ({…} || {…})", "&& and || between spansets need parentheses, because programs differ in which one they evaluate first")
 		}
 		b, err := p.structure()
 		if err != nil {
@@ -285,7 +285,7 @@ func (p *parser) set() (spanset, error) {
 		}
 		for _, s := range q.stages {
 			if a, ok := s.(*stageAggregate); ok && a.cond == nil {
-				return nil, p.failAt(a.pos, "compare it with something, as in "+a.text+" > 2", "%s() computes a table, not a set of rows", a.fn)
+				return nil, p.failAt(a.pos, "compare the result, as in "+a.text+" > 2", "%s() computes a table, not a set of rows", a.fn)
 			}
 		}
 		return &nested{q}, nil
@@ -476,7 +476,7 @@ func (p *parser) inList(c *compare, t *token) (expr, error) {
 		}
 		l, ok := b.(*literal)
 		if !ok {
-			return nil, p.fail(t, "", "a list can contain only values")
+			return nil, p.fail(t, "", "a list can contain only constant values")
 		}
 		v, err := p.fit(c.a, l)
 		if err != nil {
@@ -534,7 +534,7 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 	case isEnum && l.value.isNumber():
 		err := p.failAt(l.pos, "known values are "+strings.Join(enumNames(kind), ", "), "%s is not a number", x)
 		if f, ok := x.(*field); ok && kind == kindStatus {
-			err.Hint += "; that of HTTP is .http.response.status_code"
+			err.Hint += "; the status of HTTP is .http.response.status_code"
 			_ = err.trying(p.with(f.pos, f.end, ".http.response.status_code"))
 		}
 		return l.value, err
@@ -562,7 +562,7 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 			p.hint(text+" is "+text+" nanoseconds: a duration has a unit, as in "+text+"ms", p.with(l.pos, l.end, text+"ms"))
 			return l.value, nil
 		}
-		return l.value, p.failAt(l.pos, "write "+text+"ms, or "+text+"ns", "%s is a duration, and %s has no unit", x, text).trying(p.with(l.pos, l.end, text+"ms"))
+		return l.value, p.failAt(l.pos, "write "+text+"ms, or "+text+"ns", "%s is a duration, but %s has no unit", x, text).trying(p.with(l.pos, l.end, text+"ms"))
 	}
 	return l.value, nil
 }
@@ -596,7 +596,7 @@ func (p *parser) not() (expr, error) {
 			return nil, err
 		}
 		if w, ok := x.(*words); ok && t.kind == tokenWord && p.braces == 0 {
-			p.hint("not "+w.text+" selects what has no "+w.text+"; for the text, write "+quote("not "+w.text), p.with(t.pos, p.tokens[p.at-1].end, quote("not "+w.text)))
+			p.hint("not "+w.text+" selects rows without "+w.text+"; to find the text, write "+quote("not "+w.text), p.with(t.pos, p.tokens[p.at-1].end, quote("not "+w.text)))
 		}
 		return &unary{op: "!", x: x, pos: t.pos}, p.wantBool(x).orNil()
 	}

@@ -106,7 +106,7 @@ func (p *parser) list() ([]expr, error) {
 			return nil, err
 		}
 		if l, ok := x.(*literal); ok {
-			err := p.failAt(l.pos, "a field has no quotes, and an attribute a dot: ."+strings.Trim(p.text[l.pos:l.end], `"`), "%s is the same for all rows", l)
+			err := p.failAt(l.pos, "write a field without quotes, and an attribute with a dot: ."+strings.Trim(p.text[l.pos:l.end], `"`), "%s is the same for all rows", l)
 			if l.value.kind == kindString {
 				_ = err.trying(p.with(l.pos, l.end, "."+attributeName(l.value.s)))
 			}
@@ -198,7 +198,7 @@ func (p *parser) aggregate(t *token) (stage, error) {
 		}
 		a.cond = &comparison{op: op.text, value: l.value}
 		if t.text == "count" && l.value.kind == kindInt && l.value.n == 0 && (op.text == "=" || op.text == "<=") {
-			p.hint("a trace without any match is not there to be counted, so this finds nothing: write !{…} for traces that have no such row", "")
+			p.hint("count() counts only traces with a match, so this finds nothing: write !{…} for traces without a match", "")
 		}
 	}
 	if p.isWord("by") {

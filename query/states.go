@@ -55,9 +55,9 @@ func NoStates(v *view.View, states *view.States) string {
 	case states.Joined() > 0:
 		return ""
 	case len(states.Traces()) > 0:
-		return "the execution trace in the file tells of none of these spans"
+		return "the execution trace in the file has none of these spans"
 	case slices.ContainsFunc(v.Columns().Keys(), func(k columns.Key) bool { return k.Name == "wait.reason" }):
 		return "this is an execution trace without spans of OpenTelemetry: a wait is a row of its own, such as { name = mutex }"
 	}
-	return "no execution trace in the file tells what its spans did: record one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"
+	return "the file has no execution trace, so it is not known what its spans did: record one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"
 }

@@ -133,7 +133,7 @@ func (p *parser) wantBool(x expr) *Error {
 		}
 	}
 	pos, end := place(x)
-	err := p.failAt(pos, "compare it with something", "%s is %s, which is not a condition", x, kindName(k))
+	err := p.failAt(pos, "compare it with a value", "%s is %s, which is not a condition", x, kindName(k))
 	switch l, ok := x.(*literal); {
 	case !ok:
 		_ = err.trying(p.with(end, end, " != nil"))
@@ -164,7 +164,7 @@ func (p *parser) wantNumber(x expr, t *token) *Error {
 		return p.failAt(t.pos, "", "nil cannot be used in a computation")
 	default:
 		pos, _ := place(x)
-		return p.failAt(pos, "", "%s is %s, and %s needs numbers", x, kindName(k), t.text)
+		return p.failAt(pos, "", "%s is %s, but %s needs numbers", x, kindName(k), t.text)
 	}
 }
 

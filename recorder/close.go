@@ -67,7 +67,7 @@ func (w *writer) Close(ctx context.Context) error {
 		case err = <-c.done:
 		case <-patience.Done():
 			if w.tee != nil && w.tee.closes.Load() {
-				err = fmt.Errorf("the Tee has not taken all entries in time: %w", context.Cause(ctx))
+				err = fmt.Errorf("the Tee, such as a sender, has not accepted all entries in time: %w", context.Cause(ctx))
 			} else {
 				err = fmt.Errorf("%s is left unfinished, because %s: %w", w.name, unfinished(before, w.Stats().Entries), context.Cause(ctx))
 			}
@@ -116,7 +116,7 @@ func (w *writer) close(ctx context.Context) error {
 	switch {
 	case !whole:
 		left = true
-		err = errors.Join(err, fmt.Errorf("%s is left unfinished: the rest of its entries is in %s", w.name, w.journalName()))
+		err = errors.Join(err, fmt.Errorf("%s is left unfinished: its last entries are in %s; 'entrace recover' finishes the file", w.name, w.journalName()))
 	case w.final == w.name && removed:
 		lost = copyFile(ctx, f.f, w.name)
 	case w.final == w.name:
@@ -247,7 +247,7 @@ func (w *writer) Sync(ctx context.Context) error {
 		w.checked = time.Time{} // check the name of the file now, because a file without a name is useless
 		err := errors.Join(w.write(), w.goneErr(), w.finished.sync(), w.sink.sync())
 		if n := w.unsaved.Load(); n > 0 {
-			err = errors.Join(err, fmt.Errorf("sync %s: %w: what it held is not saved yet", w.name, ErrUnlinked))
+			err = errors.Join(err, fmt.Errorf("sync %s: %w: the entries of the removed file are not saved yet", w.name, ErrUnlinked))
 		}
 		if w.file == nil {
 			return err

@@ -142,7 +142,7 @@ func create(name string, o *Options, in *record.Interner, died bool) (*Recorder,
 	}
 	stream, final := tracename.Stream(name), finalName(name, o)
 	if len(filepath.Base(stream)) > maxNameSize {
-		return nil, fmt.Errorf("the name is longer than %d bytes", maxNameSize)
+		return nil, fmt.Errorf("the file name is longer than %d bytes", maxNameSize)
 	}
 	s := enterSlot(stream)
 	s.mu.Lock()
@@ -153,7 +153,7 @@ func create(name string, o *Options, in *record.Interner, died bool) (*Recorder,
 			if o.Shared {
 				return r, nil
 			}
-			return nil, fmt.Errorf("%s: %w: it is this process, and Options.Shared is not set", stream, format.ErrLocked)
+			return nil, fmt.Errorf("%s: %w, which is this process: set Options.Shared to share the recorder", stream, format.ErrLocked)
 		}
 		// The recorder is being closed, but its Close does not hold the lock yet.
 		s.mu.Unlock()
@@ -274,7 +274,7 @@ func Stream(o *Options) *Recorder {
 // the working directory changes.
 func realPath(name string) (string, error) {
 	if name == "" {
-		return "", errors.New("empty name")
+		return "", errors.New("the file name is empty")
 	}
 	abs, err := filepath.Abs(name)
 	if err != nil {

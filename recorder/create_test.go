@@ -417,7 +417,7 @@ func TestCreateBesideTraceThatIsFinished(t *testing.T) {
 	defer mark.Discard()
 	told := make(chan string, 1)
 	rec := tracetest.CreateAt(t, path, &recorder.Options{MaxBlock: time.Millisecond, OnNotice: func(text string) { told <- text }})
-	if text := <-told; rec.Path() == path || !strings.Contains(text, "is being finished") || !strings.Contains(text, rec.Path()) {
+	if text := <-told; rec.Path() == path || !strings.Contains(text, "is still finishing") || !strings.Contains(text, rec.Path()) {
 		t.Errorf("it records to %s and tells %q", rec.Path(), text)
 	}
 	tracetest.Close(t, rec)

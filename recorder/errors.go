@@ -14,7 +14,7 @@ var (
 	ErrOverflow = errors.New("recorder: the buffer is full")
 	// ErrUnlinked is reported when the file that a recorder writes was removed or
 	// renamed by somebody else.
-	ErrUnlinked = errors.New("recorder: the growing file was removed or renamed")
+	ErrUnlinked = errors.New("recorder: the file was removed or renamed during the recording")
 	// ErrJournalGone means that the journal of a dead writer was in memory and is gone, because the machine
 	// was restarted or somebody removed the journal.
 	ErrJournalGone = journal.ErrGone
@@ -24,5 +24,5 @@ var (
 	// errForeign is returned if a [CallSite] or [Attributes] belongs to another recorder.
 	errForeign = errors.New("recorder: the call site or attributes belong to another recorder")
 	// errNotOpen means that the end of a span was dropped, because the file has no entry for the span.
-	errNotOpen = errors.New("recorder: the file has no entry for the span")
+	errNotOpen = errors.New("recorder: the span to end is not in the file")
 )

@@ -244,7 +244,7 @@ func TestSlowTeeIsNamed(t *testing.T) {
 	defer cancel()
 	err = r.Close(ctx)
 	close(release)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the Tee has not taken") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "has not accepted all entries") {
 		t.Errorf("Close: %v", err)
 	}
 	if got := faultNames(t, r.Path()); len(got) != 2 {

@@ -38,7 +38,7 @@ func newJournal(o *Options, name string, replace bool) (*journal.Journal, error)
 		if j, err = journal.Create(journal.Place{Beside: name, Dir: o.BufferDir, Replace: replace}, jo); err == nil {
 			return j, nil
 		}
-		err = fmt.Errorf("create the journal: %w", err)
+		err = fmt.Errorf("create the journal (crash buffer): %w", err)
 	}
 	j, herr := journal.New(jo)
 	if herr != nil {

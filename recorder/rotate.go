@@ -284,7 +284,7 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 		w.leaveOld(old, removed, now)
 	}
 	if left > 0 {
-		w.report(fmt.Errorf("rotate %s: %d open spans stay in %s; the new file gets each of them with its next record", w.name, left, aside))
+		w.report(fmt.Errorf("rotate %s: %d open spans are only in %s; the new file gets an open span with the next record of the span", w.name, left, aside))
 	}
 	if w.o.Durability == DurabilityPower {
 		if err := osfile.SyncDir(w.name); err != nil {
@@ -489,7 +489,7 @@ func (w *writer) leaveOld(old *fileSink, removed uint64, now time.Time) {
 		}
 		name, err := w.save(ctx, old, now)
 		if err != nil {
-			err = fmt.Errorf("%s was removed, and what it held cannot be saved: %w", w.name, err)
+			err = fmt.Errorf("%s was removed, and its entries cannot be saved: %w", w.name, err)
 			w.countLost(old)
 			w.failed(err)
 			return err

@@ -370,7 +370,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{
 		MaxFileSize: maxSize, KeepFiles: 100, MaxBlock: time.Minute,
 		OnError: func(err error) {
-			if !strings.Contains(err.Error(), "open spans stay in") {
+			if !strings.Contains(err.Error(), "open spans are only in") {
 				t.Error(err)
 			}
 			told.Add(1)

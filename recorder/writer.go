@@ -398,7 +398,7 @@ func (w *writer) beginAgain() {
 			w.replaceJournal(gone)
 		}
 	case gone == nil && w.file.isRemoved():
-		err = fmt.Errorf("%w, and no other can be made: %w", ErrUnlinked, err)
+		err = fmt.Errorf("%w, and no new file can be created: %w", ErrUnlinked, err)
 		w.gone.Store(&err)
 		w.live.Load().CloseShards() // Put then calls putLater, which returns the error
 		w.failed(err)
@@ -430,7 +430,7 @@ func (w *writer) mend(cause error) error {
 	}
 	w.placer.CutTo(uint64(left), w.file.n)
 	w.rotation.mended = true
-	err = fmt.Errorf("%w; %d of its entries are lost, and a new file begins", cause, entries)
+	err = fmt.Errorf("%w; %d entries of the file are lost, and a new file begins", cause, entries)
 	w.mu.Lock()
 	p := &w.published
 	p.lose(entries, spans)

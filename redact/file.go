@@ -73,7 +73,7 @@ func Parse(text []byte) (*Policy, error) {
 		return nil, &FileError{Offset: at, Err: err}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, &FileError{Offset: d.InputOffset(), Err: errors.New("expected the end of the file, found more")}
+		return nil, &FileError{Offset: d.InputOffset(), Err: errors.New("unexpected text after the JSON object")}
 	}
 	p := Default()
 	if f.Default != nil && !*f.Default {
@@ -89,7 +89,7 @@ func Parse(text []byte) (*Policy, error) {
 			return wrong(err)
 		}
 		if v.Pattern == "" {
-			return wrong(errors.New("expected a regular expression, found nothing"))
+			return wrong(errors.New("expected a regular expression, found an empty text"))
 		}
 		rule := Rule{Name: v.Name, Pattern: pattern, Whole: v.Whole}
 		if v.Luhn {

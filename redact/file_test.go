@@ -33,9 +33,9 @@ func TestParseSaysWhereItIsWrong(t *testing.T) {
 		`{"keys":["a"`:                 "at offset 12: unexpected EOF",
 		`{"keys":"a"}`:                 "at offset 11: json: cannot unmarshal string into Go struct field .keys of type []string",
 		`{"key":["a"]}`:                `at offset 13: json: unknown field "key"`,
-		`{} {}`:                        "at offset 4: expected the end of the file, found more",
+		`{} {}`:                        "at offset 4: unexpected text after the JSON object",
 		`{"values":[{"pattern":"("}]}`: "values[0].pattern: error parsing regexp: missing closing ): `(`",
-		`{"values":[{"name":"x"}]}`:    "values[0].pattern: expected a regular expression, found nothing",
+		`{"values":[{"name":"x"}]}`:    "values[0].pattern: expected a regular expression, found an empty text",
 		`{"hash_key":"short"}`:         "hash_key: expected at least 16 bytes, found 5",
 	} {
 		_, err := redact.Parse([]byte(text))

@@ -92,7 +92,7 @@ func (f *frames) greet(token string) error {
 		}
 	}
 	if stored != format.IETPrefix { // the Reader would try to read the tables of an ET
-		return fmt.Errorf("the stream is %v, expected ietprefix", stored)
+		return fmt.Errorf("the sender sends the format %v, expected ietprefix", stored)
 	}
 	f.before, f.got, f.greeted = f.got-wire.MagicSize, 0, room[:]
 	var err error
@@ -108,7 +108,7 @@ func strange(first byte, err error) error {
 	case tokenWord[0]:
 		return fmt.Errorf("the sender sends a token, but this receiver has none (set --token-env of entrace receive): %w", err)
 	case 'G', 'P', 'H': // GET, POST, PUT, HEAD, PRI
-		return fmt.Errorf("the sender uses HTTP: %w", err)
+		return fmt.Errorf("the sender uses HTTP, which this port does not accept: %w", err)
 	}
 	return err
 }

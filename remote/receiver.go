@@ -91,7 +91,7 @@ const (
 var (
 	// ErrFrame is the error of a connection that sent something other than an entry: a damaged entry, or a length
 	// that is 0, is above the limit, or does not fit the entry after it.
-	ErrFrame = errors.New("remote: not an entry")
+	ErrFrame = errors.New("remote: the sender did not send a valid entry")
 	// ErrBusy is the error of a connection that exceeded Receiver.MaxConnections or MaxPerAddress, or whose entry
 	// did not fit into Receiver.MaxBuffer.
 	ErrBusy = listener.ErrBusy
@@ -169,7 +169,7 @@ func (sv *server) check(l net.Listener) error {
 	sv.buffers.max = sv.MaxBuffer
 	room := int64(sv.MaxEntrySize)*3/2 + 4*bufSize // enough for an entry while its buffer grows
 	if room > sv.MaxBuffer {
-		return fmt.Errorf("remote: MaxBuffer %d is too small for an entry of MaxEntrySize %d", sv.MaxBuffer, sv.MaxEntrySize)
+		return fmt.Errorf("remote: MaxBuffer (--max-buffer) %d is too small for an entry of MaxEntrySize (--max-entry) %d", sv.MaxBuffer, sv.MaxEntrySize)
 	}
 	share := (&listener.Bounds{Connections: sv.MaxConnections, PerAddress: sv.MaxPerAddress}).Share()
 	sv.buffers.perAddress = max(int64(float64(sv.MaxBuffer)*float64(share)/float64(sv.MaxConnections)), room)
@@ -273,7 +273,7 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 		}
 		// GetConfigForClient may return a configuration that allows older versions.
 		if t.ConnectionState().Version < tls.VersionTLS13 {
-			return errors.New("tls: the sender must use version 1.3 or later")
+			return errors.New("tls: the sender must use TLS 1.3 or later")
 		}
 		if sv.Token == "" && listener.RequiresCertificate(sv.TLS) && len(t.ConnectionState().VerifiedChains) == 0 {
 			return errors.New("tls: the sender sent no verified certificate")

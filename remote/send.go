@@ -256,7 +256,7 @@ func (c *sendLoop) admitted() bool {
 		case <-c.link.gone:
 			err = errRefused
 			if c.o.Token != "" {
-				err = fmt.Errorf("%w: check that the token, such as OTEL_EXPORTER_ENTRACE_TOKEN, is that of the receiver", errRefused)
+				err = fmt.Errorf("%w: check that the token (OTEL_EXPORTER_ENTRACE_TOKEN) is the token of the receiver", errRefused)
 			}
 		case <-c.ctx.Done():
 			err = c.ctx.Err()

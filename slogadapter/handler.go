@@ -160,7 +160,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 			b.Undo() // even if a method of a value has ended the goroutine, as t.FailNow does
 		}
 		if p != nil {
-			err = errors.Join(fmt.Errorf("slogadapter: panic: %s", safecall.Text(p)), b.Write())
+			err = errors.Join(fmt.Errorf("slogadapter: panic while recording: %s", safecall.Text(p)), b.Write())
 		}
 		e.release()
 	}()

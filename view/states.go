@@ -88,7 +88,7 @@ func (v *View) States(ctx context.Context) (*States, error) {
 			defer close(k.done)
 			defer func() {
 				if p := recover(); p != nil {
-					k.err = fmt.Errorf("read execution traces: %v", p)
+					k.err = fmt.Errorf("read execution traces: panic: %v", p)
 				}
 			}()
 			k.s, k.err = v.readStates(context.WithoutCancel(ctx))

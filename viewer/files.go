@@ -105,7 +105,7 @@ func (f *files) intact() error {
 		if hash == was.hash {
 			continue
 		}
-		text := " is another file now: somebody has overwritten it while it was open"
+		text := " was overwritten while it was open"
 		if n < was.n {
 			text = " was truncated while it was open"
 		}

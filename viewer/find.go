@@ -109,7 +109,7 @@ func (h *Handler) find(ctx context.Context, q *request) (any, error) {
 	case "":
 		f, err = q.selected(ctx, q.Get("q"))
 	default:
-		err = badRequest("what can be error or open")
+		err = badRequest("parameter \"what\" must be error or open")
 	}
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func (f *flame) node(k flameKey) (int, error) {
 		f.known[k] = i
 	}
 	if i >= maxFlameNodes {
-		return 0, badRequest("there are more than " + strconv.Itoa(maxFlameNodes) + " ways through the names of spans: choose fewer spans")
+		return 0, badRequest("the flame graph would have more than " + strconv.Itoa(maxFlameNodes) + " nodes: choose fewer spans")
 	}
 	return i, nil
 }

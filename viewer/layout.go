@@ -48,7 +48,7 @@ func (q *request) shape() shape {
 		for d := range strings.SplitSeq(x, ".") {
 			n, err := strconv.ParseUint(d, 36, 32)
 			if at += n; err != nil || at >= uint64(q.v.Len()) || len(h.toggled) == maxToggled {
-				q.fail("x is not a list of rows")
+				q.fail("parameter \"x\" must be a list of rows")
 				break
 			}
 			h.toggled = append(h.toggled, view.Row(at))
@@ -58,7 +58,7 @@ func (q *request) shape() shape {
 	if text := q.Get("least"); text != "" {
 		var err error
 		if h.least, err = strconv.ParseInt(text, 10, 64); err != nil || h.least < 0 {
-			q.fail("least is not a number of nanoseconds")
+			q.fail("parameter \"least\" must be a number of nanoseconds")
 		}
 	}
 	return h
@@ -186,7 +186,7 @@ type found struct {
 type tableError struct{ query string }
 
 func (e *tableError) Error() string {
-	return "the query computes a table, and the page shows rows: print it with 'entrace stats'"
+	return "the query computes a table, but the page shows rows: print the table with 'entrace stats'"
 }
 
 // found runs a query, or returns the result of an earlier run.

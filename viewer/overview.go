@@ -75,7 +75,7 @@ func (h *Handler) heat(ctx context.Context, q *request) (any, error) {
 		var b analyze.Box
 		failed := ""
 		if n, _ := fmt.Sscanf(text, "%d,%d,%d,%d%s", &b.From, &b.To, &b.Least, &b.Most, &failed); n < 4 {
-			return nil, badRequest("box is not four numbers")
+			return nil, badRequest("parameter \"box\" must be four numbers")
 		}
 		b.Failed = failed == "f"
 		c, err := x.Choose(ctx, b)

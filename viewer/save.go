@@ -11,7 +11,7 @@ import (
 func (h *Handler) save(ctx context.Context, q *request) (any, error) {
 	format := q.Get("format")
 	if h.options.Save == nil || !slices.ContainsFunc(h.options.Formats, func(f Format) bool { return f.Name == format }) {
-		return nil, badRequest("this page cannot save as " + format)
+		return nil, badRequest("the page cannot save rows in the format " + format)
 	}
 	c, err := q.selection(ctx)
 	if err != nil {

@@ -28,7 +28,7 @@ func (h *Handler) stateStrips(ctx context.Context, q *request) (any, error) {
 		r := q.row("row")
 		width, err := strconv.Atoi(n)
 		if err != nil || width < 1 || width > maxStrip || len(rows) == maxStrips {
-			q.fail("a row and 1 to " + strconv.Itoa(maxStrip) + " parts are needed, of " + strconv.Itoa(maxStrips) + " rows at most")
+			q.fail("parameter \"rows\" must list ROW:PARTS, with 1 to " + strconv.Itoa(maxStrip) + " parts, for at most " + strconv.Itoa(maxStrips) + " rows")
 		}
 		if q.err != nil {
 			return nil, q.err

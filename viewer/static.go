@@ -41,9 +41,9 @@ type SizeError struct {
 
 func (e *SizeError) Error() string {
 	if e.Bytes > 0 {
-		return fmt.Sprintf("the page would have %d bytes, and may have %d", e.Bytes, e.MaxBytes)
+		return fmt.Sprintf("the page would have %d bytes, but the limit is %d", e.Bytes, e.MaxBytes)
 	}
-	return fmt.Sprintf("the page would have %d rows, and may have %d", e.Rows, e.MaxRows)
+	return fmt.Sprintf("the page would have %d rows, but the limit is %d", e.Rows, e.MaxRows)
 }
 
 // staticData holds the data of a trace in a static page.

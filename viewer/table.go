@@ -56,7 +56,7 @@ func (h *Handler) table(ctx context.Context, q *request) (any, error) {
 	w, first, n := q.window(), q.number("first", 0, 1<<30), q.number("n", 100, maxLines+1)
 	by, err := strconv.Atoi(cmp.Or(q.Get("sort"), "0"))
 	if err != nil {
-		q.fail("sort is not a number of a column")
+		q.fail("parameter \"sort\" must be the number of a column")
 	}
 	if q.err != nil {
 		return nil, q.err
@@ -74,7 +74,7 @@ func (h *Handler) table(ctx context.Context, q *request) (any, error) {
 		case "compare":
 			return q.compareTable(ctx)
 		}
-		return nil, badRequest("form can be rows, calls or compare")
+		return nil, badRequest("parameter \"form\" must be rows, calls or compare")
 	})
 	if err != nil {
 		return nil, err
@@ -323,7 +323,7 @@ func (q *request) compareTable(ctx context.Context) (*table, error) {
 		return nil, err
 	}
 	if than == nil {
-		return nil, badRequest("there is nothing to compare with")
+		return nil, badRequest("the page has no second trace to compare with")
 	}
 	d, err := analyze.Compare(ctx, []query.Run{than.run()}, []query.Run{q.run(f.rows)})
 	if err != nil {

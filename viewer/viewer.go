@@ -181,7 +181,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
 	if !h.isOurs(r) {
-		fail(w, http.StatusForbidden, "this server is not known by the host name of the request")
+		fail(w, http.StatusForbidden, "the request is for another host: open the address that 'entrace view' has printed")
 		return
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, h.options.Base+"/")
@@ -192,7 +192,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			asset(w, r, path, kind)
 		}
 	case h.options.Authorize != nil && !h.options.Authorize(r):
-		fail(w, http.StatusUnauthorized, "open the address that 'entrace view' has printed")
+		fail(w, http.StatusUnauthorized, "the token is missing or wrong: open the address that 'entrace view' has printed")
 	case !ok:
 		fail(w, http.StatusNotFound, "not found")
 	case !h.isRead(w, r):
@@ -381,7 +381,7 @@ func (q *request) number(name string, missing, limit int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n >= limit {
-		q.fail(name + " is not a number from 0 to " + strconv.Itoa(limit-1))
+		q.fail("parameter " + name + " must be a number from 0 to " + strconv.Itoa(limit-1))
 		return 0
 	}
 	return n
@@ -391,7 +391,7 @@ func (q *request) number(name string, missing, limit int) int {
 func (q *request) bins() int {
 	n := q.number("n", 1000, maxBins+1)
 	if n == 0 {
-		q.fail("n is not a number from 1 on")
+		q.fail("parameter \"n\" must be above 0")
 	}
 	return n
 }
@@ -400,7 +400,7 @@ func (q *request) bins() int {
 func (q *request) row(name string) view.Row {
 	r := view.Row(q.number(name, 0, q.v.Len()))
 	if r != 0 && !isShown(q.v, r) {
-		q.fail(name + " is a row that is not shown")
+		q.fail(name + " must be a row that the page shows")
 	}
 	return r
 }
@@ -412,7 +412,7 @@ func (h *Handler) row(_ context.Context, q *request) (any, error) {
 	name, id := q.Get("id")[:max(0, at)], q.Get("id")[at+1:]
 	n, err := strconv.ParseUint(id, 10, 32)
 	if at < 0 || err != nil {
-		return nil, badRequest("id is not as in app.et#12")
+		return nil, badRequest("parameter \"id\" must be FILE#ENTRY, as in app.et#12")
 	}
 	for i := range q.v.Files() {
 		if name == "" && i == 0 || q.names[i] == name {

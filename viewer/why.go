@@ -220,7 +220,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	switch {
 	case strings.Contains(of, "-"):
 		if _, err := fmt.Sscanf(of, "%d-%d", &least, &out.Most); err != nil {
-			return nil, nil, badRequest("of is not slow, failed or two durations")
+			return nil, nil, badRequest("parameter \"of\" must be slow, failed or two durations")
 		}
 		out.Of, most = "drawn", out.Most-1
 		out.Among = mine >= least && mine <= most

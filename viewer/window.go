@@ -30,7 +30,7 @@ func (q *request) windowOf(text string) window {
 	if last, ok := strings.CutPrefix(text, "last:"); ok {
 		n, err := strconv.ParseInt(last, 10, 64)
 		if err != nil || n <= 0 {
-			q.fail("window is not a number of nanoseconds")
+			q.fail("parameter \"window\" must be last:N, with N in nanoseconds")
 		}
 		x := q.whole()
 		return window{x.to - int64(min(uint64(n), uint64(x.to-x.from))), x.to, true}
@@ -39,7 +39,7 @@ func (q *request) windowOf(text string) window {
 	from, ferr := strconv.ParseInt(first, 10, 64)
 	to, terr := strconv.ParseInt(last, 10, 64)
 	if ferr != nil || terr != nil || from > to || to-from < 0 { // to-from < 0 means that the length overflows
-		q.fail("window is not two times in nanoseconds")
+		q.fail("parameter \"window\" must be FROM,TO in nanoseconds")
 	}
 	return window{from, to, true}
 }

@@ -27,7 +27,7 @@ func (a *app) archiveCommand() *cobra.Command {
 Each service and day (UTC) of a trace becomes an object, service=NAME/day=2026-11-24/ID-N.parquet. ID is
 the SHA-256 of the trace. When all objects of a trace are written, _manifest/ID.json says so, and the trace
 is not archived again. If archive is killed, run it again: nothing is lost, and nothing is there twice.
-Several may write to one TARGET.
+Several archive commands may write to one TARGET.
 
 Traces that are not finished wait for the next run. A damaged trace is reported, and the others are
 archived. Folders in DIR are not searched.
@@ -38,7 +38,7 @@ machine or container.`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return usagef("--to must name the folder or bucket of the archive")
+				return usagef("--to is missing: name the folder of the archive, or s3://BUCKET/PREFIX")
 			}
 			target, err := archive.Open(to)
 			if err != nil {
@@ -49,7 +49,7 @@ machine or container.`,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	c.Flags().StringVar(&to, "to", "", "where the archive is: a folder, or `s3://BUCKET/PREFIX`")
-	c.Flags().BoolVar(&dry, "dry-run", false, "write nothing, and say what would be written")
+	c.Flags().BoolVar(&dry, "dry-run", false, "write nothing, and print what would be written")
 	return c
 }
 

@@ -30,14 +30,14 @@ func (a *app) catCommand() *cobra.Command {
   entrace cat -q 'level = error' app.et         the entries of the rows that a query selects
 
 - is the standard input. With -q, --since or --until, cat prints the entries of the selected rows, and the
-ends of selected spans. Of a damaged file it prints the whole entries and exits with 1. In JSON, U64 and I64
-are numbers of up to 64 bits, which some programs round, such as old versions of jq.`,
+ends of selected spans. Of a damaged file, cat prints the entries that are whole, and exits with 1. In JSON,
+U64 and I64 are numbers of up to 64 bits, which some programs round, such as old versions of jq.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return each(args, func(name string) error { return a.cat(cmd.Context(), name, &o) })
 		},
 	}
 	o.add(c)
-	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object an entry")
+	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object for each entry")
 	return c
 }
 

@@ -22,23 +22,23 @@ func (a *app) checkCommand() *cobra.Command {
 	o := checkOptions{lookFlags: lookFlags{time: timeLocal}, expect: "none", limit: 20}
 	c := &cobra.Command{
 		Use:   "check -q QUERY --expect none|some|N|'>=N' FILE|DIR...",
-		Short: "Hold a trace against an expectation, for tests and CI",
+		Short: "Fail if a query selects more or fewer rows than expected",
 		Long: `check fails if a query selects more or fewer rows than expected, for tests and CI.
 
   entrace check -q 'level = error' --expect none app.et
   entrace check -q '{ name = "GET /cart" && duration > 100ms }' --expect '<=3' app.et
   entrace check -q '{ name = migrate }' --expect 1 app.et
 
-It exits with 0 if the number is as expected. Else it prints the rows that the query selects and exits with 1.
-For anything else it exits with 2, such as for a damaged or unfinished file without --allow-partial.`,
+check exits with 0 if the number of rows is as expected. If not, it prints the rows and exits with 1. After any
+other error it exits with 2, such as for a damaged or unfinished file without --allow-partial.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return asCheck(a.check(cmd.Context(), args, &o)) },
 	}
 	o.add(c)
 	o.addPrint(c)
 	flags := c.Flags()
-	flags.StringVar(&o.expect, "expect", o.expect, "how many rows: none, some, `N`, or >=N and the like")
-	flags.BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
-	flags.IntVar(&o.limit, "limit", o.limit, "print no more than that many rows, 0 for all")
+	flags.StringVar(&o.expect, "expect", o.expect, "how many rows the query must select: none, some, `N`, or >=N and the like")
+	flags.BoolVar(&o.allowPartial, "allow-partial", false, "read a damaged or unfinished file as far as possible")
+	flags.IntVar(&o.limit, "limit", o.limit, "print at most this many rows, 0 for all")
 	return c
 }
 
@@ -75,12 +75,12 @@ func expected(s string) (func(n int) bool, error) {
 			return n == want
 		}, nil
 	}
-	return nil, usagef("--expect is %q, it must be none, some, a number, or a number after >=, <=, <, > or !=", s)
+	return nil, usagef("--expect is %q: must be none, some, a number, or a number after >=, <=, <, > or !=", s)
 }
 
 func (a *app) check(ctx context.Context, names []string, o *checkOptions) error {
 	if o.query == "" {
-		return usagef("-q must have the query to check")
+		return usagef("-q is missing: give the query to check")
 	}
 	if err := notNegative("limit", o.limit); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 	}
 	rows := l.rows()
 	if l.result.Table != nil {
-		return usagef("the query computes a table, and check counts only rows")
+		return usagef("the query computes a table, but check counts rows: leave out '| count()' and the like")
 	}
 	if want(len(rows)) {
 		return nil

@@ -35,7 +35,7 @@ type convertFlags struct {
 // addOut adds the flags for the output.
 func (f *convertFlags) addOut(c *cobra.Command) {
 	c.Flags().StringVar(&f.to, "to", "", "the format of OUT")
-	c.Flags().BoolVar(&f.force, "force", false, "replace an OUT that is there")
+	c.Flags().BoolVar(&f.force, "force", false, "replace OUT if it exists")
 }
 
 // weights are the values that frames of a flame graph can have as weights.
@@ -72,9 +72,9 @@ what each cannot hold.`,
 	redactFlag(c, &flags.redact, redactRead)
 	set := c.Flags()
 	flags.addOut(c)
-	set.StringVar(&flags.weight, "weight", weights[0], "for flame graphs: the time that spans took, or cpu: the samples of CPU profiles at and below what is selected")
+	set.StringVar(&flags.weight, "weight", weights[0], "for flame graphs: time, which spans took, or cpu, the samples of CPU profiles at and below the selected spans")
 	set.StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
-	set.BoolVar(&flags.list, "list", false, "print the formats there are")
+	set.BoolVar(&flags.list, "list", false, "print all formats")
 	for flag, values := range map[string][]string{"from": formatNames(true), "to": formatNames(false), "version": {"1", "2"}, "weight": weights[:]} {
 		err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		if err != nil {
@@ -116,11 +116,11 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 		o.CPU, flags.descendants = true, true
 	case "", "time":
 	default:
-		return usagef("--weight can be time or cpu, and not %q", flags.weight)
+		return usagef("--weight is %q: must be time or cpu", flags.weight)
 	}
 	if flags.disk != "" {
 		if _, own := to.Own(); !own {
-			return usagef("--version is for ENTRACE's own formats, %s is not one", to)
+			return usagef("--version works only with ENTRACE's own formats, not with %s", to)
 		}
 		if o.Version, err = format.ParseVersion(flags.disk); err != nil {
 			return usagef("--version: %w", err)
@@ -173,7 +173,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	var room int64 // 0: the default
 	if o.maxTemp != "" {
 		if room, err = quantity.ParseBytes(o.maxTemp); err != nil || room <= 0 {
-			return nil, usagef("--max-temp is %q, it must be a size such as 8GiB", o.maxTemp)
+			return nil, usagef("--max-temp is %q: must be a size such as 8GiB", o.maxTemp)
 		}
 	}
 	progress := o.progress
@@ -188,7 +188,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	}
 	r := redact.New(policy, nil) // nil without the flag
 	if auto && slices.Contains(names, "-") {
-		return nil, usagef("--clock auto reads files twice, and standard input can be read only once")
+		return nil, usagef("--clock auto reads the files twice, but standard input can be read only once")
 	}
 	options := &convert.OpenOptions{
 		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once && !auto,

@@ -49,9 +49,9 @@ did, where it waited, which goroutine ended the wait, and what that goroutine di
 	o.add(c)
 	o.addPrint(c)
 	flags := c.Flags()
-	flags.StringVar(&o.min, "min", "1%", "fold steps that take less than that `SHARE` of the whole")
+	flags.StringVar(&o.min, "min", "1%", "fold steps that take less than this `SHARE` of the whole")
 	flags.BoolVar(&o.inferred, "inferred", false, "infer the path from times, also where it could be measured")
-	flags.BoolVar(&o.all, "all", false, "of each span that is selected, the slowest first")
+	flags.BoolVar(&o.all, "all", false, "print the path of each selected span, the slowest first")
 	return c
 }
 
@@ -59,7 +59,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 	text, percent := strings.CutSuffix(o.min, "%")
 	least, err := strconv.ParseFloat(text, 64)
 	if err != nil || !percent || least < 0 || least > 100 {
-		return usagef("--min is %q, it must be a share such as 1%%", o.min)
+		return usagef("--min is %q: must be a percentage from 0%% to 100%%", o.min)
 	}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 		}
 	}
 	if len(spans) == 0 {
-		return errors.Join(fmt.Errorf("%s: no selected span has a time", show.Safe(title(l.Trace))), l.Damage())
+		return errors.Join(fmt.Errorf("%s: no span with a start time is selected", show.Safe(title(l.Trace))), l.Damage())
 	}
 	slower := func(x, y view.Row) int {
 		a, _ := l.v.Duration(x)

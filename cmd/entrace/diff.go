@@ -43,8 +43,8 @@ func (a *app) diffCommand() *cobra.Command {
 
 Each FILE is a run. diff compares spans by their path: service, name and kind, and those of the spans above.
 For each path it prints the number of spans, how many failed, quantiles of durations, and the sum of self
-times; paths that exceed a limit come first. Below are errors and warnings that more calls have than before,
-more than chance explains; --fail-on more-errors makes these a limit. diff exits with 1 if a limit is
+times; paths that exceed a limit come first. Below are errors and warnings that occur in more calls than
+before, and not by chance; --fail-on more-errors makes these a limit. diff exits with 1 if a limit is
 exceeded, and with 2 for any other error.
 
 With one run on each side, "chance" does not include the noise of the machine: the test (of Mann and Whitney)
@@ -61,11 +61,11 @@ compare a damaged or running file without --allow-partial, and exits with 2.`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch several := len(o.before)+len(o.after) > 0; {
 			case several && len(args) > 0:
-				return usagef("no other FILE can be given with --before and --after")
+				return usagef("--before and --after cannot be combined with other FILEs")
 			case several && (len(o.before) == 0 || len(o.after) == 0):
 				return usagef("--before and --after must be used together")
 			case !several && len(args) != 2:
-				return usagef("%s takes BEFORE AFTER, or --before FILE,... --after FILE,..., not %s", c.CommandPath(), plural(len(args), "argument"))
+				return usagef("%s expects BEFORE AFTER, or --before FILE,... --after FILE,...; found %s", c.CommandPath(), plural(len(args), "argument"))
 			}
 			return nil
 		},
@@ -85,8 +85,8 @@ compare a damaged or running file without --allow-partial, and exits with 2.`,
 	flags.StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, as +10% or +5ms, or none; +10% for three runs or more, else none")
 	flags.StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path there may be for each root span, as +1 or +10%, or none")
 	flags.StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, more-errors, several with commas, or none")
-	flags.BoolVar(&o.anyChange, "any-change", false, "a change that can be chance exceeds a limit as well")
-	flags.BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
+	flags.BoolVar(&o.anyChange, "any-change", false, "apply the limits also to changes that can be chance")
+	flags.BoolVar(&o.allowPartial, "allow-partial", false, "read damaged or unfinished files as far as possible")
 	flags.IntVar(&o.limit, "limit", o.limit, "how many paths to print, 0 for all")
 	return c
 }
@@ -119,7 +119,7 @@ func parseLimit(flag, s, like string, number func(s string) (float64, error)) (*
 	} else if n, err := number(text); err == nil && n >= 0 {
 		return &limit{by: n}, nil
 	}
-	return nil, usagef("--%s is %q, it must be a limit such as %s, or none", flag, s, like)
+	return nil, usagef("--%s is %q: must be a limit such as %s, or none", flag, s, like)
 }
 
 // exceeded reports whether a number has grown by more than the limit.
@@ -188,7 +188,7 @@ func (o *diffOptions) limits() (l diffLimits, err error) {
 			l.newSpans = true
 		case failMore, noLimit:
 		default:
-			return l, usagef("--fail-on is %q, it must be new-errors, new-spans, more-errors or none", f)
+			return l, usagef("--fail-on is %q: must be new-errors, new-spans, more-errors or none", f)
 		}
 	}
 	return l, nil
@@ -384,7 +384,7 @@ func (r *diffReport) verdict(w io.Writer) {
 		fmt.Fprintln(w, "ok: no path exceeds "+r.limits.String())
 	}
 	if r.chance > 0 {
-		fmt.Fprintf(w, "%s a limit by what can be chance; --any-change counts that\n", count(r.chance, "path exceeds", "paths exceed"))
+		fmt.Fprintf(w, "%s a limit, but this can be chance; --any-change makes it a failure\n", count(r.chance, "path exceeds", "paths exceed"))
 	}
 }
 

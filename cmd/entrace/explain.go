@@ -44,7 +44,7 @@ that shows it. What can be chance is not a cause. docs/explain.md says how it de
 	o.add(c)
 	o.addTime(c)
 	flags := c.Flags()
-	flags.Lookup("since").Usage = "what to explain began at this `TIME`: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339"
+	flags.Lookup("since").Usage = "explain what began at this `TIME`: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339"
 	flags.StringSliceVar(&o.against, "against", nil, "a `FILE` or folder of healthy runs, to compare with")
 	flags.StringVar(&o.failOn, "fail-on", "", "exit with 1 if there is a `cause`")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object")
@@ -53,7 +53,7 @@ that shows it. What can be chance is not a cause. docs/explain.md says how it de
 
 func (a *app) explain(ctx context.Context, names []string, o *explainOptions) error {
 	if o.failOn != "" && o.failOn != "cause" {
-		return usagef("--fail-on is %q, the only value is \"cause\"", o.failOn)
+		return usagef("--fail-on is %q: must be cause", o.failOn)
 	}
 	baseline := o.lookFlags
 	baseline.since, baseline.until = "", ""

@@ -28,7 +28,7 @@ func (a *app) exportCommand() *cobra.Command {
   entrace export app.et -o report.html --redact                  without secrets
 
 The page needs no program and no network. It finds words, but runs no queries. It has at most 200,000 rows
-and 20 MB; --max-size changes the latter.`,
+and 20 MB; --max-size changes the size.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.export(cmd.Context(), args, output, maxSize, force, &o)
@@ -41,7 +41,7 @@ and 20 MB; --max-size changes the latter.`,
 	flags := c.Flags()
 	flags.StringVarP(&output, "output", "o", "", "the `FILE` to write")
 	flags.BoolVar(&force, "force", false, "replace the file if it exists")
-	flags.StringVar(&maxSize, "max-size", "20MB", "the most `BYTES` that the page may have")
+	flags.StringVar(&maxSize, "max-size", "20MB", "how many `BYTES` the page may have")
 	return c
 }
 
@@ -56,7 +56,7 @@ func (a *app) export(ctx context.Context, names []string, output, maxSize string
 		return errTable
 	}
 	if output == "" {
-		return usagef("--output is missing: the name of the page")
+		return usagef("--output is missing: name the file to write, as in -o report.html")
 	}
 	if osfile.Exists(output) && !force {
 		return fmt.Errorf("%w; --force replaces it", thereAlready(output))
@@ -71,9 +71,9 @@ func (a *app) export(ctx context.Context, names []string, output, maxSize string
 		return h.Static(ctx, w, &viewer.StaticOptions{Query: o.query, MaxBytes: most})
 	})
 	if s, ok := errors.AsType[*viewer.SizeError](err); ok {
-		text := "choose rows with -q, as in -q 'level = error'"
+		text := "select fewer rows, as with -q 'level = error'"
 		if s.Bytes > 0 {
-			text += ", or allow more with --max-size"
+			text += ", or raise --max-size"
 		}
 		return fmt.Errorf("%w; %s", err, text)
 	}

@@ -57,7 +57,7 @@ func targetOf(out, to string) (convert.Format, error) {
 	f := convert.Format(to)
 	if to == "" {
 		if out == "-" {
-			return "", usagef("for the standard output, --to must name the format")
+			return "", usagef("--to must name the format of the standard output")
 		}
 		ext := filepath.Ext(out)
 		f = convert.FormatByExtension(out)
@@ -79,7 +79,7 @@ func targetOf(out, to string) (convert.Format, error) {
 	}
 	for _, known := range convert.Formats() {
 		if known.Format == f && to == "" && convert.FormatByExtension(out) == "" {
-			return "", usagef("files of %s end in %s; any other name needs --to %s", f, known.Extensions[0], f)
+			return "", usagef("format %s has the extension %s: for any other, add --to %s", f, known.Extensions[0], f)
 		}
 		if known.Format == f && known.Writes {
 			return f, nil

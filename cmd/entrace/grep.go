@@ -46,13 +46,13 @@ with 0 if there is a match, 1 if there is none, and 2 for anything else.`,
 	o.addTimes(c)
 	o.addPrint(c)
 	flags := c.Flags()
-	flags.BoolVarP(&o.count, "count", "c", false, "print how many there are, and nothing else")
-	flags.BoolVar(&o.byFile, "by-file", false, "with --count, a line FILE:N for each file")
-	flags.BoolVar(&o.tree, "tree", false, "print them in the tree, with what they are below")
-	flags.BoolVar(&o.logs, "logs", false, "also print all log records below them")
-	flags.IntVarP(&o.before, "before", "B", 0, "print as many rows before each")
-	flags.IntVarP(&o.after, "after", "A", 0, "print as many rows after each")
-	flags.IntVar(&o.limit, "limit", 0, "print no more than that many matches, 0 for all")
+	flags.BoolVarP(&o.count, "count", "c", false, "print only the number of matches")
+	flags.BoolVar(&o.byFile, "by-file", false, "with --count, print a line FILE:N for each file")
+	flags.BoolVar(&o.tree, "tree", false, "print the matches as a tree, with the rows above them")
+	flags.BoolVar(&o.logs, "logs", false, "also print all log records below the matches")
+	flags.IntVarP(&o.before, "before", "B", 0, "print this many rows before each match")
+	flags.IntVarP(&o.after, "after", "A", 0, "print this many rows after each match")
+	flags.IntVar(&o.limit, "limit", 0, "print at most this many matches, 0 for all")
 	return c
 }
 
@@ -75,7 +75,7 @@ func (e *checkError) Unwrap() error { return e.error }
 
 func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 	if o.tree && o.json {
-		return usagef("--tree and --json cannot be used together: JSON has the parent of each row")
+		return usagef("--tree and --json cannot be used together: in JSON, each row names its parent")
 	}
 	if err := errors.Join(notNegative("limit", o.limit), notNegative("after", o.after), notNegative("before", o.before)); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 // notNegative returns an error if n, the value of a flag, is below 0.
 func notNegative(flag string, n int) error {
 	if n < 0 {
-		return usagef("--%s is %d, it cannot be below 0", flag, n)
+		return usagef("--%s is %d: must not be below 0", flag, n)
 	}
 	return nil
 }

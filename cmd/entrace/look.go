@@ -43,34 +43,34 @@ func (o *lookFlags) addTimes(c *cobra.Command) {
 	flags.StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
 	flags.StringVar(&o.until, "until", "", "up to a `TIME`")
 	o.addFrom(c)
-	flags.StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service, or auto")
+	flags.StringArrayVar(&o.clock, "clock", nil, "correct clocks: `NAME=+120ms` adds 120ms to all times of a file or service; auto finds the offsets")
 }
 
 // addFrom adds the flags for opening files of other formats.
 func (o *lookFlags) addFrom(c *cobra.Command) {
-	c.Flags().StringVar(&o.from, "from", "", "the format of the files, as 'entrace convert --list' names it; by default their first bytes tell")
+	c.Flags().StringVar(&o.from, "from", "", "the format of the files, from 'entrace convert --list'; by default found by their first bytes")
 	c.Flags().StringVar(&o.maxTemp, "max-temp", "", "how large temporary files may become, 8GiB by default; other formats and compressed files need them")
 }
 
 // addQuery adds -q.
 func (o *lookFlags) addQuery(c *cobra.Command) {
-	c.Flags().StringVarP(&o.query, "query", "q", "", "look at what this `QUERY` selects alone")
+	c.Flags().StringVarP(&o.query, "query", "q", "", "look only at the rows that this `QUERY` selects")
 }
 
 // addDescendants adds --descendants.
 func (o *lookFlags) addDescendants(c *cobra.Command) {
-	c.Flags().BoolVar(&o.descendants, "descendants", false, "with -q, --since or --until: also what is below what they select, and not only what is above")
+	c.Flags().BoolVar(&o.descendants, "descendants", false, "with -q, --since or --until: also the rows below the selected ones, not only the rows above")
 }
 
 // addPrint adds the flags for printing rows.
 func (o *lookFlags) addPrint(c *cobra.Command) {
 	o.addTime(c)
-	c.Flags().BoolVar(&o.json, "json", false, "print JSON, an object a line")
+	c.Flags().BoolVar(&o.json, "json", false, "print JSON, one object on each line")
 }
 
 // addTime adds --time.
 func (o *lookFlags) addTime(c *cobra.Command) {
-	c.Flags().StringVar((*string)(&o.time), "time", string(o.time), "print times as `MODE` says: offset from the first, utc, local or none")
+	c.Flags().StringVar((*string)(&o.time), "time", string(o.time), "how to print times, a `MODE`: offset from the first, utc, local or none")
 }
 
 // selects reports whether the flags select only a part of the trace.
@@ -87,7 +87,7 @@ func (o *lookFlags) clocks() (all map[string]time.Duration, auto bool, err error
 		name, late, ok := strings.Cut(s, "=")
 		d, err := time.ParseDuration(late)
 		if !ok || err != nil {
-			return nil, false, usagef("--clock is %q, it must be auto or have the form SERVICE=OFFSET, such as shop=+120ms", s)
+			return nil, false, usagef("--clock is %q: must be auto or have the form SERVICE=OFFSET, such as shop=+120ms", s)
 		}
 		all[name] = d
 	}
@@ -115,7 +115,7 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 	}
 	t, err := a.open(ctx, names, o)
 	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "{") }) {
-		err = usagef("%w; give a query with -q, or before the files where the command takes a QUERY", err)
+		err = usagef("%w; a query must be before the files in 'entrace grep', and after -q in other commands", err)
 	}
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (o *lookFlags) between(v *view.View) (*query.Options, error) {
 		*x.at = t
 	}
 	if !between.To.IsZero() && between.To.Before(between.From) {
-		return nil, usagef("--until is before --since")
+		return nil, usagef("--until must not be before --since")
 	}
 	return between, nil
 }
@@ -206,7 +206,7 @@ func (a *app) tellNone(l *look, o *lookFlags) {
 }
 
 // errTable is the error if a command that prints rows gets a query that makes a table.
-var errTable = usagef("the query computes a table, and this command needs rows: print it with 'entrace stats'")
+var errTable = usagef("the query computes a table, but this command needs rows: print the table with 'entrace stats'")
 
 // part returns the selected rows with their ancestors, and with --descendants also their descendants.
 func (l *look) part(o *lookFlags) view.Set[view.Row] {

@@ -52,8 +52,8 @@ docs/lua.md has the functions.`,
 	o.addFrom(c)
 	flags := c.Flags()
 	flags.BoolVar(&o.json, "json", false, "print the ids as a JSON list")
-	flags.IntVar(&o.threads, "threads", o.threads, "run the script on that many parts of the file at once")
-	flags.StringVar(&o.compat, "compat", "", "`upstream`: do what ENTRACE does where it errs")
+	flags.IntVar(&o.threads, "threads", o.threads, "run the script on this many parts of the file at once")
+	flags.StringVar(&o.compat, "compat", "", "`upstream`: repeat ENTRACE's mistakes")
 	flags.DurationVar(&o.timeout, "timeout", 0, "how long the script may run, 0 for as long as it takes")
 	flags.StringVar(&o.maxMemory, "max-memory", o.maxMemory, "about how much memory the script may use")
 	return c
@@ -61,14 +61,14 @@ docs/lua.md has the functions.`,
 
 func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error {
 	if o.compat != "" && o.compat != "upstream" {
-		return usagef("--compat is %q, it must be upstream", o.compat)
+		return usagef("--compat is %q: must be upstream", o.compat)
 	}
 	if o.threads < 1 || o.threads > 256 {
-		return usagef("--threads is %d, it must be from 1 to 256", o.threads)
+		return usagef("--threads is %d: must be from 1 to 256", o.threads)
 	}
 	memory, err := quantity.ParseBytes(o.maxMemory)
 	if err != nil || memory <= 0 {
-		return usagef("--max-memory is %q, it must be a size such as 1GiB", o.maxMemory)
+		return usagef("--max-memory is %q: must be a size such as 1GiB", o.maxMemory)
 	}
 	if script == "-" && name == "-" {
 		return usagef("the standard input cannot be both the script and the file")
@@ -84,7 +84,7 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 	defer opened.Close()
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the script ran longer than %s", o.timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the script ran longer than --timeout %s", o.timeout))
 		defer cancel()
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)

@@ -134,7 +134,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 		if like := texts.Nearest(unknown.GetSpecifiedName(), flags, 2); like != "" {
 			a.say("did you mean --%s?", like)
 		} else if len(have) > 0 {
-			a.say("these commands have it: %s", strings.Join(have, ", "))
+			a.say("these commands have the flag: %s", strings.Join(have, ", "))
 		}
 	}
 	if _, usage := errors.AsType[*usageError](err); usage || !a.started {
@@ -185,10 +185,10 @@ func (a *app) root() *cobra.Command {
   entrace explain app.et     which service is to blame for what is slow or fails
   entrace recover .          finish what killed programs have left here
 
-FILE may be the name that a program was given for its trace, whatever is left of
-it: for app.et also the app.iet of one that still runs or was killed.
+FILE may be the name that a program was given for its trace: app.et then also means the
+app.iet of a program that still runs or was killed.
 
-Files that it writes can be read by their user alone (mode 0600).
+Only you can read the files that entrace writes (mode 0600).
 
 Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		Version:           version(),
@@ -207,7 +207,7 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 			a.color = isTerminal(a.out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		case "never":
 		default:
-			return usagef("--color is %q, it must be always, never or auto", *color)
+			return usagef("--color is %q: must be always, never or auto", *color)
 		}
 		a.started = true
 		return nil
@@ -318,7 +318,7 @@ func takes(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
 			_, want, _ := strings.Cut(c.Use, " ")
-			return usagef("%s takes %s, not %s", c.CommandPath(), want, plural(len(args), "argument"))
+			return usagef("%s expects %s, found %s", c.CommandPath(), want, plural(len(args), "argument"))
 		}
 		return nil
 	}
@@ -402,7 +402,7 @@ func knownRing(name string) (died bool, err error) {
 	case state == osfile.LockHeld && pid > 0:
 		return false, fmt.Errorf("%s is the ring of process %d, which is running: 'kill -USR1 %d' makes the process write a trace", name, pid, pid)
 	case state == osfile.LockHeld && runtime.GOOS == "windows":
-		return false, fmt.Errorf("%s is the ring of a running process: it writes a trace when a trigger fires", name)
+		return false, fmt.Errorf("%s is the ring of a running process, which writes a trace when a trigger fires", name)
 	case state == osfile.LockHeld:
 		return false, fmt.Errorf("%s is the ring of a running process: SIGUSR1 makes the process write a trace", name)
 	case strings.HasSuffix(name, ".buffer"):
@@ -429,7 +429,7 @@ func (a *app) tellJournal(name string, n int, missing error) {
 		if _, pid := osfile.LockHolder(format.Find(name)); pid > 0 {
 			by = fmt.Sprintf(" (pid %d)", pid)
 		}
-		a.say("%s: still being written%s: run the command again for newer entries", name, by)
+		a.say("%s: a process%s is still writing the file: run the command again for newer entries", name, by)
 	case errors.Is(missing, fs.ErrPermission):
 		a.say("%s: the last entries are missing, because the crash buffer belongs to another user: %s", name, missing)
 	default:
@@ -486,7 +486,7 @@ func (a *app) seekable(name string) (path string, done func(), cut, err error) {
 	}
 	n, err := io.Copy(f, io.LimitReader(plain, maxCopied))
 	if n == maxCopied && err == nil {
-		err = fmt.Errorf("it holds more than %d GiB, and is cut there", maxCopied>>30)
+		err = fmt.Errorf("the content is larger than %d GiB: the rest is not read", maxCopied>>30)
 	}
 	if compressed {
 		cut, err = err, nil

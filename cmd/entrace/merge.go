@@ -26,7 +26,7 @@ app.20261120T212712.021Z.et and app.et, become one again: a span that was open i
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return usagef("--output must name the file to write, as in -o all.et")
+				return usagef("--output is missing: name the file to write, as in -o all.et")
 			}
 			return a.encode(cmd.Context(), a.eachOnce(args), out, &flags)
 		},
@@ -50,7 +50,7 @@ func (a *app) eachOnce(names []string) []string {
 			return false
 		}
 		if slices.ContainsFunc(infos, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
-			a.say("%s is the same file as an earlier one, and is read only once", name)
+			a.say("%s is the same file as an earlier argument, and is read only once", name)
 			return true
 		}
 		infos = append(infos, info)

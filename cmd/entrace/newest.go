@@ -28,7 +28,7 @@ func (a *app) takesNewest(c *cobra.Command, others int) {
 	}
 	c.Args = takes(others, most)
 	c.Use = strings.Replace(strings.Replace(c.Use, "FILE|DIR...", "[FILE|DIR]...", 1), " FILE", " [FILE]", 1)
-	c.Long = strings.TrimSpace(c.Long + "\n\nWithout a FILE it takes the newest trace in the current folder.")
+	c.Long = strings.TrimSpace(c.Long + "\n\nWithout a FILE, the command reads the newest trace in the current folder.")
 	do := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > others {
@@ -64,7 +64,7 @@ func otherFolder(dir string) string {
 	names, _ := filepath.Glob(filepath.Join(dir, "*-traces")) // no names if dir is not a valid pattern
 	for _, name := range names {
 		if newest, err := newestTrace(name); err == nil && newest != "" {
-			return fmt.Sprintf(", but %s has: give it as the DIR", name)
+			return fmt.Sprintf(", but folder %s has one: name the folder", name)
 		}
 	}
 	return ""

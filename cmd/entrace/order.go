@@ -23,7 +23,7 @@ func (s timeStyle) check() error {
 	case timeNone, timeOffset, timeUTC, timeLocal:
 		return nil
 	}
-	return usagef("--time is %q, it must be offset, utc, local or none", string(s))
+	return usagef("--time is %q: must be offset, utc, local or none", string(s))
 }
 
 // zone returns the time zone in which dates are printed and read.

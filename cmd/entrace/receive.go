@@ -67,14 +67,14 @@ senders have the token in OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the port is 6142 if none is named, and with --otlp it may be empty")
-	flags.StringVar(&f.dir, "dir", ".", "the folder for the traces; it is created")
+	flags.StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the default port is 6142; with --otlp, the address may be empty")
+	flags.StringVar(&f.dir, "dir", ".", "the folder for the traces, created if missing")
 	flags.StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
 	flags.StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
-	flags.StringVar(&f.key, "tls-key", "", "its key, a PEM file")
-	flags.StringVar(&f.clientCA, "client-ca", "", "the authorities of which senders need a certificate, a PEM file")
+	flags.StringVar(&f.key, "tls-key", "", "the key of --tls-cert, a PEM file")
+	flags.StringVar(&f.clientCA, "client-ca", "", "accept only senders with a certificate of these authorities, a PEM file")
 	flags.IntVar(&f.connections, "max-connections", d.MaxConnections, "how many senders there may be at once")
-	flags.IntVar(&f.perAddress, "max-per-address", 0, "how many of them may come from one address; 0 is a quarter, and no limit for this machine")
+	flags.IntVar(&f.perAddress, "max-per-address", 0, "how many senders one address may have; 0 is a quarter of all, and no limit for this machine")
 	flags.Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
 	flags.IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
 	flags.Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
@@ -214,7 +214,7 @@ func (f *receiveFlags) tls() (*tls.Config, error) {
 		}
 		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		if !c.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: no certificate in PEM", f.clientCA)
+			return nil, fmt.Errorf("%s: the file has no PEM certificate", f.clientCA)
 		}
 	}
 	return c, nil

@@ -39,18 +39,18 @@ type otlpFlags struct {
 
 func (f *otlpFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.BoolVar(&f.on, "otlp", false, "take OTLP as well: a file for each service, below the same bounds")
-	flags.StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP, empty for nowhere")
-	flags.StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC, empty for nowhere")
-	flags.DurationVar(&f.idle, "idle", 5*time.Minute, "how long a service sends nothing by OTLP before its file is finished")
-	flags.IntVar(&f.connections, "otlp-max-connections", receive.DefaultMaxConnections, "how many connections there may be at once at each address of OTLP; the one that is idle longest gives way")
-	flags.IntVar(&f.perAddress, "otlp-max-per-address", 0, "how many of them may come from one machine; 0 is a quarter, and no limit for this machine")
+	flags.BoolVar(&f.on, "otlp", false, "receive OTLP as well: a file for each service, with the same limits")
+	flags.StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP; empty: do not listen")
+	flags.StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC; empty: do not listen")
+	flags.DurationVar(&f.idle, "idle", 5*time.Minute, "finish the file of a service that has sent nothing by OTLP for this long")
+	flags.IntVar(&f.connections, "otlp-max-connections", receive.DefaultMaxConnections, "how many connections each OTLP port has at once; a new one ends the one that was idle longest")
+	flags.IntVar(&f.perAddress, "otlp-max-per-address", 0, "how many OTLP connections one machine may have; 0 is a quarter of all, and no limit for this machine")
 	flags.Var(&f.request, "max-request", "size of the largest request, decompressed")
-	flags.Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP above this size together; 0 keeps all")
+	flags.Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP if all together are larger than this; 0 keeps all")
 	flags.BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
 	flags.StringSliceVar(&f.hosts, "allow-host", nil, "a host name that stands for this machine in requests over HTTP, such as host.docker.internal")
-	redactFlag(c, &f.redact, "replace secrets in what comes by OTLP")
-	flags.StringVar(&f.until, "until", "", "end when this `QUERY` selects something that came by OTLP")
+	redactFlag(c, &f.redact, "replace secrets in records that come by OTLP")
+	flags.StringVar(&f.until, "until", "", "end when this `QUERY` selects a record that came by OTLP")
 }
 
 // followGrace is the maximum time that serveOTLP waits at the end for lines of --console that are not printed yet.
@@ -62,10 +62,10 @@ var errMatched = errors.New("the query of --until has selected something")
 // serveOTLP receives OTLP until ctx is done or --until is fulfilled. Then it finishes the files.
 func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, config *tls.Config) error {
 	if f.otlp.connections < 1 || f.otlp.perAddress < 0 {
-		return usagef("--otlp-max-connections must be above 0, --otlp-max-per-address not below")
+		return usagef("--otlp-max-connections must be above 0, and --otlp-max-per-address must not be below 0")
 	}
 	if f.otlp.http == "" && f.otlp.grpc == "" {
-		return usagef("--otlp needs --otlp-http or --otlp-grpc")
+		return usagef("--otlp has no address: set --otlp-http or --otlp-grpc")
 	}
 	if f.otlp.until != "" {
 		if _, err := query.Parse(f.otlp.until); err != nil {

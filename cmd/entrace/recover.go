@@ -55,9 +55,9 @@ func (a *app) recoverCommand() *cobra.Command {
   entrace recover app.iet -o copy.et       leave app.iet as it is
 
 Of a FILE, recover adds the entries of the crash buffer beside it, keeps the entries before any damage, and says
-where and why the file is damaged. It finishes FILE in place: app.iet becomes app.et, unless it came to a clean
-end. A corrupt original stays as FILE.broken. With -o it writes OUT instead, an IET if OUT ends in .iet, else
-an ET.
+where and why the file is damaged. It finishes FILE in place: app.iet becomes app.et, unless its program ended
+normally. A corrupt original stays as FILE.broken. With -o it writes OUT instead, an IET if OUT ends in .iet,
+else an ET.
 
 In a DIR, each .iet of a dead program becomes an .et, unless it is whole and read-only. Each ring of a flight
 recorder whose process died becomes a trace DATE-…-crash.et. Files of living processes stay as they are.`,
@@ -81,7 +81,7 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 	}
 	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
 		if output != "" {
-			return usagef("-o works only with a single FILE, and %s is a folder", name)
+			return usagef("-o works only with a single FILE, but %s is a folder", name)
 		}
 		return a.recoverFolder(ctx, name, asJSON)
 	}
@@ -161,7 +161,7 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 		err = a.printRecovery(&v, r.Finished()+"; "+v.State)
 	}
 	if err == nil && r.Entries == 0 && r.Reason != mapping.CutClean {
-		return fmt.Errorf("%s: the file was cut before its first entry: there is nothing to recover", r.Name)
+		return fmt.Errorf("%s: the file ends before its first entry: there is nothing to recover", r.Name)
 	}
 	if err == nil && r.Reason == mapping.CutCorrupt {
 		err = errQuiet

@@ -24,13 +24,13 @@ func policyOf(flag string) (*redact.Policy, error) {
 	}
 	p, err := redact.Open(flag)
 	if err != nil {
-		return nil, usagef("the policy for secrets: %w", err)
+		return nil, usagef("read the policy for secrets: %w", err)
 	}
 	return p, nil
 }
 
 // redactRead is the help of --redact in commands that read files.
-const redactRead = "replace secrets in what is read, which stays as it is"
+const redactRead = "replace secrets in the output; the files stay as they are"
 
 // tellReplaced prints how many secrets r has replaced, for each rule.
 func (a *app) tellReplaced(r *redact.Redactor) {

@@ -39,9 +39,9 @@ func (a *app) replayCommand() *cobra.Command {
   entrace replay app.et --shift now --new-ids                    as if it happened now
 
 OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE and
-_CLIENT_KEY say how to send, each also with _TRACES or _LOGS after OTLP, as for an SDK; a flag beats them. A
-request has up to 512 spans or log records in 4 MiB, is compressed, and is sent again if the other side is busy
-or gone for a while.
+_CLIENT_KEY say how to send, each also with _TRACES or _LOGS after OTLP, as for an SDK; flags have precedence.
+A request has up to 512 spans or log records in 4 MiB, is compressed, and is sent again if the other side is
+busy or gone for a while.
 
 Exit status: 0 all was accepted, 1 something was refused, 2 wrong usage, or the endpoint cannot be reached.`,
 		Args: someArgs,
@@ -49,12 +49,12 @@ Exit status: 0 all was accepted, 1 something was refused, 2 wrong usage, or the 
 	}
 	set := c.Flags()
 	set.StringVar(&flags.endpoint, "endpoint", "", "the `URL` that takes OTLP, http://localhost:4318 by default")
-	set.StringVar(&flags.shift, "shift", "none", "change all times: none, `now` makes the last end of all files now, or as +2h")
-	set.StringVar(&flags.ids, "new-ids", "", "give traces and spans other ids; the same `KEY` gives the same ones")
+	set.StringVar(&flags.shift, "shift", "none", "change all times: none, an offset such as +2h, or `now`, which moves the end of all files to now")
+	set.StringVar(&flags.ids, "new-ids", "", "give traces and spans new ids; the same `KEY` gives the same ids")
 	set.Lookup("new-ids").NoOptDefVal = madeKey
-	set.StringVar(&flags.speed, "speed", "max", "`max`, or 1x: as fast as it was recorded")
+	set.StringVar(&flags.speed, "speed", "max", "`max`, or a factor: 1x is as fast as recorded")
 	set.StringArrayVar(&flags.headers, "header", nil, "send a header, as `NAME=VALUE`")
-	set.BoolVar(&flags.dry, "dry-run", false, "send nothing, and say what would be sent")
+	set.BoolVar(&flags.dry, "dry-run", false, "send nothing, and print what would be sent")
 	flags.addDescendants(c)
 	flags.add(c)
 	redactFlag(c, &flags.redact, redactRead)
@@ -90,7 +90,7 @@ func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) er
 		b := make([]byte, 8)
 		_, _ = rand.Read(b) // Read never fails
 		key := hex.EncodeToString(b)
-		a.say("the new ids are made with the key %s; use --new-ids=%s for the same ids in other files", key, key)
+		a.say("the new ids are made with the key %s; --new-ids=%s gives other files the same ids", key, key)
 		o.Key = []byte(key)
 	default:
 		o.Key = []byte(flags.ids)
@@ -128,7 +128,7 @@ func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) err
 		a.say("the endpoint says: %s", text)
 	}
 	if r.Refused() > 0 {
-		return fmt.Errorf("%s and %s were refused", plural(int(r.RefusedSpans), "span"), plural(int(r.RefusedLogs), "log record"))
+		return fmt.Errorf("the endpoint refused %s and %s", plural(int(r.RefusedSpans), "span"), plural(int(r.RefusedLogs), "log record"))
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (f *replayFlags) pace() (float64, error) {
 	number, ok := strings.CutSuffix(f.speed, "x")
 	n, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil || !(n >= 1e-6 && n <= 1e6) {
-		return 0, usagef("--speed is %q, it must be max or a factor such as 1x", f.speed)
+		return 0, usagef("--speed is %q: must be max or a factor such as 1x", f.speed)
 	}
 	return n, nil
 }
@@ -153,7 +153,7 @@ func (f *replayFlags) fixedShift() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(f.shift)
 	if err != nil {
-		return 0, usagef("--shift is %q, it must be none, now or an offset such as +2h", f.shift)
+		return 0, usagef("--shift is %q: must be none, now or an offset such as +2h", f.shift)
 	}
 	return d, nil
 }

@@ -62,7 +62,7 @@ number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.protocol != "http/protobuf" && f.protocol != "http/json" && f.protocol != "grpc" {
-				return usagef("--protocol is %q, it must be http/protobuf, http/json or grpc", f.protocol)
+				return usagef("--protocol is %q: must be http/protobuf, http/json or grpc", f.protocol)
 			}
 			var err error
 			if f.policy, err = policyOf(f.redact); err != nil {
@@ -74,12 +74,12 @@ number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if
 	flags := c.Flags()
 	flags.SetInterspersed(false)
 	flags.StringVarP(&f.output, "output", "o", "", "the file, by default COMMAND-PID.et with the id of this process")
-	flags.StringVar(&f.protocol, "protocol", f.protocol, "how programs are told to send: http/protobuf, http/json or grpc")
+	flags.StringVar(&f.protocol, "protocol", f.protocol, "the protocol that SDKs use: http/protobuf, http/json or grpc")
 	flags.BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
 	redactFlag(c, &f.redact, "replace secrets in what is recorded")
 	flags.BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
-	flags.StringVar(&f.against, "against", "", "compare with the run in this `FILE` at the end, as diff does")
-	flags.BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, with which SDKs ignore the other variables")
+	flags.StringVar(&f.against, "against", "", "at the end, compare with the run in this `FILE`, as diff does")
+	flags.BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, because SDKs with it ignore other variables")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the variables that are set and unset")
 	return c
 }
@@ -274,7 +274,7 @@ func (r *running) environment(own []string) []string {
 			delete(kept, name)
 			continue
 		}
-		r.say("SDKs take %s and ignore other variables: write the endpoint http://%s there, or use --no-config-file", name, r.listener.Addr())
+		r.say("SDKs read %s and ignore other variables: write the endpoint http://%s into that file, or use --no-config-file", name, r.listener.Addr())
 	}
 	self, err := filepath.Abs(r.self())
 	if err != nil {
@@ -386,7 +386,7 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	end := r.span
 	end.Ended, end.Duration, end.Attributes = true, now-r.span.Start, nil
 	if state == nil {
-		end.Status, end.Description = otel.StatusError, "it cannot be started"
+		end.Status, end.Description = otel.StatusError, "the command cannot be started"
 	} else {
 		end.Attributes = append(end.Attributes, numberAttribute("process.pid", int64(state.Pid())), numberAttribute("process.exit.code", int64(state.ExitCode())))
 		if n := signalOf(state); n > 0 {
@@ -407,7 +407,7 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 		return
 	}
 	if signalOf(state) > 0 {
-		r.say("a signal has ended the command: what its SDK had not sent by then is lost")
+		r.say("a signal ended the command: spans and log records that its SDK had not sent are lost")
 	}
 	r.report(ctx)
 }
@@ -423,7 +423,7 @@ func (r *running) report(ctx context.Context) {
 	}
 	r.tell(own.topLines(ctx, names))
 	if n := r.server.Metrics(); n > 0 {
-		r.say("%s with metrics came, which are not kept", plural(int(n), "request"))
+		r.say("%s with metrics ignored: only spans and log records are recorded", plural(int(n), "request"))
 	}
 	if r.flags.against != "" {
 		var b strings.Builder
@@ -478,7 +478,7 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 	if t := found.Self; found.Spans > 1 {
 		name, n, self := slices.Index(t.Columns, "name"), slices.Index(t.Columns, "count"), slices.Index(t.Columns, "self")
 		x := t.Lines[0]
-		a.say("most time of their own: %s, %s of %s", cell(x[self], o.time), cell(x[n], o.time), cell(x[name], o.time))
+		a.say("most self time: %s, of %s (count %s)", cell(x[self], o.time), cell(x[name], o.time), cell(x[n], o.time))
 	}
 	a.say("'entrace view %s' shows it", strings.Join(names, " "))
 	return nil

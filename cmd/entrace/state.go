@@ -93,7 +93,7 @@ func fileName(t *convert.Trace, file int) string {
 }
 
 // errPartial is part of the error for a file that is not whole if --allow-partial is not set.
-var errPartial = errors.New("use --allow-partial to read it as it is")
+var errPartial = errors.New("use --allow-partial to read the file as it is")
 
 // whole returns an error if the trace is damaged or may get more entries.
 func (l *look) whole() error {

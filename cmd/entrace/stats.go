@@ -50,7 +50,7 @@ and quantiles of durations. self is the sum of the time in which no span directl
 has the language.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("every") && o.every <= 0 {
-				return usagef("--every is %s, it must be a duration such as 1s", o.every)
+				return usagef("--every is %s: must be a duration above 0, such as 1s", o.every)
 			}
 			return a.stats(cmd.Context(), args, &o)
 		},
@@ -58,9 +58,9 @@ has the language.`,
 	o.add(c)
 	o.addPrint(c)
 	flags := c.Flags()
-	flags.StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by, as the head of the table names it: count, p95, self and so on; numbers the largest first")
+	flags.StringVar(&o.sort, "sort", "", "sort by this `COLUMN` of the table, such as count, p95 or self; the largest numbers first")
 	flags.BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
-	flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP` of the time, as 1s, and how long they took")
+	flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP`, such as 1s, and how long they took")
 	flags.BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
 	return c
 }

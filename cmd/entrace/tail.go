@@ -57,7 +57,7 @@ prints entries as they are stored, as cat does.`,
 				name = args[0]
 			}
 			if o.raw && o.selects() {
-				return usagef("--raw prints all entries, and cannot be used with -q, --since or --until")
+				return usagef("--raw prints all entries: it cannot be used with -q, --since or --until")
 			}
 			return a.tail(cmd.Context(), name, o)
 		},
@@ -74,7 +74,7 @@ prints entries as they are stored, as cat does.`,
 
 func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 	if o.follow && name == "-" {
-		return usagef("tail -f needs a file")
+		return usagef("tail -f cannot follow the standard input: name a file")
 	}
 	if fi, err := os.Stat(name); name == "-" || err != nil || !fi.IsDir() {
 		return a.tailFile(ctx, name, o)
@@ -130,7 +130,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	case err != nil:
 		return err
 	case o.follow && !own:
-		return usagef("tail -f follows only ENTRACE's own formats")
+		return usagef("tail -f follows only ENTRACE's own formats (et, iet)")
 	}
 	l := &lines{app: a, o: o, name: name}
 	defer func() { l.close() }()

@@ -49,13 +49,13 @@ are counted as one.`,
 	o.add(c)
 	o.addTime(c)
 	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object")
-	c.Flags().IntVar(&o.limit, "limit", o.limit, "how many of each to print")
+	c.Flags().IntVar(&o.limit, "limit", o.limit, "how many rows of each kind to print")
 	return c
 }
 
 func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	if o.limit < 1 {
-		return usagef("--limit is %d, it must be above 0", o.limit)
+		return usagef("--limit is %d: must be above 0", o.limit)
 	}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {

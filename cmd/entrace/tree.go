@@ -39,7 +39,7 @@ func (a *app) treeCommand() *cobra.Command {
 
 Events and log records are below their span, in the order of time. The attributes in which siblings differ come
 first. On a terminal a line has as many attributes as fit, and a stack has a few lines; --full, or a pipe, has
-all. - is the standard input. Of a damaged file tree prints what is whole, and exits with 1.`,
+all. - is the standard input. Of a damaged file, tree prints the rows that are whole, and exits with 1.`,
 		RunE: onFiles(a.tree, &o),
 	}
 	o.addDescendants(c)
@@ -48,8 +48,8 @@ all. - is the standard input. Of a damaged file tree prints what is whole, and e
 	flags := c.Flags()
 	flags.IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
 	flags.BoolVar(&o.bare, "no-attributes", false, "print no attributes")
-	flags.BoolVar(&o.states, "states", false, "say what the goroutines of spans did, as an execution trace in the file tells")
-	flags.BoolVar(&o.full, "full", false, "cut nothing on a terminal either")
+	flags.BoolVar(&o.states, "states", false, "print what the goroutines of spans did, if the file has an execution trace")
+	flags.BoolVar(&o.full, "full", false, "cut nothing, even on a terminal")
 	return c
 }
 
@@ -81,7 +81,7 @@ type treeOptions struct {
 
 func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	if o.depth < 0 {
-		return usagef("--depth is %d, it must not be below 0", o.depth)
+		return usagef("--depth is %d: must not be below 0", o.depth)
 	}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {

@@ -29,12 +29,12 @@ func (a *app) verifyCommand() *cobra.Command {
   entrace verify --secrets app.et        where secrets are, never what they are
   entrace verify traces/*.et
 
-It reads every byte: whether the entries are whole and where the tables say, whether the tree is one, whether
-other readers can read it, and whether Go's execution traces in it can be read. It prints a line for each problem,
-and exits with 1 if there is one. It cannot find a bit that flipped within a text.
+It reads every byte and checks that the entries are whole and where the tables say, that the parents form a tree,
+and that other readers can read the file and Go's execution traces in it. It prints a line for each problem, and
+exits with 1 if there is any. It cannot find a bit that flipped within a text.
 
 --secrets looks for secrets that a recorder replaces by default, in files of all formats, and exits with 1 if
-there is one. 'entrace redact' removes them.`,
+there is any. 'entrace redact' removes them.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return each(args, func(name string) error {
 				if lookForSecrets {
@@ -44,7 +44,7 @@ there is one. 'entrace redact' removes them.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&lookForSecrets, "secrets", false, "look for secrets instead")
+	c.Flags().BoolVar(&lookForSecrets, "secrets", false, "look only for secrets")
 	return c
 }
 

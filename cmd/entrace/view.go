@@ -52,11 +52,11 @@ func (a *app) viewCommand() *cobra.Command {
   entrace view --follow traces                   a folder, and what comes into it
   entrace view after.et --against=before.et      compare two recordings
 
-It serves a page on the loopback interface and opens the browser. Only who has the printed address, with its
-token, can see the trace. --listen 0.0.0.0:8080 listens on all interfaces, without encryption.
+It serves a page on the loopback interface and opens the browser. Only those who have the printed address,
+with its token, can see the trace. --listen 0.0.0.0:8080 listens on all interfaces, without encryption.
 
 With --follow, the page shows what is added, waits for files that are not there yet, and goes on with files of
-the next program. One FILE that a program still writes is followed by itself; --follow=false prevents it. view
+the next program. A single FILE that a program still writes is followed automatically, unless --follow=false. view
 ends with ^C or, with --once, five seconds after the last page was closed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.mayFollow = len(args) == 1 && o.redact == "" && !cmd.Flags().Changed("follow")
@@ -66,14 +66,14 @@ ends with ^C or, with --once, five seconds after the last page was closed.`,
 	o.addFrom(c)
 	redactFlag(c, &o.redact, redactRead)
 	flags := c.Flags()
-	flags.StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service, or auto")
+	flags.StringArrayVar(&o.clock, "clock", nil, "correct clocks: `NAME=+120ms` adds 120ms to all times of a file or service; auto finds the offsets")
 	flags.StringVar(&o.listen, "listen", o.listen, "the address to listen on")
 	flags.BoolVar(&o.noOpen, "no-open", false, "open no browser")
 	flags.StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
-	flags.BoolVar(&o.once, "once", false, "end when the last page has gone")
-	flags.BoolVar(&o.follow, "follow", false, "show what is written to the files meanwhile")
+	flags.BoolVar(&o.once, "once", false, "end when the last page is closed")
+	flags.BoolVar(&o.follow, "follow", false, "show also what programs add to the files from now on")
 	flags.StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
-	flags.StringVar(&o.state, "state", "", "what the page shows first, as 'Copy link' has it")
+	flags.StringVar(&o.state, "state", "", "what the page shows first: the part of a copied link from ? to before #")
 	return c
 }
 
@@ -82,20 +82,20 @@ const onceAfter = 5 * time.Second
 
 func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	if o.state != "" && (!strings.HasPrefix(o.state, "?") || strings.Contains(o.state, "#")) {
-		return usagef("--state must begin with ?, as in a link from 'Copy link'")
+		return usagef("--state must be the part of a copied link from ? to before #")
 	}
 	if o.editor != "" {
 		if u, err := url.Parse(strings.NewReplacer("{path}", "/x", "{line}", "1").Replace(o.editor)); err != nil || u.Scheme == "" || u.Scheme == "javascript" || u.Scheme == "data" {
-			return usagef("--editor is %q, it must be a URL with {path} and {line}", o.editor)
+			return usagef("--editor is %q: must be a URL with {path} and {line}, such as vscode://file{path}:{line}", o.editor)
 		}
 	}
 	if o.redact != "" && o.follow {
-		return usagef("--redact does not go with --follow: what is written meanwhile is shown as it is")
+		return usagef("--redact cannot be used with --follow, which would show new entries with their secrets")
 	}
 	for _, name := range names {
 		if f, _, _, err := convert.FormatOf(format.Find(name)); err == nil && f != "" {
 			if _, own := f.Own(); o.follow && !own {
-				return usagef("view --follow follows only ENTRACE's own formats, and %s is %s", name, f)
+				return usagef("view --follow follows only ENTRACE's own formats, but %s is %s", name, f)
 			} else if o.mayFollow && own {
 				lock, _ := osfile.LockHolder(format.Find(name))
 				o.follow = lock == osfile.LockHeld
@@ -112,7 +112,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	addr, _ := l.Addr().(*net.TCPAddr)
 	if !listener.Loopback(l.Addr()) {
-		a.say("other machines can reach %s; only the token protects the trace, and it is sent without encryption", l.Addr())
+		a.say("other machines can reach %s; only the token protects the trace, and the token is sent without encryption", l.Addr())
 	}
 	token := rand.Text()
 	host := l.Addr().String()
@@ -192,7 +192,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		}
 		all = append(all, now.LeftOut()...)
 		for _, name := range now.Replaced() {
-			all = append(all, name+" is another file now: this page shows the one before; open it again to see the new one")
+			all = append(all, name+" was replaced: this page shows the old file; run 'entrace view' again to see the new one")
 		}
 		return all
 	}

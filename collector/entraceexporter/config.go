@@ -51,7 +51,7 @@ func (c *Config) Validate() error {
 		wrong("durability", "must be process, writethrough, power or buffered, not %q", c.Durability)
 	}
 	if _, err := c.policy(); err != nil {
-		wrong("redact", "%v: write off, default, or the name of a file with a policy", err)
+		wrong("redact", "must be off, default, or the name of a policy file: %v", err)
 	}
 	for name, n := range map[string]int64{
 		"max_file_size": int64(c.MaxFileSize), "keep_bytes": int64(c.KeepBytes), "max_file_age": int64(c.MaxFileAge), "keep_files": int64(c.KeepFiles),
@@ -84,7 +84,7 @@ type Size int64
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := quantity.ParseBytes(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is not a size: must be a number with a unit, such as 256MiB: %w", text, err)
+		return fmt.Errorf("%q: %w", text, err)
 	}
 	*s = Size(n)
 	return nil

@@ -64,14 +64,14 @@ func (f *files) Start(context.Context, component.Host) error {
 	rec, err := recorder.Create(f.cfg.Path, &recorder.Options{
 		Durability: durability, BufferDir: f.cfg.BufferDir, MaxFileSize: int64(f.cfg.MaxFileSize), MaxFileAge: f.cfg.MaxFileAge,
 		KeepFiles: f.cfg.KeepFiles, KeepBytes: int64(f.cfg.KeepBytes), Shared: true, Redact: policy,
-		OnError:  func(err error) { f.log.Error("recording fails", zap.Error(err)) },
+		OnError:  func(err error) { f.log.Error("recording failed", zap.Error(err)) },
 		OnNotice: func(text string) { f.log.Info(text) },
 	})
 	if err != nil {
 		return fmt.Errorf("path: %w", err)
 	}
 	if kept, why := rec.Durability(); why != nil {
-		f.log.Warn("the durability is not the configured one", zap.Stringer("durability", kept), zap.Error(why))
+		f.log.Warn("the configured durability is not possible", zap.Stringer("durability", kept), zap.Error(why))
 	}
 	f.sink, err = receive.NewFiles(receive.FilesOptions{Recorder: rec})
 	if err == nil {
@@ -113,7 +113,7 @@ func (f *files) take(ctx context.Context, signal codec.Signal, marshal func() ([
 			done.Why, err = cmp.Or(done.Why, damage.Err), nil
 		}
 		if done.Why != nil {
-			f.log.Warn("some records are lost", zap.Int("taken", done.Taken), zap.Int("lost", done.Refused), zap.Error(done.Why))
+			f.log.Warn("some records were refused, and are lost", zap.Int("taken", done.Taken), zap.Int("lost", done.Refused), zap.Error(done.Why))
 		}
 		return err
 	})

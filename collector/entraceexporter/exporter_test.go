@@ -272,9 +272,9 @@ func TestConfig(t *testing.T) {
 		{"no path", nil, "path: must name the file to write"},
 		{"a folder", map[string]any{"path": "traces/"}, `path: must end with .et or .iet, not "traces/"`},
 		{"durability", map[string]any{"path": "a.et", "durability": "none"}, "durability: must be process, writethrough, power or buffered, not \"none\""},
-		{"size", map[string]any{"path": "a.et", "max_file_size": "big"}, `"big" is not a size: must be a number with a unit`},
+		{"size", map[string]any{"path": "a.et", "max_file_size": "big"}, `"big": not a size such as 1000`},
 		{"negative", map[string]any{"path": "a.et", "keep_files": -1}, "keep_files: must not be negative; 0 means no limit"},
-		{"policy", map[string]any{"path": "a.et", "redact": "nosuch.json"}, "redact: open nosuch.json"},
+		{"policy", map[string]any{"path": "a.et", "redact": "nosuch.json"}, "policy file: open nosuch.json"},
 		{"unknown field", map[string]any{"path": "a.et", "rotate": true}, "rotate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestNothingTakenIsAnError(t *testing.T) {
 	if err := p.logs.ConsumeLogs(t.Context(), logsOf(2)); !errors.Is(err, receive.ErrFull) {
 		t.Errorf("the error of the log records is %v", err)
 	}
-	if n := p.logged.FilterMessage("some records are lost").Len(); n != 0 {
+	if n := p.logged.FilterMessage("some records were refused, and are lost").Len(); n != 0 {
 		t.Errorf("it says %d times that records are lost, which the sender still has", n)
 	}
 }
@@ -330,7 +330,7 @@ func TestBadRecordsAreLeftOut(t *testing.T) {
 	if n := count(viewOf(t, path), view.RoleSpan); n != 1 {
 		t.Errorf("the file has %d spans, want 1", n)
 	}
-	lost := p.logged.FilterMessage("some records are lost").All()
+	lost := p.logged.FilterMessage("some records were refused, and are lost").All()
 	if len(lost) != 1 || lost[0].ContextMap()["lost"] != int64(2) {
 		t.Errorf("it logs %+v", lost)
 	}

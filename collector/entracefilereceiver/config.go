@@ -29,7 +29,7 @@ const (
 func (c *Config) Validate() error {
 	var errs []error
 	if len(c.Paths) == 0 || slices.Contains(c.Paths, "") {
-		errs = append(errs, errors.New("paths: must have at least one file or folder, and no empty name, such as [/var/lib/app/traces]"))
+		errs = append(errs, errors.New("paths: must list at least one file or folder, such as [/var/lib/app/traces], and must not have an empty name"))
 	}
 	if c.StartAt != atBeginning && c.StartAt != atEnd {
 		errs = append(errs, fmt.Errorf("start_at: must be beginning or end, not %q", c.StartAt))

@@ -211,7 +211,7 @@ func (x *file) end() (rotated bool) {
 }
 
 // errGone says that a file was removed while a process may have been writing it.
-var errGone = errors.New("the file was removed, and does not grow any more")
+var errGone = errors.New("the file was removed before it was finished")
 
 // damage returns the reason why some entries of the file were not read, or nil if all were read.
 func (x *file) damage() error {
@@ -340,7 +340,7 @@ func (r *reader) tell(path string, err error) {
 		r.told[path] = ""
 	case was != text:
 		r.told[path] = text
-		r.log.Warn("a file is not read", zap.String("file", path), zap.Error(err))
+		r.log.Warn("cannot read a file", zap.String("file", path), zap.Error(err))
 	}
 }
 

@@ -57,7 +57,7 @@ func (r *reader) Start(context.Context, component.Host) error {
 	ctx, stop := context.WithCancel(context.Background()) // not the ctx of Start, which ends when Start returns
 	r.stop, r.done = stop, make(chan struct{})
 	if len(r.find()) == 0 {
-		r.log.Info("there is no trace yet", zap.Strings("paths", r.cfg.Paths))
+		r.log.Info("no trace found yet", zap.Strings("paths", r.cfg.Paths))
 	}
 	if r.cfg.StartAt == atEnd {
 		r.scan(ctx, true)
@@ -123,16 +123,16 @@ func (r *reader) read(ctx context.Context, x *file) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		r.log.Error("some of a file is not sent", zap.String("file", x.path), zap.Error(err))
+		r.log.Error("cannot send the rest of a file", zap.String("file", x.path), zap.Error(err))
 		x.ended = true
 	}
 	if !x.ended || ctx.Err() != nil {
 		return
 	}
 	if damage := x.damage(); damage != nil {
-		r.log.Warn("a file is damaged, and what is whole of it is sent", zap.String("file", x.path), zap.Error(damage))
+		r.log.Warn("a file is damaged: sent only its undamaged records", zap.String("file", x.path), zap.Error(damage))
 	}
-	r.log.Info("a file is read to its end", zap.String("file", x.path), zap.Stringer("what", r.signal.role), zap.Int("records", x.sent))
+	r.log.Info("finished reading a file", zap.String("file", x.path), zap.Stringer("what", r.signal.role), zap.Int("records", x.sent))
 	x.close()
 }
 
@@ -158,11 +158,11 @@ func (r *reader) deliver(ctx context.Context, message []byte) error {
 			return nil
 		}
 		if isPermanent(err) {
-			r.log.Error("records are refused for good, and lost", zap.Int("records", n), zap.Error(err))
+			r.log.Error("the next component refused records permanently: they are lost", zap.Int("records", n), zap.Error(err))
 			return nil
 		}
 		if pause == firstTry {
-			r.log.Warn("records are refused, and will be sent again", zap.Int("records", n), zap.Error(err))
+			r.log.Warn("the next component refused records: sending them again", zap.Int("records", n), zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():

@@ -385,7 +385,7 @@ func TestStartsAtTheEndOfWhatADeadWriterLeft(t *testing.T) {
 	copyFile(t, app.rec.StreamPath(), filepath.Join(dir, "app.iet"))
 	var n next
 	start(t, &n, map[string]any{"paths": []string{dir}})
-	n.until(t, "the end of the file", func() bool { return n.logged.FilterMessage("a file is read to its end").Len() == 2 })
+	n.until(t, "the end of the file", func() bool { return n.logged.FilterMessage("finished reading a file").Len() == 2 })
 	n.only(t)
 }
 
@@ -472,7 +472,9 @@ func TestWaitsForTheNextComponent(t *testing.T) {
 
 	bad := next{refuse: []error{fmt.Errorf("fan out: %w", errors.Join(busy, consumererror.NewPermanent(errors.New("never"))))}}
 	start(t, &bad, map[string]any{"paths": []string{path}, "start_at": "beginning"})
-	bad.until(t, "the error", func() bool { return bad.logged.FilterMessage("records are refused for good, and lost").Len() == 1 })
+	bad.until(t, "the error", func() bool {
+		return bad.logged.FilterMessage("the next component refused records permanently: they are lost").Len() == 1
+	})
 	bad.only(t)
 }
 
@@ -516,8 +518,8 @@ func TestConfig(t *testing.T) {
 	}{
 		{"smallest", map[string]any{"paths": []string{"a.et"}}, ""},
 		{"full", map[string]any{"paths": []string{"a.et", "traces"}, "start_at": "beginning", "poll_interval": "1s"}, ""},
-		{"no paths", nil, "paths: must have at least one file or folder"},
-		{"an empty path", map[string]any{"paths": []string{"a.et", ""}}, "paths: must have at least one file or folder"},
+		{"no paths", nil, "paths: must list at least one file or folder"},
+		{"an empty path", map[string]any{"paths": []string{"a.et", ""}}, "paths: must list at least one file or folder"},
 		{"start", map[string]any{"paths": []string{"a.et"}, "start_at": "now"}, `start_at: must be beginning or end, not "now"`},
 		{"poll", map[string]any{"paths": []string{"a.et"}, "poll_interval": "0s"}, "poll_interval: must be above zero"},
 	} {

@@ -31,7 +31,7 @@ type decoder struct {
 // it adds a problem once.
 func (d *decoder) spend(n *yaml.Node, path string) bool {
 	if d.visited++; d.visited == maxNodes+1 {
-		d.fail(n, path, fmt.Errorf("more than %d keys and values, counting those of aliases", maxNodes))
+		d.fail(n, path, fmt.Errorf("the file has more than %d keys and values, with those of aliases", maxNodes))
 	}
 	return !d.spent()
 }
@@ -219,8 +219,8 @@ func (d *decoder) visit(n *yaml.Node, path string, kind yaml.Kind, what string) 
 }
 
 var (
-	errTag  = errors.New("tags are not supported")
-	errLong = fmt.Errorf("is longer than %d bytes", maxText)
+	errTag  = errors.New("YAML tags such as !!str are not supported")
+	errLong = fmt.Errorf("text is longer than %d bytes", maxText)
 )
 
 // resolve returns the target of n if n is an alias, else n. A target is never an alias itself.
@@ -280,7 +280,7 @@ func parseBool(text string) (bool, error) {
 	case "false", "False", "FALSE":
 		return false, nil
 	}
-	return false, fmt.Errorf("%s is neither true nor false", quote(text))
+	return false, fmt.Errorf("%s must be true or false", quote(text))
 }
 
 // parseLevel reads a level like [slog.Level.UnmarshalText], and also the level trace, which is debug-4.

@@ -92,7 +92,7 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 	case err != nil:
 		return nil, syntaxError(name, err)
 	}
-	return nil, fail(placeOf(&second), "unexpected second document: the file must have only one")
+	return nil, fail(placeOf(&second), "unexpected second YAML document: the file must have only one")
 }
 
 // content returns the root of the document n.
@@ -104,7 +104,7 @@ func content(n *yaml.Node) *yaml.Node {
 }
 
 func tooLarge(name string) error {
-	return &Error{File: name, Err: fmt.Errorf("is larger than %d bytes", maxSize)}
+	return &Error{File: name, Err: fmt.Errorf("the file is larger than %d bytes", maxSize)}
 }
 
 // syntaxError converts an error of the YAML library to an Error.
@@ -133,7 +133,7 @@ func notText(text []byte) (at place, what string) {
 		text = text[n:]
 		switch {
 		case c == utf8.RuneError && n == 1:
-			return at, "is not UTF-8"
+			return at, "the text is not UTF-8"
 		// These are the line breaks of the library.
 		case c == '\n', c == '\r' && (len(text) == 0 || text[0] != '\n'), c == 0x85, c == 0x2028, c == 0x2029:
 			at = place{at.line + 1, 1}

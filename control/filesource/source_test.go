@@ -21,7 +21,7 @@ func TestConfigErrors(t *testing.T) {
 	if err := errors.Join(f.Truncate(1<<40), f.Close()); err != nil {
 		t.Skip(err)
 	}
-	if _, err := New(large, nil).Config(); err == nil || err.Error() != large+": is larger than 262144 bytes" {
+	if _, err := New(large, nil).Config(); err == nil || err.Error() != large+": the file is larger than 262144 bytes" {
 		t.Errorf("a large file: %v", err)
 	}
 	if _, err := New(dir, nil).Config(); !errors.Is(err, osfile.ErrNotRegular) {

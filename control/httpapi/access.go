@@ -42,7 +42,7 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	return &statusError{http.StatusUnauthorized, "the request needs the header Authorization: Bearer TOKEN with the token of the handler"}
+	return &statusError{http.StatusUnauthorized, "the token is missing or wrong: send the header Authorization: Bearer TOKEN"}
 }
 
 // ownSite returns false if a page of another site has made the request. Another port is another site.
@@ -82,7 +82,7 @@ func notLocal(r *http.Request) string {
 		}
 	}
 	if r.URL.Scheme != "" || r.URL.Host != "" {
-		return "the request is meant for a proxy"
+		return "the request names a full URL, as for a proxy"
 	}
 	if !listener.LocalHost(r.Host) {
 		return "the request is for another host"

@@ -167,7 +167,7 @@ func (h *handler) start(w http.ResponseWriter, r *http.Request) error {
 		Timeout: p.duration("for", 0, 0), Name: p.name("config"), Manual: p.bool("manual"), Reason: p.reason(),
 	}
 	if q.Name == "" {
-		p.bad("config", "is missing: it must name a trace of the configuration")
+		p.bad("config", "is missing: name a trace of the configuration")
 	}
 	return h.begin(w, r, p, q)
 }

@@ -51,7 +51,7 @@ func (p *params) noBody(r *http.Request) *params {
 		n = int64(read)
 	}
 	if n > 0 {
-		p.errs = append(p.errs, errors.New("the request has a body: parameters belong in the query"))
+		p.errs = append(p.errs, errors.New("the request must not have a body: put the parameters into the query of the URL"))
 	}
 	return p
 }
@@ -91,7 +91,7 @@ func (p *params) bool(name string) bool {
 func (p *params) name(name string) string {
 	v := p.values.Get(name)
 	if p.values.Has(name) && traces.CheckName(v) != nil {
-		p.bad(name, "is not the name of a trace")
+		p.bad(name, "is not a valid name of a trace")
 	}
 	return v
 }
@@ -99,7 +99,7 @@ func (p *params) name(name string) string {
 func (p *params) reason() string {
 	v := p.values.Get("reason")
 	if len(v) > maxReason || !utf8.ValidString(v) {
-		p.bad("reason", fmt.Sprintf("must be UTF-8 of up to %d bytes", maxReason))
+		p.bad("reason", fmt.Sprintf("must be UTF-8 text of at most %d bytes", maxReason))
 	}
 	return v
 }

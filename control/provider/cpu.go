@@ -153,14 +153,14 @@ func (c *cpuProfile) end() (groups []*group, began time.Time, took time.Duration
 	c.part = nil
 	// Other code has stopped this part. The profile that runs now, if any, belongs to that code.
 	if part.ended() {
-		return nil, began, 0, errors.New("other code stopped the profile")
+		return nil, began, 0, errors.New("other code of the program stopped the CPU profile")
 	}
 	pprof.StopCPUProfile()
 	took = time.Since(part.began)
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	if part.w.over() {
-		return nil, began, 0, errors.New("the profile is too large")
+		return nil, began, 0, errors.New("the CPU profile is too large")
 	}
 	groups, err = parseProfile(part.w.data)
 	return groups, part.began, took, err

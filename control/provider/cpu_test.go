@@ -110,7 +110,7 @@ func TestCPUProfileTaken(t *testing.T) {
 			other := &cpuRecording{w: limited{most: maxProfileBytes}}
 			must(t, pprof.StartCPUProfile(other))
 			err := end(c)
-			if err == nil || !strings.Contains(err.Error(), "other code stopped") {
+			if err == nil || !strings.Contains(err.Error(), "other code of the program stopped") {
 				t.Errorf("%s gives %v", name, err)
 			}
 			if name == "Flush" && !strings.Contains(err.Error(), "already in use") {

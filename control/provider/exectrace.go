@@ -52,16 +52,16 @@ func (x *execTrace) start(s *control.Session) error {
 		}
 	}
 	if text := s.Params["exec.trace.marks"]; text != "" && text != "on" && text != "off" {
-		return fmt.Errorf("exec.trace.marks is %q, it must be on or off", text)
+		return fmt.Errorf("exec.trace.marks is %q: must be on or off", text)
 	}
 	size = min(max(size, minTraceBytes), maxTraceBytes)
 	r := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: age, MaxBytes: uint64(size)})
 	if err := r.Start(); err != nil {
 		// The runtime has no error value for this.
 		if strings.Contains(err.Error(), "already enabled") {
-			return fmt.Errorf("flight recorder already in use: %w", err)
+			return fmt.Errorf("the flight recorder of runtime/trace is already in use: %w", err)
 		}
-		return fmt.Errorf("start flight recorder: %w", err)
+		return fmt.Errorf("start the flight recorder of runtime/trace: %w", err)
 	}
 	x.recorder, x.most = r, size
 	return nil
@@ -87,12 +87,12 @@ func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 		return nil
 	}
 	if x.recorder == nil {
-		return errors.New("the flight recorder is not running")
+		return errors.New("the flight recorder of runtime/trace is not running")
 	}
 	now := time.Now()
 	w := newGenerations(ctx, x.most)
 	if _, err := x.recorder.WriteTo(w); err != nil {
-		return fmt.Errorf("read flight recorder: %w", err)
+		return fmt.Errorf("read the flight recorder of runtime/trace: %w", err)
 	}
 	e := format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace", Level: format.LevelDebug}}
 	e.Message = format.Some("execution trace")

@@ -36,7 +36,7 @@ func dumpGoroutines(ctx context.Context, s *control.Session) error {
 		return err
 	}
 	if w.over() {
-		return errors.New("the profile is too large")
+		return errors.New("the goroutine profile is too large")
 	}
 	groups, err := parseProfile(w.data)
 	if err != nil {

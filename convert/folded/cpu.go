@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoCPU is returned if a trace has no samples of a CPU profile.
-var ErrNoCPU = errors.New("there are no samples of a CPU profile")
+var ErrNoCPU = errors.New("no samples of a CPU profile to write")
 
 // maxSpans is the maximum number of spans in the stack of a sample. Of more spans, the innermost remain.
 const maxSpans = maxFrames / 2

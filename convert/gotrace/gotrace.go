@@ -33,7 +33,7 @@ import (
 )
 
 // ErrNone is returned if a trace contains no execution trace.
-var ErrNone = errors.New("gotrace: no execution trace in what is converted: a flight recorder records one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1")
+var ErrNone = errors.New("gotrace: no execution trace to write: a flight recorder records one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1")
 
 // Encode writes the only execution trace in v. If v has none, it returns ErrNone. If v has several, it returns
 // another error.
@@ -46,7 +46,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 		return ErrNone
 	case len(all) > 1:
 		_, first := v.ID(all[len(all)-1].Row)
-		return fmt.Errorf("gotrace: it has %d execution traces: select one, such as by -q '{ entry:id = %d }'", len(all), first)
+		return fmt.Errorf("gotrace: expected one execution trace, found %d: select one, as with -q '{ entry:id = %d }'", len(all), first)
 	}
 	_, err = io.Copy(w, io.NewSectionReader(all[0].Data, 0, all[0].Size))
 	return err

@@ -9,7 +9,7 @@ import (
 // The errors of a packet.
 var (
 	errMagic     = errors.New("expected a metadata or event packet")
-	errSize      = errors.New("the packet size is smaller than the smallest packet")
+	errSize      = errors.New("the packet size is too small")
 	errTooLarge  = errors.New("the packet is too large")
 	errType      = errors.New("unknown type of attribute value")
 	errLength    = errors.New("the field extends past the end of the packet")

@@ -75,7 +75,7 @@ type tag struct {
 	Value json.RawMessage `json:"value"`
 }
 
-var errNoSpans = errors.New("neither \"data\" nor \"spans\" has a span of Jaeger")
+var errNoSpans = errors.New("no Jaeger span in \"data\" or \"spans\"")
 
 // Decode reads Jaeger's JSON from r and writes its traces to w, parents before children. It does not close w. It
 // keeps one document in memory, which may have 256 MiB. If the input is damaged, Decode writes the documents before

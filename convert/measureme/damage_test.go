@@ -218,7 +218,7 @@ func TestDecodeOthers(t *testing.T) {
 	b := p.file()
 	b[8+5+4] = 8
 	_, err = decode(t, b)
-	if want := "page 0 at offset 13: the stream has version 8, the file 9"; err == nil || err.Error() != want {
+	if want := "page 0 at offset 13: the stream has version 8, but the file has version 9"; err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}
 	broken := errors.New("broken")

@@ -9,11 +9,11 @@ var (
 	errPageSize = errors.New("the page size is 0")
 	errHole     = errors.New("a page was reserved but never written: all its bytes are 0")
 	errTime     = errors.New("the event ends before it starts")
-	errString   = errors.New("the string table has no such string")
+	errString   = errors.New("the string is not in the string table")
 	errCycle    = errors.New("string references are nested too deeply")
-	errTooLarge = errors.New("the text is too large for the file it is in")
+	errTooLarge = errors.New("the text is too large for a file of this size")
 	errMetadata = errors.New("the metadata is missing or not a JSON object")
-	errTooMany  = errors.New("more events than a trace has room for")
+	errTooMany  = errors.New("more events than a trace can hold")
 )
 
 // errRange is returned for a trace whose times the format cannot represent.

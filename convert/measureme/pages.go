@@ -163,7 +163,7 @@ func (s *scanner) take(tag byte, b []byte) error {
 			return s.fail(s.off, errMagic)
 		}
 		if v := binary.LittleEndian.Uint32(st.head[4:]); v != s.version {
-			return s.fail(s.off, fmt.Errorf("the stream has version %d, the file %d", v, s.version))
+			return s.fail(s.off, fmt.Errorf("the stream has version %d, but the file has version %d", v, s.version))
 		}
 	}
 	switch tag {

@@ -113,7 +113,7 @@ const (
 )
 
 // errScopes says that the output was cut, because scopes are larger in it than scopesFloor and scopesFactor allow.
-var errScopes = errors.New("the output would be too large, because the scopes are large")
+var errScopes = errors.New("the output would be too large, because each record repeats its scope")
 
 // note reports whether err is damage of the input, and if so keeps the damage with the lowest offset. The rest of
 // the input is still read.

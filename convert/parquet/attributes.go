@@ -25,13 +25,13 @@ func (d *decoder) attributes() error {
 		switch {
 		case letter == inRest:
 			if rest == len(d.rest.Attributes) {
-				return d.bad(colRest, "fewer attributes than attribute_order names")
+				return d.bad(colRest, "fewer attributes than attribute_order lists")
 			}
 			d.entry.Attributes = append(d.entry.Attributes, d.rest.Attributes[rest])
 			rest++
 		case m >= 0:
 			if at[m] == len(d.attrs[m]) {
-				return d.bad(colOrder, "the row has fewer attributes of kind "+strconv.QuoteRune(rune(letter)))
+				return d.bad(colOrder, "the row has too few attributes of kind "+strconv.QuoteRune(rune(letter)))
 			}
 			if err := d.typed(letter, &d.attrs[m][at[m]]); err != nil {
 				return err
@@ -45,11 +45,11 @@ func (d *decoder) attributes() error {
 	}
 	for m := range at {
 		if at[m] < len(d.attrs[m]) {
-			return d.bad(colOrder, "does not name all attributes in "+maps[m].name)
+			return d.bad(colOrder, "does not list all attributes of "+maps[m].name)
 		}
 	}
 	if rest < len(d.rest.Attributes) {
-		return d.bad(colOrder, "does not name all attributes in attribute_rest")
+		return d.bad(colOrder, "does not list all attributes of attribute_rest")
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (d *decoder) own(letter byte) error {
 		return d.bad(colOrder, "unknown letter "+strconv.QuoteRune(rune(letter)))
 	}
 	if !d.valid[col] {
-		return d.bad(col, "null, but attribute_order names it")
+		return d.bad(col, "null, but attribute_order lists the column")
 	}
 	v := format.StringValue(d.texts[col])
 	switch n := d.numbers[col]; {

@@ -99,21 +99,21 @@ func (d *decoder) bind() error {
 		d.all = append(d.all, l)
 		place, want := d.place(s)
 		if place == nil || *place != nil {
-			return d.foreign(l.column, "it is none of the table's, or comes twice")
+			return d.foreign(l.column, "unknown or duplicate column")
 		}
 		if s.physical != want && (want != meta.Int64 || s.physical != meta.Int32) {
-			return d.foreign(l.column, fmt.Sprint("it is of type ", s.physical, ", not ", want))
+			return d.foreign(l.column, fmt.Sprint("expected type ", want, ", found ", s.physical))
 		}
 		*place = l
 	}
 	for _, c := range []int{colID, colParent, colName} {
 		if d.scalars[c] == nil {
-			return d.foreign(scalars[c].name, "it is not there")
+			return d.foreign(scalars[c].name, "the column is missing")
 		}
 	}
 	for i := range maps {
 		if k, v := d.keys[i], d.values[i]; (k == nil) != (v == nil) || k != nil && k.elemDef != v.elemDef {
-			return d.foreign(maps[i].name, "it is no map")
+			return d.foreign(maps[i].name, "not a map of keys to values")
 		}
 	}
 	return nil

@@ -9,16 +9,16 @@ import (
 // The causes of an error of [Decode], in addition to [format.ErrTruncated] and [format.ErrTooLarge].
 var (
 	errNotParquet  = errors.New("not a Parquet file")
-	errColumns     = errors.New("not a table of entries")
+	errColumns     = errors.New("not a table that entrace wrote")
 	errUnsupported = errors.New("unsupported")
 	errCorrupt     = errors.New("corrupt")
 	errValue       = errors.New("invalid value")
-	errOrder       = errors.New("the id is not larger than that of the previous row")
+	errOrder       = errors.New("the id must be larger than the id of the previous row")
 	errEarly       = problem(errCorrupt, "the values end early")
-	errPairs       = problem(errCorrupt, "keys and values differ in number")
+	errPairs       = problem(errCorrupt, "the numbers of keys and of values differ")
 	errLevels      = problem(errCorrupt, "the repetition or definition levels are damaged")
-	errDeltas      = problem(errCorrupt, "the differences are damaged")
-	errRuns        = problem(errCorrupt, "the runs are damaged")
+	errDeltas      = problem(errCorrupt, "the delta encoding is damaged")
+	errRuns        = problem(errCorrupt, "the run-length encoding is damaged")
 )
 
 func problem(err error, detail string) error { return fmt.Errorf("%w: %s", err, detail) }

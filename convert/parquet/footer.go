@@ -56,7 +56,7 @@ func readFooter(r io.ReaderAt, size int64) (*footer, error) {
 		}
 		return nil, &input.Error{Err: errNotParquet}
 	}
-	cut := &input.Error{Offset: size, Err: problem(format.ErrTruncated, "the footer is missing, and without it nothing can be read")}
+	cut := &input.Error{Offset: size, Err: problem(format.ErrTruncated, "the footer is missing, without which nothing can be read")}
 	if size < int64(len(magic))+tailSize {
 		return nil, cut
 	}
@@ -109,7 +109,7 @@ func (f *footer) parse() error {
 		}
 	}
 	if w.failed || err != nil || !found || len(elements) == 0 || len(elements) > maxElements {
-		return f.damage(w.off, "", "the footer is no metadata")
+		return f.damage(w.off, "", "the metadata is invalid")
 	}
 	return f.schema(elements)
 }
@@ -131,7 +131,7 @@ func (f *footer) schema(elements []meta.SchemaElement) error {
 			stack = stack[:len(stack)-1]
 		}
 		if len(stack) == 0 || len(stack) > maxDepth {
-			return f.damage(0, "", "the schema is no tree, or too deep")
+			return f.damage(0, "", "the schema is not a tree, or is too deep")
 		}
 		top := &stack[len(stack)-1]
 		top.left--
@@ -168,10 +168,10 @@ func (f *footer) next(unit string) (*meta.RowGroup, error) {
 	w.pass(kindStruct, 1)
 	g := new(meta.RowGroup)
 	if err := unmarshal(f.b[f.at:w.off], g); err != nil || g.NumRows < 0 || g.NumRows > maxRows {
-		return nil, f.damage(f.at, unit, "the footer is no metadata")
+		return nil, f.damage(f.at, unit, "the metadata is invalid")
 	}
 	if len(g.Columns) != len(f.leaves) {
-		return nil, f.damage(f.at, unit, "it has "+strconv.Itoa(len(g.Columns))+" columns, and the schema "+strconv.Itoa(len(f.leaves)))
+		return nil, f.damage(f.at, unit, "found "+strconv.Itoa(len(g.Columns))+" columns, but the schema has "+strconv.Itoa(len(f.leaves)))
 	}
 	for i := range g.Columns {
 		m := &g.Columns[i].MetaData
@@ -180,7 +180,7 @@ func (f *footer) next(unit string) (*meta.RowGroup, error) {
 		}
 		if m.DataPageOffset < int64(len(magic)) || m.TotalCompressedSize < 0 || m.TotalCompressedSize > f.off-m.DataPageOffset ||
 			m.NumValues < 0 || m.NumValues > maxRows || m.Type != f.leaves[i].physical {
-			err := f.damage(f.at, unit, "the values are not where they can be, or not of the schema's type")
+			err := f.damage(f.at, unit, "the values are outside of the data, or of another type than in the schema")
 			err.Field = field(strings.Join(f.leaves[i].path, "."))
 			return nil, err
 		}

@@ -91,22 +91,22 @@ func TestForeign(t *testing.T) {
 	}{
 		{name: "other columns", table: foreign(t, struct {
 			A int64 `parquet:"a"`
-		}{1}), want: "not a table of entries"},
+		}{1}), want: "not a table that entrace wrote"},
 		{name: "no name", table: foreign(t, struct {
 			ID     int64 `parquet:"id"`
 			Parent int64 `parquet:"parent"`
-		}{1, 0}), want: "not a table of entries"},
+		}{1, 0}), want: "not a table that entrace wrote"},
 		{name: "another type", table: foreign(t, struct {
 			ID     string `parquet:"id"`
 			Parent int64  `parquet:"parent"`
 			Name   string `parquet:"name"`
-		}{"1", 0, "n"}), want: "not a table of entries"},
+		}{"1", 0, "n"}), want: "not a table that entrace wrote"},
 		{name: "a compression", table: compressed(t, &pq.Gzip, plainRow{ID: 1}), want: "unsupported", unit: "row group 0, row 0"},
 		{name: "no rows", table: foreign[plainRow](t), dump: rootDump},
 		{name: "no order", table: foreign(t, plainRow{ID: 7, Name: "n", Time: &n, SpanID: ptr("00000000000000aa"), Text: map[string]string{"k": "v"}}), dump: rootDump +
 			`{"id":1,"parent":0,"message":null,"name":"n","target":"","level":"INFO","module_path":null,"file":null,"line":0,` +
 			`"attributes":[["span_id",{"String":"00000000000000aa"}],["time_unix_nano",{"U64":5}],["k",{"String":"v"}]]}` + "\n"},
-		{name: "twice the id", table: foreign(t, plainRow{ID: 7}, plainRow{ID: 7}), want: "not larger than that of the previous row", unit: "row group 0, row 1"},
+		{name: "twice the id", table: foreign(t, plainRow{ID: 7}, plainRow{ID: 7}), want: "larger than the id of the previous row", unit: "row group 0, row 1"},
 		{name: "negative id", table: foreign(t, plainRow{ID: -7}), want: "invalid value", unit: "row group 0, row 0"},
 		{name: "large id", table: foreign(t, plainRow{ID: 1 << 32}), want: "invalid value", unit: "row group 0, row 0"},
 		{name: "negative line", table: foreign(t, plainRow{Line: -1}), want: "invalid value", unit: "row group 0, row 0"},

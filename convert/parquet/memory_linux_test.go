@@ -241,8 +241,8 @@ func hostileTables(t *testing.T) []hostileTable {
 	nested := bytes.Repeat([]byte{0x1c}, 32<<20)                                                                              // structures that nest 32 Mi levels deep
 	statistics := append([]byte("\x15\x00\x15\x00\x15\x00\x2c\x15\x02\x15\x00\x15\x00\x15\x00\x1c\x18"), uvarint(1<<31-1)...) // its statistics claim 2 GiB
 	const (
-		footer, header  = "the footer is no metadata", "the header of a page is damaged"
-		runs, diffs     = "the runs are damaged", "the differences are damaged"
+		footer, header  = "the metadata is invalid", "the header of a page is damaged"
+		runs, diffs     = "the run-length encoding is damaged", "the delta encoding is damaged"
 		notSo, tooLarge = "the page is not as long as its header says", "the pages are too large"
 	)
 	return []hostileTable{

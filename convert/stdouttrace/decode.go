@@ -101,7 +101,7 @@ type value struct {
 // maxDepth is the maximum nesting depth of values, because readers of the trace do not accept deeper ones.
 const maxDepth = 100
 
-var errDeep = errors.New("values nest too deep")
+var errDeep = errors.New("values are nested too deeply")
 
 // Decode reads the output of the exporters from r and writes it to w, parents before children. It does not close w.
 // If the input is damaged, Decode writes the spans and log records before the damage, and the error is an *Error of

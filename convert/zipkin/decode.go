@@ -59,7 +59,7 @@ type endpoint struct {
 	Port        foreign.Number `json:"port"`
 }
 
-var errVersion = errors.New("this is version 1 of Zipkin's JSON, of which only version 2 is read")
+var errVersion = errors.New("version 1 of Zipkin's JSON is not supported, only version 2")
 
 // Decode reads Zipkin spans from r and writes them to w, parents before children. It does not close w. If the input
 // is damaged, Decode writes the spans before the damage, and the error is an *Error of package convert.

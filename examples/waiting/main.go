@@ -40,7 +40,7 @@ func main() {
 func run(args []string) error {
 	loads := map[string]func(ctx context.Context) error{"pool": pool, "busy": busy, "cpu": cpu}
 	if len(args) != 1 || loads[args[0]] == nil {
-		return errors.New("say pool, busy or cpu")
+		return errors.New("expected one argument: pool, busy or cpu")
 	}
 	// For a service, set these variables in its environment.
 	for name, value := range map[string]string{"CONTROL_EXEC_TRACE": "1", "CONTROL_DIR": "waiting-traces"} {
@@ -170,7 +170,7 @@ type stmt time.Duration
 func (stmt) Close() error  { return nil }
 func (stmt) NumInput() int { return 0 }
 func (stmt) Exec([]driver.Value) (driver.Result, error) {
-	return nil, errors.New("it can only be read")
+	return nil, errors.New("the database can only be read")
 }
 
 func (s stmt) Query([]driver.Value) (driver.Rows, error) {

@@ -75,7 +75,7 @@ type Attribute struct {
 }
 
 // errTooDeep is the error for a value that nests deeper than maxDepth.
-var errTooDeep = errors.New("values nest too deep")
+var errTooDeep = errors.New("values are nested too deeply")
 
 // Any returns the value of a as an Any. An integer that does not fit into an int64 becomes decimal text. A text
 // that is invalid in its encoding stays a text.

@@ -278,7 +278,7 @@ func TestStatesOfHandedSpan(t *testing.T) {
 // TestExecutionTraceThatCannotBeRead: the hint says why nothing is known.
 func TestExecutionTraceThatCannotBeRead(t *testing.T) {
 	for data, want := range map[string]string{
-		"go 1.29 trace\x00\x00\x00more": `its header is "go 1.29 trace"`, "go 1.26 trace\x00\x00\x00more": "generation at byte 16",
+		"go 1.29 trace\x00\x00\x00more": `unknown header "go 1.29 trace"`, "go 1.26 trace\x00\x00\x00more": "generation at byte 16",
 	} {
 		v := recordedWith(t, time.Second, []byte(data))
 		if got := selects(t, v, `{ span:mutex > 1ns }`); !strings.Contains(got, want) {
@@ -289,7 +289,7 @@ func TestExecutionTraceThatCannotBeRead(t *testing.T) {
 
 func TestStatesWithoutExecutionTrace(t *testing.T) {
 	v := viewOf(t, fixed())
-	if got := selects(t, v, `{ span:mutex > 1ns }`); !strings.HasPrefix(got, "hint: no execution trace") {
+	if got := selects(t, v, `{ span:mutex > 1ns }`); !strings.HasPrefix(got, "hint: the file has no execution trace") {
 		t.Errorf("the hint is %q", got)
 	}
 	if m, err := analyze.Measured(t.Context(), v, 1); m != nil || err != nil {

@@ -261,7 +261,7 @@ func (e *evaluator) item(number vm.LValue) (set, error) {
 		return e.done[n], nil
 	}
 	if e.busy[n] || e.depth > maxItems {
-		return nil, fmt.Errorf("item %d of the filterset contains itself, or too many others", n)
+		return nil, fmt.Errorf("item %d of the filterset contains itself, or is nested too deeply", n)
 	}
 	e.busy[n] = true
 	e.depth++

@@ -40,7 +40,7 @@ type Folder struct {
 // Open returns the folder dir. If dir does not exist, Open creates it with the mode 0700.
 func Open(dir string) (*Folder, error) {
 	if dir == "" {
-		return nil, errors.New("open the folder of the traces: its name is empty")
+		return nil, errors.New("open the folder of the traces: the name is empty")
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -163,7 +163,7 @@ func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed
 		if rerr == nil {
 			removed++
 		} else if !errors.Is(rerr, fs.ErrNotExist) { // another process may just have removed it
-			err = cmp.Or(err, fmt.Errorf("trim the traces: %w", rerr))
+			err = cmp.Or(err, fmt.Errorf("remove old traces: %w", rerr))
 			return false
 		}
 		return true

@@ -56,7 +56,7 @@ func isName(s string) bool {
 func CheckName(name string) error {
 	switch {
 	case name == crashName:
-		return errors.New("the name crash is reserved for the traces of processes that died")
+		return errors.New("the name \"crash\" is reserved for the traces of processes that died")
 	case !validName(name):
 		return fmt.Errorf("%q must be 1 to 64 letters, digits, '-', '_' and '.', and begin with a letter or digit", name)
 	}

@@ -99,12 +99,12 @@ func (f *Folder) recoverRing(c *Result) error {
 	textName := crashText(c.Name)
 	text, written, err := crashtext.Read(textName)
 	if err != nil {
-		return fmt.Errorf("ring %s: read the crash text: %w", c.Name, err)
+		return fmt.Errorf("ring %s: read the text of the panic: %w", c.Name, err)
 	}
 	c.Reason = crashtext.Reason(text)
 	if d.Last.IsZero() && text == "" {
 		if d.Damaged > 0 {
-			return fmt.Errorf("ring %s is left unchanged: it has no readable records and %d damaged parts", c.Name, d.Damaged)
+			return fmt.Errorf("ring %s has no readable records and %d damaged parts: the file stays unchanged", c.Name, d.Damaged)
 		}
 		// The process died before it recorded anything, or the ring is gone.
 		return errors.Join(d.Gone, d.Remove(), osfile.Ignore(os.Remove(textName), fs.ErrNotExist))
@@ -224,7 +224,7 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 	if lost := rec.Stats().Entries.Dropped; IsFinished(rec, err) && lost.IO+lost.Full == 0 {
 		return nil // other drops do not count: an entry that is too large would be dropped again
 	}
-	return cmp.Or(err, errors.New("the disk did not take the whole trace"))
+	return cmp.Or(err, errors.New("a part of the trace could not be written to the disk"))
 }
 
 // failSpan adds an exception event to the span of the goroutine that ended the process, if text names the

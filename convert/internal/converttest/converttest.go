@@ -122,7 +122,7 @@ func (f Format) reference(t *testing.T) {
 		want, err := os.ReadFile(name) //nolint:gosec // the tests choose it
 		Must(t, err)
 		if !bytes.Equal(got, want[:file.WholeSize()]) {
-			t.Errorf("%s: there and back again it is another file, of %d bytes; want %d", name, len(got), file.WholeSize())
+			t.Errorf("%s: after encoding and decoding the file differs: %d bytes, want %d", name, len(got), file.WholeSize())
 		}
 	}
 }
@@ -184,10 +184,10 @@ func (f Format) temporary(t *testing.T) {
 		Must(t, err)
 		got, err := f.Back(t.Context(), t, io.MultiReader(bytes.NewReader(out)), version)
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("out of a pipe come %d bytes, want %d, %v", len(got), len(want), err)
+			t.Errorf("decoded from a pipe: %d bytes, want %d; error %v", len(got), len(want), err)
 		}
 		if _, err := f.Back(t.Context(), t, io.MultiReader(bytes.NewReader(out[:len(out)/2])), version); err == nil {
-			t.Error("half of it is read without an error")
+			t.Error("decoding half of the input returns no error")
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -213,10 +213,10 @@ func (f Format) try(t *testing.T, in []byte) {
 	t.Helper()
 	iet, err := f.Back(t.Context(), t, bytes.NewReader(in), format.V1)
 	if e, _ := errors.AsType[*input.Error](err); err != nil && (e == nil || e.Offset < 0 || e.Offset > int64(len(in))) {
-		t.Errorf("%q: %v does not say where", in, err)
+		t.Errorf("%q: the error %v has no offset in the input", in, err)
 	}
 	if err != nil && err.Error() == "" { // call Error, because fmt would hide a panic in it
-		t.Errorf("%q: the error says nothing", in)
+		t.Errorf("%q: the error has no text", in)
 	}
 	if len(iet) <= wire.MagicSize {
 		return
@@ -226,7 +226,7 @@ func (f Format) try(t *testing.T, in []byte) {
 		_, err = r.Next()
 	}
 	if !errors.Is(err, io.EOF) {
-		t.Errorf("%q: %v in what was decoded", in, err)
+		t.Errorf("%q: read the decoded trace: %v", in, err)
 	}
 }
 

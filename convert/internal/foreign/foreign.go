@@ -190,7 +190,7 @@ func (o *opened) Read(b []byte) (int, error) {
 	}
 	n, err := o.r.Read(b)
 	if n < 0 || n > len(b) {
-		n, err = 0, errors.New("the input returned an impossible count from Read")
+		n, err = 0, errors.New("the input's Read returned an invalid count")
 	}
 	o.read += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -252,7 +252,7 @@ func ID(id []byte, digits string) bool {
 }
 
 // ErrNumber is returned for a record with an invalid [Number].
-var ErrNumber = errors.New("a value that must be a number is none")
+var ErrNumber = errors.New("a field such as a time or duration is not a number")
 
 // A Number is an integer, such as a time or a duration in microseconds. Some programs write it with a fraction or
 // in quotes.

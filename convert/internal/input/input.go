@@ -66,7 +66,7 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 		}
 		n, err := r.Read(buf)
 		if n < 0 || n > len(buf) {
-			return nil, errors.Join(errors.New("the input returned an impossible count from Read"), in.Close())
+			return nil, errors.Join(errors.New("the input's Read returned an invalid count"), in.Close())
 		}
 		if werr := in.add(buf[:n], tempDir); werr != nil {
 			err = fmt.Errorf("copy the input to a temporary file: %w", werr)

@@ -58,7 +58,7 @@ func Next(b []byte) (size int, generation uint64, ends bool, err error) {
 		at += n
 	}
 	if head[3] > 1<<30 {
-		return 0, 0, false, errors.New("a batch that is too large")
+		return 0, 0, false, errors.New("the batch is too large")
 	}
 	return at + int(head[3]), head[0], false, nil
 }

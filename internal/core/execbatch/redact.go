@@ -31,8 +31,8 @@ const firstExperimental = 128
 var moreArguments = [...]uint8{4, 4, 2, 3, 3, 2, 3, 3, 2}
 
 var (
-	errUnknownEvent = errors.New("an event of an unknown type")
-	errTwice        = errors.New("two texts have one number")
+	errUnknownEvent = errors.New("unknown type of event")
+	errTwice        = errors.New("two texts have the same number")
 )
 
 // IsTrace reports whether s begins with the header of an execution trace.

@@ -18,7 +18,7 @@ var ErrNotJournal = errors.New("not a journal")
 type LayoutError struct{ Version, SegmentSize uint32 }
 
 func (e *LayoutError) Error() string {
-	return fmt.Sprintf("unsupported journal layout %d with segments of %d bytes: this program knows layout %d", e.Version, e.SegmentSize, Version)
+	return fmt.Sprintf("unsupported journal layout %d with segments of %d bytes: this program reads layout %d", e.Version, e.SegmentSize, Version)
 }
 
 // A Dead holds the content of a journal file whose process is dead.

@@ -13,7 +13,7 @@ import (
 
 var (
 	// ErrFull is returned when no segment is free.
-	ErrFull = errors.New("no segment of the journal is free")
+	ErrFull = errors.New("the journal is full")
 	// ErrBusy is returned if a shard was locked for too long, because the disk does not respond.
 	ErrBusy = errors.New("the disk of the journal does not respond")
 	// ErrClosed is returned after CloseShards.

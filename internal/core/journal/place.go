@@ -194,11 +194,11 @@ const (
 
 // ErrGone is returned for the journal of a dead process that no longer exists, because the machine was restarted or
 // somebody removed it.
-var ErrGone = errors.New("the journal is gone, with the records in it")
+var ErrGone = errors.New("the journal (crash buffer) is gone, with the records in it")
 
 // ErrElsewhere is returned for a journal that this process cannot reach, for example because it is in the memory of
 // another machine or container, or belongs to another user.
-var ErrElsewhere = errors.New("the journal is in the memory of another machine or container")
+var ErrElsewhere = errors.New("the journal (crash buffer) is in the memory of another machine or container")
 
 // A DeadFile is the file of a journal whose process may be dead.
 type DeadFile struct {

@@ -14,9 +14,9 @@ import (
 
 var (
 	// ErrNotOpen says that the end of a span was dropped because the span has no entry.
-	ErrNotOpen = errors.New("the file has no entry for the span")
+	ErrNotOpen = errors.New("the span to end is not in the file")
 	// ErrFull says that an entry was dropped because the trace has 2^32 entries.
-	ErrFull = errors.New("a trace has no more than 2^32 entries")
+	ErrFull = errors.New("the trace is full: 2^32 entries")
 	// ErrBadRecord says that a record was dropped because it is damaged.
 	ErrBadRecord = errors.New("a record of the journal is damaged")
 )

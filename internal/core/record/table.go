@@ -191,7 +191,7 @@ func tellFirst(rule, key string) {
 		if key != "" {
 			what = strconv.Quote(key)
 		}
-		go notice.Info(what + " is recorded as " + redact.Mark + ", as further secrets are; OTEL_EXPORTER_ENTRACE_REDACT=off records them")
+		go notice.Info(what + " is recorded as " + redact.Mark + ", as all further secrets will be; OTEL_EXPORTER_ENTRACE_REDACT=off records secrets")
 	})
 }
 
@@ -479,7 +479,7 @@ func (in *Interner) Resource(entry []byte, late func(number uint16)) (number uin
 
 var (
 	// ErrBusy is returned if a definition is not written in time.
-	ErrBusy = errors.New("the definitions are being written")
+	ErrBusy = errors.New("another goroutine is writing a definition")
 	// ErrTableFull is returned if a definition is too large, has no room, or could not be written.
 	ErrTableFull = errors.New("too many resources, or a resource that is too large")
 )

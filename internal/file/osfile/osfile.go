@@ -22,7 +22,7 @@ var ErrNotRegular = errors.New("not a regular file")
 var ErrLocked = errors.New("locked")
 
 // ErrNoLocks is returned by Lock if the system or the file system does not support locks.
-var ErrNoLocks = errors.New("the file system has no locks")
+var ErrNoLocks = errors.New("the file system does not support file locks")
 
 // On all systems including Windows, a file that this package has opened may be renamed or removed while it is open.
 

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrQuota is the error of a trace that was refused or ended because of a [Quota].
-var ErrQuota = errors.New("remote: the received traces in the folder have reached a limit")
+var ErrQuota = errors.New("remote: the folder of received traces is full")
 
 // A Quota limits the number and the size of the received traces in a folder, including
 // traces of earlier receivers. It is safe for concurrent use.
@@ -76,9 +76,9 @@ func (q *Quota) Exceeded() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.files >= q.MaxFiles {
-		return fmt.Errorf("%w: %d files, at most %d", ErrQuota, q.files, q.MaxFiles)
+		return fmt.Errorf("%w: %d files, at most %d (--max-files)", ErrQuota, q.files, q.MaxFiles)
 	}
-	return fmt.Errorf("%w: %d bytes, at most %d", ErrQuota, q.bytes, q.MaxBytes)
+	return fmt.Errorf("%w: %d bytes, at most %d (--max-bytes)", ErrQuota, q.bytes, q.MaxBytes)
 }
 
 // allows returns the result of the function enough. If this is false, allows scans the folder and calls enough

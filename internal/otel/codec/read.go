@@ -19,7 +19,7 @@ var (
 	ErrEnum   = errors.New("unknown enum name")
 	ErrBase64 = errors.New("not base64")
 	ErrField  = errors.New("malformed protobuf field")
-	ErrDeep   = errors.New("values nest too deep")
+	ErrDeep   = errors.New("values are nested too deeply")
 	ErrMany   = errors.New("too many resources, scopes and records")
 )
 

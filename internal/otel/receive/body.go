@@ -78,7 +78,7 @@ func (b *body) read(r io.Reader, came *counter) error {
 		case size > limit:
 			return &bodyError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is larger than %d bytes", limit)}
 		case came != nil && size > freeRatio && size > maxRatio*came.n:
-			return &bodyError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is compressed more than %d times", maxRatio)}
+			return &bodyError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is more than %d times larger when decompressed", maxRatio)}
 		}
 		switch {
 		case errors.Is(err, io.EOF):

@@ -171,7 +171,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Origin") != "":
 		a.fail(http.StatusForbidden, "requests from web pages are refused")
 	case s.o.Local && !grpc && !s.knows(r.Host):
-		text := fmt.Sprintf("requests for the host %.100q are refused: --allow-host takes them", r.Host)
+		text := fmt.Sprintf("requests for the host %.100q are refused: --allow-host allows a host", r.Host)
 		s.tell(text)
 		a.fail(http.StatusForbidden, text)
 	case !s.mayEnter(r):

@@ -161,7 +161,7 @@ func TestFailureIsAStatusInTheEncodingOfTheRequest(t *testing.T) {
 		{name: "GET", method: http.MethodGet, want: 405, code: 12},
 		{name: "large", o: receive.Options{MaxRequest: 1 << 20}, body: strings.Repeat("x", 1<<20+1), want: 413, code: 3},
 		{name: "large when unzipped", o: receive.Options{MaxRequest: 1 << 20}, body: string(bomb), headers: []string{"Content-Encoding", "gzip"}, want: 413, code: 3},
-		{name: "compressed too much", body: string(bomb), headers: []string{"Content-Encoding", "gzip"}, want: 413, code: 3, text: "the request is compressed more than 256 times"},
+		{name: "compressed too much", body: string(bomb), headers: []string{"Content-Encoding", "gzip"}, want: 413, code: 3, text: "the request is more than 256 times larger when decompressed"},
 		{name: "too many records", sink: &sink{err: &receive.DamageError{Err: codec.ErrMany}}, want: 413, code: 3},
 		{name: "another encoding", body: "x", headers: []string{"Content-Encoding", "zstd"}, want: 415, code: 12},
 		{name: "full", sink: full, want: 503, code: 14},

@@ -13,11 +13,11 @@ import (
 
 var (
 	// ErrFull says that no record of a request was accepted, but that the sender may try again.
-	ErrFull = errors.New("there is no room for more records")
+	ErrFull = errors.New("the receiver has no room for more records")
 	// ErrNoID is the reason for refusing a span that has no trace id or no span id.
 	ErrNoID = errors.New("the span has no id")
 
-	errScope = errors.New("the scope is too large for so many records")
+	errScope = errors.New("the output would be too large, because each record repeats its scope")
 )
 
 // A Result says how many records of a request were accepted.

@@ -89,7 +89,7 @@ func (d *destination) set(s codec.Signal, endpoint string, headers []string) (er
 	}
 	for _, pair := range headers {
 		if key, value, ok := strings.Cut(pair, "="); !ok || !d.header(key, value) {
-			return errors.New("a header must have the form NAME=VALUE")
+			return errors.New("--header must have the form NAME=VALUE")
 		}
 	}
 	d.timeout = 10 * time.Second
@@ -133,7 +133,7 @@ func urlOf(s codec.Signal, endpoint string) (*url.URL, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%s is %q, it must be a URL such as http://localhost:4318", from, endpoint)
+		return nil, fmt.Errorf("%s is %q: must be a URL such as http://localhost:4318", from, endpoint)
 	}
 	if whole {
 		return u, nil
@@ -158,7 +158,7 @@ func client(s codec.Signal) (*http.Client, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: %s has no certificate", name, file)
+			return nil, fmt.Errorf("%s: %s has no PEM certificate", name, file)
 		}
 	}
 	name, certificate := variable(s, "CLIENT_CERTIFICATE")

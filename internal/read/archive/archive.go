@@ -115,11 +115,11 @@ func (r *Result) archive(ctx context.Context, mode fs.FileMode, target Target, d
 	ext := filepath.Ext(r.File)
 	named := ext == tracename.ET || ext == tracename.IET
 	if !mode.IsRegular() {
-		r.Left = "it is not a regular file, and links are not followed"
+		r.Left = "not a regular file, and links are not followed"
 		return named, nil
 	}
 	if base, ok := strings.CutSuffix(r.File, tracename.Broken); ok && tracename.Base(base) != base {
-		r.Left = "it is the damaged original of a recovered trace"
+		r.Left = "the file is the damaged original of a recovered trace"
 		return true, nil
 	}
 	f, err := osfile.OpenRead(r.File)
@@ -137,9 +137,9 @@ func (r *Result) archive(ctx context.Context, mode fs.FileMode, target Target, d
 		case osfile.Locked(r.File):
 			r.Left = "a process is writing it"
 		case deadtrace.EndsCleanly(r.File):
-			r.Left = "it is an IET: 'entrace convert' makes an ET of it"
+			r.Left = "the file is an IET: convert it to an ET with 'entrace convert'"
 		default:
-			r.Left = "it is not finished: 'entrace recover' finishes it"
+			r.Left = "the trace is not finished: finish it with 'entrace recover'"
 		}
 		return true, nil
 	case err == nil:

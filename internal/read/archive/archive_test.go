@@ -243,8 +243,8 @@ func TestUnfinishedAndDamagedAreLeft(t *testing.T) {
 	record(t, name("whole.et"), "shop")
 	got := run(t, dir, archive.Folder(to))
 	want := []string{
-		"app.et.broken: it is the damaged original of a recovered trace", "cut.et: an error",
-		"dead.iet: it is not finished: 'entrace recover' finishes it", "empty.et: an error", "live.iet: a process is writing it",
+		"app.et.broken: the file is the damaged original of a recovered trace", "cut.et: an error",
+		"dead.iet: the trace is not finished: finish it with 'entrace recover'", "empty.et: an error", "live.iet: a process is writing it",
 		"whole.et service=shop/day=2026-11-24 3 service=shop/day=2026-11-25 2",
 	}
 	if !slices.Equal(got, want) {
@@ -256,7 +256,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	record(t, filepath.Join(to, "elsewhere.et"), "shop")
 	tracetest.Symlink(t, filepath.Join(to, "elsewhere.et"), filepath.Join(dir, "app.et"))
-	want := []string{"app.et: it is not a regular file, and links are not followed"}
+	want := []string{"app.et: not a regular file, and links are not followed"}
 	if got := run(t, dir, archive.Folder(to)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -58,7 +58,7 @@ func divide(v *view.View) (*division, error) {
 		i, known := number[at]
 		if !known {
 			if i = len(d.parts); i == maxParts {
-				return nil, fmt.Errorf("the trace has more than %d parts, one for each service on each day", maxParts)
+				return nil, fmt.Errorf("the trace has more than %d parts (one for each service on each day)", maxParts)
 			}
 			number[at] = i
 			p := partition{service: at.service}

@@ -72,7 +72,7 @@ func endpoint() (host string, secure bool, err error) {
 	text := cmp.Or(os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), "https://s3.amazonaws.com")
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
-		return "", false, fmt.Errorf("AWS_ENDPOINT_URL is %q, it must be a URL such as https://s3.example.com", text)
+		return "", false, fmt.Errorf("AWS_ENDPOINT_URL is %q: must be a URL such as https://s3.example.com", text)
 	}
 	return u.Host, u.Scheme == "https", nil
 }
@@ -93,7 +93,7 @@ func transport(secure bool) (*http.Transport, error) {
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("AWS_CA_BUNDLE: %s has no certificate", file)
+		return nil, fmt.Errorf("AWS_CA_BUNDLE: %s has no PEM certificate", file)
 	}
 	t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	return t, nil

@@ -120,7 +120,7 @@ func TestErrorsOfS3SayWhatToDo(t *testing.T) {
 		"no bucket":             {"s3:///x", [2]string{}, "s3:///x has no bucket"},
 		"no target":             {"gs://kept", [2]string{}, "gs://kept is not a target"},
 		"no endpoint":           {"s3://kept", [2]string{"AWS_ENDPOINT_URL", "localhost:9000"}, `AWS_ENDPOINT_URL is "localhost:9000"`},
-		"no certificates":       {"s3://kept", [2]string{"AWS_CA_BUNDLE", "s3_test.go"}, "s3_test.go has no certificate"},
+		"no certificates":       {"s3://kept", [2]string{"AWS_CA_BUNDLE", "s3_test.go"}, "s3_test.go has no PEM certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start(t, &bucket{objects: make(map[string]string)})

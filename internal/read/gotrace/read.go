@@ -112,7 +112,7 @@ func (e *DamageError) Unwrap() error { return e.Err }
 type VersionError struct{ Header string }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("execution trace: its header is %q, and traces of Go 1.23 to 1.27 are read: go tool trace of its version of Go reads it", e.Header)
+	return fmt.Sprintf("execution trace: unknown header %q: entrace reads traces of Go 1.23 to 1.27; for others, use 'go tool trace' of the Go version that wrote the trace", e.Header)
 }
 
 // Limits of reading an execution trace.
@@ -125,7 +125,7 @@ const (
 	maxClocks     = 10_000
 )
 
-var errTooMuch = errors.New("it has more than the limits allow")
+var errTooMuch = errors.New("too many goroutines, spans or waits")
 
 // versions are the headers of supported traces.
 var versions = []string{"go 1.23 trace\x00\x00\x00", "go 1.25 trace\x00\x00\x00", "go 1.26 trace\x00\x00\x00"}

@@ -154,7 +154,7 @@ exporters: {entrace: {path: %q}}`, http, grpc, file))
 receivers: {entrace_file: {paths: [%q], start_at: beginning}}
 exporters: {otlp_http: {endpoint: %q, sending_queue: {enabled: false}}}`, file, endpoint))
 	for range 2 { // once for each signal
-		c.wait(t, "a file is read to its end")
+		c.wait(t, "finished reading a file")
 	}
 	c.stop(t)
 	to.stop(t)

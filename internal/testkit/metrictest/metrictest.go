@@ -61,7 +61,7 @@ func (n *number) component(t testing.TB) (of string, i int) {
 	of, rest, _ := strings.Cut(name.AsString(), "/")
 	i, err := strconv.Atoi(rest)
 	if err != nil || of != typ.AsString() {
-		t.Errorf("component %s is of type %s", name.AsString(), typ.AsString())
+		t.Errorf("otel.component.name is %s, but otel.component.type is %s", name.AsString(), typ.AsString())
 	}
 	return of, i
 }

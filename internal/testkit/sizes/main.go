@@ -113,7 +113,7 @@ func run(update bool) error {
 		return err
 	}
 	if !bytes.Equal(out, text) {
-		return fmt.Errorf("%s is out of date: make sizes UPDATE=-update", file)
+		return fmt.Errorf("%s is out of date: run make sizes UPDATE=-update", file)
 	}
 	return grown()
 }
@@ -163,7 +163,7 @@ func growth(name string, before, later *table) error {
 			}
 		}
 		if n := *later.rows[sumAll].at(column); n > most {
-			errs = append(errs, fmt.Errorf("%s: the sum of %s is %d, and may be %d: take away as much as you add, or lower a budget in %s by as much", name, column, n, most, file))
+			errs = append(errs, fmt.Errorf("%s: the sum of the column %s is %d, but the limit is %d: remove as much as you add, or lower a budget in %s by the difference", name, column, n, most, file))
 		}
 	}
 	return errors.Join(errs...)

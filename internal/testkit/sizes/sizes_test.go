@@ -74,9 +74,9 @@ func TestGrowthIsRefused(t *testing.T) {
 	for _, x := range []struct{ all, budgets, grows string }{
 		{"100 200 9 9 9 9 3 3", "budget explain 40 50", ""},
 		{"90 190 3 3 3 3 3 3", "", ""},
-		{"101 200 3 3 3 3 3 3", "budget explain 40 50", "code is 101, and may be 100"},
+		{"101 200 3 3 3 3 3 3", "budget explain 40 50", "code is 101, but the limit is 100"},
 		{"110 220 3 3 3 3 3 3", "budget explain 30 30", ""},
-		{"110 220 3 3 3 3 3 3", "budget explain 30 40", "tests is 220, and may be 210"},
+		{"110 220 3 3 3 3 3 3", "budget explain 30 40", "tests is 220, but the limit is 210"},
 		{"110 200 3 3 3 3 3 3", "", "code is 110"}, // a removed budget grants nothing
 		{"110 200 3 3 3 3 3 3", "budget explain 40 50\nbudget page 10 10", "code is 110"},
 		{"100 200 3 3 3 3 4 3", "budget explain 30 30", "upward is 4"},

@@ -44,7 +44,7 @@ func CreateStream(stream string, patience time.Duration, report func(error)) (f 
 }
 
 // ErrBeingFinished means that another process is finishing a trace of a dead process with the same name.
-var ErrBeingFinished = errors.New("an earlier trace is being finished")
+var ErrBeingFinished = errors.New("another process is still finishing an earlier trace of this name")
 
 // isBeingFinished reports whether a process is finishing stream: it then has a locked temporary file for
 // this name.

@@ -335,7 +335,7 @@ func (d *dead) result() *Result {
 }
 
 // ErrOtherEntries is returned for a stream if its ET exists already and has other entries.
-var ErrOtherEntries = errors.New("the trace exists already, but its stream has other entries: compare both")
+var ErrOtherEntries = errors.New("the trace exists already, but the .iet beside it has other entries: compare the two files")
 
 // removeStream removes the stream and its journal. The ET d.equalET has all their entries.
 func (d *dead) removeStream(r *Result) error {

@@ -474,12 +474,12 @@ func (b *journalTail) damage() error {
 	case b.unreadable:
 		return errNoCheckpoint
 	case b.point.Unsaved > 0:
-		return fmt.Errorf("%d entries are lost: the file that had them was removed while it grew", b.point.Unsaved)
+		return fmt.Errorf("%d entries are lost: their file was removed while a program wrote it", b.point.Unsaved)
 	}
 	return nil
 }
 
-var errNoCheckpoint = errors.New("it has no readable checkpoint")
+var errNoCheckpoint = errors.New("the journal has no readable checkpoint")
 
 // reportDamage reports the damage of b, and whether remove will rename the journal.
 func (b *journalTail) reportDamage(report func(error)) {

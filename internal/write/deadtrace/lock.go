@@ -24,7 +24,7 @@ func lockError(f *os.File, err error) error {
 		return fmt.Errorf("%s: %w", f.Name(), format.ErrLocked)
 	}
 	if errors.Is(err, osfile.ErrNoLocks) {
-		return fmt.Errorf("%s: %w, perhaps: %w", f.Name(), format.ErrLocked, err)
+		return fmt.Errorf("%s: perhaps %w: %w", f.Name(), format.ErrLocked, err)
 	}
 	return err
 }

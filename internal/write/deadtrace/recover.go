@@ -86,7 +86,7 @@ func mendFile(name string) (*Result, error) {
 	}
 	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {
 		// The writer has changed or finished the file just now.
-		return nil, errors.Join(fmt.Errorf("recover %s: the file changed meanwhile: %w", r.Name, format.ErrLocked), err)
+		return nil, errors.Join(fmt.Errorf("recover %s: the file changed during the recovery: %w", r.Name, format.ErrLocked), err)
 	}
 	r.Changed = true
 	if r.Reason != mapping.CutCorrupt && r.Format != format.ET {

@@ -87,7 +87,7 @@ func (b *journalTail) survey(f io.ReaderAt, size int64) (s *survey, damage, err 
 			s.version = b.point.Version
 		}
 	case b.records > 0 && s.version != b.point.Version:
-		return nil, nil, fmt.Errorf("%w: the file has version %d, its journal %d", format.ErrUnsupported, s.version, b.point.Version) // a different file
+		return nil, nil, fmt.Errorf("%w: the file has version %d, but its journal has version %d", format.ErrUnsupported, s.version, b.point.Version) // a different file
 	}
 	return s, damage, nil
 }

@@ -195,7 +195,7 @@ func (g *Ring) newJournal(path string) (*journal.Journal, error) {
 		return nil, err
 	}
 	if n := j.Segments(); n < o.Segments {
-		g.tell(fmt.Errorf("the ring has %d bytes instead of %d: memory has no room for more", n*journal.SegmentSize, g.o.Bytes))
+		g.tell(fmt.Errorf("the ring has %d bytes instead of %d: not enough memory", n*journal.SegmentSize, g.o.Bytes))
 	}
 	if err := g.intern.Attach(j); err != nil {
 		return nil, errors.Join(err, j.Remove())
@@ -450,7 +450,7 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.mu.Unlock()
 	g.intern.Detach(old)
 	err = errors.Join(err, old.Remove())
-	g.tell(errors.Join(fmt.Errorf("the ring %s was lost: %w", old.Name(), cause), err))
+	g.tell(errors.Join(fmt.Errorf("ring %s was lost: %w", old.Name(), cause), err))
 }
 
 // tell calls OnError on a new goroutine.
@@ -614,7 +614,7 @@ func (g target) Close(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-late:
-		return fmt.Errorf("the ring's file is left behind, because the disk does not respond: %w", context.Cause(ctx))
+		return fmt.Errorf("the ring's file was not removed, because the disk does not respond: %w", context.Cause(ctx))
 	}
 }
 

@@ -28,9 +28,9 @@ func (g *Guard) Call(name string, fn func()) {
 		if returned || g.told.Swap(true) || g.Tell == nil {
 			return
 		}
-		err := fmt.Errorf("%s ended its goroutine, as t.FailNow does, and later ones are not reported", name)
+		err := fmt.Errorf("%s ended its goroutine, as t.FailNow does (reported only once)", name)
 		if p != nil {
-			err = fmt.Errorf("%s panicked, and later panics are not reported: %s", name, Text(p))
+			err = fmt.Errorf("%s panicked (reported only once): %s", name, Text(p))
 		}
 		g.Call("", func() { g.Tell(err) })
 	}()

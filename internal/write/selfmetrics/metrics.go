@@ -105,7 +105,7 @@ func NewInstruments(componentType string) *Instruments {
 	set := attributes(i.component)
 	i.add, i.record = []metric.AddOption{set}, []metric.RecordOption{set}
 	if err := errors.Join(err1, err2, err3); err != nil {
-		notice.Error(fmt.Errorf("entrace: metrics: %w", err))
+		notice.Error(fmt.Errorf("entrace: register metrics: %w", err))
 	}
 	return i
 }
@@ -276,7 +276,7 @@ func Observe(r *recorder.Recorder) *Account {
 	}
 	registration, err := a.register() // without a lock, because it may report errors
 	if err != nil {
-		notice.Error(fmt.Errorf("entrace: metrics: %w", err))
+		notice.Error(fmt.Errorf("entrace: register metrics: %w", err))
 		return a
 	}
 	accounts.mu.Lock()

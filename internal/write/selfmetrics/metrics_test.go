@@ -346,7 +346,7 @@ func TestInstrumentErrors(t *testing.T) {
 			must(t, a.Close(t.Context()))
 			got := reports()
 			for _, s := range got {
-				if !strings.Contains(s, "entrace: metrics: bad meter") {
+				if !strings.Contains(s, "entrace: register metrics: bad meter") {
 					t.Errorf("the report is %q", s)
 				}
 			}

@@ -130,7 +130,7 @@ func (s *Settings) environment() {
 	if v, ok := env.Lookup(envRedact); ok && o.Redact == nil {
 		var err error
 		if o.Redact, err = redact.Open(v); err != nil {
-			s.Refused = fmt.Errorf("nothing is recorded, since it is not known what is secret: %s=%q: %w", envRedact, v, err)
+			s.Refused = fmt.Errorf("nothing is recorded, because the policy for secrets cannot be read: %s=%q: %w", envRedact, v, err)
 		}
 	}
 	env.Number(envWaitingSpans, &o.MaxWaitingSpans)
@@ -157,7 +157,7 @@ func oddPath(path string) {
 		notice.Error(fmt.Errorf("%s=%q: unknown placeholder %s: must be {service}, {pid} or {time}", envPath, path, m))
 	}
 	if ext := filepath.Ext(path); ext != "" && ext != ".et" && ext != ".iet" && !noFile(path) && !strings.HasSuffix(ext, "}") {
-		notice.Error(fmt.Errorf("%s=%q: the file will be an ET, whatever its extension", envPath, path))
+		notice.Error(fmt.Errorf("%s=%q: the extension has no effect: the file will be an ET", envPath, path))
 	}
 }
 
@@ -165,11 +165,11 @@ func oddPath(path string) {
 // exporter or processor, "" if the caller has no mode.
 func needSetup(mode string) {
 	if s, ok := env.Lookup(envMode); ok && mode != "" && !strings.EqualFold(s, mode) {
-		env.ReportValue(envMode, s, fmt.Errorf("this exporter supports only mode %s; entrace.Setup supports both", mode))
+		env.ReportValue(envMode, s, fmt.Errorf("this exporter supports only mode %s; entrace.Setup supports live and batch", mode))
 	}
 	for _, name := range []string{envEndpoint, envControl, envControl + "_CONFIG"} {
 		if s, ok := env.Lookup(name); ok && !strings.EqualFold(s, "off") {
-			env.ReportValue(name, s, errors.New("it works only if the program calls entrace.Setup"))
+			env.ReportValue(name, s, errors.New("only entrace.Setup supports this variable"))
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (s *Settings) Use(mode string) (r *recorder.Recorder, owned bool, err error
 	needSetup(mode)
 	res, err := Resource(nil)
 	if err != nil {
-		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // the resource is usable nevertheless
+		notice.Error(fmt.Errorf("entrace: detect the resource: %w", err)) // the resource is usable nevertheless
 	}
 	r, err = s.Open(res)
 	return r, err == nil, err
