@@ -129,10 +129,10 @@ func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions)
 	fmt.Fprintln(p.w)
 	line(show.Bold, "%s", x.Verdict)
 	if x.Since != nil {
-		line("", "%d requests from %s on, %s after the start, beside the %d before", n[1],
+		line("", "%d requests from %s on, %s after the start, compared with the %d before", n[1],
 			p.time.at(int64(x.Since.At), "15:04:05.000"), duration(x.Since.After), n[0])
 	} else {
-		line("", "%s%s", plural(n[1], "request"), strings.TrimSuffix(fmt.Sprintf(" beside %d others", n[0]), " beside 0 others"))
+		line("", "%s%s", plural(n[1], "request"), strings.TrimSuffix(fmt.Sprintf(" compared with %d others", n[0]), " compared with 0 others"))
 	}
 	for i := range x.Causes {
 		c := &x.Causes[i]

@@ -58,9 +58,9 @@ func (w *workload) slow() (list []Cause) {
 				return
 			}
 			e := Evidence{Kind: "slow", Operation: op.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]}, Over: slow[0] - 1, Share: over, Sure: true, calls: calls}
-			if e.Text = fmt.Sprintf("%d of %d took over %s, %s at the median beside %s: %s", e.Now.N, e.Now.Of, took(e.Over), took(e.Now.Median), took(median), op.name); calls != nil {
+			if e.Text = fmt.Sprintf("%d of %d took over %s, at the median %s instead of %s: %s", e.Now.N, e.Now.Of, took(e.Over), took(e.Now.Median), took(median), op.name); calls != nil {
 				e.Kind = "more calls"
-				e.Text = fmt.Sprintf("%d of %d made over %d calls, %d at the median beside %d: %s", e.Now.N, e.Now.Of, e.Over/calls.each, e.Now.Median/calls.each, median/calls.each, op.name)
+				e.Text = fmt.Sprintf("%d of %d made over %d calls, at the median %d instead of %d: %s", e.Now.N, e.Now.Of, e.Over/calls.each, e.Now.Median/calls.each, median/calls.each, op.name)
 			}
 			add(op.service, e, Parts{Time: over})
 		}

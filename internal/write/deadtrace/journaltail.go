@@ -487,7 +487,7 @@ func (b *journalTail) reportDamage(report func(error)) {
 	switch {
 	case err == nil:
 	case b.layout != nil, b.unreadable:
-		report(fmt.Errorf("journal %s: %w; the file is renamed to …%s", b.name, err, brokenExt))
+		report(fmt.Errorf("journal %s: %w; its file gets a name that ends in %s", b.name, err, brokenExt))
 	default:
 		report(fmt.Errorf("%s: %w", strings.TrimSuffix(b.name, tracename.Journal), err))
 	}

@@ -20,7 +20,7 @@ type row struct {
 // table has a row for each state.
 var table = []row{
 	{stateLive, "a living process holds a lock on the stream or its journal", "nothing", Running, "TestLocks"},
-	{stateElsewhere, "the journal is in the memory of another machine or container, or of another version of this module", "a start of the program does nothing, until a day has passed; then it finishes the stream without the journal, as `entrace recover` does at once", Killed, "TestContainers"},
+	{stateElsewhere, "the journal is in the memory of another machine or container, or another version of this module wrote it", "a start of the program does nothing; if the journal is out of reach, a start a day later finishes the stream without it, as `entrace recover` does at once", Killed, "TestContainers"},
 	{stateNoTrace, "no IET, or an IET of another user", "nothing", Damaged, "TestFolderSweepLeftovers"},
 	{stateEmpty, "nothing was recorded", "the stream is removed", "", "TestCreateDropsEmpty"},
 	{stateWhole, "the recorder closed the stream", "if the trace was to become an ET, the ET is made", Ended, "TestKillDuringFinalize"},

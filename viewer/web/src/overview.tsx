@@ -267,7 +267,7 @@ function Causes({
           </>
         )}
         {x.since && ` from ${moment(x.since.at_unix_nano!, 3)} on`}
-        {before > 0 && ` beside ${many(before, 'other')}`}
+        {before > 0 && ` compared with ${many(before, 'other')}`}
         {x.chance[1] > 0 && `; by chance they differ as much in ${x.chance[0]} of ${x.chance[1]} tries`}
       </p>
       <ul class="cards">
