@@ -124,5 +124,10 @@ func compareNames(a, b Attribute) int { return strings.Compare(a.Name, b.Name) }
 
 // isSorted reports whether a is in the order of SortAttributes.
 func isSorted(a []Attribute) bool {
-	return slices.IsSortedFunc(a, compareNames)
+	for i := 1; i < len(a); i++ {
+		if a[i].Name < a[i-1].Name {
+			return false
+		}
+	}
+	return true
 }
