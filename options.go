@@ -27,7 +27,7 @@ const (
 	// `live` | `live`: record spans when they start and end; `batch`: only when they have ended.
 	envMode = "OTEL_EXPORTER_ENTRACE_MODE"
 
-	// `info` | the lowest level of log records; `debug` with a flight recorder.
+	// `info`; with a flight recorder `debug` | the lowest level of log records that are recorded.
 	envLevel = "OTEL_EXPORTER_ENTRACE_LEVEL"
 
 	// – | `tcp://host:port`, `tls://host:port`, `unix:///path` or `host:port`: an

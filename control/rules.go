@@ -22,7 +22,7 @@ type rules struct {
 	stuck   time.Duration       // the shortest LongerThan of the trigger watchdog
 	signals []string
 	exits   bool // a trace has the trigger exit
-	dumps   bool // a trace has the provider goroutines
+	dumps   bool // a trace has the provider called "goroutines"
 	marks   bool // spans write their ids to an execution trace
 }
 

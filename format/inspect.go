@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A Report says how many whole entries a file has, and why they end before the file.
+// A Report says how many whole entries a file has, and what follows them.
 type Report struct {
 	Name      string // the name of the file
 	Version   Version

@@ -12,8 +12,8 @@ type counter struct {
 	ctx  context.Context //nolint:containedctx // the context of one call
 	v    *view.View
 	sets [2]view.Set[view.Row]
-	// These fields count rows by a code: by their flags, by name and role, and by resource. Rows with the same
-	// code have the same value of the fields that depend on it.
+	// The rows of each code are counted: by flags, by name and role, and by resource. A query field that depends
+	// only on such a code has the same value in all rows of the code.
 	flags, metas, resources codeCounts
 	unknown                 bool // the view does not know the name or the resource of some rows
 }

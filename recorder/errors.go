@@ -24,5 +24,5 @@ var (
 	// errForeign is returned if a [CallSite] or [Attributes] belongs to another recorder.
 	errForeign = errors.New("recorder: the call site or attributes belong to another recorder")
 	// errNotOpen means that the end of a span was dropped, because the file has no entry for the span.
-	errNotOpen = errors.New("recorder: the span to end is not in the file")
+	errNotOpen = errors.New("recorder: the file has no entry for the span that ended")
 )

@@ -30,9 +30,8 @@ func (r *Recorder) Put(rec *journal.Record, hint *journal.Hint) error {
 // module.
 func (r *Recorder) AppendAnchor(e *format.TraceEntry) (uint32, error) { return r.append(e, true) }
 
-// SetProvider sets the provider of the record that b builds, after Log has begun the record. The record is
-// written below its span, or else below the entry of AppendAnchor. If the record has a span, its entry
-// needs a message. The record fires no trigger, even if p is ProviderLogs. SetProvider is for packages of
+// SetProvider sets the provider of the record that b builds. Call it after Log. The record is written below its
+// span, or if it has none, below the entry of AppendAnchor. A record with a span must have a message. The record fires no trigger, even if p is ProviderLogs. SetProvider is for packages of
 // this module.
 func (b *Batch) SetProvider(p record.Provider) { b.provider, b.silent = p, true }
 

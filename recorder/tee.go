@@ -45,7 +45,7 @@ type teeQueue struct {
 }
 
 // errTeeBusy means that the Tee does not get entries, because its methods are too slow.
-var errTeeBusy = fmt.Errorf("the Tee, such as a sender, is too slow, and misses entries: %w", ErrOverflow)
+var errTeeBusy = fmt.Errorf("the Tee (the copy of this recording) is too slow and misses entries: %w", ErrOverflow)
 
 // errTeeClose means that Tee.Close did not return normally.
 var errTeeClose = errors.New("Tee.Close panicked or ended its goroutine")

@@ -150,7 +150,7 @@ func (f *frames) Read(b []byte) (int, error) {
 }
 
 // Room implements entrybytes.Connection. It reserves size bytes for a new buffer, and releases those of the old
-// buffer. The parameter need is the size of the next entry with its length.
+// buffer. The parameter need is the size of the next entry, including the length in front of it.
 func (f *frames) Room(size, need int) error {
 	if size > bufSize && !f.buffers.reserve(f.from, int64(size)) {
 		return fmt.Errorf("%w: there is no room for an entry of %d bytes", ErrBusy, need-prefixSize)

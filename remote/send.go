@@ -32,7 +32,7 @@ func newLink(c net.Conn) *link {
 	l := &link{Conn: c, began: time.Now(), wrote: time.Now(), gone: make(chan struct{})}
 	l.listen.Go(func() {
 		defer close(l.gone)
-		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeard)) // any reason for its end means the same
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeard)) // whatever ends the copy, the connection is useless then
 	})
 	return l
 }

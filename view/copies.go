@@ -36,7 +36,7 @@ type copies struct {
 	resources otel.Resources
 	known     map[string]uint32
 	numbers   []uint32             // by resource; equal resources have the same number
-	times     map[holding]interval // the times of all rows that have a time
+	times     map[holding]interval // from the first to the last time of the rows
 	process   []int                // by file: an earlier file of the same process, or the file itself
 	names     []string             // by file: the name of its process, or "" if the file does not contain the name
 }

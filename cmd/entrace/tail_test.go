@@ -261,7 +261,7 @@ func TestTailFollowGoesOnWithNextProgram(t *testing.T) {
 	}
 	for _, name := range []string{"app.et", "next.et"} {
 		rec := traceOf("empty", filepath.Join(dir, name))
-		for !strings.Contains(tail.out.String(), "of "+name) { // a finished file may be the newest for a while
+		for !strings.Contains(tail.out.String(), "of "+name) { // until this file is newer than the finished one
 			must(t, rec.Log(format.SpanRef{}, logged("of "+name)))
 			must(t, rec.Flush(t.Context()))
 			time.Sleep(time.Millisecond)

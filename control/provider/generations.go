@@ -8,24 +8,24 @@ import (
 )
 
 // A generations is a writer for an execution trace. It keeps the last generations, the parts of a trace
-// that can be read alone, as many as fit into the limit most. If the format of the trace is unknown, it
+// that can be read alone, as many as fit into maxBytes. If the format of the trace is unknown, it
 // keeps the whole trace or nothing.
 type generations struct {
-	ctx  context.Context
-	most int // maximum size of the kept data in bytes
+	ctx      context.Context
+	maxBytes int // of the kept data
 
 	data    []byte // the header and the kept generations
 	begins  []int  // offset in data of each kept generation
 	next    int    // offset in data of the next batch
 	last    uint64 // generation number of the last batch
-	skips   bool   // the current generation is larger than most, and is left out
+	skips   bool   // the current generation is larger than maxBytes, and is left out
 	unknown bool   // the format of the trace is unknown
 	lost    uint64 // number of bytes that are left out
 }
 
-func newGenerations(ctx context.Context, most int) *generations {
+func newGenerations(ctx context.Context, maxBytes int) *generations {
 	const write = 1 << 17 // the runtime writes less at once
-	return &generations{ctx: ctx, most: most, data: make([]byte, 0, most+write)}
+	return &generations{ctx: ctx, maxBytes: maxBytes, data: make([]byte, 0, maxBytes+write)}
 }
 
 func (g *generations) Write(b []byte) (int, error) {
@@ -40,7 +40,7 @@ func (g *generations) Write(b []byte) (int, error) {
 	for more := true; more && !g.unknown; {
 		more = g.batch()
 	}
-	for len(g.data) > g.most && !g.skips {
+	for len(g.data) > g.maxBytes && !g.skips {
 		g.drop()
 	}
 	return len(b), nil

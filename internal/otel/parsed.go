@@ -80,6 +80,9 @@ func (p *parsed) get(name string) (v format.Value, ok bool) {
 
 // Names returns the names in v, the value of otel.json, otel.anyvalue or entrace.duration.
 func Names(v format.Value) map[string]bool {
+	if v.Text() == "" {
+		return nil
+	}
 	list, err := ParseJSON(v.Text())
 	if err != nil || list.Kind != List {
 		return nil

@@ -17,6 +17,7 @@ const few = 16
 
 // Reset forgets all names.
 func (n *Names) Reset() {
+	clear(n.list)
 	n.list = n.list[:0]
 	clear(n.last)
 }

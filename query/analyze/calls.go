@@ -127,8 +127,8 @@ type workload struct {
 	byName   map[operation][]*call
 	requests []*request
 	own      map[operation][]duration // by operation: for each span, the time in which it was the deepest open span
-	// edges has, by pair of services and for each calling span, the time of its calls that is in no span of the
-	// called service.
+	// edges has, by pair of services: for each calling span, how much of the time of its calls no span of the called
+	// service covers.
 	edges   map[operation][]duration
 	counts  []*counted            // the numbers of calls from spans to an operation
 	callers map[operation][]*call // by operation: the call of each span; nil after the runs are read

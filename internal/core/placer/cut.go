@@ -8,9 +8,8 @@ import "github.com/entrace-go/entrace/internal/core/wire"
 func (p *Placer) CutTo(n uint64, size int64) {
 	first := p.next - uint64(len(p.staged))
 	gone := first - n
-	// The function now returns the new id of an entry, and whether the entry still exists. The id of a lost entry
-	// is 0.
-	now := func(id uint32) (uint32, bool) {
+	// newID returns the new id of an entry, or 0 and false if the entry is lost.
+	newID := func(id uint32) (uint32, bool) {
 		switch {
 		case uint64(id) >= first:
 			return id - uint32(gone), true
@@ -27,21 +26,21 @@ func (p *Placer) CutTo(n uint64, size int64) {
 		raw := p.enc.B[from:s.End]
 		from = s.End
 		head := len(wire.AppendUint(nil, uint64(s.Parent)))
-		s.ID, _ = now(s.ID)
-		s.Parent, _ = now(s.Parent)
+		s.ID, _ = newID(s.ID)
+		s.Parent, _ = newID(s.Parent)
 		offsets[s.ID] = size + int64(len(b))
 		b = append(wire.AppendUint(b, uint64(s.Parent)), raw[head:]...)
 		s.End = len(b)
 	}
 	p.enc.B = append(p.enc.B[:0], b...)
 	p.next, p.size = p.next-gone, size
-	p.spans.renumber(now, offsets, p.Forget)
+	p.spans.renumber(newID, offsets, p.Forget)
 	for number, id := range p.resources {
-		if id, ok := now(id); ok {
+		if id, ok := newID(id); ok {
 			p.resources[number] = id
 		} else {
 			delete(p.resources, number)
 		}
 	}
-	p.anchor, _ = now(p.anchor)
+	p.anchor, _ = newID(p.anchor)
 }

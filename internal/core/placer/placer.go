@@ -14,7 +14,7 @@ import (
 
 var (
 	// ErrNotOpen says that the end of a span was dropped because the span has no entry.
-	ErrNotOpen = errors.New("the span to end is not in the file")
+	ErrNotOpen = errors.New("the file has no entry for the span that ended")
 	// ErrFull says that an entry was dropped because the trace has 2^32 entries.
 	ErrFull = errors.New("the trace is full: 2^32 entries")
 	// ErrBadRecord says that a record was dropped because it is damaged.

@@ -166,7 +166,7 @@ func TestSpansHangBelowTheirParents(t *testing.T) {
 	r.place(record.KindSpan, 0, 0, 6, 1, named("s6 again"))                          // s6 has ended: this is another span
 	r.want(t, "s1<root trace_id=1; s2<s1; link<s2; event<s2; s3<root trace_id=1 parent_span_id=9; "+
 		"s101<s1 trace_id=2 parent_span_id=1; log<s2; stray<root trace_id=1 span_id=9; none<root; "+
-		"late event<s1; end<s1; its link<s2; its end<s2; s5<s1; s6<s1; its event<s6; span end<s6; s6 again<s1", "the span to end is not in the file: 1 0")
+		"late event<s1; end<s1; its link<s2; its end<s2; s5<s1; s6<s1; its event<s6; span end<s6; s6 again<s1", "the file has no entry for the span that ended: 1 0")
 }
 
 // TestWholeSpanEndsOneOfEarlierFile places a whole span that an earlier file has as an open span. The file must

@@ -98,14 +98,14 @@ func (t *spanTable) drop(ref *record.Ref, id uint32) {
 	}
 }
 
-// renumber replaces the ids and offsets of all spans. The function now returns the new id of an entry, and whether
-// the entry still exists. The map offsets has new offsets by new id. renumber drops spans whose entries are lost.
+// renumber replaces the ids and offsets of all spans. newID returns the new id of an entry, and whether the
+// entry still exists. The map offsets has new offsets by new id. renumber drops spans whose entries are lost.
 // For each open span among them, it calls the function forgot.
-func (t *spanTable) renumber(now func(uint32) (uint32, bool), offsets map[uint32]int64, forgot func()) {
+func (t *spanTable) renumber(newID func(uint32) (uint32, bool), offsets map[uint32]int64, forgot func()) {
 	open := t.open
 	t.open = spanmap.Map[span]{}
 	for key, s := range open.All() {
-		id, ok := now(s.id)
+		id, ok := newID(s.id)
 		if !ok {
 			forgot()
 			continue
@@ -117,7 +117,7 @@ func (t *spanTable) renumber(now func(uint32) (uint32, bool), offsets map[uint32
 		t.put((*record.Ref)(&key), &s)
 	}
 	for hash, s := range t.ended {
-		if id, ok := now(s.id); ok {
+		if id, ok := newID(s.id); ok {
 			t.ended[hash] = endedSpan{id, s.resource}
 		} else {
 			delete(t.ended, hash)

@@ -479,7 +479,7 @@ func (in *Interner) Resource(entry []byte, late func(number uint16)) (number uin
 
 var (
 	// ErrBusy is returned if a definition is not written in time.
-	ErrBusy = errors.New("another goroutine is writing a definition")
+	ErrBusy = errors.New("the definition of a name or resource is being written by another goroutine")
 	// ErrTableFull is returned if a definition is too large, has no room, or could not be written.
 	ErrTableFull = errors.New("too many resources, or a resource that is too large")
 )

@@ -247,7 +247,7 @@ func (c *cursor) escaped(from, to int) string {
 		}
 		if c.b[to] == '"' {
 			c.i++
-			return c.scratch.from(mark)
+			return c.scratch.since(mark)
 		}
 		if from = c.escape(to + 1); c.err != nil {
 			return ""
@@ -544,7 +544,7 @@ func (c *cursor) bytes() string {
 		c.failAt(at, ErrBase64)
 		return ""
 	}
-	return c.scratch.from(mark)
+	return c.scratch.since(mark)
 }
 
 // id reads an id of hex digits into id. An empty string means no id.

@@ -159,8 +159,8 @@ func sniff(f fieldReader, most int) (_ Signal, known bool) {
 	return Spans, false
 }
 
-// item advances to the next field with this number that is a message. It decrements the counter left, and returns
-// false if this is used up.
+// item advances to the next field with this number that is a message, and decrements *left. It returns false if there
+// is no such field, or if *left was 0.
 func (f *fieldReader) item(number protowire.Number, left *int) bool {
 	for f.next() {
 		if f.number == number && f.kind == protowire.BytesType {

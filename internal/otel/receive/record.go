@@ -105,17 +105,18 @@ type mapper struct {
 	span  otel.Span
 	log   otel.Log
 
-	isLarge bool // this mapper has locked large
+	isLarge bool // this mapper has locked oneLarge
 }
 
-// large is locked while a record is in memory that is far larger there than in its request.
-var large sync.Mutex
+// oneLarge is locked while memory holds a record that takes far more room there than in its request, so that there is
+// only one.
+var oneLarge sync.Mutex
 
-// giveUp frees the memory of a large record and unlocks large.
+// giveUp frees the memory of a large record and unlocks oneLarge.
 func (m *mapper) giveUp() {
 	if m.isLarge {
 		m.span, m.log, m.isLarge = otel.Span{}, otel.Log{}, false
-		large.Unlock()
+		oneLarge.Unlock()
 	}
 }
 
@@ -132,7 +133,7 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 		return
 	}
 	r.OnLarge = func() {
-		large.Lock()
+		oneLarge.Lock()
 		m.isLarge = true
 	}
 	defer func() {

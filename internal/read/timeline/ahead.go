@@ -146,12 +146,12 @@ func (d *Details) size() int {
 	return n
 }
 
-// forget clears d. It keeps the memory of Args for reuse, unless this is large.
+// forget clears d. It keeps the memory of Args and names for reuse, unless this is large.
 func (d *Details) forget() {
-	args := d.Args
-	if cap(args) > 64 {
-		args = nil
+	if cap(d.Args) > 64 {
+		*d = Details{}
 	}
-	clear(args)
-	*d = Details{Args: args[:0]}
+	clear(d.Args)
+	d.names.Reset()
+	*d = Details{Args: d.Args[:0], names: d.names}
 }

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -47,19 +48,20 @@ func (d *Details) add(name, value string) {
 // different d.
 func (t *Timeline) Details(r view.Row, d *Details) error {
 	v := t.v
-	e, err := v.Entry(r)
+	e, err := v.NewReader().WithoutIDs(r)
 	if err != nil {
 		return err
 	}
 	d.names.Reset()
 	*d = Details{Args: d.Args[:0], names: d.names, Name: e.Metadata.Name, Role: v.Role(r), Category: "entry"}
 	_, d.timed = v.Time(r)
-	ref := v.Ref(r)
-	if ref.TraceID != [16]byte{} {
-		d.TraceID = hex.EncodeToString(ref.TraceID[:])
+	if id := v.TraceID(r); id != [16]byte{} {
+		d.TraceID = hex.EncodeToString(id[:])
 		d.add(format.AttrTraceID, d.TraceID)
 	}
-	if ref.SpanID != [8]byte{} {
+	if id, ok := e.Attribute(format.AttrSpanID); ok && d.Role == view.RoleSpan {
+		d.add(format.AttrSpanID, strings.ToLower(id.Text()))
+	} else if ref := v.Ref(r); ref.SpanID != [8]byte{} {
 		d.add(format.AttrSpanID, hex.EncodeToString(ref.SpanID[:]))
 	}
 	switch d.Role {

@@ -135,9 +135,11 @@ func (w *moments) closeEnded(group, lane, keep int32, time int64) {
 
 func (w *moments) begin(r int32, start int64, flows []FlowEnd) {
 	w.until(start)
-	o := new(open)
+	var o *open
 	if n := len(w.spare); n > 0 {
 		o, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		o = new(open)
 	}
 	*o = open{row: r, group: w.group(r), lane: w.lane(r), end: w.end(r), begun: w.begun}
 	keep := w.parent(r)

@@ -39,6 +39,7 @@ type Timeline struct {
 	links  bool // whether some span has links
 	groups map[view.Row]int32
 	depths []int32   // by row: the depth of a span, from 1 on; 0 if it is not computed yet
+	chain  []int32   // a buffer of Timeline.depth
 	begins []int32   // the rows of the spans, in order
 	marks  []int32   // the rows of the marks, in the order of time
 	few    []uint16  // by row: the lane of a span plus 1; used while there are few lanes
@@ -377,7 +378,7 @@ func (t *Timeline) depth(id int32) int32 {
 	if t.depths == nil {
 		t.depths = make([]int32, t.v.Len())
 	}
-	var chain []int32
+	chain := t.chain[:0]
 	at := id
 	for ; at >= 0 && t.depths[at] == 0; at = t.parent(at) {
 		t.depths[at] = 1 // stops at a cycle of parents
@@ -391,5 +392,6 @@ func (t *Timeline) depth(id int32) int32 {
 		depth++
 		t.depths[at] = depth
 	}
+	t.chain = chain
 	return t.depths[id]
 }

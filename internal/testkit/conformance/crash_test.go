@@ -63,8 +63,8 @@ func TestCrashChild(t *testing.T) {
 	}
 }
 
-// TestCrashedIsReadable kills programs while they record. It damages the ends of some of their files, and reads
-// the files that Recover makes of them with the crate.
+// TestCrashedIsReadable kills programs while they record. It damages the ends of some of their files. Then
+// Recover finishes the files, and ENTRACE's crate must be able to read them.
 func TestCrashedIsReadable(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)

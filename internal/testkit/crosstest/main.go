@@ -32,7 +32,7 @@ func main() {
 	select {} // wait until the process is dead
 }
 
-// record fills two files. It leaves a span open, and the last records only in the journal. It uses invented times,
+// record fills two files. It does not end its span, and the last records are only in the journal. It uses invented times,
 // so that the files are equal on all systems.
 func record(dir string) error {
 	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir, MaxFileEntries: 64})

@@ -138,14 +138,14 @@ func (r *Reader) Want(t testing.TB, want string) {
 	}
 }
 
-// Handled collects the errors that package notice reports from now on, and calls also for each of them. The
+// Handled collects the errors that package notice reports from now on, and calls onError for each of them. The
 // returned function returns the texts of these errors.
-func Handled(t testing.TB, also func()) func() []string {
+func Handled(t testing.TB, onError func()) func() []string {
 	t.Helper()
 	var mu sync.Mutex
 	var all []string
 	notice.SetErrorHandler(func(err error) {
-		also()
+		onError()
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, err.Error())

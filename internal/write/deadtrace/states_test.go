@@ -146,7 +146,7 @@ var stateCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	},
 }
 
-// leaveKilled writes the files of the command killed. It returns how many entries only the journal has.
+// leaveKilled writes the files for the script command "killed". It returns how many entries only the journal has.
 func leaveKilled(ts *testscript.TestScript, name string, written, waiting int) (pending int) {
 	live := filepath.Join(ts.Getenv("WORK"), ".live")
 	ts.Check(os.Mkdir(live, 0o700))

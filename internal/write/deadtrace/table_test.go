@@ -20,8 +20,8 @@ type row struct {
 // table has a row for each state.
 var table = []row{
 	{stateLive, "a living process holds a lock on the stream or its journal", "nothing", Running, "TestLocks"},
-	{stateElsewhere, "the journal is in the memory of another machine or container, or another version of this module wrote it", "a start of the program does nothing; if the journal is out of reach, a start a day later finishes the stream without it, as `entrace recover` does at once", Killed, "TestContainers"},
-	{stateNoTrace, "no IET, or an IET of another user", "nothing", Damaged, "TestFolderSweepLeftovers"},
+	{stateElsewhere, "the journal is in the memory of another machine or container, or another version of this module wrote it", "a start of the program does nothing. If the journal is out of reach, `entrace recover` finishes the stream without it at once, and a start does so a day later", Killed, "TestContainers"},
+	{stateNoTrace, "a file that is not an IET, or an IET of another user", "nothing", Damaged, "TestFolderSweepLeftovers"},
 	{stateEmpty, "nothing was recorded", "the stream is removed", "", "TestCreateDropsEmpty"},
 	{stateWhole, "the recorder closed the stream", "if the trace was to become an ET, the ET is made", Ended, "TestKillDuringFinalize"},
 	{stateTorn, "the recorder died; the stream may end inside an entry, and there may be a journal", "the journal is appended to the whole entries, then the recovery mark, and the ET is made", Killed, "TestKillUnderLoad"},

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// FuzzOpen opens rings with arbitrary records, whose checksums are right. A snapshot makes a whole trace of
-// them.
+// FuzzOpen opens rings with arbitrary records, whose checksums are right. If a ring can be
+// opened, its snapshot must be a whole trace.
 func FuzzOpen(f *testing.F) {
 	seed := func(kind record.Kind, flags uint8, data ...byte) []byte {
 		b := []byte{byte(kind), flags, byte(kind), byte(len(data))}

@@ -122,7 +122,7 @@ type Ring struct {
 
 	observed record.Providers // see SetObserved
 	closed   bool
-	previous [2]uint64 // entries, spans; appended to journals before the live one
+	previous [2]uint64 // numbers of entries and of spans in the journals before the live one
 }
 
 // A state belongs to the live journal, whose lock guards it.

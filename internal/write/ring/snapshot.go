@@ -137,7 +137,7 @@ func (sn *Snapshot) leave() {
 	clear(sn.held)
 }
 
-// Close drops the segments of the ring.
+// Close ends the snapshot, which then does not refer to segments of the ring any more.
 func (sn *Snapshot) Close() {
 	if sn.closed {
 		return

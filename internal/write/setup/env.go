@@ -47,8 +47,8 @@ const (
 	// is left; the new file does not count.
 	envKeep = "OTEL_EXPORTER_ENTRACE_KEEP"
 
-	// `2GiB` | when a new file begins, the oldest finished files are removed until they have this size in
-	// all.
+	// `2GiB` | when a new file begins, the oldest finished files are removed until the rest have at most this
+	// size in all.
 	envKeepBytes = "OTEL_EXPORTER_ENTRACE_KEEP_BYTES"
 
 	// `default` | which secrets are replaced: `default`, `off`, or a file with a policy
