@@ -11,7 +11,7 @@ type Window struct {
 	given    [2][]byte // with Overwrite: the copies that the last two calls returned, the latest first
 }
 
-// Overwrite, if not nil, reports whether a Window overwrites an entry that is no longer valid. Tests set it to find
+// Overwrite reports whether a Window overwrites an entry that is no longer valid, unless it is nil. Tests set it to find
 // code that uses an entry for too long. Without it, such code works as long as the file is small.
 var Overwrite func() bool
 
