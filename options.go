@@ -71,8 +71,8 @@ const (
 	// `GODEBUG`.
 	envCrashLabels = "OTEL_EXPORTER_ENTRACE_CRASH_LABELS"
 
-	// – | set by `entrace run` for the command that it starts: unknown names of exporters are not reported,
-	// because SDKs of other languages may know them.
+	// – | set by `entrace run` for the command that it starts. If it is set, unknown names in the next two variables
+	// are not reported, because SDKs of other languages may know them.
 	envRun = "OTEL_EXPORTER_ENTRACE_RUN"
 
 	// `entrace` | where spans go: a list of `entrace`, `none` and names given with `WithSpanExporter`.

@@ -110,8 +110,7 @@ func TestNilArguments(t *testing.T) {
 	must(t, p.Shutdown(ctx))
 }
 
-// TestSlogDefault: a log record, also one of package log, is on stderr and in the file, where it is a
-// child of its span. After the recorder is closed, records are still on stderr.
+// TestSlogDefault: a log record, also one of package log, is on stderr and in the file. After the recorder is closed, records are still on stderr.
 func TestSlogDefault(t *testing.T) {
 	clean(t)
 	console := stderr(t)

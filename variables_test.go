@@ -191,7 +191,8 @@ func TestVariablesAreKnown(t *testing.T) {
 	}
 }
 
-// TestUnknownExporter: if no name in OTEL_TRACES_EXPORTER is known, spans are recorded.
+// TestUnknownExporter: if OTEL_TRACES_EXPORTER lists only exporters that the program has not registered, spans are
+// recorded, unless the list has none.
 func TestUnknownExporter(t *testing.T) {
 	for exporters, want := range map[string]int{"otlp": 1, "otlp,console": 1, "none": 0, "otlp,none": 0} {
 		clean(t)

@@ -17,7 +17,7 @@ var (
 	errUnsorted     = errors.New("the names are not sorted: other readers may not find an attribute")
 	errDuplicate    = errors.New("the name occurs twice: other readers find only one of the two")
 	errNotRoot      = errors.New("the first entry is not the root entry that recorders write")
-	errPoolParent   = errors.New("the pool has another parent for the entry")
+	errPoolParent   = errors.New("the pool and the entry name different parents")
 	errAllZero      = errors.New("all bytes of the entry are 0")
 	errMissingEntry = errors.New("the file has no entries")
 	// ErrNumbered is no fault of the file if the application itself uses such names.

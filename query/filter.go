@@ -36,9 +36,8 @@ type (
 		is          func(e *env) bool
 		event, link bool
 	}
-	// lookup looks up the code of each row in a table: 0 is false, 1 is true, and 2 means that the
-	// function in the field is has to be called. It is also called for codes that are not in the
-	// table.
+	// lookup looks up the code of each row in table: 0 is false, 1 is true. For 2, and for a code that is not in
+	// table, it calls is(e).
 	lookup[C uint16 | uint32] struct {
 		codes func(b *columns.Block, k int) []C
 		table []uint8

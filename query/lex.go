@@ -30,8 +30,8 @@ type token struct {
 	end   int
 	value Value // for a number or duration
 	space bool  // a blank precedes the token
-	// parts are the parts of a word, which dots separate. They are without quotes, which each part can have in
-	// the query.
+	// parts are the parts of a word, which dots separate. A part may be quoted in the query; parts has it without
+	// the quotes.
 	parts []string
 }
 

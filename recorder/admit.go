@@ -86,7 +86,7 @@ func (w *writer) noRoom(ctx context.Context) error {
 	return err
 }
 
-// overflow returns an ErrOverflow that says whether the disk or the processor is too slow.
+// overflow returns an ErrOverflow that says whether the disk or the CPU is too slow.
 func (w *writer) overflow() error {
 	if since := w.work.standing(); since >= w.o.MaxBlock/2 {
 		return fmt.Errorf("%w: the disk has not responded for %v", ErrOverflow, since.Round(time.Millisecond))
@@ -94,5 +94,5 @@ func (w *writer) overflow() error {
 	if 2*w.work.files.Load() > w.work.total.Load() { // most of the working time is spent in calls of files
 		return fmt.Errorf("%w: the disk does not keep up", ErrOverflow)
 	}
-	return fmt.Errorf("%w: the processor does not keep up", ErrOverflow)
+	return fmt.Errorf("%w: the CPU does not keep up", ErrOverflow)
 }

@@ -10,7 +10,7 @@ var (
 	// ErrClosed is returned by calls that are made after Close.
 	ErrClosed = errors.New("recorder: closed")
 	// ErrOverflow is returned for records that arrive faster than they can be written. The text of the error
-	// says whether the disk or the processor is the cause.
+	// says whether the disk or the CPU is the cause.
 	ErrOverflow = errors.New("recorder: the buffer is full")
 	// ErrUnlinked is reported when the file that a recorder writes was removed or
 	// renamed by somebody else.

@@ -169,7 +169,8 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 	if trace != ([16]byte{}) {
 		n.attribute(format.AttrTraceID, trace[:])
 	}
-	// A log record names its span in span_id. The end of a span already has its own span_id.
+	// A log record gets the id of its span as span_id, another record as parent_span_id. The end of a span gets
+	// neither, because it already has its span_id.
 	name := format.AttrParentSpanID
 	if e.Message.Valid && strings.HasPrefix(e.Metadata.Name, "event") {
 		name = format.AttrSpanID

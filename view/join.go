@@ -311,7 +311,7 @@ func (b *builder) joinHalves(moves []move) (joined bool) {
 	return joined
 }
 
-// foldInto folds row r into the row first. The row first becomes the parent of r.
+// foldInto folds row r into another row, called first, which becomes the parent of r.
 func (b *builder) foldInto(r, first Row) {
 	b.setParent(r, first)
 	s, i := b.change(r)

@@ -324,7 +324,7 @@ func timeOf(v *otel.Any) (int64, bool) {
 
 const firstSecond = 100_000_000 // in 1973: a smaller number is not the time of a log record
 
-// sinceEpoch converts a time since 1970 in the unit that unitOf guesses to nanoseconds.
+// sinceEpoch returns f in nanoseconds. The parameter f is a time since 1970, in the unit that unitOf guesses.
 func sinceEpoch(f float64) int64 { return int64(min(f*unitOf(f), 1<<62)) }
 
 // unitOf guesses the unit of a time since 1970 from its size, and returns the unit in nanoseconds.

@@ -196,7 +196,7 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 
-		DisableSuggestions: true, // each suggestion has several lines
+		DisableSuggestions: true, // cobra prints a suggestion on several lines; run prints its own on one line
 	}
 	color := root.PersistentFlags().String("color", "auto", "color the output: always, never, or auto: on a terminal, unless NO_COLOR is set")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {

@@ -73,7 +73,7 @@ ends with ^C or, with --once, five seconds after the last page was closed.`,
 	flags.BoolVar(&o.once, "once", false, "end when the last page is closed")
 	flags.BoolVar(&o.follow, "follow", false, "show also what programs add to the files from now on")
 	flags.StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
-	flags.StringVar(&o.state, "state", "", "what the page shows first: the part of a copied link from ? to before #")
+	flags.StringVar(&o.state, "state", "", "what the page shows first: the part of a copied link that begins with ? and ends before #")
 	return c
 }
 
@@ -82,7 +82,7 @@ const onceAfter = 5 * time.Second
 
 func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	if o.state != "" && (!strings.HasPrefix(o.state, "?") || strings.Contains(o.state, "#")) {
-		return usagef("--state must be the part of a copied link from ? to before #")
+		return usagef("--state must be the part of a copied link that begins with ? and ends before #")
 	}
 	if o.editor != "" {
 		if u, err := url.Parse(strings.NewReplacer("{path}", "/x", "{line}", "1").Replace(o.editor)); err != nil || u.Scheme == "" || u.Scheme == "javascript" || u.Scheme == "data" {

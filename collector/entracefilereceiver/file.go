@@ -117,16 +117,16 @@ func hashOf(f *format.File, n int) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// continues reports whether x begins with the entries that were read from the file was. If so, x is a later state
+// continues reports whether x begins with the entries that were read from old. If so, x is a later state
 // of the same trace: its writer has finished the file, or recovery has.
-func (x *file) continues(was *file) bool {
-	return was.entries > 0 && was.entries <= x.entries && sizeOf(x.file, was.entries) == was.size && hashOf(x.file, was.entries) == was.last
+func (x *file) continues(old *file) bool {
+	return old.entries > 0 && old.entries <= x.entries && sizeOf(x.file, old.entries) == old.size && hashOf(x.file, old.entries) == old.last
 }
 
-// take gives x the read position of the file was, and closes that file.
-func (x *file) take(was *file) {
-	x.seen, x.open, x.sent = was.seen, was.open, was.sent
-	was.close()
+// take gives x the read position of old, and closes old.
+func (x *file) take(old *file) {
+	x.seen, x.open, x.sent = old.seen, old.open, old.sent
+	old.close()
 }
 
 // reopen opens the file again, to read the entries in the journal of its dead writer. It returns false if that

@@ -1,13 +1,15 @@
 // Package gotrace reads the execution traces of Go's runtime, which runtime/trace writes and 'go tool trace' reads.
 // It can also extract the execution trace that a flight recorder has stored in a trace.
 //
-//	task       a span below the task around it, of the service program
+// The spans belong to three services, called program, goroutines and runtime:
+//
+//	task       a span of program, below the task around it
 //	region     a span below the region or task around it
 //	log        a log record below the region or task, with attribute category
-//	goroutine  a span of the service goroutines, named as its function
+//	goroutine  a span of goroutines, named as its function
 //	wait       a span below its goroutine, with wait.reason, wait.stack, and wait.by, the goroutine that ended it
 //	sample     a log record below the region, task or goroutine, with stack and cpu_nano, if a CPU profile was on
-//	range      a span of the service runtime: collections, and times in which the world stood
+//	range      a span of runtime: collections, and times in which the world stood
 //
 // Goroutines and waits become spans only if they last for at least a millisecond. Shorter goroutines are counted by
 // function. Waits of the runtime's own goroutines are omitted. If a span began before the trace or ended after it,
@@ -18,8 +20,8 @@
 // Package convert also passes the execution trace to the view, which measures the work of goroutines for each task
 // as it does for spans.
 //
-// A flight recorder with the provider exec.trace writes an entry exec.trace, whose attribute data has the execution
-// trace. [Encode] writes this execution trace. Everything else in the trace is lost, except the ids of spans in
+// A flight recorder with the provider exec.trace writes an entry named exec.trace, with the execution trace
+// in the attribute named data. [Encode] writes this execution trace. Everything else in the trace is lost, except the ids of spans in
 // marks.
 package gotrace
 

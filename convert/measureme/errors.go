@@ -11,7 +11,7 @@ var (
 	errTime     = errors.New("the event ends before it starts")
 	errString   = errors.New("the string is not in the string table")
 	errCycle    = errors.New("string references are nested too deeply")
-	errTooLarge = errors.New("the text is too large for a file of this size")
+	errTooLarge = errors.New("the strings of the file expand to more text than is allowed for its size")
 	errMetadata = errors.New("the metadata is missing or not a JSON object")
 	errTooMany  = errors.New("more events than a trace can hold")
 )

@@ -262,7 +262,8 @@ func doing(list []*call, items []int) map[int]bitset {
 	return out
 }
 
-// A frequency is the number of calls that did an item, and the number of their requests.
+// A frequency says for an item (a thing that a call does or logs) how many calls have it, and to how many requests
+// these calls belong.
 type frequency struct {
 	calls, requests int
 	last            *request

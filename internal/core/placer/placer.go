@@ -429,8 +429,8 @@ func (p *Placer) either(r *record.Record, e *journal.Entry) {
 }
 
 // endOpen stages the end of the open span whose entry is id. The record r has the whole span. endOpen first stages
-// its links and events, and then an entry for its end, with those of our own attributes that an end has, and with
-// the application's attributes.
+// the span's links and events, and then an entry for the span's end. This entry has all attributes of the
+// application, and those of entrace's own attributes that an end has.
 func (p *Placer) endOpen(r *record.Record, id uint32) {
 	c := r.Cursor()
 	whole := c

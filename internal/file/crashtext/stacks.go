@@ -7,7 +7,7 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// A Stack is a stack in a crash text of one or more goroutines that worked for the same span.
+// A Stack is a stack that one or more goroutines of a crash text have, which worked for the same span.
 type Stack struct {
 	Trace, Span string // ids, in hexadecimal digits
 	Function    string // the innermost function of the program

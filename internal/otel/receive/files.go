@@ -366,7 +366,7 @@ func (f *Files) leastRecent(suspended bool) (n int, idle *file) {
 	return n, idle
 }
 
-// leave ends the use of a file that use has returned.
+// leave says that the caller no longer uses x, which it got from [Files.use].
 func (f *Files) leave(x *file) {
 	f.count(x)
 	f.mu.Lock()

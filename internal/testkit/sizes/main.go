@@ -144,7 +144,7 @@ func grown() error {
 		}
 		before, perr := parse([]byte(text))
 		if errors.Is(perr, errColumns) {
-			break // earlier versions of the file count lines
+			break // older versions of sizes.txt have numbers of lines
 		}
 		errs = append(errs, growth(name, before, later))
 		later, err, name = before, perr, "commit "+commit
@@ -152,7 +152,8 @@ func grown() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// growth returns an error if a sum in later is larger than in before, and no budget was lowered by as much.
+// growth returns an error if a sum in the table later exceeds the sum in the table before by more than the budgets
+// were lowered in all.
 func growth(name string, before, later *table) error {
 	var errs []error
 	for _, column := range falling {

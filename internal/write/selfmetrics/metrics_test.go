@@ -255,7 +255,8 @@ func TestInstrumentsConcurrent(t *testing.T) {
 		span.inflight{entrace_span_exporter/0} 0`, workers*times/2, workers*times/2*2, workers*times/2*(3+1)))
 }
 
-// A lateMeter measures nothing while here is false, like the global meter before a provider is set.
+// A lateMeter measures only if its field here is set, like the global meter, which measures only when a provider is
+// set.
 type lateMeter struct {
 	noop.Meter
 
