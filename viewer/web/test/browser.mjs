@@ -393,7 +393,7 @@ test('a file that is truncated, or overwritten, says so, and no old details stay
     change(join(traces, `${kind}.et`))
     await new Promise(r => setTimeout(r, 1100))
     await page.locator('.rows .r', { hasText: 'op 6' }).first().click()
-    const says = kind === 'truncated' ? /was truncated while it was open/ : /somebody has overwritten it/
+    const says = kind === 'truncated' ? /was truncated while it was open/ : /was overwritten while it was open/
     const details = await until(() => page.textContent('.det'), t => says.test(t))
     assert.doesNotMatch(details, /op 3/)
     await page.reload()
@@ -1286,7 +1286,7 @@ test('files: what cannot be read any more and what a folder has beside its trace
   writeFileSync(join(folder, 'empty.et'), '')
   const page = await open(at((await serve('odd')).url, '?v=tree&d=3000'))
   await until(async () => (await names(page)).length, n => n > 20)
-  assert.match(await page.locator('section[aria-label=Notices]').textContent(), /dangling\.et is skipped: it is not a regular file.*empty\.et is skipped: it is empty/)
+  assert.match(await page.locator('section[aria-label=Notices]').textContent(), /dangling\.et is skipped: not a regular file.*empty\.et is skipped: the file is empty/)
   writeFileSync(join(folder, 'a.et'), 'junk'.repeat(20_000))
   await page.mouse.move(300, 400)
   await page.mouse.wheel(0, 22 * 1000)
