@@ -25,8 +25,8 @@ import (
 const maxText = math.MaxUint16 - 1
 
 // Encode writes the trace v as Heph's packets: an event packet for each row except the root. The package
-// documentation says what is lost. If Decode made the trace from a file, Encode writes the same file again. A
-// packet of more than 128 MiB is an error.
+// documentation lists what Heph's format cannot hold. If Decode made the trace from a file, Encode writes the same
+// file again. A packet of more than 128 MiB is an error.
 //
 // w may be a connection. On a [net.PacketConn], such as a UDP connection, each packet is a datagram, and a packet
 // that is too large for one is an error.

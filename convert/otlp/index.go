@@ -34,7 +34,7 @@ type record struct {
 	state state
 }
 
-// A state says what was done with a record in the second reading.
+// A state is the progress of a record in the second reading.
 type state uint8
 
 const (

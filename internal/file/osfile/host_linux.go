@@ -46,8 +46,8 @@ func isOfMachine(proc, folder string) bool {
 	return own != "" && own == mountOn(path.Join(proc, "1/mountinfo"), folder)
 }
 
-// mountOn returns what is mounted at folder according to a mountinfo file: a device, and a folder on it. It returns
-// "" if folder is not a mount point.
+// mountOn looks folder up in a mountinfo file. It returns the mounted device and the folder on that device, or "" if
+// folder is not a mount point.
 func mountOn(mountinfo, folder string) (mounted string) {
 	b, err := os.ReadFile(mountinfo)
 	if err != nil {

@@ -293,7 +293,7 @@ func (c *cursor) escape(i int) int {
 	return i
 }
 
-// unit reads the uXXXX at the offset i.
+// unit reads the escape sequence at the offset i: a u and four hexadecimal digits.
 func (c *cursor) unit(i int) (r rune, ok bool) {
 	var n [2]byte
 	if i+5 > len(c.b) {

@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -231,6 +232,21 @@ func TestAssignFast(t *testing.T) {
 		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: %d intervals took %v", name, n, took)
 		}
+	}
+}
+
+// TestMomentsReusesMemory: spans that follow each other share the memory of one open span.
+func TestMomentsReusesMemory(t *testing.T) {
+	in := make([]interval, 1000)
+	for i := range in {
+		in[i] = interval{int64(10 * i), int64(10*i + 5), -1, 0}
+	}
+	tl, err := timeline.NewTimeline(t.Context(), intervalsOf(t, in))
+	must(t, err)
+	if n := hosttest.Allocations(10, func() {
+		must(t, tl.Moments(t.Context(), func(*timeline.Moment) error { return nil }))
+	}); n > 20 {
+		t.Errorf("%v allocations for %d spans", n, len(in))
 	}
 }
 
