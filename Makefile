@@ -29,7 +29,7 @@ VETTED   ?= linux/arm64 linux/386 darwin/arm64 windows/amd64 freebsd/amd64 openb
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: help demo sizes test race kills soak fuzz bench lint vet ports golden conformance web web-test web-bench shots tools release clean
+.PHONY: help demo test race kills soak fuzz bench lint vet ports golden conformance web web-test web-bench shots tools release clean
 
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,9 +60,6 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 
 kills: ## kill recording programs for five minutes, which soak does for longer
 	ENTRACE_CI=1 ENTRACE_SOAK=1 ENTRACE_SOAK_KILLS=700 $(GO) test -count 1 -timeout 30m -run '$(call pattern,TestKillUnderLoad TestKillChain TestWaitingSpans)' ./recorder
-
-sizes: ## the project has not grown beyond the budgets in internal/testkit/sizes/sizes.txt, which UPDATE=-update writes anew
-	@$(GO) run ./internal/testkit/sizes $(UPDATE)
 
 # A run whose time is over while an input is on its way ends with an error that is
 # none, unless there is a failing input.
