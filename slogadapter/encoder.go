@@ -247,7 +247,7 @@ func (e *encoder) replaceSource(r *slog.Record) *site {
 	given := own // a copy, because ReplaceAttr may change it
 	a := e.replaced(nil, slog.Any(slog.SourceKey, &given))
 	if isEmpty(a) {
-		return e.shared.sites.none
+		return e.shared.sites.of(e.shared.recorder, 0, "")
 	}
 	if src, ok := a.Value.Any().(*slog.Source); ok && src != nil {
 		if *src == own {
@@ -256,7 +256,7 @@ func (e *encoder) replaceSource(r *slog.Record) *site {
 		return newSite(src.Function, src.File, src.Line)
 	}
 	e.extra = append(e.extra, a)
-	return e.shared.sites.none
+	return e.shared.sites.of(e.shared.recorder, 0, "")
 }
 
 // spent reports whether the record has reached a limit.

@@ -87,7 +87,6 @@ func New(r *recorder.Recorder, o *Options) *Handler {
 	if s.maxBytes <= 0 {
 		s.maxBytes = defaultMaxBytes
 	}
-	s.sites.none = &site{place: place{name: eventName}}
 	return &Handler{shared: s}
 }
 

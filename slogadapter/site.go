@@ -45,19 +45,14 @@ const eventName = "event"
 // program has a limited number of call sites. A lookup takes no lock and does not
 // allocate.
 type siteCache struct {
-	none *site // for records without a program counter
-
 	known atomic.Pointer[map[uintptr]*site]
 
 	mu sync.Mutex // held while known is replaced
 }
 
-// of returns the site of the program counter pc. If the site is new, message becomes the message of
+// of returns the site of the program counter pc, which is 0 if the place is unknown. If the site is new, message becomes the message of
 // its CallSite, so that later records with this message need not store it.
 func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
-	if pc == 0 {
-		return c.none
-	}
 	if m := c.known.Load(); m != nil {
 		if s := (*m)[pc]; s != nil {
 			return s

@@ -104,7 +104,10 @@ func (b *Builder) Place(p *Place, level uint8, message string) {
 		return
 	}
 	b.begin()
-	b.place, b.next = p, 0
+	b.next = 0
+	if p.learnt.Load() < maxLearn {
+		b.place = p
+	}
 	if names := p.names.Load(); names != nil {
 		b.known = *names
 	}
@@ -195,7 +198,7 @@ const (
 
 // learn stores the names of the current entry as the names that its place expects.
 func (b *Builder) learn() {
-	if p := b.place; b.missed != nil && p.learnt.Load() < maxLearn {
+	if p := b.place; b.missed != nil {
 		p.learnt.Add(1)
 		names := slices.Concat(b.known[:b.next], b.missed)
 		p.names.Store(&names)
