@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -41,8 +42,20 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 			if k.value, err = m.value(c.x); err != nil {
 				return nil, err
 			}
-			f, ok := c.x.(*field)
-			k.duration = ok && f.kind == fieldDuration && !f.parent
+			if f, ok := c.x.(*field); ok && !f.parent {
+				switch f.kind {
+				case fieldDuration:
+					k.duration, k.took = true, view.Took
+				case fieldSelf:
+					k.took = func(b *columns.Block, i int) (int64, bool) {
+						if _, ok := view.Took(b, i); !ok {
+							return 0, false
+						}
+						d, ok := m.v.SelfTime(view.Row(b.First) + view.Row(i))
+						return int64(d), ok
+					}
+				}
+			}
 		}
 		n, ok := known[id]
 		if !ok {

@@ -33,8 +33,8 @@ type machine struct {
 	ctx   context.Context //nolint:containedctx // the context of the one call that the machine serves
 	v     *view.View
 	attrs map[string]*attribute
-	roles bool // the query has a condition on the role, so it can select rows of all roles
-	few   bool // only a few rows are read, so that making columns is not worth it
+	roles uint64 // see selectedRoles
+	few   bool   // only a few rows are read, so that making columns is not worth it
 	// lacks has the comparisons with != or !~ by the text of their field, for hints about rows without the field.
 	lacks map[string]lack
 

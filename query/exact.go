@@ -80,8 +80,8 @@ type sums struct {
 
 // add adds a number, which must not be NaN.
 func (s *sums) add(v Value) {
-	s.n++
 	if v.kind == kindFloat {
+		s.n++
 		s.addFloat(v.float())
 		return
 	}
@@ -89,9 +89,7 @@ func (s *sums) add(v Value) {
 	if v.kind != kindUint && v.n < 0 {
 		high = -1
 	}
-	var carry uint64
-	s.low, carry = bits.Add64(s.low, uint64(v.n), 0)
-	s.high += high + int64(carry)
+	s.addWhole(uint64(v.n), high)
 	if s.withSquares {
 		m := uint64(v.n)
 		if high < 0 {
@@ -100,6 +98,14 @@ func (s *sums) add(v Value) {
 		hi, lo := bits.Mul64(m, m)
 		s.addSquare([3]uint64{lo, hi, 0})
 	}
+}
+
+// addWhole adds a whole number in two's complement, without its square.
+func (s *sums) addWhole(low uint64, high int64) {
+	s.n++
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, low, 0)
+	s.high += high + int64(carry)
 }
 
 func (s *sums) addSquare(x [3]uint64) {

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -44,11 +45,13 @@ type (
 		is    func(e *env) bool
 		price int
 	}
+	// numbers is true for the numbers from low to low+width, or with not for all others. It is false for none.
 	numbers struct {
-		of   func(b *columns.Block) []int64
-		none int64
-		op   string
-		n    int64
+		of    func(b *columns.Block) []int64
+		none  int64
+		low   int64
+		width uint64
+		not   bool
 	}
 )
 
@@ -163,26 +166,24 @@ func (n *lookup[C]) refine(e *env, k int, b *columns.Block, set *blockBits) {
 func (n *lookup[C]) cost() int { return n.price }
 
 func (n *numbers) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
-	all := n.of(b)
-	none, want := n.none, n.n
-	var is func(x int64) bool
-	switch n.op {
-	case ">":
-		is = func(x int64) bool { return x > want }
-	case ">=":
-		is = func(x int64) bool { return x >= want }
-	case "<":
-		is = func(x int64) bool { return x < want }
-	case "<=":
-		is = func(x int64) bool { return x <= want }
-	case "=":
-		is = func(x int64) bool { return x == want }
-	default:
-		is = func(x int64) bool { return x != want }
-	}
-	each(set, func(i int) bool { return all[i] != none && is(all[i]) })
+	all, x := n.of(b), *n
+	each(set, func(i int) bool { return all[i] != x.none && (uint64(all[i]-x.low) <= x.width) != x.not })
 }
 func (n *numbers) cost() int { return 2 }
+
+// comparing returns the node for a comparison of numbers with n.
+func comparing(of func(b *columns.Block) []int64, none int64, op string, n int64) node {
+	x := &numbers{of: of, none: none, low: n}
+	switch op {
+	case ">", "<=":
+		x.low, x.width, x.not = math.MinInt64, uint64(n)-1<<63, op == ">"
+	case ">=", "<":
+		x.width, x.not = 1<<63-1-uint64(n), op == "<"
+	default:
+		x.not = op != "="
+	}
+	return x
+}
 
 // filter compiles a boolean expression to a node.
 func (m *machine) filter(x expr) (node, error) {
@@ -341,17 +342,22 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		return &lookup[uint16]{func(b *columns.Block, _ int) []uint16 { return b.Resource }, table, is, 1}, nil
 	case fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen, fieldFailed:
 		table := make([]uint8, 1<<16)
+		const used = 1<<14 - 1 // no field depends on the other flags
 		for i := range table {
-			table[i] = answer(flagsValue(f.kind, view.Flags(i)))
+			if i <= used {
+				table[i] = answer(flagsValue(f.kind, view.Flags(i)))
+			} else {
+				table[i] = table[i&used]
+			}
 		}
 		return &lookup[uint16]{flagsOf, table, is, 1}, nil
 	case fieldDuration:
 		if c.value.kind == kindInt || c.value.kind == kindDuration {
-			return &numbers{func(b *columns.Block) []int64 { return b.Duration }, columns.NoDuration, c.op, c.value.n}, nil
+			return comparing(func(b *columns.Block) []int64 { return b.Duration }, columns.NoDuration, c.op, c.value.n), nil
 		}
 	case fieldStart:
 		if c.value.kind == kindTime || c.value.kind == kindInt {
-			return &numbers{func(b *columns.Block) []int64 { return b.Start }, columns.NoTime, c.op, c.value.n}, nil
+			return comparing(func(b *columns.Block) []int64 { return b.Start }, columns.NoTime, c.op, c.value.n), nil
 		}
 	case fieldMessage:
 		messages := v.Columns().Messages()

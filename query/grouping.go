@@ -3,7 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
-	"math"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -17,9 +17,9 @@ type grouping struct {
 	rows    view.Set[view.Row]
 	keys    []eval
 	coder   *coder
-	codes   []uint32 // the codes of the rows of a block, followed by a buffer of the same size
+	codes   []uint64 // the codes of the rows of a block
 	groups  *groups
-	numbers []uint32 // code → the number of its group plus 1, or 0 if the group is not known yet
+	numbers []uint32 // by code: the number of its group plus 1, or 0 if the group is not known yet
 	key     []byte
 	members []member
 }
@@ -33,35 +33,31 @@ type coder struct {
 	width uint64 // all codes are less than width
 }
 
-// A coded is an expression whose values have codes less than width. Its function stores the code of each row of a
-// block in codes, or noCode if the row has none.
+// A coded is an expression whose values have codes less than width. Its function calls join for each row of a block.
 type coded struct {
 	width uint64
-	of    func(b *columns.Block, codes []uint32)
+	of    func(b *columns.Block, codes []uint64)
+}
+
+// join adds the code of one more expression, which has width codes, to the code of a row. If code is not less than
+// width, the row has no code.
+func join(at *uint64, width, code uint64) {
+	if code >= width {
+		code = noCode
+	}
+	*at = *at*width + code
 }
 
 const (
-	noCode   = math.MaxUint32
 	maxCodes = 1 << 20 // limits a goroutine's table of group numbers, which takes 4 bytes for each code
+	noCode   = 1 << 40 // a row with this code, or with a greater one, has no code
 )
 
-// of stores the code of each row of a block in codes, or noCode. The slice room is a buffer of the same length.
-func (c *coder) of(b *columns.Block, codes, room []uint32) {
+// of stores the code of each row of a block in codes.
+func (c *coder) of(b *columns.Block, codes []uint64) {
 	clear(codes)
 	for k := range c.parts {
-		p := &c.parts[k]
-		if k == 0 {
-			p.of(b, codes)
-			continue
-		}
-		p.of(b, room)
-		for i, code := range room {
-			if code == noCode || codes[i] == noCode {
-				codes[i] = noCode
-			} else {
-				codes[i] = codes[i]*uint32(p.width) + code
-			}
-		}
+		c.parts[k].of(b, codes)
 	}
 }
 
@@ -84,11 +80,11 @@ func (m *machine) coderOf(by []expr) *coder {
 
 func (m *machine) codedOf(x expr) *coded {
 	of := func(n int, list func(b *columns.Block) []uint16) *coded {
-		return &coded{uint64(n), func(b *columns.Block, codes []uint32) {
-			for i, code := range list(b) {
-				if codes[i] = uint32(code); int(code) >= n {
-					codes[i] = noCode
-				}
+		return &coded{uint64(n), func(b *columns.Block, codes []uint64) {
+			list, width := list(b), uint64(n)
+			codes = codes[:len(list)]
+			for i, code := range list {
+				join(&codes[i], width, uint64(code))
 			}
 		}}
 	}
@@ -119,20 +115,21 @@ func (m *machine) codedOf(x expr) *coded {
 // parentServices returns the codes of the service of the parent row. As in [machine.field], the parent must be a
 // span, an event or a log record.
 func (m *machine) parentServices(n int) *coded {
-	return &coded{uint64(n + 1), func(b *columns.Block, codes []uint32) {
+	return &coded{uint64(n + 1), func(b *columns.Block, codes []uint64) {
 		for i, up := range b.Parent {
 			of := b
 			if up < b.First || int(up-b.First) >= len(b.Flags) {
 				other := m.v.Columns().Block(int(up) / columns.BlockRows)
 				of = &other
 			}
-			codes[i] = uint32(n)
+			code := uint64(n)
 			switch at := up - of.First; view.Flags(of.Flags[at]).Role() {
 			case view.RoleSpan, view.RoleEvent, view.RoleLog:
-				if codes[i] = uint32(of.Resource[at]); int(of.Resource[at]) >= n {
-					codes[i] = noCode
+				if code = uint64(of.Resource[at]); int(of.Resource[at]) >= n {
+					code = noCode
 				}
 			}
+			join(&codes[i], uint64(n)+1, code)
 		}
 	}}
 }
@@ -151,7 +148,7 @@ func (m *machine) bucketCodes(x *binary) *coded {
 	if x.op != "bucket" || !isField || !isLiteral || f.kind != fieldStart || f.parent || size.value.kind != kindDuration {
 		return nil
 	}
-	first, last, timed := Span(m.v)
+	first, last, timed := m.v.Period()
 	width := uint64(size.value.n)
 	if !timed || uint64(last-first)/width >= maxCodes {
 		return nil
@@ -162,49 +159,61 @@ func (m *machine) bucketCodes(x *binary) *coded {
 		first -= rest // first is now the beginning of its bucket
 	}
 	n := uint64(last-first)/width + 1
-	return &coded{n, func(b *columns.Block, codes []uint32) {
+	return &coded{n, func(b *columns.Block, codes []uint64) {
+		from, code := int64(0), uint64(noCode) // the latest bucket
 		for i, at := range b.Start {
-			if code := uint64(at-first) / width; at >= first && code < n {
-				codes[i] = uint32(code)
-			} else {
-				codes[i] = noCode
+			if uint64(at-from) >= width || code == noCode { // seldom, because rows are mostly in the order of their times
+				if code = noCode; at >= first {
+					code = uint64(at-first) / width
+					from = first + int64(code*width)
+				}
 			}
+			join(&codes[i], n, code)
 		}
 	}}
 }
 
 // of returns the selected rows of block k with their groups. The result is valid until the next call.
 func (x *grouping) of(k int, b *columns.Block) []member {
-	codes := x.codes[:len(b.Flags)]
-	if x.coder != nil {
-		x.coder.of(b, codes, x.codes[columns.BlockRows:][:len(b.Flags)])
+	codes, rows := x.codes[:len(b.Flags)], x.rows[k*words64:(k+1)*words64]
+	if x.coder != nil && rows.Len() > 0 {
+		x.coder.of(b, codes)
 	}
-	x.members = x.members[:0]
-	for i := range x.rows[k*words64 : (k+1)*words64].All() {
-		n, code := uint32(0), uint32(noCode)
-		if x.coder != nil {
-			if code = codes[i]; int(code) < len(x.numbers) {
-				n = x.numbers[code]
+	members := x.members[:0]
+	for w, word := range rows {
+		for ; word != 0; word &= word - 1 {
+			i := w*64 + bits.TrailingZeros64(word)
+			n, code := uint32(0), uint64(noCode)
+			if x.coder != nil {
+				if code = codes[i]; code < uint64(len(x.numbers)) {
+					n = x.numbers[code]
+				}
 			}
+			if n == 0 {
+				n = x.find(view.Row(b.First)+view.Row(i)) + 1
+				if code < noCode {
+					x.know(code, n)
+				}
+			}
+			members = append(members, member{int32(i), int32(n - 1)})
 		}
-		if n == 0 {
-			x.e.row = view.Row(b.First) + i
-			x.key = x.key[:0]
-			for _, f := range x.keys {
-				x.key = appendKey(x.key, f(&x.e))
-			}
-			n = uint32(x.groups.of(x.key)) + 1
-			if code != noCode {
-				x.know(code, n)
-			}
-		}
-		x.members = append(x.members, member{int32(i), int32(n - 1)})
 	}
-	return x.members
+	x.members = members
+	return members
+}
+
+// find returns the number of the group of a row.
+func (x *grouping) find(r view.Row) uint32 {
+	x.e.row = r
+	x.key = x.key[:0]
+	for _, f := range x.keys {
+		x.key = appendKey(x.key, f(&x.e))
+	}
+	return uint32(x.groups.of(x.key))
 }
 
 // know stores the number n, which is one more than the group of a code.
-func (x *grouping) know(code, n uint32) {
+func (x *grouping) know(code uint64, n uint32) {
 	if more := int(code) + 1 - len(x.numbers); more > 0 {
 		x.numbers = append(x.numbers, make([]uint32, more)...)
 	}
@@ -225,16 +234,20 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 					x.groups.acc(int(r.group), at).n++
 				}
 			}
-		case k.duration:
+		case k.took != nil:
+			isMax, isSum := k.fn == "max", k.fn == "sum"
 			for _, r := range members {
-				d, ok := view.Took(b, int(r.i))
+				d, ok := k.took(b, int(r.i))
 				switch a := x.groups.acc(int(r.group), at); {
 				case !ok:
-				case k.fn == "max" && a.one.kind == kindDuration: // this case and the next are faster forms of add
+				case isMax && a.one.kind == kindDuration: // this case and the next two are faster forms of add
 					a.one.n = max(a.one.n, d)
 				case k.twice && a.kept != nil && a.ints.spread != nil:
 					a.n++
 					a.ints.spread.add(d)
+				case isSum && a.kept != nil:
+					a.n++
+					a.sums.addWhole(uint64(d), d>>63)
 				default:
 					a.add(k, durationValue(d))
 				}
@@ -270,7 +283,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 		all.of(nil) // without by there is one group, even if there are no rows
 	}
 	start := func(g *groups) *grouping {
-		return &grouping{e: env{m: m, read: m.v.NewReader()}, rows: rows, keys: keys, coder: coder, codes: make([]uint32, 2*columns.BlockRows), groups: g, members: make([]member, 0, columns.BlockRows)}
+		return &grouping{e: env{m: m, read: m.v.NewReader()}, rows: rows, keys: keys, coder: coder, codes: make([]uint64, columns.BlockRows), groups: g, members: make([]member, 0, columns.BlockRows)}
 	}
 	var mu sync.Mutex
 	ctx, stop := context.WithCancel(m.ctx)

@@ -101,17 +101,19 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 
 // machine returns a machine that runs the query on a view.
 func (q *Query) machine(ctx context.Context, v *view.View) *machine {
-	return &machine{q: q, ctx: ctx, v: v, roles: asksForRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
+	return &machine{q: q, ctx: ctx, v: v, roles: selectedRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
 }
 
-// asksForRoles reports whether a query has a condition on the role of rows.
-func asksForRoles(p *pipeline) (asks bool) {
+// selectedRoles returns a bit for each role of the rows that a query can select. They are more roles if the query has
+// a condition on the role.
+func selectedRoles(p *pipeline) uint64 {
+	roles := uint64(1<<view.RoleSpan | 1<<view.RoleEvent | 1<<view.RoleLog | 1<<view.RoleOther)
 	visitFilters(p, func(x expr) {
 		if f, ok := x.(*field); ok && f.kind == fieldRole {
-			asks = true
+			roles = ^uint64(1 << view.RoleFolded)
 		}
 	})
-	return asks
+	return roles
 }
 
 // visitFilters calls fn for all expressions in the filters of a pipeline.
@@ -162,15 +164,7 @@ func (q *Query) Words() []string {
 func (q *Query) MakesTable() bool { return countTables(q.root.stages) > 0 }
 
 // selectable reports whether rows with these flags can be selected.
-func (m *machine) selectable(f view.Flags) bool {
-	switch f.Role() {
-	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
-		return true
-	case view.RoleFolded:
-		return false
-	}
-	return m.roles
-}
+func (m *machine) selectable(f view.Flags) bool { return m.roles>>f.Role()&1 != 0 }
 
 // where returns the rows of the set within for which an expression is true. If within is nil, it considers all rows.
 func (m *machine) where(x expr, within view.Set[view.Row]) (view.Set[view.Row], error) {
@@ -198,10 +192,14 @@ func (m *machine) refine(n node, within view.Set[view.Row]) (view.Set[view.Row],
 func (m *machine) block(e *env, n node, k int, within view.Set[view.Row]) blockBits {
 	b := m.v.Columns().Block(k)
 	var set blockBits
-	for i, f := range b.Flags {
-		if m.selectable(view.Flags(f)) {
-			set[i/64] |= 1 << (i % 64)
+	roles := m.roles
+	for w, rest := 0, b.Flags; len(rest) > 0; w++ {
+		n := min(64, len(rest))
+		word := uint64(0) // much faster than changing set for each row
+		for i, f := range rest[:n] {
+			word |= roles >> (view.Flags(f).Role() & 63) & 1 << (i & 63)
 		}
+		set[w], rest = word, rest[n:]
 	}
 	if within != nil {
 		for i := range set {

@@ -33,7 +33,7 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 		return nil, err
 	}
 	seconds := 0.0
-	if first, last, ok := Span(v); ok {
+	if first, last, ok := v.Period(); ok {
 		from, to := o.Period()
 		seconds = float64(min(last, to)-max(first, from)) / 1e9
 	}

@@ -94,7 +94,7 @@ func TestRateIsOfTheWholeTrace(t *testing.T) {
 	entries := steps(300)
 	entries[1].Metadata.Name = "rare"
 	v := viewOf(t, entries)
-	first, last, _ := query.Span(v)
+	first, last, _ := v.Period()
 	table, err := query.Summary(t.Context(), v, everything(t, v), nil)
 	must(t, err)
 	for _, line := range table.Lines {

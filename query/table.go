@@ -40,19 +40,27 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 		return out, nil
 	}
 	every = max(1, every)
-	of := fmt.Sprintf("start >= %d", from)
-	if to := from + every*int64(periods); to > from { // no overflow
-		of += fmt.Sprintf(" && start < %d", to)
+	var of []string // conditions that are true for all rows are slow
+	first, last, _ := v.Period()
+	if first < from {
+		of = append(of, fmt.Sprintf("start >= %d", from))
 	}
-	if t.spans {
-		of += " && entry:role = span"
+	if to := from + every*int64(periods); from < to && to <= last { // no overflow
+		of = append(of, fmt.Sprintf("start < %d", to))
 	}
-	q, err := Parse(fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", of, strings.Join(t.Columns[:t.groups], ", "), from, every))
+	q, err := Parse(fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", strings.Join(of, " && "), strings.Join(t.Columns[:t.groups], ", "), from, every))
 	if err != nil {
 		return nil, err
 	}
 	m := q.machine(ctx, v)
-	begun, err := m.where(q.root.set.(*filter).x, rows) //nolint:forcetypeassert // it is one
+	is, err := m.filter(q.root.set.(*filter).x) //nolint:forcetypeassert // it is one
+	if err != nil {
+		return nil, err
+	}
+	if t.spans {
+		is = allOf{onlyRole[view.RoleSpan], is}
+	}
+	begun, err := m.refine(is, rows)
 	if err != nil {
 		return nil, err
 	}

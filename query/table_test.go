@@ -35,7 +35,7 @@ func resultOf(t *testing.T, v *view.View, text string) *query.Result {
 // sum of its Spread are the same number.
 func TestWhereSelectsTheRowsOfALine(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
-	first, last, _ := query.Span(v)
+	first, last, _ := v.Period()
 	for _, by := range []string{
 		"service", "level", "kind", "status", "name", ".user", ".n", "span:failed", "service, name", "target", "duration", "resource.version",
 		"bucket(duration, 10ms)", "bucket(start, 1ms)", "start", "span:childCount", "trace:rootName", `."no such"`, ".n + 1",

@@ -25,7 +25,7 @@ func parseTimestamp(s string) (time.Time, error) {
 // time of day, such as 15:04 or 15:04:05.000, on the day of the first row of v in the given zone. It also accepts
 // a duration: +30s is 30 seconds after the first row, and -10m is 10 minutes before the last row.
 func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
-	first, last, ok := Span(v)
+	first, last, ok := v.Period()
 	if d, err := time.ParseDuration(s); err == nil && (strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-")) {
 		switch {
 		case !ok:
@@ -51,30 +51,6 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 		err = fmt.Errorf("%q is not a time: write 15:04:05, +30s, -10m or 2026-11-22T15:04:05Z", s)
 	}
 	return t, err
-}
-
-// Span returns the first and the last time in the view, in nanoseconds since 1970. The result ok is false if no
-// row has a time. Span ignores resources, links and the entries of the recorder itself.
-func Span(v *view.View) (first, last int64, ok bool) {
-	for k := range v.Columns().Blocks() {
-		b := v.Columns().Block(k)
-		for i, start := range b.Start {
-			switch view.Flags(b.Flags[i]).Role() {
-			case view.RoleSpan, view.RoleLog, view.RoleEvent, view.RoleOther:
-			default:
-				continue
-			}
-			if start == columns.NoTime {
-				continue
-			}
-			end := view.EndOf(&b, i)
-			if !ok {
-				first, last, ok = start, end, true
-			}
-			first, last = min(first, start), max(last, end)
-		}
-	}
-	return first, last, ok
 }
 
 // Period returns the times of o, in nanoseconds since 1970. The period of a nil o is unlimited.

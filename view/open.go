@@ -22,6 +22,26 @@ func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	return max(0, time.Duration(last-start)), true
 }
 
+// Period returns the first and the last time in the view, in nanoseconds since 1970. The result ok is false if no
+// row has a time. Period ignores resources, links and the entries of the recorder itself.
+func (v *View) Period() (first, last int64, ok bool) {
+	v.periodOnce.Do(func() {
+		v.period = [2]int64{math.MaxInt64, math.MinInt64}
+		for k := range v.Columns().Blocks() {
+			b := v.Columns().Block(k)
+			for i, start := range b.Start {
+				switch Flags(b.Flags[i]).Role() {
+				case RoleSpan, RoleLog, RoleEvent, RoleOther:
+					if start != noTime {
+						v.period = [2]int64{min(v.period[0], start), max(v.period[1], EndOf(&b, i))}
+					}
+				}
+			}
+		}
+	})
+	return v.period[0], v.period[1], v.period[0] <= v.period[1]
+}
+
 // Lasted returns the duration of the span at row r. For a span that has not ended, it returns how long the span
 // was open at least, like [View.OpenFor]. It returns false if neither is known.
 func (v *View) Lasted(r Row) (d time.Duration, known bool) {

@@ -54,6 +54,8 @@ type View struct {
 	owners      []Row
 	depthsOnce  sync.Once
 	depths      []uint32
+	periodOnce  sync.Once
+	period      [2]int64 // see Period; empty if the first is greater
 	lastsOnce   sync.Once
 	lasts       []int64       // by file: the last time in it
 	lastOf      map[Row]int64 // by open span: the last time in the other files that contain it

@@ -161,7 +161,7 @@ func TestStrip(t *testing.T) {
 		s := jsonOf[strip](t, h, "/api/strip?"+q)
 		values, _ := url.ParseQuery(q)
 		n, _ := strconv.Atoi(values.Get("n"))
-		from, to, _ := query.Span(v)
+		from, to, _ := v.Period()
 		if values.Has("window") {
 			from, to = 1200*ms, 1300*ms
 		}

@@ -188,7 +188,7 @@ func (o *lookFlags) between(v *view.View) (*query.Options, error) {
 
 // first returns the earliest time of all entries, or the zero time if no entry has a time.
 func (l *look) first() (t time.Time) {
-	if first, _, ok := query.Span(l.v); ok {
+	if first, _, ok := l.v.Period(); ok {
 		t = time.Unix(0, first).UTC()
 	}
 	return t
@@ -199,7 +199,7 @@ func (a *app) tellNone(l *look, o *lookFlags) {
 	if o.since == "" && o.until == "" || l.result.Rows.Len() > 0 {
 		return
 	}
-	if first, last, ok := query.Span(l.v); ok {
+	if first, last, ok := l.v.Period(); ok {
 		const layout = "2006-01-02 15:04:05.000"
 		a.say("nothing was selected; the trace is from %s to %s", o.time.at(first, layout), o.time.at(last, layout))
 	}
