@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/core/spanmap"
 )
 
 // A pendingRecord is a span that arrived before its local parent, or a log record whose span is pending. Pending
@@ -32,8 +33,8 @@ type pendingRecords struct {
 	free   []int32            // unused indexes
 	data   []byte             // the data of all records in the order of their arrival, with gaps
 
-	bySpan   map[record.Ref]int32
-	byParent map[record.Ref]int32 // the first record below each parent
+	bySpan   spanmap.Map[int32]
+	byParent spanmap.Map[int32] // the first record below each parent
 	oldest   int32
 	newest   int32
 	began    time.Time
@@ -56,7 +57,6 @@ func (p *pendingRecords) add(ref, parent record.Ref, e *journal.Entry, parked *j
 	if p.all == nil {
 		*p = pendingRecords{
 			all: make([]pendingRecord, 1), parked: make([]*journal.Segment, 1), began: now, logs: p.logs,
-			bySpan: make(map[record.Ref]int32), byParent: make(map[record.Ref]int32),
 		}
 	}
 	i := int32(len(p.all))
@@ -72,13 +72,14 @@ func (p *pendingRecords) add(ref, parent record.Ref, e *journal.Entry, parked *j
 	p.parked[i] = parked
 	p.data = append(p.data, e.Data...)
 	if ref != (record.Ref{}) {
-		p.bySpan[ref] = i
+		at, _ := p.bySpan.Put((*spanmap.Key)(&ref))
+		*at = i
 	}
-	if first := p.byParent[parent]; first == 0 {
-		p.byParent[parent] = i
+	if first, known := p.byParent.Put((*spanmap.Key)(&parent)); !known {
+		*first = i
 	} else {
-		last := p.all[first].left
-		p.all[last].right, p.all[i].left, p.all[first].left = i, last, i
+		last := p.all[*first].left
+		p.all[last].right, p.all[i].left, p.all[*first].left = i, last, i
 	}
 	if p.newest == 0 {
 		p.oldest = i
@@ -107,6 +108,14 @@ func (p *pendingRecords) renumber() {
 			clear(p.data[r.from+record.RefSize+8:][:8])
 		}
 	}
+}
+
+// span returns the index of the pending span ref, or 0.
+func (p *pendingRecords) span(ref *record.Ref) int32 {
+	if at := p.bySpan.Get((*spanmap.Key)(ref)); at != nil {
+		return *at
+	}
+	return 0
 }
 
 // since returns when the oldest pending record arrived. It returns the zero Time if no record is pending.
@@ -139,8 +148,8 @@ func (p *pendingRecords) entry(i int32) journal.Entry {
 // remove removes the record with index i, which must already be removed from its list of children.
 func (p *pendingRecords) remove(i int32) {
 	r := &p.all[i]
-	if p.bySpan[r.ref] == i {
-		delete(p.bySpan, r.ref)
+	if p.span(&r.ref) == i {
+		p.bySpan.Delete((*spanmap.Key)(&r.ref))
 	}
 	if r.prev == 0 {
 		p.oldest = r.next
@@ -166,8 +175,7 @@ func (p *pendingRecords) remove(i int32) {
 // children appends the indexes of the records that need ref to list, and removes these records from their list of
 // children.
 func (p *pendingRecords) children(ref record.Ref, list []int32) []int32 {
-	i := p.byParent[ref]
-	delete(p.byParent, ref)
+	i, _ := p.byParent.Delete((*spanmap.Key)(&ref))
 	for i != 0 {
 		r := &p.all[i]
 		list = append(list, i)
@@ -181,7 +189,7 @@ func (p *pendingRecords) children(ref record.Ref, list []int32) []int32 {
 func (p *pendingRecords) first() int32 {
 	i, mark := p.oldest, p.oldest
 	for n := 1; ; n++ {
-		up := p.bySpan[p.all[i].parent]
+		up := p.span(&p.all[i].parent)
 		if up == 0 {
 			break
 		}
@@ -193,17 +201,17 @@ func (p *pendingRecords) first() int32 {
 		}
 	}
 	r := &p.all[i]
-	first := p.byParent[r.parent]
+	first := p.byParent.Get((*spanmap.Key)(&r.parent))
 	switch {
 	case r.left == 0: // a panic interrupted an earlier attempt to stage r
 	case r.left == i:
-		delete(p.byParent, r.parent)
-	case first == i:
-		p.byParent[r.parent] = r.right
+		p.byParent.Delete((*spanmap.Key)(&r.parent))
+	case *first == i:
+		*first = r.right
 		p.all[r.right].left = r.left
 	default:
 		p.all[r.left].right = r.right
-		p.all[cmp.Or(r.right, first)].left = r.left
+		p.all[cmp.Or(r.right, *first)].left = r.left
 	}
 	r.left, r.right = 0, 0
 	return i

@@ -271,7 +271,7 @@ func (p *Placer) place(e *journal.Entry) {
 	case record.KindResource:
 		p.resource(r.Resource)
 	case record.KindElsewhere:
-		if p.pending.bySpan[r.Ref] == 0 { // otherwise the span will also be in this file
+		if p.pending.span(&r.Ref) == 0 { // otherwise the span will also be in this file
 			p.release(r.Ref)
 		}
 	}
@@ -340,7 +340,7 @@ func (p *Placer) log(r *record.Record, e *journal.Entry) {
 	var s *span
 	if r.Flags&record.FlagRef != 0 {
 		if s = p.spans.get(&r.Ref); s == nil {
-			if r.Flags&record.FlagWait != 0 && p.pending.bySpan[r.Ref] != 0 && p.waitForSpan(r, e) {
+			if r.Flags&record.FlagWait != 0 && p.pending.span(&r.Ref) != 0 && p.waitForSpan(r, e) {
 				return
 			}
 			l.span, l.trace = r.Ref.SpanID(), r.Ref.TraceID()
