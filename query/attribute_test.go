@@ -3,6 +3,8 @@ package query_test
 import (
 	"testing"
 
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
 
@@ -29,4 +31,33 @@ func FuzzAttributeName(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFieldNameOnTheRightIsText: a word on the right side of a comparison with an attribute is a text, also if it is
+// the name of a field. With a scope, and in arithmetic, it is the field.
+func TestFieldNameOnTheRightIsText(t *testing.T) {
+	entries := []*format.TraceEntry{format.Root()}
+	for _, name := range query.BareNames {
+		entries = append(entries, tracetest.Entry(name, format.AttrSpanID, "000000000000000a", format.AttrTime, uint64(100), format.AttrDuration, uint64(50), "step", name, "n", 80))
+	}
+	v := viewOf(t, entries)
+	every := len(query.BareNames)
+	for _, name := range query.BareNames {
+		for text, want := range map[string]int{
+			".step = " + name: 1, "step=" + name: 1, "{ .step = " + name + " }": 1, "name = " + name: 1, ".step in (x, " + name + ")": 1,
+			"{ .step not in (" + name + ") }": every - 1, ".step != " + name: every - 1, ".step contains " + name: 1, ".step =~ " + name: 1,
+		} {
+			if got := resultOf(t, v, text).Rows.Len(); got != want {
+				t.Errorf("%s selects %d rows, want %d", text, got, want)
+			}
+		}
+	}
+	for text, want := range map[string]int{
+		".n > span:duration": every, ".n > duration * 1": every, ".n < duration + 20ns": 0, "duration = self": every, "duration < .n": every,
+		`{ "depths" < name }`: every - 1, ".step = span:name": every,
+	} {
+		if got := resultOf(t, v, text).Rows.Len(); got != want {
+			t.Errorf("%s selects %d rows, want %d", text, got, want)
+		}
+	}
 }

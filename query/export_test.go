@@ -2,8 +2,13 @@ package query
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
+
+// BareNames are the names of fields that need no scope.
+var BareNames = slices.Sorted(maps.Keys(bareNames))
 
 // Tree returns the query with parentheses around each expression.
 func Tree(q *Query) string { return q.root.String() }

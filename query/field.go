@@ -227,17 +227,28 @@ func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 
 // similar returns a valid name that the user may have meant by an unknown word, or "".
 func similar(word string, inBraces bool) string {
+	if kind, known := braceNames[word]; known && scopedName(kind) != "" {
+		return scopedName(kind)
+	}
 	names := slices.AppendSeq(slices.Collect(maps.Keys(bareNames)), maps.Keys(intrinsics))
 	if inBraces {
 		names = slices.AppendSeq(names, maps.Keys(braceNames))
 	}
 	slices.Sort(names)
-	for _, name := range names {
-		if kind, known := braceNames[word]; known && intrinsics[name] == kind {
+	return nearest(word, names)
+}
+
+// scopedName returns a name of a field that has a scope, such as span:name, or "".
+func scopedName(kind fieldKind) string {
+	if kind == fieldService {
+		return "resource.service.name"
+	}
+	for _, name := range slices.Sorted(maps.Keys(intrinsics)) {
+		if intrinsics[name] == kind {
 			return name
 		}
 	}
-	return nearest(word, names)
+	return ""
 }
 
 // nearest returns the name that differs least from a word. It returns "" if all names differ in

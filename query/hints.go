@@ -69,7 +69,9 @@ func (q *Query) emptyHints(m *machine) []Hint {
 		}
 	}
 	for _, h := range q.ifNone {
-		add(h)
+		if _, err := parse(h.Query); err == nil { // not so if it compares a text with a time, as in name = log:time
+			add(h)
+		}
 	}
 	names := m.names()
 	compared := make(map[expr]bool)

@@ -69,7 +69,7 @@ type parser struct {
 	braces int // the number of open braces
 	hints  []Hint
 	ifNone []Hint // hints for a result without rows
-	bare   bool   // a word that is not a name is a text, for example on the right side of a comparison
+	left   expr   // the left side of a comparison whose right side is parsed, if a word is a text there
 }
 
 func (p *parser) peek() *token { return &p.tokens[p.at] }
@@ -405,8 +405,8 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	c := &compare{a: a}
 	c.op = op
 	if k := typeOf(a); k == kindString || k == kindNil {
-		defer func(was bool) { p.bare = was }(p.bare)
-		p.bare = true
+		defer func(was expr) { p.left = was }(p.left)
+		p.left = a
 	}
 	if b := p.peek(); b.kind == tokenEnd || b.kind == tokenMark && strings.Contains(") } && || |", b.text) {
 		return nil, p.unfinished(a, t)
@@ -423,7 +423,7 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	if left, is := a.(*literal); is && !ok && left.value.kind == kindNil && left.word == "" && (op == "=" || op == "!=") {
 		a, c.a, l, ok = b, b, left, true // swap the sides of nil = .x
 	}
-	if ok && l.value.kind == kindString && p.bare && p.at == first+1 && !p.tokens[first].isQuoted(p.text) {
+	if ok && l.value.kind == kindString && p.left != nil && p.at == first+1 && !p.tokens[first].isQuoted(p.text) {
 		if end := p.textEnd(first); end > l.end { // more words follow, as in name = GET /orders
 			text := quote(p.text[l.pos:end])
 			p.ifNone = append(p.ifNone, Hint{"a text of several words needs quotes: " + text, p.with(l.pos, end, text)})
@@ -540,7 +540,7 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 		return l.value, err
 	case isID(x) && (l.value.kind == kindString || l.word != ""):
 		return stringValue(wholeID(x.(*field), cmp.Or(l.word, l.value.s))), nil
-	case l.word != "" && p.bare && p.braces == 0:
+	case l.word != "" && p.left != nil && p.braces == 0:
 		return stringValue(l.word), nil
 	case l.word != "" && (kind == kindNil || kind == kindString):
 		return l.value, p.failAt(l.pos, "write "+quote(l.word), "%s is a status, kind or level, not a text", l.word).trying(p.with(l.pos, l.end, quote(l.word)))

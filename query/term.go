@@ -125,13 +125,15 @@ func (p *parser) word() (expr, error) {
 	values, isEnum := enumWords[t.text]
 	f, isField := fieldNamed(t, p.braces > 0)
 	switch {
+	case isField && p.isText(f, at):
+		return constant(stringValue(t.text))
 	case isField && (compared || p.braces > 0 || len(t.parts) > 1):
 		return f, nil
 	case isEnum && (compared || p.braces > 0):
 		return &literal{value: values[0], word: t.text, pos: t.pos, end: t.end}, nil
 	case isEnum:
 		return p.namedOrText(t, values)
-	case p.bare && (p.braces == 0 || p.textEnd(at) == t.end || p.is(",")):
+	case p.left != nil && (p.braces == 0 || p.textEnd(at) == t.end || p.is(",")):
 		return constant(stringValue(t.text))
 	case p.braces == 0 && !compared:
 		return p.freeText(t)
@@ -139,6 +141,26 @@ func (p *parser) word() (expr, error) {
 		return &field{name: t.text, text: "." + attributeName(t.text), pos: t.pos, end: t.end}, nil
 	}
 	return nil, p.noName(t, at)
+}
+
+// isText reports whether the name of the field f, which is p.tokens[at], is a text: it stands alone on the right side
+// of a comparison with an attribute or a text, as in .phase = start. The names that only TraceQL has remain fields.
+// If the query finds nothing, a hint offers the other meaning.
+func (p *parser) isText(f *field, at int) bool {
+	_, ofField := p.left.(*field)
+	if !ofField || strings.Contains(f.text, ":") || f.kind.isAttribute() || !p.is(",") && p.operatorAt(p.at) {
+		return false
+	}
+	if before := &p.tokens[at-1]; !p.comparisonAt(at-1) && !before.is(",") && !(before.is("(") && p.tokens[at-2].text == "in") {
+		return false
+	}
+	is, other := "a text here; for the field, write ", scopedName(f.kind)
+	isText := bareNames[f.text] != 0
+	if !isText {
+		is, other = "a field here; for the text, write ", quote(f.text)
+	}
+	p.ifNone = append(p.ifNone, Hint{f.text + " is " + is + other, p.with(f.pos, f.end, other)})
+	return isText
 }
 
 // bucket parses bucket(a, b), such as bucket(start, 1s). Its value is the largest multiple of b
