@@ -423,6 +423,13 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	if left, is := a.(*literal); is && !ok && left.value.kind == kindNil && left.word == "" && (op == "=" || op == "!=") {
 		a, c.a, l, ok = b, b, left, true // swap the sides of nil = .x
 	}
+	if f, is := a.(*field); is && ok && f.kind == fieldKindOfSpan {
+		name := cmp.Or(l.word, l.value.s)
+		_, isKind := enumNamed(kindSpanKind, name)
+		if _, isRole := enumNamed(kindRole, name); isRole && !isKind { // kind = log is entry:role = log
+			f.kind = fieldRole
+		}
+	}
 	if ok && l.value.kind == kindString && p.left != nil && p.at == first+1 && !p.tokens[first].isQuoted(p.text) {
 		if end := p.textEnd(first); end > l.end { // more words follow, as in name = GET /orders
 			text := quote(p.text[l.pos:end])

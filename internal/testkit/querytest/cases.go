@@ -103,6 +103,8 @@ var Cases = []Case{
 	{`{ name = "GET /cart" && duration > 50ms }`, ids(2)},
 	{`level >= warn`, ids(4, 5, 9, 11)},
 	{`{ status = error }`, ids(4, 11)},
+	{`kind = log level >= warn`, ids(5, 9)},
+	{`{ parent:kind = server && span:kind = "log" }`, ids(9)},
 	{`kind = client .db.system = "postgres"`, ids(4, 8)},
 	{`.user = "ada"`, ids(2)},
 	{`.user =~ "a.*"`, ids(2)},
