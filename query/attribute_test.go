@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
@@ -55,6 +56,20 @@ func TestFieldNameOnTheRightIsText(t *testing.T) {
 	for text, want := range map[string]int{
 		".n > span:duration": every, ".n > duration * 1": every, ".n < duration + 20ns": 0, "duration = self": every, "duration < .n": every,
 		`{ "depths" < name }`: every - 1, ".step = span:name": every,
+	} {
+		if got := resultOf(t, v, text).Rows.Len(); got != want {
+			t.Errorf("%s selects %d rows, want %d", text, got, want)
+		}
+	}
+}
+
+// TestShortIDsOfLinks: the id in a link is compared as a number, on either side of the operator.
+func TestShortIDsOfLinks(t *testing.T) {
+	link := tracetest.Entry(mapping.NameLink, mapping.AttrLinkTraceID, "4bf92f3577b34da6a3ce929d0e0e4736", mapping.AttrLinkSpanID, "00000000000000f7")
+	link.Parent = 1
+	v := viewOf(t, []*format.TraceEntry{format.Root(), tracetest.Entry("s", format.AttrSpanID, "000000000000000a", format.AttrTime, uint64(100)), link})
+	for text, want := range map[string]int{
+		`{ link:traceID > "f0" }`: 1, `{ "F0" >= link:traceID }`: 0, `{ link:traceID < "4BF92F3577B34DA6A3CE929D0E0E4737" }`: 1, `{ link:spanID = "f7" && "9" < link:spanID }`: 1,
 	} {
 		if got := resultOf(t, v, text).Rows.Len(); got != want {
 			t.Errorf("%s selects %d rows, want %d", text, got, want)

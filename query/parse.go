@@ -523,6 +523,7 @@ func wholeID(f *field, id string) string {
 	if id == "" || strings.Trim(id, "0123456789abcdef") != "" {
 		return id
 	}
+	id = strings.TrimLeft(id, "0")
 	return strings.Repeat("0", max(size-len(id), 0)) + id
 }
 

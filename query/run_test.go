@@ -111,9 +111,9 @@ func (p *plain) condition(r *rand.Rand, depth int) condition {
 		}
 		return condition{"!(" + a.text + ")", func(x view.Row) bool { return !a.is(x) }}
 	}
-	kinds := 13
+	kinds := 15
 	if depth == 2 {
-		kinds = 14 // no conditions about events: within one filter, all of them must hold for the same event
+		kinds = 16 // no conditions about events: within one filter, all of them must hold for the same event
 	}
 	switch r.IntN(kinds) {
 	case 0:
@@ -149,11 +149,11 @@ func (p *plain) condition(r *rand.Rand, depth int) condition {
 			return ok && role(x) == view.RoleSpan && cmpInts(op, got, n)
 		}}
 	case 5:
-		return condition{".ratio > .n", func(x view.Row) bool {
+		return condition{".ratio * 2 " + op + " .n", func(x view.Row) bool {
 			a, ok := p.attribute(x, "ratio")
 			b, ok2 := p.attribute(x, "n")
 			n, _ := b.I64()
-			return ok && ok2 && a.Float() > float64(n)
+			return ok && ok2 && cmpInts(op, int64(a.Float()*2), n)
 		}}
 	case 6:
 		want := []string{"shop", "stock"}[r.IntN(2)]
@@ -187,12 +187,28 @@ func (p *plain) condition(r *rand.Rand, depth int) condition {
 			return p.selectable(up) && ok && a.Text() == "ada"
 		}}
 	case 11:
-		return condition{`.user = nil`, func(x view.Row) bool { _, ok := p.attribute(x, "user"); return !ok }}
+		text := []string{".user = nil", "nil = .user"}[r.IntN(2)]
+		return condition{text, func(x view.Row) bool { _, ok := p.attribute(x, "user"); return !ok }}
 	case 12:
 		return condition{`.n in (1, 3.0)`, func(x view.Row) bool {
 			a, ok := p.attribute(x, "n")
 			n, _ := a.I64()
 			return ok && (n == 1 || n == 3)
+		}}
+	case 13: // ids are compared as numbers, so that it does not matter how many digits the query has
+		id := r.IntN(8)
+		text := fmt.Sprintf(`trace:id %s "%0*X"`, op, 1+r.IntN(40), id)
+		if r.IntN(2) == 0 {
+			text = fmt.Sprintf(`"%x" %s trace:id`, id, strings.NewReplacer("<", ">", ">", "<").Replace(op))
+		}
+		return condition{text, func(x view.Row) bool {
+			got := p.v.TraceID(x)
+			return got != [16]byte{} && cmpInts(op, int64(got[15]), int64(id))
+		}}
+	case 14: // the name of a field is a text
+		return condition{fmt.Sprintf(".user %s status", eq), func(x view.Row) bool {
+			a, ok := p.attribute(x, "user")
+			return ok && is(a.Text(), "status")
 		}}
 	}
 	return condition{`event:name = "exception" && event.n = 2`, func(x view.Row) bool {

@@ -127,6 +127,12 @@ var Cases = []Case{
 	{`not (level < warn)`, ids(4, 5, 9, 11)},
 	{`{ event:name = "exception" }`, ids(4, 6)},
 	{`{ trace:id = "0000000000000000000000000000000b" }`, ids(7, 8, 9)},
+	// A short id is the same number as one with leading zeros, also in order: it is not compared as a text.
+	{`{ trace:id < "B" } | { kind = client }`, ids(4)},
+	{`trace:id = "000000000000000000000000000000000B" kind = server`, ids(7)},
+	{`{ kind = server } !> { trace:id >= "b" && kind != nil }`, ids(7, 10, 11, 12)},
+	{`{ "0c" <= trace:id && message = nil }`, ids(10, 11, 12)},
+	{`{ trace:id <= "0B" } > { span:parentID < "3" && kind != nil }`, ids(3, 4)},
 	{`{ name = "GET /cart" } >> { level >= error }`, ids(4, 5)},
 	{`{ name = "GET /cart" } > {}`, ids(3, 4, 8, 9)},
 	{`{ name = "SELECT price" } < {}`, ids(2, 7, 10)},
