@@ -74,7 +74,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 		}
 	}
 	names := m.names()
-	compared := make(map[expr]bool)
+	compared, calculated := make(map[expr]bool), make(map[expr]bool) // the operands of comparisons and of arithmetic
 	visitFilters(q.root, func(x expr) {
 		switch x := x.(type) {
 		case *compare:
@@ -99,9 +99,14 @@ func (q *Query) emptyHints(m *machine) []Hint {
 			if h.Text != "" {
 				add(h)
 			}
+		case *binary:
+			isNumber := x.op != "&&" && x.op != "||"
+			calculated[x.a], calculated[x.b] = isNumber, isNumber
+		case *unary:
+			calculated[x.x] = x.op == "-"
 		case *field:
-			if f := x; f.kind.isAttribute() && !compared[f] && q.isAlone(f) {
-				if names[f.name] {
+			if f := x; f.kind.isAttribute() && !compared[f] {
+				if names[f.name] && !calculated[f] {
 					add(Hint{f.text + " alone selects the rows where the value is true; for all rows with the attribute, write " + f.text + " != nil", q.with(f.pos, f.end, f.text+" != nil")})
 				} else if h := m.noneHint(f); h.Text != "" {
 					add(h)
@@ -143,25 +148,6 @@ func (k fieldKind) isAttribute() bool {
 		return true
 	}
 	return false
-}
-
-// isAlone reports whether a field is a condition by itself, and not part of a comparison.
-func (q *Query) isAlone(f *field) bool {
-	alone := false
-	var inside func(x expr)
-	inside = func(x expr) {
-		switch x := x.(type) {
-		case *field:
-			alone = alone || x == f
-		case *binary:
-			if x.op == "&&" || x.op == "||" {
-				inside(x.a)
-				inside(x.b)
-			}
-		}
-	}
-	visitFilters(q.root, inside)
-	return alone
 }
 
 // names returns the names of the attributes that rows have.
