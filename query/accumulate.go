@@ -34,10 +34,11 @@ type kept struct {
 type keeps struct {
 	fn       string
 	value    eval
-	args     []float64                                        // the arguments of all calls of the function
-	duration bool                                             // value is the field duration
-	took     func(b *columns.Block, i int) (d int64, ok bool) // if value is the field duration or self: a faster form
-	twice    bool                                             // quantiles of many durations are computed with a second pass over the rows
+	args     []float64 // the arguments of all calls of the function
+	duration bool      // value is the field duration
+	twice    bool      // quantiles of many durations are computed with a second pass over the rows
+	// took is a faster form of value, if that is the field duration or self, else nil.
+	took func(b *columns.Block, i int) (d int64, ok bool)
 }
 
 // of returns the aggregate's value for a row. It returns nil for count.

@@ -5,10 +5,41 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/view"
 )
 
 // BareNames are the names of fields that need no scope.
 var BareNames = slices.Sorted(maps.Keys(bareNames))
+
+// Comparing reports for each of the numbers whether it is selected by a comparison with n. The number none is no number.
+func Comparing(numbers []int64, none int64, op string, n int64) []bool {
+	node := comparing(func(*columns.Block) []int64 { return numbers }, none, op, n)
+	var set blockBits
+	for i := range numbers {
+		set[i/64] |= 1 << (i % 64)
+	}
+	node.refine(nil, 0, nil, &set)
+	is := make([]bool, len(numbers))
+	for i := range numbers {
+		is[i] = set[i/64]>>(i%64)&1 != 0
+	}
+	return is
+}
+
+// FlagsDiffer returns two flags that have different values of a field and differ only above usedFlags. It returns false
+// if there are none.
+func FlagsDiffer() (a, b view.Flags, ok bool) {
+	for _, kind := range []fieldKind{fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen, fieldFailed} {
+		for i := range 1 << 16 {
+			if a, b = view.Flags(i), view.Flags(i%usedFlags); flagsValue(kind, a) != flagsValue(kind, b) {
+				return a, b, true
+			}
+		}
+	}
+	return 0, 0, false
+}
 
 // Tree returns the query with parentheses around each expression.
 func Tree(q *Query) string { return q.root.String() }

@@ -45,7 +45,8 @@ type (
 		is    func(e *env) bool
 		price int
 	}
-	// numbers is true for the numbers from low to low+width, or with not for all others. It is false for none.
+	// numbers is true for the numbers from low to low+width or, if not is set, for all other numbers. It is false for
+	// the number none, which means that the row has no number.
 	numbers struct {
 		of    func(b *columns.Block) []int64
 		none  int64
@@ -166,12 +167,12 @@ func (n *lookup[C]) refine(e *env, k int, b *columns.Block, set *blockBits) {
 func (n *lookup[C]) cost() int { return n.price }
 
 func (n *numbers) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
-	all, x := n.of(b), *n
+	all, x := n.of(b), *n // a copy, so that the loop reads no memory for it
 	each(set, func(i int) bool { return all[i] != x.none && (uint64(all[i]-x.low) <= x.width) != x.not })
 }
 func (n *numbers) cost() int { return 2 }
 
-// comparing returns the node for a comparison of numbers with n.
+// comparing returns the node for the comparison of the numbers in a column with n.
 func comparing(of func(b *columns.Block) []int64, none int64, op string, n int64) node {
 	x := &numbers{of: of, none: none, low: n}
 	switch op {
@@ -307,6 +308,9 @@ func visit(x expr, fn func(x expr)) {
 	}
 }
 
+// usedFlags is greater than all flags on which a field depends. The flags above it only say what the view knows.
+const usedFlags = 1 << 14
+
 // quick returns a node for a comparison that can be evaluated with columns, or nil for other
 // comparisons.
 func (m *machine) quick(f *field, c *comparison) (node, error) {
@@ -342,13 +346,11 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		return &lookup[uint16]{func(b *columns.Block, _ int) []uint16 { return b.Resource }, table, is, 1}, nil
 	case fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen, fieldFailed:
 		table := make([]uint8, 1<<16)
-		const used = 1<<14 - 1 // no field depends on the other flags
-		for i := range table {
-			if i <= used {
-				table[i] = answer(flagsValue(f.kind, view.Flags(i)))
-			} else {
-				table[i] = table[i&used]
-			}
+		for i := range usedFlags {
+			table[i] = answer(flagsValue(f.kind, view.Flags(i)))
+		}
+		for i := usedFlags; i < len(table); i += usedFlags {
+			copy(table[i:], table[:usedFlags])
 		}
 		return &lookup[uint16]{flagsOf, table, is, 1}, nil
 	case fieldDuration:

@@ -33,7 +33,8 @@ type coder struct {
 	width uint64 // all codes are less than width
 }
 
-// A coded is an expression whose values have codes less than width. Its function calls join for each row of a block.
+// A coded is an expression whose values have codes less than width. Its function joins the code of each row of a block
+// to the row's code in codes.
 type coded struct {
 	width uint64
 	of    func(b *columns.Block, codes []uint64)
@@ -50,7 +51,7 @@ func join(at *uint64, width, code uint64) {
 
 const (
 	maxCodes = 1 << 20 // limits a goroutine's table of group numbers, which takes 4 bytes for each code
-	noCode   = 1 << 40 // a row with this code, or with a greater one, has no code
+	noCode   = 1 << 40 // a row with this code or a greater one has no code; times maxCodes it is less than 1<<64
 )
 
 // of stores the code of each row of a block in codes.
@@ -79,10 +80,11 @@ func (m *machine) coderOf(by []expr) *coder {
 }
 
 func (m *machine) codedOf(x expr) *coded {
-	of := func(n int, list func(b *columns.Block) []uint16) *coded {
-		return &coded{uint64(n), func(b *columns.Block, codes []uint64) {
-			list, width := list(b), uint64(n)
-			codes = codes[:len(list)]
+	of := func(n int, column func(b *columns.Block) []uint16) *coded {
+		width := uint64(n)
+		return &coded{width, func(b *columns.Block, codes []uint64) {
+			list := column(b)
+			codes = codes[:len(list)] // spares a check of the bounds for each row
 			for i, code := range list {
 				join(&codes[i], width, uint64(code))
 			}
@@ -160,9 +162,9 @@ func (m *machine) bucketCodes(x *binary) *coded {
 	}
 	n := uint64(last-first)/width + 1
 	return &coded{n, func(b *columns.Block, codes []uint64) {
-		from, code := int64(0), uint64(noCode) // the latest bucket
+		from, code := int64(0), uint64(noCode) // the bucket of the row before
 		for i, at := range b.Start {
-			if uint64(at-from) >= width || code == noCode { // seldom, because rows are mostly in the order of their times
+			if at < from || uint64(at-from) >= width || code == noCode { // seldom, because rows are mostly in order of time
 				if code = noCode; at >= first {
 					code = uint64(at-first) / width
 					from = first + int64(code*width)

@@ -37,7 +37,7 @@ func newGroups(width int) *groups {
 
 // acc returns accumulator i of group n.
 func (g *groups) acc(n, i int) *accumulator {
-	return &g.accs[uint(n)/groupChunk][n&(groupChunk-1)*g.width+i]
+	return &g.accs[uint(n)/groupChunk][int(uint(n)%groupChunk)*g.width+i] // unsigned, so that no division is necessary
 }
 
 // slot returns the slot of the group with the given key and hash. If there is no such group, it

@@ -104,8 +104,8 @@ func (q *Query) machine(ctx context.Context, v *view.View) *machine {
 	return &machine{q: q, ctx: ctx, v: v, roles: selectedRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
 }
 
-// selectedRoles returns a bit for each role of the rows that a query can select. They are more roles if the query has
-// a condition on the role.
+// selectedRoles returns the roles of the rows that a query can select, one bit for each. A query with a condition on the
+// role can select all roles.
 func selectedRoles(p *pipeline) uint64 {
 	roles := uint64(1<<view.RoleSpan | 1<<view.RoleEvent | 1<<view.RoleLog | 1<<view.RoleOther)
 	visitFilters(p, func(x expr) {
@@ -194,12 +194,13 @@ func (m *machine) block(e *env, n node, k int, within view.Set[view.Row]) blockB
 	var set blockBits
 	roles := m.roles
 	for w, rest := 0, b.Flags; len(rest) > 0; w++ {
-		n := min(64, len(rest))
+		size := min(64, len(rest))
 		word := uint64(0) // much faster than changing set for each row
-		for i, f := range rest[:n] {
-			word |= roles >> (view.Flags(f).Role() & 63) & 1 << (i & 63)
+		for i, f := range rest[:size] {
+			bit := roles >> (view.Flags(f).Role() & 63) & 1
+			word |= bit << (i & 63) // with & 63, a shift needs no check
 		}
-		set[w], rest = word, rest[n:]
+		set[w], rest = word, rest[size:]
 	}
 	if within != nil {
 		for i := range set {

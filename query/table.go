@@ -40,27 +40,27 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 		return out, nil
 	}
 	every = max(1, every)
-	var of []string // conditions that are true for all rows are slow
+	var period []string // without conditions that are true for all rows, because they take time
 	first, last, _ := v.Period()
 	if first < from {
-		of = append(of, fmt.Sprintf("start >= %d", from))
+		period = append(period, fmt.Sprintf("start >= %d", from))
 	}
 	if to := from + every*int64(periods); from < to && to <= last { // no overflow
-		of = append(of, fmt.Sprintf("start < %d", to))
+		period = append(period, fmt.Sprintf("start < %d", to))
 	}
-	q, err := Parse(fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", strings.Join(of, " && "), strings.Join(t.Columns[:t.groups], ", "), from, every))
+	q, err := Parse(fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", strings.Join(period, " && "), strings.Join(t.Columns[:t.groups], ", "), from, every))
 	if err != nil {
 		return nil, err
 	}
 	m := q.machine(ctx, v)
-	is, err := m.filter(q.root.set.(*filter).x) //nolint:forcetypeassert // it is one
+	n, err := m.filter(q.root.set.(*filter).x) //nolint:forcetypeassert // it is one
 	if err != nil {
 		return nil, err
 	}
 	if t.spans {
-		is = allOf{onlyRole[view.RoleSpan], is}
+		n = allOf{onlyRole[view.RoleSpan], n}
 	}
-	begun, err := m.refine(is, rows)
+	begun, err := m.refine(n, rows)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// TestSpanOfMeasurements: the duration of a row that is not a span lies before the row's time, so it
+// TestPeriodOfMeasurements: the duration of a row that is not a span lies before the row's time, so it
 // does not extend the trace.
-func TestSpanOfMeasurements(t *testing.T) {
+func TestPeriodOfMeasurements(t *testing.T) {
 	v := viewOf(t, []*format.TraceEntry{
 		format.Root(), tracetest.Entry("trace end", format.AttrTime, uint64(5e9), format.AttrDuration, uint64(3e9)),
 	})
