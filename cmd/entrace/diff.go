@@ -43,9 +43,10 @@ func (a *app) diffCommand() *cobra.Command {
 
 Each FILE is a run. diff compares spans by their path: service, name and kind, and those of the spans above.
 For each path it prints the number of spans, how many failed, quantiles of durations, and the sum of self
-times; paths that exceed a limit come first. Below are errors and warnings that occur in more calls than
-before, and not by chance; --fail-on more-errors makes these a limit. diff exits with 1 if a limit is
-exceeded, and with 2 for any other error.
+times; paths that exceed a limit come first. The last column says what got worse, or why a path that is slower,
+and not by chance, is no failure. Below are errors and warnings that occur in more calls than before, and not
+by chance; --fail-on more-errors makes these a limit. diff exits with 1 if a limit is exceeded, and with 2 for
+any other error.
 
 With one run on each side, "chance" does not include the noise of the machine: the test (of Mann and Whitney)
 takes the spans of a run as independent. One run cannot tell a slower program from a busy machine. So by
@@ -239,6 +240,17 @@ func (l *diffLimits) find(p *analyze.PathDiff) (found, seen finding) {
 	return found, seen
 }
 
+// whyNot says why a path that is slower, and surely not by chance, exceeds no limit. It returns "" for other paths.
+func (l *diffLimits) whyNot(p *analyze.PathDiff) string {
+	switch share, surely := p.Change(); {
+	case share <= 0 || !surely:
+		return ""
+	case l.p95 == nil:
+		return "slower, but durations have no limit: --max-p95"
+	}
+	return "slower, but within " + l.texts()[slower]
+}
+
 // runs opens files. Each file is one run.
 func (a *app) runs(ctx context.Context, names []string, o *lookFlags, allowPartial bool) (runs []query.Run, closeAll func(), err error) {
 	var looks []*look
@@ -403,6 +415,7 @@ func (r *diffReport) table(w io.Writer, most int) error {
 		left = len(order) - most
 		order = order[:most]
 	}
+	hasWhy := false
 	lines := [][]string{{"", "count", "errors", "p50", "p95", "p95 change", "self", "chance", "path", "why"}}
 	for _, i := range order {
 		p := &r.d.Paths[i]
@@ -422,21 +435,30 @@ func (r *diffReport) table(w io.Writer, most int) error {
 		if r.found[i].any() {
 			fail = r.paint(show.Red, "FAIL")
 		}
+		why := r.paint(show.Red, r.found[i].String())
+		if !r.found[i].any() {
+			why = r.limits.whyNot(p)
+		}
+		hasWhy = hasWhy || why != ""
 		change, chance := diffChange(p, r.d)
 		lines = append(lines, []string{
 			fail, pair(strconv.Itoa(p.Before.Count), strconv.Itoa(p.After.Count)), pair(strconv.Itoa(p.Before.Errors), strconv.Itoa(p.After.Errors)),
 			pair(took(&p.Before, p.Before.P50), took(&p.After, p.After.P50)), pair(took(&p.Before, p.Before.P95), took(&p.After, p.After.P95)),
-			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), r.paint(show.Dim, chance), diffPath(p) + r.paint(show.Dim, diffStates(p)), r.paint(show.Red, r.found[i].String()),
+			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), r.paint(show.Dim, chance), diffPath(p) + r.paint(show.Dim, diffStates(p)), why,
 		})
 	}
 	sides := "lrrrrrrlll"
-	if r.failed == 0 { // the first and the last column are empty
-		sides = "rrrrrrll"
-		for i := range lines {
-			lines[i] = lines[i][1 : len(lines[i])-1]
-		}
+	from, to := 0, len(sides)
+	if r.failed == 0 {
+		from++ // the first column is empty
 	}
-	if err := printColumns(w, slices.Values(lines), sides); err != nil {
+	if !hasWhy {
+		to--
+	}
+	for i := range lines {
+		lines[i] = lines[i][from:to]
+	}
+	if err := printColumns(w, slices.Values(lines), sides[from:to]); err != nil {
 		return err
 	}
 	if left > 0 {
