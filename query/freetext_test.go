@@ -18,7 +18,7 @@ import (
 func TestFreeTextLooksAtEveryRow(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	entries := shop(r, 9000)
-	notes := []string{"Timeout of 12.5s", "TIMED OUT", "time\u017f up", "\u212aelvin", "größe", "a/b"}
+	notes := []string{"Timeout of 12.5s", "TIMED OUT", "time\u017f up", "\u212aelvin", "größe", "a/b", "Stack:\n\tat main.go"}
 	for _, e := range entries[3:] {
 		if r.IntN(40) == 0 {
 			e.Add("note", format.StringValue(notes[r.IntN(len(notes))]))
@@ -36,6 +36,8 @@ func TestFreeTextLooksAtEveryRow(t *testing.T) {
 		{`"price"`, lowerContains("price")},
 		{`/time.?out/`, regexp.MustCompile("(?i:time.?out)").MatchString},
 		{`/(times|größe) ?u?/`, regexp.MustCompile("(?i:(times|größe) ?u?)").MatchString},
+		{`/stack.*main/`, regexp.MustCompile("(?is:stack.*main)").MatchString},
+		{`.note =~ "Stack.*go"`, regexp.MustCompile("^(?s:Stack.*go)$").MatchString},
 		{`/t.m.o.t/`, regexp.MustCompile("(?i:t.m.o.t)").MatchString},
 	} {
 		result := querytest.Result(t, v, c.query)

@@ -233,6 +233,6 @@ func (p *parser) freeText(t *token) (expr, error) {
 		return w, nil
 	}
 	var err error
-	w.regex, err = p.regex("(?i:"+t.text+")", t.pos)
+	w.regex, err = p.regex("(?is:"+t.text+")", t.pos)
 	return w, err
 }
