@@ -1,8 +1,10 @@
 package query
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // The parts of a query that compute a value for a row.
@@ -135,8 +137,22 @@ func (l *literal) String() string {
 	return l.value.String()
 }
 
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`).Replace(s) + `"`
+var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`)
+
+// quote returns a text in the syntax of queries.
+func quote(s string) string { return `"` + validText(escapes.Replace(s)) + `"` }
+
+// validText writes each byte of s that is not UTF-8 as \x and two digits.
+func validText(s string) string {
+	var b []byte
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], string(r)) {
+			b = fmt.Appendf(b, `\x%02x`, s[i])
+		} else {
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return string(b)
 }
 
 func (f *field) String() string { return f.text }

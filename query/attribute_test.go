@@ -2,9 +2,11 @@ package query_test
 
 import (
 	"testing"
+	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
@@ -13,7 +15,7 @@ import (
 var oddNames = []string{
 	"", "2xx", "1st", "7", "123", "3d", "5s", "1e5", "0x1f", "4xx.count", "10.0.0.1", "a?b", "a;b", "x:", "a:b", "a\\b", "price€", "№", "a→b", "emoji😀",
 	"स्थिति", "สถานะ", "e\u0301tat", "no\u00a0break", "a b", "a\"b", "a\"", "`", "a'b", "nil", "true", "and", "parent", "parent.name", "span.x", ".", "..", "a.", ".a",
-	"a..b", "/", "//", "/*", "*/", "a//b", "{}", "-", "-a", "a-b", "a-", "1-2", "x.1", "x.1.y", "\n", "\r", "\t", "\x00", "\x1b", "\u202e", "name", "duration", "by", "|", "#", "$a", "@b", "_",
+	"a..b", "/", "//", "/*", "*/", "a//b", "{}", "-", "-a", "a-b", "a-", "1-2", "x.1", "x.1.y", "\n", "\r", "\t", "\x00", "\x1b", "\u202e", "name", "duration", "by", "|", "#", "$a", "@b", "_", "\xff", "a\xc3b", `\xff`, `\u202e`,
 }
 
 func FuzzAttributeName(f *testing.F) {
@@ -73,6 +75,29 @@ func TestShortIDsOfLinks(t *testing.T) {
 	} {
 		if got := resultOf(t, v, text).Rows.Len(); got != want {
 			t.Errorf("%s selects %d rows, want %d", text, got, want)
+		}
+	}
+}
+
+// TestCopiedValuesAreFound: a value finds its row when it is copied from the output of a command into a query, and with
+// the filter that a table or a facet has for it.
+func TestCopiedValuesAreFound(t *testing.T) {
+	for _, x := range []any{
+		"a 👩\u200d🚀", "tab\tand\nline", "escape \x1b and \x00 \x7f \u0085", "right \u202e left", `a "quoted" \ word`, `no \xff \u202e escape`, "blank \u00a0",
+		[]byte{0, 0xff, 0xfe, 'a'}, []byte("text\xc3"), []byte("text"), 1e-7, 1.5e300, uint64(1 << 63),
+	} {
+		v := viewOf(t, []*format.TraceEntry{format.Root(), tracetest.Entry("a", "v", x), tracetest.Entry("b", "v", "other")})
+		e, err := v.Entry(1)
+		must(t, err)
+		table := resultOf(t, v, "{ name = a } | count() by(.v)").Table
+		filters := []string{table.Where(table.Lines[0])}
+		if value := e.Attributes[0].Value; value.Kind() == format.KindString {
+			filters = append(filters, ".v = "+show.Value(value))
+		}
+		for _, filter := range filters {
+			if got := resultOf(t, v, filter).Rows.Len(); got != 1 || !utf8.ValidString(filter) {
+				t.Errorf("%q is found by %q %d times", x, filter, got)
+			}
 		}
 	}
 }

@@ -181,23 +181,26 @@ func where(field string, v Value) string {
 	if v.kind == kindNil && field[0] != '.' && !slices.Contains(ofAllRows, field) {
 		return "!(" + field + " != nil)" // for a field that only spans have, "= nil" is false for other rows
 	}
-	if f := v.float(); v.kind == kindFloat && (math.IsInf(f, 0) || math.IsNaN(f)) {
-		return "" // queries have no syntax for these numbers
+	if text := v.Literal(); text != "" {
+		return field + " = " + text
 	}
-	return field + " = " + v.literal()
+	return ""
 }
 
 // ofAllRows are fields for which "= nil" selects all rows without a value, whatever their role.
 var ofAllRows = []string{"service", "name", "target", "message"}
 
-// literal returns v in the syntax of queries.
-func (v Value) literal() string {
+// Literal returns v in the syntax of queries. It returns "" for NaN and infinite numbers, for which there is no syntax.
+func (v Value) Literal() string {
 	switch v.kind {
 	case kindString, kindTime:
 		return quote(v.String())
 	case kindLevel:
 		return strings.ToLower(v.String())
 	case kindFloat:
+		if f := v.float(); math.IsInf(f, 0) || math.IsNaN(f) {
+			return ""
+		}
 		return strconv.FormatFloat(v.float(), 'f', -1, 64) // queries have no exponents
 	}
 	return v.String()

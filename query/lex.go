@@ -340,6 +340,10 @@ func (l *lexer) quoted(at int) (string, int, error) {
 				b.WriteByte('\r')
 			case '"', '\\', '`', '\'':
 				b.WriteByte(e)
+			case 'x', 'u':
+				text, n := unescaped(l.s[i:])
+				b.WriteString(text)
+				i += n - 1
 			default: // keep other escapes, such as those of a regular expression
 				b.WriteByte('\\')
 				b.WriteByte(e)
@@ -353,6 +357,23 @@ func (l *lexer) quoted(at int) (string, int, error) {
 		closed = l.s[:at]
 	}
 	return "", 0, l.fail(at, "", "the text has no closing quote").trying(closed)
+}
+
+// unescaped reads an escape such as xff or u202e, without its backslash. These are bytes and characters that cannot be typed
+// or displayed. It returns other escapes, such as x41 of a regular expression, with the backslash.
+func unescaped(s string) (text string, n int) {
+	n = 3
+	if s[0] == 'u' {
+		n = 5
+	}
+	c, err := strconv.ParseUint(s[1:min(n, len(s))], 16, 16)
+	switch {
+	case err != nil || len(s) < n || c >= ' ' && c < 0x7f:
+		return `\` + s[:1], 1
+	case s[0] == 'x':
+		return string([]byte{byte(c)}), n
+	}
+	return string(rune(c)), n
 }
 
 // isWordRune reports whether r can occur in a name.

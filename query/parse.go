@@ -459,7 +459,7 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	switch op {
 	case "=~", "!~":
 		c.value = l.value
-		c.regex, err = p.regex("^(?s:"+l.value.s+")$", l.pos)
+		c.regex, err = p.regex("^(?s:"+validText(l.value.s)+")$", l.pos)
 		return c, err
 	case "contains":
 		c.value, c.fold = l.value, strings.ToLower(l.value.s)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
@@ -55,11 +56,11 @@ func escaped(s string, i int) string {
 	return string(b)
 }
 
-// Short returns the first n runes of s, followed by … if s is longer.
+// Short returns the first n runes of s, followed by … if s is longer. It does not cut a character of several runes.
 func Short(s string, n int) string {
 	for i := range s {
 		if n == 0 {
-			return s[:i] + "…"
+			return text.Head(s, i) + "…"
 		}
 		n--
 	}
@@ -69,13 +70,15 @@ func Short(s string, n int) string {
 // Value returns a value as text for people.
 func Value(v format.Value) string { return string(AppendValue(nil, v)) }
 
-// AppendValue appends a value as text for people.
+var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// AppendValue appends a value as text for people. A text in quotes can be copied into a query.
 func AppendValue(b []byte, v format.Value) []byte {
 	switch v.Kind() {
 	case format.KindString:
 		s := v.Text()
 		if s == "" || strings.ContainsAny(s, " \"=\n\t") {
-			s = strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
+			s = `"` + quotes.Replace(s) + `"`
 		}
 		return append(b, Safe(s)...)
 	case format.KindBytes:
