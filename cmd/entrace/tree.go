@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/internal/read/show"
+	texts "github.com/entrace-go/entrace/internal/text"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -368,7 +369,7 @@ func (p *printer) wrapped(line string) string {
 	}
 	var b strings.Builder
 	for utf8.RuneCountInString(text) > p.Width {
-		fits := len(string([]rune(text)[:p.Width]))
+		fits := len(texts.Head(text, len(string([]rune(text)[:p.Width]))))
 		if space := strings.LastIndexByte(text[:fits+1], ' '); strings.TrimLeft(text[:max(0, space)], " ") != "" {
 			fits = space
 		}

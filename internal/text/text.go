@@ -1,9 +1,14 @@
 // Package text shortens texts and compares words.
 package text
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
-// Head returns the longest prefix of s that has at most n bytes and consists of whole runes.
+// Head returns the longest prefix of s that has at most n bytes and consists of whole characters. A character of more
+// than 64 bytes is cut between runes.
 func Head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -11,8 +16,33 @@ func Head(s string, n int) string {
 	for n > 0 && s[n]&0xc0 == 0x80 {
 		n--
 	}
-	return s[:max(n, 0)]
+	n = max(n, 0)
+	for at := n; at > 0 && n-at < 64; {
+		before, size := utf8.DecodeLastRuneInString(s[:at])
+		if after, _ := utf8.DecodeRuneInString(s[at:]); !joined(s[:at], before, after) {
+			return s[:at]
+		}
+		at -= size
+	}
+	return s[:n]
 }
+
+// joined reports whether a rune at the end of s and the rune after it are parts of one character, such as an emoji of
+// several pictures.
+func joined(s string, before, after rune) bool {
+	const joiner = '\u200d'
+	switch {
+	case before == joiner, after == joiner, unicode.Is(unicode.M, after), after >= 0x1f3fb && after <= 0x1f3ff, after >= 0xe0020 && after <= 0xe007f:
+		return true
+	case !isFlag(before) || !isFlag(after):
+		return false
+	}
+	halves := utf8.RuneCountInString(s) - utf8.RuneCountInString(strings.TrimRightFunc(s, isFlag))
+	return halves%2 == 1
+}
+
+// isFlag reports whether a rune is half of a flag.
+func isFlag(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }
 
 // Cut returns s if it has at most n bytes. Otherwise it returns a prefix of whole runes followed by "…", with at
 // most n bytes in total.

@@ -1,12 +1,13 @@
 package text_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-func TestCutKeepsRunesWhole(t *testing.T) {
+func TestCutKeepsCharactersWhole(t *testing.T) {
 	for _, x := range []struct {
 		s         string
 		n         int
@@ -20,6 +21,12 @@ func TestCutKeepsRunesWhole(t *testing.T) {
 		{"abcdef", 2, "ab", ""},
 		{"é", 1, "", ""},
 		{"abc", 0, "", ""},
+		{"no 👩\u200d🚀!", 12, "no ", "no …"}, // a woman, a joiner and a rocket are one character
+		{"no 👩\u200d🚀!", 14, "no 👩\u200d🚀", "no …"},
+		{"a👍🏽b", 8, "a", "a…"},    // a hand and its color
+		{"🇩🇪🇫🇷", 12, "🇩🇪", "🇩🇪…"}, // two flags of two halves
+		{"cafe\u0301s", 5, "caf", "ca…"},
+		{"e" + strings.Repeat("\u0301", 99), 100, "e" + strings.Repeat("\u0301", 49), "e" + strings.Repeat("\u0301", 48) + "…"},
 	} {
 		if got := text.Head(x.s, x.n); got != x.head {
 			t.Errorf("Head(%q, %d) is %q, want %q", x.s, x.n, got, x.head)
