@@ -24,6 +24,9 @@ type attribute struct {
 	Kind  string `json:"kind"`
 	Value string `json:"value"`
 	Size  int    `json:"size,omitempty"` // the full size in bytes, if Value is cut
+	// Literal is the value in the syntax of queries if Value is not, such as 0.0000001 for 1e-07. It is empty if queries
+	// cannot express the value.
+	Literal *string `json:"literal,omitempty"`
 }
 
 // cutSize is the largest number of bytes of a value in an answer, unless the request has the parameter all.
@@ -33,6 +36,11 @@ func attributesOf(list []format.Attribute, most int) []attribute {
 	out := make([]attribute, 0, len(list))
 	for _, a := range list {
 		x := attribute{Name: a.Name, Kind: a.Value.Kind().String(), Value: a.Value.String()}
+		if a.Value.Kind() != format.KindString {
+			if text := query.ValueOf(a.Value).Literal(); text != x.Value && len(text) <= most {
+				x.Literal = &text
+			}
+		}
 		if len(x.Value) > most {
 			x.Size = len(x.Value)
 			x.Value = cut(x.Value, most)

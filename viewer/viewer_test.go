@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -352,6 +353,33 @@ func TestHostile(t *testing.T) {
 	}
 	if r := rowsOf(t, h, ""); len(r.Rows[0].Name) > 400 {
 		t.Errorf("a row has a name of %d bytes", len(r.Rows[0].Name))
+	}
+}
+
+// TestOddValuesHaveLiterals: details have the syntax of each value that a query cannot read as it is displayed, and the
+// query finds the row.
+func TestOddValuesHaveLiterals(t *testing.T) {
+	for _, x := range []any{1e-7, 1.5e300, []byte{0, 0xff, 0x80}, []byte("text"), uint64(7), true, math.Inf(1), math.NaN()} {
+		h := served(t, []*format.TraceEntry{format.Root(), tracetest.Entry("a", "v", x, format.AttrTime, int64(1)), tracetest.Entry("b", "v", "other", format.AttrTime, int64(1))})
+		a := jsonOf[struct {
+			Attributes []struct {
+				Value   string
+				Literal *string
+			}
+		}](t, h, "/api/entry?row=1").Attributes[0]
+		literal := a.Value
+		if a.Literal != nil {
+			literal = *a.Literal
+		}
+		if f, ok := x.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
+			if literal != "" {
+				t.Errorf("%v has the literal %s, want none", x, literal)
+			}
+			continue
+		}
+		if got := jsonOf[struct{ Count int }](t, h, "/api/find?q="+url.QueryEscape(".v = "+literal)).Count; got != 1 {
+			t.Errorf("%v is found by %s %d times", x, literal, got)
+		}
 	}
 }
 

@@ -332,6 +332,7 @@ export interface Attribute {
   kind: string
   value: string
   size?: number
+  literal?: string | null
 }
 
 export interface Stack {

@@ -26,6 +26,7 @@ import {
   moment,
   plain,
   pretty,
+  short,
   sql,
   zone
 } from './text'
@@ -204,7 +205,7 @@ function Path({ path }: { path: Step[] }) {
   const { first, hidden, last } = all.value ? { first: path, hidden: 0, last: [] } : folded(path)
   const step = (p: Step) => (
     <button class="lk" onClick={() => selection.go(p.row)} title={plain(headline(p.name))}>
-      {plain(p.name.length > 60 ? p.name.slice(0, 60).toWellFormed() + '…' : p.name)}
+      {plain(short(p.name, 61))}
     </button>
   )
   const steps = [
@@ -410,7 +411,8 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
   const kind = a.kind.toLowerCase()
   const shown = kind !== 'string' ? value : /^(db\.(query\.text|statement))$/.test(a.name) ? sql(value) : pretty(value)
   const long = shown.includes('\n') || shown.length > 160
-  const query = a.size ? '' : `${scope}${fieldName(a.name)} = ${literal(a.kind, a.value)}`
+  const text = a.literal ?? literal(a.kind, a.value)
+  const query = a.size || !text ? '' : `${scope}${fieldName(a.name)} = ${text}`
   const all = async () => {
     const e = await trace.source.entry(row, true)
     whole.value = (scope ? (e.resource ?? []) : e.attributes)[n]?.value ?? a.value

@@ -62,6 +62,7 @@ export function Facets() {
             return (
               <button
                 class="fv"
+                disabled={!v.where}
                 title={`Only ${plain(v.where)}: ${count(grey)} of ${count(total)}${hits > 0 ? `, ${count(v.in)} of ${count(hits)} ${against ? 'here' : 'hits'}` : ''}; with Alt without it`}
                 onClick={e => search.add(v.where, e.altKey)}>
                 <i class="all" style={{ width: of * 100 + '%' }} />

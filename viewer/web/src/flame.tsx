@@ -9,7 +9,7 @@ import { Choose, none, wrong } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Flame, FlameNode } from './source'
-import { count, duration, many, percent, plain, quoted } from './text'
+import { count, duration, many, percent, plain, quoted, short } from './text'
 import * as time from './time'
 import * as trace from './trace'
 
@@ -253,7 +253,7 @@ function paint(
     if (room > 2) {
       c.fillStyle = ink
       const name = plain(n.name)
-      c.fillText(name.length > room ? name.slice(0, room - 1) + '…' : name, b.x + 7, b.y + row / 2)
+      c.fillText(short(name, room), b.x + 7, b.y + row / 2)
     }
   }
 }

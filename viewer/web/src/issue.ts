@@ -1,6 +1,6 @@
 // A subtree as Markdown, to paste into an issue.
 import { isError, isOpen, type Rows, roleOf, roleSpan } from './source'
-import { day, duration, moment, plain, zone } from './text'
+import { day, duration, head, moment, plain, zone } from './text'
 
 export const most = 8000 // bytes
 
@@ -17,7 +17,7 @@ export function markdown(title: string, r: Rows, bytes = most): string {
       plain(
         [
           isError(f) ? 'ERROR' : '',
-          name.slice(0, 200).toWellFormed(),
+          head(name, 200),
           span && took !== null ? (isOpen(f) ? '≥ ' : '') + duration(took) : '',
           isOpen(f) ? 'never ended' : '',
           span ? service : '',

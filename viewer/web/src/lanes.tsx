@@ -9,7 +9,7 @@ import * as search from './search'
 import * as selection from './selection'
 import type { Lanes } from './source'
 import { period } from './strip'
-import { count, duration, many, moment, plain } from './text'
+import { count, duration, many, moment, plain, short } from './text'
 import * as time from './time'
 import * as trace from './trace'
 import { list } from './tree'
@@ -306,7 +306,7 @@ function paint(
       name = plain(b.name) + (b.count > 1 ? ` +${count(b.count - 1)}` : '')
     if (room < 3) continue
     c.fillStyle = ink
-    c.fillText(name.length > room ? name.slice(0, room - 1) + '…' : name, Math.max(0, b.x) + 4, b.y + row / 2 - 1)
+    c.fillText(short(name, room), Math.max(0, b.x) + 4, b.y + row / 2 - 1)
   }
   drawn = frames.lanes = boxes
 }

@@ -23,6 +23,7 @@ import type {
   Why
 } from './source'
 import { isError, isOpen, noTime, Problem, parse, roleEvent, roleLog, roleOf, roleSpan } from './source'
+import { finder, isQuery, wordsOf } from './words'
 
 interface Data {
   meta: Meta & { static: string }
@@ -55,13 +56,9 @@ function timesOf(window: string): Times | null {
 const limit = (text: string) =>
   new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
 
-// wordsOf returns the words and the quoted phrases of a query, in lower case.
-const wordsOf = (q: string) =>
-  (q.toLowerCase().match(/"[^"]*"?|[^\s"]+/g) ?? []).map(w => w.replaceAll('"', '')).filter(Boolean)
-
-const isQuery = (q: string) =>
-  /[{}|]|[<>=~]/.test(q.replace(/"[^"]*"/g, '')) &&
-  !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // the queries of buttons are also allowed
+// isLimited reports whether a query can be answered only by 'entrace view'. The queries of buttons can be answered.
+const isLimited = (q: string) =>
+  isQuery(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q)
 
 export class Static implements Source {
   private end: number[] // by row, from 1 on: the position after the last row below it
@@ -155,19 +152,19 @@ export class Static implements Source {
   private matcher(q: string): (i: number) => boolean {
     if (q.startsWith('{ span:failed')) return i => isError(this.flags(i)) // the queries of buttons
     if (q === '{ span:open }') return i => isOpen(this.flags(i))
-    const words = wordsOf(q)
+    const finds = finder(q)
     return i => {
       const e = this.d.entries[i - 1]!
-      const text = [
-        e.role === 'log' ? '' : e.name,
-        e.message,
-        e.target,
-        e.description,
-        ...e.attributes.flatMap(a => [a.name, a.kind === 'String' ? a.value : ''])
-      ]
-        .join('\n')
-        .toLowerCase()
-      return words.every(w => text.includes(w))
+      return finds(
+        [
+          e.role === 'log' ? '' : e.name,
+          e.message,
+          e.target,
+          e.description,
+          ...e.attributes.flatMap(a => [a.name, a.kind === 'String' ? a.value : ''])
+        ],
+        [e.level.toLowerCase(), e.status, e.kind]
+      )
     }
   }
 
@@ -359,7 +356,7 @@ export class Static implements Source {
 
   async find(ask: { q?: string; what?: string; at: number; dir?: string; window?: string }) {
     const q = ask.q ?? ''
-    if (isQuery(q)) throw limit('A query')
+    if (isLimited(q)) throw limit('A query')
     const all = ask.what
       ? this.all.filter(i => (ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))))
       : this.hits(q)
@@ -516,7 +513,7 @@ export class Static implements Source {
   // lanes merges spans into runs, as lanes.go does. A run stands for the spans of a lane that begin in the same
   // part of the time, and has the row of the longest one.
   async lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number) {
-    if (isQuery(part.q)) throw limit('A query')
+    if (isLimited(part.q)) throw limit('A query')
     const { level, counts } = this.packed(part)
     let total = 0
     const base = counts.map(n => {

@@ -59,14 +59,14 @@ export const many = (n: number, one: string, more = one + 's') => count(n) + ' '
 
 // plain returns a text in which characters that would change how it is displayed are replaced by visible signs:
 // control characters, characters that change the direction, and invisible characters. It keeps invisible
-// characters that join letters or turn a character into a picture. It removes terminal colors.
+// characters that join letters or turn a character into a picture or a flag. It removes terminal colors.
 export function plain(s: string): string {
   return (
     s
       // biome-ignore lint/suspicious/noControlCharactersInRegex: with it the colors of a terminal begin
       .replace(/\x1b\[[\d;]*m/g, '')
       .replace(
-        /[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<!\u200c|\u200d|\ufe0e|\ufe0f)/gu,
+        /[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<!\u200c|\u200d|\ufe0e|\ufe0f|\u{1f3f4}[\u{e0020}-\u{e007f}]+)/gu,
         c => (c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`)
       )
   )
@@ -75,10 +75,18 @@ export function plain(s: string): string {
 // lines is like plain, but keeps the line breaks.
 export const lines = (s: string) => s.split('\n').map(plain).join('\n')
 
+const characters = new Intl.Segmenter()
+
+// head returns the first n units of a text. It does not cut an emoji or a letter with an accent.
+export const head = (s: string, n: number) => s.slice(0, s.length > n ? characters.segment(s).containing(n)!.index : n)
+
+// short is like head, and ends with … if it is not the whole text.
+export const short = (s: string, n: number) => (s.length > n ? head(s, n - 1) + '…' : s)
+
 // isLong reports whether a text needs its own block. headline returns the line that stands for such a text
 // elsewhere.
 export const isLong = (s: string) => s.length > 120 || s.includes('\n')
-export const headline = (s: string) => s.trim().split('\n', 1)[0]!.slice(0, 1000)
+export const headline = (s: string) => head(s.trim().split('\n', 1)[0]!, 1000)
 
 // pretty returns a JSON text with its parts on separate lines. It returns other texts unchanged.
 export function pretty(s: string): string {

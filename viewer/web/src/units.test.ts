@@ -18,8 +18,10 @@ import {
   painted,
   plain,
   pretty,
+  short,
   sql
 } from './text'
+import { finder, isQuery } from './words'
 
 test('durations have three digits', () => {
   for (const [n, want] of [
@@ -69,6 +71,49 @@ test('what acts on text is shown', () => {
   assert.equal(plain('a\u202eb\u0007c\td\u200fe\nf'), 'a\\u202eb\\u0007c d\\u200fe⏎f')
   assert.equal(plain('käse <b> 中 ❤\ufe0f'), 'käse <b> 中 ❤\ufe0f')
   assert.equal(plain('a\u00adb\u034fc\u115fd\u3164e\u{e0041}f'), 'a\\u00adb\\u034fc\\u115fd\\u3164e\\ue0041f')
+})
+
+test('a flag of a country within a country is one character', () => {
+  const scotland = '\u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}'
+  assert.equal(plain(`a ${scotland}\u{e0041}`), `a ${scotland}\u{e0041}`)
+  assert.equal(plain(`a\u{e0067} ${scotland}`), `a\\ue0067 ${scotland}`)
+})
+
+test('long texts are cut between characters', () => {
+  for (const [s, n, want] of [
+    ['abc', 3, 'abc'],
+    ['abcd', 3, 'ab…'],
+    ['ab😀cd', 4, 'ab…'],
+    ['ab👩\u200d🚀cd', 7, 'ab…'],
+    ['cafe\u0301s!', 6, 'cafe\u0301…'],
+    ['cafe\u0301s!', 5, 'caf…']
+  ] as const)
+    assert.equal(short(s, n), want)
+})
+
+test('a page that is one file finds by words what the program finds', () => {
+  const finds = (q: string, texts: string[], is = ['info', 'ok', 'server']) => finder(q)(texts, is)
+  for (const q of ['cart', 'CART get', '"get /c"', 'get ok', 'info', '/cart', 'server cart'])
+    assert.ok(finds(q, ['GET /cart']), q)
+  for (const q of ['"ok"', 'error', 'OK', '"t /"client']) assert.ok(!finds(q, ['GET /cart']), q)
+  assert.ok(finds('istanbul οδοσ \u212aelvin', ['İSTANBUL ΟΔΟΣ kelvin']))
+  for (const q of [
+    'not served',
+    'a && b',
+    '!a',
+    '/a.b/',
+    'x /a b/',
+    'in x',
+    '(a)',
+    '`a`',
+    'true',
+    'a // b',
+    '"a\\"b"',
+    '{ .a = 1 }'
+  ])
+    assert.ok(isQuery(q), q)
+  for (const q of ['served notes', '/a/b', '"not" "a && b"', "it's 50% done!", 'http://127.0.0.1/x', 'a/b/ c'])
+    assert.ok(!isQuery(q), q)
 })
 
 test('names of deep rows have room', () => {
