@@ -28,17 +28,16 @@ func Comparing(numbers []int64, none int64, op string, n int64) []bool {
 	return is
 }
 
-// FlagsDiffer returns two flags that have different values of a field and differ only above usedFlags. It returns false
-// if there are none.
-func FlagsDiffer() (a, b view.Flags, ok bool) {
+// UsesFlags reports whether a field has different values for two flags that differ only from usedFlags on.
+func UsesFlags() bool {
 	for _, kind := range []fieldKind{fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen, fieldFailed} {
 		for i := range 1 << 16 {
-			if a, b = view.Flags(i), view.Flags(i%usedFlags); flagsValue(kind, a) != flagsValue(kind, b) {
-				return a, b, true
+			if flagsValue(kind, view.Flags(i)) != flagsValue(kind, view.Flags(i%usedFlags)) {
+				return true
 			}
 		}
 	}
-	return 0, 0, false
+	return false
 }
 
 // Tree returns the query with parentheses around each expression.
