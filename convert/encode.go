@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
@@ -43,7 +42,7 @@ type Options struct {
 // several files have the same entries about a process, these are also written once. Each recorder ends its file
 // with an entry about its end. These entries are written in the order of the files. An entry entrace.end in the
 // last place marks a whole output as complete, so they are last only if every file has one. For a file of another
-// format, which cannot record its end, Encode writes one. Merging needs 4 bytes of memory per entry.
+// format, which cannot record its end, Encode writes one. It does not become a part of any other format. Merging needs 4 bytes of memory per entry.
 //
 // The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a [*DamageError] only if
 // the trace was opened with OpenOptions.Once, because otherwise Open has already returned it. The output then has
@@ -59,7 +58,7 @@ func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) e
 	if o.CPU && c.encodeCPU == nil {
 		return &FormatError{Format: f, Write: true, CPU: true}
 	}
-	if to, own := f.Own(); own {
+	if to, own := f.Own(); own && (t.once == nil || !t.once.mayHaveEnd()) {
 		return t.encodeOwn(ctx, w, o.Version, to)
 	}
 	if t.once != nil {
@@ -104,15 +103,21 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 		return err
 	}
 	defer func() { _ = out.Abort() }() // in case a callback panics
+	// A file of another format has no entry about its end, except if it is the table of a recorder's trace.
+	lacksEnd := func(file int) bool { return t.codecs[file] != nil && len(t.recorders.rowsIn(v, file)) == 0 }
+	ended := true
 	switch {
 	case keep != nil || len(t.files) != 1 || v.Stored().IsCorrected():
-		err = merge(ctx, out, v, keep, func(file int) bool { return t.codecs[file].hasNoEnd() })
+		err = merge(ctx, out, v, keep, lacksEnd)
 	case t.files[0].Len() == 0:
 		_, err = out.Write(format.Root())
 	default:
 		err = copyFile(ctx, out, t.files[0], nil)
 	}
-	if err == nil && !slices.ContainsFunc(t.codecs, func(c *codec) bool { return !c.hasNoEnd() }) && t.Damage() == nil {
+	for i := range t.files {
+		ended = ended && lacksEnd(i)
+	}
+	if err == nil && ended && t.Damage() == nil {
 		err = writeEnd(out)
 	}
 	if err != nil {

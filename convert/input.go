@@ -228,7 +228,7 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	case damage != nil && (out.Len() == 0 || x.codec != nil && out.Len() == 1):
 		return fmt.Errorf("%s: %w", x.title, errors.Join(damage, out.Abort())) // no entry is whole
 	}
-	if x.final && damage == nil && x.codec.hasNoEnd() {
+	if x.final && damage == nil && x.codec != nil {
 		damage = writeEnd(out)
 	}
 	if err := out.Close(); err != nil {
@@ -237,15 +237,14 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	return x.damaged(errors.Join(x.cut, damage))
 }
 
-// hasNoEnd reports whether files of the format never have an entry for the end of the trace. Parquet files have
-// one, because they have all entries of their trace.
-func (c *codec) hasNoEnd() bool { return c != nil && !c.own() && c.Format != "parquet" }
-
 // writeEnd writes the entry for the end of a trace. Without it, the trace would look like that of a killed program.
 func writeEnd(w *format.Writer) error {
 	_, err := w.Write(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}})
 	return err
 }
+
+// mayHaveEnd reports whether x is of another format, but may have an entry of a recorder about the end of the trace.
+func (x *source) mayHaveEnd() bool { return x.codec != nil && x.codec.Format == "parquet" }
 
 // copyEntries writes all entries of in to w.
 func copyEntries(ctx context.Context, w *format.Writer, in *format.Reader, progress func(done int64)) error {

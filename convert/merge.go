@@ -16,7 +16,7 @@ import (
 
 // merge writes the entries of the files of v to w as one trace, as documented at Trace.Encode. It writes the rows
 // for which the function keep returns true, and their ancestors. If keep is nil, it writes all rows.
-func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool, hasNoEnd func(file int) bool) error {
+func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool, lacksEnd func(file int) bool) error {
 	m := merger{w: w, v: v, files: v.Files(), keep: keep, ends: make(map[place]bool), cut: make(map[place]bool), waits: make(map[place]bool)}
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
@@ -32,7 +32,7 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 	}
 	for i := range m.files {
 		m.ids = append(m.ids, make([]uint32, max(1, v.Entries(i))))
-		ended = ended && (hasNoEnd(i) || last[i] > 0 && int(last[i]) == v.Entries(i)-1)
+		ended = ended && (lacksEnd(i) || last[i] > 0 && int(last[i]) == v.Entries(i)-1)
 	}
 	slices.SortFunc(ends, func(a, b place) int { return cmp.Or(a.file-b.file, cmp.Compare(a.id, b.id)) })
 	if err := m.numberResources(); err != nil {

@@ -103,6 +103,11 @@ func (enc *encoder) arrange(lanes *timeline.Timeline) {
 	latest := int64(0)
 	enc.epoch = math.MaxInt64
 	for r := range v.Rows() {
+		if v.Role(r) == view.RoleRecorder {
+			if e, err := enc.rows.Entry(r); err == nil && e.IsAddedEnd() {
+				continue
+			}
+		}
 		place[r] = int32(len(events)) - 1
 		ev := rowEvent{row: r, start: -1}
 		resource := v.Resource(r)

@@ -38,6 +38,9 @@ func recordingOf(f *format.File) (*recording, error) {
 	var packets []numbered
 	var section []byte
 	err := f.Walk(1, func(id uint32, e *format.TraceEntry) error {
+		if e.IsAddedEnd() {
+			return nil
+		}
 		n, ok := e.Attribute(attrHephPacket)
 		if !ok || n.Kind() != format.KindU64 {
 			return errNot
@@ -63,7 +66,7 @@ func recordingOf(f *format.File) (*recording, error) {
 	}
 	slices.SortFunc(packets, func(a, b numbered) int { return cmp.Compare(a.packet, b.packet) })
 	slices.SortFunc(rec.epochs, func(a, b setEpoch) int { return cmp.Compare(a.packet, b.packet) })
-	rec.ids, rec.places = make([]uint32, len(packets)), make([]uint32, len(packets))
+	rec.ids, rec.places = make([]uint32, len(packets)), make([]uint32, f.Len())
 	for i, p := range packets {
 		if i > 0 && p.packet == packets[i-1].packet {
 			return nil, nil
@@ -85,6 +88,9 @@ func (rec *recording) replay(ctx context.Context, w io.Writer) error {
 	return rec.f.Walk(1, func(id uint32, e *format.TraceEntry) error {
 		if id%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if e.IsAddedEnd() {
+			return nil
 		}
 		place := rec.places[id-1]
 		if place != next && size >= maxAhead {

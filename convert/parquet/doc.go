@@ -70,7 +70,7 @@
 //
 // # What is lost
 //
-// To Parquet: nothing of the view. The end of a span becomes a part of its span. If a live recording is converted
+// To Parquet: nothing of the view but the end that a conversion to an ET added. The end of a span becomes a part of its span. If a live recording is converted
 // to Parquet and back, its entries therefore have other ids, but the same content. In other traces, every entry is
 // restored unchanged, with its kinds and the order of its attributes. In names, messages and source positions,
 // bytes that are not UTF-8 become U+FFFD.

@@ -145,7 +145,7 @@ type encoder struct {
 
 // entry adds row r. The entry raw is the row's entry in the file.
 func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
-	if !e.keep(r) {
+	if !e.keep(r) || raw.IsAddedEnd() {
 		return nil
 	}
 	entry := raw

@@ -1,0 +1,51 @@
+package convert_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert"
+)
+
+// TestForeignFileGoesBack converts the samples of each format to an ET, and the ET to every format. The result must
+// be what the sample becomes without the ET in between: an ET says how it ended, and no other format may have this
+// as content. A sample of Heph's format must be the same bytes again.
+func TestForeignFileGoesBack(t *testing.T) {
+	var samples []string
+	for _, pattern := range []string{
+		"heph/testdata/*.htf", "heph/testdata/*.bin", "measureme/testdata/*.mm_profdata", "parquet/testdata/*.parquet", "otlp/testdata/collector-*",
+		"jaeger/testdata/buildx.json", "zipkin/testdata/otel.json", "stdouttrace/testdata/*.json",
+	} {
+		found, err := filepath.Glob(pattern)
+		if must(t, err); len(found) == 0 {
+			t.Errorf("there is no %s", pattern)
+		}
+		samples = append(samples, found...)
+	}
+	encoded := func(tr *convert.Trace, to convert.Format) string {
+		var b bytes.Buffer
+		if err := tr.Encode(t.Context(), &b, to, nil); err != nil {
+			return err.Error() // such as a format that cannot hold the times of the sample
+		}
+		return b.String()
+	}
+	for _, name := range samples {
+		direct := opened(t, nil, name)
+		et := filepath.Join(t.TempDir(), "a.et")
+		must(t, direct.EncodeFile(t.Context(), et, convert.ET, nil))
+		over := opened(t, nil, et)
+		for _, f := range convert.Formats() {
+			if _, own := f.Format.Own(); own || !f.Writes {
+				continue
+			}
+			want := encoded(direct, f.Format)
+			if f.Format == "heph" && direct.Format(0) == "heph" && direct.Damage() == nil {
+				want = string(read(t, name))
+			}
+			if got := encoded(over, f.Format); got != want {
+				t.Errorf("%s becomes other %s over an ET: %d bytes, want %d", name, f.Format, len(got), len(want))
+			}
+		}
+	}
+}
