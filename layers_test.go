@@ -59,7 +59,7 @@ convert/otlp                  convert/internal/input format google.golang.org/pr
 convert/internal/foreign      convert/internal/input convert/otlp format internal/otel internal/otel/
 convert/jaeger                convert/internal/foreign convert/internal/input format internal/otel
 convert/stdouttrace           convert/internal/foreign format internal/otel
-convert/zipkin                convert/internal/foreign convert/internal/input format internal/otel
+convert/zipkin                convert/internal/foreign format internal/otel
 convert/gotrace               convert/internal/foreign convert/internal/input format internal/otel internal/read/ view
 convert/heph                  convert/internal/input format internal/core/ internal/otel internal/read/ internal/text/
                               view

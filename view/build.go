@@ -51,6 +51,7 @@ type builder struct {
 	exceptions rowBits // the spans that have an exception
 	execTraces execTraces
 	copies     copies
+	halved     sharedSpans
 }
 
 // A resource holds the row of a resource and the service that it names.
@@ -609,7 +610,7 @@ func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
 // forget drops the data that is needed only to add more entries.
 func (b *builder) forget() {
 	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil
-	b.copies, b.traceAt = copies{}, traceTable{}
+	b.copies, b.halved, b.traceAt = copies{}, sharedSpans{}, traceTable{}
 	for _, f := range b.files {
 		f.folded, f.before = nil, nil
 	}

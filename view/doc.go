@@ -22,7 +22,9 @@
 // a span as its parent, then the parent is the row of that span. A span names its parent with parent_span_id, and
 // a log record names its span with its span_id. The named span may come later or be in another file. If several
 // spans have these ids, the parent is the first of them in the same file, or if there is none, the first in
-// another file. A row that is below no resource belongs to the resource of its parent. Children are sorted by
+// another file. If a span of a client and a span of a server have the same ids, as B3 headers ask for, that of the
+// server is below that of the client, and other spans and log records that name them are below that of their own
+// service. A row that is below no resource belongs to the resource of its parent. Children are sorted by
 // time, with links first. A child without a time directly follows the sibling that was recorded before it.
 //
 // A span failed if its status is error. It also failed if its status is unset and it has an event named exception,

@@ -243,6 +243,10 @@ func (b *builder) hang(was uint32) error {
 		below = b.belowHalves()
 	}
 	b.moveAll(append(below, moves...))
+	if err := b.findShared(was); err != nil {
+		return err
+	}
+	b.moveAll(b.belowShared())
 	if below, err = b.joinOtherCopies(was); err == nil {
 		b.moveAll(below)
 	}

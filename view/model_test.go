@@ -302,6 +302,53 @@ func (m *model) hang(found map[int]int) {
 			moves[i] = firstOf(to)
 		}
 	}
+	m.move(moves, firstOf)
+	m.move(m.belowShared(), firstOf)
+}
+
+// belowShared returns the rows that move because a client and a server share a span, and their new parents.
+func (m *model) belowShared() map[int]int {
+	type half struct {
+		client  int
+		service string
+	}
+	clients, servers := make(map[int]int), make(map[half]int)
+	service := func(i int) string { return m.services[m.rows[i].resource] }
+	for i := range m.rows {
+		r := &m.rows[i]
+		client := slices.IndexFunc(m.rows, func(c modelRow) bool {
+			return c.role == view.RoleSpan && c.kind == "client" && c.trace == r.trace && c.span == r.span
+		})
+		if r.role != view.RoleSpan || r.kind != "server" || r.trace == "" || client < 0 {
+			continue
+		}
+		clients[i] = client
+		if of := (half{client, service(i)}); servers[of] == 0 {
+			servers[of] = i
+		}
+	}
+	moves := make(map[int]int)
+	for i := range m.rows {
+		up := m.rows[i].parent
+		client, isServer := clients[up]
+		to := servers[half{up, service(i)}]
+		if isServer && service(i) != service(up) {
+			if to = servers[half{client, service(i)}]; to == 0 && service(i) == service(client) {
+				to = client
+			}
+		}
+		if of, is := clients[i]; is {
+			to = of
+		}
+		if role := m.rows[i].role; to != 0 && to != up && (role == view.RoleSpan || role == view.RoleLog) {
+			moves[i] = to
+		}
+	}
+	return moves
+}
+
+// move makes rows the children of other rows.
+func (m *model) move(moves map[int]int, firstOf func(int) int) {
 	parent := make([]int, len(m.rows))
 	for i := range parent {
 		parent[i] = m.rows[i].parent

@@ -45,7 +45,8 @@
 // when its parent begins.
 //
 // If Decode made the rows from a file, Encode restores the packets of this file. It needs an attribute heph.packet
-// in every entry except the root and the end that a conversion to an ET added, each with a different value. Otherwise it encodes the rows like other rows.
+// in every entry except the root and the end that a conversion to an ET added, each with a different value. Otherwise
+// it encodes the rows like other rows.
 //
 // # Mapping from Heph
 //

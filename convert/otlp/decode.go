@@ -40,7 +40,7 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions
 }
 
 func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done int64)) (err error) {
-	d := decoder{w: w, ix: &index{b: b, groupOf: make(map[group]uint32), twice: make(map[uint32]times)}, budget: scopesFloor + scopesFactor*int64(len(b))}
+	d := decoder{w: w, ix: &index{b: b, groupOf: make(map[group]uint32), twice: make(map[uint32]bool)}, sent: make(map[sending]*record), budget: scopesFloor + scopesFactor*int64(len(b))}
 	d.check = func() error {
 		if d.calls++; d.calls%256 != 1 {
 			return nil
@@ -100,7 +100,8 @@ type decoder struct {
 	scopes  [64]cachedScope
 	budget  int64 // how many bytes of scopes may still be written
 	stack   []*record
-	spanOf  otel.Span // the current record
+	sent    map[sending]*record // the spans that were written and whose ids a later span has, too
+	spanOf  otel.Span           // the current record
 	logOf   otel.Log
 	entry   format.TraceEntry // the entry that is being written
 }
@@ -263,26 +264,23 @@ func (d *decoder) writeOne(r *record) (err error) {
 	return nil
 }
 
-// sentBefore returns the record of an earlier span with the ids, the resource, the start and the end of r. Senders
-// that get no answer send their spans again.
+// sentBefore returns the record of an earlier span with the ids, the resource, the kind, the start and the end of r.
+// Senders that get no answer send their spans again.
 func (d *decoder) sentBefore(r *record) *record {
-	s := &d.spanOf
 	if len(d.ix.twice) == 0 {
 		return nil
 	}
-	n, now := d.ix.slots.all.At(int(d.ix.slot(&s.TraceID, &s.SpanID))).record, times{true, s.Ended, s.Start, s.Duration}
-	was, twice := d.ix.twice[n]
-	if !twice {
+	s := &d.spanOf
+	n := d.ix.slots.all.At(int(d.ix.slot(&s.TraceID, &s.SpanID))).record
+	if !d.ix.twice[n] {
 		return nil
 	}
-	first := d.ix.records.At(int(n - 1))
-	switch {
-	case first == r:
-		d.ix.twice[n] = now
-	case was == now && d.holder(first).id == d.holder(r).id:
-		return first
+	now := sending{n, d.holder(r).id, s.Kind, s.Ended, s.Start, s.Duration}
+	first := d.sent[now]
+	if first == nil {
+		d.sent[now] = r
 	}
-	return nil
+	return first
 }
 
 // scope returns scope n.

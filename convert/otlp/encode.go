@@ -254,10 +254,16 @@ func (e *encoder) span(r view.Row) error {
 	return nil
 }
 
-// parent returns the ids of the parent of row r, if the parent is a span.
+// parent returns the ids of the parent of row r, if the parent is a span. Both halves of a span that client and
+// server share have the same parent.
 func (e *encoder) parent(r view.Row) (up format.SpanRef) {
-	if parent := e.v.Parent(r); e.v.Role(parent) == view.RoleSpan {
-		up = e.kids.Ref(parent)
+	parent := e.v.Parent(r)
+	if e.v.Role(parent) != view.RoleSpan {
+		return up
+	}
+	up = e.kids.Ref(parent)
+	if e.v.Flags(r).Kind() == "server" && e.v.Flags(parent).Kind() == "client" && up == e.kids.Ref(r) {
+		return e.parent(parent)
 	}
 	return up
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
@@ -20,7 +21,7 @@ type index struct {
 	scopes  heads
 	holders heads // heads of resources
 	slots   slots
-	twice   map[uint32]times // spans that have the ids of an earlier span; the key is the record number of the first one
+	twice   map[uint32]bool // the record numbers of spans whose ids a later span has, too
 	groupOf map[group]uint32
 }
 
@@ -44,9 +45,12 @@ const (
 	failed // it cannot be read
 )
 
-// times holds the start of a span, and the duration if the span has ended.
-type times struct {
-	known, ended    bool
+// A sending has all that is equal if a sender sends a span again.
+type sending struct {
+	first           uint32 // record number of the first span with these ids
+	resource        uint32
+	kind            otel.SpanKind
+	ended           bool
 	start, duration int64
 }
 
@@ -108,7 +112,7 @@ func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 		if s := ix.slots.all.At(int(own)); s.record == 0 {
 			s.record = uint32(ix.records.Len())
 		} else {
-			ix.twice[s.record] = times{}
+			ix.twice[s.record] = true
 		}
 	}
 }

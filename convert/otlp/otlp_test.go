@@ -403,12 +403,13 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestSentTwice decodes a span that was sent twice, which must become one row, and another span with the same ids.
+// TestSentTwice decodes two spans with the same ids, both of which were sent twice. Each must become one row.
 func TestSentTwice(t *testing.T) {
 	b := span("B", spanB, spanA)
 	one := spans(span("A", spanA, ""), b)
+	other := spans(strings.Replace(b, `"5"`, `"8"`, 1))
 	want := "root\n  resource\n    A\n      B\n      B\n"
-	if got := tree(mustDecode(t, strings.NewReader(one+one+spans(strings.Replace(b, `"5"`, `"8"`, 1))))); got != want {
+	if got := tree(mustDecode(t, strings.NewReader(one+one+other+other))); got != want {
 		t.Errorf("the tree is\n%s", got)
 	}
 }

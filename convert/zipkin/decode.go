@@ -6,16 +6,14 @@
 //	annotations     events without attributes
 //	tags            attributes, all of them texts; otel.status_code, otel.status_description,
 //	                error, otel.scope.name and .version become OpenTelemetry's fields
-//	shared, debug   zipkin.shared, zipkin.debug. If a file has both halves of a shared span, the server's half
-//	                is below the client's half and has a new id: the old id with its first bit inverted.
-//	                Children are below the half that has their service
+//	shared, debug   zipkin.shared, zipkin.debug. Both halves of a shared span keep their ids; in a view, that
+//	                of the server is below that of the client
 //
 // Times have microseconds. A span without a duration has not ended. OpenTelemetry's exporters write the
 // attributes of a resource among the tags of its spans; they remain attributes of the spans.
 package zipkin
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -26,7 +24,6 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/convert/internal/foreign"
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 )
@@ -44,6 +41,8 @@ type span struct {
 	Annotations    []struct {
 		Timestamp foreign.Number `json:"timestamp"`
 		Value     foreign.Loose  `json:"value"`
+
+		Version1 *json.RawMessage `json:"endpoint"` // only version 1 has it
 	} `json:"annotations"`
 	Tags   map[string]foreign.Loose `json:"tags"`
 	Shared bool                     `json:"shared"`
@@ -64,56 +63,10 @@ var errVersion = errors.New("version 1 of Zipkin's JSON is not supported, only v
 // Decode reads Zipkin spans from r and writes them to w, parents before children. It does not close w. If the input
 // is damaged, Decode writes the spans before the damage, and the error is an *Error of package convert.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
-	return input.View(ctx, r, "", func(_ *input.Input, b []byte) error {
-		h := halves{}
-		if bytes.Contains(b, []byte(`"shared"`)) {
-			foreign.Scan(ctx, bytes.NewReader(b), h.add)
-		}
-		return foreign.Decode(ctx, bytes.NewReader(b), w, "span", func(s *span, add foreign.Adder) bool { return add(s.record(h)) })
-	})
+	return foreign.Decode(ctx, r, w, "span", func(s *span, add foreign.Adder) bool { return add(s.record()) })
 }
 
-// halves finds spans of which a file has both halves: that of the client, and that of the server, which is marked
-// as shared.
-type halves map[ids]*half
-
-type ids struct {
-	trace [16]byte
-	span  [8]byte
-}
-
-type half struct {
-	service          string // the service of the server
-	byClient, shared bool
-}
-
-func (h halves) add(s *span) {
-	var at ids
-	if !foreign.ID(at.trace[:], s.TraceID) || !foreign.ID(at.span[:], s.ID) {
-		return
-	}
-	of := h[at]
-	if of == nil {
-		of = new(half)
-		h[at] = of
-	}
-	if of.shared, of.byClient = of.shared || s.Shared, of.byClient || !s.Shared; s.Shared {
-		of.service = s.LocalEndpoint.ServiceName
-	}
-}
-
-// divide gives the server's half of a span a new id, and the client's half as its parent. The server's half also
-// becomes the parent of children with its service.
-func (h halves) divide(s *otel.Span, from *span) {
-	if of := h[ids{s.TraceID, s.SpanID}]; from.Shared && of != nil && of.byClient {
-		s.Parent = s.SpanID
-		s.SpanID[0] ^= 0x80
-	} else if up := h[ids{s.TraceID, s.Parent}]; up != nil && up.byClient && up.shared && from.LocalEndpoint.ServiceName == up.service {
-		s.Parent[0] ^= 0x80
-	}
-}
-
-func (from *span) record(h halves) (*foreign.Record, error) {
+func (from *span) record() (*foreign.Record, error) {
 	s := &otel.Span{Name: from.Name, Kind: otel.KindInternal, Start: from.Timestamp.Micros(), Flags: 0x101}
 	if !foreign.ID(s.TraceID[:], from.TraceID) || !foreign.ID(s.SpanID[:], from.ID) || !foreign.ID(s.Parent[:], from.ParentID) {
 		return nil, foreign.ErrID
@@ -123,16 +76,17 @@ func (from *span) record(h halves) (*foreign.Record, error) {
 		s.Duration, s.Ended = from.Duration.Micros(), true
 		err = cmp.Or(err, foreign.Numbers(*from.Duration))
 	}
+	version1 := len(from.Version1) > 0
 	for _, a := range from.Annotations {
 		err = cmp.Or(err, foreign.Numbers(a.Timestamp))
+		version1 = version1 || a.Version1 != nil
 	}
-	if len(from.Version1) > 0 {
+	if version1 {
 		err = errVersion
 	}
 	if err != nil {
 		return nil, err
 	}
-	h.divide(s, from)
 	for _, name := range slices.Sorted(maps.Keys(from.Tags)) {
 		s.Attributes.Add(name, format.StringValue(string(from.Tags[name])))
 	}

@@ -51,6 +51,7 @@ func TestDamageIsLocated(t *testing.T) {
 		offset   int64
 	}{
 		{"[" + one + "," + bad + "," + three + "]", "one three", int64(len("[" + one))},
+		{"[" + one + `,{"traceId":"1","id":"2","annotations":[{"timestamp":1,"value":"sr","endpoint":{"serviceName":"a"}}]},` + three + "]", "one three", int64(len("[" + one))},
 		{"[" + one + `,{"traceId":"g"},` + three + "]", "one three", int64(len("[" + one))},
 		{one + "\n" + "}" + three, "one", int64(len(one + "\n"))},
 		{"[" + one + ",", "one", int64(len("[" + one))},
@@ -67,5 +68,15 @@ func TestDamageIsLocated(t *testing.T) {
 				t.Errorf("%s: there is %s, want %s", test.in, got, test.want)
 			}
 		}
+	}
+}
+
+// TestSharedSpanKeepsIDs decodes both halves of a span of a service that calls itself. In OTLP, both must have the
+// ids and the parent that they had.
+func TestSharedSpanKeepsIDs(t *testing.T) {
+	const span = `{"traceId":"1","id":"5","parentId":"1","timestamp":2,"duration":1,"localEndpoint":{"serviceName":"a"},"kind":`
+	got, err := toOTLP.Text(t, `[{"traceId":"1","id":"1","timestamp":1,"localEndpoint":{"serviceName":"a"}},`+span+`"CLIENT"},`+span+`"SERVER","shared":true}]`)
+	if n := strings.Count(got, `"spanId":"0000000000000005","parentSpanId":"0000000000000001"`); err != nil || n != 2 {
+		t.Errorf("%d halves, want 2: %s, %v", n, got, err)
 	}
 }

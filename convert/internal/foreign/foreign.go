@@ -145,11 +145,6 @@ func values[T any](ctx context.Context, r io.Reader, unit string, records func(v
 	yield(nil, ctx.Err())
 }
 
-// Scan calls fn for each JSON value that [Decode] would read. It stops at damaged JSON.
-func Scan[T any](ctx context.Context, r io.Reader, fn func(v *T)) {
-	values(ctx, r, "", func(v *T, _ Adder) bool { fn(v); return true }, func(*Record, error) bool { return true })
-}
-
 // wrongType reports whether err is about valid JSON of a wrong type. Reading can continue after such an error.
 func wrongType(err error) bool {
 	_, wrong := errors.AsType[*json.UnmarshalTypeError](err)
