@@ -101,6 +101,8 @@ func TestDecodeOwn(t *testing.T) {
 	})
 	pay.End()
 	order.End()
+	late, _ := trace.NewTask(inner, "late") // the task of inner has ended
+	trace.WithRegion(inner, "ship", func() { trace.Log(late, "", "sent") })
 	_, _ = trace.NewTask(t.Context(), "hangs")
 	for range 100 {
 		go short()
@@ -116,6 +118,8 @@ func TestDecodeOwn(t *testing.T) {
 	all := paths(t, b.Bytes(), "category", "cut", "function")
 	has(t, all, "/order/pay/card/wait")
 	has(t, all, "/order/pay/card/it takes long category=bank")
+	has(t, all, "/order/pay/late")
+	has(t, all, "/order/pay/ship/sent")
 	has(t, all, "/hangs")
 	has(t, all, "/sleep")
 	has(t, all, "/main.main/chan cut=both") // package testing waits for the test during all of the trace

@@ -3,7 +3,7 @@
 //
 // The spans belong to three services, called program, goroutines and runtime:
 //
-//	task       a span of program, below the task around it
+//	task       a span of program, below the task around it, even if that has ended
 //	region     a span below the region or task around it
 //	log        a log record below the region or task, with attribute category
 //	goroutine  a span of goroutines, named as its function

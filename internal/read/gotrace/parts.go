@@ -73,7 +73,7 @@ func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	}
 	in := &counted{r: io.MultiReader(bytes.NewReader(head), r)}
 	p := &rowReader{
-		fn: fn, goroutines: make(map[int64]*goroutineRow), tasks: make(map[uint64]*Part), ranges: make(map[rangeKey]*Part), short: make(map[string]int),
+		fn: fn, goroutines: make(map[int64]*goroutineRow), tasks: make(map[uint64]*Part), endedTasks: make(map[uint64][2]uint64), ranges: make(map[rangeKey]*Part), short: make(map[string]int),
 		classes: newClasses(),
 	}
 	err := events(ctx, in, p.event)
@@ -130,6 +130,7 @@ type rowReader struct {
 	fn          func(p *Part) bool
 	goroutines  map[int64]*goroutineRow
 	tasks       map[uint64]*Part
+	endedTasks  map[uint64][2]uint64 // the ids and roots of tasks that have ended: what begins in their contexts is below them
 	ranges      map[rangeKey]*Part
 	short       map[string]int
 	classes     classes
@@ -191,6 +192,10 @@ func (p *rowReader) event(e *trace.Event) error {
 		id := uint64(e.Task().ID)
 		if x := p.tasks[id]; x != nil {
 			delete(p.tasks, id)
+			if len(p.endedTasks) == maxOpenParts {
+				clear(p.endedTasks)
+			}
+			p.endedTasks[id] = [2]uint64{x.ID, x.Root}
 			return p.end(x, at, true)
 		}
 	case trace.EventRegionBegin, trace.EventRegionEnd:
@@ -322,9 +327,8 @@ func (p *rowReader) taskBegin(e *trace.Event, at int64) error {
 	if x.ID, g.mark = g.mark, 0; x.ID == 0 {
 		x.ID = p.id()
 	}
-	x.Root = x.ID
-	if up := p.tasks[uint64(task.Parent)]; up != nil {
-		x.Parent, x.Root = up.ID, up.Root
+	if x.Parent, x.Root = p.task(task.Parent); x.Root == 0 {
+		x.Root = x.ID
 	}
 	p.tasks[uint64(task.ID)] = x
 	if n := len(g.tasks); n == cap(g.tasks) { // from time to time, remove tasks that have ended
@@ -344,10 +348,16 @@ func (p *rowReader) above(g *goroutineRow, task trace.TaskID) (parent, root uint
 	if n := len(g.regions); n > 0 {
 		return g.regions[n-1].ID, g.regions[n-1].Root
 	}
-	if up := p.tasks[uint64(task)]; up != nil {
-		return up.ID, up.Root
+	return p.task(task)
+}
+
+// task returns the part of a task, and the root of this part. Both are 0 if the task began before the trace.
+func (p *rowReader) task(id trace.TaskID) (part, root uint64) {
+	if x := p.tasks[uint64(id)]; x != nil {
+		return x.ID, x.Root
 	}
-	return 0, 0
+	ended := p.endedTasks[uint64(id)]
+	return ended[0], ended[1]
 }
 
 func (p *rowReader) region(e *trace.Event, at int64) error {
