@@ -289,7 +289,7 @@ var codecs = []*codec{
 		decode: decodeOTLP,
 		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
 		is: func(head []byte) bool {
-			return isJSON(head, "resourceSpans", "resourceLogs", "resourceMetrics", "resource_spans", "resource_logs", "batches")
+			return isJSON(head, "resourceSpans", "resourceLogs", "resourceMetrics", "resource_spans", "resource_logs", "batches", "scopeSpans", "scopeLogs", "scopeMetrics")
 		},
 	},
 	{

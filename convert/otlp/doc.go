@@ -12,7 +12,8 @@
 //     of 64 bits are decimal strings, bytes are base64, enums are numbers. Decode also accepts a message on several
 //     lines, several messages on a line, enums as names, integers as numbers, booleans as texts, ids as base64, and
 //     keys in snake_case or from before version 1.0. It skips unknown keys. The messages may be in an array, or in
-//     answers of the APIs of Tempo ("trace", "batches") and Jaeger ("result").
+//     answers of the APIs of Tempo ("trace", "batches"), Jaeger ("result") and Aspire ("data"). A line may also be a
+//     ResourceSpans or ResourceLogs without a message around it, as logging exporters for Java write it.
 //   - protobuf, as the Collector's file exporter writes it: messages of type TracesData or LogsData, each after its
 //     size in four bytes, big endian. Decode also reads a single message without a size.
 //

@@ -211,6 +211,19 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestOtherMessages decodes a ResourceSpans or ResourceLogs a line, and an answer of Aspire.
+func TestOtherMessages(t *testing.T) {
+	bare := func(message string) string { return strings.TrimSuffix(message[strings.Index(message, "[")+1:], "]}\n") + "\n" }
+	said := logs(`{` + trace1 + `"spanId":"` + spanB + `","body":{"stringValue":"said"}}`)
+	lines := bare(spans(span("B", spanB, spanA))) + `{"resource":{},"scopeMetrics":[{}]}` + bare(said) + bare(spans(span("A", spanA, "")))
+	answer := `{"data":` + spans(span("A", spanA, ""), span("B", spanB, spanA)) + `,"totalCount":2}{"data":` + said + `}`
+	for _, in := range []string{lines, answer} {
+		if got := tree(mustDecode(t, strings.NewReader(in))); got != "root\n  resource\n    A\n      B\n        log said\n" {
+			t.Errorf("%s becomes\n%s", in, got)
+		}
+	}
+}
+
 func TestLenientJSON(t *testing.T) {
 	loose := "\ufeff\n {\"unknown\": [{\"a\":[1,2.5e3,{}]}, \"\\\"}\", null] ,\n\"resource_spans\": [ {\"scope_spans\" :[{\"spans\":[ {" + `
 		"trace_id":"0102030405060708090A0B0C0D0E0F10", "span_id" : "aaaaaaaaaaaaaaaa", "parent_span_id":"", "trace_state":null,

@@ -261,13 +261,24 @@ var signals = [...]signal{
 	},
 }
 
-// dataNames are the names of the top-level messages, by signal. Metrics are skipped. The last two names exist only
-// in JSON: the APIs of Tempo and Jaeger have such a message around the data.
+// dataNames are the names of the top-level messages, by signal. Metrics are skipped. The other names exist only in
+// JSON. The names from bare on are those of a ResourceSpans or ResourceLogs without a message around it, which
+// OpenTelemetry's logging exporters for Java write. The last three are those of a message around the data, which
+// the APIs of Tempo, Jaeger and Aspire write.
 var dataNames = fieldNames{
-	Spans: signals[Spans].data[0], Logs: signals[Logs].data[0], metrics: newName(0, "resourceMetrics"), newName(0, "trace"), newName(0, "result"),
+	Spans: signals[Spans].data[0], Logs: signals[Logs].data[0], metrics: newName(0, "resourceMetrics"),
+	bare + Spans: newName(0, "scopeSpans"), bare + Logs: newName(0, "scopeLogs"), bare + metrics: newName(0, "scopeMetrics"),
+	bareHead: newName(0, "resource"), bareURL: newName(0, "schemaUrl"),
+	around: newName(0, "trace"), newName(0, "result"), newName(0, "data"),
 }
 
-const metrics = Logs + 1
+const (
+	metrics  = Logs + 1
+	bare     = metrics + 1
+	bareHead = bare + metrics + 1
+	bareURL  = bareHead + 1
+	around   = bareURL + 1
+)
 
 // only returns the names of the fields with these keys.
 func (n fieldNames) only(keys ...string) (some fieldNames) {

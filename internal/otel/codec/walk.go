@@ -58,27 +58,41 @@ func (r *Reader) walkData(v Visitor, outer bool) {
 	if r.e == JSON { // a top-level protobuf message has no length prefix
 		r.in.enter(false)
 	}
+	head, scopes := Head{nowhere, nowhere}, false // of a bare ResourceSpans or ResourceLogs
 	for i := r.in.field(dataNames, 0); i >= 0; i = r.in.field(dataNames, i) {
 		signal := Signal(i)
-		if signal > metrics && outer && r.in.isObject() {
+		r.known = r.known || signal < bareHead
+		switch {
+		case signal >= around && outer && r.in.isObject():
 			r.walkData(v, false)
-			continue
-		}
-		r.known = r.known || signal <= metrics
-		if signal >= metrics && r.e == JSON {
+		case signal == bareHead:
+			head.Value = r.in.place()
+		case signal == bareURL:
+			head.URL = r.in.place()
+		case signal == bare+Spans, signal == bare+Logs:
+			scopes = true
+			for more := r.in.first(); more; more = r.in.more() {
+				r.walkScope(signal-bare, v)
+			}
+		case signal >= metrics && r.e == JSON:
 			r.in.place()
-			continue
-		}
-		if r.e == Protobuf {
-			signal = r.signal
-		}
-		s := &signals[signal]
-		for more := r.in.first(); more; more = r.in.more() {
-			v.EndResource(r.walkGroup(s.holder, func() {
-				v.EndScope(r.walkGroup(s.scope, func() { r.walkRecord(s, signal, v) }))
-			}))
+		default:
+			if r.e == Protobuf {
+				signal = r.signal
+			}
+			for more := r.in.first(); more; more = r.in.more() {
+				v.EndResource(r.walkGroup(signals[signal].holder, func() { r.walkScope(signal, v) }))
+			}
 		}
 	}
+	if scopes {
+		v.EndResource(head)
+	}
+}
+
+func (r *Reader) walkScope(signal Signal, v Visitor) {
+	s := &signals[signal]
+	v.EndScope(r.walkGroup(s.scope, func() { r.walkRecord(s, signal, v) }))
 }
 
 // walkGroup walks a message with a resource or a scope and the items that belong to it, in any order.
