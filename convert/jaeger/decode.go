@@ -8,7 +8,7 @@
 //	Span.logs        events, by their field "event", else "log"
 //	tags             attributes; span.kind, otel.status_code, otel.status_description,
 //	                 otel.scope.name and .version (also otel.library) and w3c.tracestate become
-//	                 the corresponding fields of OpenTelemetry, and "error": true the status
+//	                 the corresponding fields of OpenTelemetry, and "error" the status: true, or a message
 //
 // Times have microseconds. Jaeger's warnings about a span are in the attribute jaeger.warnings. Tags keep their
 // types. A tag with a list is a text, as in Jaeger.
@@ -24,6 +24,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/entrace-go/entrace/convert/internal/foreign"
 	"github.com/entrace-go/entrace/convert/internal/input"
@@ -169,8 +170,11 @@ func (from *span) span() (*otel.Span, error) {
 		s.Parent = s.Links[i].SpanID // as in Jaeger, if there is no CHILD_OF
 	}
 	foreign.Marks(s)
-	if i := slices.IndexFunc(s.Attributes, func(a otel.Attribute) bool { return a.Name == "error" && a.Value.Bool() }); i >= 0 && s.Status != otel.StatusOK {
+	if i := slices.IndexFunc(s.Attributes, isError); i >= 0 && s.Status != otel.StatusOK {
 		s.Status = otel.StatusError
+		if text := s.Attributes[i].Value.Text(); !strings.EqualFold(text, "true") {
+			s.Description = cmp.Or(s.Description, text)
+		}
 		s.Attributes = slices.Delete(s.Attributes, i, i+1)
 	}
 	if len(from.Warnings) > 0 {
@@ -186,6 +190,12 @@ func (from *span) span() (*otel.Span, error) {
 		s.Events = append(s.Events, ev)
 	}
 	return s, nil
+}
+
+// isError reports whether a tag says that its span failed. Some programs write the boolean, or a message, as a text.
+func isError(a otel.Attribute) bool {
+	text := a.Value.Text()
+	return a.Name == "error" && (a.Value.Bool() || text != "" && !strings.EqualFold(text, "false"))
 }
 
 // attributes appends tags as attributes. If a value does not have the type of its tag, it has the type of its JSON.

@@ -74,3 +74,20 @@ func TestBadSpanIsLeftOut(t *testing.T) {
 		t.Errorf("there is %s", got)
 	}
 }
+
+// TestErrorTag decodes tags that say in other forms that a span failed or not.
+func TestErrorTag(t *testing.T) {
+	for _, x := range []struct{ key, value, want string }{
+		{"error", `"true"`, `"status":{"code":2}`},
+		{"error", `"no stock"`, `"status":{"message":"no stock","code":2}`},
+		{"error", `"false"`, `"status":{}`},
+		{"error", `""`, `"status":{}`},
+		{"error", `false`, `"status":{}`},
+		{"otel.status_code", `"error"`, `"status":{"code":2}`},
+	} {
+		got, err := toOTLP.Text(t, `{"spans":[{"traceID":"1","spanID":"1","tags":[{"key":"`+x.key+`","value":`+x.value+`}]}]}`)
+		if err != nil || !strings.Contains(got, x.want) {
+			t.Errorf("%s=%s becomes %s, %v; want %s", x.key, x.value, got, err, x.want)
+		}
+	}
+}

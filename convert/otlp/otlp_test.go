@@ -213,7 +213,9 @@ func TestTree(t *testing.T) {
 
 // TestOtherMessages decodes a ResourceSpans or ResourceLogs a line, and an answer of Aspire.
 func TestOtherMessages(t *testing.T) {
-	bare := func(message string) string { return strings.TrimSuffix(message[strings.Index(message, "[")+1:], "]}\n") + "\n" }
+	bare := func(message string) string {
+		return strings.TrimSuffix(message[strings.Index(message, "[")+1:], "]}\n") + "\n"
+	}
 	said := logs(`{` + trace1 + `"spanId":"` + spanB + `","body":{"stringValue":"said"}}`)
 	lines := bare(spans(span("B", spanB, spanA))) + `{"resource":{},"scopeMetrics":[{}]}` + bare(said) + bare(spans(span("A", spanA, "")))
 	answer := `{"data":` + spans(span("A", spanA, ""), span("B", spanB, spanA)) + `,"totalCount":2}{"data":` + said + `}`
