@@ -1,7 +1,7 @@
 // Package convert opens traces of any format as one view, and writes them in any format.
 //
 // [Open] opens files and folders as one [view.View]. The files may have different formats, may be compressed by
-// gzip or zstd, and may begin with a byte order mark. In the view, a span is below its caller even if the
+// gzip or zstd or in a ZIP, and may begin with a byte order mark. In the view, a span is below its caller even if the
 // caller is in another file. [Trace.Encode] and [Trace.EncodeFile] write the opened trace:
 //
 //	t, err := convert.Open(ctx, []string{"shop.et", "stock.jsonl.gz", "traces/"}, nil)

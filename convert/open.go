@@ -92,7 +92,8 @@ type folder struct {
 //     temporary file without a name;
 //   - folders. Open opens every file in the folder whose first bytes are those of a trace, in the order of their
 //     names. It does not open subfolders. If there is a file x.et, Open ignores x.iet; if there is either, it
-//     ignores a file x of another format. It ignores x.et.broken, which recovery left.
+//     ignores a file x of another format. It ignores x.et.broken, which recovery left;
+//   - ZIPs of at most 1,000 files. Open opens the traces in them, but does not use their names as paths.
 //
 // In the view, a span is below its caller even if the caller is in another file; see package view. Pass the files
 // of a recording in the order in which they were written. In a folder, this is the order of their names. A nil o
@@ -283,6 +284,12 @@ func (o *opener) all(names []string) error {
 	for _, name := range names {
 		if fi, err := os.Stat(name); name != "-" && err == nil && fi.IsDir() {
 			if err := o.folder(name); err != nil {
+				return err
+			}
+			continue
+		}
+		if is, err := o.zipped(name); is || err != nil {
+			if err != nil {
 				return err
 			}
 			continue

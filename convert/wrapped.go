@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"archive/zip"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -156,7 +157,7 @@ var errWrapped = errors.New("damaged message")
 
 // isCut reports whether err says that compressed input is incomplete.
 func isCut(err error) bool {
-	for _, of := range []error{errWrapped, errFactor, io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
+	for _, of := range []error{errWrapped, errFactor, io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zip.ErrChecksum, zip.ErrFormat, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
 		if errors.Is(err, of) {
 			return true
 		}
