@@ -98,7 +98,14 @@ func FormatOf(file string) (f Format, compressed bool, unknown string, err error
 	if c := sniff(head, file); c != nil {
 		return c.Format, false, "", nil
 	}
-	return "", isCompressed(head), unreadable(head, file), nil
+	if !isCompressed(head) {
+		return "", false, unreadable(head, file), nil
+	}
+	x := &source{name: file}
+	if err := new(opener).stream(x, head, io.MultiReader(bytes.NewReader(head), r)); err == nil && x.codec != nil {
+		f = x.codec.Format
+	}
+	return f, true, x.unknown, x.Close()
 }
 
 // A codec reads and writes files of a format.

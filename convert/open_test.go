@@ -97,6 +97,9 @@ func TestOpenAnything(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s (%v)", x.name, got, want, tr.Damage())
 		}
 	}
+	if f, compressed, _, err := convert.FormatOf(filepath.Join(dir, "a.jsonl.gz")); f != "otlp" || !compressed {
+		t.Errorf("the compressed format is %q, %t, %v", f, compressed, err)
+	}
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "entrace-*"))
 	must(t, err)
 	for _, name := range left {
