@@ -88,7 +88,7 @@
 // send, kills a program that does not handle the signal. So use [WithSignals], or catch the signal,
 // for example with signal.NotifyContext, and call Shutdown. If a program dies of a panic, the trace
 // also contains the text that the runtime writes, because Setup calls debug.SetCrashOutput; see
-// [WithoutCrashText].
+// [WithoutCrashText]. So a panic that runs a deferred Shutdown does not finish the file.
 //
 // OpenTelemetry's SDK itself reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
 // OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other

@@ -4,9 +4,11 @@ package entrace_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +57,26 @@ func child(end string) {
 	switch end {
 	case "panic", "panic without text":
 		panic("on purpose")
+	case "panic runs Shutdown":
+		defer p.Shutdown(context.Background())
+		panic("on purpose")
+	case "panic runs a function with Shutdown":
+		defer func() { _ = p.Shutdown(context.Background()) }()
+		panic("on purpose")
+	case "Goexit runs Shutdown":
+		defer panic("on purpose")
+		defer p.Shutdown(context.Background())
+		runtime.Goexit()
+	case "recovered":
+		func() {
+			defer func() { _ = recover() }()
+			defer p.Shutdown(context.Background())
+			panic("on purpose")
+		}()
+		slog.InfoContext(ctx, "it goes on")
+		span.End()
+		fmt.Println("Shutdown:", p.Shutdown(context.Background()))
+		os.Exit(0)
 	case "fatal":
 		m := map[int]int{}
 		go func() {
@@ -109,12 +131,15 @@ func ended(t *testing.T, end string, env ...string) (output string, state *os.Pr
 // TestPanicLeavesItsReason: the trace has the text and the stack of a panic, or of a fatal error of
 // the runtime, exactly once. Readers of the unfinished files see them as well.
 func TestPanicLeavesItsReason(t *testing.T) {
-	for end, want := range map[string]string{"panic": "panic: on purpose", "fatal": "fatal error: several goroutines use a map at once, at "} {
+	for end, want := range map[string]string{
+		"panic": "panic: on purpose", "panic runs Shutdown": "panic: on purpose", "panic runs a function with Shutdown": "panic: on purpose",
+		"Goexit runs Shutdown": "panic: on purpose", "fatal": "fatal error: several goroutines use a map at once, at ",
+	} {
 		for _, durability := range []string{"process", "writethrough"} {
 			t.Run(end+" "+durability, func(t *testing.T) {
 				clean(t)
 				out, state := ended(t, end, "OTEL_EXPORTER_ENTRACE_DURABILITY="+durability)
-				if state.ExitCode() != 2 || !strings.Contains(out, "goroutine ") {
+				if state.ExitCode() != 2 || !strings.Contains(out, "goroutine ") || strings.Contains(out, "[recovered]") {
 					t.Fatalf("%v\n%s", state, out)
 				}
 				crash := func() (texts []string) {
@@ -147,6 +172,29 @@ func TestPanicLeavesItsReason(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestShutdownAfterRecoveredPanic: if a panic runs Shutdown and is recovered, recording continues, and
+// the next Shutdown finishes the file.
+func TestShutdownAfterRecoveredPanic(t *testing.T) {
+	clean(t)
+	out, state := ended(t, "recovered")
+	if !state.Success() || !strings.Contains(out, "Shutdown: <nil>") {
+		t.Fatalf("%v\n%s", state, out)
+	}
+	v := tracetest.View(t, tracetest.Open(t, "app.et"))
+	var got []string
+	for row := range v.Rows() {
+		if message, _ := v.Message(row); v.Role(row) == view.RoleLog {
+			got = append(got, message)
+		}
+	}
+	if want := []string{"begun", "it goes on"}; !slices.Equal(got, want) {
+		t.Errorf("there are %q, want %q", got, want)
+	}
+	if list, err := os.ReadDir("."); err != nil || len(list) != 1 {
+		t.Errorf("there is %v, %v", list, err)
 	}
 }
 
@@ -222,7 +270,7 @@ func TestCrashIsTold(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_ENTRACE_CONTROL", "ring")
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
 	var out strings.Builder
-	for _, end := range []string{"panic", "kill", "signal"} {
+	for _, end := range []string{"panic runs Shutdown", "kill", "signal"} {
 		said, _ := ended(t, end)
 		out.WriteString(said)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
@@ -301,6 +302,11 @@ func (p *Pipeline) ForceFlush(ctx context.Context) error {
 
 // Shutdown ends recording and finishes the file. If ctx is done, Shutdown returns the error of ctx,
 // and the file remains an IET, which is complete but has no index. Shutdown is idempotent.
+//
+// If a panic runs Shutdown, as in a program with "defer p.Shutdown(ctx)", Shutdown only flushes, and recording
+// continues. So the trace says that the panic ended the program, and has its text. The same holds if main calls
+// runtime.Goexit. If the program recovers the panic, call Shutdown again after the function that recovers has
+// returned: within this function, Shutdown cannot see that the panic is recovered.
 func (p *Pipeline) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background()
@@ -309,6 +315,13 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 	defer p.mu.Unlock()
 	if p.done {
 		return nil
+	}
+	if crashtext.Dying() {
+		var err error
+		if p.own != nil {
+			err = withGrace(ctx, p.own.ForceFlush)
+		}
+		return errors.Join(err, p.ForceFlush(ctx))
 	}
 	p.done = true
 	finish := ctx.Err() == nil

@@ -164,6 +164,9 @@ func die(dir, how string) error {
 	case "panic":
 		defer r.ctl.CapturePanic()
 		panic("on purpose")
+	case "shutdown":
+		defer func() { _ = r.ctl.Shutdown(context.Background()) }()
+		panic("on purpose")
 	default:
 		fmt.Println("ready")
 	}

@@ -260,8 +260,12 @@ var errClosed = errors.New("control: shut down")
 
 // Shutdown makes the trace of the trigger exit, if the configuration has one, ends all streams, and removes the
 // file of the ring. It waits for all goroutines, but not longer than ctx. It is idempotent.
+//
+// If a panic runs Shutdown, or if main calls runtime.Goexit, Shutdown does nothing: the ring and the streams outlive
+// the process, and the next start makes the trace of the panic. If the program recovers the panic, call Shutdown
+// again after the function that recovers has returned.
 func (c *Control) Shutdown(ctx context.Context) error {
-	if c == nil {
+	if c == nil || crashtext.Dying() {
 		return nil
 	}
 	if c.ending.Swap(true) {

@@ -259,6 +259,7 @@ func TestWaysToDie(t *testing.T) {
 		// The crash text begins after the line that names the error.
 		{"map", 0, []string{"maps.fatal", "goroutine "}},
 		{"panic", 0, []string{"on purpose", "goroutine "}},
+		{"shutdown", 0, []string{"on purpose", "goroutine "}},
 		{"exit", 0, nil},
 		{"kill", syscall.SIGKILL, nil},
 		{"segv", syscall.SIGSEGV, []string{"SIGSEGV", "goroutine "}},
@@ -287,7 +288,7 @@ func TestWaysToDie(t *testing.T) {
 			if _, ended := w.ended(id); ended {
 				t.Error("the last span has ended")
 			}
-			goes := slices.Contains([]string{"nil", "map", "panic"}, tt.how)
+			goes := slices.Contains([]string{"nil", "map", "panic", "shutdown"}, tt.how)
 			if failed := w.v.Flags(w.row(id)).Failed(); failed != goes {
 				t.Errorf("the span failed: %t, want %t", failed, goes)
 			}
