@@ -123,9 +123,11 @@ func serviceName(r *resource.Resource) string {
 // shutdown began. If so, close finishes the file even if ctx is done by now.
 func (r *recording) close(ctx context.Context, finish bool) (err error) {
 	if r.ours { // remove the ring, because a remaining ring looks like the ring of a crashed process
-		late, cancel := lingering(ctx)
-		err = errors.Join(r.control.Shutdown(late), ctx.Err())
-		cancel()
+		if ctx.Err() == nil {
+			err = r.control.Shutdown(ctx)
+		} else {
+			err = errors.Join(withGrace(ctx, r.control.Shutdown), ctx.Err())
+		}
 	}
 	switch {
 	case !r.owned:

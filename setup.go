@@ -348,16 +348,6 @@ func withGrace(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
-// lingering returns a context that ends shutdownGrace later than ctx.
-func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
-	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(shutdownGrace, cancel)
-		context.AfterFunc(late, func() { timer.Stop() })
-	})
-	return late, func() { stop(); cancel() }
-}
-
 // shutdownGrace is the time that a step of the shutdown gets if it waits only for the disk, even
 // after ctx is done.
 const shutdownGrace = 2 * time.Second

@@ -259,7 +259,8 @@ func (c *Control) Dir() string {
 var errClosed = errors.New("control: shut down")
 
 // Shutdown makes the trace of the trigger exit, if the configuration has one, ends all streams, and removes the
-// file of the ring. It waits for all goroutines, but not longer than ctx. It is idempotent.
+// file of the ring. It drops manual requests for snapshots, such as those of signals, that the writer has not begun.
+// It waits for all goroutines, but not longer than ctx. It is idempotent.
 //
 // If a panic runs Shutdown, or if main calls runtime.Goexit, Shutdown does nothing: the ring and the streams outlive
 // the process, and the next start makes the trace of the panic. If the program recovers the panic, call Shutdown

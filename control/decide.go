@@ -44,20 +44,24 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 }
 
 // Fire requests a trace like Start, but returns at once. The verdict is counted. If another request of Fire
-// for the same trace is waiting, both count as one.
+// for the same trace is waiting, both count as one. Manual requests count one by one, unless they come from signals.
 func (c *Control) Fire(r Request) {
 	f, i, v := c.match(&r)
 	if v != VerdictStarted {
 		return
 	}
-	once := !r.Manual
-	if once && f.waits[i].Swap(true) {
+	waits := &f.waits[i]
+	if r.Manual { // the limits may refuse the request that waits
+		waits = &f.waitsManual[i]
+	}
+	once := !r.Manual || r.Trigger == TriggerSignal
+	if once && waits.Swap(true) {
 		c.verdicts.count(r.Trigger, VerdictCoalesced)
 		return
 	}
 	taken := func() {
 		if once {
-			f.waits[i].Store(false)
+			waits.Store(false)
 		}
 	}
 	select {

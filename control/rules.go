@@ -14,16 +14,18 @@ import (
 
 // rules is a configuration in the form in which requests are matched.
 type rules struct {
-	cfg     *Config
-	by      map[Trigger][]*rule // by trigger
-	waits   []atomic.Bool       // for each trace: whether a request of Fire waits for the writer
-	noticed format.Level        // the lowest level of log records that a trigger may match
-	slow    time.Duration       // the shortest LongerThan of the trigger span
-	stuck   time.Duration       // the shortest LongerThan of the trigger watchdog
-	signals []string
-	exits   bool // a trace has the trigger exit
-	dumps   bool // a trace has the provider called "goroutines"
-	marks   bool // spans write their ids to an execution trace
+	cfg   *Config
+	by    map[Trigger][]*rule // by trigger
+	waits []atomic.Bool       // for each trace: whether a request of Fire waits for the writer
+	// waitsManual is like waits, for manual requests of signals.
+	waitsManual []atomic.Bool
+	noticed     format.Level  // the lowest level of log records that a trigger may match
+	slow        time.Duration // the shortest LongerThan of the trigger span
+	stuck       time.Duration // the shortest LongerThan of the trigger watchdog
+	signals     []string
+	exits       bool // a trace has the trigger exit
+	dumps       bool // a trace has the provider called "goroutines"
+	marks       bool // spans write their ids to an execution trace
 }
 
 // A rule is an [On] of a trace.
@@ -45,7 +47,7 @@ const never = time.Duration(math.MaxInt64)
 
 func compile(cfg *Config) *rules {
 	f := &rules{
-		cfg: cfg, by: make(map[Trigger][]*rule), waits: make([]atomic.Bool, len(cfg.Traces)),
+		cfg: cfg, by: make(map[Trigger][]*rule), waits: make([]atomic.Bool, len(cfg.Traces)), waitsManual: make([]atomic.Bool, len(cfg.Traces)),
 		noticed: format.LevelError + 1, slow: never, stuck: never, marks: cfg.Ring.Params[paramMarks] != "off",
 	}
 	for i := range cfg.Traces {

@@ -118,14 +118,20 @@ func (c *Control) begin(t *Trace) error {
 	c.mu.Lock()
 	rests := c.limitOf(t.tc).rests(r, time.Now()) // a trace may have failed since admit
 	c.mu.Unlock()
-	if rests {
+	v, err := VerdictStarted, error(nil)
+	switch {
+	case rests:
+		v = VerdictRateLimited
+	case r.Manual && t.Mode != ModeStream && c.ending.Load():
+		v = VerdictClosed
+	}
+	if v != VerdictStarted {
 		c.forget(t)
-		c.verdicts.count(r.Trigger, VerdictRateLimited)
-		return &DeniedError{Request: *r, Verdict: VerdictRateLimited, Trace: t.Name}
+		c.verdicts.count(r.Trigger, v)
+		return &DeniedError{Request: *r, Verdict: v, Trace: t.Name}
 	}
 	name := c.dir.NewName(t.StartTime, t.Name, r.Manual)
 	t.ID, t.path = strings.TrimSuffix(name, tracename.ET), filepath.Join(c.dir.Dir(), name)
-	v, err := VerdictStarted, error(nil)
 	if t.Mode == ModeStream {
 		if err = c.beginStream(t); err != nil {
 			v = VerdictFailed

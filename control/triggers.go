@@ -331,10 +331,37 @@ func (s *signals) follow(names []string, fire func(name string)) {
 	signal.Notify(ch, list...)
 	go func() {
 		defer close(done)
-		for sig := range ch {
-			fire(by[sig.String()])
-		}
+		collect(ch, func(sig os.Signal) { fire(by[sig.String()]) })
 	}()
+}
+
+// sameInstant is the period in which equal signals count as one.
+const sameInstant = 100 * time.Millisecond
+
+// collect calls fire for the signals in ch until ch is closed. Signals that come less than sameInstant after a call
+// wait, and equal ones of them become one call.
+func collect(ch <-chan os.Signal, fire func(os.Signal)) {
+	var rest <-chan time.Time // nil: signals do not wait
+	waiting := make(map[os.Signal]bool)
+	for open := true; open; {
+		var sig os.Signal
+		select {
+		case sig, open = <-ch:
+			if open {
+				waiting[sig] = true
+			}
+		case <-rest:
+			rest = nil
+		}
+		if rest != nil && open || len(waiting) == 0 {
+			continue
+		}
+		for sig := range waiting {
+			fire(sig)
+		}
+		clear(waiting)
+		rest = time.After(sameInstant)
+	}
 }
 
 func (c *Control) onSignal(name string) {
