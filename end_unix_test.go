@@ -5,6 +5,7 @@ package entrace_test
 import (
 	"context"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -43,7 +45,7 @@ func child(end string) {
 	switch end {
 	case "signal":
 		o = append(o, entrace.WithSignals())
-	case "panic without text":
+	case "panic without text", "log.Fatal without text":
 		o = append(o, entrace.WithoutCrashText())
 	case "signals":
 		o = append(o, entrace.WithSignals(syscall.SIGTERM), entrace.WithTracerProviderOptions(sdktrace.WithSpanProcessor(hung{})))
@@ -67,6 +69,8 @@ func child(end string) {
 		defer panic("on purpose")
 		defer p.Shutdown(context.Background())
 		runtime.Goexit()
+	case "log.Fatal", "log.Fatal without text":
+		stdlog.Fatal("no database, password=hunter2")
 	case "recovered":
 		func() {
 			defer func() { _ = recover() }()
@@ -175,6 +179,40 @@ func TestPanicLeavesItsReason(t *testing.T) {
 	}
 }
 
+// TestLogFatalIsTheReason: the text of log.Fatal is one record at level ERROR with its stack, and the
+// state has it, if there is a file for crash texts.
+func TestLogFatalIsTheReason(t *testing.T) {
+	for _, end := range []string{"log.Fatal", "log.Fatal without text"} {
+		t.Run(end, func(t *testing.T) {
+			clean(t)
+			if out, state := ended(t, end); state.ExitCode() != 1 || !strings.Contains(out, "no database") {
+				t.Errorf("%v\n%s", state, out)
+			}
+			for _, name := range glob(t, "*.crash") {
+				if b, err := os.ReadFile(name); err != nil || strings.Contains(string(b), "hunter2") {
+					t.Errorf("%s has a secret: %q, %v", name, b, err)
+				}
+			}
+			f := tracetest.Open(t, "app.et")
+			n := 0
+			must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+				if strings.Contains(e.Message.Value, "no database") {
+					n++
+					stack, _ := e.Attribute("exception.stacktrace")
+					if e.Metadata.Level != format.LevelError || !strings.Contains(e.Message.Value+stack.Text(), "goroutine 1 [running") || strings.Contains(stack.Text(), "loghandler.go") {
+						t.Errorf("the record is %v", e)
+					}
+				}
+				return nil
+			}))
+			s, _ := convert.StateOf(t.Context(), f.Name(), false)
+			if want := "killed (log.Fatal: no database, password=[redacted], at github.com/entrace-go/entrace_test.child end_unix_test.go:"; n != 1 || strings.HasPrefix(s.String(), want) != (end == "log.Fatal") {
+				t.Errorf("there are %d records, and the state is %q; want one and %q", n, s, want)
+			}
+		})
+	}
+}
+
 // TestShutdownAfterRecoveredPanic: if a panic runs Shutdown and is recovered, recording continues, and
 // the next Shutdown finishes the file.
 func TestShutdownAfterRecoveredPanic(t *testing.T) {
@@ -270,11 +308,11 @@ func TestCrashIsTold(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_ENTRACE_CONTROL", "ring")
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
 	var out strings.Builder
-	for _, end := range []string{"panic runs Shutdown", "kill", "signal"} {
+	for _, end := range []string{"panic runs Shutdown", "log.Fatal", "kill", "signal"} {
 		said, _ := ended(t, end)
 		out.WriteString(said)
 	}
-	for _, want := range []string{": panic: on purpose", "killed, or os.Exit", "entrace: a flight recorder is on: it writes a trace to "} {
+	for _, want := range []string{": panic: on purpose, at ", ": log.Fatal: no database, ", "killed, or os.Exit", "entrace: a flight recorder is on: it writes a trace to "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("stderr has no %q:\n%s", want, out.String())
 		}

@@ -24,7 +24,6 @@ import (
 	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
-	"github.com/entrace-go/entrace/slogadapter"
 )
 
 // A Pipeline holds the recorder and the providers that [Setup] makes.
@@ -124,35 +123,6 @@ func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 	if pr := propagator(); pr != nil {
 		otel.SetTextMapPropagator(pr)
 	}
-}
-
-// LogHandler returns a handler that writes each log record to the recorder and then passes it to
-// console. The caller waits for console, but each record is safe before that. If nothing can be
-// recorded, LogHandler returns console itself. A nil console means text on stderr. From now on the
-// warnings and notices of this module, for example about a full disk, also go to console, at level
-// WARN or INFO and with the prefix "entrace: ". They are never recorded.
-//
-// The handler console must not pass records to the default handler that slog has when a program
-// starts. That default handler writes through package log. Package log would pass the records to the
-// new handler again, while it holds its own lock, and wait for ever. If console is the default
-// handler, LogHandler writes text to stderr instead. LogHandler cannot find the default handler
-// within another handler.
-//
-// The handler records levels from OTEL_EXPORTER_ENTRACE_LEVEL on. The default is INFO, or DEBUG with
-// a flight recorder. The handler console uses its own level.
-func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
-	if console == nil || fmt.Sprintf("%T", console) == "*slog.defaultHandler" {
-		// slog's default handler writes through package log. If the new handler becomes slog's
-		// default, package log writes through it, and records would loop.
-		console = notice.Stderr()
-	}
-	notice.SetConsole(console)
-	r := p.Recorder()
-	if r.Discards() {
-		return console
-	}
-	// The recorder is first in the list, so that no record is lost if the console blocks or panics.
-	return slog.NewMultiHandler(slogadapter.New(r, &slogadapter.Options{Level: p.level}), console)
 }
 
 // endOn shuts p down on the first of the signals, and then lets the signal end the process.

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -270,14 +274,28 @@ func TestLogHandler(t *testing.T) {
 	}
 }
 
-// TestLogHandlerOfDefault: a program may pass slog's own default handler as the console. LogHandler
-// replaces it, because it would deadlock.
+// TestLogHandlerOfDefault: a program may pass slog's own default handler as the console, or a handler that
+// passes records to it. LogHandler replaces it, because it would deadlock.
 func TestLogHandlerOfDefault(t *testing.T) {
+	for _, wrap := range []func(slog.Handler) slog.Handler{
+		func(h slog.Handler) slog.Handler { return h },
+		func(h slog.Handler) slog.Handler { return &tagged{"shop", tagged{"cart", h}} },
+	} {
+		logHandlerOfDefault(t, wrap)
+	}
+}
+
+func logHandlerOfDefault(t *testing.T, wrap func(slog.Handler) slog.Handler) {
 	clean(t)
+	out, logger := log.Writer(), slog.Default()
+	defer func() {
+		slog.SetDefault(logger)
+		log.SetOutput(out)
+	}()
 	console := stderr(t)
 	defer notice.SetConsole(nil)
 	p := setup(t, entrace.WithoutGlobals(), exporter.WithPath("app.et"))
-	slog.SetDefault(slog.New(p.LogHandler(slog.Default().Handler())))
+	slog.SetDefault(slog.New(p.LogHandler(wrap(slog.Default().Handler()))))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -291,6 +309,58 @@ func TestLogHandlerOfDefault(t *testing.T) {
 	}
 	if got := console(); !strings.Contains(got, "msg=said") || !strings.Contains(got, "msg=printed") {
 		t.Errorf("stderr has %q", got)
+	}
+}
+
+// tagged is a console that passes records to another handler.
+type tagged struct {
+	name string
+	next slog.Handler
+}
+
+func (tagged) Enabled(context.Context, slog.Level) bool          { return true }
+func (h tagged) Handle(ctx context.Context, r slog.Record) error { return h.next.Handle(ctx, r) }
+func (h tagged) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return tagged{h.name, h.next.WithAttrs(attrs)}
+}
+func (h tagged) WithGroup(name string) slog.Handler { return tagged{h.name, h.next.WithGroup(name)} }
+
+// TestLinesOfPackageLog: lines of log.Panic and of net/http about a panic are recorded at level ERROR, with
+// their stack and place.
+func TestLinesOfPackageLog(t *testing.T) {
+	for _, flags := range []int{log.LstdFlags, log.LstdFlags | log.Lshortfile} {
+		clean(t)
+		stderr(t)
+		t.Cleanup(func() { notice.SetConsole(nil) })
+		log.SetFlags(flags)
+		p := setup(t, entrace.WithoutGlobals(), exporter.WithPath("app.et"))
+		slog.SetDefault(slog.New(p.LogHandler(nil)))
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("no such page") }))
+		if resp, err := http.Get(server.URL); err == nil { //nolint:noctx // it ends at once
+			_ = resp.Body.Close()
+			t.Error("the handler did not panic")
+		}
+		server.Close()
+		func() {
+			defer func() { _ = recover() }()
+			log.Panicln("no", "price")
+		}()
+		log.Print("printed")
+		slog.Info("said")
+		must(t, p.Shutdown(t.Context()))
+		var got []string
+		must(t, tracetest.Open(t, "app.et").Walk(0, func(_ uint32, e *format.TraceEntry) error {
+			if stack, has := e.Attribute("exception.stacktrace"); strings.HasPrefix(e.Metadata.Name, "event") {
+				message, _, _ := strings.Cut(e.Message.Value, "127.0.0.1")
+				ours := strings.Contains(stack.Text(), "TestLinesOfPackageLog") && strings.HasPrefix(stack.Text(), "goroutine ")
+				got = append(got, fmt.Sprint(e.Metadata.Level, " ", message, " ", has == ours, " ", strings.HasSuffix(e.Metadata.File.Value, "slog_test.go")))
+			}
+			return nil
+		}))
+		want := []string{"ERROR http: panic serving  true true", "ERROR no price true true", "INFO printed true " + strconv.FormatBool(flags != log.LstdFlags), "INFO said true true"}
+		if !slices.Equal(got, want) {
+			t.Errorf("recorded are\n%q, want\n%q", got, want)
+		}
 	}
 }
 

@@ -18,18 +18,17 @@ import (
 // panicRig returns a rig with the configuration that Env has for panics.
 func panicRig(t *testing.T) *rig {
 	t.Helper()
-	t.Setenv("PANICS_ON_ERROR", "off")
 	cfg, err := control.Env("PANICS", t.TempDir(), nil).Config()
 	must(t, err)
 	cfg.Ring.Bytes, cfg.Ring.Persist = 4<<20, false
 	return rigOf(t, cfg)
 }
 
-// serve sends one request to a real server with the handler h. The server logs to the rig.
+// serve sends one request to a real server with the handler h. The server logs to the rig, at level ERROR.
 func (r *rig) serve(h http.HandlerFunc) {
 	r.t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Config.ErrorLog = slog.NewLogLogger(r.log.Handler(), slog.LevelInfo)
+	s.Config.ErrorLog = slog.NewLogLogger(r.log.Handler(), slog.LevelError)
 	s.Start()
 	defer s.Close()
 	q, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, s.URL, http.NoBody)

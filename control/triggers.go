@@ -24,10 +24,12 @@ import (
 
 // logged requests a trace for a log record of the ring if a trigger may match it.
 func (c *Control) logged(s *ring.LogEvent) {
-	if text, is := ring.ServedPanic(s.Message); is {
+	f := c.rules.Load()
+	if text, is := ring.ServedPanic(s.Message); is && f != nil && len(f.by[TriggerPanic]) > 0 {
 		c.firePanic(text, "panic: "+text, s.Span)
+		return
 	}
-	if f := c.rules.Load(); f == nil || s.Level < f.noticed {
+	if f == nil || s.Level < f.noticed {
 		return
 	}
 	c.Fire(Request{

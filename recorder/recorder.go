@@ -95,6 +95,9 @@ func (r *Recorder) redactor() *redact.Redactor {
 	return r.intern.Redact
 }
 
+// RedactedText returns s with its secrets replaced, as r does in records. It is for packages of this module.
+func (r *Recorder) RedactedText(s string) string { return r.redactor().Text(s) }
+
 // IsRing reports whether the records of r go to the ring of a flight recorder.
 func (r *Recorder) IsRing() bool { return r != nil && r.ring }
 

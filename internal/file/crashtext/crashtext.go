@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/file/osfile"
@@ -26,6 +27,27 @@ const maxSize = 1 << 20
 // An Output is the file to which the Go runtime writes the crash text of this process.
 type Output struct{ name string }
 
+// current is the output of this process, or nil.
+var current atomic.Pointer[Output]
+
+// logFatal begins the crash text of a process that log.Fatal ended.
+const logFatal = "log.Fatal: "
+
+// Fatal writes the crash text of a process that log.Fatal is about to end. It returns false if the process has no
+// output. The stack is that of the calling goroutine, as the runtime formats it.
+func Fatal(message, stack string) bool {
+	o := current.Load()
+	if o == nil {
+		return false
+	}
+	f, err := osfile.OpenWrite(o.name)
+	if err != nil {
+		return false
+	}
+	_, err = f.WriteString(logFatal + message + "\n\n" + stack)
+	return errors.Join(err, f.Close()) == nil
+}
+
 // Open makes the runtime write its crash text to a new file called name, which must not exist. It replaces an
 // earlier crash output.
 func Open(name string) (*Output, error) {
@@ -37,7 +59,9 @@ func Open(name string) (*Output, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(name))
 	}
-	return &Output{name}, nil
+	o := &Output{name}
+	current.Store(o)
+	return o, nil
 }
 
 // Close ends the crash output and removes the file. On a nil Output it does nothing.
@@ -45,6 +69,7 @@ func (o *Output) Close() {
 	if o == nil {
 		return
 	}
+	current.CompareAndSwap(o, nil)
 	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // cannot fail
 	_ = os.Remove(o.name)                               // if this fails, a later process removes the empty file
 }
@@ -119,14 +144,20 @@ var (
 // Span returns the trace id and the span id, in hexadecimal digits, from the labels of the goroutine that ended the
 // process by a panic or a fatal error. If the text has no such labels, they are "".
 func Span(text string) (trace, span string) {
-	if !strings.HasPrefix(text, "panic: ") && !strings.HasPrefix(text, "fatal error: ") && !strings.HasPrefix(text, "goroutine ") {
-		return "", "" // the process died by a signal, which may have come to any goroutine
+	if !namesGoroutine(text) && !strings.HasPrefix(text, "goroutine ") {
+		return "", ""
 	}
 	m := runningLabels.FindStringSubmatch(firstGoroutine.FindString(text))
 	if m == nil {
 		return "", ""
 	}
 	return idsIn(m[1])
+}
+
+// namesGoroutine reports whether the first stack of a text is that of the goroutine that ended the process. A signal
+// may have come to any goroutine.
+func namesGoroutine(text string) bool {
+	return strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ") || strings.HasPrefix(text, logFatal)
 }
 
 // idsIn returns the ids in the labels of a goroutine, or "" if the labels do not name a span.

@@ -6,7 +6,10 @@ func TestTextReason(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "",
 		"panic: boom\n\ngoroutine 1 …": "panic: boom",
-		"SIGABRT: abort":               "SIGABRT: abort",
+		"panic: boom\n\tpanic: again\n\ngoroutine 1 [running]:\nmain.main.func1()\n\t/shop/main.go:5 +0x1\npanic({0x1?, 0x2?})\n\t/go/src/runtime/panic.go:770 +0x1\nsync.(*Once).Do(0x1)\n\t/go/src/sync/once.go:7\nmain.work(...)\n\t/shop/main.go:9": "panic: boom, at main.work main.go:9",
+		"log.Fatal: no disk\n\ngoroutine 1 [running]:\nmain.main()\n\t/shop/main.go:3 +0x1":         "log.Fatal: no disk, at main.main main.go:3",
+		"SIGABRT: abort\nPC=0x1 m=0\n\ngoroutine 1 [running]:\nmain.main()\n\t/shop/main.go:3 +0x1": "SIGABRT: abort",
+		"SIGABRT: abort": "SIGABRT: abort",
 		"goroutine 7 [running]:\ninternal/runtime/maps.fatal({0x4b0ad2?, 0x0?})\n\t/usr/local/go/src/runtime/panic.go:1181 +0x18\nmain.work()\n\t/tmp/cr/main.go:13 +0x59": "fatal error: several goroutines use a map at once, at main.work main.go:13",
 		"goroutine 7 [running]:": "fatal error",
 		"runtime stack:\nruntime.throw({0x4af294?, 0x200000008?})\n\t/go/src/runtime/panic.go:1229 +0x48 fp=0x7f\nruntime.newstack()\n\t/go/src/runtime/stack.go:1207 +0x5fd\n\ngoroutine 1 gp=0x1 m=0 mp=0x5 [running]:\nmain.(*tree).deep(...)\n\t/shop/tree.go:30":                                              "fatal error: stack overflow, at main.(*tree).deep tree.go:30",

@@ -6,13 +6,16 @@ import (
 	"strings"
 )
 
-// Reason returns the reason in a crash text, which is usually the first line. For some fatal errors, the text
-// begins with a stack and has the error elsewhere. Reason then infers the error, and the line of the program, from
-// the stacks. Equal errors then have equal reasons.
+// Reason returns the reason in a crash text, and the line of the program. The reason is usually the first line. For
+// some fatal errors, the text begins with a stack and has the error elsewhere. Reason then infers the error from the
+// stacks. Equal errors then have equal reasons.
 func Reason(text string) string {
-	first, _, _ := strings.Cut(text, "\n")
+	first, rest, _ := strings.Cut(text, "\n")
 	if !startsWithStack(first) {
-		return first
+		if !namesGoroutine(text) {
+			return first
+		}
+		return first + placeIn(rest)
 	}
 	stacks := strings.Split(text, "\n\n")
 	var what string
@@ -38,11 +41,28 @@ func Reason(text string) string {
 			what = "in " + list[0].function
 		}
 	}
-	reason := "fatal error: " + what
-	if where.function != "" {
-		reason += ", at " + where.function + " " + where.place
+	return strings.TrimSuffix("fatal error: "+what+where.text(), ": ")
+}
+
+// placeIn returns the text about the line of the program in the first stack of a text. If several panics led to the
+// stack, it is the line of the first one.
+func placeIn(text string) string {
+	start := firstGoroutine.FindStringIndex(text)
+	if start == nil {
+		return ""
 	}
-	return strings.TrimSuffix(reason, ": ")
+	stack, _, _ := strings.Cut(text[start[0]:], "\n\n")
+	_, list := framesOf(stack)
+	var where frame
+	for _, f := range list {
+		switch {
+		case f.function == "panic":
+			where = frame{}
+		case where.function == "" && !f.isLibrary():
+			where = f
+		}
+	}
+	return where.text()
 }
 
 // startsWithStack reports whether first, the first line of a text, is the first line of a stack.
@@ -77,6 +97,14 @@ func causeOf(function string) string {
 
 // A frame is a call in a stack: a function and its place in the source.
 type frame struct{ function, place string }
+
+// text returns the end of a reason that names f, or "" for no frame.
+func (f *frame) text() string {
+	if f.function == "" {
+		return ""
+	}
+	return ", at " + f.function + " " + f.place
+}
 
 // isLibrary reports whether the function is a part of the runtime, or of a package through which programs call the
 // runtime.
