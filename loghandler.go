@@ -97,11 +97,11 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	switch {
 	case served:
 		if i := strings.Index(message, "\ngoroutine "); i >= 0 {
-			message, stack = message[:i], message[i+1:]
+			message, stack = message[:i], stackBelow("panic(", message[i+1:])
 		}
 		_, caller = outside("runtime.")
 	case fatal, strings.Contains(by, "Panic"):
-		stack = stackBelowLog()
+		stack = stackBelow("log.", string(debug.Stack()))
 	default:
 		return h.Handler.Handle(ctx, r)
 	}
@@ -148,10 +148,14 @@ func outside(prefix string) (function string, caller runtime.Frame) {
 	return "", runtime.Frame{}
 }
 
-// stackBelowLog returns the stack of this goroutine without the functions of package log and above.
-func stackBelowLog() string {
-	head, calls, _ := strings.Cut(string(debug.Stack()), "\n")
-	calls = calls[max(0, strings.LastIndex(calls, "\nlog.")):]
-	lines := strings.SplitN(calls, "\n", 4) // an empty line, the call and its place
+// stackBelow returns a stack without the functions whose names begin with prefix, and those that they
+// called.
+func stackBelow(prefix, stack string) string {
+	i := strings.LastIndex(stack, "\n"+prefix)
+	if i < 0 {
+		return stack
+	}
+	head, _, _ := strings.Cut(stack, "\n")
+	lines := strings.SplitN(stack[i+1:], "\n", 3) // the call, its place, and the rest
 	return head + "\n" + lines[len(lines)-1]
 }

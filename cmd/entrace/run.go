@@ -23,9 +23,12 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/file/crashtext"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
@@ -143,6 +146,7 @@ type running struct {
 	span    otel.Span
 	ref     format.SpanRef
 	console *consoleLog // nil without --console
+	kills   int         // how many processes the kernel had killed for lack of memory when the command started
 	signals chan os.Signal
 	passing sync.WaitGroup // the goroutine that passes signals on to the command
 	asked   bool           // a signal has asked the command to end
@@ -206,6 +210,7 @@ func (r *running) start(ctx context.Context) (err error) {
 		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
 		defer r.console.started()
 	}
+	r.kills = memoryKills()
 	witness := newWitness()
 	r.signals = make(chan os.Signal, 16)
 	signal.Notify(r.signals, forwarded...)
@@ -388,12 +393,14 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	if state == nil {
 		end.Status, end.Description = otel.StatusError, "the command cannot be started"
 	} else {
+		how := r.how(state)
+		r.tell(r.completeSelf(how))
 		end.Attributes = append(end.Attributes, numberAttribute("process.pid", int64(state.Pid())), numberAttribute("process.exit.code", int64(state.ExitCode())))
 		if n := signalOf(state); n > 0 {
 			end.Attributes = append(end.Attributes, textAttribute("process.exit.signal", syscall.Signal(n).String()))
 		}
 		if !state.Success() && !r.asked { // if a signal stopped the command, that is not an error of the command
-			end.Status, end.Description = otel.StatusError, state.String()
+			end.Status, end.Description = otel.StatusError, how
 		}
 	}
 	b := rec.Batch()
@@ -410,6 +417,37 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 		r.say("a signal ended the command: spans and log records that its SDK had not sent are lost")
 	}
 	r.report(ctx)
+}
+
+// how says how the command ended.
+func (r *running) how(state *os.ProcessState) string {
+	text := state.String()
+	if signalOf(state) == int(syscall.SIGKILL) && memoryKills() > r.kills {
+		text += ", and the kernel has killed a process for lack of memory"
+	}
+	return text
+}
+
+// completeSelf adds how the command ended to the file to which the command recorded itself, if the command did not
+// finish the file, and the runtime wrote no crash text.
+func (r *running) completeSelf(how string) error {
+	stream := tracename.Stream(r.self())
+	if lock, _ := osfile.LockHolder(stream); lock != osfile.LockFree || deadtrace.IsFinished(stream) {
+		return nil // there is no such file, or another process writes it
+	}
+	return crashtext.Add(stream+crashtext.Ext, filepath.Base(r.args[0])+": "+how)
+}
+
+// memoryKills returns how many processes the kernel has killed for lack of memory since the start of the machine, or
+// 0 if it does not say.
+func memoryKills() (n int) {
+	b, _ := os.ReadFile("/proc/vmstat") // only Linux has it
+	for line := range strings.Lines(string(b)) {
+		if _, err := fmt.Sscanf(line, "oom_kill %d", &n); err == nil {
+			break
+		}
+	}
+	return n
 }
 
 // report prints a summary of the trace to stderr. Depending on the flags, it also compares the trace and shows it.

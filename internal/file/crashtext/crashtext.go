@@ -40,12 +40,23 @@ func Fatal(message, stack string) bool {
 	if o == nil {
 		return false
 	}
-	f, err := osfile.OpenWrite(o.name)
-	if err != nil {
-		return false
+	return Add(o.name, logFatal+message+"\n\n"+stack) == nil
+}
+
+// Add writes a text that says how a process ended to the file name, unless the file has a text already.
+func Add(name, text string) error {
+	f, err := osfile.OpenWrite(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = osfile.CreateNew(name)
 	}
-	_, err = f.WriteString(logFatal + message + "\n\n" + stack)
-	return errors.Join(err, f.Close()) == nil
+	if err != nil {
+		return err
+	}
+	if fi, serr := f.Stat(); serr != nil || fi.Size() > 0 {
+		return errors.Join(serr, f.Close())
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // Open makes the runtime write its crash text to a new file called name, which must not exist. It replaces an

@@ -7,6 +7,7 @@ func TestTextReason(t *testing.T) {
 		"":                             "",
 		"panic: boom\n\ngoroutine 1 …": "panic: boom",
 		"panic: boom\n\tpanic: again\n\ngoroutine 1 [running]:\nmain.main.func1()\n\t/shop/main.go:5 +0x1\npanic({0x1?, 0x2?})\n\t/go/src/runtime/panic.go:770 +0x1\nsync.(*Once).Do(0x1)\n\t/go/src/sync/once.go:7\nmain.work(...)\n\t/shop/main.go:9": "panic: boom, at main.work main.go:9",
+		"fatal error: a lock is misused, at main.main main.go:72\n\ngoroutine 1 [running]:\nsync.fatal({0x4b34a5?, 0x4a60a0?})\n\t/go/src/runtime/panic.go:1161 +0x18\nmain.main()\n\t/shop/main.go:72 +0x205":                                          "fatal error: a lock is misused, at main.main main.go:72",
 		"log.Fatal: no disk\n\ngoroutine 1 [running]:\nmain.main()\n\t/shop/main.go:3 +0x1":         "log.Fatal: no disk, at main.main main.go:3",
 		"SIGABRT: abort\nPC=0x1 m=0\n\ngoroutine 1 [running]:\nmain.main()\n\t/shop/main.go:3 +0x1": "SIGABRT: abort",
 		"SIGABRT: abort": "SIGABRT: abort",

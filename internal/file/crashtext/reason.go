@@ -12,10 +12,11 @@ import (
 func Reason(text string) string {
 	first, rest, _ := strings.Cut(text, "\n")
 	if !startsWithStack(first) {
-		if !namesGoroutine(text) {
-			return first
+		place := ""
+		if namesGoroutine(text) {
+			place = placeIn(rest)
 		}
-		return first + placeIn(rest)
+		return strings.TrimSuffix(first, place) + place // Read has added the reason to a text that began with a stack
 	}
 	stacks := strings.Split(text, "\n\n")
 	var what string
@@ -109,7 +110,7 @@ func (f *frame) text() string {
 // isLibrary reports whether the function is a part of the runtime, or of a package through which programs call the
 // runtime.
 func (f *frame) isLibrary() bool {
-	for _, p := range []string{"runtime.", "runtime/", "internal/", "sync.", "sync/", "reflect.", "syscall."} {
+	for _, p := range []string{"runtime.", "runtime/", "internal/", "sync.", "sync/", "reflect.", "syscall.", "log."} {
 		if strings.HasPrefix(f.function, p) {
 			return true
 		}
