@@ -34,6 +34,7 @@ import (
 type recording struct {
 	recorder *recorder.Recorder
 	owned    bool             // this package opened the recorder
+	closed   bool             // close has been called
 	control  *control.Control // nil: no flight recorder
 	ours     bool             // this package made the control
 	resource *resource.Resource
@@ -131,13 +132,17 @@ func (r *recording) close(ctx context.Context, finish bool) (err error) {
 	}
 	switch {
 	case !r.owned:
+	case r.closed:
+		err = errors.Join(err, r.recorder.FinishLeft(ctx))
 	case finish && ctx.Err() != nil: // exporters used up the time of ctx
 		err = errors.Join(err, withGrace(ctx, r.recorder.Close))
 	default:
 		err = errors.Join(err, r.recorder.Close(ctx))
 	}
 	r.crash.Close()
-	return errors.Join(err, r.account.Close(ctx))
+	err = errors.Join(err, r.account.Close(ctx))
+	r.closed, r.crash, r.account = true, nil, nil
+	return err
 }
 
 // endpointEnvironment sets the endpoint and the token from the environment if no option

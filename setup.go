@@ -271,7 +271,8 @@ func (p *Pipeline) ForceFlush(ctx context.Context) error {
 }
 
 // Shutdown ends recording and finishes the file. If ctx is done, Shutdown returns the error of ctx,
-// and the file remains an IET, which is complete but has no index. Shutdown is idempotent.
+// and the file remains an IET, which is complete but has no index. Another call of Shutdown then finishes
+// the file. Shutdown is idempotent.
 //
 // If a panic runs Shutdown, as in a program with "defer p.Shutdown(ctx)", Shutdown only flushes, and recording
 // continues. So the trace says that the panic ended the program, and has its text. The same holds if main calls
@@ -284,7 +285,7 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.done {
-		return nil
+		return p.recording.close(ctx, ctx.Err() == nil)
 	}
 	if crashtext.Dying() {
 		var err error

@@ -370,6 +370,10 @@ func shutdownDead(t *testing.T, mode entrace.Mode, want int) {
 	if r.Format != format.IET || r.Reason != mapping.CutClean || !r.Ended || r.Entries != want {
 		t.Errorf("%s: what is left is %+v, want a whole IET of %d entries", mode, r, want)
 	}
+	must(t, p.Shutdown(t.Context()))
+	if r, err := recorder.Inspect("a.et"); err != nil || r.Format != format.ET || r.Entries != want {
+		t.Errorf("%s: after another Shutdown there is %+v, %v, want an ET", mode, r, err)
+	}
 }
 
 // TestPathWithoutFolder: Setup makes the folder of the file, which only the user can read. If the

@@ -151,9 +151,12 @@ func (t *target) flush(ctx context.Context) error {
 	return t.recorder.Flush(ctx)
 }
 
-// shutdown closes the recorder if t opened it.
+// shutdown closes the recorder if t opened it. A later call finishes the file if an earlier call left it unfinished.
 func (t *target) shutdown(ctx context.Context) error {
 	if t.stopped.Swap(true) {
+		if t.owned {
+			return t.recorder.FinishLeft(ctx)
+		}
 		return nil
 	}
 	err := ctx.Err()

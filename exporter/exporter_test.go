@@ -480,6 +480,10 @@ func TestShutdownDeadContext(t *testing.T) {
 		if r.Format != format.IET || r.Reason != mapping.CutClean || !r.Ended {
 			t.Errorf("what is left is %+v, want a whole IET", r)
 		}
+		must(t, e.Shutdown(t.Context()))
+		if r, err := recorder.Inspect(path); err != nil || r.Format != format.ET {
+			t.Errorf("after another Shutdown there is %+v, %v, want an ET", r, err)
+		}
 	}
 }
 

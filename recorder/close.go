@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"time"
@@ -17,12 +18,12 @@ import (
 )
 
 // Close writes all waiting records and the entry of a clean end, and finishes the file. Call Close once for
-// each Create that returned this recorder: the last of these calls closes the recorder, and further calls
-// do nothing. Later records are dropped and counted. If entries were lost, Close also returns the last
+// each Create that returned this recorder: the last of these calls closes the recorder. Later records are
+// dropped and counted. If entries were lost, Close also returns the last
 // error that caused a loss.
 //
-// If ctx ends before the ET is complete, Close leaves a whole IET and returns the error of ctx. The next
-// Create on that path, or Recover, makes the ET from this IET. Close returns within half a second after the
+// If ctx ends before the ET is complete, Close leaves a whole IET and returns the error of ctx. Another
+// call of Close, the next Create on that path, or Recover, makes the ET from this IET. Close returns within half a second after the
 // end of ctx, even if the disk does not respond; in this time it writes records that are in memory. Records
 // that cannot be written stay in the journal.
 func (r *Recorder) Close(ctx context.Context) error {
@@ -33,7 +34,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 		ctx = context.Background() // with a nil ctx, Close would panic halfway and leave the file locked
 	}
 	if !r.unref() {
-		return nil
+		return r.FinishLeft(ctx)
 	}
 	if s := r.slot; s != nil {
 		s.mu.Lock() // until r has ended, Create makes no other recorder of this path
@@ -42,6 +43,28 @@ func (r *Recorder) Close(ctx context.Context) error {
 		s.recorder = nil
 	}
 	return r.target.Close(ctx)
+}
+
+// FinishLeft makes the ET if Close has left the file unfinished. In contrast to another call of Close, it does not close
+// a recorder that others use. It is for packages of this module.
+func (r *Recorder) FinishLeft(ctx context.Context) error {
+	w, ok := r.target.(*writer)
+	if !ok || r.share(false) {
+		return nil
+	}
+	select {
+	case <-w.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !w.unfinished {
+		return nil
+	}
+	_, err := deadtrace.Finish(ctx, w.name, &deadtrace.Options{Final: w.final, Report: w.report})
+	if errors.Is(err, fs.ErrNotExist) || deadtrace.IsOthers(err) { // finished already, or a later recorder does it
+		return nil
+	}
+	return err
 }
 
 // closeGrace is how long Close waits for the writer after the end of its context. The writer needs less
@@ -131,6 +154,7 @@ func (w *writer) close(ctx context.Context) error {
 			removed = false // the ET has all entries
 		}
 	}
+	w.unfinished = left
 	if removed && (lost != nil || left) { // the unfinished file has no name
 		w.countLost(f)
 	}

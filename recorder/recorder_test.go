@@ -205,6 +205,30 @@ func dirNames(t testing.TB, dir string) []string {
 	return names
 }
 
+// TestCloseAfterDeadContext calls Close again after a call whose context was done. The second call makes the ET, and
+// the third one leaves it as it is.
+func TestCloseAfterDeadContext(t *testing.T) {
+	rec := tracetest.Create(t, "app.et", nil)
+	_, err := rec.Append(named("a"))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i, want := range []error{context.Canceled, context.Canceled, nil, nil} {
+		if i == 2 {
+			ctx = t.Context()
+		}
+		if err := rec.Close(ctx); !errors.Is(err, want) {
+			t.Errorf("call %d of Close returned %v, want %v", i, err, want)
+		}
+	}
+	if names := dirNames(t, filepath.Dir(rec.Path())); len(names) != 1 || names[0] != "app.et" {
+		t.Errorf("the folder has %q, want app.et", names)
+	}
+	if got, want := tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(a entrace.end)"; got != want {
+		t.Errorf("the trace has %s, want %s", got, want)
+	}
+}
+
 // TestParentsFirst exports a trace in every order of its spans.
 func TestParentsFirst(t *testing.T) {
 	t.Parallel()

@@ -80,8 +80,9 @@ type writer struct {
 	leaving  bool  // the file was removed, and its entries count as unsaved
 	unsynced error // the error of the last sync of the previous file
 
-	suspended bool         // everything is in the file, and w has no journal
-	waiting   atomic.Int32 // number of calls in putLater
+	suspended  bool         // everything is in the file, and w has no journal
+	unfinished bool         // Close has left the file unfinished; callers may read it after ended is closed
+	waiting    atomic.Int32 // number of calls in putLater
 
 	toldTooLarge time.Time // when OnError was last called because an entry was too large
 }
