@@ -41,9 +41,10 @@
 //	Time                            String, RFC 3339 with nanoseconds
 //	[]byte                          Bytes
 //	error                           String, Error()
-//	json.Marshaler                  String, the JSON
+//	json.Marshaler                  as the text, number or boolean in its JSON; else String, the JSON
 //	TextMarshaler                   String, the text
 //	named basic types               as their underlying types
+//	json.Number                     as its number
 //	others                          String, the JSON; or the error of package json
 //	nil                             String null
 //

@@ -76,7 +76,15 @@ func (e *encoder) any(key string, x any) {
 		e.b.String(key, e.limit(errorText(x)))
 		return
 	case json.Marshaler:
-		e.json(key, x)
+		text, ok := guarded(x, marshalJSON(x))
+		if !ok || !e.scalar(key, text) {
+			e.json(key, text, ok)
+		}
+		return
+	case json.Number:
+		if !e.number(key, string(x)) {
+			e.b.String(key, e.limit(string(x)))
+		}
 		return
 	case encoding.TextMarshaler:
 		e.b.String(key, e.limit(marshaledText(x)))
@@ -100,7 +108,8 @@ func (e *encoder) any(key string, x any) {
 	case reflect.String:
 		e.b.String(key, e.limit(v.String()))
 	default:
-		e.json(key, x)
+		text, ok := guarded(x, marshalJSON(x))
+		e.json(key, text, ok)
 	}
 }
 
@@ -112,15 +121,52 @@ func marshaledText(x encoding.TextMarshaler) string {
 	return text
 }
 
-// json adds the JSON of x, or the text of the error or panic of a method of x.
-func (e *encoder) json(key string, x any) {
-	text, ok := guarded(x, marshalJSON(x))
-	if cut := e.limit(text); ok && len(cut) == len(text) {
+// json adds a JSON text. If isJSON is not set, the text is the error or panic of a method.
+func (e *encoder) json(key, text string, isJSON bool) {
+	if cut := e.limit(text); isJSON && len(cut) == len(text) {
 		e.b.JSON(key, cut)
 	} else {
 		e.b.String(key, cut)
 	}
 }
+
+// scalar adds the text, the number or the boolean in a JSON text, and reports whether the JSON text has one.
+func (e *encoder) scalar(key, text string) bool {
+	switch text[0] {
+	case '"':
+		err := json.Unmarshal([]byte(text), &text)
+		if err == nil {
+			e.b.String(key, e.limit(text))
+		}
+		return err == nil
+	case 't', 'f':
+		e.b.Bool(key, text == "true")
+		return true
+	}
+	return e.number(key, text)
+}
+
+// number adds the number in a JSON text, and reports whether the text has one. A fraction with more digits than a
+// float64 keeps does not count.
+func (e *encoder) number(key, text string) bool {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		e.b.I64(key, n)
+		return true
+	}
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		e.b.U64(key, n)
+		return true
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	is := err == nil && len(text) <= maxDigits && text[0] <= '9'
+	if is {
+		e.b.Float(key, f)
+	}
+	return is
+}
+
+// maxDigits is the number of digits, with a decimal point, that a float64 keeps.
+const maxDigits = 16
 
 func marshalJSON(x any) func() (string, error) {
 	return func() (string, error) {
