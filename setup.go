@@ -20,9 +20,9 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/text/notice"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -287,7 +287,7 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 	if p.done {
 		return p.recording.close(ctx, ctx.Err() == nil)
 	}
-	if crashtext.Dying() {
+	if safecall.Dying() {
 		var err error
 		if p.own != nil {
 			err = withGrace(ctx, p.own.ForceFlush)

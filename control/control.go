@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/write/ring"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -266,7 +267,7 @@ var errClosed = errors.New("control: shut down")
 // the process, and the next start makes the trace of the panic. If the program recovers the panic, call Shutdown
 // again after the function that recovers has returned.
 func (c *Control) Shutdown(ctx context.Context) error {
-	if c == nil || crashtext.Dying() {
+	if c == nil || safecall.Dying() {
 		return nil
 	}
 	if c.ending.Swap(true) {

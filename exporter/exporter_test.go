@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,6 +106,40 @@ func spanProcessor(t testing.TB, rec *recorder.Recorder) *exporter.SpanProcessor
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	must(t, err)
 	return p
+}
+
+// TestTwoProcessorsRecordASpanOnce: a provider has two processors with one recorder, in the order of their making and
+// in the other one. A second provider has only one of them.
+func TestTwoProcessorsRecordASpanOnce(t *testing.T) {
+	for _, order := range [][2]int{{0, 1}, {1, 0}} {
+		rec := create(t, nil)
+		p := [2]*exporter.SpanProcessor{spanProcessor(t, rec), spanProcessor(t, rec)}
+		both := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p[order[0]]), sdktrace.WithSpanProcessor(p[order[1]]))
+		one := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p[1]))
+		ctx, outer := both.Tracer("t").Start(t.Context(), "outer")
+		_, inner := both.Tracer("t").Start(ctx, "inner")
+		_, alone := one.Tracer("t").Start(ctx, "alone")
+		for _, s := range []trace.Span{alone, inner, outer} {
+			s.AddEvent("event")
+			s.End()
+		}
+		must(t, p[0].Shutdown(t.Context()))
+		_, last := both.Tracer("t").Start(t.Context(), "last")
+		last.End()
+		must(t, p[1].Shutdown(t.Context()))
+		must(t, rec.Close(t.Context()))
+		v := testkit.View(t, testkit.Open(t, rec.Path()))
+		var got []string
+		for r := range v.Rows() {
+			if f := v.Flags(r); f.Role() == view.RoleSpan || f.Role() == view.RoleEvent {
+				got = append(got, fmt.Sprint(v.Name(r), f.Open()))
+			}
+		}
+		want := []string{"outerfalse", "innerfalse", "alonefalse", "eventfalse", "eventfalse", "eventfalse", "lastfalse"}
+		if !slices.Equal(got, want) {
+			t.Errorf("in the order %v there are %q, want %q", order, got, want)
+		}
+	}
 }
 
 func spanContext(span byte, flags trace.TraceFlags, remote bool, state string) trace.SpanContext {

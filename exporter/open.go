@@ -54,7 +54,7 @@ func (o openSpans) each(before time.Time, fn func(name string, span, parent form
 		list = list[:0]
 		m := o.LockAt(i)
 		for k, b := range m.All() {
-			if b.start < limit {
+			if b.start < limit && !b.elsewhere {
 				list = append(list, open{b.name, format.SpanRef{TraceID: [16]byte(k[:16]), SpanID: [8]byte(k[16:])}, b.parent, b.start})
 			}
 		}

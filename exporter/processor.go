@@ -3,7 +3,9 @@ package exporter
 import (
 	"context"
 	"errors"
-	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,8 +15,10 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/write/flightrecorder"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/internal/write/setup"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 var _ sdktrace.SpanProcessor = (*SpanProcessor)(nil)
@@ -31,6 +35,7 @@ type SpanProcessor struct {
 	flight    flightrecorder.Recorder // nil: no flight recorder
 	unwatch   func()
 	open      openSpans
+	others    atomic.Pointer[[]*SpanProcessor] // other processors with the same recorder; nil: none
 }
 
 // A begun holds the data of an open span that was recorded at its start.
@@ -42,6 +47,7 @@ type begun struct {
 	start        time.Duration    // time since clock
 	parent       format.SpanRef   // zero: no local parent, or no flight recorder
 	labels       *goroutineLabels // nil: the goroutine got no labels
+	elsewhere    bool             // another processor records the span
 }
 
 // changed appends to list the items of attrs that b.attrs does not have, or has with another value.
@@ -104,12 +110,54 @@ func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 	}
 	err := p.target.open(s, modeLive)
 	p.measure(selfmetrics.ProcessorComponent)
+	if !p.recorder.Discards() {
+		processors.change(p.recorder, func(list []*SpanProcessor) []*SpanProcessor { return append(list, p) })
+	}
 	return p, err
+}
+
+// processors holds the processors that have not been shut down, by their recorders. If a provider has two
+// processors with one recorder, they record each span once.
+var processors = processorsOf{of: make(map[*recorder.Recorder][]*SpanProcessor)}
+
+type processorsOf struct {
+	mu sync.Mutex
+
+	of map[*recorder.Recorder][]*SpanProcessor
+}
+
+// change replaces the list of the processors of r by the result of fn.
+func (x *processorsOf) change(r *recorder.Recorder, fn func([]*SpanProcessor) []*SpanProcessor) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	list := fn(x.of[r])
+	if x.of[r] = list; len(list) == 0 {
+		delete(x.of, r)
+	}
+	for i, p := range list {
+		others := slices.Delete(slices.Clone(list), i, i+1)
+		p.others.Store(&others)
+	}
+}
+
+// leaves reports whether p leaves a span that begins to another processor with the same recorder.
+func (p *SpanProcessor) leaves(s sdktrace.ReadOnlySpan) bool {
+	others := p.others.Load()
+	if others == nil || len(*others) == 0 {
+		return false
+	}
+	sc := s.SpanContext()
+	r := ref(&sc)
+	is := slices.ContainsFunc(*others, func(other *SpanProcessor) bool { return other.open.has(r) })
+	if is {
+		p.open.Set(key(&r), &begun{elsewhere: true})
+	}
+	return is
 }
 
 // OnStart records the data of a span that is known when it starts.
 func (p *SpanProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	if p.skip(s) || !p.recorder.TakesSpans() {
+	if p.skip(s) || !p.recorder.TakesSpans() || p.leaves(s) {
 		return
 	}
 	if p.marks() {
@@ -178,6 +226,9 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	sc := s.SpanContext()
 	r := ref(&sc)
 	b, ok := p.open.Delete(key(&r))
+	if b.elsewhere {
+		return nil
+	}
 	if !ok { // the span began before p existed, or could not be written at its start, or was forgotten
 		res, rerr := p.resource(s.Resource())
 		m.whole(s, res, false)
@@ -220,7 +271,7 @@ func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is 
 		return "", false
 	}
 	last := &events[len(events)-1]
-	if last.Name != mapping.NameException || last.Time.Before(s.EndTime()) || !panics() {
+	if last.Name != mapping.NameException || last.Time.Before(s.EndTime()) || !safecall.Dying() {
 		return "", false
 	}
 	for _, a := range last.Attributes {
@@ -231,21 +282,6 @@ func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is 
 	return text, true
 }
 
-// panics reports whether the calling goroutine is running deferred functions because of a panic.
-func panics() bool {
-	var pcs [64]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if f.Function == "runtime.gopanic" {
-			return true
-		}
-		if !more {
-			return false
-		}
-	}
-}
-
 // ForceFlush writes all records so far to the file.
 func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
 	return p.flush(ctx)
@@ -254,6 +290,9 @@ func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
 // Shutdown ends the processor, which then ignores spans. If NewSpanProcessor opened the recorder,
 // Shutdown closes the recorder; see [Exporter.Shutdown].
 func (p *SpanProcessor) Shutdown(ctx context.Context) error {
+	processors.change(p.recorder, func(list []*SpanProcessor) []*SpanProcessor {
+		return slices.DeleteFunc(list, func(other *SpanProcessor) bool { return other == p })
+	})
 	err := p.shutdown(ctx)
 	if p.unwatch != nil {
 		p.unwatch()

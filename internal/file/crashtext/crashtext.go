@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -83,33 +82,6 @@ func (o *Output) Close() {
 	current.CompareAndSwap(o, nil)
 	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // cannot fail
 	_ = os.Remove(o.name)                               // if this fails, a later process removes the empty file
-}
-
-// Dying reports whether the goroutine of the caller runs its deferred functions because of a panic, or is the main
-// goroutine and runs them because of runtime.Goexit. If nothing recovers the panic, the runtime then ends the process
-// and writes its crash text. If a deferred function has recovered the panic, Dying still returns true in this
-// function, because Go does not tell.
-func Dying() bool {
-	pcs := make([]uintptr, 64)
-	n := runtime.Callers(1, pcs)
-	for n == len(pcs) {
-		pcs = make([]uintptr, 2*n)
-		n = runtime.Callers(1, pcs)
-	}
-	frames, exits := runtime.CallersFrames(pcs[:n]), false
-	for more := n > 0; more; {
-		var f runtime.Frame
-		f, more = frames.Next()
-		switch f.Function {
-		case "runtime.gopanic":
-			return true
-		case "runtime.Goexit":
-			exits = true
-		case "runtime.main":
-			return exits
-		}
-	}
-	return false
 }
 
 // Read returns the crash text in the file name, and when it was written. The text begins with the reason. The time
