@@ -58,6 +58,7 @@ func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 		return nothing(c), nil
 	}
 	unknownVariables()
+	configFiles()
 	c.modeEnvironment()
 	rec, failed := c.open()
 	own, others := c.processors(ctx, rec)

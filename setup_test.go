@@ -197,6 +197,8 @@ func TestBadValues(t *testing.T) {
 		"OTEL_TRACES_EXPORTER":           "entrace,jaeger",
 		"OTEL_SDK_DISABLED":              "perhaps",
 		"OTEL_PROPAGATORS":               "tracecontext,b3",
+		"OTEL_CONFIG_FILE":               "otel.yaml",
+		"OTEL_EXPERIMENTAL_CONFIG_FILE":  "otel.yaml",
 	} {
 		t.Run(name, func(t *testing.T) {
 			clean(t)

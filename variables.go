@@ -1,6 +1,7 @@
 package entrace
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -33,6 +34,19 @@ func unknownVariables() {
 			hint = ": did you mean " + like + "?"
 		}
 		notice.Error(fmt.Errorf("entrace: unknown variable %s%s", name, hint))
+	}
+}
+
+// configFiles reports the variables that name a configuration file of OpenTelemetry. By its specification, the file
+// replaces all other variables, but Setup does not read it.
+func configFiles() {
+	if _, run := env.Lookup(envRun); run {
+		return // entrace run has reported them
+	}
+	for _, name := range []string{"OTEL_CONFIG_FILE", "OTEL_EXPERIMENTAL_CONFIG_FILE"} {
+		if file, ok := env.Lookup(name); ok {
+			env.ReportValue(name, file, errors.New("Setup reads only variables and options; the package otelconf reads the file, see docs/switching.md"))
+		}
 	}
 }
 

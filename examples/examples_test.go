@@ -286,3 +286,29 @@ func TestBothWaysAreShownOnce(t *testing.T) {
 		t.Errorf("%d rows are there, want a span and a log record; %d are copies", n, v.Copies())
 	}
 }
+
+// TestConfigFile: providers that otelconf makes from a file record to the trace as well. The program has the code in
+// docs/switching.md.
+func TestConfigFile(t *testing.T) {
+	_, code, _ := strings.Cut(string(tracetest.ReadFile(t, "../docs/switching.md")), "```go\n")
+	code, _, _ = strings.Cut(code, "```")
+	if program := strings.ReplaceAll(string(tracetest.ReadFile(t, "configfile/main.go")), "\n\t", "\n"); code == "" || !strings.Contains(program, code) {
+		t.Errorf("the program does not have\n%s", code)
+	}
+	file := filepath.Join(t.TempDir(), "otel.yaml")
+	config := `file_format: "1.0"
+tracer_provider:
+  processors:
+    - simple: {exporter: {console: {}}}
+logger_provider:
+  processors:
+    - simple: {exporter: {console: {}}}
+`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, out := run(t, "configfile", "OTEL_CONFIG_FILE="+file)
+	if n := count(t, filepath.Join(dir, "app.et")); n[view.RoleSpan] != 1 || n[view.RoleLog] != 1 || !strings.Contains(out, "read 3 files") {
+		t.Errorf("there are %v, and the console has\n%s", n, out)
+	}
+}
