@@ -41,6 +41,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
+	"github.com/entrace-go/entrace/slogadapter"
 )
 
 const (
@@ -71,6 +72,11 @@ func recordCanaries(end string) {
 		attribute.String("json", `{"auth":{"password":"`+canary+`"}}`), attribute.String("token="+canary, "in a key"),
 		attribute.String("innocent", innocent), attribute.String("db.password", canary), // a key that occurs twice
 	}
+	// A bare canary is no secret for the policy, but ReplaceAttr hides it.
+	hiding := slog.New(slogadapter.New(p.Recorder(), &slogadapter.Options{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		a.Value = slog.StringValue(strings.ReplaceAll(a.Value.String(), canary, "hidden"))
+		return a
+	}}))
 	tracer := p.TracerProvider().Tracer("token="+canary, trace.WithInstrumentationVersion(text), trace.WithSchemaURL(link), trace.WithInstrumentationAttributes(attrs...))
 	other := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceState: state})
 	for i := range 5 { // several times, because only the first use of a name is written in full
@@ -84,6 +90,7 @@ func recordCanaries(end string) {
 			"map", map[string]any{"password": canary, "deep": []any{map[string]string{"jwt": canary, "note": text}}},
 			"error", errors.New(text), "bytes", []byte(text), "struct", struct{ Password, URL string }{canary, link}, "token="+canary, 1)
 		slog.DebugContext(ctx, fmt.Sprintf("%+v", struct{ Password string }{canary}))
+		hiding.With("customer", canary).InfoContext(ctx, "customer "+canary, "name", canary)
 		pprof.Do(ctx, pprof.Labels("password", canary), func(ctx context.Context) {
 			slog.WarnContext(ctx, "Bearer "+canary)
 		})

@@ -238,25 +238,26 @@ func (e *encoder) replacedText(a slog.Attr) string {
 	return valueText(a.Value)
 }
 
+// replaceSource returns the site of r after ReplaceAttr. ReplaceAttr may hide a part of the message or the source, so
+// the recorder learns of a CallSite only what ReplaceAttr has returned: never the message, and the source if
+// it stays.
 func (e *encoder) replaceSource(r *slog.Record) *site {
-	s := e.shared.sites.of(e.shared.recorder, r.PC, r.Message)
-	if r.PC == 0 {
-		return s
-	}
-	own := slog.Source{Function: s.function, File: s.file, Line: int(s.line)}
-	given := own // a copy, because ReplaceAttr may change it
-	a := e.replaced(nil, slog.Any(slog.SourceKey, &given))
-	if isEmpty(a) {
-		return e.shared.sites.of(e.shared.recorder, 0, "")
-	}
-	if src, ok := a.Value.Any().(*slog.Source); ok && src != nil {
-		if *src == own {
-			return s
+	sites, pc := &e.shared.sites, r.PC
+	if pc != 0 {
+		s := sites.source(pc)
+		own := slog.Source{Function: s.function, File: s.file, Line: int(s.line)}
+		given := own // a copy, because ReplaceAttr may change it
+		a := e.replaced(nil, slog.Any(slog.SourceKey, &given))
+		if src, ok := a.Value.Any().(*slog.Source); !ok || src == nil {
+			if !isEmpty(a) {
+				e.extra = append(e.extra, a)
+			}
+			pc = 0
+		} else if *src != own {
+			return newSite(src.Function, src.File, src.Line)
 		}
-		return newSite(src.Function, src.File, src.Line)
 	}
-	e.extra = append(e.extra, a)
-	return e.shared.sites.of(e.shared.recorder, 0, "")
+	return sites.of(e.shared.recorder, pc, "")
 }
 
 // spent reports whether the record has reached a limit.

@@ -30,7 +30,7 @@ type Options struct {
 	// groups. The source is a *slog.Source. ReplaceAttr cannot remove the level and the message. If
 	// the new level has another type, it is stored as log.level. A removed message is stored as an
 	// empty text. If the result is a group, its members are stored as attributes. If ReplaceAttr
-	// panics, the value is "!PANIC: …".
+	// panics, the value is "!PANIC: …". What ReplaceAttr removes is never written, not even to the journal.
 	ReplaceAttr func(groups []string, a slog.Attr) slog.Attr
 	// MaxAttrs is the maximum number of attributes of a record. The default is 1000.
 	MaxAttrs int

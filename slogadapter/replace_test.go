@@ -3,12 +3,15 @@ package slogadapter_test
 import (
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -203,6 +206,49 @@ func TestReplacedTextsCountOnce(t *testing.T) {
 		t.Errorf("%d bytes of the message are kept, want %d", len(e.Message.Value), len(message))
 	}
 	checkList(t, e, "a=1")
+}
+
+// TestReplacedTextsAreInNoFile searches for what ReplaceAttr hides, in all bytes that a recorder writes while the program runs and
+// until the end. A kill leaves the files as they are.
+func TestReplacedTextsAreInNoFile(t *testing.T) {
+	dir, buffer := t.TempDir(), t.TempDir()
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "log.iet"), &recorder.Options{BufferDir: buffer})
+	hide := all(
+		only("msg", func(a slog.Attr) slog.Attr { return slog.String(a.Key, "shown "+a.Value.String()[:1]) }),
+		only("source", func(a slog.Attr) slog.Attr {
+			a.Value.Any().(*slog.Source).File = "shown.go"
+			return a
+		}),
+		only("name", to("shown")),
+	)
+	h := slogadapter.New(rec, &slogadapter.Options{ReplaceAttr: hide})
+	keep := slogadapter.New(rec, &slogadapter.Options{ReplaceAttr: only("msg", to("kept"))})
+	search := func(when string) {
+		var all []byte
+		for _, dir := range []string{dir, buffer} {
+			names, err := filepath.Glob(filepath.Join(dir, "*"))
+			must(t, err)
+			for _, name := range names {
+				all = append(all, tracetest.ReadFile(t, name)...)
+			}
+		}
+		for text, want := range map[string]bool{"hidden": false, "replace_test.go": false, "shown.go": true, "shown 1": true, "kept": true} {
+			if strings.Contains(string(all), text) != want {
+				t.Errorf("%s: %q is in the files: %v, want %v", when, text, !want, want)
+			}
+		}
+	}
+	for i := range 3 {
+		for _, pc := range []uintptr{pc(), 0} {
+			handle(t, h.WithAttrs([]slog.Attr{slog.String("name", "hidden")}), slog.NewRecord(time.Now(), slog.LevelInfo, fmt.Sprint(i, " hidden"), pc))
+		}
+		handle(t, keep, slog.NewRecord(time.Now(), slog.LevelInfo, "hidden", 0))
+	}
+	search("running")
+	must(t, rec.Flush(t.Context()))
+	search("flushed")
+	must(t, rec.Close(t.Context()))
+	search("closed")
 }
 
 // TestReplaceAttrGroups checks the arguments of ReplaceAttr, and that it is called

@@ -50,36 +50,53 @@ type siteCache struct {
 	mu sync.Mutex // held while known is replaced
 }
 
-// of returns the site of the program counter pc, which is 0 if the place is unknown. If the site is new, message becomes the message of
-// its CallSite, so that later records with this message need not store it.
+// of returns the site of the program counter pc, which is 0 if the place is unknown, with a CallSite. If the CallSite is new, it gets
+// message, so that later records with this message need not store it.
 func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
-	if m := c.known.Load(); m != nil {
-		if s := (*m)[pc]; s != nil {
-			return s
-		}
+	if s := c.get(pc); s != nil && s.call != nil {
+		return s
 	}
-	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
-	s := newSite(f.Function, f.File, f.Line)
+	s := siteAt(pc)
 	m := s.metadata()
 	s.call = r.CallSite(&m, message)
 	return c.add(pc, s)
 }
 
-// add adds the site s for pc and returns s. If the cache already has a site for pc,
-// add returns that site.
+// source is like of, but the site may have no CallSite. The recorder knows nothing of such a site.
+func (c *siteCache) source(pc uintptr) *site {
+	if s := c.get(pc); s != nil {
+		return s
+	}
+	return c.add(pc, siteAt(pc))
+}
+
+func (c *siteCache) get(pc uintptr) *site {
+	if m := c.known.Load(); m != nil {
+		return (*m)[pc]
+	}
+	return nil
+}
+
+// add adds the site s for pc and returns s. If the cache already has a site for pc that does not lack the
+// CallSite of s, add returns that site.
 func (c *siteCache) add(pc uintptr, s *site) *site {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := make(map[uintptr]*site)
 	if old := c.known.Load(); old != nil {
-		if s := (*old)[pc]; s != nil {
-			return s
+		if known := (*old)[pc]; known != nil && (known.call != nil || s.call == nil) {
+			return known
 		}
 		m = maps.Clone(*old)
 	}
 	m[pc] = s
 	c.known.Store(&m)
 	return s
+}
+
+func siteAt(pc uintptr) *site {
+	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	return newSite(f.Function, f.File, f.Line)
 }
 
 func newSite(function, file string, line int) *site {
