@@ -12,17 +12,22 @@
 //	password, passwd, also at the end of a word; passphrase, pwd, …    db.password, PGPASSWORD
 //	secret, credential, cookie, and their plurals                      clientSecret, http.request.header.cookie
 //	token                                                              access_token, X-Auth-Token
-//	authorization, jwt, bearer, dsn, mnemonic, otp, totp at the end    http.request.header.authorization
+//	authorization, jwt, bearer, dsn, mnemonic, otp, psk, … at the end  http.request.header.authorization
 //	key after api, access, private, signing, encryption, account,      x-api-key, ssh_private_key
-//	shared, auth, ssh, pgp, gpg, master, hmac
-//	session_id, deploy_key, connection_string, basic_auth, mfa_code,   session-id, connectionString
-//	seed_phrase and the like, without a dot between the words
+//	shared, auth, ssh, pgp, gpg, master, hmac, aes, …
+//	session_id, deploy_key, app_key, connection_string, basic_auth,    session-id, connectionString
+//	mfa_code, seed_phrase and the like, without a dot between the words
 //	pass between dots and after auth, user, db, database, smtp, and the like  DB_PASS
 //
-// A word for a harmless property of a secret makes the key harmless: token.count, secret.name,
-// passwordHashAlgorithm, api_key_id. The word token is also harmless after words such as page and lexer:
-// page.token, lexer.token. The policy replaces texts, bytes, lists and maps, but never numbers, booleans and
-// words such as "none".
+// Some keys have such a word and are harmless nevertheless:
+//
+//	a word after it says something about the secret    token.count, secret.name, passwordHashAlgorithm, ssh_key_fingerprint
+//	a word before it asks for the secret               has_password, is_token_valid, forgot_password_link
+//	a word before token gives it another meaning       page.token, lexer.token, eos_token, erc20.token, fencing_token
+//	a word before pass, bearer or mnemonic does        test.pass, standard_bearer, opcode.mnemonic
+//
+// The policy replaces texts, bytes, lists and maps, but never numbers, booleans and words such as "none". In a
+// connection string, it replaces only the secrets that it finds there.
 //
 // The default policy also replaces parts of any text: values, messages, names, status descriptions.
 // Replacements are counted under the name of the rule.
@@ -31,28 +36,32 @@
 //	parameter    a value with the name of a secret: name=value, name%3Dvalue, "name" => value, -name value,
 //	             --name value, <name>value</name>, and {name:value} and [name:[value]], as %v prints structs,
 //	             maps and headers;
-//	             with a digit and at least eight bytes also in name = value, name: "value" and, at the end of
-//	             a line, name: value;
-//	             the value of a pair such as name="password" value="x";
+//	             with a digit and at least eight bytes also in name = value, name: "value", "name", "value",
+//	             password value, and, at the end of a line or in the lines below, name: value;
+//	             the values of session, sid, auth, JSESSIONID and PHPSESSID, if they are that long;
+//	             code= beside state= in a URL;
+//	             the value of a pair such as name="password" value="x", or of <entry key="password">;
+//	             -p of sshpass, docker login, mysql and the like;
 //	             in SQL PASSWORD 'value' and IDENTIFIED BY 'value';
 //	             signatures in signed URLs; a whole text that is Base64 and contains a secret
-//	key          the value of a member of a JSON text, if the member has the name of a secret. The JSON text may
-//	             be a part of another text, with any number of backslashes
+//	key          the value of a member of a JSON text, if the member has the name of a secret, or is the auth of
+//	             Docker. The JSON text may be a part of another text, with any number of backslashes
 //	header       the values of Authorization, Cookie and Set-Cookie; of other header fields with the name of a
 //	             secret, such as X-Api-Key, at the beginning of a line or after a quote; credentials after Basic
-//	userinfo     user:password@ in a URL or a data source name, and user:password after curl's -u
+//	userinfo     user:password@ in a URL or a data source name, user:password after curl's -u
 //	bearer       the token after Bearer
 //	jwt          JSON Web Tokens (RFC 7519)
 //	private_key  private keys in PEM (RFC 7468)
 //	token        tokens with a known prefix, such as AKIA…, ghp_…, glpat-…, xoxb-…,
-//	             sk_live_…, AIza…, sk-ant-…, hvs.…
+//	             sk_live_…, AIza…, sk-ant-…, hvs.…; webhooks of Slack, Discord, Teams and Zapier; tokens of Telegram's bots
 //
 // Amazon, Google, GitHub and some seventy other issuers document the prefixes of their tokens, so that secret
 // scanners can find the tokens.
 //
 // # What the default policy does not replace
 //
-// The policy does not find a secret without a known key, prefix or form, such as a password alone in a message.
+// The policy does not find a secret without a known key, prefix or form, such as a password alone in a message,
+// "password is x", INSERT … VALUES ('x'), or Base64 behind a name.
 // In texts, it keeps a value that is a word in capitals, as in "--password PASSWORD", or the path of a file. It
 // keeps personal data: names, addresses, card numbers. It keeps the names of files, functions and packages. The
 // Go runtime itself writes the text of a panic to a file; a secret in this text is replaced only when the text

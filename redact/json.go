@@ -23,7 +23,8 @@ func (r *Redactor) JSON(v Verdict, key, s string) (out string, isText bool) {
 		if isNumber(s) {
 			return s, false
 		}
-		return r.whole(key, s), true
+		t := r.whole(key, s)
+		return t, t != s
 	}
 	if t, ok := r.walk(key, s); ok {
 		return t, false
@@ -200,11 +201,17 @@ func (w *walker) string(v Verdict, from int, text string) {
 	if v == Keep {
 		return
 	}
+	if w.f.r.p.standard && v == Search && isLong(text) && isAuth(w.key()) {
+		v = Replace
+	}
 	t := w.f.r.Value(v, w.key(), text)
 	if t != text {
 		w.edit(from, t)
 	}
 }
+
+// isAuth reports whether a path ends with auth, where Docker stores user:password in Base64.
+func isAuth(path string) bool { return path == "auth" || strings.HasSuffix(path, ".auth") }
 
 // edit adds an edit that replaces the bytes from offset from to w.i by text as a JSON string. The call of
 // Value or Text that found the secret has already counted it.
@@ -219,7 +226,7 @@ func (w *walker) array(v Verdict) bool {
 	if w.take(']') {
 		return true
 	}
-	secret := false
+	secret, login := false, false
 	for {
 		isText := w.next('"')
 		from := w.i
@@ -233,7 +240,8 @@ func (w *walker) array(v Verdict) bool {
 			} else {
 				w.string(v, from, text)
 			}
-			secret = w.f.r.p.standard && strings.HasPrefix(text, "--") && !strings.Contains(text, "=") && w.f.secretName(text)
+			login = login || text == "login" || text == "sshpass"
+			secret = w.f.r.p.standard && (login && text == "-p" || strings.HasPrefix(text, "--") && !strings.Contains(text, "=") && w.f.secretName(text))
 		} else {
 			if !w.read(v) {
 				return false

@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // A wordClass is a set of the roles that a word can have in a key.
 type wordClass uint16
@@ -9,48 +12,77 @@ const (
 	wordSecret   wordClass = 1 << iota // the value is a secret, unless a wordHarmless follows
 	wordKey                            // "key": the value is a secret if a wordBefore precedes it
 	wordBefore                         // makes a following "key" a secret
-	wordHarmless                       // names a harmless property of a secret
+	wordHarmless                       // names something about a secret, such as its owner
+	wordAsks                           // makes the next secret harmless: the key asks for it or says whether there is one
 	wordPass                           // "pass": the value is a secret after a wordLogin, or if "pass" is alone between dots
 	wordLogin
 	wordPage // makes a following "token" harmless
 	wordToken
-	wordLast // the value is a secret if no word follows
+	wordSense // gives a following wordPass or wordBearer another meaning
+	wordBearer
+	wordLast    // the value is a secret if no word follows
+	wordSession // at the end of a parameter's name: a long value with a digit is a secret
 )
+
+// wordLists has the words of each role.
+var wordLists = map[wordClass]string{
+	wordSecret: "token secret password passwords passwd passphrase passcode pwd secrets credential credentials creds cookie cookies sessionid " +
+		"connectionstring apikey apikeys accesskey privatekey secretkey signingkey storepass keypass sshpass",
+	wordToken: "token",
+	wordKey:   "key keys",
+	wordBefore: "secret api access private signing encryption decryption account shared preshared ssh pgp gpg master hmac aes auth " +
+		"subscription",
+	wordLast: "authorization jwt bearer dsn mnemonic otp totp psk pw",
+	wordHarmless: "type kind name count counts usage limit budget length size url uri endpoint expiry expires expired expiration ttl age policy " +
+		"strength version namespace changed reset required enabled present valid index bucket issuer provider manager store algorithm " +
+		"consent domain file path dir rotation rotated hint error status id arn alg algo field label source format ref reference scheme result " +
+		// what a secret is like
+		"fingerprint thumbprint prefix suffix symbol state mode class category level score complexity encoding bits decimals position offset line " +
+		"column start end span rank ids comment title description tag tags tier plan revision generation visibility visible standard method pattern regex " +
+		"rule rules samesite less schema metadata public header last before after requirement requirements setting settings preference preferences notice prompt " +
+		// what it is for, where it is, whose it is
+		"owner holder holders audience subject role realm group scope scopes region location host address chain network contract link engine backend " +
+		"mount resource project replica environment env program mint ticker market permission permissions alias placeholder button form page screen dialog banner cache pool tree stream embedding " +
+		// what happened to it
+		"created updated revoked deleted refreshed issued used verified exists available configured missing set at by in out lifetime duration " +
+		"interval timeout latency days hours minutes seconds ms attempts failures retries match mismatch validation validator encryption hashing " +
+		"hasher helper reason event action rate supply balance price amount fee logprob logprobs logit bias probability " +
+		"labels names types versions cost quota grant accepted detected reuse",
+	wordAsks:    "is has had was needs need requires require use uses can should must no without allow enable disable forgot lost show hide toggle",
+	wordPass:    "pass",
+	wordLogin:   "auth user db database smtp mysql postgres pg redis ftp login admin basic proxy mail email imap ldap become wallet ssh keystore truststore",
+	wordBearer:  "bearer mnemonic",
+	wordSession: "session sid auth jsessionid phpsessid sessid assertion verifier",
+	wordSense:   "test tests unit smoke integration regression check checks lint render compiler build boarding standard flag opcode instruction asm",
+	wordPage: "page continuation pagination paging next prev previous resume sync skip scroll cursor marker delta checkpoint watch offset cancel cancellation " +
+		"lexer parser syntax keyword lookahead unexpected fencing fence lock lease etag concurrency version idempotency ordering barrier " +
+		"search history change after before list epoch generation snapshot transaction commit consistency causal sequence bookmark seek anchor retry " +
+		"separator delimiter newline whitespace punctuation identifier operator literal lexical opening closing string comment " +
+		"prefix suffix sentinel unknown padding padded masked predicted candidate reasoning thinking cached tool assistant word sub " +
+		"eos bos pad unk sep cls mask stop start end vocab special image audio prompt completion output input draft sampled generated first " +
+		"erc nft spl bep lp base quote native wrapped reward governance staking gas utility fungible liquidity collateral pool mint fee " +
+		"sell buy from to underlying synthetic bridged stablecoin asset debt yield voting vote deposit swap design color theme css",
+}
+
+// classes maps each word to its roles.
+var classes = func() map[string]wordClass {
+	m := make(map[string]wordClass)
+	for class, list := range wordLists {
+		for word := range strings.FieldsSeq(list) {
+			m[word] |= class
+		}
+	}
+	return m
+}()
 
 // classOf returns the roles of a word in lower case.
 func classOf(word []byte) wordClass {
-	switch string(word) {
-	case "token":
-		return wordSecret | wordToken
-	case "secret":
-		return wordSecret | wordBefore
-	case "authorization", "jwt", "bearer", "dsn", "mnemonic", "otp", "totp":
-		return wordLast
-	case "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "secrets", "credential", "credentials", "creds",
-		"cookie", "cookies", "sessionid", "connectionstring", "apikey", "apikeys", "apisecret", "apitoken", "accesskey", "accesstoken",
-		"authtoken", "bearertoken", "clientsecret", "idtoken", "privatekey", "refreshtoken", "secretkey", "sessiontoken", "signingkey":
-		return wordSecret
-	case "key", "keys":
-		return wordKey
-	case "api", "access", "private", "signing", "encryption", "account", "shared", "ssh", "pgp", "gpg", "master", "hmac":
-		return wordBefore
-	case "auth":
-		return wordBefore | wordLogin
-	case "type", "kind", "name", "count", "counts", "usage", "limit", "budget", "length", "size", "url", "uri", "endpoint",
-		"expiry", "expires", "expired", "expiration", "ttl", "age", "policy", "strength", "version", "namespace", "changed", "reset",
-		"required", "enabled", "present", "valid", "index", "bucket", "issuer", "provider", "manager", "store", "algorithm",
-		"consent", "domain", "file", "path", "dir", "rotation", "rotated", "hint", "error", "status", "id", "arn", "alg", "algo", "field", "label",
-		"source", "format", "ref", "reference", "scheme", "result":
-		return wordHarmless
-	case "pass":
-		return wordPass
-	case "user", "db", "database", "smtp", "mysql", "postgres", "pg", "redis", "ftp", "login", "admin", "basic", "proxy":
-		return wordLogin
-	case "page", "continuation", "pagination", "next", "resume", "sync", "cancel", "cancellation", "lexer", "parser":
-		return wordPage
+	c, known := classes[string(word)]
+	if known {
+		return c
 	}
-	for _, end := range [...]string{"password", "passwd"} { // as in PGPASSWORD
-		if len(word) > len(end) && string(word[len(word)-len(end):]) == end {
+	for _, end := range [...]string{"password", "passwd", "secret", "token"} { // as in PGPASSWORD, but not in pagetoken
+		if first, is := bytes.CutSuffix(word, []byte(end)); is && classOf(first)&wordPage == 0 {
 			return wordSecret
 		}
 	}
@@ -60,8 +92,8 @@ func classOf(word []byte) wordClass {
 // pairs lists pairs of words that name a secret if no dot separates them, such as session id. It maps the
 // second word to the possible first words.
 var pairs = map[string]string{
-	"id": " session ", "key": " deploy ", "string": " connection conn ", "auth": " basic ", "phrase": " seed recovery mnemonic ",
-	"code": " mfa otp totp authorization recovery backup ",
+	"id": " session ", "key": " deploy app application client license licence storage session functions ", "string": " connection conn ", "auth": " basic ",
+	"phrase": " seed recovery mnemonic ", "code": " mfa otp totp authorization recovery backup ",
 }
 
 // maxWord is the number of bytes of a word that are looked up.
@@ -125,34 +157,40 @@ func isSecret(key string) (secret, ends bool) {
 	var last wordClass
 	pending := false // the words so far name a secret
 	atEnd := false   // the current word names a secret if the key ends with it
+	asks := false    // the next secret is harmless
 	for word := w.next(); word != nil; word = w.next() {
 		if len(word) == 0 { // a number
 			continue
 		}
 		c := classOf(word)
-		atEnd = c&wordLast != 0
+		if c&wordToken != 0 && last&wordPage != 0 || c&(wordPass|wordBearer) != 0 && last&wordSense != 0 {
+			c = 0
+		}
 		harmless := c&wordHarmless != 0
 		// The word id is harmless in key_id and in AWS's SecretId, but not in Vault's secret_id.
 		if harmless && pending && string(word) == "id" {
-			harmless = last&(wordKey|wordToken) != 0 || w.from > 0 && lowerLetter(key[w.from-1])
+			harmless = last&wordBefore == 0 || w.from > 0 && lowerLetter(key[w.from-1])
 		}
+		found := false
 		switch {
 		case w.before != "" && pairs[string(word)] != "" && strings.Contains(pairs[string(word)], " "+strings.ToLower(w.before)+" "):
-			pending = true
+			found = true
 		case harmless:
 			pending = false
-		case c&wordToken != 0:
-			pending = pending || last&wordPage == 0
 		case c&wordSecret != 0:
-			pending = true
+			found = true
 		case c&wordKey != 0:
-			pending = pending || last&wordBefore != 0
+			found = last&wordBefore != 0
 		case c&wordPass != 0:
-			pending = pending || w.alone() || last&wordLogin != 0
+			found = w.alone() || last&wordLogin != 0
 		}
+		asks = asks && w.before != ""
+		atEnd = c&wordLast != 0 && !asks
+		pending = pending || found && !asks
+		asks = asks && !found || c&wordAsks != 0
 		last = c
 	}
-	return pending || atEnd, pending || last&(wordBefore|wordLogin|wordPage) != 0
+	return pending || atEnd, pending || last&(wordBefore|wordLogin|wordPage|wordSense) != 0
 }
 
 // letters maps each letter to a bit, ignoring case.
@@ -173,8 +211,8 @@ const (
 
 // roots are sets of letters. Each key that isSecret accepts has all letters of at least one root, except keys
 // that end with dsn.
-var roots = func() (list [17]uint32) {
-	for i, root := range [...]string{"cder", "abre", "opt", "ceimno", "acdefmo", "aps", "eky", "ekont", "cerst", "dpw", "ahinortuz", "ceiko", "jtw", "abchistu", "cginorst", "deinos", "abcdekopu"} {
+var roots = func() (list [18]uint32) {
+	for i, root := range [...]string{"cder", "abre", "opt", "ceimno", "acdefmo", "aps", "eky", "ekont", "cerst", "pw", "ahinortuz", "ceiko", "jtw", "kps", "abchistu", "cginorst", "deinos", "abcdekopu"} {
 		for _, c := range []byte(root) {
 			list[i] |= letters[c]
 		}
@@ -210,6 +248,23 @@ func maybeSecret(key string) bool {
 	return maybeName(has, key)
 }
 
+// isSession reports whether the last word of a parameter's name is a wordSession.
+func isSession(name string) bool {
+	w := words{key: name}
+	var last wordClass
+	for word := w.next(); word != nil; word = w.next() {
+		last = classOf(word)
+	}
+	return last&wordSession != 0
+}
+
+// isConnection reports whether name, which names a secret, names a connection string. Such a value often has no
+// secret.
+func isConnection(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, "dsn") || strings.HasSuffix(name, "string") && strings.Contains(name, "conn")
+}
+
 // isSecretParameter reports whether the URL parameter called name is a secret, although an attribute called
 // name is not. Examples are the signatures of signed URLs.
 func isSecretParameter(name string) bool {
@@ -221,7 +276,7 @@ func isSecretParameter(name string) bool {
 		w[i] = lower(name[i])
 	}
 	switch string(w[:len(name)]) {
-	case "sig", "signature", "x-amz-signature", "x-amz-credential", "x-goog-signature", "x-goog-credential", "pass", "auth":
+	case "sig", "signature", "x-amz-signature", "x-amz-credential", "x-goog-signature", "x-goog-credential", "pass", "auth", "samlresponse":
 		return true
 	}
 	return false

@@ -8,7 +8,7 @@ import (
 )
 
 // starts marks the bytes at which patterns are checked. Few bytes of a text are marked.
-var starts = [256]uint8{'=': 1, ':': 1, '-': 1, '@': 1, '%': 1, '<': 1, '\'': 1, '"': 1, 'b': 1, 'B': 1}
+var starts = [256]uint8{'=': 1, ':': 1, '-': 1, '@': 1, '%': 1, '<': 1, '\'': 1, '"': 1, 'b': 1, 'B': 1, 'w': 1, 'W': 1}
 
 // find applies the patterns of the default policy.
 func (f *finder) find() {
@@ -42,6 +42,10 @@ func (f *finder) find() {
 			f.tag(i)
 		case '"', '\'':
 			f.quoted(i)
+		case 'w', 'W':
+			if i >= len("pass") && lower(s[i-1]) == 's' {
+				f.password(i)
+			}
 		default:
 			if i+6 < len(s) && (s[i+5] == ' ' || s[i+6] == ' ') {
 				f.scheme(i)
@@ -91,8 +95,10 @@ func (f *finder) nameBefore(i int) (name string, from int) {
 			skip = 5
 		case before == '\\':
 			skip = 1
-		case before == '%' && len(name) > 2:
-			skip = 2
+		case before == '%' && len(name) > 2: // %26 or %2526, and so on
+			for skip = 2; skip+2 < len(name) && name[skip-2:skip] == "25"; {
+				skip += 2
+			}
 		}
 	}
 	return name[skip:], from + skip
@@ -101,8 +107,11 @@ func (f *finder) nameBefore(i int) (name string, from int) {
 // quotedBefore is like nameBefore, but the name may be in quotes. It also returns the closing quote with the
 // backslashes before it, or "" if there is none.
 func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
+	if i > 1 && f.s[i-1] == ']' && isQuote(f.s[i-2]) { // as in env["name"]
+		i--
+	}
 	end := i
-	if end > 0 && (f.s[end-1] == '"' || f.s[end-1] == '\'') {
+	if end > 0 && isQuote(f.s[end-1]) {
 		end = len(strings.TrimRight(f.s[:end-1], `\`))
 		quote = f.s[end:i]
 	}
@@ -112,18 +121,21 @@ func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
 	return name, from, quote
 }
 
+func isQuote(c byte) bool { return c == '"' || c == '\'' }
+
 // secretBefore is secretName with a quick check first. The name must be the one that nameBefore returned last.
 func (f *finder) secretBefore(name string) bool {
 	return maybeName(f.letters, name) && f.secretName(name)
 }
 
-// secretName reports whether a value called name is a secret.
+// secretName reports whether a value called name is a secret. The secrets of a connection string have names of
+// their own.
 func (f *finder) secretName(name string) bool {
 	if !maybeSecret(name) || matchAny(f.r.p.allow, name) {
 		return false
 	}
 	secret, _ := isSecret(name)
-	return secret
+	return secret && !isConnection(name)
 }
 
 // secretPair reports whether name is the word "value" in a pair such as name: password, value: x. The word
@@ -155,16 +167,22 @@ func (f *finder) assignment(i int) {
 	case end > 0 && s[end-1] == ':':
 		end--
 	}
-	if end > 0 && s[end-1] == ' ' {
-		if from < len(s) && s[from] == ' ' {
-			f.setting(end-1, from+1)
+	if end == 0 {
+		return
+	}
+	value := from + blanks(s[from:])
+	if isBlank(s[end-1]) {
+		if value > from {
+			f.setting(len(strings.TrimRight(s[:end], blank)), value, false)
 		}
 		return
 	}
 	name, at, _ := f.quotedBefore(end)
-	if !f.secretBefore(name) && !f.secretPair(name, at) {
-		inURL := at > 0 && (s[at-1] == '?' || s[at-1] == '&') || at > 5 && s[at-6:at] == `\u0026`
-		if !inURL || !isSecretParameter(name) || matchAny(f.r.p.allow, name) {
+	if name == "name" {
+		f.formField(from)
+	}
+	if !f.secretBefore(name) && !f.secretPair(name, at) && !f.session(name, at, from) {
+		if !f.inURL(at) || !isSecretParameter(name) || matchAny(f.r.p.allow, name) {
 			return
 		}
 	}
@@ -174,22 +192,124 @@ func (f *finder) assignment(i int) {
 	f.value(from)
 }
 
-// encoded finds the value in name%3Dvalue, which occurs in a URL inside another URL.
-func (f *finder) encoded(i int) {
-	name, _ := f.nameBefore(i)
-	if !strings.HasPrefix(f.s[i:], "%3D") && !strings.HasPrefix(f.s[i:], "%3d") || !f.secretBefore(name) && (!isSecretParameter(name) || matchAny(f.r.p.allow, name)) {
+// formField finds the value of a field of a form in the format multipart/form-data. The field's name is in the
+// quotes at i; a blank line and the value follow.
+func (f *finder) formField(i int) {
+	quote, size := quoteAt(f.s, i)
+	if quote == "" {
 		return
 	}
-	i += len("%3D")
-	end := valueEnd(f.s, i)
-	for _, next := range [...]string{"%26", "%23"} {
-		if n := strings.Index(f.s[i:end], next); n >= 0 {
-			end = i + n
+	end := i + size + valueEnd(f.s[i+size:min(len(f.s), i+maxName)], 0)
+	from := min(len(f.s), end+len(quote))
+	for range 2 {
+		n := lineBreak(f.s, from)
+		if n == 0 {
+			return
+		}
+		from += n
+	}
+	if f.secretName(f.s[i+size : end]) {
+		f.add(from, lineEnd(f.s, from, f.s[from-1] == 'n'), ruleParameter)
+	}
+}
+
+// password finds the value in password value, as in a file .netrc. The w of password is at i.
+func (f *finder) password(i int) {
+	s := f.s
+	if !strings.EqualFold(s[i-len("pass"):i], "pass") {
+		return
+	}
+	end := i + 1
+	for end < len(s) && isName(s[end]) {
+		end++
+	}
+	name, _ := f.nameBefore(end)
+	if end < len(s) && strings.IndexByte(blank, s[end]) >= 0 && f.isLongAt(end+1) && f.secretBefore(name) {
+		f.value(end + 1)
+	}
+}
+
+const blank = " \t"
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// blanks returns the number of blanks at the beginning of s.
+func blanks(s string) (n int) {
+	for n < len(s) && isBlank(s[n]) {
+		n++
+	}
+	return n
+}
+
+// inURL reports whether the name that begins at i is the name of a URL's parameter.
+func (f *finder) inURL(i int) bool {
+	return i > 0 && (f.s[i-1] == '?' || f.s[i-1] == '&') || i > 5 && f.s[i-6:i] == `\u0026`
+}
+
+var (
+	sessionLetters = letters['s'] | letters['i']
+	authLetters    = letters['a'] | letters['u'] | letters['t'] | letters['h']
+	codeLetters    = letters['c'] | letters['o'] | letters['d'] | letters['e']
+)
+
+// session reports whether name=value is a session, or the code that OAuth passes to a callback beside the
+// parameter state. The name begins at offset from, the value at i. nameBefore has returned name last.
+func (f *finder) session(name string, from, i int) bool {
+	has := f.letters
+	if has&sessionLetters != sessionLetters && has&authLetters != authLetters && has&codeLetters != codeLetters || !f.isLongAt(i) {
+		return false
+	}
+	if strings.EqualFold(name, "code") {
+		beside := f.s[max(0, from-maxQuery):min(len(f.s), i+maxQuery)]
+		return f.inURL(from) && (strings.Contains(beside, "&state=") || strings.Contains(beside, "?state="))
+	}
+	return isSession(name) && !matchAny(f.r.p.allow, name)
+}
+
+// maxQuery is the maximum distance of the parameters code and state.
+const maxQuery = 512
+
+// isLongAt is isLong for the beginning of the value without quotes at i.
+func (f *finder) isLongAt(i int) bool {
+	s := f.s[i:min(len(f.s), i+maxName)]
+	return isLong(s[:valueEnd(s, 0)])
+}
+
+// isLong reports whether a value is too long to be a word, and has a digit.
+func isLong(s string) bool { return len(s) >= minSetting && strings.ContainsAny(s, "0123456789") }
+
+// encoded finds the value in name%3Dvalue, which occurs in a URL inside another URL, and in name%253Dvalue.
+func (f *finder) encoded(i int) {
+	hex, from := escaped(f.s, i)
+	if hex != "3D" && hex != "3d" {
+		return
+	}
+	name, _ := f.nameBefore(i)
+	if !f.secretBefore(name) && (!isSecretParameter(name) || matchAny(f.r.p.allow, name)) {
+		return
+	}
+	end := from
+	for ; end < len(f.s) && strings.IndexByte(valueEnds, f.s[end]) < 0; end++ {
+		if hex, _ := escaped(f.s, end); hex == "26" || hex == "23" {
+			break
 		}
 	}
-	if !isPlain(f.s[i:end]) {
-		f.add(i, end, ruleParameter)
+	if !isPlain(f.s[from:end]) {
+		f.add(from, end, ruleParameter)
 	}
+}
+
+// escaped returns the two digits of the character that is escaped at i, once or several times, as in %26 and
+// %2526, and the offset after it.
+func escaped(s string, i int) (hex string, end int) {
+	if s[i] != '%' {
+		return "", i
+	}
+	for i++; strings.HasPrefix(s[i:], "25"); {
+		i += len("25")
+	}
+	end = min(i+2, len(s))
+	return s[i:end], end
 }
 
 // maxElement is the maximum size of an XML element.
@@ -207,6 +327,7 @@ func (f *finder) tag(i int) {
 		name = name[:n]
 	}
 	if !f.secretName(name) {
+		f.entry(name, i)
 		return
 	}
 	low := max(0, i-maxElement)
@@ -220,13 +341,39 @@ func (f *finder) tag(i int) {
 	}
 }
 
+// entry finds the content of an XML element that has the name of a secret in an attribute, as in
+// <entry key="password">, or in the element <key> before it. The end tag of the element name begins at i.
+func (f *finder) entry(name string, i int) {
+	low := max(0, i-2*maxName)
+	before := f.s[low:i]
+	content := strings.LastIndexByte(before, '>') + 1
+	if content == 0 || !isLong(before[content:]) {
+		return
+	}
+	from := strings.LastIndex(before[:content], "<"+name)
+	if from < 0 {
+		return
+	}
+	_, key, _ := strings.Cut(before[from:content], `key="`)
+	if key == "" {
+		_, key, _ = strings.Cut(before[from:content], `name="`)
+	}
+	key, _, _ = strings.Cut(key, `"`)
+	if rest, isNext := strings.CutSuffix(strings.TrimRight(before[:from], blank+"\r\n"), "</key>"); isNext {
+		key = rest[strings.LastIndexByte(rest, '>')+1:]
+	}
+	if f.secretName(key) {
+		f.add(low+content, i, ruleParameter)
+	}
+}
+
 // minSetting is the minimum size of a value after a blank. Shorter values are often words of a sentence.
 const minSetting = 8
 
 // setting finds the value in name = value, name: value and name: "value". The name ends at end, the value
 // begins at i. Sentences can look like this, so the value must contain a digit. After a colon, a value without
 // quotes must also be at the end of a line, a list or an object.
-func (f *finder) setting(end, i int) {
+func (f *finder) setting(end, i int, colon bool) {
 	s := f.s
 	name, from, _ := f.quotedBefore(end)
 	isPair := f.secretPair(name, from)
@@ -234,23 +381,32 @@ func (f *finder) setting(end, i int) {
 		return
 	}
 	quote, size := quoteAt(s, i)
+	isList := quote == "" && i < len(s) && s[i] == '['
 	var to int
 	switch {
 	case quote != "":
 		to = closing(s, i+size, quote)
+	case isList:
+		to = closingBracket(s[:min(len(s), i+maxList)], i)
+		isList = strings.IndexByte(s[i:to], ',') >= 0 || strings.IndexByte(s[i:to], ' ') < 0
 	default:
 		to = valueEnd(s, i)
-		if s[i-2] == ':' && to < len(s) && strings.IndexByte("\r\n,;}])\"'`\\", s[to]) < 0 {
+	}
+	if quote == "" && !isList {
+		if rest := s[to+blanks(s[to:]):]; colon && rest != "" && strings.IndexByte("#\r\n,;}])\"'`\\", rest[0]) < 0 {
 			return
 		}
-		if low := max(0, from-maxName); from > 0 && s[from-1] == ' ' { // two words, as in "api key: x" and "page token: x"
+		if low := max(0, from-maxName); from > 1 && s[from-1] == ' ' && alphanumeric(s[from-2]) { // two words, as in "api key: x" and "page token: x"
 			name = s[low+strings.LastIndexByte(s[low:from-1], ' ')+1 : end]
 		}
 	}
-	if to-i-size >= minSetting && strings.ContainsAny(s[i:to], "0123456789") && (isPair || f.secretName(name)) {
+	if isLong(s[min(i+size, to):to]) && (isPair || f.secretName(name)) {
 		f.value(i)
 	}
 }
+
+// maxList is the maximum size of a list in brackets.
+const maxList = 256
 
 // valueEnds are the bytes that end a value without quotes.
 const valueEnds = " \t\r\n&;,\"'`<>\\|(){}[]"
@@ -317,12 +473,19 @@ func valueEnd(s string, i int) int {
 // quoteAt returns the quote at i with the backslashes before it, which it has in a JSON text inside another
 // one, and the size of both.
 func quoteAt(s string, i int) (quote string, size int) {
-	j := i
+	from := i
+	if i+1 < len(s) && (s[i] == 'b' || s[i] == 'N') && isQuote(s[i+1]) { // a literal of Python or SQL
+		from++
+	}
+	j := from
 	for j < len(s) && s[j] == '\\' {
 		j++
 	}
-	if j < len(s) && (s[j] == '"' || s[j] == '\'' || s[j] == '`') {
-		return s[i : j+1], j + 1 - i
+	if j < len(s) && (isQuote(s[j]) || s[j] == '`') {
+		if size = j + 1 - i; strings.HasPrefix(s[j:], `"""`) { // a text of several lines in TOML or Python
+			size += len(`""`)
+		}
+		return s[from : j+1], size
 	}
 	return "", 0
 }
@@ -383,36 +546,62 @@ func (f *finder) colon(i int) {
 		return
 	}
 	end := i
-	if s[end-1] == ' ' {
-		if end--; end == 0 || s[end-1] != '"' && s[end-1] != '\'' {
-			return
-		}
+	for end > 0 && (isBlank(s[end-1]) || s[end-1] == '\n' || s[end-1] == '\r') {
+		end--
+	}
+	if end == 0 || end < i && !isQuote(s[end-1]) && s[i-1] != ' ' {
+		return
 	}
 	switch before, after := s[end-1], s[i+1]; {
-	case before == '"' || before == '\'':
+	case isQuote(before):
 		f.member(end, i)
-	case after == '/' || after == '\\':
+	case after == '/':
 		f.userInfo(i + 1)
-	case after == ' ':
-		if name, _ := f.nameBefore(i); !maybeName(f.letters, name) && !strings.EqualFold(name, "value") {
+	case isBlank(after) || after == '\n' || after == '\r' || after == '\\':
+		if after == '\\' {
+			f.userInfo(i + 1)
+		}
+		if name, _ := f.nameBefore(end); !maybeName(f.letters, name) && !strings.EqualFold(name, "value") {
 			return
 		}
-		f.header(i)
-		if f.end <= i && i+2 < len(s) {
-			f.setting(i, i+2)
+		if after == ' ' && end == i {
+			f.header(i)
 		}
-	case isName(before):
-		name, from := f.nameBefore(i)
-		if !maybeName(f.letters, name) {
-			return
+		if f.end <= i {
+			f.yaml(end, i+1)
 		}
-		if b := strings.LastIndexByte(name, '['); b >= 0 {
-			name = name[b+1:]
-			from += b + 1
-		}
-		if from > 0 && f.secretName(name) && f.within(from) { // the notation of %v for a map, and of %+v for a struct
-			f.value(i + 1)
-		}
+	case (isName(before) || before == '*') && end == i:
+		f.joined(i)
+	}
+}
+
+// joined finds the value in name:value, in the notation of %v for a map or of %+v for a struct, or in a list of
+// name:value. The colon is at i.
+func (f *finder) joined(i int) {
+	s := f.s
+	name, from := f.nameBefore(i)
+	if digit(s[i+1]) || s[i+1] == '*' {
+		f.passFile(i)
+	}
+	if f.botToken(name, i+1); !maybeName(f.letters, name) {
+		return
+	}
+	if b := strings.LastIndexByte(name, '['); b >= 0 {
+		name = name[b+1:]
+		from += b + 1
+	}
+	if !f.secretName(name) {
+		return
+	}
+	if from > 0 && f.within(from) {
+		f.value(i + 1)
+		return
+	}
+	before := strings.TrimRight(s[max(0, from-maxName):from], blank)
+	isFirst := before == "" || before[len(before)-1] == '\n'
+	isNext := len(before) < from && from > 0 && s[from-1] == ' ' && strings.LastIndexAny(before, ":=") > strings.LastIndexByte(before, ' ')
+	if (isFirst || isNext || name == "pass") && f.isLongAt(i+1) {
+		f.value(i + 1)
 	}
 }
 
@@ -439,12 +628,36 @@ func (f *finder) userInfo(i int) {
 		}
 		at := strings.LastIndexByte(s[from:end], '@')
 		if at < 0 {
+			f.webhook(from)
 			return
 		}
 		if info := s[from : from+at]; !isUserName(info) {
 			f.add(from, from+at, ruleUserInfo)
 		}
 		return
+	}
+}
+
+// webhooks are the beginnings of URLs that allow whoever knows the rest to send messages.
+var webhooks = [...]string{
+	"hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/", "discord.com/api/webhooks/", "discord.com/api/v10/webhooks/", "discordapp.com/api/webhooks/",
+	"webhook.office.com/webhookb2/", "hooks.zapier.com/hooks/catch/",
+}
+
+// maxHook is the maximum size of the beginning of a webhook.
+const maxHook = 64
+
+// webhook finds the secret path of a webhook. The host begins at i.
+func (f *finder) webhook(i int) {
+	begin := f.s[i:min(len(f.s), i+maxHook)]
+	if !strings.Contains(begin, "hook") {
+		return
+	}
+	for _, hook := range webhooks {
+		if at := strings.Index(begin, hook); at >= 0 {
+			from := i + at + len(hook)
+			f.add(from, valueEnd(f.s, from), ruleToken)
+		}
 	}
 }
 
@@ -456,13 +669,15 @@ func isUserName(info string) bool {
 // dataSource finds user:password before an address, in the style of Go's driver for MySQL. The address begins
 // with the @ at i.
 func (f *finder) dataSource(i int) {
-	if !strings.HasPrefix(f.s[i:], "@tcp(") && !strings.HasPrefix(f.s[i:], "@unix(") {
-		return
-	}
-	from := max(0, i-maxElement)
-	from += strings.LastIndexAny(f.s[from:i], " \t\r\n\"'`=<>\\") + 1
-	if strings.IndexByte(f.s[from:i], ':') > 0 {
-		f.add(from, i, ruleUserInfo)
+	for _, address := range [...]string{"@tcp(", "@unix(", "@(", "@/"} {
+		if !strings.HasPrefix(f.s[i:], address) {
+			continue
+		}
+		from := max(0, i-maxName)
+		from += strings.LastIndexAny(f.s[from:i], " \t\r\n\"'`=<>\\") + 1
+		if info := f.s[from:i]; strings.IndexByte(info, ':') > 0 && !strings.Contains(info, "://") {
+			f.add(from, i, ruleUserInfo)
+		}
 	}
 }
 
@@ -471,24 +686,40 @@ func (f *finder) dataSource(i int) {
 func (f *finder) member(end, i int) {
 	s := f.s
 	name, from, keyQuote := f.quotedBefore(end)
-	if !f.secretBefore(name) && !f.secretPair(name, from) {
+	isAuth := name == "auth"
+	if !isAuth && !f.secretBefore(name) && !f.secretPair(name, from) {
 		return
 	}
-	i++
-	i += len(s[i:]) - len(strings.TrimLeft(s[i:], " \t"))
+	i = skipBlank(s, i+1)
 	if strings.HasPrefix(s[i:], listOfGo) {
 		i += len(listOfGo)
 	}
 	switch quote, size := quoteAt(s, i); {
 	case quote != "":
-		if to := closing(s, i+size, quote); !isPlain(s[i+size : to]) {
+		to := closing(s, i+size, quote)
+		if text := s[i+size : to]; isAuth && isLong(text) || !isAuth && !isPlain(text) {
 			f.add(i+size, to, ruleKey)
 		}
+	case isAuth:
 	case i < len(s) && (s[i] == '{' || s[i] == '['):
 		to := min(closingBracket(s, i)+1, len(s))
 		f.end = to
 		f.edits = append(f.edits, edit{i, to, ruleKey, keyQuote + f.r.replacement(s[i:to]) + keyQuote})
+	case s[i-1] == ' ' && strings.Trim(s[i:valueEnd(s, i)], "-.0123456789") != "": // a line of YAML
+		f.setting(end, i, true)
 	}
+}
+
+// skipBlank returns the offset after blanks and line breaks at i, which can be escaped.
+func skipBlank(s string, i int) int {
+	for ; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("ntr", s[i+1]) >= 0 {
+			i++
+		} else if strings.IndexByte(" \t\r\n", s[i]) < 0 {
+			break
+		}
+	}
+	return i
 }
 
 // closingBracket returns the offset at which the bracket that opens at i closes.
@@ -609,8 +840,15 @@ func (f *finder) dashes(i int) {
 	name := s[from:end]
 	// In a list of arguments, the flag and its value can be in quotes.
 	next := end + len(s[end:]) - len(strings.TrimLeft(s[end:], "\"',"))
-	if name == "u" || name == "user" {
+	switch {
+	case name == "u" || name == "user" || name == "proxy-user":
 		f.userFlag(i, next)
+		return
+	case from > i+1 || name == "" || f.secretName(name):
+	case name[0] == 'u':
+		f.userFlag(i, from)
+	case commands[name[0]] != nil:
+		f.shortFlag(i, end, next)
 		return
 	}
 	if next == len(s) || s[next] != ' ' || !f.secretName(name) {
@@ -618,6 +856,41 @@ func (f *finder) dashes(i int) {
 	}
 	if next++; next < len(s) && s[next] != '-' {
 		f.value(next)
+	}
+}
+
+// commands maps a flag of one letter to the commands that take a password with it.
+var commands = [256][]string{
+	'p': {"sshpass", "login", "mongo", "cqlsh", "mysql", "mariadb", "7z"}, 'a': {"redis-cli"}, 'P': {"zip", "sqlcmd"}, 'w': {"ldap"},
+}
+
+// shortFlag finds the value of -p value, -p=value and -pvalue. The flag is at i; its word ends at end, and the
+// text after its quotes is at next.
+func (f *finder) shortFlag(i, end, next int) {
+	s, from := f.s, i+len("-p")
+	isJoined := end > from || end < len(s) && isQuote(s[end]) && next < len(s) && s[next] != ' '
+	switch {
+	case isJoined:
+	case end < len(s) && s[end] == '=':
+		from = end + 1
+	case next < len(s) && s[next] == ' ':
+		from = next + 1
+	default:
+		return
+	}
+	before := s[max(0, i-maxList):i]
+	for _, command := range commands[s[i+1]] {
+		if !strings.Contains(before, command) {
+			continue
+		}
+		_, size := quoteAt(s, from)
+		value := s[min(len(s), from+size):]
+		value = value[:valueEnd(value, 0)]
+		takesWord := command != "mysql" && command != "mariadb" // for these, the word after -p is the database
+		if isJoined && strings.ContainsAny(value, "0123456789") || !isJoined && takesWord && strings.Trim(value, "0123456789") != "" {
+			f.value(from)
+		}
+		return
 	}
 }
 
@@ -643,6 +916,14 @@ func (f *finder) quoted(i int) {
 	for i > 0 && s[i-1] == '\\' {
 		i--
 	}
+	comma := i - 1
+	if comma > 0 && s[comma] == ' ' {
+		comma--
+	}
+	if comma > 0 && s[comma] == ',' && isQuote(s[comma-1]) {
+		f.pair(comma, i)
+		return
+	}
 	if i < len("PASSWORD ") || s[i-1] != ' ' && s[i-1] != '(' {
 		return
 	}
@@ -651,12 +932,23 @@ func (f *finder) quoted(i int) {
 	switch lower(before[len(before)-1]) {
 	case 'd':
 		is = strings.EqualFold(before[len(before)-len("PASSWORD"):], "PASSWORD")
+	case 'o':
+		is = strings.HasSuffix(before, "PASSWORD TO")
 	case 'y':
 		is = strings.EqualFold(before[len(before)-len(" BY"):], " BY") && (strings.Contains(before, "DENTIFIED ") || strings.Contains(before, "dentified "))
 	case '=':
 		is = strings.Contains(before, "PASSWORD FOR ")
 	}
 	if is {
+		f.value(i)
+	}
+}
+
+// pair finds the value in "name", "value". The comma is at comma, and the value at i.
+func (f *finder) pair(comma, i int) {
+	name, _, _ := f.quotedBefore(comma)
+	quote, size := quoteAt(f.s, i)
+	if quote != "" && f.secretBefore(name) && isLong(f.s[i+size:closing(f.s, i+size, quote)]) {
 		f.value(i)
 	}
 }
@@ -747,4 +1039,45 @@ func (f *finder) privateKey(i int) {
 		}
 	}
 	f.add(i, end, rulePrivateKey)
+}
+
+// botToken finds a token of Telegram, which is a number and 35 bytes. The number ends before the colon before i.
+func (f *finder) botToken(name string, i int) {
+	if len(name) < 8 || !digit(name[len(name)-1]) || i+telegram > len(f.s) {
+		return
+	}
+	digits := len(name) - len(strings.TrimRight(name, "0123456789"))
+	if digits < 8 || digits > 10 {
+		return
+	}
+	end := i
+	for end < len(f.s) && end <= i+telegram && isRun[f.s[end]] && f.s[end] != '.' {
+		end++
+	}
+	if end == i+telegram {
+		f.add(i, end, ruleToken)
+	}
+}
+
+const telegram = 35
+
+// passFile finds the password in a line of a file .pgpass, host:port:database:user:password. The first colon is at i.
+func (f *finder) passFile(i int) {
+	s := f.s
+	port := i + 1
+	for port < len(s) && (digit(s[port]) || s[port] == '*') {
+		port++
+	}
+	if isPort := port-i > len("999") || s[i+1] == '*'; !isPort || port == len(s) || s[port] != ':' {
+		return
+	}
+	host := s[max(0, i-maxName):i]
+	line := s[port+1 : min(len(s), port+maxList)]
+	line = line[:lineEnd(line, 0, false)]
+	database, rest, _ := strings.Cut(line, ":")
+	user, password, _ := strings.Cut(rest, ":")
+	isLine := strings.IndexAny(line, blank) < 0 && strings.IndexAny(host[strings.LastIndexByte(host, '\n')+1:], ":"+blank) < 0
+	if isLine && isLong(password) && database != "" && user != "" {
+		f.add(port+1+len(line)-len(password), port+1+len(line), ruleParameter)
+	}
 }

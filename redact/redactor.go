@@ -152,8 +152,26 @@ func (r *Redactor) whole(key, s string) string {
 	if s == "" || isMark(s) || isNone(s) && !matchAny(r.p.keys, key) {
 		return s
 	}
+	if isConnection(key) && !matchAny(r.p.keys, key) && strings.ContainsAny(s, "=:/@;") {
+		if t := r.text(key, s); t != s || !hasUserInfo(s) {
+			return t
+		}
+	}
 	r.count(ruleKey, key)
 	return r.replacement(s)
+}
+
+// hasUserInfo reports whether s has more than the name of a user before its last @.
+func hasUserInfo(s string) bool {
+	at := strings.LastIndexByte(s, '@')
+	if at < 0 {
+		return false
+	}
+	_, info, hasScheme := strings.Cut(s[:at], "://")
+	if !hasScheme {
+		info = s[:at]
+	}
+	return !isUserName(info)
 }
 
 // isMark reports whether s is the replacement of a secret.
