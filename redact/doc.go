@@ -53,7 +53,7 @@
 //	jwt          JSON Web Tokens (RFC 7519)
 //	private_key  private keys in PEM (RFC 7468)
 //	token        tokens with a known prefix, such as AKIA…, ghp_…, glpat-…, xoxb-…,
-//	             sk_live_…, AIza…, sk-ant-…, hvs.…; webhooks of Slack, Discord, Teams and Zapier; tokens of Telegram's bots
+//	             sk_live_…, AIza…, sk-ant-…, hvs.…; webhooks of Slack, Discord, Teams, Zapier and Telegram
 //
 // Amazon, Google, GitHub and some seventy other issuers document the prefixes of their tokens, so that secret
 // scanners can find the tokens.

@@ -178,9 +178,6 @@ func (f *finder) assignment(i int) {
 		return
 	}
 	name, at, _ := f.quotedBefore(end)
-	if name == "name" {
-		f.formField(from)
-	}
 	if !f.secretBefore(name) && !f.secretPair(name, at) && !f.session(name, at, from) {
 		if !f.inURL(at) || !isSecretParameter(name) || matchAny(f.r.p.allow, name) {
 			return
@@ -192,27 +189,6 @@ func (f *finder) assignment(i int) {
 	f.value(from)
 }
 
-// formField finds the value of a field of a form in the format multipart/form-data. The field's name is in the
-// quotes at i; a blank line and the value follow.
-func (f *finder) formField(i int) {
-	quote, size := quoteAt(f.s, i)
-	if quote == "" {
-		return
-	}
-	end := i + size + valueEnd(f.s[i+size:min(len(f.s), i+maxName)], 0)
-	from := min(len(f.s), end+len(quote))
-	for range 2 {
-		n := lineBreak(f.s, from)
-		if n == 0 {
-			return
-		}
-		from += n
-	}
-	if f.secretName(f.s[i+size : end]) {
-		f.add(from, lineEnd(f.s, from, f.s[from-1] == 'n'), ruleParameter)
-	}
-}
-
 // password finds the value in password value, as in a file .netrc. The w of password is at i.
 func (f *finder) password(i int) {
 	s := f.s
@@ -220,7 +196,7 @@ func (f *finder) password(i int) {
 		return
 	}
 	end := i + 1
-	for end < len(s) && isName(s[end]) {
+	for end < len(s) && end < i+maxName && isName(s[end]) {
 		end++
 	}
 	name, _ := f.nameBefore(end)
@@ -583,7 +559,7 @@ func (f *finder) joined(i int) {
 	if digit(s[i+1]) || s[i+1] == '*' {
 		f.passFile(i)
 	}
-	if f.botToken(name, i+1); !maybeName(f.letters, name) {
+	if !maybeName(f.letters, name) {
 		return
 	}
 	if b := strings.LastIndexByte(name, '['); b >= 0 {
@@ -638,10 +614,10 @@ func (f *finder) userInfo(i int) {
 	}
 }
 
-// webhooks are the beginnings of URLs that allow whoever knows the rest to send messages.
+// webhooks are the beginnings of URLs that allow whoever knows the rest to send messages, with "hook" or "/bot".
 var webhooks = [...]string{
 	"hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/", "discord.com/api/webhooks/", "discord.com/api/v10/webhooks/", "discordapp.com/api/webhooks/",
-	"webhook.office.com/webhookb2/", "hooks.zapier.com/hooks/catch/",
+	"webhook.office.com/webhookb2/", "hooks.zapier.com/hooks/catch/", "api.telegram.org/bot",
 }
 
 // maxHook is the maximum size of the beginning of a webhook.
@@ -650,7 +626,7 @@ const maxHook = 64
 // webhook finds the secret path of a webhook. The host begins at i.
 func (f *finder) webhook(i int) {
 	begin := f.s[i:min(len(f.s), i+maxHook)]
-	if !strings.Contains(begin, "hook") {
+	if !strings.Contains(begin, "hook") && !strings.Contains(begin, "/bot") {
 		return
 	}
 	for _, hook := range webhooks {
@@ -1040,26 +1016,6 @@ func (f *finder) privateKey(i int) {
 	}
 	f.add(i, end, rulePrivateKey)
 }
-
-// botToken finds a token of Telegram, which is a number and 35 bytes. The number ends before the colon before i.
-func (f *finder) botToken(name string, i int) {
-	if len(name) < 8 || !digit(name[len(name)-1]) || i+telegram > len(f.s) {
-		return
-	}
-	digits := len(name) - len(strings.TrimRight(name, "0123456789"))
-	if digits < 8 || digits > 10 {
-		return
-	}
-	end := i
-	for end < len(f.s) && end <= i+telegram && isRun[f.s[end]] && f.s[end] != '.' {
-		end++
-	}
-	if end == i+telegram {
-		f.add(i, end, ruleToken)
-	}
-}
-
-const telegram = 35
 
 // passFile finds the password in a line of a file .pgpass, host:port:database:user:password. The first colon is at i.
 func (f *finder) passFile(i int) {
