@@ -47,20 +47,24 @@ var wordLists = map[wordClass]string{
 		"created updated revoked deleted refreshed issued used verified exists available configured missing set at by in out lifetime duration " +
 		"interval timeout latency days hours minutes seconds ms attempts failures retries match mismatch validation validator encryption hashing " +
 		"hasher helper reason event action rate supply balance price amount fee logprob logprobs logit bias probability " +
-		"labels names types versions cost quota grant accepted detected reuse",
+		"uuid guid labels names types versions cost quota grant accepted detected reuse resets same only flag flags secure sent delivered requested " +
+		"granted denied allowed supported forced optional shown clicked opened rejected failed succeeded tries tried found parser " +
+		"entropy perplexity log prob swap team organization organisation tenant customer vendor purpose platform curve date time timestamp quality generator " +
+		"lifecycle masked remaining window accept reject priority severity threshold precision country locale language unit stats metric metrics counter sum " +
+		"avg average mean median min max total percent percentage flow step stage phase channel",
 	wordAsks:    "is has had was needs need requires require use uses can should must no without allow enable disable forgot lost show hide toggle",
 	wordPass:    "pass",
 	wordLogin:   "auth user db database smtp mysql postgres pg redis ftp login admin basic proxy mail email imap ldap become wallet ssh keystore truststore",
 	wordBearer:  "bearer mnemonic",
 	wordSession: "session sid auth jsessionid phpsessid sessid assertion verifier",
-	wordSense:   "test tests unit smoke integration regression check checks lint render compiler build boarding standard flag opcode instruction asm",
+	wordSense:   "test tests qa unit smoke integration regression check checks lint render compiler build boarding standard torch flag opcode cpu instruction asm",
 	wordPage: "page continuation pagination paging next prev previous resume sync skip scroll cursor marker delta checkpoint watch offset cancel cancellation " +
-		"lexer parser syntax keyword lookahead unexpected fencing fence lock lease etag concurrency version idempotency ordering barrier " +
+		"lexer parser logprobs syntax keyword lookahead unexpected fencing fence lock lease etag concurrency version idempotency ordering barrier " +
 		"search history change after before list epoch generation snapshot transaction commit consistency causal sequence bookmark seek anchor retry " +
 		"separator delimiter newline whitespace punctuation identifier operator literal lexical opening closing string comment " +
 		"prefix suffix sentinel unknown padding padded masked predicted candidate reasoning thinking cached tool assistant word sub " +
 		"eos bos pad unk sep cls mask stop start end vocab special image audio prompt completion output input draft sampled generated first " +
-		"erc nft spl bep lp base quote native wrapped reward governance staking gas utility fungible liquidity collateral pool mint fee " +
+		"erc nft spl bep lp base quote native wrapped reward governance staking stake gas utility fungible liquidity collateral pool mint fee " +
 		"sell buy from to underlying synthetic bridged stablecoin asset debt yield voting vote deposit swap design color theme css",
 }
 
