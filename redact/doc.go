@@ -37,7 +37,7 @@
 //	             --name value, <name>value</name>, and {name:value} and [name:[value]], as %v prints structs,
 //	             maps and headers;
 //	             with a digit and at least eight bytes also in name = value, name: "value", "name", "value",
-//	             password value, and, at the end of a line or in the lines below, name: value;
+//	             password value, API_KEY value, and, at the end of a line or in the lines below, name: value;
 //	             the values of session, sid, auth, JSESSIONID and PHPSESSID, if they are that long;
 //	             code= beside state= in a URL;
 //	             the value of a pair such as name="password" value="x", or of <entry key="password">;

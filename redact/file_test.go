@@ -77,7 +77,7 @@ func TestHostileTexts(*testing.T) {
 		"=", ":", "://", "a:", `"a":`, `"token":"`, `"token":{`, "--", "--a", "bearer ", "basic ", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "eyJ-", "sk-", "dp.pt.", "x@tcp(", "{a:",
 		"token=", `\"`, "Cookie: ", `"a: `, "https://a", "[", "{", `{"a":`, `["`, "eyJaaaaaaaaaaa.", "AKIA",
 		"password:\n", "password: |\n ", `password:\n`, "token: [", "a:\n-token:\n - ", "token: !a ", "\t=\t", "session=", "pass:", "code=", "?code=12345678&", "%25", "password%3D%26", "1:12345:",
-		"@/", "@(", "a:b@(", "</", "</a", ">12345678</a", "-p", "login -p ", "mysql -p1", `","`, `"token","`, "password ", "passw", "https://hook",
+		"@/", "@(", "a:b@(", "</", "</a", ">12345678</a", "-p", "login -p ", "mysql -p1", `","`, `"token","`, "password ", "passw", "_ke", "https://hook",
 		"secret:\n secret:", "\n  x secret:",
 	} {
 		s := strings.Repeat(part, 1<<20/len(part))

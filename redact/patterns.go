@@ -8,7 +8,7 @@ import (
 )
 
 // starts marks the bytes at which patterns are checked. Few bytes of a text are marked.
-var starts = [256]uint8{'=': 1, ':': 1, '-': 1, '@': 1, '%': 1, '<': 1, '\'': 1, '"': 1, 'b': 1, 'B': 1, 'w': 1, 'W': 1}
+var starts = [256]uint8{'=': 1, ':': 1, '-': 1, '@': 1, '%': 1, '<': 1, '\'': 1, '"': 1, 'b': 1, 'B': 1, 'w': 1, 'W': 1, 'k': 1, 'K': 1}
 
 // find applies the patterns of the default policy.
 func (f *finder) find() {
@@ -43,8 +43,12 @@ func (f *finder) find() {
 		case '"', '\'':
 			f.quoted(i)
 		case 'w', 'W':
-			if i >= len("pass") && lower(s[i-1]) == 's' {
-				f.password(i)
+			if i > 0 && lower(s[i-1]) == 's' {
+				f.argument(i)
+			}
+		case 'k', 'K':
+			if i+1 < len(s) && lower(s[i+1]) == 'e' {
+				f.argument(i)
 			}
 		default:
 			if i+6 < len(s) && (s[i+5] == ' ' || s[i+6] == ' ') {
@@ -189,18 +193,18 @@ func (f *finder) assignment(i int) {
 	f.value(from)
 }
 
-// password finds the value in password value, as in a file .netrc. The w of password is at i.
-func (f *finder) password(i int) {
+// argument finds the value in name value, as in the file .netrc or after ENV in a Dockerfile. Byte i is the w of
+// password, or the k of token or key.
+func (f *finder) argument(i int) {
 	s := f.s
-	if !strings.EqualFold(s[i-len("pass"):i], "pass") {
-		return
-	}
 	end := i + 1
 	for end < len(s) && end < i+maxName && isName(s[end]) {
 		end++
 	}
-	name, _ := f.nameBefore(end)
-	if end < len(s) && strings.IndexByte(blank, s[end]) >= 0 && f.isLongAt(end+1) && f.secretBefore(name) {
+	if end == len(s) || !isBlank(s[end]) || !f.isLongAt(end+1) {
+		return
+	}
+	if name, _ := f.nameBefore(end); f.secretBefore(name) && !strings.EqualFold(name, "token") { // "invalid token x" is often from a parser
 		f.value(end + 1)
 	}
 }
