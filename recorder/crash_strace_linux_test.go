@@ -574,10 +574,16 @@ func TestKillWhileJournalIsReplaced(t *testing.T) {
 }
 
 // TestKillWhileJournalIsSuspended kills a program at its system calls while it suspends its recorder and
-// records again. Each acknowledged unit is in the files once.
+// records again. Each acknowledged unit is in the files once, and no journal is unreadable.
 func TestKillWhileJournalIsSuspended(t *testing.T) {
 	c := crashRun{version: format.V1, goroutines: 1, units: 30, suspend: 7, orphans: true, end: "close"}
-	c.killInBothPlaces(t, []string{"write", "unlinkat", "renameat2"}, changing, func(*testing.T, *crashRun, map[string][]foundUnit) {})
+	c.killInBothPlaces(t, []string{"write", "unlinkat", "renameat2"}, changing, func(t *testing.T, c *crashRun, _ map[string][]foundUnit) {
+		for _, name := range dirNames(t, filepath.Dir(c.path)) {
+			if strings.HasSuffix(name, ".broken") {
+				t.Errorf("recovery left %s", name)
+			}
+		}
+	})
 }
 
 // killInBothPlaces kills the program of c at each of its system calls in names, or in soak if the tests

@@ -167,8 +167,12 @@ func (w *writer) replaceJournal(cause error) {
 }
 
 // succeed makes a journal that replaces old. At this time, old holds only spans that wait for their
-// parents. If succeed fails, old is unchanged.
+// parents. If succeed fails, old is unchanged. It fails if the file was moved: recovery would not find a journal
+// that is not beside the file.
 func (w *writer) succeed(old *journal.Journal) error {
+	if err := w.sink.check(); err != nil {
+		return err
+	}
 	j, err := newJournal(w.o, w.journalName(), true)
 	if err != nil {
 		return err
@@ -208,7 +212,7 @@ func (w *writer) doWithout(old *journal.Journal) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	_ = old.Remove() // the file has all its records
+	_ = old.Remove() // the file has all its records; if Remove fails, the journal is empty
 	return nil
 }
 
@@ -331,14 +335,7 @@ func (w *writer) closeJournal(whole bool) bool {
 		whole = false
 	}
 	if whole {
-		if len(w.noted) > 0 { // if Remove fails, a reader of the journal must not expect the IET, which becomes the ET
-			w.parking.from = w.parking.stream.Position() // no span waits any more
-			w.checkpoint()
-			c := deadtrace.ParseCheckpoint(w.noted)
-			c.Entries = 0
-			_ = j.Checkpoint(c.Append(nil))
-		}
-		_ = j.Remove() // if it fails, recovery finds no new records in the journal
+		_ = j.Remove() // if it fails, the journal is empty
 	} else {
 		_ = j.Close()
 	}

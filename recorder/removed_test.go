@@ -217,6 +217,67 @@ func TestRecoveryTellsOfUnsavedEntries(t *testing.T) {
 	}
 }
 
+// TestRenamedFolder renames the folder of a trace and puts a link in its place. Recording continues in the renamed
+// folder, without a journal. Nothing is missing after a kill, and nothing is in the folder of the link.
+func TestRenamedFolder(t *testing.T) {
+	for _, journals := range []string{"beside", "elsewhere"} {
+		t.Run(journals, func(t *testing.T) {
+			dir, other := filepath.Join(t.TempDir(), "traces"), t.TempDir()
+			must(t, os.Mkdir(dir, 0o700))
+			o := &recorder.Options{BufferDir: dir}
+			if journals == "elsewhere" {
+				o.BufferDir = t.TempDir()
+			}
+			synctest.Test(t, func(t *testing.T) {
+				rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), o)
+				writeNamed(t, rec, "before")
+				must(t, os.Rename(dir, dir+"2"))
+				tracetest.Symlink(t, other, dir)
+				time.Sleep(time.Second)
+				writeNamed(t, rec, "later")
+				must(t, logNamed(rec, "last"))
+				killed := killedCopy(t, dir+"2")
+				if err := rec.Close(t.Context()); err == nil {
+					t.Error("Close has made the ET in the folder of the link")
+				}
+				must(t, recorder.RecoverFolder(t.Context(), killed, func(r *recorder.Report, err error) {
+					if err != nil || r.Journal != nil {
+						t.Errorf("recovery says %v, %+v", err, r)
+					}
+				}))
+				if names := dirNames(t, killed); !slices.Equal(names, []string{"app.et"}) {
+					t.Fatalf("recovery leaves %q", names)
+				}
+				if got := entryNames(t, filepath.Join(killed, "app.et")); !slices.Equal(got, []string{"before", "later", "last"}) {
+					t.Errorf("recovered are %q", got)
+				}
+				if names := dirNames(t, other); len(names) > 0 {
+					t.Errorf("the folder of the link has %q", names)
+				}
+			})
+		})
+	}
+}
+
+// TestRecoveryKeepsEntriesBehindCheckpoint recovers an IET with an old journal. The journal has no records behind its
+// checkpoint, but the IET has entries there.
+func TestRecoveryKeepsEntriesBehindCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
+	writeNamed(t, rec, "before")
+	old := readFile(t, rec.StreamPath()+".buffer")
+	writeNamed(t, rec, "behind")
+	killed := killedCopy(t, dir)
+	tracetest.Close(t, rec)
+	must(t, os.WriteFile(filepath.Join(killed, "app.iet.buffer"), old, 0o600))
+	path := filepath.Join(killed, "app.et")
+	_, err := recorder.Recover(path, "")
+	must(t, err)
+	if got := entryNames(t, path); !slices.Equal(got, []string{"before", "behind"}) {
+		t.Errorf("recovered are %q", got)
+	}
+}
+
 // TestRecoveryKeepsLogOfRepeatedSpan records a span twice, each time with a log record that waits with it.
 // A kill before the second span is written does not lose the second log record.
 func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
@@ -61,6 +62,9 @@ type fileSink struct {
 	n    int64 // size of the magic and the whole entries in the file
 	dead error // why nothing more can be written to the file
 
+	folder   os.FileInfo // describes the folder as it was when the file was made
+	inMemory bool        // the folder was on a tmpfs
+
 	// magic is written together with the first entry: if it were written alone, a kill could leave a file
 	// without a root. After that write, magic is nil.
 	magic []byte
@@ -71,7 +75,14 @@ type fileSink struct {
 	syncErr error // never reset: after a failed sync the file is never safe again
 }
 
-func newFileSink(f *os.File, name string) *fileSink { return &fileSink{f: f, w: f, name: name} }
+func newFileSink(f *os.File, name string) *fileSink {
+	dir := filepath.Dir(name)
+	folder, err := os.Stat(dir)
+	if err != nil { // somebody has just removed the folder
+		folder, _ = f.Stat()
+	}
+	return &fileSink{f: f, w: f, name: name, folder: folder, inMemory: osfile.OnTmpfs(dir)}
+}
 
 func (s *fileSink) begin(v format.Version) {
 	s.magic = wire.AppendMagic(nil, v, format.IET)
@@ -220,11 +231,17 @@ func (s *fileSink) sync() error {
 }
 
 func (s *fileSink) check() error {
-	if osfile.SameFile(s.f, s.name) {
+	if osfile.HasName(s.f, s.name) {
 		return nil
 	}
 	return fmt.Errorf("record to %s: %w", s.name, ErrUnlinked)
 }
 
-// isRemoved reports whether the file has no name any more. A renamed file is not removed.
-func (s *fileSink) isRemoved() bool { return osfile.IsRemoved(s.f) }
+// isUnmounted reports whether the device of the file is not mounted at its place any more.
+func (s *fileSink) isUnmounted() bool {
+	return s.check() != nil && osfile.IsUnmounted(s.folder, s.name)
+}
+
+// isRemoved reports whether the content of the file disappears with this process, because the file has no name or
+// its tmpfs is not mounted any more. A renamed file is not removed.
+func (s *fileSink) isRemoved() bool { return osfile.IsRemoved(s.f) || s.inMemory && s.isUnmounted() }

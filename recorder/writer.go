@@ -382,11 +382,11 @@ func (w *writer) check() {
 }
 
 // beginAgain begins a new file after the old one was removed or renamed. If that fails, recording continues
-// in a renamed file. In a removed file, new entries would be lost with the process: calls fail until a new
-// file can be made.
+// in a renamed file. In a file that was removed, or whose device is not mounted any more, nobody may find new
+// entries: calls fail until a new file can be made.
 func (w *writer) beginAgain() {
 	now := time.Now()
-	err := osfile.RestoreDir(w.file.f, w.name)
+	err := osfile.RestoreDir(w.file.folder, w.name)
 	if err == nil {
 		err = w.rotate(now)
 	}
@@ -398,7 +398,7 @@ func (w *writer) beginAgain() {
 			w.gone.Store(nil)
 			w.replaceJournal(gone)
 		}
-	case gone == nil && w.file.isRemoved():
+	case gone == nil && (w.file.isRemoved() || w.file.isUnmounted()):
 		err = fmt.Errorf("%w, and no new file can be created: %w", ErrUnlinked, err)
 		w.gone.Store(&err)
 		w.live.Load().CloseShards() // Put then calls putLater, which returns the error

@@ -101,8 +101,8 @@ func parseSegment(b []byte) (p deadPart, whole bool) {
 	return p, true
 }
 
-// IsEmpty reports whether no record was ever written to a journal file. Such a file has only zeros after its
-// header.
+// IsEmpty reports whether a journal file has no records of entries. Such a file has only zeros after its header, and
+// segments of StreamDefinitions and StreamLeft.
 func IsEmpty(r io.ReaderAt, size int64) (bool, error) {
 	buf, zeros := make([]byte, SegmentSize), make([]byte, SegmentSize)
 	for off := int64(headerSize); off < size; off += SegmentSize {
@@ -110,7 +110,11 @@ func IsEmpty(r io.ReaderAt, size int64) (bool, error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return false, err
 		}
-		if !bytes.Equal(buf[:m], zeros[:m]) {
+		if bytes.Equal(buf[:m], zeros[:m]) {
+			continue
+		}
+		clear(buf[m:])
+		if p, whole := parseSegment(buf); !whole || p.stream != StreamDefinitions && p.stream != StreamLeft {
 			return false, nil
 		}
 	}

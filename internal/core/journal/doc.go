@@ -66,7 +66,6 @@
 // A record that is larger than a segment is a chain. Its bytes after the commit word are split into parts, each in
 // its own segment of the stream. Chain bit 24 says that another part follows, bit 25 that a part precedes. Readers
 // ignore a chain whose parts are not all there.
-// another part follows, bit 25 that a part precedes. Only a whole chain is a record.
 package journal
 
 import (

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"runtime"
 	"sync"
@@ -444,28 +445,37 @@ func (j *Journal) CloseShards() {
 	}
 }
 
-// HasName reports whether the file still has its name and its size, and whether the file Beside still names it.
+// HasName reports whether the file still has its name and its size, and whether the file Beside still names it. A
+// process that has given up rights may not look up these names any more. HasName then relies on IsLinked.
 func (j *Journal) HasName() bool {
 	p := j.pool
 	if p.f == nil {
 		return true
 	}
+	return j.IsLinked() && osfile.HasName(p.f, p.name) && (j.o.Beside == "" || j.isNamed())
+}
+
+// IsLinked reports whether the file still has a name, whatever it is, and its size. The journal must not be on the
+// heap.
+func (j *Journal) IsLinked() bool {
+	p := j.pool
 	p.mu.Lock()
 	size := headerSize + int64(p.count)*SegmentSize
 	p.mu.Unlock()
 	fi, err := p.f.Stat()
-	if err != nil || fi.Size() < size || !osfile.SameFile(p.f, p.name) {
-		return false
-	}
-	return j.o.Beside == "" || j.isNamed()
+	return err == nil && fi.Size() >= size && !osfile.IsRemoved(p.f)
 }
 
-// isNamed reports whether the file o.Beside still exists and is the file that pointTo wrote.
+// isNamed reports whether the file o.Beside still exists and is the file that pointTo wrote. If this process may not
+// look it up, isNamed returns true.
 func (j *Journal) isNamed() bool {
+	ours := j.pointer.Load()
+	if ours == nil {
+		return false
+	}
 	fi, err := os.Lstat(j.o.Beside)
 	// Also compare the times, because the system soon reuses the inode number of a removed file.
-	ours := j.pointer.Load()
-	return err == nil && ours != nil && os.SameFile(fi, *ours) && fi.ModTime().Equal((*ours).ModTime())
+	return errors.Is(err, fs.ErrPermission) || err == nil && os.SameFile(fi, *ours) && fi.ModTime().Equal((*ours).ModTime())
 }
 
 // RemoveNames removes the names that the journal still has. The journal stays usable.
@@ -473,9 +483,11 @@ func (j *Journal) RemoveNames() {
 	if j.pool.f == nil {
 		return
 	}
-	if j.o.Beside != "" && j.isNamed() {
+	if j.isNamed() {
 		_ = j.pool.noteLost(unneeded)
-		_ = os.Remove(j.o.Beside)
+		if os.Remove(j.o.Beside) != nil {
+			return
+		}
 	}
 	j.pointer.Store(nil)
 	if osfile.SameFile(j.pool.f, j.pool.name) {
@@ -501,19 +513,26 @@ func (j *Journal) Close() error {
 	return closeFile(j.pool.f)
 }
 
-// Remove closes the file as Close does, and removes it.
+// Remove closes the file as Close does, and removes it. Nobody needs its records any more. If this process may not
+// remove the file, or cannot find the file that names it, Remove empties the file instead: a reader that finds it
+// later finds no records.
 func (j *Journal) Remove() error {
-	if j.pool.f == nil {
+	f := j.pool.f
+	if f == nil {
 		return nil
 	}
 	var err error
-	if j.o.Beside != "" && j.isNamed() { // first, because a file that names a missing journal says that records were lost
+	named := j.pointer.Load() != nil
+	if named && j.isNamed() { // first, because a file that names a missing journal says that records were lost
 		_ = j.pool.noteLost(unneeded) // so that sweep need not keep the journal for a day if the process dies now
 		err = os.Remove(j.o.Beside)
+		named = err != nil
 	}
 	j.pool.unmap()
-	if osfile.SameFile(j.pool.f, j.pool.name) {
-		err = errors.Join(err, osfile.Remove(j.pool.f, j.pool.name))
+	if !named && osfile.SameFile(f, j.pool.name) {
+		if err = osfile.Remove(f, j.pool.name); err == nil {
+			return closeFile(f)
+		}
 	}
-	return errors.Join(err, closeFile(j.pool.f))
+	return errors.Join(err, osfile.Ignore(f.Truncate(0), os.ErrClosed), closeFile(f))
 }

@@ -483,6 +483,29 @@ func TestCheckpointWhileItGrows(t *testing.T) {
 	}
 }
 
+// TestJournalOfDefinitionsIsEmpty checks that a journal with definitions only has no records of entries, so that it
+// needs no checkpoint.
+func TestJournalOfDefinitionsIsEmpty(t *testing.T) {
+	j := create(t, Options{Medium: Written})
+	wantEmpty := func(want bool) {
+		t.Helper()
+		b, err := os.ReadFile(j.Name())
+		must(t, err)
+		if got, err := IsEmpty(bytes.NewReader(b), int64(len(b))); got != want || err != nil {
+			t.Errorf("IsEmpty is %t, %v, want %t", got, err, want)
+		}
+	}
+	for _, stream := range []uint32{StreamDefinitions, StreamLeft} {
+		_, err := j.NewStream(stream).Append(1, NewInfo(0, 0, 0), []byte("a name"))
+		must(t, err)
+	}
+	wantEmpty(true)
+	hint := j.NewHint()
+	_, err := j.Append(record(1, 1, 100, true), &hint)
+	must(t, err)
+	wantEmpty(false)
+}
+
 // TestSpanComesBeforeItsLeaf merges a leaf with an earlier time than the span to which it refers.
 func TestSpanComesBeforeItsLeaf(t *testing.T) {
 	j := create(t, Options{Medium: Heap})

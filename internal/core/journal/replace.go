@@ -16,9 +16,13 @@ func (j *Journal) Replace(old *Journal) error {
 		_ = old.Remove() // its records are already in the trace
 	}
 	if j.o.Beside != "" {
+		replaces := old.isNamed()
 		_ = old.pool.noteLost(unneeded) // so that sweep need not keep old for a day if the process dies now
 		if err := j.pointTo(osfile.RenameOver); err != nil {
 			return errors.Join(err, old.pool.noteLost(0))
+		}
+		if replaces {
+			old.pointer.Store(nil) // no file names old any more
 		}
 	} else {
 		if err := osfile.RenameOver(j.pool.name, j.replaces); err != nil {

@@ -254,20 +254,39 @@ func Remove(f *os.File, name string) error {
 	return err
 }
 
-// RestoreDir makes the folder of the file name again if the folder was removed. f is this file, which is still
-// open. RestoreDir makes only the last folder in the path, and only on the device of f. The error says why no file
-// can be made in the folder, for example because it is a symbolic link, is not a folder, or is on another device.
-func RestoreDir(f *os.File, name string) error {
-	like, err := f.Stat()
-	if err != nil {
-		return err
+// HasName reports whether name is still the name of the open file f. If this process may not look up the name, for
+// example because it has given up rights, HasName reports whether f has any name.
+func HasName(f *os.File, name string) bool {
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrPermission) {
+		return !IsRemoved(f)
 	}
+	return SameFile(f, name)
+}
+
+// IsUnmounted reports whether the folder of the file name is on another device than before. was describes this folder
+// as it was. If the folder does not exist, the nearest folder above it counts.
+func IsUnmounted(was os.FileInfo, name string) bool {
+	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
+		is, err := os.Stat(dir)
+		if err == nil {
+			return !sameDevice(is, was)
+		}
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
+// RestoreDir makes the folder of the file name again if the folder was removed. was describes this folder as it was.
+// RestoreDir makes only the last folder in the path, and only on the same device. The error says why no file can be
+// made in the folder, for example because it is a symbolic link or not a folder.
+func RestoreDir(was os.FileInfo, name string) error {
 	dir := filepath.Dir(name)
 	parent, err := os.Stat(filepath.Dir(dir))
 	if err != nil {
 		return err
 	}
-	if sameDevice(parent, like) {
+	if sameDevice(parent, was) {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -278,8 +297,6 @@ func RestoreDir(f *os.File, name string) error {
 		return err
 	case !is.IsDir():
 		return &fs.PathError{Op: "create", Path: dir, Err: errors.New("not a folder")}
-	case !sameDevice(is, like):
-		return &fs.PathError{Op: "create", Path: dir, Err: errors.New("the folder is on another device than before")}
 	}
 	return nil
 }

@@ -200,11 +200,7 @@ func (d *dead) isEmpty() bool {
 
 // hasEqualET reports whether an ET with the same entries exists, and sets d.equalET to its name.
 func (d *dead) hasEqualET() bool {
-	all := *d.s
-	if d.journal != nil && d.journal.empty() {
-		all.entries, all.size = all.entries+all.behind, all.size+all.behindSize // the recorder could not remove its journal
-	}
-	d.equalET = equalET(d.stream, d.final, d.f, &all)
+	d.equalET = equalET(d.stream, d.final, d.f, d.s)
 	return d.equalET != ""
 }
 

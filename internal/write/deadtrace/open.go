@@ -27,9 +27,13 @@ func OpenSource(name string, lenient bool) (*Source, error) {
 	var missing error
 	if isStream(name) {
 		// The journal first: once it is locked, no other process can finish the trace.
-		if b, missing = openJournalTail(name, false); b == nil && missing == nil && osfile.Locked(name) {
-			missing = format.ErrLocked
-		} else if errors.Is(missing, format.ErrLocked) && !isWaiting(name) {
+		b, missing = openJournalTail(name, false)
+		switch {
+		case missing == nil && (b == nil || b.empty()) && osfile.Locked(name):
+			// The writer lives, and records without a journal, or has left a journal that it could not remove.
+			missing = errors.Join(format.ErrLocked, b.close())
+			b = nil
+		case errors.Is(missing, format.ErrLocked) && !isWaiting(name):
 			missing = nil
 		}
 	}

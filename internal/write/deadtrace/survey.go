@@ -32,22 +32,21 @@ func (b *journalTail) fits(f io.ReaderAt, size int64) bool {
 // A survey is the result of reading an IET before its journal is replayed: where its whole entries end, and
 // the ids of the spans and resources to which the journal refers.
 type survey struct {
-	version    format.Version
-	same       bool // the checkpoint describes this IET
-	entries    int
-	size       int64 // size in bytes of the magic and the whole entries
-	index      entrybytes.Index
-	ended      bool    // the last entry says how the recording ended
-	closed     bool    // the last entry says that the recording was closed
-	damage     string  // the reason why the whole entries end, as recovery has written it or will write it
-	dropped    uint64  // number of lost entries that an earlier recovery has written
-	newest     int64   // the time of the newest record, or 0; records long after the crash text do not count
-	times      []int64 // if there is a crash text: the start times of the entries
-	behind     int     // number of entries after the part that the checkpoint describes; the journal also has them
-	behindSize int64   // size of these entries in bytes
-	crashed    bool    // the crash text is the last entry, or the last before the mark of recovery
-	spans      map[record.Ref]uint32
-	resources  map[uint16]uint32 // ids by resource number
+	version   format.Version
+	same      bool // the checkpoint describes this IET
+	entries   int
+	size      int64 // size in bytes of the magic and the whole entries
+	index     entrybytes.Index
+	ended     bool    // the last entry says how the recording ended
+	closed    bool    // the last entry says that the recording was closed
+	damage    string  // the reason why the whole entries end, as recovery has written it or will write it
+	dropped   uint64  // number of lost entries that an earlier recovery has written
+	newest    int64   // the time of the newest record, or 0; records long after the crash text do not count
+	times     []int64 // if there is a crash text: the start times of the entries
+	behind    int     // number of entries after the part that the checkpoint describes; the journal also has them
+	crashed   bool    // the crash text is the last entry, or the last before the mark of recovery
+	spans     map[record.Ref]uint32
+	resources map[uint16]uint32 // ids by resource number
 }
 
 // end returns the offset at which entries are appended. It is 0 if the IET has no entries, because the
@@ -60,19 +59,19 @@ func (s *survey) end() int64 {
 }
 
 // survey reads the IET f, which has size bytes, and finds the spans and resources to which the records of b
-// refer. If the checkpoint describes f, the survey ends at the checkpoint. damage says why the entries end
-// early, if they do.
+// refer. If the checkpoint describes f and b has records, the survey ends at the checkpoint. damage says why the
+// entries end early, if they do.
 func (b *journalTail) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) {
 	same := b.fits(f, size)
 	until := size
-	if same {
+	if same && b.records > 0 {
 		until = b.point.Size // the journal has all entries after the checkpoint
 	}
 	s, damage = b.look(f, size, until)
 	if s == nil || damage != nil && !isCorrupt(damage) && !errors.Is(damage, format.ErrTruncated) {
 		return nil, nil, damage
 	}
-	if s.same = same; same && s.size == until {
+	if s.same = same; same && s.size == b.point.Size {
 		damage = nil // the journal has the entries in the damaged part
 	}
 	if isCorrupt(damage) {
@@ -128,7 +127,6 @@ func (b *journalTail) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		}
 		if r.Offset() > until {
 			s.behind++
-			s.behindSize = r.Offset() - s.size
 			continue
 		}
 		id := uint32(s.entries)

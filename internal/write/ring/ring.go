@@ -111,6 +111,7 @@ type Ring struct {
 	// If the disk hangs, these tasks wait for each other. It is locked before all other locks.
 	files   sync.Mutex
 	removed bool        // guarded by files: Close has run
+	moved   bool        // guarded by files: the live journal is out of reach, and OnError was called for that
 	failing atomic.Bool // a goroutine is replacing the journal
 
 	// notes is held while the note is written or the journal is removed. Both can wait for the disk. It is
@@ -419,7 +420,8 @@ func (g *Ring) failed(j *journal.Journal, err error) {
 	}
 }
 
-// replace replaces the journal old by a new one. The records in old are lost.
+// replace replaces the journal old by a new one. The records in old are lost. If old is only out of reach, as after
+// chroot, and no new file can be made, the ring keeps old.
 func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.files.Lock()
 	defer g.files.Unlock()
@@ -432,6 +434,13 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	old.RemoveNames() // the new journal gets these names
 	j, err := g.newJournal(g.o.Path)
 	if err != nil {
+		if errors.Is(cause, recorder.ErrUnlinked) && old.IsLinked() {
+			if !g.moved {
+				g.tell(fmt.Errorf("ring %s: recording continues in the same file: %w; %w", old.Name(), cause, err))
+			}
+			g.moved = true
+			return
+		}
 		if j, err = g.newJournal(""); err != nil { // in memory
 			return
 		}
