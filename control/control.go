@@ -132,6 +132,7 @@ type writing struct {
 	writer     worker
 	slots      chan struct{} // a semaphore: holds one element for each request that waits for the writer
 	unfinished unfinished
+	ended      error // what Shutdown could not finish of the streams that it ended
 }
 
 // New makes traces of the files that dead processes left in the folder of the configuration. Then it
@@ -260,8 +261,8 @@ func (c *Control) Dir() string {
 var errClosed = errors.New("control: shut down")
 
 // Shutdown makes the trace of the trigger exit, if the configuration has one, ends all streams, and removes the
-// file of the ring. It drops manual requests for snapshots, such as those of signals, that the writer has not begun.
-// It waits for all goroutines, but not longer than ctx. It is idempotent.
+// file of the ring. It returns the errors of these streams. It drops manual requests for snapshots, such as those of
+// signals, that the writer has not begun. It waits for all goroutines, but not longer than ctx. It is idempotent.
 //
 // If a panic runs Shutdown, or if main calls runtime.Goexit, Shutdown does nothing: the ring and the streams outlive
 // the process, and the next start makes the trace of the panic. If the program recovers the panic, call Shutdown
@@ -326,7 +327,7 @@ func (c *Control) finish() error {
 	c.switches.stop()
 	c.stopProviders()
 	c.notes.stop()
-	err := c.ring.Close()
+	err := errors.Join(c.ended, c.ring.Close())
 	c.crash.Close()
 	return err
 }

@@ -99,6 +99,9 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 		t.writeEnd(how, why)
 		v, err = c.close(t)
 	}
+	if how == endShutdown {
+		c.ended = errors.Join(c.ended, err)
+	}
 	c.conclude(t, v, err)
 }
 

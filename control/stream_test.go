@@ -2,9 +2,11 @@ package control_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
+	"os"
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
@@ -292,6 +294,16 @@ func TestStreamEnds(t *testing.T) {
 		t.Errorf("after Shutdown the verdict is %q", v)
 	}
 	onlyTraces(t, dir)
+}
+
+// TestShutdownTellsOfUnfinishedStream ends a stream whose ET cannot be made, because a folder has its name.
+func TestShutdownTellsOfUnfinishedStream(t *testing.T) {
+	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{Name: "all", Mode: control.ModeStream, Providers: control.Logs, On: onAPI("all")}))
+	trace := r.start(api("all"))
+	must(t, os.Mkdir(trace.Path(), 0o700))
+	if err := r.ctl.Shutdown(t.Context()); !errors.Is(err, format.ErrNotRegular) || trace.Verdict() != control.VerdictUnfinished {
+		t.Errorf("Shutdown returned %v, and the verdict is %q", err, trace.Verdict())
+	}
 }
 
 // TestStreamTimeout has a fake clock. A stream of a manual request without a timeout runs until it is
