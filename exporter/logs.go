@@ -191,9 +191,9 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	to.TraceID, to.SpanID, to.Flags = ref.TraceID, ref.SpanID, uint32(r.TraceFlags())
 	at := r.Timestamp()
 	if to.HasTime = !at.IsZero(); to.HasTime {
-		to.Time = mapping.UnixNano(at)
+		to.Time, to.ExactTime = mapping.UnixNano(at), mapping.ExactTime(at)
 	} else {
-		to.Time = 0
+		to.Time, to.ExactTime = 0, ""
 	}
 	observed, when := r.ObservedTimestamp(), to.Time
 	if to.Observed = 0; !observed.IsZero() {

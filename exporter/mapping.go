@@ -116,7 +116,7 @@ func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, re
 		h.Remote = parent.IsRemote()
 	}
 	to := &m.span
-	to.Name, to.SpanID, to.Start = name, h.Ref.SpanID, mapping.UnixNano(start)
+	to.Name, to.SpanID, to.Start, to.ExactStart = name, h.Ref.SpanID, h.Time, mapping.ExactTime(start)
 	to.Kind, to.Flags = otel.SpanKindOf(int32(s.SpanKind())), flags(sc.TraceFlags(), parent.IsRemote())
 	to.TraceState = sc.TraceState().String()
 	setScope(&to.Scope, &scope)
@@ -162,7 +162,7 @@ func (m *mapper) links(links []sdktrace.Link, scope string) {
 func (m *mapper) events(events []sdktrace.Event, scope string) {
 	for i := range events {
 		ev := &events[i]
-		m.event = otel.Event{Name: ev.Name, Time: mapping.UnixNano(ev.Time), HasTime: true, Dropped: count(ev.DroppedAttributeCount)}
+		m.event = otel.Event{Name: ev.Name, Time: mapping.UnixNano(ev.Time), ExactTime: mapping.ExactTime(ev.Time), HasTime: true, Dropped: count(ev.DroppedAttributeCount)}
 		m.users = ev.Attributes
 		m.event.Write(m.b, scope, &m.users)
 	}

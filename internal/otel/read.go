@@ -103,7 +103,8 @@ type Span struct {
 	Flags       uint32
 	Kind        SpanKind
 	Start       int64
-	Duration    int64 // negative: the clock ran backwards
+	ExactStart  string // see mapping.AttrTime; only written
+	Duration    int64  // negative: the clock ran backwards
 	Ended       bool
 	Status      Status
 	Description string // description of the status
@@ -139,6 +140,7 @@ type Event struct {
 	ID         uint32 // id of its entry
 	Name       string
 	Time       int64
+	ExactTime  string // see mapping.AttrTime; only written
 	HasTime    bool
 	Attributes Attributes
 	Dropped    uint32
@@ -151,6 +153,7 @@ type Log struct {
 	Message      string
 	Body         Any // the message as OTLP's value, which need not be a text
 	Time         int64
+	ExactTime    string // see mapping.AttrTime; only written
 	HasTime      bool
 	Observed     int64  // 0 if there is none
 	Severity     uint32 // OTLP's severity_number

@@ -258,6 +258,7 @@ func (s *Span) Write(w Writer, at Where, u Users) {
 		w.ID(format.AttrParentSpanID, s.Parent[:])
 	}
 	unixNano(w, format.AttrTime, s.Start)
+	text(w, mapping.AttrTime, s.ExactStart)
 	s.duration(w)
 	if s.Kind != KindInternal {
 		w.String(mapping.AttrKind, s.Kind.String())
@@ -369,6 +370,7 @@ func (ev *Event) Write(w Writer, scope string, u Users) {
 	w.Bool(mapping.AttrEvent, true)
 	if ev.HasTime {
 		unixNano(w, format.AttrTime, ev.Time)
+		text(w, mapping.AttrTime, ev.ExactTime)
 	}
 	number(w, mapping.AttrDroppedAttributes, ev.Dropped, 0)
 	users(w, u)
@@ -422,6 +424,7 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 	}
 	if l.HasTime {
 		unixNano(w, format.AttrTime, l.Time)
+		text(w, mapping.AttrTime, l.ExactTime)
 	}
 	if l.Observed != l.defaultObserved() {
 		unixNano(w, AttrObserved, l.Observed) // 0 means that there is none

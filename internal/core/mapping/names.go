@@ -26,7 +26,7 @@ const (
 	AttrAnyValue          = "otel.anyvalue"    // String, JSON array of the names of attributes that are AnyValue texts
 	AttrDurations         = "entrace.duration" // String, JSON array of the names of attributes that are durations
 
-	AttrTime      = "entrace.time"      // String, RFC 3339, on a log record whose time does not fit into int64 nanoseconds
+	AttrTime      = "entrace.time"      // String, RFC 3339, on an entry whose time does not fit into int64 nanoseconds
 	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
 	AttrRotated   = "entrace.rotated"   // Bool, on the NameEnd of a file if another file continues the trace
 	AttrDropped   = "dropped"           // U64, on NameEnd and NameRecovered: number of lost entries

@@ -15,3 +15,11 @@ func UnixNano(t time.Time) int64 {
 	}
 	return t.UnixNano()
 }
+
+// ExactTime returns the value of AttrTime for t, or "" if UnixNano returns t exactly.
+func ExactTime(t time.Time) string {
+	if n := UnixNano(t); n > math.MinInt64+1 && n < math.MaxInt64 {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
+}
