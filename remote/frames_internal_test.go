@@ -10,6 +10,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
@@ -92,6 +93,23 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("format reads %d entries: %v; the receiver %d: %v", n, err, counts[0], ends[0])
 		}
 	})
+}
+
+// TestTokenIsNoHintAfterAWhile ends connections without a token. Only the end of a new connection hints at a token.
+func TestTokenIsNoHintAfterAWhile(t *testing.T) {
+	for age, hints := range map[time.Duration]bool{0: true, steady / 2: false} {
+		synctest.Test(t, func(t *testing.T) {
+			here, there := net.Pipe()
+			var told error
+			c := &sendLoop{Sender: &Sender{o: SenderOptions{OnError: func(err error) { told = err }}, ctx: t.Context()}, link: newLink(here)}
+			time.Sleep(age)
+			must(t, there.Close())
+			c.onGone()
+			if !errors.Is(told, errGone) || errors.Is(told, errNoToken) != hints {
+				t.Errorf("after %v, OnError gets %v", age, told)
+			}
+		})
+	}
 }
 
 // FuzzToken passes random input to a receiver that requires a token.

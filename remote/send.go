@@ -142,7 +142,7 @@ func (c *sendLoop) await() *chunk {
 // shortly before, it may be lost, and this is an error. Otherwise the receiver has only closed an idle connection.
 func (c *sendLoop) onGone() {
 	if time.Since(c.link.wrote) < steady {
-		if c.o.Token == "" {
+		if c.o.Token == "" && time.Since(c.link.began) < refusesWithin {
 			c.hangUp(errNoToken)
 		} else {
 			c.hangUp(errGone)
@@ -236,6 +236,10 @@ func (c *sendLoop) leave() {
 // refusalWait is how long a sender waits for the receiver to refuse the connection. Entries sent before a refusal
 // are lost.
 const refusalWait = 200 * time.Millisecond
+
+// refusesWithin is the longest time after the beginning of a connection at which a receiver refuses it, because the
+// token is missing.
+const refusesWithin = time.Second
 
 // admitted reports whether the receiver accepts the connection. With a token or TLS, it sends the first bytes of
 // the connection and waits. Otherwise it returns true at once, and the first bytes are sent together with the first
