@@ -3,6 +3,7 @@ package osfile
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -92,5 +93,21 @@ func TestIsOfMachine(t *testing.T) {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
+	}
+}
+
+// TestOwnerMayReadFilesUnderAnyUmask makes files while the umask removes all rights.
+func TestOwnerMayReadFilesUnderAnyUmask(t *testing.T) {
+	dir := t.TempDir()
+	defer syscall.Umask(syscall.Umask(0o777))
+	for name, create := range map[string]func(string) (*os.File, error){"append": CreateAppend, "new": CreateNew} {
+		f, err := create(filepath.Join(dir, name))
+		must(t, err)
+		defer f.Close()
+		fi, err := f.Stat()
+		must(t, err)
+		if got := fi.Mode().Perm(); got != 0o600 {
+			t.Errorf("%s: the mode is %v", name, got)
+		}
 	}
 }

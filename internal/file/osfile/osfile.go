@@ -40,12 +40,20 @@ func OpenWrite(name string) (*os.File, error) {
 
 // CreateAppend creates a file for reading, and for writing at its end. The file must not exist.
 func CreateAppend(name string) (*os.File, error) {
-	return openFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL|openNofollow)
+	return create(name, os.O_APPEND)
 }
 
 // CreateNew creates a file for reading and writing. The file must not exist.
 func CreateNew(name string) (*os.File, error) {
-	return openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|openNofollow)
+	return create(name, 0)
+}
+
+func create(name string, flag int) (*os.File, error) {
+	f, err := openFile(name, flag|os.O_RDWR|os.O_CREATE|os.O_EXCL|openNofollow)
+	if err == nil {
+		_ = f.Chmod(0o600) // a umask may have removed the rights of the owner, so that nobody could recover the file
+	}
+	return f, err
 }
 
 // Allocate extends f by n zero bytes that are allocated on the disk. off is the size of f.
