@@ -534,5 +534,15 @@ func (j *Journal) Remove() error {
 			return closeFile(f)
 		}
 	}
-	return errors.Join(err, osfile.Ignore(f.Truncate(0), os.ErrClosed), closeFile(f))
+	return errors.Join(err, osfile.Ignore(empty(f), os.ErrClosed), closeFile(f))
+}
+
+// empty removes the records and then the checkpoints of the journal f. The rest of the header stays, because sweep
+// needs it.
+func empty(f *os.File) error {
+	err := f.Truncate(headerSize)
+	if err == nil {
+		_, err = f.WriteAt(make([]byte, numSlots*slotSize), slotAt)
+	}
+	return err
 }

@@ -345,7 +345,7 @@ func removeLost(name string) {
 	if err != nil {
 		return
 	}
-	if fi.Size() > headerSize {
+	if fi.Size() > headerSize || readBeside(f) != "" {
 		if isNamed(f, name) {
 			_ = noteLost(f, 0)
 			return
