@@ -29,7 +29,7 @@ var lossOfRights = map[string]func(dir string) error{
 	"setuid": func(string) error {
 		return errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody))
 	},
-	"chroot":  func(dir string) error { return syscall.Chroot(filepath.Join(filepath.Dir(dir), "root")) },
+	"chroot":  syscall.Chroot,
 	"unmount": func(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) },
 }
 
@@ -43,31 +43,27 @@ func TestProgramGivesUpRights(t *testing.T) {
 		return
 	}
 	for _, x := range []struct {
-		how, end string
-		mode     os.FileMode // of the folder
-		flags    uintptr     // namespaces of the program
-		closes   bool        // Close finishes the file
-		refuses  bool        // later calls fail, and what was recorded before is lost
-		below    string      // the trace is in this folder of the folder
-		ring     bool        // the program records to a ring, which has no records after Close
+		how, end, name string      // a name that ends in .ring is a ring, which has no records after its end
+		mode           os.FileMode // of the folder
+		flags          uintptr     // namespaces of the program
+		says           string      // a part of what the program prints
 	}{
-		{how: "setuid", mode: 0o755, end: "close"},
-		{how: "setuid", mode: 0o755, end: "kill"},
-		{how: "setuid", mode: 0o700, end: "close"},
-		{how: "setuid", mode: 0o777, end: "close", closes: true},
-		{how: "setuid", mode: 0o777, end: "kill"},
-		{how: "setuid", mode: 0o777 | os.ModeSticky, end: "close"}, // the ET is made, but the IET cannot be removed
-		{how: "setuid", mode: 0o777 | os.ModeSticky, end: "kill"},
-		{how: "setuid", mode: 0o755, end: "kill", flags: syscall.CLONE_NEWUSER},
-		{how: "chroot", mode: 0o755, end: "close"},
-		{how: "chroot", mode: 0o755, end: "kill"},
-		{how: "unmount", mode: 0o755, end: "close", flags: syscall.CLONE_NEWNS, closes: true},
-		{how: "unmount", mode: 0o755, end: "kill", flags: syscall.CLONE_NEWNS},
-		{how: "unmount", mode: 0o755, end: "kill", flags: syscall.CLONE_NEWNS, below: "below", refuses: true},
-		{how: "setuid", mode: 0o755, end: "close", ring: true},
-		{how: "setuid", mode: 0o777, end: "kill", ring: true},
-		{how: "chroot", mode: 0o755, end: "close", ring: true, closes: true},
-		{how: "chroot", mode: 0o755, end: "kill", ring: true},
+		{how: "setuid", mode: 0o755, end: "close", name: "app.et", says: "finalize"},
+		{how: "setuid", mode: 0o755, end: "kill", name: "app.et"},
+		{how: "setuid", mode: 0o700, end: "close", name: "app.et", says: "finalize"},
+		{how: "setuid", mode: 0o777, end: "kill", name: "app.et"},
+		{how: "setuid", mode: 0o777 | os.ModeSticky, end: "close", name: "app.et", says: "remove"}, // both files stay
+		{how: "setuid", mode: 0o777 | os.ModeSticky, end: "kill", name: "app.et"},
+		{how: "setuid", mode: 0o755, end: "kill", name: "app.et", flags: syscall.CLONE_NEWUSER},
+		{how: "setuid", mode: 0o755, end: "close", name: "app.ring", says: "close: remove"},
+		{how: "setuid", mode: 0o777, end: "kill", name: "app.ring"},
+		{how: "chroot", mode: 0o755, end: "close", name: "app.et", says: "close: "},
+		{how: "chroot", mode: 0o755, end: "kill", name: "app.et"},
+		{how: "chroot", mode: 0o755, end: "close", name: "app.ring"},
+		{how: "chroot", mode: 0o755, end: "kill", name: "app.ring"},
+		{how: "unmount", mode: 0o755, end: "close", name: "app.et", flags: syscall.CLONE_NEWNS, says: "close: <nil>"},
+		{how: "unmount", mode: 0o755, end: "kill", name: "app.et", flags: syscall.CLONE_NEWNS},
+		{how: "unmount", mode: 0o755, end: "kill", name: "below/app.et", flags: syscall.CLONE_NEWNS, says: recorder.ErrUnlinked.Error()},
 	} {
 		t.Run(fmt.Sprintf("%+v", x), func(t *testing.T) {
 			if os.Geteuid() != 0 {
@@ -77,44 +73,31 @@ func TestProgramGivesUpRights(t *testing.T) {
 				t.Skip("needs root")
 			}
 			top := t.TempDir()
-			must(t, os.Chmod(filepath.Dir(top), 0o755))
 			dir := filepath.Join(top, "traces")
-			must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, x.mode), os.Mkdir(filepath.Join(top, "root"), 0o755)))
+			must(t, errors.Join(os.Chmod(filepath.Dir(top), 0o755), os.Mkdir(dir, 0o700), os.Chmod(dir, x.mode)))
 			journals, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
 			must(t, err)
 			defer os.RemoveAll(journals)
 			cmd := exec.Command("/proc/self/exe", "-test.run=^TestProgramGivesUpRights$")
-			cmd.Env = append(os.Environ(), rightsEnv+"="+url.Values{"dir": {dir}, "below": {x.below}, "journals": {journals}, "how": {x.how}, "end": {x.end}, "ring": {fmt.Sprint(x.ring)}}.Encode())
+			cmd.Env = append(os.Environ(), rightsEnv+"="+url.Values{"dir": {dir}, "name": {x.name}, "journals": {journals}, "how": {x.how}, "end": {x.end}}.Encode())
 			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: x.flags}
 			if x.flags == syscall.CLONE_NEWUSER {
-				cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{Size: 1}, {ContainerID: nobody, HostID: nobody, Size: 1}}
-				cmd.SysProcAttr.GidMappings, cmd.SysProcAttr.GidMappingsEnableSetgroups = cmd.SysProcAttr.UidMappings, true
+				ids := []syscall.SysProcIDMap{{Size: 1}, {ContainerID: nobody, HostID: nobody, Size: 1}}
+				cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings, cmd.SysProcAttr.GidMappingsEnableSetgroups = ids, ids, true
 			}
 			out, err := cmd.CombinedOutput()
-			if killed := cmd.ProcessState != nil && cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL; killed != (x.end == "kill") || err != nil && !killed {
+			if (err == nil) != (x.end == "close") || err != nil && err.Error() != "signal: killed" || !strings.Contains(string(out), x.says) {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			var acked []string
-			closed, refused := "", 0
+			var acked, found []string
 			for line := range strings.Lines(string(out)) {
-				name, result, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-				switch {
-				case name == "close":
-					closed = result
-				case strings.HasPrefix(name, "record") && result == "<nil>":
+				if name, ok := strings.CutSuffix(line, " is acknowledged\n"); ok {
 					acked = append(acked, name)
-				case strings.HasPrefix(name, "record"):
-					refused++
 				}
 			}
-			if (closed == "<nil>") != x.closes || (refused > 0) != x.refuses {
-				t.Errorf("%d calls failed:\n%s", refused, out)
-			}
-			if x.refuses {
-				return
-			}
-			if x.ring {
-				d, err := ring.Open(filepath.Join(dir, "app.ring"))
+			switch {
+			case strings.HasSuffix(x.name, ".ring"):
+				d, err := ring.Open(filepath.Join(dir, x.name))
 				must(t, err)
 				rec := tracetest.CreateAt(t, filepath.Join(dir, "ring.et"), nil)
 				must(t, d.Snapshot(ring.SnapshotOptions{Providers: ^record.Providers(0)}).Copy(rec))
@@ -122,41 +105,33 @@ func TestProgramGivesUpRights(t *testing.T) {
 				if x.end == "close" {
 					acked = nil
 				}
+			case x.name != "app.et":
+				acked = nil // what was recorded before is lost with its tmpfs
 			}
-			must(t, recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) {
-				if err != nil {
-					t.Error(err)
-				}
-			}))
-			var found []string
+			must(t, recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) { must(t, err) }))
 			for _, name := range dirNames(t, dir) {
-				if filepath.Ext(name) != ".et" {
-					t.Errorf("%s is left", name)
-					continue
-				}
-				found = append(found, entryNames(t, filepath.Join(dir, name))...)
+				found = append(found, entryNames(t, filepath.Join(dir, name))...) // only traces are left
 			}
 			slices.Sort(found)
-			if slices.Sort(acked); !slices.Equal(found, acked) {
+			if !slices.Equal(found, acked) {
 				t.Errorf("found %q\nwant  %q\n%s", found, acked, out)
 			}
 		})
 	}
 }
 
-// giveUpRights is the program that TestProgramGivesUpRights starts. It prints the result of each call.
+// giveUpRights is the program that TestProgramGivesUpRights starts. It prints which records are acknowledged.
 func giveUpRights(t *testing.T, v url.Values) {
 	dir, how := v.Get("dir"), v.Get("how")
-	o := &recorder.Options{BufferDir: v.Get("journals"), MaxFileEntries: 20}
+	path, o := filepath.Join(dir, v.Get("name")), &recorder.Options{BufferDir: v.Get("journals"), MaxFileEntries: 20}
 	if how == "unmount" {
-		o.MaxFileEntries = 0
 		must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, ""))
+		o.MaxFileEntries = 0
 	}
-	path := filepath.Join(dir, v.Get("below"), "app.et")
 	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	var rec *recorder.Recorder
-	if v.Get("ring") == "true" {
-		g, err := ring.New(&ring.Options{Path: filepath.Join(dir, "app.ring"), Dir: v.Get("journals")})
+	if strings.HasSuffix(path, ".ring") {
+		g, err := ring.New(&ring.Options{Path: path, Dir: o.BufferDir})
 		must(t, err)
 		g.SetBuffered(1 << record.ProviderLogs)
 		rec = g.Recorder()
@@ -167,7 +142,11 @@ func giveUpRights(t *testing.T, v url.Values) {
 	write := func() {
 		for range 15 {
 			name := fmt.Sprintf("record%03d", n)
-			fmt.Printf("%s: %v\n", name, logNamed(rec, name))
+			if err := logNamed(rec, name); err != nil {
+				fmt.Println(err)
+			} else {
+				fmt.Println(name, "is acknowledged")
+			}
 			n++
 		}
 	}
@@ -186,5 +165,5 @@ func giveUpRights(t *testing.T, v url.Values) {
 		must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
 		select {}
 	}
-	fmt.Printf("close: %v\n", rec.Close(t.Context()))
+	fmt.Println("close:", rec.Close(t.Context()))
 }

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"runtime"
 	"sync"
@@ -445,8 +444,8 @@ func (j *Journal) CloseShards() {
 	}
 }
 
-// HasName reports whether the file still has its name and its size, and whether the file Beside still names it. A
-// process that has given up rights may not look up these names any more. HasName then relies on IsLinked.
+// HasName reports whether the file still has its name and its size, and whether the file Beside still names it. If a
+// process that has given up rights may not look up the name of the file any more, HasName relies on IsLinked.
 func (j *Journal) HasName() bool {
 	p := j.pool
 	if p.f == nil {
@@ -466,8 +465,7 @@ func (j *Journal) IsLinked() bool {
 	return err == nil && fi.Size() >= size && !osfile.IsRemoved(p.f)
 }
 
-// isNamed reports whether the file o.Beside still exists and is the file that pointTo wrote. If this process may not
-// look it up, isNamed returns true.
+// isNamed reports whether the file o.Beside still exists and is the file that pointTo wrote.
 func (j *Journal) isNamed() bool {
 	ours := j.pointer.Load()
 	if ours == nil {
@@ -475,7 +473,7 @@ func (j *Journal) isNamed() bool {
 	}
 	fi, err := os.Lstat(j.o.Beside)
 	// Also compare the times, because the system soon reuses the inode number of a removed file.
-	return errors.Is(err, fs.ErrPermission) || err == nil && os.SameFile(fi, *ours) && fi.ModTime().Equal((*ours).ModTime())
+	return err == nil && os.SameFile(fi, *ours) && fi.ModTime().Equal((*ours).ModTime())
 }
 
 // RemoveNames removes the names that the journal still has. The journal stays usable.
