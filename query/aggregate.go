@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -335,6 +336,11 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 		}
 		all = append(all, list...)
 	}
+	logged, err := m.eventShares(rows, chosen, in, out)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, logged...)
 	difference := func(s *shareOf) float64 { return share(s.in, in) - share(s.out, out) }
 	slices.SortFunc(all, func(x, y shareOf) int {
 		return cmp.Or(cmp.Compare(math.Abs(difference(&y)), math.Abs(difference(&x))), cmp.Compare(difference(&y), difference(&x)),
@@ -352,6 +358,34 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 		})
 	}
 	return t, nil
+}
+
+// eventShares counts the values of those attributes of log records and events directly below spans that differ most.
+func (m *machine) eventShares(rows, chosen view.Set[view.Row], in, out int64) (all []shareOf, err error) {
+	c := counter{ctx: m.ctx, v: m.v, sets: [2]view.Set[view.Row]{m.v.NewSet(), m.v.NewSet()}}
+	for r := range rows.All() {
+		if m.v.Role(r) != view.RoleSpan {
+			continue // the attributes of a log record itself are compared as its own
+		}
+		side := 1
+		if chosen.Has(r) {
+			side = 0
+		}
+		c.sets[side].Add(r)
+	}
+	names, _, err := contrastNames(m.ctx, [2]Run{{m.v, c.sets[0]}, {m.v, c.sets[1]}}, &Contrast{In: in, Others: out})
+	for _, name := range names {
+		attribute, is := strings.CutPrefix(name, eventScope)
+		if !is || err != nil {
+			continue
+		}
+		counts := new(valueCounts)
+		err = c.event(m, attribute, counts)
+		for i, n := range counts.n {
+			all = append(all, shareOf{name: name, value: counts.values[i], in: n[0], out: n[1]})
+		}
+	}
+	return all, err
 }
 
 // shares counts the values of an attribute. It stops after maxCompared different values.

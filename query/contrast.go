@@ -38,11 +38,14 @@ type FieldShares struct {
 
 // A ValueShare counts the rows with a value in both sets.
 type ValueShare struct {
-	Value  Value  `json:"-"`
-	Text   string `json:"value"` // set by callers that display the value
-	Where  string `json:"where"` // a filter that selects the rows with the value
-	In     int64  `json:"in"`
-	Others int64  `json:"others"`
+	Value Value  `json:"-"`
+	Text  string `json:"value"` // set by callers that display the value
+	Where string `json:"where"` // a filter that selects the rows with the value
+	// AtLeast reports that the rows have Value or a larger number. Such a threshold stands before the values of its
+	// field if it tells the sets of rows apart better than each single value.
+	AtLeast bool  `json:"at_least"`
+	In      int64 `json:"in"`
+	Others  int64 `json:"others"`
 	// Difference is the share of the rows with the value, from 0 to 1, minus the same share of the other rows.
 	Difference float64 `json:"-"`
 	// Chance reports that the difference may be due to chance: if both sets of rows were chosen at random, then in
@@ -60,8 +63,16 @@ const (
 // contrastFixed are the fields that all rows have.
 var contrastFixed = []string{"service", "level", "status", "name", "kind"}
 
+// Label returns the text of the value, as callers display it.
+func (x *ValueShare) Label() string {
+	if x.AtLeast {
+		return ">= " + x.Value.String()
+	}
+	return x.Value.String()
+}
+
 // ContrastOf compares a set of rows with other rows, which may belong to another view. It compares their service,
-// level, status, name, kind and attributes. From a sample of both sets, it chooses the attributes that differ most,
+// level, status, name, kind and attributes, and the attributes of log records and events directly below spans. From a sample of both sets, it chooses the attributes that differ most,
 // and then counts their values in all rows.
 func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 	c := &Contrast{In: int64(in.Rows.Len()), Others: int64(others.Rows.Len())}
@@ -93,6 +104,9 @@ func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 		if f := c.shares(name, counts); len(f.Values) > 0 {
 			c.Fields = append(c.Fields, f)
 			compared += max(0, len(f.Values)-looked[name])
+			if f.Values[0].AtLeast {
+				compared += mostThresholds
+			}
 		}
 	}
 	for _, f := range c.Fields {
@@ -137,7 +151,59 @@ func (c *Contrast) shares(name string, counts *valueCounts) FieldShares {
 	slices.SortFunc(f.Values, func(a, b ValueShare) int {
 		return cmp.Or(cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)), cmp.Compare(b.In+b.Others, a.In+a.Others), Compare(a.Value, b.Value))
 	})
+	if t, better := c.threshold(name, counts); better && (len(f.Values) == 0 || t.Difference >= math.Abs(f.Values[0].Difference)+leastBetter) {
+		f.Values = slices.Insert(f.Values, 0, t)
+	}
 	return f
+}
+
+const (
+	mostThresholds = 32  // numbers that are tried as a threshold
+	leastBetter    = .10 // how much better a threshold is than the best single value
+	mostlyNumbers  = .9  // the least share of the rows of a field that have numbers
+)
+
+// threshold returns the number that tells the rows apart best: the share of the rows of c.In with this number or a
+// larger one, minus the same share of the others, is largest. It returns false for a field that is not of numbers or
+// has fewer than three.
+func (c *Contrast) threshold(name string, counts *valueCounts) (best ValueShare, ok bool) {
+	type numbered struct {
+		value      Value
+		number     float64
+		in, others int64
+	}
+	var list []numbered
+	all, numbers := int64(0), int64(0)
+	var sum [2]int64
+	for i, v := range counts.values {
+		n := counts.n[i]
+		all += n[0] + n[1]
+		sum[0], sum[1] = sum[0]+n[0], sum[1]+n[1]
+		if x, is := v.number(); is && v.kind != kindDuration && where(name, v) != "" {
+			numbers += n[0] + n[1]
+			list = append(list, numbered{v, x, n[0], n[1]})
+		}
+	}
+	if sum[0] > c.In || sum[1] > c.Others {
+		return best, false // rows have several values
+	}
+	if len(list) < 3 || float64(numbers) < mostlyNumbers*float64(all) || c.In == 0 || c.Others == 0 {
+		return best, false
+	}
+	slices.SortFunc(list, func(a, b numbered) int { return cmp.Compare(b.number, a.number) })
+	in, others, step := int64(0), int64(0), numbers/mostThresholds
+	tried := int64(0)
+	for i, x := range list[:len(list)-1] { // all rows have the smallest number or a larger one
+		in, others = in+x.in, others+x.others
+		if in+others < tried+step && i < len(list)-2 {
+			continue
+		}
+		tried = in + others
+		if d := float64(in)/float64(c.In) - float64(others)/float64(c.Others); d > best.Difference {
+			best = ValueShare{Value: x.value, Where: name + " >= " + x.value.Literal(), AtLeast: true, In: in, Others: others, Difference: d}
+		}
+	}
+	return best, best.Difference > 0
 }
 
 // isIDs reports whether a field with this number of different values in this number of rows probably holds ids. It
@@ -213,6 +279,33 @@ type sampled struct {
 	values map[uint64][2]int // by the hash of a value: the number of rows of each set with the value
 }
 
+const (
+	eventScope = "event." // of the attributes of log records and events directly below a span
+	mostBelow  = 32       // log records and events of a span whose attributes are looked at
+)
+
+// below calls look with the attributes of log records and events directly below a span.
+func below(v *view.View, span view.Row, read *view.Reader, look func(list []format.Attribute)) error {
+	if v.Role(span) != view.RoleSpan {
+		return nil
+	}
+	n := 0
+	for _, kid := range v.Children(span) {
+		if role := v.Role(kid); role != view.RoleLog && role != view.RoleEvent {
+			continue
+		}
+		if n++; n > mostBelow {
+			break
+		}
+		e, err := read.Entry(kid)
+		if err != nil {
+			return err
+		}
+		look(e.UserAttributes())
+	}
+	return nil
+}
+
 // contrastNames returns the attributes that differ most in a sample. The map looked has the number of values of
 // each attribute in the sample.
 func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []string, looked map[string]int, err error) {
@@ -250,6 +343,9 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 				return nil, nil, err
 			}
 			look(side, ".", e.UserAttributes())
+			if err := below(v, r, read, func(list []format.Attribute) { look(side, eventScope, list) }); err != nil {
+				return nil, nil, err
+			}
 			res := v.Resource(r)
 			list, ok := resources[res]
 			if !ok && res != 0 {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
@@ -136,6 +137,8 @@ func (c *counter) coded(m *machine, f *field, out *valueCounts) (ok bool, err er
 	switch f.kind {
 	case fieldAttribute:
 		return c.attribute(m, f.name, out)
+	case fieldOfEvent:
+		return true, c.event(m, f.name, out)
 	case fieldLevel, fieldStatus, fieldKindOfSpan:
 		codes = &c.flags
 	case fieldName:
@@ -158,6 +161,51 @@ func (c *counter) coded(m *machine, f *field, out *valueCounts) (ok bool, err er
 		}
 	}
 	return true, nil
+}
+
+// eventsOf returns the events and log records to which event.x refers: those directly below a span, or a log record
+// itself.
+func (c *counter) eventsOf(row view.Row) (list []view.Row) {
+	switch c.v.Role(row) {
+	case view.RoleLog:
+		return []view.Row{row}
+	case view.RoleSpan:
+		for _, kid := range c.v.Children(row) {
+			if role := c.v.Role(kid); role == view.RoleLog || role == view.RoleEvent {
+				list = append(list, kid)
+			}
+		}
+	}
+	return list
+}
+
+// event counts the values of an attribute of the log records and events directly below spans. A span with several
+// values counts once for each.
+func (c *counter) event(m *machine, name string, out *valueCounts) error {
+	a, err := m.attribute(name)
+	if err != nil {
+		return err
+	}
+	var key []byte
+	for side, set := range c.sets {
+		var one [2]int64
+		one[side] = 1
+		for row := range set.All() {
+			if row%4096 == 0 && c.ctx.Err() != nil {
+				return c.ctx.Err()
+			}
+			var seen []string
+			for _, event := range c.eventsOf(row) {
+				v := a.own(event)
+				key = appendKey(key[:0], v)
+				if v.kind != kindNil && !slices.Contains(seen, string(key)) {
+					seen = append(seen, string(key))
+					out.add(v, one)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // attribute counts the values of an attribute by the codes of its column. It returns false if the column does not

@@ -61,7 +61,7 @@ func TestResults(t *testing.T) {
 		`{ name = "a" } | histogram(duration)`:                      `from=10ns to=12ns count=1; from=12ns to=14ns count=0; from=14ns to=16ns count=0; from=16ns to=20ns count=0; from=20ns to=24ns count=0; from=24ns to=28ns count=0; from=28ns to=32ns count=1`,
 		`{ name = "none" } | count()`:                               `count()=0`,
 		`{} | compare({ .user = "nobody" }) | limit(2)`:             "",
-		`{} | compare({ .user = "ada" }) | limit(2)`:                `attribute=user value=ada selection %=100 baseline %=0 difference=100 selection=2 baseline=0; attribute=n value=1 selection %=50 baseline %=0 difference=50 selection=1 baseline=0`,
+		`{} | compare({ .user = "ada" }) | limit(2)`:                `attribute=user value=ada selection %=100 baseline %=0 difference=100 selection=2 baseline=0; attribute=event.user value=ada selection %=50 baseline %=0 difference=50 selection=1 baseline=0`,
 		`{} | by(.user) | count()`:                                  `.user=nil count()=2; .user=ada count()=2; .user=bob count()=1`,
 		`{ duration > 0 } | self > 0 | count()`:                     `error`,
 		`{ duration > 0 } | { self = 0 } | count()`:                 `count()=0`,

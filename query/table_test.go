@@ -107,6 +107,31 @@ func TestContrast(t *testing.T) {
 	}
 }
 
+// TestContrastThreshold: for an attribute with numbers, the number that tells the rows apart best stands before the
+// single values, if it is better than each of them.
+func TestContrastThreshold(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	for i := range 120 {
+		e := querytest.Span(0, fmt.Sprintf("%016x", i+1), "call", int64(i+1), 1)
+		e.Attributes = append(e.Attributes, tracetest.Attributes("retry", uint64(i%12), "steps", uint64(i%3))...)
+		format.SortAttributes(e.Attributes)
+		all = append(all, e)
+	}
+	v := viewOf(t, all)
+	in, others := resultOf(t, v, "{ .retry >= 5 }").Rows, resultOf(t, v, "{ .retry < 5 }").Rows
+	c, err := query.ContrastOf(t.Context(), query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
+	must(t, err)
+	f := c.Fields[0]
+	if f.Field != ".retry" || !f.Values[0].AtLeast || f.Values[0].Where != ".retry >= 5" || f.Values[0].Label() != ">= 5" || f.Values[0].In != 70 || f.Values[0].Others != 0 {
+		t.Errorf("the first field is %+v", f)
+	}
+	for _, f := range c.Fields {
+		if f.Field == ".steps" && f.Values[0].AtLeast {
+			t.Errorf("a threshold of an attribute that tells nothing apart: %+v", f.Values[0])
+		}
+	}
+}
+
 // TestContrastOfChance compares ten random rows with the others of 1,000 rows, a hundred times. Only seldom is the
 // difference of one of 200 users or 30 hosts not attributed to chance. If six of the ten rows have the same user, this
 // difference is never attributed to chance.

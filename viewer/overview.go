@@ -1,11 +1,13 @@
 package viewer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/view"
 )
 
 // maxTop is the largest number of items in a list of an overview.
@@ -17,11 +19,18 @@ func (h *Handler) top(ctx context.Context, q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := analyze.Top(ctx, q.v, f.rows, maxTop, q.window().options())
+	t, err := q.overview(ctx, "{}", f.rows)
 	if err != nil {
 		return nil, err
 	}
 	return q.encoded(ctx, t, nil)
+}
+
+// overview returns the overview of the rows that a query selects. The answers of overview and explain share it.
+func (q *request) overview(ctx context.Context, text string, rows view.Set[view.Row]) (*analyze.Overview, error) {
+	return remember(&q.results, "overview", q.Get("window")+" "+text, func() (*analyze.Overview, error) {
+		return analyze.Top(ctx, q.v, rows, maxTop, q.window().options())
+	})
 }
 
 // explain answers why the requests of a part of the time are slow or fail. It compares:
@@ -31,6 +40,15 @@ func (h *Handler) top(ctx context.Context, q *request) (any, error) {
 //   - otherwise the requests after a change with the requests before the change.
 func (h *Handler) explain(ctx context.Context, q *request) (any, error) {
 	text := q.Get("q")
+	var clocks []analyze.Clock
+	if len(q.clocks()) > 0 && h.options.Correct != nil {
+		clocks = analyze.Clocks(q.v, q.names)
+		corrected, err := h.correct(ctx, q.state)
+		if err != nil {
+			return nil, err
+		}
+		q.state = corrected
+	}
 	f, err := q.selected(ctx, text)
 	if err != nil {
 		return nil, err
@@ -43,11 +61,30 @@ func (h *Handler) explain(ctx context.Context, q *request) (any, error) {
 	if than != nil {
 		before = append(before, than.run())
 	}
-	x, err := analyze.Explain(ctx, before, []query.Run{q.run(f.rows)}, analyze.NoTime, text != "")
+	top, err := q.overview(ctx, cmp.Or(text, "{}"), f.rows)
+	if err != nil {
+		return nil, err
+	}
+	question := &analyze.Question{Top: top, Before: before, Now: []query.Run{q.run(f.rows)}, Since: analyze.NoTime, Alike: text != "", Deaths: h.deaths(q.v), Clocks: clocks}
+	x, err := analyze.Explain(ctx, question)
 	if err != nil {
 		return nil, err
 	}
 	return q.encoded(ctx, x, nil)
+}
+
+// killed is the word of a State of a process that died before it closed its file.
+const killed = "killed"
+
+// deaths returns the processes that were killed, of the files of a view.
+func (h *Handler) deaths(v *view.View) (list []analyze.Death) {
+	_, states := h.states(v)
+	for file, s := range states {
+		if s.Word == killed {
+			list = append(list, analyze.Death{File: file, Reason: s.Reason})
+		}
+	}
+	return list
 }
 
 const (

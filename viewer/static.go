@@ -246,7 +246,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		return out
 	}
 	d.Top = encode(analyze.Top(ctx, s.v, only, maxTop, nil))
-	d.Explain = encode(analyze.Explain(ctx, nil, []query.Run{s.run(only)}, analyze.NoTime, false))
+	d.Explain = encode(analyze.Explain(ctx, &analyze.Question{Now: []query.Run{s.run(only)}, Since: analyze.NoTime, Within: true}))
 	d.Waits = encode(s.waitPlaces(ctx, only))
 	requests, failed := analyze.RequestsOf(ctx, s.v, only)
 	if err = cmp.Or(err, failed); err != nil {

@@ -85,6 +85,8 @@ type Format struct {
 type State struct {
 	Word string `json:"word"` // running, ended, killed or damaged
 	Text string `json:"text"` // the same state, with details
+	// Reason says why a killed process died, such as a panic; empty if that is not known.
+	Reason string `json:"-"`
 }
 
 //go:embed dist/index.html dist/app.js dist/app.css

@@ -80,7 +80,7 @@ func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 				}
 				f.Points = max(f.Points, math.Round(100*math.Abs(apart)))
 			}
-			v.Text = preview(v.Value.String())
+			v.Text = preview(v.Label())
 			f.Values = append(f.Values, v)
 		}
 		if len(f.Values) > 0 && (!differing || f.Points >= 1) {

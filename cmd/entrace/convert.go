@@ -147,15 +147,16 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 	return errors.Join(err, t.Damage())
 }
 
-// addLate finds the files and services whose clocks seem to be wrong. It adds their corrections to clocks, and
-// returns the same corrections as texts.
-func addLate(clocks map[string]time.Duration, t *convert.Trace) (late []string) {
+// addLate finds the files and services whose clocks seem to be wrong, adds their corrections to clocks, and returns
+// them.
+func addLate(clocks map[string]time.Duration, t *convert.Trace) (late []analyze.Clock) {
 	var files []string
 	for i := range t.View().Files() {
 		files = append(files, t.Name(i))
 	}
-	for _, c := range analyze.Clocks(t.View(), files) {
-		late, clocks[c.Name] = append(late, c.Name+" "+c.Text()), clocks[c.Name]+c.Late
+	late = analyze.Clocks(t.View(), files)
+	for _, c := range late {
+		clocks[c.Name] += c.Late
 	}
 	return late
 }
@@ -187,7 +188,11 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 		return nil, err
 	}
 	r := redact.New(policy, nil) // nil without the flag
-	if auto && slices.Contains(names, "-") {
+	stdin := slices.Contains(names, "-")
+	if o.corrects && len(o.clock) == 0 && !stdin {
+		auto = true
+	}
+	if auto && stdin {
 		return nil, usagef("--clock auto reads the files twice, but standard input can be read only once")
 	}
 	options := &convert.OpenOptions{
@@ -202,9 +207,14 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	t, err := convert.Open(ctx, names, options)
 	if t != nil && t.View() != nil && (auto || o.compares) {
 		late := addLate(clocks, t)
-		switch text := show.Safe(strings.Join(late, ", ")); {
+		var texts []string
+		for _, c := range late {
+			texts = append(texts, c.Name+" "+c.Text())
+		}
+		switch text := show.Safe(strings.Join(texts, ", ")); {
 		case len(late) > 0 && auto:
 			a.say("clocks are corrected: %s", text)
+			o.corrected = late
 			if err = t.Close(); err == nil {
 				t, err = convert.Open(ctx, names, options)
 			}

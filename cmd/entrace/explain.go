@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/read/show"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -25,7 +26,7 @@ type explainOptions struct {
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	o := explainOptions{lookFlags: lookFlags{time: timeLocal, compares: true}}
+	o := explainOptions{lookFlags: lookFlags{time: timeLocal, compares: true, corrects: true}}
 	c := &cobra.Command{
 		Use:   "explain FILE|DIR...",
 		Short: "Name the cause: what is slower, fails more often, or is no longer done",
@@ -78,11 +79,14 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 		}
 		at = analyze.Time(t.UnixNano())
 	}
-	x, err := analyze.Explain(ctx, before, []query.Run{{View: l.v, Rows: l.result.Rows}}, at, o.query != "")
+	top, err := analyze.Top(ctx, l.v, l.result.Rows, 5, l.between)
 	if err != nil {
 		return err
 	}
-	top, err := analyze.Top(ctx, l.v, l.result.Rows, 5, l.between)
+	x, err := analyze.Explain(ctx, &analyze.Question{
+		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "", Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
+		Clock: func(t analyze.Time) string { return o.time.at(int64(t), "15:04:05.000") },
+	})
 	if err != nil {
 		return err
 	}
@@ -112,74 +116,154 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	return err
 }
 
+// deathsOf returns the processes of a trace that were killed.
+func deathsOf(t *convert.Trace) (list []analyze.Death) {
+	for file, s := range statesOf(t) {
+		if s.Word == deadtrace.Killed {
+			list = append(list, analyze.Death{File: file, Reason: s.Reason})
+		}
+	}
+	return list
+}
+
+// mostFindings is how many findings are printed.
+const mostFindings = 5
+
+// line prints a line of an explanation.
+func (p *overviewPrinter) line(color, format string, args ...any) {
+	fmt.Fprintln(p.w, p.paint(color, p.wrapped(show.Safe(fmt.Sprintf(format, args...)))))
+}
+
 func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions) error {
 	p.titleLine()
-	line := func(color, format string, args ...any) {
-		fmt.Fprintln(p.w, p.paint(color, p.wrapped(show.Safe(fmt.Sprintf(format, args...)))))
-	}
-	state := func() error {
-		p.runtime()
-		return p.never()
-	}
-	var err error
-	if !x.Found {
-		err = state()
-	}
-	n := x.Looked.Requests
 	fmt.Fprintln(p.w)
-	line(show.Bold, "%s", x.Verdict)
-	if x.Since != nil {
-		line("", "%d requests from %s on, %s after the start, compared with the %d before", n[1],
+	p.line(show.Bold, "%s", x.Verdict)
+	n := x.Looked.Requests
+	switch {
+	case x.Since != nil:
+		p.line("", "%d requests from %s on, %s after the start, compared with the %d before", n[1],
 			p.time.at(int64(x.Since.At), "15:04:05.000"), duration(x.Since.After), n[0])
-	} else {
-		line("", "%s%s", plural(n[1], "request"), strings.TrimSuffix(fmt.Sprintf(" compared with %d others", n[0]), " compared with 0 others"))
+	case n[0] > 0 && len(x.Where) == 0:
+		p.line("", "%s compared with %s", plural(n[1], "request"), plural(n[0], "other"))
+	default:
+		p.line("", "%s", plural(n[0]+n[1], "request"))
 	}
-	for i := range x.Causes {
-		c := &x.Causes[i]
-		if i == 0 || c.Sure || x.Causes[i-1].Sure {
-			fmt.Fprintln(p.w)
-		}
-		if head := strings.TrimSpace(c.Service + "  " + c.Operation); c.Sure || i == 0 {
-			line(show.Bold, "%d. %s", i+1, head)
-		} else {
-			line(show.Dim, "%d. %s, which can be chance: %s", i+1, head, c.Evidence[0].Text)
-			continue
-		}
-		if c.From != analyze.NoTime {
-			to := "the end"
-			if c.To != analyze.NoTime {
-				to = p.time.at(int64(c.To), "15:04:05.000")
-			}
-			line("", "   from %s to %s", p.time.at(int64(c.From), "15:04:05.000"), to)
-		}
-		for _, e := range c.Evidence {
-			if line("", "   %s", e.Text); e.Place != "" {
-				line(show.Dim, "     at %s", e.Place)
-			}
-		}
-		fmt.Fprintln(p.w, "  ", show.Safe(c.Command))
+	if x.Baseline.Text != "" {
+		p.line("", "%s", x.Baseline.Text)
 	}
+	p.origin(x)
+	p.failures(x)
+	p.where(x)
+	p.causes(x)
 	for _, s := range x.Shares {
 		fmt.Fprintln(p.w)
-		line("", "selected: %s", s.Text)
+		p.line("", "selected: %s", s.Text)
+	}
+	p.runtime()
+	if err := p.never(); err != nil {
+		return err
 	}
 	fmt.Fprintln(p.w)
-	line("", "failed requests: %d of %d%s; errors of spans and log records: %d", x.Failed[1], n[1], strings.TrimSuffix(fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0]), ", 0 of the 0 others"), p.Errors)
-	line(show.Dim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
+	failed := fmt.Sprintf("failed requests: %d of %d", x.Failed[1], n[1])
+	if n[0] > 0 {
+		failed += fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0])
+	}
+	p.line("", "%s; errors of spans and log records: %d", failed, p.Errors)
+	p.line(show.Dim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
 	if x.Chance[1] > 0 {
-		line(show.Dim, "by chance, requests differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
+		p.line(show.Dim, "by chance, requests differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
 	}
 	if !x.Complete {
-		line(show.Dim, "not all requests were looked at: they are too many, or have no time")
+		p.line(show.Dim, "not all requests were looked at: they are too many, or have no time")
 	}
 	if x.Apart > 0 {
-		line(show.Dim, "not looked at: log records of no request, %d", x.Apart)
+		p.line(show.Dim, "not looked at: log records of no request, %d", x.Apart)
 	}
 	if !x.Found && len(o.against) == 0 {
-		line(show.Dim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
+		p.line(show.Dim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
 	}
-	if x.Found {
-		return state()
+	if !x.Found {
+		return p.patterns()
 	}
-	return errors.Join(err, p.patterns())
+	return nil
+}
+
+// origin prints the trigger and the deaths that are not in the verdict.
+func (p *overviewPrinter) origin(x *analyze.Explanation) {
+	for _, d := range x.Deaths {
+		if d.Text != x.Verdict {
+			p.line(show.Bold, "%s", d.Text)
+		}
+	}
+}
+
+// failures prints the failed requests by their innermost failures.
+func (p *overviewPrinter) failures(x *analyze.Explanation) {
+	for i, f := range x.Failures {
+		if i == 0 {
+			fmt.Fprintln(p.w)
+		}
+		p.line("", "%s", f.Text)
+	}
+}
+
+// where prints where the time is, the share in front.
+func (p *overviewPrinter) where(x *analyze.Explanation) {
+	for i, f := range x.Where[:min(len(x.Where), mostFindings)] {
+		if i == 0 {
+			fmt.Fprintln(p.w)
+		}
+		p.line("", "%3.0f %%  %s", 100*f.Share, f.Text)
+	}
+}
+
+// causes prints what changed.
+func (p *overviewPrinter) causes(x *analyze.Explanation) {
+	if !x.Found && len(x.Where) > 0 {
+		if len(x.Causes) > 0 {
+			c := &x.Causes[0]
+			p.line(show.Dim, "%s too small, too short or too rare to matter, the largest in %s: %s", plural(len(x.Causes)+x.More, "difference"), strings.TrimSpace(c.Service+" "+c.Operation), c.Evidence[0].Text)
+		}
+	} else {
+		for i := range x.Causes {
+			p.cause(x, i)
+		}
+	}
+	for _, h := range x.Habits {
+		p.line(show.Dim, "changed, but no request is slower or fails because of it: %s", h.Text)
+	}
+}
+
+// cause prints a cause with its evidence.
+func (p *overviewPrinter) cause(x *analyze.Explanation, i int) {
+	c := &x.Causes[i]
+	if i == 0 || c.Sure || x.Causes[i-1].Sure {
+		fmt.Fprintln(p.w)
+	}
+	head := strings.TrimSpace(c.Service + "  " + c.Operation)
+	if c.Of != "" && c.Of != c.Operation {
+		head += " of " + c.Of
+	}
+	if !c.Sure && i > 0 {
+		p.line(show.Dim, "%d. %s, which can be chance: %s", i+1, head, c.Evidence[0].Text)
+		return
+	}
+	p.line(show.Bold, "%d. %s", i+1, head)
+	if c.From != analyze.NoTime {
+		to := "the end"
+		if c.To != analyze.NoTime {
+			to = p.time.at(int64(c.To), "15:04:05.000")
+		}
+		p.line("", "   from %s to %s", p.time.at(int64(c.From), "15:04:05.000"), to)
+	}
+	for _, e := range c.Evidence {
+		p.line("", "   %s", e.Text)
+		if e.Place != "" {
+			p.line(show.Dim, "     at %s", e.Place)
+		}
+	}
+	if c.Covers.Text != "" {
+		p.line("", "   %s", c.Covers.Text)
+	}
+	fmt.Fprintln(p.w, "  ", show.Safe(c.Command))
 }

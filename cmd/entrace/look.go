@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -25,10 +26,12 @@ type lookFlags struct {
 	time                               timeStyle
 	json                               bool
 
-	compares bool                    // times of several services are compared: clocks that seem to be wrong are reported
-	once     bool                    // the trace is encoded only once, and not used otherwise
-	progress func(done, total int64) // if nil, open shows a bar of its own
-	whole    func(v *view.View)      // if not nil, called with the view of all rows before a part is selected
+	compares  bool                    // times of several services are compared: clocks that seem to be wrong are reported
+	corrects  bool                    // without --clock, clocks that seem to be wrong are corrected
+	once      bool                    // the trace is encoded only once, and not used otherwise
+	progress  func(done, total int64) // if nil, open shows a bar of its own
+	corrected []analyze.Clock         // set by open: the clocks that it found and corrected
+	whole     func(v *view.View)      // if not nil, called with the view of all rows before a part is selected
 }
 
 // add adds the flags that determine how files are opened and which rows are used.

@@ -46,9 +46,9 @@ func TestWhoWaitsForALock(t *testing.T) {
 	open := &otel.Span{Name: "GET /b", TraceID: [16]byte{1}, SpanID: [8]byte{1}, Start: 1e18}
 	time := format.Attribute{Name: format.AttrTime, Value: format.U64Value(1e18 + 1e9)}
 	for name, want := range map[string]string{
-		"a dump":  "Waiting for a lock: 2 in main.book main.go:109. Which goroutine holds it is not recorded. Those that do not wait for a lock: 2 in main.refund main.go:100.",
-		"locks":   "Waiting for a lock: 2 in main.book main.go:109. No goroutine of an open span does anything else: they wait for each other, or for a goroutine without a span.",
-		"a crash": "Waiting for a lock: 1 in main.book main.go:109. Which goroutine holds it is not recorded. Those that do not wait for a lock: 1 in main.refund main.go:100.",
+		"a dump":  "waiting for a lock: 2 in main.book main.go:109; which goroutine holds it is not recorded, and those that do not wait are: 2 in main.refund main.go:100",
+		"locks":   "all 2 goroutines of open spans wait for a lock: 2 in main.book main.go:109; none that could hold it runs, so this is perhaps a deadlock",
+		"a crash": "waiting for a lock: 1 in main.book main.go:109; which goroutine holds it is not recorded, and those that do not wait are: 1 in main.refund main.go:100",
 	} {
 		x := tracetest.New(t, format.V2, format.ET, format.Root(), open.Entry(otel.Where{}))
 		if name == "a crash" {

@@ -318,7 +318,7 @@ func (s *shownTrace) states(v *view.View) (all string, files []viewer.State) {
 	for i := range v.Files() {
 		state := t.State(v, i)
 		states = append(states, state)
-		files = append(files, viewer.State{Word: state.Word, Text: state.String()})
+		files = append(files, viewer.State{Word: state.Word, Text: state.String(), Reason: state.Reason})
 	}
 	return stateText(states), files
 }

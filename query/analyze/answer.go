@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -12,21 +11,29 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An Explanation ranks the causes why a recording is slower than another one, or fails more often.
+// An Explanation says how a recording came to be and ended, what fails in it, where its time is, and what changed.
 type Explanation struct {
-	Verdict  string `json:"verdict"`  // a sentence
+	Verdict  string `json:"verdict"`  // one sentence: the most important of the parts below
 	Found    bool   `json:"found"`    // at least one cause is sure
+	Alarming bool   `json:"alarming"` // the verdict is about a failure, a death, a hang or a cause
 	Complete bool   `json:"complete"` // all requests were compared, not only some
 	Looked   Looked `json:"looked"`
 	// Chance has the number of random exchanges of requests after which a cause was as significant, and the
 	// number of all exchanges. Both are 0 if there were none.
-	Chance [2]int     `json:"chance"`
-	Since  *Since     `json:"since"`      // nil if the causes do not come from a comparison of earlier with later requests
-	Causes []Cause    `json:"causes"`     // at most six
-	More   int        `json:"more"`       // the number of causes that are not in Causes
-	Shares []Evidence `json:"shares"`     // properties that the selected requests have more often than the others
-	Failed [2]int     `json:"failed"`     // failed requests, before and now
-	Apart  int        `json:"logs_apart"` // log records that belong to no request; they were not analyzed
+	Chance   [2]int       `json:"chance"`
+	Trigger  *Trigger     `json:"trigger"`    // why a flight recorder wrote the file; nil if somebody asked for it
+	Deaths   []Death      `json:"deaths"`     // of processes, the first one first
+	Failures []Failure    `json:"failures"`   // the most frequent first, at most six
+	Where    []Finding    `json:"where"`      // where the time is, and what else matters without a comparison
+	Since    *Since       `json:"since"`      // nil if the causes do not come from a comparison of earlier with later requests
+	Causes   []Cause      `json:"causes"`     // at most six
+	More     int          `json:"more"`       // the number of causes that are not in Causes
+	Habits   []Evidence   `json:"habits"`     // what calls began or ceased to do although no request is slower or fails, at most three
+	Small    int          `json:"too_small"`  // the number of certain differences that are too small to matter
+	Baseline BaselineNote `json:"baseline"`   // how far the baseline is from the recording
+	Shares   []Evidence   `json:"shares"`     // properties that the selected requests have more often than the others
+	Failed   [2]int       `json:"failed"`     // failed requests, before and now
+	Apart    int          `json:"logs_apart"` // log records that belong to no request; they were not analyzed
 
 	odd   []*oddity
 	tried tried
@@ -35,6 +42,8 @@ type Explanation struct {
 const (
 	maxCauses   = 6
 	maxEvidence = 5
+	maxFailures = 6
+	maxHabits   = 3
 )
 
 // Looked has the numbers of compared requests and of tests.
@@ -57,10 +66,12 @@ type Since struct {
 type Cause struct {
 	Service   string     `json:"service"`
 	Operation string     `json:"operation"` // of the first evidence
-	Kind      string     `json:"kind"`
+	Of        string     `json:"of"`        // the requests to which these calls of the operation belong, if they are of one kind
+	Kind      Kind       `json:"kind"`
 	Score     float64    `json:"score"` // the sum of Parts, which are shares of the time and of the requests
 	Sure      bool       `json:"sure"`
 	Parts     Parts      `json:"parts"`
+	Covers    Covered    `json:"covers"`             // how many of the failed or slow requests have calls that show the first evidence
 	From      Time       `json:"from_unix_nano"`     // when the calls of the first evidence begin; NoTime: at all times, or at Since
 	To        Time       `json:"to_unix_nano"`       // when these calls end; NoTime: they last until the end
 	Example   view.Row   `json:"example" null:"yes"` // a typical call of the first evidence, if the cause is sure
@@ -68,6 +79,16 @@ type Cause struct {
 	More      int        `json:"more"`
 	Query     string     `json:"query"`   // selects the rows of the first evidence
 	Command   string     `json:"command"` // a command that shows the evidence; set by commands
+
+	certain bool // it has a certain evidence, which may be too small for a cause or do no harm
+}
+
+// Covered counts the failed or slow requests to which a cause contributed. A request is slow if it takes longer than
+// nearly all requests of its name before.
+type Covered struct {
+	Failed [2]int `json:"failed"` // with the cause, and all
+	Slow   [2]int `json:"slow"`
+	Text   string `json:"text"` // such as "covers 312 of 333 slow requests"; empty if there are none
 }
 
 // Parts are the summands of a score.
@@ -77,9 +98,26 @@ type Parts struct {
 	Acts  float64 `json:"behaviour"` //nolint:misspell // errors, and what it does no longer; the key is that of the schema
 }
 
+// A Kind is the kind of an [Evidence].
+type Kind string
+
+// The kinds of evidence.
+const (
+	KindSlower      Kind = "slower"       // the operation's own time is longer than before
+	KindSlowerCalls Kind = "slower calls" // calls from one service to another are
+	KindMoreCalls   Kind = "more calls"   // an operation calls another one more often
+	KindSlow        Kind = "slow"         // calls are far slower than others of their operation
+	KindError       Kind = "error"
+	KindWarning     Kind = "warning"
+	KindNew         Kind = "new"       // something that no call did before
+	KindNoLonger    Kind = "no longer" // a habit that calls gave up
+	KindShare       Kind = "share"     // what such calls have in common
+	KindOnset       Kind = "onset"     // what else happened when it began
+)
+
 // An Evidence is an observation that supports a cause.
 type Evidence struct {
-	Kind      string  `json:"kind"` // slower, slower calls, more calls, slow, error, warning, new, no longer, share or onset
+	Kind      Kind    `json:"kind"`
 	Operation string  `json:"operation"`
 	Place     string  `json:"place,omitempty"` // the place in the source
 	Pattern   string  `json:"pattern,omitempty"`
@@ -92,9 +130,13 @@ type Evidence struct {
 	Log10P    float64 `json:"log10p"` // the decimal logarithm of the probability that this is chance
 	Sure      bool    `json:"sure"`
 
-	about item
-	odd   *oddity
-	calls *counted
+	about  item
+	odd    *oddity
+	calls  *counted
+	series *series // of a time or of a number of calls, with its parts
+	beside bool    // spans that ran at the same time
+	among  bool    // calls of the same requests are compared, not calls before with calls now
+	began  int64   // when the change began, of an evidence that lasts; 0: not known
 }
 
 // A Count says that N of Of calls of an operation show the evidence.
@@ -108,19 +150,17 @@ func took(n int64) []byte { return quantity.AppendShort(nil, time.Duration(n)) }
 
 func name(service string) string { return cmp.Or(service, "(no service)") }
 
-func (s *series) evidence(kind, operation string, share, p float64, sure bool) Evidence {
-	e := Evidence{
-		Kind: kind, Operation: operation, Before: Count{s.was, s.n, s.med}, Now: Count{s.slow, s.m, s.now}, Over: s.limit, Share: share, Log10P: -p, Sure: sure,
-		Text: fmt.Sprintf("median %s → %s, %d of %d over %s (before %d of %d): %s", took(s.med), took(s.now), s.slow, s.m, took(s.limit), s.was, s.n, operation),
+// evidence returns the evidence of a series, without its text.
+func (s *series) evidence(kind Kind, operation string, share, p float64, sure bool) Evidence {
+	shown := cmp.Or(s.most, s)
+	return Evidence{
+		Kind: kind, Operation: operation, Before: Count{shown.was, shown.n, shown.med}, Now: Count{shown.slow, shown.m, shown.now}, Over: shown.limit,
+		Share: share, Log10P: -p, Sure: sure, calls: shown.calls, series: s,
 	}
-	if c := s.calls; c != nil {
-		e.calls = c
-		e.Text = fmt.Sprintf("median %d → %d calls, over %d in %d of %d (before %d of %d): %s", s.med/c.each, s.now/c.each, s.limit/c.each, s.slow, s.m, s.was, s.n, operation)
-	}
-	return e
 }
 
-func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evidence {
+// oddity returns the evidence of an oddity, without its text.
+func (w *workload) oddity(o *oddity, kind Kind, share float64, sure bool) Evidence {
 	x := w.items[o.item]
 	e := Evidence{
 		Kind: kind, Operation: o.name, Place: x.place, Pattern: x.said(), After: w.items[o.after].text, Before: Count{N: o.counts[0], Of: o.counts[1]},
@@ -129,18 +169,6 @@ func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evid
 	if x.cause != "" {
 		e.Pattern += ": " + x.cause
 	}
-	counts := strings.Replace(fmt.Sprintf("%d of %d calls of %s (before %d of %d)", e.Now.N, e.Now.Of, o.name, e.Before.N, e.Before.Of), " of  (", " (", 1)
-	if e.Text = counts + ": " + kind + " " + e.Pattern; o.gone {
-		what := e.Pattern
-		if x.kind == itemLog && placeInText.FindString(what) == what {
-			what = what[strings.LastIndexByte(what, '/')+1:]
-		}
-		less := "no longer"
-		if 2*e.Now.N > e.Now.Of {
-			less = "less often"
-		}
-		e.Text = fmt.Sprintf("%s %s %s: now in %s", less, map[itemKind]string{itemLog: "logged", itemSpan: "done", itemCall: "called"}[x.kind], what, counts)
-	}
 	return e
 }
 
@@ -148,18 +176,18 @@ func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evid
 func (e *Evidence) query(service string) string {
 	of := query.Where("service", service)
 	switch e.Kind {
-	case "slower", "slow":
+	case KindSlower, KindSlow:
 		over := e.Over
 		if e.Now.N == 0 { // all calls are a little slower
 			over = e.Before.Median
 		}
 		return "{ " + of + " && " + query.Where("name", e.Operation) + " && self > " + strconv.FormatInt(over, 10) + "ns }"
-	case "more calls":
+	case KindMoreCalls:
 		return "{ " + query.Where("service", e.calls.to.service) + " && " + query.Where("name", e.calls.to.name) + " && " + query.Where("parent:name", e.calls.from.name) + " }"
-	case "slower calls":
+	case KindSlowerCalls:
 		from, to, _ := strings.Cut(e.Operation, " → ")
 		return "{ " + query.Where("service", to) + " && " + query.Where("parent:service", from) + " }"
-	case "error", "warning":
+	case KindError, KindWarning:
 		if e.about.name != "" {
 			return "{ " + of + " && " + query.Where("name", e.about.name) + " && (span:failed || level >= error) }"
 		}
@@ -175,7 +203,7 @@ func (e *Evidence) query(service string) string {
 		return of
 	}
 	all := "{ " + of + " && " + query.Where("name", e.Operation) + " }"
-	if e.Kind == "no longer" && e.about.kind == itemSpan {
+	if e.Kind == KindNoLonger && e.about.kind == itemSpan {
 		return "{ " + query.Where("name", e.about.text) + " } !<< " + all
 	}
 	return all

@@ -114,7 +114,7 @@ func (b *besides) coverages(list []*Beside) (all []*coverage) {
 	defer b.mu.Unlock()
 	missing := make(map[operation]*[2][]int64)
 	for _, x := range list {
-		if op := (operation{x.Service, x.Name}); b.known[op] == nil {
+		if op := (operation{service: x.Service, name: x.Name}); b.known[op] == nil {
 			missing[op] = new([2][]int64)
 		}
 	}
@@ -129,7 +129,7 @@ func (b *besides) coverages(list []*Beside) (all []*coverage) {
 		b.known[op] = coverageOf(m[0], m[1])
 	}
 	for _, x := range list {
-		all = append(all, b.known[operation{x.Service, x.Name}])
+		all = append(all, b.known[operation{service: x.Service, name: x.Name}])
 	}
 	return all
 }
@@ -144,7 +144,7 @@ func (b *besides) outermost(r view.Row) view.Row {
 // name of x in another request was running. If any overlap counted, long spans would count more often. The
 // parameter compared is the number of names from which x was chosen.
 func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], compared int) {
-	own := operation{x.Service, x.Name}
+	own := operation{service: x.Service, name: x.Name}
 	most := func(r view.Row) bool {
 		from, to, timed := during(b.v, r)
 		of := c.one

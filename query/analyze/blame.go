@@ -13,11 +13,11 @@ import (
 // The thresholds of a ranking. docs/explain.md explains their values.
 const (
 	few           = 3      // an operation with fewer values before is not judged
-	slowRatio     = 1.5    // a value is slow if it exceeds this many times the 95th percentile before, …
-	slowFloor     = 0.02   // … plus this share of the time of the median request
+	slowFloor     = 0.02   // a value is slow if it exceeds the limit of the rules by this share of the time of the median request
 	leastStep     = 0.05   // a median that grew by a smaller share is no cause, however significant the growth is
 	leastShared   = 0.0003 // series with a smaller share of all time are too noisy to estimate the common shift
 	leastTime     = 0.0005 // a cause adds at least this share to the time of all requests
+	leastHarm     = 0.25   // requests are harmed by a changed habit if their median grows by this share
 	leastZ        = 3      // the least z at which a shift of the median counts
 	always        = 0.95   // a habit is done in at least this share of the calls
 	lookAt        = 1.0    // a change is examined if -log10 of its chance is greater
@@ -46,17 +46,20 @@ type series struct {
 	kept             [2]int
 	tail, shift, far int64
 	u, variance, z   float64
-	auc, p           float64 // p is -log10 of the chance
-	off              []int64 // the differences of the values before from their median
+	auc, p           float64   // p is -log10 of the chance
+	parts            []*series // of one name, each of like calls; empty if there is only s
+	most             *series   // the part with most additional time, whose values are shown; nil if there is only s
+	step             float64   // the least growth of the median that matters
+	off              []int64   // the differences of the values before from their median
 }
 
 // time returns the approximate total time of the calls before.
 func (s *series) time() float64 { return float64(s.med) * float64(s.n) }
 
-func newSeries(what operation, edge bool, before, now []duration, floor int64) *series {
+func (w *workload) newSeries(what operation, edge bool, before, now []duration, floor int64) *series {
 	b, v := tooks(before), tooks(now)
 	s := &series{operation: what, edge: edge, n: len(b), m: len(v), med: b[len(b)/2], now: v[len(v)/2]}
-	s.limit = int64(slowRatio*float64(b[min(s.n-1, int(.95*float64(s.n)))])) + floor
+	s.limit = int64(w.rules.slow*float64(b[min(s.n-1, int(.95*float64(s.n)))])) + floor
 	sum := func(list []int64) (slow int, excess int64) {
 		from, _ := slices.BinarySearch(list, s.limit+1)
 		for _, x := range list[from:] {
@@ -142,7 +145,22 @@ func (s *series) judge(mid, scale float64, off []int64) {
 	s.p = max(0, p-math.Log10(3)) // the best of three tests
 }
 
-func (s *series) moved() bool { return float64(s.now) > float64(s.med)*(1+leastStep) }
+// each returns the parts of a series, or the series itself.
+func (s *series) each() []*series {
+	if len(s.parts) == 0 {
+		return []*series{s}
+	}
+	return s.parts
+}
+
+// shifted reports whether most calls take longer than before, and not only some. Of several parts, it asks the one
+// with most additional time.
+func (s *series) shifted() bool {
+	shown := cmp.Or(s.most, s)
+	return shown.moved() && shown.z > leastZ
+}
+
+func (s *series) moved() bool { return float64(s.now) > float64(s.med)*(1+s.step) }
 
 // excess returns how much more time the calls took in total than before, and the share of the calls that took
 // longer.
@@ -189,7 +207,9 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 	for edge, m := range []map[operation][]duration{w.own, w.edges} {
 		for _, key := range slices.SortedFunc(maps.Keys(m), operation.compare) {
 			if was, is := divided(m[key]); len(was) >= few && len(is) > 0 {
-				all = append(all, newSeries(key, edge > 0, was, is, floor))
+				s := w.newSeries(key, edge > 0, was, is, floor)
+				s.step = w.rules.step
+				all = append(all, s)
 			}
 		}
 	}
@@ -214,14 +234,19 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 		slices.Sort(zs)
 		scale = max(1, 1.4826*zs[len(zs)/2])
 	}
+	if len(zs) < 5 { // nothing tells a slow operation from a busy machine
+		for _, s := range all {
+			s.step = w.rules.stepFew
+		}
+	}
 	for _, s := range all {
 		s.judge(mid, scale, off)
 	}
-	return append(all, w.moreCalls(floor)...), mid, scale
+	return w.pooled(append(all, w.moreCalls(floor)...)), mid, scale
 }
 
 func (o operation) compare(p operation) int {
-	return cmp.Or(cmp.Compare(o.service, p.service), cmp.Compare(o.name, p.name))
+	return cmp.Or(cmp.Compare(o.service, p.service), cmp.Compare(o.name, p.name), o.path.compare(p.path))
 }
 
 // An oddity is an item that the calls of an operation do or log more often than before, or no longer do.
@@ -414,16 +439,16 @@ func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests 
 
 // family returns the kind of evidence of an oddity, the weight of one call, and the value that -log10 of its
 // chance must reach in its family of tests.
-func (w *workload) family(o *oddity, n tried, more float64) (kind string, weight, bound float64) {
+func (w *workload) family(o *oddity, n tried, more float64) (kind Kind, weight, bound float64) {
 	switch {
 	case o.gone:
-		return "no longer", .8, need(n.habits, more)
+		return KindNoLonger, .8, need(n.habits, more)
 	case w.items[o.item].kind == itemSpan:
-		return "new", .7, need(n.spans, more)
+		return KindNew, .7, need(n.spans, more)
 	case w.items[o.item].kind == itemWarning:
-		return "warning", .7, need(n.errors, more)
+		return KindWarning, .7, need(n.errors, more)
 	}
-	return "error", 1, need(n.errors, more)
+	return KindError, 1, need(n.errors, more)
 }
 
 // unfit reports whether a call has an error or has not ended, and so may leave out things for this reason.

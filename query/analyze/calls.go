@@ -38,8 +38,12 @@ type item struct {
 // said returns the text of a log record or of a failed span without the place at its beginning.
 func (x item) said() string { return strings.TrimLeft(strings.TrimPrefix(x.text, x.place), " :") }
 
-// An operation is the name and service of the span with which a call enters a service.
-type operation struct{ service, name string }
+// An operation is the name and service of the span with which a call enters a service. Its path is empty, unless the
+// calls of one name are told apart.
+type operation struct {
+	service, name string
+	path          callPath
+}
 
 // A call begins when a request enters a service. It covers the span with which it begins, and the spans of the
 // service and the log records below that span.
@@ -60,7 +64,7 @@ type arrow struct{ from, to operation }
 func (a arrow) compare(b arrow) int { return cmp.Or(a.from.compare(b.from), a.to.compare(b.to)) }
 
 func (a arrow) operation() operation {
-	return operation{a.from.service, a.from.name + " → " + a.to.name}
+	return operation{service: a.from.service, name: a.from.name + " → " + a.to.name, path: a.to.path}
 }
 
 // An arrowCalls holds the calls along an arrow.
@@ -104,9 +108,21 @@ type request struct {
 	view        *view.View
 	row         view.Row
 	start, took int64
+	route       *route
 	failed      bool
-	now         bool // the request is compared with the baseline; false: it belongs to the baseline
-	eighth      int  // the part of the recording in which the request begins
+	bad         bool         // a call of it has an error
+	refused     bool         // the answer has a status of 4xx and is no failure, so errors below it are none either
+	failure     *failureKind // nil if the request did not fail
+	now         bool         // the request is compared with the baseline; false: it belongs to the baseline
+	eighth      int          // the part of the recording in which the request begins
+}
+
+// side returns 1 for a request that is compared with the baseline, and 0 for one of the baseline.
+func (q *request) side() int {
+	if q.now {
+		return 1
+	}
+	return 0
 }
 
 func (q *request) isNow() bool { return q.now }
@@ -133,17 +149,30 @@ type workload struct {
 	counts  []*counted            // the numbers of calls from spans to an operation
 	callers map[operation][]*call // by operation: the call of each span; nil after the runs are read
 	arrows  map[arrow]*arrowCalls // nil after the runs are read
-	apart   int                   // log records that belong to no request
+	routes  map[operation]*route  // by service and name of requests
+	kinds   map[failureKind]*failureKind
+	retries map[operation]*retries // by operation without a path
+	apart   int                    // log records that belong to no request
+	rules   rules
+	clocks  []Clock  // the clocks that were corrected
+	trigger *Trigger // of the flight recorder's latest file
 	// triggered is the time at which the reason for a flight recorder's latest file began; see triggeredAt.
 	triggered Time
 }
 
 // workloadOf returns a sample of the requests that have a selected row in a run, and the number of all of them. If
 // others is set, it adds other requests with the same names to the baseline.
-func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *workload, all int, err error) {
-	w = &workload{triggered: NoTime, items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call), own: make(map[operation][]duration), edges: make(map[operation][]duration), callers: make(map[operation][]*call), arrows: make(map[arrow]*arrowCalls)}
-	for i, run := range slices.Concat(before, now) {
-		n, err := w.add(ctx, run, i >= len(before), others)
+func workloadOf(ctx context.Context, q *Question, others bool) (w *workload, all int, err error) {
+	w = &workload{
+		rules: withinRecording, triggered: NoTime, items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call),
+		own: make(map[operation][]duration), edges: make(map[operation][]duration), callers: make(map[operation][]*call), arrows: make(map[arrow]*arrowCalls),
+		routes: make(map[operation]*route), kinds: make(map[failureKind]*failureKind), retries: make(map[operation]*retries),
+	}
+	if len(q.Before) > 0 {
+		w.rules = withBaseline
+	}
+	for i, run := range slices.Concat(q.Before, q.Now) {
+		n, err := w.add(ctx, run, i >= len(q.Before), others, q.Within)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -161,7 +190,7 @@ const mostHabits = 200
 const maxRequests = 20_000
 
 // add adds the requests of a run and returns their number.
-func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n int, err error) {
+func (w *workload) add(ctx context.Context, run query.Run, now, others, within bool) (n int, err error) {
 	v, t := run.View, run.View.Tree()
 	var roots []view.Row
 	chosen, names := v.NewSet(), make(map[operation]bool)
@@ -186,12 +215,20 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n 
 			if v.Name(root) != mapping.NameTrace {
 				break
 			}
-			w.triggered = max(w.triggered, triggeredAt(v, root))
+			if at := triggeredAt(v, root); at >= w.triggered {
+				w.triggered, w.trigger = at, triggerOf(v, root)
+			}
 		}
 		rank = end
 	}
 	roots = slices.DeleteFunc(roots, func(r view.Row) bool { return !chosen.Has(r) && (!others || !names[operationOf(v, r)]) })
 	x := callReader{workload: w, v: v, texts: errorTexts{v: v, ctx: ctx}}
+	if within {
+		x.only = run.Rows
+	}
+	if x.paths, err = newPathReader(ctx, v); err != nil {
+		return 0, err
+	}
 	for i := 0; i < len(roots); i += max(1, (len(roots)+maxRequests-1)/maxRequests) {
 		if err := x.request(roots[i], now && chosen.Has(roots[i])); err != nil {
 			return 0, err
@@ -226,7 +263,9 @@ func triggeredAt(v *view.View, r view.Row) Time {
 	return Time(start) - Time(n)
 }
 
-func operationOf(v *view.View, r view.Row) operation { return operation{v.Service(r), v.Name(r)} }
+func operationOf(v *view.View, r view.Row) operation {
+	return operation{service: v.Service(r), name: v.Name(r)}
+}
 
 // A callReader adds the calls of one run to a workload.
 type callReader struct {
@@ -234,6 +273,8 @@ type callReader struct {
 
 	v     *view.View
 	texts errorTexts
+	paths *pathReader
+	only  view.Set[view.Row] // if not nil, other rows do not count
 }
 
 // A member is a span of a request.
@@ -264,6 +305,9 @@ func (x *callReader) request(root view.Row, now bool) error {
 		if err := x.texts.ctx.Err(); rank%(1<<16) == 0 && err != nil {
 			return err
 		}
+		if x.only != nil && !x.only.Has(r) {
+			continue
+		}
 		up := known[v.Parent(r)]
 		start, timed := v.Start(r)
 		if v.Role(r) != view.RoleSpan || !timed {
@@ -277,15 +321,20 @@ func (x *callReader) request(root view.Row, now bool) error {
 		took, _ := v.Lasted(r)
 		op := operationOf(v, r)
 		s := &member{operation: op, row: r, up: up, start: start, end: start + max(0, min(int64(took), math.MaxInt64-max(0, start))), failed: v.Flags(r).IsError()}
+		if x.rules.alike {
+			s.path = x.pathOf(s, spans)
+		}
 		if up != nil {
 			s.depth = up.depth + 1
 		}
 		spans, known[r] = append(spans, s), s
 		if len(spans) == 1 {
-			q.start = start
+			q.start, q.failed = start, s.failed
+			q.refused = x.rules.alike && !s.failed && x.paths.ended(r, false) == "4xx"
 		}
 		last = max(last, s.end)
 		if up == nil || up.call.service != op.service {
+			op.path.own = s.path.own
 			s.call = &call{operation: op, request: q, row: r, start: start, end: s.end, items: []int{0}}
 			x.all, x.byName[op] = append(x.all, s.call), append(x.byName[op], s.call)
 			if up != nil {
@@ -298,7 +347,8 @@ func (x *callReader) request(root view.Row, now bool) error {
 			x.did(s.call, item{kind: itemSpan, text: op.name})
 		}
 		if s.failed {
-			if s.call.bad = true; up != nil {
+			s.call.bad, q.bad = true, true
+			if up != nil {
 				up.passes = true
 			}
 		}
@@ -306,12 +356,15 @@ func (x *callReader) request(root view.Row, now bool) error {
 	if len(spans) == 0 {
 		return nil
 	}
-	q.took, q.failed = last-q.start, spans[0].failed
+	q.took = last - q.start
 	x.requests = append(x.requests, q)
 	sweep(slices.Clone(spans))
+	if err := x.addToRoute(q, spans); err != nil {
+		return err
+	}
 	x.called(spans)
 	for _, s := range spans {
-		if s.failed && !s.passes {
+		if s.failed && !s.passes && !q.refused {
 			text, err := x.texts.of(s.row)
 			if err != nil {
 				return err
@@ -326,13 +379,30 @@ func (x *callReader) request(root view.Row, now bool) error {
 			}
 		}
 		list, key := x.own, s.operation
+		if x.rules.alike {
+			key.path.ended = x.paths.ended(s.row, s.failed) + " " + x.paths.ended(root, q.failed)
+		}
 		// With several services, it is unknown to which of them the time belongs.
 		if slices.Sort(s.remotes); len(slices.Compact(s.remotes)) == 1 {
-			list, key.name = x.edges, s.remotes[0]
+			list, key = x.edges, operation{service: key.service, name: s.remotes[0]}
 		}
 		list[key] = append(list[key], duration{s.own, s.call})
 	}
 	return nil
+}
+
+// pathOf returns the path of a span. The slice spans has the earlier spans of the request.
+func (x *callReader) pathOf(s *member, spans []*member) callPath {
+	p := callPath{own: x.paths.own(s.row)}
+	if s.up != nil {
+		p.parent = s.up.name
+	}
+	if len(spans) > 0 {
+		p.request = spans[0].path.request
+	} else {
+		p.request = x.paths.label(x.v, s.row)
+	}
+	return x.paths.bounded(s.operation, p)
 }
 
 // sweep sets the own time of spans. It assigns each instant to the deepest open span, and among equally deep spans to
@@ -370,14 +440,14 @@ func sweep(spans []*member) {
 func (x *callReader) log(r view.Row, c *call) error {
 	text, _ := x.v.Message(r)
 	level := x.v.Flags(r).Level()
-	if level < format.LevelWarn {
+	if level < format.LevelWarn || c.request.refused {
 		thing := item{kind: itemLog, text: cmp.Or(x.place(r, text), patternWith(text, true))}
 		x.did(c, thing)
 		return nil
 	}
 	thing := item{kind: itemWarning, place: x.place(r, text), text: patternWith(text, true)}
 	if level >= format.LevelError {
-		thing.kind, c.bad = itemError, true
+		thing.kind, c.bad, c.request.bad = itemError, true, true
 	}
 	cause, err := x.texts.cause(r)
 	thing.cause = patternWith(cause, true)

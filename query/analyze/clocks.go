@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"time"
@@ -12,6 +13,20 @@ import (
 type Clock struct {
 	Name string // a service, or a file with only one service, in the form of the flag --clock
 	Late time.Duration
+	// Error is how exact Late is: requests in the two directions need not take the same time.
+	Error time.Duration
+}
+
+// withinClockError reports whether the calls of an edge are slower by so little that the correction of a clock can be
+// the reason.
+func (w *workload) withinClockError(s *series) bool {
+	shown := cmp.Or(s.most, s)
+	for _, c := range w.clocks {
+		if (c.Name == s.service || c.Name == s.name) && shown.now-shown.med <= int64(c.Error) {
+			return true
+		}
+	}
+	return false
 }
 
 // Clocks compares the clocks of services by the requests between them: the span of a server should be within the
@@ -56,7 +71,7 @@ func Clocks(v *view.View, names []string) []Clock {
 		}
 	}
 	// Compare each service with the service that calls it most, and that service with its own caller.
-	caller, calling, late := make(map[unit]unit), make(map[unit]int), make(map[unit]int64)
+	caller, calling, late, spread := make(map[unit]unit), make(map[unit]int), make(map[unit]int64), make(map[unit]int64)
 	var servers []unit
 	for _, key := range order {
 		c, server := all[key], key[1]
@@ -70,7 +85,9 @@ func Clocks(v *view.View, names []string) []Clock {
 		caller[server], calling[server], late[server] = key[0], len(c.early), 0
 		if 2*c.outside > len(c.early) {
 			slices.Sort(c.early)
-			late[server] = c.early[(len(c.early)-1)/2]
+			n := len(c.early)
+			late[server] = c.early[(n-1)/2]
+			spread[server] = c.early[n-1-n/4] - c.early[n/4]
 		}
 	}
 	services := make([]map[string]bool, len(names))
@@ -102,7 +119,7 @@ func Clocks(v *view.View, names []string) []Clock {
 				name = whole
 			}
 		}
-		out = append(out, Clock{name, d})
+		out = append(out, Clock{name, d, time.Millisecond + time.Duration(spread[x])})
 	}
 	return out
 }

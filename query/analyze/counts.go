@@ -4,12 +4,22 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/entrace-go/entrace/view"
 )
 
 const (
 	mostCounts = 4 // the maximum number of counts that are compared, per span
 	moreOften  = 2 // more calls are evidence if an operation is called at least this many times as often
 )
+
+// A retries counts the calls of an operation, and those of them that follow a failed call by the same span.
+type retries struct {
+	operation
+
+	calls, again int
+	example      view.Row
+}
 
 // called counts the calls that the spans of a request make. A call after one that failed is a retry and does not
 // count, because the failure is the cause.
@@ -27,7 +37,11 @@ func (w *workload) called(spans []*member) {
 			continue
 		}
 		a := arrow{s.up.operation, s.operation}
+		tries := at(w.retries, operation{service: s.service, name: s.name})
+		tries.calls++
 		if failed[a] == s.up {
+			tries.again++
+			tries.example = s.row
 			continue
 		}
 		if s.failed {
@@ -84,7 +98,8 @@ func (w *workload) moreCalls(floor int64) (all []*series) {
 		if len(was) < few || len(is) == 0 {
 			continue
 		}
-		s := newSeries(c.operation(), false, was, is, floor)
+		s := w.newSeries(c.operation(), false, was, is, floor)
+		s.step = w.rules.step
 		s.calls, s.far = c, 0
 		s.judge(0, 1, nil) // a busy machine does not change counts
 		s.grown = (mean(is) - mean(was)) / float64(c.each)

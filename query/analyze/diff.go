@@ -180,7 +180,7 @@ func Compare(ctx context.Context, before, after []query.Run) (*Diff, error) {
 	change := func(p *PathDiff) float64 { // per run
 		return math.Abs(float64(p.After.Self)/float64(d.Runs[1]) - float64(p.Before.Self)/float64(d.Runs[0]))
 	}
-	w, _, err := workloadOf(ctx, before, after, false)
+	w, _, err := workloadOf(ctx, &Question{Before: before, Now: after}, false)
 	if err != nil {
 		return nil, err
 	}

@@ -3,11 +3,10 @@ package analyze
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/entrace-go/entrace/internal/read/stat"
 	"github.com/entrace-go/entrace/query"
@@ -18,92 +17,194 @@ const (
 	mostTries = 100_000 // the maximum number of requests in all exchanges; doubled if chance did as much in one
 )
 
-// Explain compares the runs now with the runs before. If before is empty, Explain compares requests of the runs
-// now with each other. If since is a time, it compares the requests from then on with earlier ones. Otherwise, if
-// alike is set, it compares requests with selected rows with other requests of the same names. Otherwise it
-// compares the requests after the trigger of a flight recorder with earlier ones, if this shows a cause. If all
-// this does not apply, it looks for the time of the largest change, and compares the requests from then on with
-// earlier ones.
-func Explain(ctx context.Context, before, now []query.Run, since Time, alike bool) (*Explanation, error) {
-	alone := len(before) == 0
-	w, all, err := workloadOf(ctx, before, now, alone && alike && since == NoTime)
+// A Question says which requests Explain compares.
+type Question struct {
+	Before []query.Run // a baseline; if it is empty, Explain compares the requests of Now with each other
+	Now    []query.Run
+	// Without a baseline, Explain compares the requests from Since on with earlier ones. If Since is NoTime and Alike is
+	// set, it compares requests that have selected rows with other requests of the same names. Otherwise it compares the
+	// requests after the trigger of a flight recorder with earlier ones, if this shows a cause. If all this does not
+	// apply, it looks for the time of the largest change.
+	Since  Time
+	Alike  bool
+	Deaths []Death             // processes whose files were not closed; File and Reason are set
+	Clocks []Clock             // the corrections of the clocks; small differences between these services are not sure
+	Within bool                // rows that are not in Now do not count, not even those of requests with a row in it
+	Top    *Overview           // of the rows of Now, from [Top]; nil: Explain makes it
+	Clock  func(t Time) string // prints a time of day in sentences; nil: UTC
+}
+
+// Explain says how the recording Now came to be and ended, what fails in it, where its time is, and what changed.
+func Explain(ctx context.Context, q *Question) (*Explanation, error) {
+	alone := len(q.Before) == 0
+	w, all, err := workloadOf(ctx, q, alone && q.Alike && q.Since == NoTime)
 	if err != nil {
 		return nil, err
 	}
+	w.clocks = q.Clocks
 	slices.SortStableFunc(w.requests, func(a, b *request) int { return cmp.Compare(a.start, b.start) })
-	x, whole := &Explanation{}, false
-	from := func(at Time) {
-		i, _ := slices.BinarySearchFunc(w.requests, int64(at), func(q *request, at int64) int { return cmp.Compare(q.start, at) })
-		x = w.since(i, 0)
+	if len(w.requests) == 0 {
+		return &Explanation{Verdict: "no cause found: there are no requests to compare", Complete: all == 0, Apart: w.apart}, ctx.Err()
 	}
-	exchange := func() {
-		w.exchange(ctx, x, 1, func(i, k int) {
-			a, b := w.requests[i], w.requests[k]
-			a.now, b.now = b.now, a.now
-		}, func() *Explanation { return w.rank(0) })
-	}
+	selected := alone && slices.ContainsFunc(w.requests, func(r *request) bool { return !r.now })
+	x, others := &Explanation{}, "before"
 	switch {
-	case since != NoTime && alone:
-		from(since)
+	case selected:
+		others = "others"
+		x, err = w.selected(ctx)
 	case !alone:
 		x = w.rank(0)
-	case slices.ContainsFunc(w.requests, func(q *request) bool { return !q.now }):
-		x = w.rank(0)
-		selected := &group{w.requests[0].view, make(map[bool][]*call)}
-		for _, q := range w.requests {
-			selected.sides[q.now] = append(selected.sides[q.now], &call{request: q, row: q.row})
+		w.exchangeSides(ctx, x)
+		if err == nil {
+			x.Baseline, err = w.noteOf()
 		}
-		x.Shares, err = w.why(ctx, selected, new(Evidence), 1)
-		for _, c := range x.Causes {
-			for i := range c.Evidence {
-				c.Evidence[i].Text = strings.Replace(c.Evidence[i].Text, "(before ", "(others ", 1)
-			}
-		}
+	case q.Since != NoTime:
+		x = w.sinceTime(q.Since)
 	default:
-		if w.triggered != NoTime {
-			from(w.triggered)
-			exchange()
-		}
-		if x.Found {
-			w.divide(x.Looked.Requests[0])
-			break
-		}
-		x = w.sinceChange()
-		requests := slices.Clone(w.requests)
-		w.exchange(ctx, x, splits, func(i, k int) { w.requests[i], w.requests[k] = w.requests[k], w.requests[i] }, w.sinceChange)
-		w.requests = requests
-		whole = len(requests) > 0
-		if w.divide(x.Looked.Requests[0]); !x.Found {
-			x.Since = nil
-		}
+		x = w.changed(ctx)
 	}
-	was, _ := divided(w.requests)
-	exchange()
-	if whole {
-		whole, err = w.among(ctx, x)
+	x.Failures = w.failures()
+	w.cover(x)
+	before, _ := divided(w.requests)
+	among := false
+	if alone && !selected && q.Since == NoTime && !x.Found && err == nil {
+		among, err = w.among(ctx, x)
 	}
 	w.divide(0)
-	for i := range x.Causes {
-		if c := &x.Causes[i]; c.Sure && alone {
-			c.From, c.To = w.group(c.Service, &c.Evidence[0]).period()
-		}
+	if alone {
+		w.setPeriods(x)
 	}
-	if err == nil && !whole {
-		for _, q := range was {
-			q.now = false
+	if err == nil && !among {
+		for _, r := range before {
+			r.now = false
 		}
 		err = w.within(ctx, x.Causes)
 	}
-	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 {
-		if alone && err == nil {
-			err = w.onset(ctx, x, &x.Causes[at])
+	w.divide(0)
+	v := q.Now[0].View
+	if err == nil && alone && len(q.Now) == 1 {
+		clock := q.Clock
+		if clock == nil {
+			clock = func(t Time) string { return time.Unix(0, int64(t)).UTC().Format("15:04:05.000") }
 		}
-		if c := &x.Causes[at]; len(c.Evidence) > 1 && c.Evidence[1].Kind == "share" {
-			x.Verdict += ", " + c.Evidence[1].Pattern
-		} else if what := cmp.Or(c.Operation, c.Evidence[0].Pattern); what != "" {
-			x.Verdict += ", " + what
+		x.Deaths = w.died(v, q.Deaths, clock)
+		w.concerns(x, x.Deaths)
+	}
+	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 && alone && err == nil {
+		err = w.onset(ctx, x, &x.Causes[at])
+	}
+	if err == nil && alone && !selected && len(q.Now) == 1 {
+		err = w.tellState(ctx, x, q.Now[0], q.Top)
+	}
+	w.finish(x, others)
+	x.Complete, x.Apart = all == len(w.requests), w.apart
+	return x, cmp.Or(err, ctx.Err())
+}
+
+// selected compares the selected requests with the others of their names.
+func (w *workload) selected(ctx context.Context) (*Explanation, error) {
+	x := w.rank(0)
+	w.exchangeSides(ctx, x)
+	requests := &group{w.requests[0].view, make(map[bool][]*call)}
+	for _, q := range w.requests {
+		requests.sides[q.now] = append(requests.sides[q.now], &call{request: q, row: q.row})
+	}
+	var err error
+	x.Shares, err = w.why(ctx, requests, new(Evidence), 1)
+	return x, err
+}
+
+// sinceTime compares the requests from a time on with earlier ones.
+func (w *workload) sinceTime(at Time) *Explanation {
+	i, _ := slices.BinarySearchFunc(w.requests, int64(at), func(q *request, at int64) int { return cmp.Compare(q.start, at) })
+	x := w.since(i, 0)
+	w.inTime(x, true)
+	return x
+}
+
+// changed compares the requests after the trigger of a flight recorder, or else after the largest change, with earlier
+// ones. The workload is left divided there.
+func (w *workload) changed(ctx context.Context) *Explanation {
+	if w.triggered != NoTime {
+		if x := w.sinceTime(w.triggered); x.Found {
+			return x
 		}
 	}
+	x := w.sinceChange()
+	requests := slices.Clone(w.requests)
+	w.exchange(ctx, x, splits, func(i, k int) { w.requests[i], w.requests[k] = w.requests[k], w.requests[i] }, w.sinceChange)
+	w.requests = requests
+	w.divide(x.Looked.Requests[0])
+	if x.Found {
+		w.inTime(x, false)
+	}
+	if at := x.began(); at != 0 { // the stretches say more exactly when it began
+		i, _ := slices.BinarySearchFunc(w.requests, at, func(q *request, at int64) int { return cmp.Compare(q.start, at) })
+		if min(i, len(w.requests)-i) >= fewApart {
+			y := w.since(i, math.Log10(splits))
+			w.inTime(y, false)
+			if y.Found && y.Causes[0].Service == x.Causes[0].Service {
+				x = y
+			}
+		}
+	}
+	w.divide(x.Looked.Requests[0])
+	if !x.Found {
+		x.Since = nil
+		w.divide(0)
+	}
+	return x
+}
+
+// setPeriods sets when the calls of the sure causes happened, unless Since says so already.
+func (w *workload) setPeriods(x *Explanation) {
+	for i := range x.Causes {
+		c := &x.Causes[i]
+		if !c.Sure {
+			continue
+		}
+		c.From, c.To = w.group(c.Service, &c.Evidence[0]).period()
+	}
+}
+
+// tellState adds what needs no comparison: the trigger and the findings.
+func (w *workload) tellState(ctx context.Context, x *Explanation, run query.Run, top *Overview) (err error) {
+	x.Trigger = w.trigger
+	if x.Trigger != nil {
+		if err = x.Trigger.tell(ctx, run); err != nil {
+			return err
+		}
+	}
+	for i := range x.Failures {
+		if x.Failures[i].Place, err = placeOf(run.View, x.Failures[i].Row); err != nil {
+			return err
+		}
+	}
+	if top == nil {
+		if top, err = Top(ctx, run.View, run.Rows, few, nil); err != nil {
+			return err
+		}
+	}
+	x.Where, err = w.where(ctx, run, top)
+	if x.Trigger != nil && x.Trigger.Kind == "watchdog" && x.Trigger.Text == "" {
+		x.Trigger.Text = top.Locks
+	}
+	return err
+}
+
+// finish makes the sentences, and leaves out what is not worth reporting.
+func (w *workload) finish(x *Explanation, others string) {
+	several := len(w.services()) > 1
+	for i := range x.Failures {
+		x.Failures[i].Text = x.Failures[i].sentence(several)
+	}
+	for i := range x.Shares {
+		x.Shares[i].Text = x.Shares[i].sentence(others, "")
+	}
+	for i := range x.Habits {
+		x.Habits[i].Text = x.Habits[i].sentence(others, "")
+	}
+	x.Habits = x.Habits[:min(len(x.Habits), maxHabits)]
 	for i := range x.Causes {
 		c := &x.Causes[i]
 		if c.To == NoTime && x.Since != nil && w.near(c.From, x.Since.At) {
@@ -118,14 +219,12 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		}
 		c.Evidence = c.Evidence[:1+min(len(rest), maxEvidence-1)]
 		for k := range c.Evidence {
-			c.Evidence[k].Text = strings.TrimSuffix(c.Evidence[k].Text, ": "+c.Operation) // it is printed above the evidence
+			c.Evidence[k].Text = c.Evidence[k].sentence(others, c.Operation)
 		}
 		c.More = n - len(c.Evidence)
+		c.Covers.Text = c.Covers.text()
 	}
-	if x.Complete, x.Apart = all == len(w.requests), w.apart; x.Verdict == "" {
-		x.Verdict = "no cause found: there are no requests to compare"
-	}
-	return x, cmp.Or(err, ctx.Err())
+	x.Verdict, x.Alarming = x.verdict(len(w.requests))
 }
 
 // since compares the requests from index i on with the earlier ones.
@@ -137,6 +236,16 @@ func (w *workload) since(i int, more float64) *Explanation {
 		x.Since = &Since{Time(at), at - w.requests[0].start}
 	}
 	return x
+}
+
+// began returns when the change of the first sure cause began, or 0 if this is not known.
+func (x *Explanation) began() int64 {
+	for _, c := range x.Causes {
+		if c.Sure {
+			return c.Evidence[0].began
+		}
+	}
+	return 0
 }
 
 // sinceChange compares the requests after the largest change with the earlier requests.
@@ -176,8 +285,23 @@ func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swa
 		for i := range x.Causes {
 			x.Causes[i].Sure = false
 		}
-		x.Found, x.Verdict = false, "no cause found; the largest difference is in "+name(x.Causes[0].Service)
+		x.Found = false
 	}
+}
+
+// exchangeSides is exchange for a comparison of two given sides.
+func (w *workload) exchangeSides(ctx context.Context, x *Explanation) {
+	_, now := divided(w.requests)
+	defer func() {
+		w.divide(len(w.requests))
+		for _, q := range now {
+			q.now = true
+		}
+	}()
+	w.exchange(ctx, x, 1, func(i, k int) {
+		a, b := w.requests[i], w.requests[k]
+		a.now, b.now = b.now, a.now
+	}, func() *Explanation { return w.rank(0) })
 }
 
 // surest returns the sum of -log10 of the chances of the sure evidence for the first sure cause, or 0 if no cause
@@ -289,13 +413,18 @@ func (w *workload) rank(more float64) *Explanation {
 			}
 		}
 		certain := math.Pow(min(1, p/bound), 2)
-		sure := p >= bound && y >= leastTime
+		certainly := p >= bound && y >= leastTime
+		sure := certainly && time >= w.rules.weight
+		if certainly && !sure {
+			x.Small++
+		}
 		if !s.edge {
 			c := cause(s.service)
+			c.certain = c.certain || certainly && w.rules.ranksSmall
 			c.Parts.Time += y * certain
-			kind := "slower"
+			kind := KindSlower
 			if s.calls != nil {
-				kind = "more calls"
+				kind = KindMoreCalls
 			}
 			c.Evidence = append(c.Evidence, s.evidence(kind, s.name, y*certain, p, sure))
 			continue
@@ -304,7 +433,8 @@ func (w *workload) rank(more float64) *Explanation {
 			excess[e] += time * certain
 			slow[e] += share * float64(s.m)
 			c := cause(e.service)
-			c.Evidence = append(c.Evidence, s.evidence("slower calls", s.service+" → "+s.name, y*certain, p, sure))
+			c.certain = c.certain || certainly && w.rules.ranksSmall
+			c.Evidence = append(c.Evidence, s.evidence(KindSlowerCalls, s.service+" → "+s.name, y*certain, p, sure && !w.withinClockError(s)))
 		}
 	}
 	for _, called := range []bool{false, true} {
@@ -333,15 +463,43 @@ func (w *workload) rank(more float64) *Explanation {
 		c.Parts.Acts = score[service] / float64(len(now))
 		for o, k := range list {
 			kind, _, bound := w.family(o, n, more)
-			c.Evidence = append(c.Evidence, w.oddity(o, kind, o.weight*float64(k)/float64(len(now)), o.p >= bound))
+			certainly := o.p >= bound
+			sure := certainly && w.matters(kind, k, len(now), x.Failed[1])
+			c.certain = c.certain || certainly && w.rules.ranksSmall
+			e := w.oddity(o, kind, o.weight*float64(k)/float64(len(now)), sure)
+			if certainly && !sure {
+				x.Small++
+			}
+			c.Evidence = append(c.Evidence, e)
 		}
 	}
+	w.leaveOutHabits(x, causes)
 	x.conclude(causes)
 	return x
 }
 
+// leaveOutHabits removes the certainty of habits that calls gave up and of what is new, if nothing else is a cause and no
+// request is slower or fails because of it.
+func (w *workload) leaveOutHabits(x *Explanation, causes map[string]*Cause) {
+	isHabit := func(e Evidence) bool { return e.Kind == KindNew || e.Kind == KindNoLonger }
+	for _, c := range causes {
+		if slices.ContainsFunc(c.Evidence, func(e Evidence) bool { return e.Sure && !isHabit(e) }) {
+			return
+		}
+	}
+	for _, c := range causes {
+		for i := range c.Evidence {
+			e := &c.Evidence[i]
+			if e.Sure && isHabit(*e) && !w.hurts(e.odd) {
+				e.Sure = false
+				x.Habits = append(x.Habits, *e)
+			}
+		}
+	}
+}
+
 func (c *Cause) weight() float64 {
-	if c.Sure {
+	if c.Sure || c.certain {
 		return c.Score
 	}
 	return c.Score * notSure
@@ -351,42 +509,212 @@ func (c *Cause) weight() float64 {
 // most significant first.
 func (w *workload) moreErrors(x *Explanation) (list []Evidence) {
 	for _, o := range x.odd {
-		if kind, _, bound := w.family(o, x.tried, 0); kind == "error" || kind == "warning" {
-			list = append(list, w.oddity(o, kind, 0, o.p >= bound))
+		if kind, _, bound := w.family(o, x.tried, 0); kind == KindError || kind == KindWarning {
+			e := w.oddity(o, kind, 0, o.p >= bound)
+			e.Text = e.sentence("before", "")
+			list = append(list, e)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Evidence) int { return cmp.Compare(a.Log10P, b.Log10P) })
 	return list
 }
 
-// conclude sorts the causes and sets the verdict.
+// conclude sorts the evidence of the causes, and the causes.
 func (x *Explanation) conclude(causes map[string]*Cause) {
 	for _, c := range causes {
 		slices.SortFunc(c.Evidence, func(a, b Evidence) int {
-			return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Place, b.Place), cmp.Compare(a.After, b.After))
+			return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Place, b.Place), cmp.Compare(a.After, b.After))
 		})
-		first := &c.Evidence[0]
 		c.Score = c.Parts.Time + c.Parts.Calls + c.Parts.Acts
 		c.Sure = slices.ContainsFunc(c.Evidence, func(e Evidence) bool { return e.Sure })
-		c.Operation, c.Kind, c.Query = first.Operation, first.Kind, first.query(c.Service)
-		x.Found = x.Found || c.Sure
+		c.headedBy(&c.Evidence[0])
 	}
-	list := slices.SortedFunc(maps.Values(causes), func(a, b *Cause) int {
-		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(a.Service, b.Service))
-	})
-	x.More = max(0, len(list)-maxCauses)
-	for _, c := range list[:len(list)-x.More] {
+	for _, c := range causes {
 		x.Causes = append(x.Causes, *c)
 	}
-	at := slices.IndexFunc(list, func(c *Cause) bool { return c.Sure })
-	switch {
-	case at >= 0:
-		x.Verdict = "cause: " + name(list[at].Service)
-	case len(list) > 0:
-		x.Verdict = "no cause found; the largest difference is in " + name(list[0].Service)
-	case x.Looked.Series+x.Looked.Errors == 0:
-		x.Verdict = "no cause found: too few calls of the same operations to compare"
-	default:
-		x.Verdict = "no cause found: nothing is different"
+	x.order()
+	x.More = max(0, len(x.Causes)-maxCauses)
+	x.Causes = x.Causes[:len(x.Causes)-x.More]
+	slices.SortFunc(x.Habits, func(a, b Evidence) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Pattern, b.Pattern))
+	})
+}
+
+// headedBy makes e the evidence that names the operation of a cause.
+func (c *Cause) headedBy(e *Evidence) {
+	c.Operation, c.Kind, c.Query, c.Of = e.Operation, e.Kind, e.query(c.Service), ""
+	if e.series != nil && e.series.path.parent != "" && len(e.series.parts) == 0 {
+		c.Of = e.series.path.request
 	}
+}
+
+// order sorts the causes by weight, and sets Found.
+func (x *Explanation) order() {
+	slices.SortStableFunc(x.Causes, func(a, b Cause) int {
+		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(a.Service, b.Service))
+	})
+	x.Found = slices.ContainsFunc(x.Causes, func(c Cause) bool { return c.Sure })
+}
+
+// hurts reports whether any requests fail more often than before, or those with calls that show an oddity take clearly
+// longer. A habit that is given up without harm is a change, but no cause.
+func (w *workload) hurts(o *oddity) bool {
+	if w.failsMore() {
+		return true
+	}
+	shows, names := make(map[*request]bool), make(map[*route]bool)
+	for _, c := range w.all {
+		if c.request.now && (c.operation == o.operation || o.name == "" && c.service == o.service) && o.in(c) {
+			shows[c.request], names[c.request.route] = true, true
+		}
+	}
+	times := make(map[*route]*[2][]int64)
+	for _, q := range w.requests {
+		if names[q.route] && (!q.now || shows[q]) {
+			of := at(times, q.route)
+			of[q.side()] = append(of[q.side()], q.took)
+		}
+	}
+	was, is, u, variance := 0.0, 0.0, 0.0, 0.0
+	for _, both := range times {
+		if len(both[0]) == 0 || len(both[1]) == 0 {
+			continue
+		}
+		slices.Sort(both[0])
+		slices.Sort(both[1])
+		m := float64(len(both[1]))
+		was, is = was+m*float64(both[0][len(both[0])/2]), is+m*float64(both[1][len(both[1])/2])
+		a, b := stat.RankSum(both[0], both[1])
+		u, variance = u+a, variance+b
+	}
+	return is > was*(1+leastHarm) && variance > 0 && stat.Normal(u/math.Sqrt(variance)) >= alpha
+}
+
+// failsMore reports whether the requests of a name, or with an error, fail more often than before.
+func (w *workload) failsMore() bool {
+	n := make(map[*route]*[2][2]int) // by side: all, and failed
+	for _, q := range w.requests {
+		of := at(n, q.route)
+		of[q.side()][0]++
+		if q.failed || q.bad {
+			of[q.side()][1]++
+		}
+	}
+	for _, of := range n {
+		if of[0][0] > 0 && stat.MoreOften(of[1][1], of[1][0], of[0][1], of[0][0]) >= need(len(n), 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// cover sets for each sure cause in how many of the failed and slow requests now it shows. Causes that cover failures
+// go before others.
+func (w *workload) cover(x *Explanation) {
+	before, now := divided(w.requests)
+	limits := make(map[*route][]int64)
+	for _, q := range before {
+		limits[q.route] = append(limits[q.route], q.took)
+	}
+	for _, list := range limits {
+		slices.Sort(list)
+	}
+	slow := make(map[*request]bool)
+	failed := 0
+	for _, q := range now {
+		if list := limits[q.route]; len(list) >= fewApart && q.took > list[len(list)-1-len(list)/20] {
+			slow[q] = true
+		}
+		if q.failed {
+			failed++
+		}
+	}
+	for i := range x.Causes {
+		c := &x.Causes[i]
+		if !c.Sure {
+			continue
+		}
+		c.Covers = Covered{Failed: [2]int{0, failed}, Slow: [2]int{0, len(slow)}}
+		seen := make(map[*request]bool)
+		for _, call := range w.group(c.Service, &c.Evidence[0]).sides[true] {
+			q := call.request
+			if seen[q] {
+				continue
+			}
+			seen[q] = true
+			if q.failed {
+				c.Covers.Failed[0]++
+			}
+			if slow[q] {
+				c.Covers.Slow[0]++
+			}
+		}
+		if kind := c.Kind; kind != KindError && kind != KindWarning && kind != KindNoLonger && kind != KindNew {
+			c.Covers.Failed[0] = 0 // slow requests that also fail, for another reason
+		}
+	}
+	ofFailures := func(c Cause) bool { return c.Sure && 2*c.Covers.Failed[0] >= max(few, c.Covers.Failed[1]) }
+	slices.SortStableFunc(x.Causes, func(a, b Cause) int {
+		switch {
+		case a.Sure && b.Sure && ofFailures(a) && !ofFailures(b):
+			return -1
+		case a.Sure && b.Sure && ofFailures(b) && !ofFailures(a):
+			return 1
+		}
+		return 0
+	})
+}
+
+// verdict returns the sentence about what matters most: the trigger or a death, else failures, else what changed, else
+// where the time is. It reports whether something is wrong.
+func (x *Explanation) verdict(requests int) (text string, alarming bool) {
+	cause := ""
+	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 {
+		cause = x.Causes[at].sentence()
+	}
+	failure := ""
+	if at := slices.IndexFunc(x.Failures, func(f Failure) bool { return f.State != AsBefore }); at >= 0 {
+		failure = x.Failures[at].Text
+		f := &x.Failures[at]
+		if small := float64(f.Now.N) < leastFailing*float64(f.Now.Of); small {
+			failure = ""
+		}
+	}
+	covered := slices.ContainsFunc(x.Causes, func(c Cause) bool { return c.Sure && c.Covers.Failed[0] > 0 })
+	switch {
+	case x.Trigger != nil:
+		return x.Trigger.sentence(), true
+	case len(x.Deaths) > 0:
+		return x.Deaths[0].Text, true
+	case cause != "" && (failure == "" || covered):
+		return cause, true
+	case failure != "":
+		return failure, true
+	case cause != "":
+		return cause, true
+	case len(x.Where) > 0 && requests < 2*fewApart:
+		return "too few requests to find a change; " + absolute(x.Where), false
+	case len(x.Where) > 0:
+		return "no change in this file; " + absolute(x.Where), false
+	case len(x.Causes) > 0:
+		return "no cause found; the largest difference is in " + name(x.Causes[0].Service), false
+	case x.Looked.Series+x.Looked.Errors == 0:
+		return "no cause found: too few calls of the same operations to compare", false
+	}
+	return "no cause found: nothing is different", false
+}
+
+// sentence returns a sure cause in the words of a verdict.
+func (c *Cause) sentence() string {
+	text := "cause: " + name(c.Service)
+	if len(c.Evidence) > 1 && c.Evidence[1].Kind == KindShare {
+		return text + ", " + c.Evidence[1].Pattern
+	}
+	if what := cmp.Or(c.Operation, c.Evidence[0].Pattern); what != "" {
+		text += ", " + what
+	}
+	if c.Of != "" && c.Of != c.Operation {
+		text += " of " + c.Of
+	}
+	return text
 }

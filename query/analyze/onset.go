@@ -30,12 +30,12 @@ func (w *workload) onset(ctx context.Context, x *Explanation, c *Cause) error {
 	if to == NoTime {
 		to = first + w.length()
 	}
-	at := slices.IndexFunc(c.Evidence[1:], func(e Evidence) bool { return e.Kind != "share" }) + 1
+	at := slices.IndexFunc(c.Evidence[1:], func(e Evidence) bool { return e.Kind != KindShare }) + 1
 	if at == 0 {
 		at = len(c.Evidence)
 	}
 	add := func(pattern, text string) {
-		c.Evidence = slices.Insert(c.Evidence, at, Evidence{Kind: "onset", Pattern: pattern, Text: text, Sure: true})
+		c.Evidence = slices.Insert(c.Evidence, at, Evidence{Kind: KindOnset, Pattern: pattern, Text: text, Sure: true})
 	}
 	r, err := RuntimeOf(ctx, v)
 	if err != nil {

@@ -383,7 +383,7 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 		}
 	}
 	if more := all.more(); more > all.time[0]*leastGap && most.more() > more*gapByRun {
-		e := Evidence{Kind: "slower", Operation: slow.name, Share: most.more() / more, Sure: true}
+		e := Evidence{Kind: KindSlower, Operation: slow.name, Share: most.more() / more, Sure: true}
 		e.Text = fmt.Sprintf("%s of %s takes %s of its own in each", slow.name, name(slow.service), took(int64(most.time[0])))
 		if len(sides[1]) > 0 {
 			e.Text += fmt.Sprintf(", %s in each of the others", took(int64(most.time[1])))
@@ -392,7 +392,7 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 	}
 	for _, pattern := range slices.SortedFunc(maps.Keys(said), func(a, b string) int { return cmp.Or(said[b]-said[a], cmp.Compare(a, b)) }) {
 		if n, of := said[pattern], min(len(sides[0]), maxWalked); n*10 >= of && len(list) < few {
-			list = append(list, Evidence{Kind: "error", Pattern: pattern, Sure: true, Now: Count{N: n, Of: of}, Text: fmt.Sprintf("%d of %d failed: %s", n, of, pattern)})
+			list = append(list, Evidence{Kind: KindError, Pattern: pattern, Sure: true, Now: Count{N: n, Of: of}, Text: fmt.Sprintf("%d of %d failed: %s", n, of, pattern)})
 		}
 	}
 	return list, spans, nil

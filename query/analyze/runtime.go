@@ -65,15 +65,30 @@ func (g *Goroutines) waitsForLock() bool {
 	return false
 }
 
-// locks returns a text that says where goroutines wait for a lock, and where the other goroutines of open spans
-// are. One of the latter may hold the lock; a dump does not say which.
-func locks(list []*Goroutines) string {
+// locks returns a text that says where goroutines wait for a lock, and where the other goroutines of open spans are.
+// One of the latter may hold the lock; a dump does not say which. Goroutines without a stack count nowhere, and
+// neither do those of spans that began later than the first of the waiting ones.
+func locks(v *view.View, list []*Goroutines) string {
 	var waits, others []string
+	waiting, since := int64(0), NoTime
 	for _, g := range list {
-		where := fmt.Sprintf("%d in %s", g.Count, cmp.Or(callstack.Place(string(g.Stack), ""), g.In))
 		if g.waitsForLock() {
+			if began := g.began(v); began != NoTime && (since == NoTime || began < since) {
+				since = began
+			}
+		}
+	}
+	for _, g := range list {
+		place := callstack.Place(string(g.Stack), "")
+		where := fmt.Sprintf("%d in %s", g.Count, cmp.Or(place, g.In))
+		began := g.began(v)
+		switch {
+		case g.waitsForLock():
 			waits = append(waits, where)
-		} else if g.open || g.of == nil && callstack.Place(string(g.Stack), "") != "" {
+			waiting += g.Count
+		case place == "" || !g.open && g.of != nil:
+		case since != NoTime && began != NoTime && began > since:
+		default:
 			others = append(others, where)
 		}
 	}
@@ -86,11 +101,28 @@ func locks(list []*Goroutines) string {
 		}
 		return strings.Join(list, ", ")
 	}
-	text := fmt.Sprintf("Waiting for a lock: %s. ", few(waits))
-	if len(others) == 0 {
-		return text + "No goroutine of an open span does anything else: they wait for each other, or for a goroutine without a span."
+	if len(others) == 0 && waiting > 1 && len(waits) <= mostOfDeadlock {
+		return fmt.Sprintf("all %d goroutines of open spans wait for a lock: %s; none that could hold it runs, so this is perhaps a deadlock", waiting, few(waits))
 	}
-	return text + "Which goroutine holds it is not recorded. Those that do not wait for a lock: " + few(others) + "."
+	text := "waiting for a lock: " + few(waits)
+	if len(others) == 0 {
+		return text + "; no goroutine of an open span does anything else: a goroutine without a span holds it"
+	}
+	return text + "; which goroutine holds it is not recorded, and those that do not wait are: " + few(others)
+}
+
+// mostOfDeadlock is the largest number of places in which the goroutines of a deadlock wait.
+const mostOfDeadlock = 3
+
+// began returns when the first of the spans for which the goroutines work began, or NoTime.
+func (g *Goroutines) began(v *view.View) Time {
+	first := NoTime
+	for span := range g.of {
+		if start, timed := v.Start(span); timed && (first == NoTime || Time(start) < first) {
+			first = Time(start)
+		}
+	}
+	return first
 }
 
 // A WholeText is a text that a [Form] does not shorten.
@@ -239,7 +271,7 @@ func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 	}
 	slices.SortStableFunc(o.Goroutines, func(a, b *Goroutines) int { return cmp.Compare(b.Count, a.Count) })
 	if o.Open > 0 {
-		o.Locks = locks(o.Goroutines)
+		o.Locks = locks(v, o.Goroutines)
 	}
 	for _, g := range o.Goroutines[min(len(o.Goroutines), maxGroups):] {
 		o.MoreGoroutines += g.Count

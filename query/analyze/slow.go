@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	farAbove = 3   // slow calls are reported if their median is at least this many times the median of all calls
-	leastGap = 0.2 // the least difference between the shares of slow calls and of other calls that have a value
-	gapByRun = 0.5 // the same for spans that ran at the same time; larger, because many spans do
-	inPeriod = 0.8 // a period is reported if it has at least this share of the slow calls, and at most this share of all calls
+	farAbove    = 3   // slow calls are reported if their median is at least this many times the median of all calls
+	leastGap    = 0.2 // the least difference between the shares of slow calls and of other calls that have a value
+	gapByRun    = 0.5 // the same for spans that ran at the same time; larger, because many spans do
+	leastBeside = 0.2 // a cause that only runs beside slow calls explains at least this share of all time
+	inPeriod    = 0.8 // a period is reported if it has at least this share of the slow calls, and at most this share of all calls
 )
 
 // ofOutcome matches the names of attributes that say how a call ended, and not why, in OpenTelemetry's semantic
 // conventions.
-var ofOutcome = regexp.MustCompile(`^\.(.*\.)?(err|error|exception)(\.|$)|http\.(response|status)|(status|response)[._]?code|otel\.status|rpc\..*status`)
+var ofOutcome = regexp.MustCompile(`^(event)?\.(.*\.)?(err|error|exception)(\.|$)|http\.(response|status)|(status|response)[._]?code|otel\.status|rpc\..*status`)
 
 // SaysOutcome reports whether a field is an attribute that says how a call ended, and not why.
 func SaysOutcome(field string) bool { return ofOutcome.MatchString(field) }
@@ -54,13 +55,15 @@ func (w *workload) slow() (list []Cause) {
 			for _, n := range slow {
 				over += float64(n-median) / time
 			}
-			if len(slow) < few || over < leastTime || slow[len(slow)/2] < farAbove*median {
+			if len(slow) < few || over < w.rules.weight || slow[len(slow)/2] < farAbove*median {
 				return
 			}
-			e := Evidence{Kind: "slow", Operation: op.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]}, Over: slow[0] - 1, Share: over, Sure: true, calls: calls}
-			if e.Text = fmt.Sprintf("%d of %d took over %s, at the median %s instead of %s: %s", e.Now.N, e.Now.Of, took(e.Over), took(e.Now.Median), took(median), op.name); calls != nil {
-				e.Kind = "more calls"
-				e.Text = fmt.Sprintf("%d of %d made over %d calls, at the median %d instead of %d: %s", e.Now.N, e.Now.Of, e.Over/calls.each, e.Now.Median/calls.each, median/calls.each, op.name)
+			e := Evidence{
+				Kind: KindSlow, Operation: op.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]},
+				Over: slow[0] - 1, Share: over, Sure: true, calls: calls, among: true, series: &series{operation: op, limit: slow[0] - 1, calls: calls},
+			}
+			if calls != nil {
+				e.Kind = KindMoreCalls
 			}
 			add(op.service, e, Parts{Time: over})
 		}
@@ -76,6 +79,12 @@ func (w *workload) slow() (list []Cause) {
 	for _, c := range w.counts {
 		look(c.operation(), c.times, c)
 	}
+	failed := 0
+	for _, q := range w.requests {
+		if q.failed {
+			failed++
+		}
+	}
 	byService, passes := make(map[string][]*call), make(map[*call]bool)
 	for _, c := range slices.Backward(w.all) { // callers precede their callees
 		if c.bad && c.up != nil {
@@ -87,11 +96,11 @@ func (w *workload) slow() (list []Cause) {
 	}
 	for service, calls := range byService {
 		for n, f := range frequencies(calls) {
-			if w.items[n].kind != itemError || f.requests < few || 2*f.calls > len(calls) {
+			if w.items[n].kind != itemError || f.requests < few || 2*f.calls > len(calls) || !w.matters(KindError, f.requests, len(w.requests), failed) {
 				continue
 			}
-			e := w.oddity(&oddity{item: n, counts: [4]int{0, 0, f.calls, len(calls)}}, "error", float64(f.calls)/float64(len(w.requests)), true)
-			e.Text = strings.Replace(e.Text, " (before 0 of 0)", "", 1)
+			e := w.oddity(&oddity{item: n, counts: [4]int{0, 0, f.calls, len(calls)}}, KindError, float64(f.calls)/float64(len(w.requests)), true)
+			e.among = true
 			add(service, e, Parts{Acts: e.Share})
 		}
 	}
@@ -111,16 +120,20 @@ func mostSlow(all []int64) (slow []int64, median int64) {
 	return nil, 0
 }
 
-// among replaces the causes by those that slow returns, if two conditions hold. Something must distinguish the slow
-// or failed calls from the others: an attribute, or spans that ran at the same time. And they must matter far more
-// than the causes found so far. It reports whether it replaced the causes.
+// among replaces the causes by those that slow returns, if something distinguishes the slow
+// or failed calls from the others: an attribute, or spans that ran at the same time. It reports whether it replaced the
+// causes.
 func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err error) {
 	w.divide(0)
 	causes := w.slow()
 	err = w.within(ctx, causes)
-	causes = slices.DeleteFunc(causes, func(c Cause) bool { return len(c.Evidence) == 1 })
-	if told = len(causes) > 0 && (!x.Found || causes[0].Score > farAbove*x.Causes[0].Score); told {
-		x.Found, x.Verdict, x.Causes, x.More, x.Since, x.Chance = true, "cause: "+name(causes[0].Service), causes, 0, nil, [2]int{}
+	causes = slices.DeleteFunc(causes, func(c Cause) bool {
+		// Any long operation slows others on a busy machine. Only if that costs much time, it is a cause.
+		besideOnly := !slices.ContainsFunc(c.Evidence[1:], func(e Evidence) bool { return !e.beside })
+		return len(c.Evidence) == 1 || besideOnly && c.Score < leastBeside
+	})
+	if told = len(causes) > 0; told {
+		x.Found, x.Causes, x.More, x.Since, x.Chance = true, causes, 0, nil, [2]int{}
 		x.Looked.Requests, x.Failed = [2]int{0, len(w.requests)}, [2]int{0, x.Failed[0] + x.Failed[1]}
 	}
 	return told, err
@@ -151,13 +164,14 @@ func (w *workload) within(ctx context.Context, causes []Cause) error {
 func (w *workload) group(service string, e *Evidence) *group {
 	g := &group{sides: make(map[bool][]*call)}
 	switch {
-	case e.Over > 0:
-		list := w.own[operation{service, e.Operation}]
-		if e.calls != nil {
-			list = e.calls.times
+	case e.Over > 0 && !e.series.edge:
+		shown := cmp.Or(e.series.most, e.series)
+		list := w.own[shown.operation]
+		if shown.calls != nil {
+			list = shown.calls.times
 		}
 		_, list = divided(list)
-		over := e.Over
+		over := shown.limit
 		if slow := stat.Slow(tooks(list)); len(slow) > 0 {
 			over = min(over, slow[0]-1) // include calls that were already slow before
 		}
@@ -165,8 +179,12 @@ func (w *workload) group(service string, e *Evidence) *group {
 			g.add(d.call, d.took > over)
 		}
 	case e.odd != nil:
+		shows := make(map[operation]bool) // like with like: operations that never show it do not count
 		for _, c := range w.all {
-			if c.service == service && (c.name == e.Operation || e.Operation == "") {
+			shows[c.operation] = shows[c.operation] || !w.rules.alike || e.odd.in(c)
+		}
+		for _, c := range w.all {
+			if c.service == service && (c.operation == e.odd.operation || e.odd.name == "" && shows[c.operation]) {
 				g.add(c, e.odd.in(c))
 			}
 		}
@@ -251,7 +269,7 @@ func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (
 			longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
 			ran = slices.DeleteFunc(RanBeside(g.view, longest.row, in, others), func(b Beside) bool {
 				// Slow requests of one name overlap more because they are slow.
-				return operation{b.Service, b.Name} == operationOf(g.view, longest.request.row)
+				return operation{service: b.Service, name: b.Name} == operationOf(g.view, longest.request.row)
 			})
 		}
 		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {
@@ -301,7 +319,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 	}
 	for _, f := range c.Fields {
 		resource := strings.HasPrefix(f.Field, "resource.")
-		if f.Field[0] != '.' && (!resource || !instances) || SaysOutcome(f.Field) || accidental.MatchString(f.Field) {
+		if f.Field[0] != '.' && !strings.HasPrefix(f.Field, "event.") && (!resource || !instances) || SaysOutcome(f.Field) || accidental.MatchString(f.Field) {
 			continue
 		}
 		if at := slices.IndexFunc(f.Values, func(x query.ValueShare) bool { return x.Difference > 0 }); at >= 0 {
@@ -326,7 +344,7 @@ func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 	for _, b := range ran {
 		if b.p >= need(groups*besideLooked, 0) && b.In-b.Others >= gapByRun {
 			list = addShare(list, Evidence{
-				Log10P: -b.p, Pattern: "while " + b.Name + " runs",
+				beside: true, Log10P: -b.p, Pattern: "while " + b.Name + " runs",
 				Text: fmt.Sprintf("%s of %s runs during most of %.0f %% of these calls, and of %.0f %% of the others", b.Name, name(b.Service), math.Round(100*b.In), math.Round(100*b.Others)),
 			})
 		}
@@ -337,7 +355,7 @@ func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 // addShare adds an evidence of the kind "share", unless the list already has its pattern or is full.
 func addShare(list []Evidence, e Evidence) []Evidence {
 	known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern })
-	if e.Kind, e.Sure = "share", true; known || len(list) >= maxEvidence-1 {
+	if e.Kind, e.Sure = KindShare, true; known || len(list) >= maxEvidence-1 {
 		return list
 	}
 	return append(list, e)

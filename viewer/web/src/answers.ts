@@ -104,6 +104,7 @@ export interface Contrast {
 export interface Share {
   value: string
   where: string
+  at_least: boolean
   in: number
   others: number
   chance: boolean
@@ -241,12 +242,20 @@ export interface Top {
 export interface Explanation {
   verdict: string
   found: boolean
+  alarming: boolean
   complete: boolean
   looked: Looked
   chance: [number, number]
+  trigger: Trigger | null
+  deaths: Death[]
+  failures: Failure[]
+  where: Finding[]
   since: Since | null
   causes: Cause[]
   more: number
+  habits: Evidence[]
+  too_small: number
+  baseline: BaselineNote
   shares: Evidence[]
   failed: [number, number]
   logs_apart: number
@@ -502,6 +511,43 @@ export interface Looked {
   spread: number
 }
 
+export interface Trigger {
+  kind: string
+  reason: string
+  request: Line | null
+  text: string
+}
+
+export interface Death {
+  service: string
+  at_unix_nano: bigint | null
+  reason: string
+  missed: [number, number]
+  text: string
+}
+
+export interface Failure {
+  request: string
+  service: string
+  operation: string
+  pattern: string
+  status: string
+  place?: string
+  before: Count
+  now: Count
+  state: string
+  log10p: number
+  row: Line
+  text: string
+}
+
+export interface Finding {
+  kind: string
+  text: string
+  share: number
+  row: Line | null
+}
+
 export interface Since {
   at_unix_nano: bigint | null
   after_nano: bigint
@@ -510,10 +556,12 @@ export interface Since {
 export interface Cause {
   service: string
   operation: string
+  of: string
   kind: string
   score: number
   sure: boolean
   parts: Parts
+  covers: Covered
   from_unix_nano: bigint | null
   to_unix_nano: bigint | null
   example: Line | null
@@ -536,6 +584,11 @@ export interface Evidence {
   share: number
   log10p: number
   sure: boolean
+}
+
+export interface BaselineNote {
+  older_nano: bigint
+  text: string
 }
 
 export interface ChoiceGroup {
@@ -603,16 +656,22 @@ export interface Group {
   median_nano: bigint
 }
 
+export interface Count {
+  n: number
+  of: number
+  median_nano?: bigint
+}
+
 export interface Parts {
   time: number
   calls: number
   behaviour: number
 }
 
-export interface Count {
-  n: number
-  of: number
-  median_nano?: bigint
+export interface Covered {
+  failed: [number, number]
+  slow: [number, number]
+  text: string
 }
 
 export interface Waker {

@@ -40,7 +40,7 @@ export function Overview() {
     gaps: t.gaps.length
   }).flatMap(([what, n]) => (n ? [] : [what]))
   const clocks = m.corrected.length ? m.corrected : m.clocks
-  const causes = <Causes find={m.static === undefined && find} locks={t.locks} />
+  const causes = <Causes find={m.static === undefined && find} />
   return (
     <div class="topv" tabIndex={-1}>
       {m.states.some(x => x.text !== 'ended') && (
@@ -238,13 +238,7 @@ function List({
 }
 
 // Causes says why requests are slow or fail.
-function Causes({
-  find,
-  locks
-}: {
-  find: false | ((q: string, from?: number, isHit?: boolean) => void)
-  locks: string
-}) {
+function Causes({ find }: { find: false | ((q: string, from?: number, isHit?: boolean) => void) }) {
   const { value: x, failed } = useAnswer<Explanation>(
     `${trace.pace()} ${search.query.value} ${time.windowText.value} ${search.than.value}`,
     signal => trace.source.explain({ ...search.part(), root: 0 }, signal)
@@ -253,8 +247,7 @@ function Causes({
   const [before, now] = x.looked.requests
   return (
     <section class="tl3">
-      {locks && <p class="says">{plain(locks)}</p>}
-      <h2 class={x.found ? 'err' : ''}>{plain(x.verdict)}</h2>
+      <h2 class={x.alarming ? 'err' : ''}>{plain(x.verdict)}</h2>
       <p class="q">
         {many(now, 'request')}
         {search.query.value && (
@@ -267,16 +260,36 @@ function Causes({
           </>
         )}
         {x.since && ` from ${moment(x.since.at_unix_nano!, 3)} on`}
-        {before > 0 && ` compared with ${many(before, 'other')}`}
-        {x.chance[1] > 0 && `; by chance they differ as much in ${x.chance[0]} of ${x.chance[1]} tries`}
+        {before > 0 && x.where.length === 0 && ` compared with ${many(before, 'other')}`}
+        {x.baseline.text && `; ${plain(x.baseline.text)}`}
       </p>
+      {x.deaths.length + x.failures.length + x.where.length > 0 && (
+        <ul class="rows">
+          {x.deaths.filter(d => d.text !== x.verdict).map(d => (
+            <li class="says err">{plain(d.text)}</li>
+          ))}
+          {x.failures.map(f => (
+            <li>
+              <button onClick={() => selection.goToRequest(f.row.row)}>{plain(f.text)}</button>
+            </li>
+          ))}
+          {x.where.map(f => (
+            <li>
+              <button disabled={!f.row} onClick={() => f.row && selection.goToRequest(f.row.row)}>
+                <span class="n">{Math.round(100 * f.share)} %</span> {plain(f.text)}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
       <ul class="cards">
         {x.causes
-          .filter((c, i) => c.sure || i === 0)
+          .filter((c, i) => c.sure || (i === 0 && x.where.length === 0))
           .map((c, i) => (
             <li>
               <h3>
-                {c.sure && <span class="err">{i + 1}</span>} {plain(c.operation)}{' '}
+                {c.sure && <span class="err">{i + 1}</span>} {plain(c.operation)}
+                {c.of && c.of !== c.operation && ` of ${plain(c.of)}`}{' '}
                 <span class="q">{plain(c.service)}</span>
               </h3>
               {c.from_unix_nano !== null && (
@@ -290,6 +303,7 @@ function Causes({
                   {e.place && <span class="q"> at {plain(e.place)}</span>}
                 </p>
               ))}
+              {c.covers.text && <p class="says">{plain(c.covers.text)}</p>}
               {find && (
                 <button class="lk" onClick={() => find(c.query, c.example?.row, c.example?.name === c.operation)}>
                   Show in the tree
@@ -299,6 +313,9 @@ function Causes({
           ))}
         {x.shares.map(e => (
           <li class="says">{plain(e.text)}</li>
+        ))}
+        {x.habits.map(e => (
+          <li class="says q">Changed, but no request is slower or fails because of it: {plain(e.text)}</li>
         ))}
       </ul>
     </section>

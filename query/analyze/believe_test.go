@@ -1,0 +1,264 @@
+package analyze_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
+)
+
+func store(t testing.TB, o querytest.Store, seed uint64) query.Run {
+	t.Helper()
+	v := o.Record(t, seed).View()
+	return query.Run{View: v, Rows: everything(t, v)}
+}
+
+func alone(t testing.TB, o querytest.Store, seed uint64) *analyze.Explanation {
+	t.Helper()
+	x, err := analyze.Explain(t.Context(), &analyze.Question{Now: []query.Run{store(t, o, seed)}, Since: analyze.NoTime})
+	must(t, err)
+	return x
+}
+
+// shifts is a load that goes from one route to the others.
+func shifts(x float64) []float64 { return []float64{10 - 8*x, 1 + 6*x, 1 + 3*x, 0} }
+
+// TestExplainHealthy: a recording in which nothing is wrong has no cause, however its load and its mix of requests
+// change.
+func TestExplainHealthy(t *testing.T) {
+	found, of := 0, 0
+	for name, o := range map[string]querytest.Store{
+		"steady":                  {Requests: 900},
+		"one route":               {Requests: 1500, Noise: .15, Mix: func(float64) []float64 { return []float64{1, 0, 0, 0} }},
+		"drift":                   {Requests: 900, Drift: .1},
+		"another mix":             {Requests: 900, Mix: shifts},
+		"another mix, one name":   {Requests: 900, Mix: shifts, OneName: true},
+		"a wrong clock":           {Requests: 900, Clock: -20 * time.Millisecond},
+		"refused requests begin":  {Requests: 900, Missing: func(x float64) float64 { return max(0, x-.5) }},
+		"failures from the start": {Requests: 900, Base: map[string]float64{"reserve": .03}},
+	} {
+		o.From = 1
+		for seed := range uint64(4) {
+			of++
+			if x := alone(t, o, 900+seed); x.Found {
+				found++
+				t.Logf("%s, seed %d: %s: %s", name, seed, x.Verdict, x.Causes[0].Evidence[0].Text)
+			}
+		}
+	}
+	if found > 0 {
+		t.Errorf("%d of %d healthy recordings have a cause", found, of)
+	}
+}
+
+// TestExplainSteady: what is bad from the first request to the last one is in the verdict, without a cause.
+func TestExplainSteady(t *testing.T) {
+	quotes := func(float64) []float64 { return []float64{5, 0, 0, 1} }
+	for name, c := range map[string]struct {
+		store querytest.Store
+		says  []string
+	}{
+		"repeated calls":       {querytest.Store{More: 60}, []string{"GET /orders/:user", "select name from item where id=?"}},
+		"a slow query":         {querytest.Store{Slow: map[string]float64{"sql.query": 12}}, []string{"GET /orders/:user", "sql.query"}},
+		"a slow service":       {querytest.Store{Slow: map[string]float64{"POST /pay": 100}}, []string{"POST /pay"}},
+		"a slow step":          {querytest.Store{Slow: map[string]float64{"reserve": 100}}, []string{"POST /buy", "reserve"}},
+		"a route that fails":   {querytest.Store{Mix: quotes, Fails: map[string]float64{"quote": .6}}, []string{"requests GET /quote fail", "context deadline exceeded"}},
+		"a route always fails": {querytest.Store{Mix: quotes, Fails: map[string]float64{"quote": 1}}, []string{"requests GET /quote fail", "context deadline exceeded"}},
+		"a service is refused": {querytest.Store{Fails: map[string]float64{"POST /pay": 1}}, []string{"requests POST /buy fail", "connection refused"}},
+		"a tenant in the logs": {querytest.Store{Slow: map[string]float64{"sql.query": 20}, Tenant: "t3", InLogs: true, Mix: func(float64) []float64 { return []float64{1, 0, 0, 0} }}, []string{`event.tenant = "t3"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.store.Requests = 600
+			for seed := range uint64(3) {
+				x := alone(t, c.store, 300+seed)
+				for _, part := range c.says {
+					if !strings.Contains(x.Verdict, part) {
+						t.Errorf("seed %d: the verdict is %q, want %q in it", seed, x.Verdict, part)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestExplainChange: what begins within a recording is the first cause.
+func TestExplainChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		store   querytest.Store
+		service string
+		says    string
+	}{
+		"a slow step":           {querytest.Store{Slow: map[string]float64{"reserve": 2.5}}, "shop", "reserve"},
+		"a step slows, mix too": {querytest.Store{Slow: map[string]float64{"reserve": 3}, Mix: shifts}, "shop", "reserve"},
+		"a step fails":          {querytest.Store{Fails: map[string]float64{"reserve": .4}, Base: map[string]float64{"reserve": .02}}, "shop", ""},
+		"a service is slow":     {querytest.Store{Slow: map[string]float64{"POST /pay": 4}}, "pay", "POST /pay"},
+		"a service fails":       {querytest.Store{Fails: map[string]float64{"POST /pay": .5}}, "pay", "POST /pay"},
+		"more calls":            {querytest.Store{More: 12}, "shop", "sql.query"},
+		"a slow tenant":         {querytest.Store{Slow: map[string]float64{"sql.query": 8}, Tenant: "t1"}, "shop", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.store.Requests = 900
+			for seed, from := range []float64{.4, .5, .6} {
+				c.store.From = from
+				x := alone(t, c.store, 500+uint64(seed))
+				if !x.Found || x.Causes[0].Service != c.service || !strings.Contains(x.Verdict, c.says) {
+					t.Errorf("from %v: %s %+v", from, x.Verdict, x.Failures)
+				}
+			}
+		})
+	}
+}
+
+// TestExplainNewFailures: requests of a name that the baseline lacks, all of which fail, are the verdict: also if they
+// begin within one recording, or are there from the start.
+func TestExplainNewFailures(t *testing.T) {
+	with := func(w float64) func(x float64) []float64 {
+		return func(float64) []float64 { return []float64{1, 1, 1, w} }
+	}
+	fails := map[string]float64{"quote": 1}
+	for seed := range uint64(10) {
+		before := store(t, querytest.Store{Requests: 300, From: 1}, 40+seed)
+		now := store(t, querytest.Store{Requests: 550, Mix: with(2), Fails: fails}, 70+seed)
+		x, err := analyze.Explain(t.Context(), &analyze.Question{Before: []query.Run{before}, Now: []query.Run{now}, Since: analyze.NoTime})
+		must(t, err)
+		for name, x := range map[string]*analyze.Explanation{
+			"beside a baseline": x,
+			"from the start":    alone(t, querytest.Store{Requests: 600, Mix: with(1), Fails: fails}, 70+seed),
+			"from the middle on": alone(t, querytest.Store{Requests: 600, Fails: fails, Mix: func(x float64) []float64 {
+				if x < .5 {
+					return []float64{1, 1, 1, 0}
+				}
+				return []float64{1, 1, 1, 2}
+			}}, 70+seed),
+		} {
+			if !strings.Contains(x.Verdict, "quote") || !x.Alarming {
+				t.Errorf("%s, seed %d: %s", name, seed, x.Verdict)
+			}
+		}
+	}
+}
+
+// TestExplainOldBaseline: a baseline of another time of day has other caches and steps. That is said, and is no cause.
+func TestExplainOldBaseline(t *testing.T) {
+	for seed := range uint64(8) {
+		before := store(t, querytest.Store{Requests: 500, From: 1}, 20+seed)
+		now := store(t, querytest.Store{Requests: 500, Gone: true, Mix: shifts, Start: 7 * time.Hour}, 60+seed)
+		x, err := analyze.Explain(t.Context(), &analyze.Question{Before: []query.Run{before}, Now: []query.Run{now}, Since: analyze.NoTime})
+		must(t, err)
+		if x.Found || len(x.Habits) == 0 || !strings.Contains(x.Baseline.Text, "away in time") {
+			t.Errorf("seed %d: %s, of habits %d, and %q", seed, x.Verdict, len(x.Habits), x.Baseline.Text)
+		}
+	}
+}
+
+// TestExplainDeath: if a service dies, the verdict says when, and how many requests of another service did not reach it.
+// A death of which nothing is known and that nobody noticed is not in the verdict.
+func TestExplainDeath(t *testing.T) {
+	const requests, reached = 60, 40
+	at := func(i int) int64 { return 1_700_000_000_000_000_000 + int64(i)*int64(10*time.Millisecond) }
+	edge, shop := tracetest.New(t, format.V2, format.ET, format.Root()), tracetest.New(t, format.V2, format.ET, format.Root())
+	in := func(x *tracetest.Trace, service string) func(s *otel.Span) {
+		r := otel.Resource{Attributes: otel.Attributes{{Name: "service.name", Value: format.StringValue(service)}}}
+		parent := x.Add(r.Entry())
+		return func(s *otel.Span) {
+			e := s.Entry(otel.Where{})
+			e.Parent = parent
+			x.Add(e)
+		}
+	}
+	addEdge, addShop := in(edge, "edge"), in(shop, "shop")
+	for i := range requests {
+		trace, root := [16]byte{3, byte(i)}, [8]byte{3, byte(i)}
+		s := &otel.Span{Name: "GET /", TraceID: trace, SpanID: root, Start: at(i), Duration: 5e6, Ended: true}
+		if i < reached {
+			addShop(&otel.Span{Name: "GET /item", TraceID: trace, SpanID: [8]byte{4, byte(i)}, Parent: root, Start: at(i) + 1e6, Duration: 3e6, Ended: true})
+		} else {
+			s.Status, s.Description = otel.StatusError, "connection refused"
+		}
+		addEdge(s)
+	}
+	v := tracetest.View(t, edge.Open(), shop.Open())
+	question := &analyze.Question{Now: []query.Run{{View: v, Rows: everything(t, v)}}, Since: analyze.NoTime, Deaths: []analyze.Death{{File: 1}}}
+	x, err := analyze.Explain(t.Context(), question)
+	must(t, err)
+	if want := "shop was killed at 22:13:20.394; from then on 20 of 20 requests did not reach it"; x.Verdict != want {
+		t.Errorf("the verdict is %q, want %q", x.Verdict, want)
+	}
+	question.Deaths[0].File = 0
+	x, err = analyze.Explain(t.Context(), question)
+	must(t, err)
+	if len(x.Deaths) != 0 || strings.Contains(x.Verdict, "killed") {
+		t.Errorf("nobody noticed the death of edge, but the verdict is %q", x.Verdict)
+	}
+	question.Deaths[0].Reason = "panic: index out of range"
+	x, err = analyze.Explain(t.Context(), question)
+	must(t, err)
+	if want := "edge died: panic: index out of range"; x.Verdict != want {
+		t.Errorf("the verdict is %q, want %q", x.Verdict, want)
+	}
+}
+
+// TestExplainTrigger: the verdict on a file that a flight recorder wrote begins with its trigger, and says what failed
+// in the request that the trigger names. A file that somebody asked for has no trigger.
+func TestExplainTrigger(t *testing.T) {
+	for kind, want := range map[string]string{
+		"log": "ERROR: payment failed; POST /buy failed: POST /pay: card service: connection refused",
+		"api": "no change in this file; ",
+	} {
+		o := querytest.Store{Requests: 60, From: 1, Base: map[string]float64{"POST /pay": .02}}
+		x := o.Record(t, 8)
+		v := o.Record(t, 8).View()
+		rows, err := runOn(t, v, `{ name = "POST /buy" && span:failed }`)
+		must(t, err)
+		for r := range rows.Rows.All() {
+			ref := v.Ref(r)
+			x.Add(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}, Attributes: tracetest.Attributes(
+				format.AttrTime, uint64(1_700_000_000_000_000_000), "trigger", kind, "reason", fmt.Sprintf("ERROR: payment failed (request POST /buy, trace %x)", ref.TraceID),
+				"request.trace_id", hex.EncodeToString(ref.TraceID[:]), "request.span_id", hex.EncodeToString(ref.SpanID[:]),
+			)})
+			break
+		}
+		recorded := x.View()
+		answer, err := analyze.Explain(t.Context(), &analyze.Question{Now: []query.Run{{View: recorded, Rows: everything(t, recorded)}}, Since: analyze.NoTime})
+		must(t, err)
+		if !strings.HasPrefix(answer.Verdict, want) {
+			t.Errorf("%s: the verdict is %q, want %q", kind, answer.Verdict, want)
+		}
+	}
+}
+
+// TestExplainRetries: calls that a span makes again after the same call failed are counted.
+func TestExplainRetries(t *testing.T) {
+	x := tracetest.New(t, format.V2, format.ET, format.Root())
+	id := byte(0)
+	add := func(trace byte, name string, parent [8]byte, at, took int64, failed bool) [8]byte {
+		id++
+		s := &otel.Span{Name: name, TraceID: [16]byte{5, trace}, SpanID: [8]byte{5, id}, Parent: parent, Start: 1e18 + at, Duration: took, Ended: true}
+		if failed {
+			s.Status, s.Description = otel.StatusError, "try later"
+		}
+		x.Add(s.Entry(otel.Where{}))
+		return s.SpanID
+	}
+	for i := range int64(24) {
+		root := add(byte(i), "POST /mail", [8]byte{}, i*1e8, 5e7, false)
+		for try := range int64(4) {
+			add(byte(i), "send", root, i*1e8+try*1e7, 9e6, try < 3)
+		}
+	}
+	v := x.View()
+	answer, err := analyze.Explain(t.Context(), &analyze.Question{Now: []query.Run{{View: v, Rows: everything(t, v)}}, Since: analyze.NoTime})
+	must(t, err)
+	if want := "no change in this file; 72 of 96 calls of send are made again after the same call failed"; answer.Verdict != want {
+		t.Errorf("the verdict is %q, want %q", answer.Verdict, want)
+	}
+}

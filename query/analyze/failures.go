@@ -1,0 +1,254 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/callstack"
+	"github.com/entrace-go/entrace/internal/read/stat"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Failure describes failed requests of one name that failed in the same place: the innermost failed span. Spans that
+// pass the failure on are part of it.
+type Failure struct {
+	Request   string   `json:"request"` // the name of the requests, with their route
+	Service   string   `json:"service"` // of the innermost failed span
+	Operation string   `json:"operation"`
+	Pattern   string   `json:"pattern"`         // what it says, without numbers and ids
+	Status    string   `json:"status"`          // the HTTP or gRPC status, of the innermost span that has one
+	Place     string   `json:"place,omitempty"` // the place in the source, if a stack is recorded
+	Before    Count    `json:"before"`
+	Now       Count    `json:"now"`
+	State     Changed  `json:"state"`
+	Log10P    float64  `json:"log10p"` // the decimal logarithm of the probability that the difference is chance
+	Row       view.Row `json:"row"`    // an example
+	Text      string   `json:"text"`   // a sentence
+}
+
+// Changed says how a failure now differs from before.
+type Changed string
+
+// The states of a failure.
+const (
+	NewRequest Changed = "new request"      // no request of this name is in the baseline
+	New        Changed = "new"              // it did not happen before
+	More       Changed = "more than before" // and not by chance
+	AsBefore   Changed = "as before"
+	AllFail    Changed = "all of them" // nearly all requests of the name fail, in both parts or without a comparison
+	Some       Changed = ""            // there is nothing to compare with
+)
+
+// A failureKind tells failures apart.
+type failureKind struct {
+	service, name, text, status string
+	example                     view.Row // not part of the key
+}
+
+// A route holds the requests of one service and name, and where their time is.
+type route struct {
+	operation // the name has the route
+
+	took    int64
+	n       int
+	own     map[operation]*ownTime // by operation without a path
+	longest view.Row
+	most    int64
+}
+
+// An ownTime sums the own time of the spans of an operation.
+type ownTime struct {
+	took, most int64
+	n          int
+	longest    view.Row
+}
+
+// addToRoute adds a request to its route, and finds its innermost failure.
+func (x *callReader) addToRoute(q *request, spans []*member) (err error) {
+	key := operation{service: spans[0].service, name: x.paths.label(x.v, q.row)}
+	t := x.routes[key]
+	if t == nil {
+		t = &route{operation: key, own: make(map[operation]*ownTime)}
+		x.routes[key] = t
+	}
+	q.route = t
+	t.n, t.took = t.n+1, t.took+q.took
+	if q.took >= t.most {
+		t.longest, t.most = q.row, q.took
+	}
+	for _, s := range spans {
+		o := at(t.own, operation{service: s.service, name: s.name})
+		o.took, o.n = o.took+s.own, o.n+1
+		if s.own >= o.most {
+			o.most, o.longest = s.own, s.row
+		}
+	}
+	if q.failed {
+		q.failure, err = x.failureOf(spans)
+	}
+	return err
+}
+
+// failureOf returns the kind of the innermost failure of a request: the last span that failed and has no failed span
+// below it.
+func (x *callReader) failureOf(spans []*member) (*failureKind, error) {
+	inner := spans[0]
+	for _, s := range spans {
+		if s.failed && !s.passes {
+			inner = s
+		}
+	}
+	text, err := x.texts.of(inner.row)
+	if err != nil {
+		return nil, err
+	}
+	said, has := strings.CutPrefix(text, inner.name+": ")
+	if !has { // the span says nothing: a log record below it or below its callers may
+		said = ""
+		for s := inner; s != nil && said == ""; s = s.up {
+			if said, err = x.loggedError(s.row); err != nil {
+				return nil, err
+			}
+		}
+	}
+	k := failureKind{service: inner.service, name: inner.name, text: patternOf(said)}
+	for s := inner; s != nil && k.status == ""; s = s.up {
+		k.status = x.paths.statusOf(s.row)
+	}
+	known := x.kinds[k]
+	if known == nil {
+		known = new(k)
+		known.example = inner.row
+		x.kinds[k] = known
+	}
+	return known, nil
+}
+
+// loggedError returns the text of the last log record of level ERROR directly below a row, or "".
+func (x *callReader) loggedError(r view.Row) (text string, err error) {
+	for _, kid := range x.v.Children(r) {
+		if x.v.Role(kid) == view.RoleLog && x.v.Flags(kid).Level() >= format.LevelError && err == nil {
+			text, err = x.texts.of(kid)
+		}
+	}
+	return text, err
+}
+
+const (
+	leastFailing = .1 // the least share of the requests of a name, and of all failed requests, that is reported
+	nearlyAll    = .9 // so many requests of a name fail that it is not a matter of some of them
+)
+
+// failures counts the failed requests by their names and innermost failures, the most frequent first.
+func (w *workload) failures() []Failure {
+	type key struct {
+		*route
+		*failureKind
+	}
+	found := make(map[key]*[2]int)
+	of, requests, failed := make(map[*route]*[2]int), [2]int{}, 0
+	for _, q := range w.requests {
+		side := q.side()
+		requests[side]++
+		at(of, q.route)[side]++
+		if q.failure != nil {
+			at(found, key{q.route, q.failure})[side]++
+			if q.now {
+				failed++
+			}
+		}
+	}
+	var all []Failure
+	for k, n := range found {
+		total := of[k.route]
+		if n[1] < few || float64(n[1]) < leastFailing*float64(failed) && float64(n[1]) < leastFailing*float64(total[1]) {
+			continue
+		}
+		f := Failure{
+			Request: k.route.name, Service: k.failureKind.service, Operation: k.failureKind.name, Pattern: k.text, Status: k.status,
+			Before: Count{N: n[0], Of: total[0]}, Now: Count{N: n[1], Of: total[1]}, Row: k.example,
+		}
+		p := stat.MoreOften(n[1], total[1], n[0], total[0])
+		switch {
+		case requests[0] == 0:
+		case total[0] == 0:
+			f.State, p = NewRequest, stat.MoreOften(n[1], requests[1], 0, requests[0])
+		case n[0] == 0:
+			f.State = New
+		default:
+			f.State = More
+		}
+		f.Log10P = -p
+		if f.State != Some && p < need(len(found), 0) {
+			f.State = AsBefore
+		}
+		if (f.State == AsBefore || f.State == Some) && float64(n[1]) >= nearlyAll*float64(total[1]) {
+			f.State = AllFail
+		}
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b Failure) int {
+		return cmp.Or(cmp.Compare(b.Now.N, a.Now.N), cmp.Compare(a.Request, b.Request), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Pattern, b.Pattern))
+	})
+	return all[:min(len(all), maxFailures)]
+}
+
+// sentence returns the text of a failure. If several services have spans, it names the service.
+func (f *Failure) sentence(several bool) string {
+	where := f.Operation
+	if several && f.Service != "" {
+		where = f.Service + " " + where
+	}
+	said := cmp.Or(f.Pattern, "no reason is recorded")
+	if where == f.Request || strings.HasPrefix(f.Request, where+" ") {
+		where = ""
+	} else {
+		where += ": "
+	}
+	text := fmt.Sprintf("%d of %d requests %s fail: %s%s", f.Now.N, f.Now.Of, f.Request, where, said)
+	if f.Status != "" && !strings.Contains(said, f.Status) {
+		text += ", status " + f.Status
+	}
+	if f.Place != "" {
+		text += ", at " + f.Place
+	}
+	switch f.State {
+	case NewRequest:
+		text += " (no such request before)"
+	case New, More, AsBefore:
+		text += fmt.Sprintf(" (before %d of %d)", f.Before.N, f.Before.Of)
+	}
+	return text
+}
+
+// placeOf returns the place in the source of a failed span: the innermost frame of the program in the stack of its
+// exception, or "".
+func placeOf(v *view.View, r view.Row) (string, error) {
+	for _, kid := range v.Children(r) {
+		e, err := v.Entry(kid)
+		if err != nil {
+			return "", err
+		}
+		for _, name := range [2]string{"exception.stacktrace", "stack"} {
+			if stack, has := e.Attribute(name); has {
+				if place := callstack.Place(stack.Text(), ""); place != "" {
+					return strings.Clone(place), nil
+				}
+			}
+		}
+	}
+	return "", nil
+}
+
+// services returns the names of the services that have calls.
+func (w *workload) services() []string {
+	all := make(map[string]bool)
+	for _, c := range w.all {
+		all[c.service] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}

@@ -1,0 +1,269 @@
+package analyze
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// This file says how a recording came to be and how it ended.
+
+// A Trigger says why a flight recorder wrote a file.
+type Trigger struct {
+	Kind   string   `json:"kind"` // as in package control, such as watchdog
+	Reason string   `json:"reason"`
+	Row    view.Row `json:"request" null:"yes"` // the request that it names
+	Text   string   `json:"text"`               // what the request waits for, or why it failed
+}
+
+// asked has the triggers by which somebody asks for a file, so that they say nothing about what is wrong.
+var asked = []string{"", "api", "http", "signal", "start", "exit"}
+
+// triggerOf returns the trigger in the first entry of a flight recorder's file. It returns nil if somebody asked for
+// the file.
+func triggerOf(v *view.View, r view.Row) *Trigger {
+	e, err := v.NewReader().Entry(r)
+	if err != nil {
+		return nil
+	}
+	text := func(name string) string {
+		a, _ := e.Attribute(name)
+		return strings.Clone(a.Text())
+	}
+	t := &Trigger{Kind: text("trigger"), Reason: text("reason")}
+	if slices.Contains(asked, t.Kind) {
+		return nil
+	}
+	if at := strings.LastIndex(t.Reason, " ("); at > 0 && strings.Contains(t.Reason[at:], "trace ") {
+		t.Reason = t.Reason[:at] // the request and its trace id, which Row has
+	}
+	if span := spanNamed(v, text("request.trace_id"), text("request.span_id")); span != 0 {
+		t.Row = v.Outermost(span)
+	}
+	return t
+}
+
+// tell sets the text of a trigger: the innermost error of its request, or else where its time is.
+func (t *Trigger) tell(ctx context.Context, run query.Run) error {
+	v := run.View
+	if t.Row == 0 {
+		return nil
+	}
+	texts, tree := errorTexts{v: v, ctx: ctx}, v.Tree()
+	failed := view.Row(0)
+	for rank, end := tree.Rank(t.Row), tree.End(t.Row); rank < end; rank++ {
+		if r := tree.Row(rank); v.Flags(r).IsError() && run.Rows.Has(r) {
+			failed = r
+		}
+	}
+	if failed != 0 {
+		text, err := texts.of(failed)
+		if err == nil && !strings.Contains(t.Reason, text) {
+			t.Text = v.Name(t.Row) + " failed: " + text
+		}
+		return err
+	}
+	if part, is := SlowestPart(v, t.Row); is && !v.Flags(t.Row).Open() && run.Rows.Has(part) {
+		self, _ := v.SelfTime(part)
+		t.Text = fmt.Sprintf("%s of it are in %s", took(int64(self)), v.Name(part))
+	}
+	return nil
+}
+
+// sentence returns the trigger in the words of a verdict.
+func (t *Trigger) sentence() string {
+	kind := t.Kind
+	switch kind {
+	case "watchdog":
+		kind = "hang"
+	case "span":
+		kind = "slow"
+	case "log":
+		kind = "error"
+	}
+	said := kind + ": " + t.Reason
+	if strings.HasPrefix(strings.ToLower(t.Reason), kind+":") {
+		said = t.Reason
+	}
+	if t.Text != "" {
+		said += "; " + t.Text
+	}
+	return said
+}
+
+// A Death is the end of a process that did not close its file.
+type Death struct {
+	File    int    `json:"-"` // its index in the view
+	Service string `json:"service"`
+	At      Time   `json:"at_unix_nano"` // its last row
+	Reason  string `json:"reason"`       // what it said before it died, such as a panic; "" if that is not known
+	Missed  [2]int `json:"missed"`       // requests of other services from then on that did not reach it, and all that would have
+	Text    string `json:"text"`         // a sentence
+}
+
+// missedBy counts the requests of other services after a death that did not reach the dead service although such
+// requests did before.
+func (w *workload) missedBy(d *Death) {
+	type reach struct{ of, reached int }
+	before, called, other := make(map[*route]*reach), make(map[*request]bool), make(map[*request]bool)
+	for _, c := range w.all {
+		if c.service == d.Service {
+			called[c.request] = true
+		} else {
+			other[c.request] = true
+		}
+	}
+	for _, q := range w.requests {
+		if other[q] && Time(q.start) < d.At {
+			r := at(before, q.route)
+			r.of++
+			if called[q] {
+				r.reached++
+			}
+		}
+	}
+	for _, q := range w.requests {
+		if r := before[q.route]; r != nil && 2*r.reached > r.of && other[q] && Time(q.start) >= d.At {
+			d.Missed[1]++
+			if !called[q] {
+				d.Missed[0]++
+			}
+		}
+	}
+}
+
+// died sets the services, times and texts of the deaths of a view, and leaves out those of which there is nothing to
+// say: nothing is known of the reason, and no other service missed the process.
+func (w *workload) died(v *view.View, deaths []Death, clock func(t Time) string) []Death {
+	if len(deaths) == 0 {
+		return nil
+	}
+	last, services := make(map[int]Time), make(map[int]string)
+	for r := range v.Rows() {
+		file, _ := v.ID(r)
+		if start, timed := v.Start(r); timed && v.Role(r) != view.RoleRecorder {
+			end := start
+			if d, ended := v.Duration(r); ended {
+				end += int64(d)
+			}
+			last[file] = max(last[file], Time(end))
+			if services[file] == "" {
+				services[file] = v.Service(r)
+			}
+		}
+	}
+	var told []Death
+	for _, d := range deaths {
+		d.At, d.Service = last[d.File], services[d.File]
+		if len(v.Files()) > 1 {
+			w.missedBy(&d)
+		}
+		missed := d.Missed[0] >= few && 2*d.Missed[0] >= d.Missed[1]
+		if d.Reason == "" && !missed {
+			continue
+		}
+		d.Text = name(d.Service) + " was killed"
+		if d.Reason != "" {
+			d.Text = name(d.Service) + " died: " + d.Reason
+		}
+		if missed {
+			d.Text += fmt.Sprintf(" at %s; from then on %d of %d requests did not reach it", clock(d.At), d.Missed[0], d.Missed[1])
+		}
+		told = append(told, d)
+	}
+	slices.SortStableFunc(told, func(a, b Death) int { return int(min(1, max(-1, a.At-b.At))) })
+	return told
+}
+
+// concerns removes the certainty of causes that have nothing to do with the trigger or the death of a recording: their
+// operation occurs neither in the request of the trigger nor in nearly all requests.
+func (w *workload) concerns(x *Explanation, deaths []Death) {
+	died := slices.ContainsFunc(deaths, func(d Death) bool { return d.Reason != "" })
+	if w.trigger == nil && !died {
+		return
+	}
+	names := make(map[string]int)
+	add := func(v *view.View, root view.Row, n int) {
+		t, seen := v.Tree(), make(map[string]bool)
+		for rank, end := t.Rank(root), t.End(root); rank < end; rank++ {
+			if s := v.Name(t.Row(rank)); !seen[s] {
+				seen[s] = true
+				names[s] += n
+			}
+		}
+	}
+	for _, q := range w.requests {
+		add(q.view, q.row, 1)
+	}
+	if w.trigger != nil && w.trigger.Row != 0 {
+		add(w.requests[0].view, w.trigger.Row, len(w.requests))
+	}
+	for i := range x.Causes {
+		c := &x.Causes[i]
+		caller, _, _ := strings.Cut(c.Operation, " → ")
+		c.Sure = c.Sure && float64(names[caller]) >= nearlyAll*float64(len(w.requests))
+	}
+	x.order()
+}
+
+// A BaselineNote says how a baseline differs from a recording apart from its load.
+type BaselineNote struct {
+	Older int64  `json:"older_nano"` // from the last request of the baseline to the first one now
+	Text  string `json:"text"`       // a sentence; "" if there is nothing to say
+}
+
+const oldBaseline = int64(3600e9) // a baseline that is older than this is said to be so
+
+// noteOf returns how the baseline differs from the recording now: its age, and the versions and hosts of its services.
+func (w *workload) noteOf() (n BaselineNote, err error) {
+	before, now := divided(w.requests)
+	if len(before) == 0 || len(now) == 0 || before[0].view == now[0].view {
+		return n, nil
+	}
+	n.Older = now[0].start - before[len(before)-1].start
+	var said []string
+	if age := max(n.Older, before[0].start-now[len(now)-1].start); age > oldBaseline {
+		said = append(said, fmt.Sprintf("%s away in time", took(age)))
+	}
+	for _, of := range []struct{ attribute, text string }{{"service.version", "of version"}, {"host.name", "of host"}} {
+		a, err := resourceValues(before[0].view, of.attribute)
+		if err != nil {
+			return n, err
+		}
+		b, err := resourceValues(now[0].view, of.attribute)
+		if err != nil {
+			return n, err
+		}
+		for service, value := range a {
+			if is := b[service]; is != "" && is != value {
+				said = append(said, fmt.Sprintf("%s %s and not %s", of.text, value, is))
+				break
+			}
+		}
+	}
+	if len(said) > 0 {
+		n.Text = "the baseline is " + strings.Join(said, ", ")
+	}
+	return n, nil
+}
+
+// resourceValues returns an attribute of the resource of each service of a view.
+func resourceValues(v *view.View, attribute string) (map[string]string, error) {
+	values := make(map[string]string)
+	for _, r := range v.Columns().Resources()[1:] {
+		e, err := v.Entry(view.Row(r))
+		if err != nil {
+			return nil, err
+		}
+		a, _ := e.Attribute(attribute)
+		service, _ := e.Attribute("service.name")
+		if text := a.Text(); text != "" {
+			values[strings.Clone(service.Text())] = strings.Clone(text)
+		}
+	}
+	return values, nil
+}

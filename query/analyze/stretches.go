@@ -1,0 +1,266 @@
+package analyze
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// This file tests a change over time within one recording. Neighbouring requests have much in common: caches,
+// collections of garbage, other programs on the machine. So it exchanges whole stretches of time, and not single
+// requests.
+
+const (
+	stretches  = 24  // into which the calls of an operation are divided
+	shuffles   = 999 // of the stretches
+	alphaTime  = .01 // the chance that an exchange of stretches shows as much
+	swing      = 3   // neighbouring stretches, whose means go up and down
+	floorLog   = .02 // the least standard deviation of logarithms of times
+	floorCalls = .5  // the least standard deviation of shares, in calls per stretch
+)
+
+// inTime removes the certainty of causes whose evidence is not more than what neighbours in time have in common. If
+// given is set, the place of the change was given and not searched for.
+func (w *workload) inTime(x *Explanation, given bool) {
+	more := math.Log10(splits)
+	if given {
+		more = 0
+	}
+	for i := range x.Causes {
+		c := &x.Causes[i]
+		for k := range c.Evidence {
+			e := &c.Evidence[k]
+			if !e.Sure {
+				continue
+			}
+			if e.odd != nil {
+				_, _, bound := w.family(e.odd, x.tried, more)
+				e.Sure = e.odd.p/w.clustered(c.Service, e) >= bound
+			} else {
+				e.Sure = w.lasting(c.Service, e, given)
+			}
+		}
+		at := slices.IndexFunc(c.Evidence, func(e Evidence) bool { return e.Sure })
+		c.Sure = at >= 0
+		if at > 0 {
+			first := c.Evidence[at]
+			c.Evidence = slices.Insert(slices.Delete(c.Evidence, at, at+1), 0, first)
+			c.headedBy(&c.Evidence[0])
+		}
+	}
+	x.order()
+}
+
+// A point is a value of a call.
+type point struct {
+	at    int64
+	value float64
+	now   bool
+}
+
+// points returns the values of all calls of the operation of an evidence: logarithms of times, numbers of calls, or 1
+// for the calls that show the evidence.
+func (w *workload) points(service string, e *Evidence) (list []point) {
+	add := func(c *call, value float64) { list = append(list, point{c.start, value, c.request.now}) }
+	is := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	switch {
+	case e.calls != nil:
+		for _, p := range e.series.each() {
+			for _, d := range p.calls.times {
+				add(d.call, float64((d.took-p.med)/p.calls.each))
+			}
+		}
+	case e.odd != nil:
+		for _, c := range w.all {
+			counts := !e.odd.gone || !c.unfit() && c.does(e.odd.after)
+			if counts && (c.operation == e.odd.operation || e.odd.name == "" && c.service == service) {
+				add(c, is(e.odd.in(c)))
+			}
+		}
+	default:
+		times, moved := w.own, e.series.shifted()
+		if e.series.edge {
+			times = w.edges
+		}
+		for _, p := range e.series.each() {
+			for _, d := range times[p.operation] {
+				if moved {
+					add(d.call, math.Log(float64(d.took+1)/float64(p.med+1)))
+				} else {
+					add(d.call, is(d.took > p.limit))
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b point) int { return cmp.Compare(a.at, b.at) })
+	return list
+}
+
+// clustered returns how many times more the number of calls with an error, or without a habit, varied between
+// stretches before the change than if calls were independent. It returns at least 1, and +Inf if nearly all such calls
+// now are in one stretch.
+func (w *workload) clustered(service string, e *Evidence) float64 {
+	var before, now []float64
+	for _, p := range w.points(service, e) {
+		if p.now {
+			now = append(now, p.value)
+		} else {
+			before = append(before, p.value)
+		}
+	}
+	sums := func(list []float64) (parts []float64, all float64) {
+		b := min(stretches/2, len(list)/few)
+		for i := range b {
+			sum := 0.0
+			for _, x := range list[i*len(list)/b : (i+1)*len(list)/b] {
+				sum += x
+			}
+			parts, all = append(parts, sum), all+sum
+		}
+		return parts, all
+	}
+	if parts, all := sums(now); len(parts) > 1 && slices.Max(parts) > inPeriod*all {
+		return math.Inf(1)
+	}
+	before = before[:len(before)-len(before)/splits] // the place is not exact: the first calls of the fault may be there
+	parts, all := sums(before)
+	n := float64(len(before))
+	if all == 0 || all == n || len(parts) < 2 {
+		return 1
+	}
+	sum := 0.0
+	for _, k := range parts {
+		d := k - all/float64(len(parts))
+		sum += d * d
+	}
+	return max(1, sum/float64(len(parts)-1)/(n/float64(len(parts))*all/n*(1-all/n)))
+}
+
+// lasting reports whether the values of an evidence change more at one time than if whole stretches of the recording
+// are exchanged, or if the recording begins elsewhere.
+func (w *workload) lasting(service string, e *Evidence, given bool) bool {
+	list := w.points(service, e)
+	n := len(list)
+	if n < 2*few {
+		return false
+	}
+	after := 0
+	for _, p := range list {
+		if p.now {
+			after++
+		}
+	}
+	if given && 4*after < n {
+		return isRare(list, after)
+	}
+	moved := e.calls == nil && e.series.shifted()
+	b := min(stretches, n)
+	means := make([]float64, b)
+	for i := range means {
+		part := slices.Clone(list[i*n/b : (i+1)*n/b])
+		if moved { // single outliers, such as a collection of garbage, do not matter
+			slices.SortFunc(part, func(a, b point) int { return cmp.Compare(a.value, b.value) })
+			means[i] = part[len(part)/2].value
+			continue
+		}
+		for _, p := range part {
+			means[i] += p.value / float64(len(part))
+		}
+	}
+	floor := floorLog
+	if !moved {
+		floor = floorCalls * float64(b) / float64(n)
+	}
+	truth, from, to := largestStep(means, floor)
+	if truth <= 0 || swings(means, from, to) {
+		return false
+	}
+	if from > 0 {
+		e.began = list[from*n/b].at
+	}
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same answer each time
+	above := 0
+	for range shuffles {
+		r.Shuffle(b, func(i, k int) { means[i], means[k] = means[k], means[i] })
+		if t, _, _ := largestStep(means, floor); t >= truth {
+			above++
+		}
+	}
+	return float64(above+1) <= alphaTime*float64(shuffles+1)
+}
+
+// swings reports whether the values outside of a period, or inside of it if it is longer, go up and down by as much as
+// the period differs from them.
+func swings(list []float64, from, to int) bool {
+	in, out := 0.0, 0.0
+	for i, x := range list {
+		if i >= from && i < to {
+			in += x / float64(to-from)
+		} else {
+			out += x / float64(len(list)-to+from)
+		}
+	}
+	inside := 2*(to-from) > len(list)
+	least, most := math.Inf(1), math.Inf(-1)
+	for i := 0; i+swing <= len(list); i++ {
+		sum, all := 0.0, true
+		for k := i; k < i+swing; k++ {
+			sum += list[k] / swing
+			all = all && (k >= from && k < to) == inside
+		}
+		if all {
+			least, most = min(least, sum), max(most, sum)
+		}
+	}
+	return in-out < most-least
+}
+
+// largestStep returns the largest t of a period against the rest of a list.
+func largestStep(list []float64, floor float64) (most float64, first, end int) {
+	n, all, squares := len(list), 0.0, 0.0
+	for _, x := range list {
+		all, squares = all+x, squares+x*x
+	}
+	for from := range n {
+		sum, square := 0.0, 0.0
+		for to := from + 1; to <= n; to++ {
+			x := list[to-1]
+			sum, square = sum+x, square+x*x
+			a, b := float64(to-from), float64(n-to+from)
+			if min(a, b) < 2 {
+				continue
+			}
+			within := square - sum*sum/a + (squares - square) - (all-sum)*(all-sum)/b
+			sd := math.Sqrt(max(0, within)/max(1, a+b-2) + floor*floor)
+			if t := (sum/a - (all-sum)/b) / (sd * math.Sqrt(1/a+1/b)); t > most {
+				most, first, end = t, from, to
+			}
+		}
+	}
+	return most, first, end
+}
+
+// isRare reports whether the sum of the last values is larger than that of nearly all windows of the same length
+// before.
+func isRare(list []point, last int) bool {
+	sum := func(from int) (s float64) {
+		for _, p := range list[from : from+last] {
+			s += p.value
+		}
+		return s
+	}
+	most, tries, above := sum(len(list)-last), 0, 0
+	for from := 0; from+last <= len(list)-last; from += max(1, last/2) {
+		tries++
+		if sum(from) >= most {
+			above++
+		}
+	}
+	return 20*above <= tries
+}

@@ -1,0 +1,199 @@
+package analyze
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Finding says where time is or what else matters in a recording, without a comparison.
+type Finding struct {
+	Kind  string   `json:"kind"`  // time, wait, repeat, retry, gap, open or grows
+	Text  string   `json:"text"`  // a sentence
+	Share float64  `json:"share"` // of the time of all requests, of the spans, or of the recording
+	Row   view.Row `json:"row" null:"yes"`
+
+	large    bool   // of the heap: it grew by so much that a verdict says it
+	hasQuery bool   // of a repeated call: its query or URL is known
+	asleep   bool   // of a wait: the program called time.Sleep
+	said     string // the text in the words of a verdict; Text if empty
+}
+
+func (f *Finding) sentence() string { return cmp.Or(f.said, f.Text) }
+
+// The kinds of findings.
+const (
+	findTime   = "time"
+	findWait   = "wait"
+	findRepeat = "repeat"
+	findRetry  = "retry"
+	findGap    = "gap"
+	findOpen   = "open"
+	findGrows  = "grows" // goroutines
+	findHeap   = "heap"  // the heap grows
+)
+
+const (
+	leastFinding = .1 // the least share of a finding
+	largeHeap    = 64 // MiB
+	manyCalls    = 10 // calls of one operation by each span are reported
+	leastAround  = 20 // so many requests would have been expected in a gap that is reported
+)
+
+func percent(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
+
+// where returns the findings about the rows of a run, with its overview: first in which operation the time is.
+func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (list []Finding, err error) {
+	total := int64(0)
+	for _, t := range w.routes {
+		total += t.took
+	}
+	if total == 0 {
+		return nil, nil
+	}
+	waits, err := Waits(ctx, run.View, run.Rows, 3)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, w.mainTime(total))
+	for _, x := range waits {
+		if share := float64(x.Time) / float64(total); share >= leastFinding {
+			text := fmt.Sprintf("%s waits: %s", took(x.Time), x.Text())
+			list = append(list, Finding{Kind: findWait, Text: text, Share: min(1, share), Row: x.Longest, asleep: x.State == "sleep"})
+		}
+	}
+	for _, x := range top.Repeats {
+		if share := float64(x.Time) / float64(total); share >= leastFinding && x.Calls >= manyCalls*x.Spans {
+			text := fmt.Sprintf("%s makes %d calls each, %s in all: %s", x.Of, x.Calls/x.Spans, took(x.Time), x.Call())
+			list = append(list, Finding{Kind: findRepeat, Text: text, Share: min(1, share), Row: x.Most, hasQuery: x.Text != ""})
+		}
+	}
+	list = append(list, w.retried()...)
+	list = append(list, w.gapsOf(top)...)
+	if top.Open > 0 {
+		longest := int64(0)
+		for _, r := range top.NeverEnded {
+			open, _ := run.View.Lasted(r)
+			longest = max(longest, int64(open))
+		}
+		spans := "1 span has not ended: "
+		if top.Open > 1 {
+			spans = fmt.Sprintf("%d spans have not ended, the first one ", top.Open)
+		}
+		text := fmt.Sprintf("%s%s, open for %s", spans, run.View.Name(top.NeverEnded[0]), took(longest))
+		list = append(list, Finding{Kind: findOpen, Text: text, Share: float64(longest) / float64(max(1, top.Last-top.First)), Row: top.NeverEnded[0]})
+	}
+	for _, g := range top.Growth {
+		f := Finding{Kind: findGrows, Text: fmt.Sprintf("%.0f → %.0f %s", g.First, g.Last, g.Of), Share: 1 - g.First/max(1, g.Last)}
+		if g.Of != "goroutines" {
+			f.Kind, f.large = findHeap, g.Last-g.First >= largeHeap
+		} else if len(top.Goroutines) > 0 {
+			most := top.Goroutines[0]
+			f.Text += fmt.Sprintf("; %d of them in %s, for %d spans, %d of which ended", most.Count, most.In, most.Spans, most.Ended)
+			f.Row = most.Row
+		}
+		list = append(list, f)
+	}
+	slices.SortStableFunc(list[1:], func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) })
+	return list, nil
+}
+
+// mainTime returns in which operation the kind of request with most time spends it.
+func (w *workload) mainTime(total int64) Finding {
+	most := slices.MaxFunc(slices.Collect(maps.Values(w.routes)), func(a, b *route) int {
+		return cmp.Or(cmp.Compare(a.took, b.took), b.operation.compare(a.operation))
+	})
+	op := slices.MaxFunc(slices.Collect(maps.Keys(most.own)), func(a, b operation) int {
+		return cmp.Or(cmp.Compare(most.own[a].took, most.own[b].took), b.compare(a))
+	})
+	own := most.own[op]
+	in := op.name
+	switch {
+	case op.name == most.name || strings.HasPrefix(most.name, op.name+" "):
+		in += " itself"
+	case len(w.services()) > 1:
+		in += " of " + name(op.service)
+	}
+	return Finding{
+		Kind: findTime, Text: fmt.Sprintf("%s: %s, %s in %d requests", most.name, in, took(own.took), most.n), Share: float64(own.took) / float64(total), Row: own.longest,
+		said: fmt.Sprintf("%s of the time of %s is in %s: %s in %d requests", percent(float64(own.took)/float64(max(1, most.took))), most.name, in, took(own.took), most.n),
+	}
+}
+
+// retried returns the operation whose calls most often only repeat a call of the same span that failed.
+func (w *workload) retried() []Finding {
+	best := retries{}
+	for _, op := range slices.SortedFunc(maps.Keys(w.retries), operation.compare) {
+		if r := w.retries[op]; r.again > best.again {
+			best = *r
+			best.operation = op
+		}
+	}
+	if share := float64(best.again) / float64(max(1, best.calls)); best.again >= few && share >= leastFinding {
+		text := fmt.Sprintf("%d of %d calls of %s are made again after the same call failed", best.again, best.calls, best.name)
+		return []Finding{{Kind: findRetry, Text: text, Share: share, Row: best.example}}
+	}
+	return nil
+}
+
+// gapsOf returns a gap that has load before it and after it, and in which many requests were to be expected.
+func (w *workload) gapsOf(top *Overview) []Finding {
+	n := len(w.requests)
+	if n < leastAround {
+		return nil
+	}
+	loaded, idle := Time(w.requests[n/10].start), Time(w.requests[n-1-n/10].start)
+	for _, g := range top.Gaps {
+		share := float64(g.Duration) / float64(max(1, w.length()))
+		if share >= leastFinding && g.From >= loaded && g.From+Time(g.Duration) <= idle && float64(n)*share >= leastAround*(1-share) {
+			return []Finding{{Kind: findGap, Text: fmt.Sprintf("nothing happened for %s, %s of the recording", took(g.Duration), percent(share)), Share: share, Row: g.Before}}
+		}
+	}
+	return nil
+}
+
+// absolute returns the verdict of a recording in which nothing changed: the finding that matters most.
+func absolute(list []Finding) string {
+	first := func(is func(f *Finding) bool) *Finding {
+		if at := slices.IndexFunc(list, func(f Finding) bool { return is(&f) }); at >= 0 {
+			return &list[at]
+		}
+		return nil
+	}
+	of := func(kind string) *Finding { return first(func(f *Finding) bool { return f.Kind == kind }) }
+	time, wait := of(findTime), of(findWait)
+	// Where a goroutine sleeps while it holds a lock, the others who wait for the lock tell more.
+	if lock := first(func(f *Finding) bool { return f.Kind == findWait && !f.asleep }); lock != nil && 2*lock.Share >= wait.Share {
+		wait = lock
+	}
+	repeat := of(findRepeat)
+	if query := first(func(f *Finding) bool { return f.hasQuery }); query != nil && 2*query.Share >= repeat.Share {
+		repeat = query
+	}
+	said := time.sentence()
+	switch grows, retry, gap := of(findGrows), of(findRetry), of(findGap); {
+	case grows != nil:
+		said = grows.Text
+	case retry != nil && retry.Share > time.Share/2:
+		said = retry.Text
+	case repeat != nil && (wait == nil || repeat.Share >= wait.Share):
+		said = repeat.Text
+	case gap != nil && gap.Share > time.Share/2:
+		said = gap.Text
+	case wait != nil:
+		said += "; " + wait.Text
+	}
+	if open := of(findOpen); open != nil && open.Share >= leastFinding {
+		said += "; " + open.Text
+	}
+	if heap := of(findHeap); heap != nil && heap.large {
+		said += "; the heap grows: " + heap.Text
+	}
+	return said
+}
