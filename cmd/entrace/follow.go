@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
 // A growing is a file that a program still writes. It stays open for reading when the program renames it.
@@ -16,7 +17,9 @@ type growing struct {
 
 	path    string
 	was     os.FileInfo
-	rotated bool // the last entry says that another file follows
+	rotated bool                // the last entry says that another file follows
+	end     time.Time           // the time of the last entry, if it marks a clean end
+	later   *deadtrace.Rotation // finds the files that are renamed from now on, this file first
 }
 
 // openGrowing opens the file that [format.Find] finds for name. If a writer has only just created the file,
@@ -38,7 +41,7 @@ func openGrowing(ctx context.Context, name string) (*growing, error) {
 		if err != nil {
 			return nil, err
 		}
-		g := &growing{Follower: fl, path: path, was: was}
+		g := &growing{Follower: fl, path: path, was: was, later: deadtrace.RotationOf(path)}
 		if g.is(path) {
 			return g, nil
 		}
@@ -53,6 +56,29 @@ const emptyFor = time.Second
 func (g *growing) is(path string) bool {
 	now, err := os.Stat(path)
 	return err == nil && os.SameFile(g.was, now)
+}
+
+// read notes that e is the last entry that was read.
+func (g *growing) read(e *format.TraceEntry) {
+	g.rotated = e.IsRotated()
+	if e.IsEnd() {
+		g.end, _ = entryTime(e)
+	}
+}
+
+// isIn reports whether the file was read to its end and is the file name now: the last entries have the same time.
+func (g *growing) isIn(name string) bool {
+	f, err := format.Open(format.Find(name), &format.OpenOptions{Lenient: true})
+	if err != nil || g.end.IsZero() {
+		return false
+	}
+	defer f.Close()
+	e, err := f.Entry(uint32(f.Len() - 1))
+	if err != nil {
+		return false
+	}
+	end, _ := entryTime(e)
+	return end.Equal(g.end)
 }
 
 func (g *growing) close() { _ = g.Close() } // nothing was written to it

@@ -31,6 +31,7 @@ type tailOptions struct {
 
 	follow, raw bool
 	lines       int
+	folder      bool // after the end of a program, tail continues with the next one
 }
 
 func (a *app) tailCommand() *cobra.Command {
@@ -79,6 +80,7 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 	if fi, err := os.Stat(name); name == "-" || err != nil || !fi.IsDir() {
 		return a.tailFile(ctx, name, o)
 	}
+	o.folder = true
 	seen, was := "", os.FileInfo(nil)
 	for {
 		newest, err := newestTrace(name)
@@ -231,42 +233,72 @@ func (a *app) died(ctx context.Context, name string) (word string, died error) {
 // maxOpen is the maximum number of open spans that a diedError names.
 const maxOpen = 10
 
-// follow shows the new entries of a growing file, and then the entries of the files that follow.
+// follow shows the new entries of a growing file, and then the entries of the files that follow. Files that the
+// program has begun and renamed in the meantime come before the one that has the name now.
 func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
-	first := g
+	first, stream, later := g, g.path, g.later
+	var renamed []string // files that come next
 	for {
 		rotated, err := g.show(ctx, l)
-		if err != nil || !rotated {
+		if err != nil || ctx.Err() != nil || !rotated && !l.o.folder {
 			return err
 		}
 		l.close()
+		renamed = append(renamed, later.New()...)
+		if i := slices.IndexFunc(renamed, g.isIn); i >= 0 {
+			renamed = renamed[i+1:]
+		} else if len(renamed) > 0 && rotated && !g.end.IsZero() {
+			a.say("files before %s may have been removed before they were read", renamed[0])
+		}
+		if !rotated && len(renamed) == 0 {
+			return nil // the program has ended
+		}
 		// The next file is about to get the name of this file.
-		for g.is(g.path) {
-			if lock, _ := osfile.LockHolder(g.path); lock == osfile.LockFree && g.is(g.path) {
+		for g.path == stream && len(renamed) == 0 && g.is(stream) {
+			if lock, _ := osfile.LockHolder(stream); lock == osfile.LockFree && g.is(stream) {
 				return nil // the program died before the rotation, or the file already has its final name
 			}
 			if !wait(ctx) {
 				return nil
 			}
 		}
-		var next *growing
-		for {
-			// If the program has ended in the meantime, this opens the ET.
-			if next, err = openGrowing(ctx, g.path); !errors.Is(err, fs.ErrNotExist) {
-				break
-			}
-			if !wait(ctx) {
-				return nil
-			}
-		}
-		if err != nil {
-			return err
-		}
 		if g != first { // the caller closes the first one
 			g.close()
 		}
-		g = next
-		defer next.close()
+		if g, renamed, err = a.openNext(ctx, stream, later, renamed); err != nil || g == nil {
+			return err
+		}
+		defer g.close()
+	}
+}
+
+// openNext opens the first file of renamed, or, if there is none, the one that has the name stream now. It returns the
+// list of the renamed files that are not read yet, with this file. It returns nil if ctx is done.
+func (a *app) openNext(ctx context.Context, stream string, later *deadtrace.Rotation, renamed []string) (*growing, []string, error) {
+	for {
+		if len(renamed) > 0 {
+			next, err := openGrowing(ctx, renamed[0])
+			if !errors.Is(err, fs.ErrNotExist) {
+				return next, renamed, err
+			}
+			if !osfile.Exists(format.Find(renamed[0])) { // otherwise it has just been finished
+				a.say("%s was removed before it was read", renamed[0])
+				renamed = renamed[1:]
+			}
+			continue
+		}
+		next, err := openGrowing(ctx, stream) // if the program has ended in the meantime, this opens the ET
+		renamed = later.New()
+		switch {
+		case err == nil && len(renamed) == 0:
+			return next, nil, nil
+		case err == nil: // these files had the name before next
+			next.close()
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, nil, err
+		case len(renamed) == 0 && !wait(ctx):
+			return nil, nil, nil
+		}
 	}
 }
 
@@ -285,7 +317,7 @@ func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) 
 		case err != nil:
 			return false, err
 		}
-		g.rotated = e.IsRotated()
+		g.read(e)
 		if l.o.asRows() {
 			err = l.grow(ctx, g, id)
 		} else {
@@ -367,7 +399,7 @@ func (l *lines) skipIn(g *growing) (err error) {
 	}
 	if err == nil {
 		g.SkipTo(size, uint32(id), last)
-		g.rotated = last.IsRotated()
+		g.read(last)
 	}
 	return err
 }
@@ -398,7 +430,9 @@ var errMoved = errors.New("the file was renamed")
 func (l *lines) grow(ctx context.Context, g *growing, id uint32) error {
 	if l.rows == nil {
 		l.name = g.path
-		if err := l.openAll(ctx); err != nil {
+		if err := l.openAll(ctx); errors.Is(err, fs.ErrNotExist) {
+			return errMoved
+		} else if err != nil {
 			return err
 		}
 		if !g.is(l.path()) {
