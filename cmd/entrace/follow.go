@@ -73,12 +73,15 @@ func (g *growing) isIn(name string) bool {
 		return false
 	}
 	defer f.Close()
-	e, err := f.Entry(uint32(f.Len() - 1))
-	if err != nil {
-		return false
+	return timeAt(f, f.Len()-1).Equal(g.end)
+}
+
+// timeAt returns the time of an entry, or the zero time if it cannot be read.
+func timeAt(f *format.File, id int) (t time.Time) {
+	if e, err := f.Entry(uint32(id)); err == nil {
+		t, _ = entryTime(e)
 	}
-	end, _ := entryTime(e)
-	return end.Equal(g.end)
+	return t
 }
 
 func (g *growing) close() { _ = g.Close() } // nothing was written to it

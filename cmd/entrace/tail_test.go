@@ -250,6 +250,33 @@ func TestTailSaysWhatWasRemoved(t *testing.T) {
 	}
 }
 
+// TestViewSaysWhatItSkipped checks that view --follow says which files came between the file that it showed and the one
+// that it shows now.
+func TestViewSaysWhatItSkipped(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.et")
+	rec := traceOf("rotated", name, "0")
+	say(t, rec, 0, 2)
+	errs := new(console)
+	a := &app{err: errs}
+	shown, err := a.openShown(t.Context(), []string{name}, &viewOptions{follow: true}, nil)
+	must(t, err)
+	defer shown.close()
+	say(t, rec, 2, 30)
+	_, err = shown.reopen(t.Context())
+	must(t, err)
+	must(t, rec.Close(t.Context()))
+	renamed, err := deadtrace.Archived(rec.StreamPath())
+	must(t, err)
+	want := ""
+	for _, name := range renamed[1:] {
+		want += fmt.Sprintf("entrace: %s came before the file that the page shows now: 'entrace view %s' shows it\n", name, name)
+	}
+	if got := errs.String(); got != want || strings.Count(got, "\n") != len(shown.notShown()) || want == "" {
+		t.Errorf("it says\n%s, want\n%s; notices %q", got, want, shown.notShown())
+	}
+}
+
 // TestTailFollowEndsWhenProgramDies checks that tail -f prints the state of the file and ends when the
 // program dies.
 func TestTailFollowEndsWhenProgramDies(t *testing.T) {

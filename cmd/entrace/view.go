@@ -28,6 +28,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/otel/listener"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -190,7 +191,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		if err := now.Damage(); err != nil {
 			all = strings.Split(err.Error(), "\n")
 		}
-		all = append(all, now.LeftOut()...)
+		all = append(append(all, now.LeftOut()...), t.notShown()...)
 		for _, name := range now.Replaced() {
 			all = append(all, name+" was replaced: this page shows the old file; run 'entrace view' again to see the new one")
 		}
@@ -252,16 +253,22 @@ func viewServer(handler http.HandlerFunc) *http.Server {
 // A shownTrace is the trace that the page shows. With --follow, another trace replaces it when the names lead to
 // other files.
 type shownTrace struct {
-	open func(ctx context.Context) (*convert.Trace, error)
+	open    func(ctx context.Context) (*convert.Trace, error)
+	say     func(format string, args ...any)
+	renamed []*deadtrace.Rotation // for each name
 
-	mu  sync.Mutex
-	all []*convert.Trace // the last trace is shown; a paused page still shows an earlier one
+	mu      sync.Mutex
+	all     []*convert.Trace // the last trace is shown; a paused page still shows an earlier one
+	skipped []string         // messages about files that were never shown
 }
 
 // openShown opens the trace. With --follow it waits until the trace exists, and before that calls the func waits
 // once. It returns nil if there is an error, or if ctx is done.
 func (a *app) openShown(ctx context.Context, names []string, o *viewOptions, waits func()) (*shownTrace, error) {
-	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.lookFlags) }}
+	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.lookFlags) }, say: a.say}
+	for _, name := range names {
+		s.renamed = append(s.renamed, deadtrace.RotationOf(name))
+	}
 	for told := false; ; told = true {
 		t, err := s.open(ctx)
 		if err == nil {
@@ -287,6 +294,13 @@ func (s *shownTrace) now() *convert.Trace {
 	return s.all[len(s.all)-1]
 }
 
+// notShown returns messages about files that the page has never shown.
+func (s *shownTrace) notShown() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.skipped)
+}
+
 // reopen opens the files that the names mean now, and returns their view. The view is nil if the page already
 // shows these files.
 func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
@@ -297,10 +311,32 @@ func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	if err != nil {
 		return nil, err
 	}
+	var skipped []string
+	for _, r := range s.renamed {
+		renamed := r.New()
+		for _, name := range renamed[slices.IndexFunc(renamed, s.shows)+1:] {
+			text := fmt.Sprintf("%s came before the file that the page shows now: 'entrace view %s' shows it", name, name)
+			s.say("%s", text)
+			skipped = append(skipped, text)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = append(s.all, t)
+	s.all, s.skipped = append(s.all, t), append(s.skipped, skipped...)
 	return t.View(), nil
+}
+
+// shows reports whether the page shows the file name: the last entry that was read from a file is in it, too.
+func (s *shownTrace) shows(name string) bool {
+	f, err := format.Open(format.Find(name), &format.OpenOptions{Lenient: true})
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return slices.ContainsFunc(s.now().View().Files(), func(shown *format.File) bool {
+		last := shown.Len() - 1
+		return last < f.Len() && timeAt(f, last).Equal(timeAt(shown, last))
+	})
 }
 
 // of returns the trace that has the files of v, a view of s.

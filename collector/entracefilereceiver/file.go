@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -344,8 +345,30 @@ func (r *reader) tell(path string, err error) {
 	}
 }
 
-// find returns the names of the traces at the paths. If a folder has x.et, find omits x.iet, which will soon be
-// removed. It does not follow symbolic links in folders.
+// A renamed has the files that had a path since the start and were renamed.
+type renamed struct {
+	*deadtrace.Rotation
+
+	all []string
+}
+
+// names returns the present names of the files that still exist.
+func (r *renamed) names() (names []string) {
+	r.all = append(r.all, r.New()...)
+	r.all = slices.DeleteFunc(r.all, func(name string) bool {
+		found := format.Find(name)
+		exists := osfile.Exists(found)
+		if exists {
+			names = append(names, found)
+		}
+		return !exists
+	})
+	return names
+}
+
+// find returns the names of the traces at the paths. For a path that names a file, these include the files that its
+// program has begun and renamed since the start. If a folder has x.et, find omits x.iet, which will soon be removed. It
+// does not follow symbolic links in folders.
 func (r *reader) find() (names []string) {
 	for _, path := range r.cfg.Paths {
 		list, err := os.ReadDir(path)
@@ -353,6 +376,10 @@ func (r *reader) find() (names []string) {
 			if name := format.Find(path); osfile.Exists(name) {
 				names = append(names, name)
 			}
+			if r.renamed[path] == nil {
+				r.renamed[path] = &renamed{Rotation: deadtrace.RotationOf(path)}
+			}
+			names = append(names, r.renamed[path].names()...)
 			continue
 		}
 		for _, e := range list {

@@ -38,13 +38,15 @@ type reader struct {
 	files  []*file
 	told   map[string]string // path of a file that cannot be opened → the error that was logged, "" before the first
 
+	renamed map[string]*renamed // by path that names a file
+
 	mu   sync.Mutex
 	stop context.CancelFunc // nil before Start and after Shutdown
 	done chan struct{}      // closed when run has returned
 }
 
 func newReader(cfg *Config, log *zap.Logger, s signal) *reader {
-	return &reader{cfg: cfg, log: log, signal: s, told: make(map[string]string)}
+	return &reader{cfg: cfg, log: log, signal: s, told: make(map[string]string), renamed: make(map[string]*renamed)}
 }
 
 // Start begins to read. It is not an error if no file exists yet.

@@ -349,6 +349,35 @@ func TestFollowsRotation(t *testing.T) {
 	}
 }
 
+// TestFollowsRotationOfANamedFile: if a path names a file, the receiver also reads the files that the program began
+// and renamed while the receiver could not look, because the next component was slow.
+func TestFollowsRotationOfANamedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.et")
+	app := record(t, path, &recorder.Options{MaxFileEntries: 40})
+	var names []string
+	add := func(n int) {
+		for range n {
+			name := fmt.Sprint("span ", len(names))
+			names = append(names, name)
+			app.span(name)
+			app.flush()
+		}
+	}
+	add(1)
+	var n next
+	start(t, &n, map[string]any{"paths": []string{path}, "start_at": "beginning"})
+	n.wait(t, names...)
+	n.mu.Lock() // the receiver waits in the next message
+	add(200)
+	app.close()
+	n.mu.Unlock()
+	n.wait(t, names...)
+	n.only(t, names...)
+	if files := app.rec.Stats().Files; files < 3 {
+		t.Errorf("there were %d files", files)
+	}
+}
+
 // TestSendsWhatADeadWriterLeft: spans that were open when the writer died are sent as open spans. When
 // the file is recovered, nothing is sent again.
 func TestSendsWhatADeadWriterLeft(t *testing.T) {
