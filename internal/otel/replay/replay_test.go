@@ -419,6 +419,16 @@ func partial(n uint64, message string) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b)
 }
 
+// inJSON returns an answer of success with a body in JSON.
+func inJSON(body string) *http.Response {
+	return answer(http.StatusOK, []byte(body), "Content-Type", "application/json")
+}
+
+// notOTLP returns the beginning of the message about an answer of a type that is not one of OTLP.
+func notOTLP(kind string) string {
+	return fmt.Sprintf("200 OK, but the answer is not one of OTLP (content type %q):", kind)
+}
+
 // TestAnswers checks that a replay reacts to the answers of an endpoint as OTLP requires.
 func TestAnswers(t *testing.T) {
 	broken := errors.New("connection refused")
@@ -443,7 +453,15 @@ func TestAnswers(t *testing.T) {
 		{"refuses some", []any{answer(200, partial(2, "too old"))}, 1, 2, "too old", nil, 0, 1},
 		{"refuses more than there is", []any{answer(200, partial(1<<63, "?"))}, 3, 0, "?", nil, 0, 1},
 		{"warns", []any{answer(200, partial(0, "slow down"))}, 3, 0, "slow down", nil, 0, 1},
-		{"answers nonsense", []any{answer(200, []byte{0xff, 0xff})}, 3, 0, "", nil, 0, 1},
+		{"answers nonsense", []any{answer(200, []byte{0xff, 0xff})}, 0, 3, notOTLP("application/x-protobuf"), nil, 0, 1},
+		{"answers without a type", []any{answer(200, nil, "Content-Type", "")}, 3, 0, "", nil, 0, 1},
+		{"answers with a page", []any{answer(200, []byte("<title>Login</title>"), "Content-Type", "text/html; charset=utf-8")}, 0, 3, notOTLP("text/html") + " <title>Login</title>", nil, 0, 1},
+		{"answers with an empty page", []any{answer(200, nil, "Content-Type", "text/html")}, 0, 3, notOTLP("text/html"), nil, 0, 1},
+		{"answers with a page after a pause", []any{answer(503, nil), answer(200, []byte("<p>"), "Content-Type", "text/html")}, 0, 3, notOTLP("text/html"), nil, 0, 2},
+		{"takes all, in JSON", []any{inJSON(`{"partialSuccess": {}}`)}, 3, 0, "", nil, 0, 1},
+		{"refuses some, in JSON", []any{inJSON(`{"partialSuccess": {"rejectedSpans": "2", "errorMessage": "too old"}}`)}, 1, 2, "too old", nil, 0, 1},
+		{"refuses some, with a number", []any{inJSON(`{"partialSuccess": {"rejectedSpans": 1}}`)}, 2, 1, "", nil, 0, 1},
+		{"an error of a proxy, in JSON", []any{inJSON(`{"error": "sign in"}`)}, 0, 3, notOTLP("application/json"), nil, 0, 1},
 		{"is not there", []any{broken}, 0, 0, "", replay.ErrUnreachable, 0, 1},
 		{"goes and comes back", []any{answer(503, nil), broken, broken}, 3, 0, "", nil, time.Second, 4},
 	}

@@ -2,12 +2,15 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -113,7 +116,7 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 		return a, err
 	}
 	req.Header = d.headers.Clone()
-	req.Header.Set("Content-Type", "application/x-protobuf")
+	req.Header.Set("Content-Type", protobufType)
 	req.Header.Set("User-Agent", "entrace-replay")
 	if d.gzip {
 		req.Header.Set("Content-Encoding", "gzip")
@@ -127,18 +130,17 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 	if err != nil {
 		return a, err
 	}
-	binary := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-protobuf")
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" if there is none
 	if resp.StatusCode/100 == 2 {
-		if binary {
-			partial, _ := fieldOf(b, 1)
-			_, a.rejected = fieldOf(partial, 1)
-			message, _ := fieldOf(partial, 2)
-			a.message = text.Cut(string(message), maxMessage)
+		if a.accepted(kind, b) {
+			return a, nil
 		}
+		a.refused = true
+		a.message = text.Cut(fmt.Sprintf("%s, but the answer is not one of OTLP (content type %q): %s", resp.Status, kind, bytes.TrimSpace(b)), maxMessage)
 		return a, nil
 	}
 	message := b
-	if binary { // a google.rpc.Status
+	if kind == protobufType { // a google.rpc.Status
 		message, _ = fieldOf(b, 2)
 	}
 	a.message = text.Cut(strings.TrimSpace(resp.Status+": "+strings.TrimSpace(string(message))), maxMessage)
@@ -149,6 +151,58 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 		a.refused = true
 	}
 	return a, nil
+}
+
+const protobufType = "application/x-protobuf"
+
+// accepted reads the body of an answer with a status of success. It returns false if the body is not a response of
+// OTLP, such as a login page: then nothing says that the endpoint has taken the records. A body of zero bytes is an
+// empty response in protobuf.
+func (a *answer) accepted(kind string, body []byte) bool {
+	var message string
+	switch {
+	case kind == protobufType || kind == "" && len(body) == 0:
+		if !isMessage(body) {
+			return false
+		}
+		partial, _ := fieldOf(body, 1)
+		_, a.rejected = fieldOf(partial, 1)
+		b, _ := fieldOf(partial, 2)
+		message = string(b)
+	case kind == "application/json":
+		var response struct {
+			Partial *struct {
+				Spans   json.Number `json:"rejectedSpans"`
+				Logs    json.Number `json:"rejectedLogRecords"`
+				Message string      `json:"errorMessage"`
+			} `json:"partialSuccess"`
+		}
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.DisallowUnknownFields() // an error of a proxy is an object, too
+		if d.Decode(&response) != nil {
+			return false
+		}
+		if p := response.Partial; p != nil {
+			a.rejected, _ = json.Number(cmp.Or(p.Spans, p.Logs, "0")).Int64()
+			message = p.Message
+		}
+	default:
+		return false
+	}
+	a.message = text.Cut(message, maxMessage)
+	return true
+}
+
+// isMessage reports whether b is a whole message in protobuf.
+func isMessage(b []byte) bool {
+	for len(b) > 0 {
+		_, _, n := protowire.ConsumeField(b)
+		if n < 0 {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
 }
 
 // retryAfter returns the wait that a Retry-After header requests, in seconds or as a date. 0 means none.
