@@ -29,7 +29,8 @@ type DecodeOptions struct {
 // If the input is damaged, the error is an *Error of package convert, which names the first damaged message. If the
 // input ends too early, the error is [format.ErrTruncated]. In both cases Decode writes all whole spans and log
 // records before the damage, even those of the damaged message. If a record has an invalid value, only this record
-// is missing. After other damage, Decode continues with the next message, which in JSON must begin on a new line.
+// is missing. After other damage, Decode continues with the next message, also if it begins on the line on which the
+// damaged one was cut.
 // An error of r other than [io.EOF] ends the input and is returned.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
 	if o == nil {
@@ -68,6 +69,9 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 			return err
 		}
 		r := d.ix.records.At(i)
+		if d.damage != nil && d.in.begins(r.off) {
+			continue
+		}
 		err := d.write(r)
 		if errors.Is(err, errScopes) {
 			d.note(&codec.Error{Offset: r.off, Err: format.ErrTooLarge})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"regexp"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -29,6 +30,7 @@ type messages struct {
 	framed   bool // the size of each message precedes it
 	begin    int  // offset after a byte order mark
 	starts   input.List[int64]
+	glued    int64 // the last result of nextGlued
 }
 
 // newMessages detects the encoding of b from its first bytes. JSON begins with a brace. A single protobuf message
@@ -136,25 +138,44 @@ func (m *messages) walkOne(r *codec.Reader, at int64, v codec.Visitor) (end int6
 
 // next returns the offset of the message after a damaged one. The damaged message begins at the offset at, and the
 // damage is at the offset damage. In JSON, the next message begins on the first line after the damage that begins
-// with a brace.
+// with a brace, or earlier on the same line: a writer that was killed within a line, and started again, went on there.
 func (m *messages) next(at, damage int64) int64 {
 	if m.encoding == codec.Protobuf {
 		return damage // here damage is the end of the message
 	}
-	from := max(damage, at+1)
-	if from >= int64(len(m.b)) {
-		return int64(len(m.b))
+	glued := m.nextGlued(at)
+	from := min(max(damage, at+1), glued)
+	if n := bytes.Index(m.b[from-1:glued], []byte("\n{")); n >= 0 {
+		return from + int64(n)
 	}
-	n := bytes.Index(m.b[from-1:], []byte("\n{"))
-	if n < 0 {
-		return int64(len(m.b))
+	return glued
+}
+
+var (
+	head     = regexp.MustCompile(`\{\s*"resource(Spans|Logs|Metrics|_spans|_logs|_metrics)"`)
+	ownHeads = regexp.MustCompile(`^\{\s*("[a-z]+"\s*:\s*\{\s*)?"resource(Spans|Logs|Metrics|_spans|_logs|_metrics)"`)
+)
+
+// nextGlued returns the offset of the next message after the one at the offset at, wherever it is in a line, or the
+// size of the input. The beginning of a message inside a string has escapes, and is not found.
+func (m *messages) nextGlued(at int64) int64 {
+	from := at + max(1, int64(len(ownHeads.Find(m.b[at:]))))
+	if m.glued < from {
+		m.glued = int64(len(m.b))
+		if found := head.FindIndex(m.b[from:]); found != nil {
+			m.glued = from + int64(found[0])
+		}
 	}
-	return from + int64(n)
+	return m.glued
 }
 
 func (m *messages) damage(e *codec.Error, number int64) *input.Error {
 	return &input.Error{Offset: e.Offset, Unit: input.Unit("message", number), Err: e.Err}
 }
+
+// begins reports whether a message begins at the offset off. Behind a damaged message, the reader may have taken the
+// beginning of the next one for a record.
+func (m *messages) begins(off int64) bool { return *m.starts.At(int(m.number(off) - 1)) == off }
 
 // number returns the number of the message that contains the offset off.
 func (m *messages) number(off int64) int64 {

@@ -296,6 +296,31 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestDecodeFindsMessageBehindACut cuts a message at many places, and writes the next message behind it on the same line
+// or on the next one, as a writer does that was killed and started again. That message and the last one must be decoded
+// once, and the damage be reported.
+func TestDecodeFindsMessageBehindACut(t *testing.T) {
+	cut := strings.TrimSuffix(spans(span("A", spanA, "")), "\n")
+	wrapped := `{"trace":` + cut + "}"
+	for end, whole := range map[string]string{"": cut, "\n": wrapped} {
+		for n := 2; n < len(whole)-1; n += 3 {
+			v, err := decode(t, strings.NewReader(whole[:n]+end+spans(span("B", spanB, ""))+spans(span("C", spanC, ""))))
+			if damage, ok := errors.AsType[*input.Error](err); !ok || damage.Unit != "message 1" {
+				t.Fatalf("%q, then %q: the error is %v", whole[:n], end, err)
+			}
+			var got string
+			for r := range v.Rows() {
+				if v.Role(r) == view.RoleSpan {
+					got += v.Name(r)
+				}
+			}
+			if strings.TrimPrefix(got, "A") != "BC" {
+				t.Fatalf("%q, then %q: it has %s, want B and C", whole[:n], end, got)
+			}
+		}
+	}
+}
+
 // TestDamageKeepsOtherMessages damages one message. All other messages must be decoded, and the records before the
 // damage.
 func TestDamageKeepsOtherMessages(t *testing.T) {
