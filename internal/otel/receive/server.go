@@ -163,6 +163,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	signal, known := signalOf(r.URL.Path, grpc)
 	switch {
+	case isGRPCWeb(r, kind):
+		const text = "gRPC-Web is not supported: send OTLP over HTTP, to /v1/traces or /v1/logs, or over gRPC"
+		s.tell(text)
+		w.Header().Set("Grpc-Status", strconv.Itoa(statusOf(http.StatusUnsupportedMediaType)))
+		w.Header().Set("Grpc-Message", text)
+		a.fail(http.StatusUnsupportedMediaType, text)
 	case !known:
 		a.fail(http.StatusNotFound, "no such service: "+r.URL.Path)
 	case r.Method != http.MethodPost:
@@ -185,6 +191,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.take(w, r, a, signal, encoding, grpc)
 	}
+}
+
+// isGRPCWeb reports whether r is a request of gRPC-Web, or a browser asks whether it may send one.
+func isGRPCWeb(r *http.Request, kind string) bool {
+	asked := r.Header.Get("Access-Control-Request-Headers")
+	return strings.HasPrefix(kind, "application/grpc-web") || strings.Contains(strings.ToLower(asked), "x-grpc-web")
 }
 
 // knows reports whether the Host header host names this machine or is in Options.Hosts.

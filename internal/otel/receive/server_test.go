@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -217,6 +218,29 @@ func TestOtherContentIsNotTaken(t *testing.T) {
 	for _, kind := range []string{"application/json; charset=utf-8", "application/protobuf", protobuf} {
 		if got := ask(t, client(t, false), http.MethodPost, "http://"+at+"/v1/logs", strings.NewReader("{}"), "Content-Type", kind); got.StatusCode != http.StatusOK {
 			t.Errorf("%q: got %d", kind, got.StatusCode)
+		}
+	}
+}
+
+// TestGRPCWebIsRefusedWithItsReason checks that a sender by gRPC-Web, and a browser that asks whether it may send, get
+// the reason of the refusal, and the operator too.
+func TestGRPCWebIsRefusedWithItsReason(t *testing.T) {
+	var told []string
+	at := serve(t, receive.NewServer(new(sink), receive.Options{Tell: func(text string) { told = append(told, text) }}))
+	url := "http://" + at + "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+	for method, headers := range map[string][]string{
+		http.MethodPost:    {"Content-Type", "application/grpc-web+proto"},
+		http.MethodOptions: {"Origin", "http://shop.example", "Access-Control-Request-Headers", "content-type,X-Grpc-Web"},
+	} {
+		told = nil
+		got := ask(t, client(t, false), method, url, nil, headers...)
+		const reason = "gRPC-Web is not supported"
+		said := got.Header.Get("Grpc-Message")
+		if got.StatusCode != http.StatusUnsupportedMediaType || got.Header.Get("Grpc-Status") != "12" || !strings.HasPrefix(said, reason) || !strings.Contains(string(got.body), said) {
+			t.Errorf("%s: the answer is %d %v %s", method, got.StatusCode, got.Header, got.body)
+		}
+		if !slices.Equal(told, []string{said}) {
+			t.Errorf("%s: told %q", method, told)
 		}
 	}
 }
