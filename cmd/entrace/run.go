@@ -149,7 +149,7 @@ type running struct {
 	kills   int         // how many processes the kernel had killed for lack of memory when the command started
 	signals chan os.Signal
 	passing sync.WaitGroup // the goroutine that passes signals on to the command
-	asked   bool           // a signal has asked the command to end
+	asked   int64          // when a signal first asked the command to end; 0: never
 }
 
 // hiddenCommand returns a command for a process that run starts itself.
@@ -223,13 +223,20 @@ func (r *running) start(ctx context.Context) (err error) {
 	r.passing.Go(func() {
 		defer witness.close()
 		for s := range r.signals {
-			r.asked = r.asked || s == os.Interrupt || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
+			if r.asked == 0 && asksToEnd(s) {
+				r.asked = time.Now().UnixNano()
+			}
 			if !witness.saw(s) {
 				_ = r.cmd.Process.Signal(s) // the command may have ended just now
 			}
 		}
 	})
 	return nil
+}
+
+// asksToEnd reports whether a program that gets s is expected to end, after it has sent what its SDK still has.
+func asksToEnd(s os.Signal) bool {
+	return s == os.Interrupt || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }
 
 // wait waits for the command.
@@ -399,7 +406,7 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 		if n := signalOf(state); n > 0 {
 			end.Attributes = append(end.Attributes, textAttribute("process.exit.signal", syscall.Signal(n).String()))
 		}
-		if !state.Success() && !r.asked { // if a signal stopped the command, that is not an error of the command
+		if !state.Success() && r.asked == 0 { // if a signal stopped the command, that is not an error of the command
 			end.Status, end.Description = otel.StatusError, how
 		}
 	}
@@ -413,8 +420,10 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	if state == nil {
 		return
 	}
-	if signalOf(state) > 0 {
-		r.say("a signal ended the command: spans and log records that its SDK had not sent are lost")
+	// An SDK that still sends after such a signal ends in an orderly way. A command that sent nothing has no SDK.
+	n, last := signalOf(state), r.server.Last()
+	if orderly := asksToEnd(syscall.Signal(n)) && r.asked > 0 && last > r.asked; n > 0 && last > 0 && !orderly {
+		r.say("a signal ended the command: spans and log records that its SDK had not sent may be lost")
 	}
 	r.report(ctx)
 }

@@ -74,6 +74,7 @@ type Server struct {
 	memory atomic.Int64 // memory of requests in bytes
 
 	metrics atomic.Int64 // number of requests with metrics
+	last    atomic.Int64 // when the last request arrived; 0: none
 }
 
 // NewServer returns a Server that passes requests to sink.
@@ -87,6 +88,9 @@ func NewServer(sink Sink, o Options) *Server {
 
 // Metrics returns the number of requests with metrics that were received.
 func (s *Server) Metrics() int64 { return s.metrics.Load() }
+
+// Last returns when the last request arrived, in nanoseconds since 1970. It returns 0 if none has arrived.
+func (s *Server) Last() int64 { return s.last.Load() }
 
 // DefaultMaxConnections is the default of [Options.MaxConnections].
 const DefaultMaxConnections = 1024
@@ -244,6 +248,7 @@ var (
 func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal codec.Signal, e codec.Encoding, grpc bool) {
 	// The error means that the connection has no deadlines, which happens in tests.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout))
+	s.last.Store(time.Now().UnixNano())
 	b := body{server: s}
 	defer b.release()
 	var err error
