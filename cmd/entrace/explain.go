@@ -83,9 +83,10 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	if err != nil {
 		return err
 	}
+	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.lookFlags), top}
 	x, err := analyze.Explain(ctx, &analyze.Question{
 		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "", Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
-		Clock: func(t analyze.Time) string { return o.time.at(int64(t), "15:04:05.000") },
+		Clock: func(t analyze.Time) string { return p.timeOfDay(t, "15:04:05.000") },
 	})
 	if err != nil {
 		return err
@@ -99,7 +100,6 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	for i := range x.Causes {
 		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(files, " ")
 	}
-	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.lookFlags), top}
 	if o.json {
 		err = p.answer(a.out, &struct {
 			*analyze.Explanation
@@ -142,7 +142,7 @@ func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions)
 	switch {
 	case x.Since != nil:
 		p.line("", "%d requests from %s on, %s after the start, compared with the %d before", n[1],
-			p.time.at(int64(x.Since.At), "15:04:05.000"), duration(x.Since.After), n[0])
+			p.timeOfDay(x.Since.At, "15:04:05.000"), duration(x.Since.After), n[0])
 	case n[0] > 0 && len(x.Where) == 0:
 		p.line("", "%s compared with %s", plural(n[1], "request"), plural(n[0], "other"))
 	default:
@@ -252,9 +252,9 @@ func (p *overviewPrinter) cause(x *analyze.Explanation, i int) {
 	if c.From != analyze.NoTime {
 		to := "the end"
 		if c.To != analyze.NoTime {
-			to = p.time.at(int64(c.To), "15:04:05.000")
+			to = p.timeOfDay(c.To, "15:04:05.000")
 		}
-		p.line("", "   from %s to %s", p.time.at(int64(c.From), "15:04:05.000"), to)
+		p.line("", "   from %s to %s", p.timeOfDay(c.From, "15:04:05.000"), to)
 	}
 	for _, e := range c.Evidence {
 		p.line("", "   %s", e.Text)

@@ -52,11 +52,36 @@ func (s timeStyle) format(t, first time.Time) string {
 		}
 		return strings.Repeat(" ", max(0, 8-len([]rune(text)))) + text + " "
 	case timeUTC:
-		return t.UTC().Format(clock) + "Z "
+		return s.timeOfDay(t, first, clock) + "Z "
 	case timeLocal:
-		return t.Local().Format(clock) + " "
+		return s.timeOfDay(t, first, clock) + " "
 	}
 	return ""
+}
+
+// timeOfDay returns the time of day of t. It has the date if t is on another day than first, and the offset from UTC if
+// clocks were turned.
+func (s timeStyle) timeOfDay(t, first time.Time, layout string) string {
+	t, first = t.In(s.zone()), first.In(s.zone())
+	if t.Format(time.DateOnly) != first.Format(time.DateOnly) {
+		layout = time.DateOnly + " " + layout
+	}
+	if turned(t, first) {
+		layout += "Z07:00"
+	}
+	return t.Format(layout)
+}
+
+// turned reports whether t needs its offset from UTC: clocks were turned since first, or are turned within three hours
+// of t, so that a time of day may occur twice.
+func turned(t, first time.Time) bool {
+	_, offset := t.Zone()
+	for _, other := range []time.Time{first, t.Add(-3 * time.Hour), t.Add(3 * time.Hour)} {
+		if _, o := other.Zone(); o != offset {
+			return true
+		}
+	}
+	return false
 }
 
 // timeOf returns the text in the time column for row r.

@@ -126,12 +126,17 @@ func (p *overviewPrinter) rowsBelow(head string, list []view.Row, more func(r vi
 	return nil
 }
 
+// timeOfDay returns the time of day of t, and its date if the trace began on another day.
+func (p *overviewPrinter) timeOfDay(t analyze.Time, layout string) string {
+	return p.time.timeOfDay(time.Unix(0, int64(t)), time.Unix(0, int64(p.First)), layout)
+}
+
 // never prints the spans that never ended, with the places where they wait.
 func (p *overviewPrinter) never() error {
 	never, states := "Never ended", statesOf(p.l.Trace)
 	if !slices.ContainsFunc(states, func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
 		if never = "Still open"; p.time != timeNone && p.Last != analyze.NoTime {
-			never += " at " + p.time.at(int64(p.Last), "15:04:05")
+			never += " at " + p.timeOfDay(p.Last, "15:04:05")
 			age := time.Since(time.Unix(0, int64(p.Last))).Round(time.Second)
 			if age > 0 && slices.ContainsFunc(states, func(s convert.State) bool { return s.Word == deadtrace.Running }) {
 				never += fmt.Sprintf(", the time of the last record; the program has run for %s since", age)
