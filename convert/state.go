@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -29,8 +30,11 @@ type State struct {
 	Rotated   bool   // the writer continued in another file
 	Snapshot  bool   // a flight recorder wrote the whole file, and the process continued to run
 	Dropped   uint64 // number of entries that were not written
-	PID       int    // id of the process that is writing the file; 0: unknown
-	Recorded  bool   // a recorder of this module wrote the file; it locks the file while it writes
+	// DroppedFrom and DroppedTo say when the first and the last of them were lost because the disk was full or slow.
+	// They are zero if that is not known.
+	DroppedFrom, DroppedTo time.Time
+	PID                    int  // id of the process that is writing the file; 0: unknown
+	Recorded               bool // a recorder of this module wrote the file; it locks the file while it writes
 	// Trigger and Reason say why a flight recorder made the file. Both are empty if no flight recorder made it. A
 	// Reason without a Trigger says why the recorded program died. Both texts come from the file: escape them
 	// before you show them on a terminal or a page.
@@ -54,6 +58,9 @@ func (s State) String() string {
 		text += ", 1 entry dropped"
 	case s.Dropped > 1:
 		text += fmt.Sprintf(", %d entries dropped", s.Dropped)
+	}
+	if s.Dropped > 0 && !s.DroppedFrom.IsZero() {
+		text += fmt.Sprintf(" from %s to %s", s.DroppedFrom.Format(time.RFC3339), s.DroppedTo.Format(time.RFC3339))
 	}
 	if s.Rotated {
 		text += ", another file follows"
@@ -248,6 +255,17 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 		dropped, _ := e.Attribute(mapping.AttrDropped)
 		n, _ := dropped.U64()
 		s.Dropped += n
+		at := func(name string) (t time.Time) {
+			v, _ := e.Attribute(name)
+			t, _ = time.Parse(time.RFC3339, v.Text()) // zero if there is none
+			return t
+		}
+		if from := at(mapping.AttrDroppedFrom); !from.IsZero() && (s.DroppedFrom.IsZero() || from.Before(s.DroppedFrom)) {
+			s.DroppedFrom = from
+		}
+		if to := at(mapping.AttrDroppedTo); to.After(s.DroppedTo) {
+			s.DroppedTo = to
+		}
 	}
 	switch e.Metadata.Name {
 	case mapping.NameEnd:

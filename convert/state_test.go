@@ -256,13 +256,14 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	if got := after.TotalAlloc - before.TotalAlloc; got > 100_000 {
 		t.Errorf("the state of a view of %d rows, of which one is new, takes %d bytes", v.Len(), got)
 	}
-	end := format.AppendTraceEntry(nil, format.V1, tracetest.Entry(mapping.NameEnd, "dropped", uint64(7)))
+	end := format.AppendTraceEntry(nil, format.V1, tracetest.Entry(mapping.NameEnd, "dropped", uint64(7),
+		"dropped.from", "2026-01-02T23:59:58.5Z", "dropped.to", "2026-01-03T00:00:01Z"))
 	_, err = file.Write(end)
 	must(t, err)
 	if v, err = v.Extend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := tr.State(v, 0).String(), "ended, 7 entries dropped"; got != want {
+	if got, want := tr.State(v, 0).String(), "ended, 7 entries dropped from 2026-01-02T23:59:58Z to 2026-01-03T00:00:01Z"; got != want {
 		t.Errorf("the state of the ended file is %q, want %q", got, want)
 	}
 }

@@ -135,12 +135,18 @@ func (t *target) result(err error) {
 		}
 		return
 	}
-	if t.recorder.HasOnError() && errors.Is(err, t.recorder.Err()) {
+	if t.recorder.HasOnError() && isLast(err, t.recorder.Err()) {
 		return // the recorder has reported it
 	}
 	if !t.failing.Swap(true) {
 		notice.Error(err)
 	}
+}
+
+// isLast reports whether err is the last error of a recorder, or one of an earlier write that failed alike: each failed
+// write makes an error of its own, with the same text.
+func isLast(err, last error) bool {
+	return last != nil && (errors.Is(err, last) || err.Error() == last.Error())
 }
 
 // flush writes all records so far to the file.

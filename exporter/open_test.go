@@ -2,8 +2,12 @@ package exporter
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,4 +46,19 @@ func TestOpenSpansKeepMonotonicTime(t *testing.T) {
 	ctx := context.WithoutCancel(t.Context())
 	must(t, tp.Shutdown(ctx))
 	must(t, rec.Close(ctx))
+}
+
+// TestErrorOfRecorderIsReportedOnce checks that a call that gets the error of a failed write does not report it again,
+// although a later write has failed with another error of the same text.
+func TestErrorOfRecorderIsReportedOnce(t *testing.T) {
+	full := func() error { return &fs.PathError{Op: "write", Path: "app.iet", Err: syscall.ENOSPC} }
+	last := full()
+	for err, want := range map[error]bool{last: true, full(): true, fmt.Errorf("record: %w", last): true, io.ErrShortWrite: false} {
+		if got := isLast(err, last); got != want {
+			t.Errorf("%v: got %v, want %v", err, got, want)
+		}
+	}
+	if isLast(last, nil) {
+		t.Error("without an error of the recorder, the call must report its own")
+	}
 }

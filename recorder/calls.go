@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
@@ -45,18 +46,44 @@ type request struct {
 	done chan error // capacity 1
 }
 
-// droppedCalls counts the entries and spans that calls could not append, by reason.
+// droppedCalls counts the entries and spans that calls could not append, by reason. It also has the time in which calls
+// or the writer lost entries.
 type droppedCalls struct {
 	mu sync.Mutex
 
 	entries, spans Dropped
+	from, to       time.Time // when the first and the last entry was lost because the disk was full or slow; zero: none
 }
 
 func (d *droppedCalls) add(err error, entries, spans int) {
 	d.mu.Lock()
-	*d.entries.reason(err) += uint64(entries)
+	n := d.entries.reason(err)
+	*n += uint64(entries)
 	*d.spans.reason(err) += uint64(spans)
 	d.mu.Unlock()
+	if n == &d.entries.IO || n == &d.entries.Full || n == &d.entries.Overflow {
+		d.lostNow()
+	}
+}
+
+// lostNow notes that a call or the writer has just lost an entry.
+func (d *droppedCalls) lostNow() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.to = time.Now()
+	if d.from.IsZero() {
+		d.from = d.to
+	}
+}
+
+// describe adds to the entry of a clean end when entries were lost.
+func (d *droppedCalls) describe(end *format.TraceEntry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.from.IsZero() {
+		end.Add(mapping.AttrDroppedFrom, format.StringValue(d.from.UTC().Format(time.RFC3339Nano)))
+		end.Add(mapping.AttrDroppedTo, format.StringValue(d.to.UTC().Format(time.RFC3339Nano)))
+	}
 }
 
 const (

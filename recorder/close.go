@@ -232,6 +232,7 @@ func (w *writer) writeEnd(rotated bool) error {
 	end := deadtrace.RecoveredEntry()
 	if !w.died {
 		end = endEntry(w.Stats(), w.placer.Entries(), w.intern.Redact)
+		w.dropped.describe(end)
 		if rotated {
 			end.Add(mapping.AttrRotated, format.BoolValue(true))
 		}

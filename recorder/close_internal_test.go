@@ -1,8 +1,13 @@
 package recorder
 
 import (
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
 )
 
 // TestCloseSaysWhyItIsLate checks the error of Close after a timeout. Only if nothing was written in that
@@ -17,6 +22,47 @@ func TestCloseSaysWhyItIsLate(t *testing.T) {
 	} {
 		if got := unfinished(test.before, test.now); !strings.Contains(got, test.want) {
 			t.Errorf("from %+v to %+v it says %q, want %q", test.before, test.now, got, test.want)
+		}
+	}
+}
+
+// TestEndSaysWhenEntriesWereLost checks that the last entry has the time in which entries were lost, if the disk was the
+// cause.
+func TestEndSaysWhenEntriesWereLost(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		said bool
+	}{{syscall.ENOSPC, true}, {ErrOverflow, true}, {format.ErrTooLarge, false}} {
+		path := filepath.Join(t.TempDir(), "app.et")
+		r, err := Create(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := time.Now()
+		for range 2 {
+			r.target.Drop(test.err, 3, 0)
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		f, err := format.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		end, err := f.Entry(uint32(f.Len() - 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, said := before, true
+		for _, name := range []string{"dropped.from", "dropped.to"} {
+			v, _ := end.Attribute(name)
+			at, err := time.Parse(time.RFC3339, v.Text())
+			said = said && err == nil && !at.Before(last)
+			last = at
+		}
+		if said != test.said {
+			t.Errorf("%v: the last entry is %v", test.err, end.Attributes)
 		}
 	}
 }

@@ -311,6 +311,7 @@ func (w *writer) drop(err error, entries, spans int) {
 	w.mu.Unlock()
 	switch {
 	case lost:
+		w.dropped.lostNow()
 		w.failed(err)
 	case tooLarge:
 		w.toldTooLarge = time.Now()
