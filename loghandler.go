@@ -106,7 +106,7 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 		return h.Handler.Handle(ctx, r)
 	}
 	var err error
-	if h.recorder.Enabled(ctx, slog.LevelError) && !(fatal && crashtext.Fatal(h.text(message), stack)) {
+	if h.recorder.Enabled(ctx, slog.LevelError) && (!fatal || !crashtext.Fatal(h.text(message), stack)) {
 		e := slog.NewRecord(r.Time, slog.LevelError, message, caller.PC)
 		e.AddAttrs(slog.String("exception.stacktrace", stack))
 		err = h.recorder.Handle(ctx, e)

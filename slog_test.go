@@ -323,6 +323,7 @@ func (h tagged) Handle(ctx context.Context, r slog.Record) error { return h.next
 func (h tagged) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return tagged{h.name, h.next.WithAttrs(attrs)}
 }
+
 func (h tagged) WithGroup(name string) slog.Handler { return tagged{h.name, h.next.WithGroup(name)} }
 
 // TestLinesOfPackageLog: lines of log.Panic and of net/http about a panic are recorded at level ERROR, with

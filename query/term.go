@@ -151,7 +151,7 @@ func (p *parser) isText(f *field, at int) bool {
 	if !ofField || strings.Contains(f.text, ":") || f.kind.isAttribute() || !p.is(",") && p.operatorAt(p.at) {
 		return false
 	}
-	if before := &p.tokens[at-1]; !p.comparisonAt(at-1) && !before.is(",") && !(before.is("(") && p.tokens[at-2].text == "in") {
+	if before := &p.tokens[at-1]; !p.comparisonAt(at-1) && !before.is(",") && (!before.is("(") || p.tokens[at-2].text != "in") {
 		return false
 	}
 	is, other := "a text here; for the field, write ", scopedName(f.kind)

@@ -25,7 +25,7 @@ const (
 )
 
 // wordLists has the words of each role.
-var wordLists = map[wordClass]string{
+var wordLists = map[wordClass]string{ // #nosec G101 -- words, not secrets
 	wordSecret: "token secret password passwords passwd passphrase passcode pwd secrets credential credentials creds cookie cookies sessionid " +
 		"connectionstring apikey apikeys accesskey privatekey secretkey signingkey storepass keypass sshpass",
 	wordToken: "token",
@@ -49,7 +49,7 @@ var wordLists = map[wordClass]string{
 		"hasher helper reason event action rate supply balance price amount fee logprob logprobs logit bias probability " +
 		"uuid guid labels names types versions cost quota grant accepted detected reuse resets same only flag flags secure sent delivered requested " +
 		"granted denied allowed supported forced optional shown clicked opened rejected failed succeeded tries tried found parser " +
-		"entropy perplexity log prob swap team organization organisation tenant customer vendor purpose platform curve date time timestamp quality generator " +
+		"entropy perplexity log prob swap team organization organisation tenant customer vendor purpose platform curve date time timestamp quality generator " + //nolint:misspell // both spellings occur in keys
 		"lifecycle masked remaining window accept reject priority severity threshold precision country locale language unit stats metric metrics counter sum " +
 		"avg average mean median min max total percent percentage flow step stage phase channel",
 	wordAsks:    "is has had was needs need requires require use uses can should must no without allow enable disable forgot lost show hide toggle",
@@ -96,7 +96,7 @@ func classOf(word []byte) wordClass {
 // pairs lists pairs of words that name a secret if no dot separates them, such as session id. It maps the
 // second word to the possible first words.
 var pairs = map[string]string{
-	"id": " session ", "key": " deploy app application client license licence storage session functions ", "string": " connection conn ", "auth": " basic ",
+	"id": " session ", "key": " deploy app application client license licence storage session functions ", "string": " connection conn ", "auth": " basic ", //nolint:misspell // both spellings occur in keys
 	"phrase": " seed recovery mnemonic ", "code": " mfa otp totp authorization recovery backup ",
 }
 

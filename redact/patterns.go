@@ -1036,7 +1036,7 @@ func (f *finder) passFile(i int) {
 	line = line[:lineEnd(line, 0, false)]
 	database, rest, _ := strings.Cut(line, ":")
 	user, password, _ := strings.Cut(rest, ":")
-	isLine := strings.IndexAny(line, blank) < 0 && strings.IndexAny(host[strings.LastIndexByte(host, '\n')+1:], ":"+blank) < 0
+	isLine := !strings.ContainsAny(line, blank) && !strings.ContainsAny(host[strings.LastIndexByte(host, '\n')+1:], ":"+blank)
 	if isLine && isLong(password) && database != "" && user != "" {
 		f.add(port+1+len(line)-len(password), port+1+len(line), ruleParameter)
 	}

@@ -55,9 +55,7 @@ func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	case !alone:
 		x = w.rank(0)
 		w.exchangeSides(ctx, x)
-		if err == nil {
-			x.Baseline, err = w.noteOf()
-		}
+		x.Baseline, err = w.noteOf()
 	case q.Since != NoTime:
 		x = w.sinceTime(q.Since)
 	default:
@@ -151,6 +149,7 @@ func (w *workload) changed(ctx context.Context) *Explanation {
 	w.divide(x.Looked.Requests[0])
 	if !x.Found {
 		x.Since = nil
+		x.Looked.Requests, x.Failed = [2]int{0, len(w.requests)}, [2]int{0, x.Failed[0] + x.Failed[1]}
 		w.divide(0)
 	}
 	return x
@@ -274,7 +273,8 @@ func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swa
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same answer each time
 	for x.Chance[1] < tries || x.Chance[0] > 0 && x.Chance[1] < min(exchanges, 2*tries) {
 		r.Shuffle(len(w.requests), swap)
-		if x.Chance[1]++; again().surest() >= x.surest() {
+		x.Chance[1]++
+		if again().surest() >= x.surest() {
 			x.Chance[0]++
 		}
 		if ctx.Err() != nil {

@@ -146,8 +146,8 @@ const (
 // failures counts the failed requests by their names and innermost failures, the most frequent first.
 func (w *workload) failures() []Failure {
 	type key struct {
-		*route
-		*failureKind
+		of *route
+		at *failureKind
 	}
 	found := make(map[key]*[2]int)
 	of, requests, failed := make(map[*route]*[2]int), [2]int{}, 0
@@ -164,13 +164,13 @@ func (w *workload) failures() []Failure {
 	}
 	var all []Failure
 	for k, n := range found {
-		total := of[k.route]
+		total := of[k.of]
 		if n[1] < few || float64(n[1]) < leastFailing*float64(failed) && float64(n[1]) < leastFailing*float64(total[1]) {
 			continue
 		}
 		f := Failure{
-			Request: k.route.name, Service: k.failureKind.service, Operation: k.failureKind.name, Pattern: k.text, Status: k.status,
-			Before: Count{N: n[0], Of: total[0]}, Now: Count{N: n[1], Of: total[1]}, Row: k.example,
+			Request: k.of.name, Service: k.at.service, Operation: k.at.name, Pattern: k.at.text, Status: k.at.status,
+			Before: Count{N: n[0], Of: total[0]}, Now: Count{N: n[1], Of: total[1]}, Row: k.at.example,
 		}
 		p := stat.MoreOften(n[1], total[1], n[0], total[0])
 		switch {

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -139,27 +140,26 @@ func (w *workload) missedBy(d *Death) {
 // died sets the services, times and texts of the deaths of a view, and leaves out those of which there is nothing to
 // say: nothing is known of the reason, and no other service missed the process.
 func (w *workload) died(v *view.View, deaths []Death, clock func(t Time) string) []Death {
+	several := len(v.Files()) > 1
+	deaths = slices.DeleteFunc(slices.Clone(deaths), func(d Death) bool { return !several && d.Reason == "" })
 	if len(deaths) == 0 {
 		return nil
 	}
-	last, services := make(map[int]Time), make(map[int]string)
+	ends := make([]Death, len(v.Files())) // of each file, the service of its first span and the time of its last row
 	for r := range v.Rows() {
-		file, _ := v.ID(r)
-		if start, timed := v.Start(r); timed && v.Role(r) != view.RoleRecorder {
-			end := start
-			if d, ended := v.Duration(r); ended {
-				end += int64(d)
-			}
-			last[file] = max(last[file], Time(end))
-			if services[file] == "" {
-				services[file] = v.Service(r)
-			}
+		start, timed := v.Start(r)
+		if !timed || v.Role(r) != view.RoleSpan && v.Role(r) != view.RoleLog {
+			continue
 		}
+		file, _ := v.ID(r)
+		took, _ := v.Duration(r)
+		d := &ends[file]
+		d.At, d.Service = max(d.At, Time(start)+Time(took)), cmp.Or(d.Service, v.Service(r))
 	}
 	var told []Death
 	for _, d := range deaths {
-		d.At, d.Service = last[d.File], services[d.File]
-		if len(v.Files()) > 1 {
+		d.At, d.Service = ends[d.File].At, ends[d.File].Service
+		if several {
 			w.missedBy(&d)
 		}
 		missed := d.Missed[0] >= few && 2*d.Missed[0] >= d.Missed[1]
@@ -175,7 +175,7 @@ func (w *workload) died(v *view.View, deaths []Death, clock func(t Time) string)
 		}
 		told = append(told, d)
 	}
-	slices.SortStableFunc(told, func(a, b Death) int { return int(min(1, max(-1, a.At-b.At))) })
+	slices.SortStableFunc(told, func(a, b Death) int { return cmp.Compare(a.At, b.At) })
 	return told
 }
 

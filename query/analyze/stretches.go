@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// This file tests a change over time within one recording. Neighbouring requests have much in common: caches,
+// This file tests a change over time within one recording. Neighboring requests have much in common: caches,
 // collections of garbage, other programs on the machine. So it exchanges whole stretches of time, and not single
 // requests.
 
@@ -15,12 +15,11 @@ const (
 	stretches  = 24  // into which the calls of an operation are divided
 	shuffles   = 999 // of the stretches
 	alphaTime  = .01 // the chance that an exchange of stretches shows as much
-	swing      = 3   // neighbouring stretches, whose means go up and down
 	floorLog   = .02 // the least standard deviation of logarithms of times
 	floorCalls = .5  // the least standard deviation of shares, in calls per stretch
 )
 
-// inTime removes the certainty of causes whose evidence is not more than what neighbours in time have in common. If
+// inTime removes the certainty of causes whose evidence is not more than what neighbors in time have in common. If
 // given is set, the place of the change was given and not searched for.
 func (w *workload) inTime(x *Explanation, given bool) {
 	more := math.Log10(splits)
@@ -177,8 +176,8 @@ func (w *workload) lasting(service string, e *Evidence, given bool) bool {
 	if !moved {
 		floor = floorCalls * float64(b) / float64(n)
 	}
-	truth, from, to := largestStep(means, floor)
-	if truth <= 0 || swings(means, from, to) {
+	truth, from := largestStep(means, floor)
+	if truth <= 0 {
 		return false
 	}
 	if from > 0 {
@@ -188,41 +187,15 @@ func (w *workload) lasting(service string, e *Evidence, given bool) bool {
 	above := 0
 	for range shuffles {
 		r.Shuffle(b, func(i, k int) { means[i], means[k] = means[k], means[i] })
-		if t, _, _ := largestStep(means, floor); t >= truth {
+		if t, _ := largestStep(means, floor); t >= truth {
 			above++
 		}
 	}
 	return float64(above+1) <= alphaTime*float64(shuffles+1)
 }
 
-// swings reports whether the values outside of a period, or inside of it if it is longer, go up and down by as much as
-// the period differs from them.
-func swings(list []float64, from, to int) bool {
-	in, out := 0.0, 0.0
-	for i, x := range list {
-		if i >= from && i < to {
-			in += x / float64(to-from)
-		} else {
-			out += x / float64(len(list)-to+from)
-		}
-	}
-	inside := 2*(to-from) > len(list)
-	least, most := math.Inf(1), math.Inf(-1)
-	for i := 0; i+swing <= len(list); i++ {
-		sum, all := 0.0, true
-		for k := i; k < i+swing; k++ {
-			sum += list[k] / swing
-			all = all && (k >= from && k < to) == inside
-		}
-		if all {
-			least, most = min(least, sum), max(most, sum)
-		}
-	}
-	return in-out < most-least
-}
-
 // largestStep returns the largest t of a period against the rest of a list.
-func largestStep(list []float64, floor float64) (most float64, first, end int) {
+func largestStep(list []float64, floor float64) (most float64, first int) {
 	n, all, squares := len(list), 0.0, 0.0
 	for _, x := range list {
 		all, squares = all+x, squares+x*x
@@ -239,11 +212,11 @@ func largestStep(list []float64, floor float64) (most float64, first, end int) {
 			within := square - sum*sum/a + (squares - square) - (all-sum)*(all-sum)/b
 			sd := math.Sqrt(max(0, within)/max(1, a+b-2) + floor*floor)
 			if t := (sum/a - (all-sum)/b) / (sd * math.Sqrt(1/a+1/b)); t > most {
-				most, first, end = t, from, to
+				most, first = t, from
 			}
 		}
 	}
-	return most, first, end
+	return most, first
 }
 
 // isRare reports whether the sum of the last values is larger than that of nearly all windows of the same length

@@ -107,7 +107,7 @@ func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (lis
 // mainTime returns in which operation the kind of request with most time spends it.
 func (w *workload) mainTime(total int64) Finding {
 	most := slices.MaxFunc(slices.Collect(maps.Values(w.routes)), func(a, b *route) int {
-		return cmp.Or(cmp.Compare(a.took, b.took), b.operation.compare(a.operation))
+		return cmp.Or(cmp.Compare(a.took, b.took), b.compare(a.operation))
 	})
 	op := slices.MaxFunc(slices.Collect(maps.Keys(most.own)), func(a, b operation) int {
 		return cmp.Or(cmp.Compare(most.own[a].took, most.own[b].took), b.compare(a))

@@ -33,9 +33,8 @@ const (
 	AttrDamage    = "damage"            // String, on NameRecovered: why the whole entries end, for example CutTorn
 	AttrTruncated = "!TRUNCATED"        // Bool true, on an entry that was shortened
 
-	// On NameEnd, Strings, RFC 3339 in UTC: when the first and the last entry was lost because the disk was full or slow.
-	AttrDroppedFrom = "dropped.from"
-	AttrDroppedTo   = "dropped.to"
+	AttrDroppedFrom = "dropped.from" // String, on NameEnd, RFC 3339 in UTC: when the first entry was lost because the disk was full or slow
+	AttrDroppedTo   = "dropped.to"   // String, on NameEnd: the same of the last entry
 
 	// DefaultTraceFlags are the flags of a span or link without AttrTraceFlags. They mean that the span is sampled,
 	// and that its parent is known to be local or absent.

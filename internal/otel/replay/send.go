@@ -183,7 +183,7 @@ func (a *answer) accepted(kind string, body []byte) bool {
 			return false
 		}
 		if p := response.Partial; p != nil {
-			a.rejected, _ = json.Number(cmp.Or(p.Spans, p.Logs, "0")).Int64()
+			a.rejected, _ = cmp.Or(p.Spans, p.Logs, "0").Int64()
 			message = p.Message
 		}
 	default:

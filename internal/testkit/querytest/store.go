@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,13 +13,13 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// A Store is a service with several routes, whose neighbouring requests are alike: they share the caches, the
+// A Store is a service with several routes, whose neighboring requests are alike: they share the caches, the
 // collections of garbage and the other programs of a machine. Its fields say how the requests from From on differ.
 type Store struct {
 	Requests int
 	From     float64                   // the part of the requests before the first one that differs; 1: none differs
 	Mix      func(x float64) []float64 // the weights of GET /item, GET /orders, POST /buy and GET /quote at a part of the requests
-	Noise    float64                   // the standard deviation of the factor that neighbours share; .1 if 0
+	Noise    float64                   // the standard deviation of the factor that neighbors share; .1 if 0
 	Drift    float64                   // the share by which all times grow from the first request to the last one
 	OneName  bool                      // all routes have spans of one name
 	Slow     map[string]float64        // by operation: the factor by which its time grows
@@ -122,12 +123,18 @@ func (s *storeRequest) next() [8]byte {
 	return [8]byte{2, byte(*s.id >> 16), byte(*s.id >> 8), byte(*s.id)}
 }
 
+// textAttributes returns attributes from their names and values in turns.
+func textAttributes(list []string) (all otel.Attributes) {
+	for pair := range slices.Chunk(list, 2) {
+		all = append(all, otel.Attribute{Name: pair[0], Value: format.StringValue(pair[1])})
+	}
+	return all
+}
+
 // span adds a span and returns its end.
 func (s *storeRequest) span(service, name string, id, parent [8]byte, start, took int64, failed string, attributes ...string) int64 {
 	x := &otel.Span{Name: name, TraceID: s.trace, SpanID: id, Parent: parent, Start: start, Duration: took, Ended: true}
-	for i := 0; i < len(attributes); i += 2 {
-		x.Attributes = append(x.Attributes, otel.Attribute{Name: attributes[i], Value: format.StringValue(attributes[i+1])})
-	}
+	x.Attributes = textAttributes(attributes)
 	if failed != "" {
 		x.Status, x.Description = otel.StatusError, failed
 	}
@@ -139,9 +146,7 @@ func (s *storeRequest) span(service, name string, id, parent [8]byte, start, too
 
 func (s *storeRequest) log(of [8]byte, level format.Level, text string, attributes ...string) {
 	l := &otel.Log{Body: otel.Any{Kind: otel.String, Text: text}, Time: s.at, HasTime: true, Severity: otel.SeverityOf(level), TraceID: s.trace, SpanID: of}
-	for i := 0; i < len(attributes); i += 2 {
-		l.Attributes = append(l.Attributes, otel.Attribute{Name: attributes[i], Value: format.StringValue(attributes[i+1])})
-	}
+	l.Attributes = textAttributes(attributes)
 	e := l.Entry(otel.Where{})
 	e.Parent = s.resources["shop"]
 	s.x.Add(e)
