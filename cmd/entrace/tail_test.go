@@ -268,12 +268,12 @@ func TestViewSaysWhatItSkipped(t *testing.T) {
 	must(t, rec.Close(t.Context()))
 	renamed, err := deadtrace.Archived(rec.StreamPath())
 	must(t, err)
-	want := ""
+	var want strings.Builder
 	for _, name := range renamed[1:] {
-		want += fmt.Sprintf("entrace: %s came before the file that the page shows now: 'entrace view %s' shows it\n", name, name)
+		want.WriteString(fmt.Sprintf("entrace: %s came before the file that the page shows now: 'entrace view %s' shows it\n", name, name))
 	}
-	if got := errs.String(); got != want || strings.Count(got, "\n") != len(shown.notShown()) || want == "" {
-		t.Errorf("it says\n%s, want\n%s; notices %q", got, want, shown.notShown())
+	if got := errs.String(); got != want.String() || strings.Count(got, "\n") != len(shown.notShown()) || want.String() == "" {
+		t.Errorf("it says\n%s, want\n%s; notices %q", got, want.String(), shown.notShown())
 	}
 }
 

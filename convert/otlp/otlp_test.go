@@ -308,14 +308,14 @@ func TestDecodeFindsMessageBehindACut(t *testing.T) {
 			if damage, ok := errors.AsType[*input.Error](err); !ok || damage.Unit != "message 1" {
 				t.Fatalf("%q, then %q: the error is %v", whole[:n], end, err)
 			}
-			var got string
+			var got strings.Builder
 			for r := range v.Rows() {
 				if v.Role(r) == view.RoleSpan {
-					got += v.Name(r)
+					got.WriteString(v.Name(r))
 				}
 			}
-			if strings.TrimPrefix(got, "A") != "BC" {
-				t.Fatalf("%q, then %q: it has %s, want B and C", whole[:n], end, got)
+			if strings.TrimPrefix(got.String(), "A") != "BC" {
+				t.Fatalf("%q, then %q: it has %s, want B and C", whole[:n], end, got.String())
 			}
 		}
 	}

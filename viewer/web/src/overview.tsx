@@ -265,9 +265,11 @@ function Causes({ find }: { find: false | ((q: string, from?: number, isHit?: bo
       </p>
       {x.deaths.length + x.failures.length + x.where.length > 0 && (
         <ul class="rows">
-          {x.deaths.filter(d => d.text !== x.verdict).map(d => (
-            <li class="says err">{plain(d.text)}</li>
-          ))}
+          {x.deaths
+            .filter(d => d.text !== x.verdict)
+            .map(d => (
+              <li class="says err">{plain(d.text)}</li>
+            ))}
           {x.failures.map(f => (
             <li>
               <button onClick={() => selection.goToRequest(f.row.row)}>{plain(f.text)}</button>
@@ -289,8 +291,7 @@ function Causes({ find }: { find: false | ((q: string, from?: number, isHit?: bo
             <li>
               <h3>
                 {c.sure && <span class="err">{i + 1}</span>} {plain(c.operation)}
-                {c.of && c.of !== c.operation && ` of ${plain(c.of)}`}{' '}
-                <span class="q">{plain(c.service)}</span>
+                {c.of && c.of !== c.operation && ` of ${plain(c.of)}`} <span class="q">{plain(c.service)}</span>
               </h3>
               {c.from_unix_nano !== null && (
                 <p class="q">
