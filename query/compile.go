@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"math"
-	"math/big"
 	"math/bits"
 
 	"github.com/entrace-go/entrace/format"
@@ -207,7 +206,7 @@ func negative(v Value) Value {
 
 func isTrue(v Value) bool { return v.kind == kindBool && v.n != 0 }
 
-// calculate returns a op b, or nil if the result is undefined.
+// calculate returns a op b, or nil if the result is undefined. The result is a float if it is not an int64.
 func calculate(op string, a, b Value) Value {
 	if !a.isNumber() || !b.isNumber() {
 		return Value{}
@@ -224,107 +223,67 @@ func calculate(op string, a, b Value) Value {
 	if op == "bucket" {
 		kind = a.kind
 	}
-	if a.kind == kindFloat || b.kind == kindFloat || op == "^" {
-		x, _ := a.number()
-		y, _ := b.number()
-		z := 0.0
-		switch op {
-		case "+":
-			z = x + y
-		case "-":
-			z = x - y
-		case "*":
-			z = x * y
-		case "/":
-			z = x / y
-		case "%":
-			z = math.Mod(x, y)
-		case "bucket":
-			z = math.Floor(x/y) * y
-		case "^":
-			if z = math.Pow(x, y); a.kind != kindFloat && b.kind != kindFloat && z == math.Trunc(z) && math.Abs(z) < 1<<63 {
-				return Value{kind: kind, n: int64(z)}
-			}
+	floats := a.kind == kindFloat || b.kind == kindFloat
+	if !floats && a.kind != kindUint && b.kind != kindUint {
+		if n, ok := calculateWhole(op, a.n, b.n); ok {
+			return Value{kind: kind, n: n}
 		}
-		if math.IsNaN(z) || math.IsInf(z, 0) {
-			return Value{}
-		}
-		return floatValue(z)
 	}
-	if a.kind == kindUint || b.kind == kindUint {
-		return calculateLarge(op, a, b, kind)
-	}
-	n := int64(0)
+	x, _ := a.number()
+	y, _ := b.number()
+	z := 0.0
 	switch op {
+	case "+":
+		z = x + y
+	case "-":
+		z = x - y
+	case "*":
+		z = x * y
+	case "/":
+		z = x / y
+	case "%":
+		z = math.Mod(x, y)
 	case "bucket":
-		if b.n <= 0 {
+		if y <= 0 {
 			return Value{}
 		}
-		rest := a.n % b.n
-		if rest < 0 {
-			rest += b.n
-		}
-		if n = a.n - rest; n > a.n {
-			return Value{} // less than the smallest int64
-		}
-	case "+":
-		if n = a.n + b.n; (n > a.n) != (b.n > 0) && b.n != 0 {
-			return calculateLarge(op, a, b, kind)
-		}
-	case "-":
-		if n = a.n - b.n; (n < a.n) != (b.n > 0) && b.n != 0 {
-			return calculateLarge(op, a, b, kind)
-		}
-	case "*":
-		if hi, lo := bits.Mul64(magnitude(a.n), magnitude(b.n)); hi != 0 || lo > math.MaxInt64 {
-			return calculateLarge(op, a, b, kind)
-		}
-		n = a.n * b.n
-	default:
-		if b.n == 0 {
-			return Value{}
-		}
-		if op == "/" {
-			n = a.n / b.n
-		} else {
-			n = a.n % b.n
+		z = math.Floor(x/y) * y
+	case "^":
+		if z = math.Pow(x, y); !floats && z == math.Trunc(z) && math.Abs(z) < 1<<63 {
+			return Value{kind: kind, n: int64(z)}
 		}
 	}
-	return Value{kind: kind, n: n}
+	if math.IsNaN(z) || math.IsInf(z, 0) {
+		return Value{}
+	}
+	return floatValue(z)
 }
 
-// calculateLarge is like calculate, for whole numbers that may not fit into an int64.
-func calculateLarge(op string, a, b Value, kind valueKind) Value {
-	x, y := a.whole(), b.whole()
-	switch op {
-	case "+":
-		x.Add(x, y)
-	case "-":
-		x.Sub(x, y)
-	case "*":
-		x.Mul(x, y)
-	default:
-		if y.Sign() == 0 {
-			return Value{}
-		}
-		switch op {
-		case "/":
-			x.Quo(x, y)
-		case "%":
-			x.Rem(x, y)
-		default: // bucket: Div rounds down
-			x.Mul(x.Div(x, y), y)
-		}
+// calculateWhole returns a op b, or false if the result is not an int64.
+func calculateWhole(op string, a, b int64) (n int64, ok bool) {
+	switch {
+	case op == "+":
+		n = a + b
+		return n, (n > a) == (b > 0)
+	case op == "-":
+		n = a - b
+		return n, (n < a) == (b > 0)
+	case op == "*":
+		hi, lo := bits.Mul64(magnitude(a), magnitude(b))
+		return a * b, hi == 0 && lo <= math.MaxInt64
+	case b == 0 || op == "^":
+		return 0, false
+	case op == "/":
+		return a / b, a != math.MinInt64 || b != -1
+	case op == "%":
+		return a % b, true
 	}
-	return wholeValue(x, kind)
-}
-
-// whole returns v, which must be a whole number, as a big.Int.
-func (v Value) whole() *big.Int {
-	if v.kind == kindUint {
-		return new(big.Int).SetUint64(uint64(v.n))
+	rest := a % b // the operator is bucket
+	if rest < 0 {
+		rest += b
 	}
-	return big.NewInt(v.n)
+	n = a - rest
+	return n, b > 0 && n <= a
 }
 
 func magnitude(n int64) uint64 {

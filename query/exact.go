@@ -150,16 +150,11 @@ func (s *sums) merge(b *sums) {
 	s.withSquares = s.withSquares || b.withSquares
 }
 
-// whole returns the sum of the whole numbers.
-func (s *sums) whole() *big.Int {
-	x := big.NewInt(s.high)
-	x.Lsh(x, 64)
-	return x.Add(x, new(big.Int).SetUint64(s.low))
-}
-
 // total returns the sum.
 func (s *sums) total() *big.Float {
-	x := new(big.Float).SetPrec(exactBits).SetInt(s.whole())
+	x := new(big.Float).SetPrec(exactBits).SetInt64(s.high)
+	x.SetMantExp(x, 64)
+	x.Add(x, new(big.Float).SetUint64(s.low))
 	s.floats.addTo(x)
 	return x
 }
@@ -184,8 +179,15 @@ func (s *sums) sum(kind valueKind) Value {
 	if v, is := s.infinite(); is {
 		return v
 	}
-	if kind != kindFloat {
-		return wholeValue(s.whole(), kind)
+	if kind == kindUint {
+		kind = kindInt
+	}
+	switch {
+	case kind == kindFloat:
+	case s.high == int64(s.low)>>63:
+		return Value{kind: kind, n: int64(s.low)}
+	case s.high == 0 && kind == kindInt:
+		return uintValue(s.low)
 	}
 	f, _ := s.total().Float64()
 	return floatValue(f)

@@ -3,7 +3,6 @@ package query
 import (
 	"cmp"
 	"math"
-	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
@@ -146,12 +145,11 @@ func ValueOf(a format.Value) Value {
 	if n, ok := a.U64(); ok {
 		return uintValue(n)
 	}
-	f, _ := new(big.Float).SetString(string(a.AppendDecimal(nil)))
-	if f == nil {
+	f, err := strconv.ParseFloat(string(a.AppendDecimal(nil)), 64)
+	if err != nil {
 		return Value{}
 	}
-	x, _ := f.Float64()
-	return floatValue(x)
+	return floatValue(f)
 }
 
 // order compares two values. If their kinds cannot be compared, ok is false.
@@ -305,18 +303,4 @@ func canonical(v Value) Value {
 		return uintValue(uint64(v.float()))
 	}
 	return intValue(int64(v.float()))
-}
-
-// wholeValue returns x as a value of the given kind, or as a float if it does not fit.
-func wholeValue(x *big.Int, kind valueKind) Value {
-	switch {
-	case x.IsInt64() && kind == kindUint:
-		return intValue(x.Int64())
-	case x.IsInt64():
-		return Value{kind: kind, n: x.Int64()}
-	case x.IsUint64() && kind <= kindUint:
-		return uintValue(x.Uint64())
-	}
-	f, _ := new(big.Float).SetInt(x).Float64()
-	return floatValue(f)
 }
