@@ -25,9 +25,9 @@ import (
 type luaOptions struct {
 	lookFlags
 
-	threads           int
-	compat, maxMemory string
-	timeout           time.Duration
+	threads   int
+	maxMemory string
+	timeout   time.Duration
 }
 
 func (a *app) luaCommand() *cobra.Command {
@@ -53,16 +53,12 @@ docs/lua.md has the functions.`,
 	flags := c.Flags()
 	flags.BoolVar(&o.json, "json", false, "print the ids as a JSON list")
 	flags.IntVar(&o.threads, "threads", o.threads, "run the script on this many parts of the file at once")
-	flags.StringVar(&o.compat, "compat", "", "`upstream`: repeat ENTRACE's mistakes")
 	flags.DurationVar(&o.timeout, "timeout", 0, "how long the script may run, 0 for as long as it takes")
 	flags.StringVar(&o.maxMemory, "max-memory", o.maxMemory, "about how much memory the script may use")
 	return c
 }
 
 func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error {
-	if o.compat != "" && o.compat != "upstream" {
-		return usagef("--compat is %q: must be upstream", o.compat)
-	}
 	if o.threads < 1 || o.threads > 256 {
 		return usagef("--threads is %d: must be from 1 to 256", o.threads)
 	}
@@ -108,7 +104,7 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 			a.exit(exitData)
 		}
 	})()
-	r, err := lua.Run(ctx, f, script, text, &lua.Options{Output: out, Threads: o.threads, Upstream: o.compat != "", MaxMemory: memory})
+	r, err := lua.Run(ctx, f, script, text, &lua.Options{Output: out, Threads: o.threads, MaxMemory: memory})
 	if err != nil {
 		return errors.Join(w.Flush(), err)
 	}

@@ -2,7 +2,6 @@ package lua
 
 import (
 	"reflect"
-	"strings"
 
 	vm "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
@@ -79,26 +78,6 @@ func concatCall(x *ast.StringConcatOpExpr) ast.Expr {
 // concat implements the operator .. for any number of arguments.
 func (t *thread) concat(l *vm.LState) int {
 	n := l.GetTop()
-	size, plain := uint64(0), true
-	for i := 1; i <= n; i++ {
-		switch v := l.Get(i).(type) {
-		case vm.LString:
-			size += uint64(len(v))
-		case vm.LNumber:
-			size += 32
-		default:
-			plain = false
-		}
-	}
-	t.room(size, 1)
-	if plain {
-		texts := make([]string, n)
-		for i := range texts {
-			texts[i] = vm.LVAsString(l.Get(i + 1))
-		}
-		l.Push(vm.LString(strings.Join(texts, "")))
-		return 1
-	}
 	right := l.Get(n)
 	for i := n - 1; i > 0; i-- {
 		left := l.Get(i)

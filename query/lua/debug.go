@@ -23,8 +23,7 @@ var levelNames = [...]string{"Trace", "Debug", "Info", "Warn", "Error"}
 
 // appendDebug appends an entry in this format.
 func (t *thread) appendDebug(b []byte, id uint32) []byte {
-	e, err := t.read.full(id)
-	t.check(err)
+	e := t.entry(id)
 	m := &e.Metadata
 	b = appendQuoted(append(b, "Entry { meta: MetadataRefContainer { name: "...), m.Name)
 	b = appendQuoted(append(b, ", target: "...), m.Target)
@@ -225,26 +224,15 @@ func prettyScalar(v vm.LValue) string {
 	return v.String()
 }
 
-// compareKeys compares table keys. The order is nil, booleans, numbers, texts, then all others.
+// compareKeys compares table keys. The order is nil, booleans, numbers, texts, then all others. This is also the
+// order of gopher-lua's numbers of types.
 func compareKeys(x, y vm.LValue) int {
-	rank := func(v vm.LValue) int {
-		return slices.Index([]vm.LValueType{vm.LTNil, vm.LTBool, vm.LTNumber, vm.LTString}, v.Type()) & 0xff
+	a, isNumber := x.(vm.LNumber)
+	b, both := y.(vm.LNumber)
+	if isNumber && both {
+		return cmp.Compare(a, b)
 	}
-	if n := rank(x) - rank(y); n != 0 {
-		return n
-	}
-	switch x := x.(type) {
-	case vm.LBool:
-		y, _ := y.(vm.LBool)
-		return boolOrder(bool(x)) - boolOrder(bool(y))
-	case vm.LNumber:
-		y, _ := y.(vm.LNumber)
-		return cmp.Compare(x, y)
-	case vm.LString:
-		y, _ := y.(vm.LString)
-		return cmp.Compare(x, y)
-	}
-	return 0
+	return cmp.Or(cmp.Compare(x.Type(), y.Type()), strings.Compare(x.String(), y.String()))
 }
 
 func isIdentifier(s string) bool {

@@ -7,8 +7,7 @@
 //
 // Ids are the ids of entries of the file. A span and its end are two entries. The functions en_…
 // are those of ENTRACE, with the same rules for values and comparisons. Their documentation is in
-// the repository of ENTRACE, in entrace_query/api-docs. They differ from ENTRACE in these points,
-// unless [Options].Upstream is set:
+// the repository of ENTRACE, in entrace_query/api-docs. They differ from ENTRACE in these points:
 //
 //   - en_filterset_union has the ids of all filtersets together. In ENTRACE it only has the ids
 //     that are in every filterset.
@@ -17,13 +16,10 @@
 //   - The message of a span or an event is also available as an attribute "message".
 //   - The comparison of a field meta.… that does not exist is an error. In ENTRACE it ends the
 //     program.
+//   - en_join waits for all threads.
+//   - A filterset that contains itself is an error.
 //
-// Even with Upstream, en_join waits for all threads, and a filterset that contains itself is an
-// error.
-//
-// The language is Lua 5.1, as implemented by gopher-lua. It also has the additions of LuaJIT that
-// scripts use: bit, math.huge, tonumber of "1e3", string.rep with a separator, load of a text.
-// Numbers are formatted as in LuaJIT, except by the operator "..": it formats whole numbers up to
-// 2^63 as integers, and other numbers with as many digits as they need. The libraries io, os,
-// package and debug are not available.
+// The language is Lua 5.1, as implemented by gopher-lua, and not LuaJIT: there is no library bit,
+// and numbers are formatted as Go formats them. load takes a text. The width and the precision in
+// string.format have at most two digits. The libraries io, os, package and debug are not available.
 package lua

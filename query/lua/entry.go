@@ -5,146 +5,52 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	vm "github.com/yuin/gopher-lua"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/entrybytes"
-	"github.com/entrace-go/entrace/internal/core/wire"
 )
-
-// A reader reads the entries of a file, sequentially or at random. It is not safe for concurrent use.
-type reader struct {
-	f        *format.File
-	entries  entrybytes.Entries
-	n        int
-	upstream bool
-
-	window entrybytes.Window
-	entry  format.TraceEntry
-}
-
-func (r *reader) init(f *format.File, upstream bool) {
-	r.f, r.entries, r.n, r.upstream = f, f.Raw(), f.Len(), upstream
-}
-
-// raw returns the encoding of an entry, which is valid until the next call.
-func (r *reader) raw(id uint32) ([]byte, error) {
-	if int(id) >= r.n {
-		return nil, &boundsError{id, r.n}
-	}
-	return r.window.Entry(r.entries, id)
-}
-
-// full returns an entry, which is valid until the next call.
-func (r *reader) full(id uint32) (*format.TraceEntry, error) {
-	raw, err := r.raw(id)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.f.DecodeRaw(raw, id, &r.entry); err != nil {
-		return nil, err
-	}
-	e := &r.entry
-	if !r.upstream && e.Message.Valid && !slices.ContainsFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == messageName }) {
-		e.Add(messageName, format.StringValue(e.Message.Value))
-	}
-	if !slices.IsSortedFunc(e.Attributes, byName) {
-		slices.SortStableFunc(e.Attributes, byName)
-	}
-	return e, nil
-}
 
 const messageName = "message"
 
-func byName(a, b format.Attribute) int { return strings.Compare(a.Name, b.Name) }
-
-// attribute returns an attribute of an entry as a Lua value. It returns Lua's nil if the entry does
-// not have it.
-func (r *reader) attribute(id uint32, name string) (vm.LValue, error) {
-	b, err := r.raw(id)
-	if err != nil {
-		return nil, err
+// entry returns an entry, with its message as an attribute, and the attributes in the order of their names.
+func (t *thread) entry(id uint32) *format.TraceEntry {
+	t.checkID(id)
+	e, err := t.file.Entry(id)
+	t.check(err)
+	if _, ok := e.Attribute(messageName); e.Message.Valid && !ok {
+		e.Add(messageName, format.StringValue(e.Message.Value))
 	}
-	if at, ok := wire.FindAttribute(b, r.entries.Columns(), name); ok {
-		if at == wire.Nowhere && (r.upstream || name != messageName) {
-			return vm.LNil, nil
-		}
-		if at != wire.Nowhere {
-			if v, ok := rawValue(b, at); ok {
-				return v, nil
-			}
-		}
-	}
-	e, err := r.full(id)
-	if err != nil {
-		return nil, err
-	}
-	for i := range e.Attributes {
-		if e.Attributes[i].Name == name {
-			return luaValue(e.Attributes[i].Value), nil
-		}
-	}
-	return vm.LNil, nil
+	slices.SortStableFunc(e.Attributes, func(a, b format.Attribute) int { return strings.Compare(a.Name, b.Name) })
+	return e
 }
 
-// rawValue decodes the value at an offset as a Lua value. It returns false if the value is not a text, a
-// boolean or a number of up to 64 bits.
-func rawValue(b []byte, at int) (vm.LValue, bool) {
-	switch kind := b[at]; kind {
-	case wire.KindString:
-		end := wire.SkipText(b, at+1)
-		if end > len(b) {
-			if n, from := wire.Uint32(b, at+1); from <= len(b) && int64(n) <= int64(len(b)-from) { // the text is at the end of the entry
-				return vm.LString(b[from : from+int(n)]), true
-			}
-			return nil, false
-		}
-		return vm.LString(wire.TextAt(b, at+1, end)), true
-	case wire.KindBool:
-		return vm.LBool(b[at+1] != 0), true
-	case wire.KindU64:
-		n, ok := rawUint(b, at+1)
-		return vm.LNumber(n), ok
-	case wire.KindI64:
-		n, ok := rawUint(b, at+1)
-		return vm.LNumber(unzigzag(n)), ok
+// attribute returns an attribute of an entry. For most attributes, it is faster than entry.
+func (t *thread) attribute(id uint32, name string) (v format.Value, ok bool) {
+	if name == messageName {
+		return t.entry(id).Attribute(name)
 	}
-	return nil, false
+	t.checkID(id)
+	v, ok, err := t.file.Attribute(id, name)
+	t.check(err)
+	return v, ok
 }
 
-// rawUint decodes a number of up to 64 bits.
-func rawUint(b []byte, at int) (n uint64, ok bool) {
-	size := 0
-	switch t := b[at]; {
-	case t < wire.Tag16:
-		return uint64(t), true
-	case t == wire.Tag16:
-		size = 2
-	case t == wire.Tag32:
-		size = 4
-	case t == wire.Tag64:
-		size = 8
-	default:
-		return 0, false
+// checkID raises an error if an id is not in the file.
+func (t *thread) checkID(id uint32) {
+	if int(id) >= t.n {
+		t.fail(fmt.Errorf("Out of bounds. Tried to access index %d from a collection of length %d", id, t.n)) //nolint:staticcheck // as ENTRACE has it
 	}
-	if at+1+size > len(b) {
-		return 0, false
-	}
-	for i := size; i > 0; i-- {
-		n = n<<8 | uint64(b[at+i])
-	}
-	return n, true
 }
-
-func unzigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }
 
 // luaValue converts a value to a Lua value. Bytes become a list, and numbers become the nearest float64.
 func luaValue(v format.Value) vm.LValue {
 	switch v.Kind() {
 	case format.KindString:
-		return vm.LString(strings.Clone(v.Text()))
+		return vm.LString(v.Text())
 	case format.KindBool:
 		return vm.LBool(v.Bool())
 	case format.KindFloat:
@@ -162,21 +68,8 @@ func luaValue(v format.Value) vm.LValue {
 	if n, ok := v.U64(); ok {
 		return vm.LNumber(n)
 	}
-	hi, lo := v.Words()
-	if v.Kind() == format.KindI128 {
-		return vm.LNumber(math.Ldexp(float64(int64(hi)), 64) + float64(lo))
-	}
-	return vm.LNumber(math.Ldexp(float64(hi), 64) + float64(lo))
-}
-
-// A boundsError is the error for an id that is not in the file.
-type boundsError struct {
-	id uint32
-	n  int
-}
-
-func (e *boundsError) Error() string {
-	return fmt.Sprintf("Out of bounds. Tried to access index %d from a collection of length %d", e.id, e.n)
+	f, _ := strconv.ParseFloat(string(v.AppendDecimal(nil)), 64)
+	return vm.LNumber(f)
 }
 
 var (
@@ -194,8 +87,8 @@ func toID(v vm.LValue) (uint32, error) {
 	case vm.LNumber:
 		f = float64(v)
 	case vm.LString:
-		n, ok := parseNumber(string(v))
-		if !ok {
+		n, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64)
+		if err != nil {
 			return 0, errNumber
 		}
 		f = n
@@ -212,12 +105,12 @@ func toID(v vm.LValue) (uint32, error) {
 func toText(v vm.LValue) (string, error) {
 	switch v := v.(type) {
 	case vm.LString:
-		if !wire.IsValid(string(v)) {
+		if !utf8.ValidString(string(v)) {
 			return "", errUTF8
 		}
 		return string(v), nil
 	case vm.LNumber:
-		return numberText(float64(v)), nil
+		return v.String(), nil
 	}
 	return "", errText
 }
@@ -230,6 +123,13 @@ func (t *thread) check(err error) {
 	if err != nil {
 		t.fail(err)
 	}
+}
+
+// idOf converts a Lua value to an id.
+func (t *thread) idOf(v vm.LValue) uint32 {
+	id, err := toID(v)
+	t.check(err)
+	return id
 }
 
 // id returns argument n of the running function as an id.
@@ -253,18 +153,9 @@ func (t *thread) text(n int) string {
 // table returns argument n of the running function as a table.
 func (t *thread) table(n int) *vm.LTable { return t.l.CheckTable(n) }
 
-// entry returns the entry whose id is the first argument.
-func (t *thread) entry() *format.TraceEntry {
-	e, err := t.read.full(t.id(1))
-	t.check(err)
-	return e
-}
-
 // children returns the children of an entry.
 func (t *thread) children(id uint32) []uint32 {
-	if int(id) >= t.n {
-		t.fail(&boundsError{id, t.n})
-	}
+	t.checkID(id)
 	return t.file.Children(id)
 }
 
@@ -281,7 +172,7 @@ func optional(s format.Optional[string]) vm.LValue {
 	if !s.Valid {
 		return vm.LNil
 	}
-	return vm.LString(strings.Clone(s.Value))
+	return vm.LString(s.Value)
 }
 
 // define defines a global function with one result.
@@ -305,11 +196,11 @@ func (t *thread) openEntries() {
 	set("en_child_cnt", func() vm.LValue { return vm.LNumber(len(t.children(t.id(1)))) })
 
 	meta := func(name string, field func(e *format.TraceEntry) vm.LValue) {
-		set("en_metadata_"+name, func() vm.LValue { return field(t.entry()) })
+		set("en_metadata_"+name, func() vm.LValue { return field(t.entry(t.id(1))) })
 	}
 	fields := map[string]func(e *format.TraceEntry) vm.LValue{
-		"name":        func(e *format.TraceEntry) vm.LValue { return vm.LString(strings.Clone(e.Metadata.Name)) },
-		"target":      func(e *format.TraceEntry) vm.LValue { return vm.LString(strings.Clone(e.Metadata.Target)) },
+		"name":        func(e *format.TraceEntry) vm.LValue { return vm.LString(e.Metadata.Name) },
+		"target":      func(e *format.TraceEntry) vm.LValue { return vm.LString(e.Metadata.Target) },
 		"level":       func(e *format.TraceEntry) vm.LValue { return vm.LNumber(e.Metadata.Level + 1) },
 		"file":        func(e *format.TraceEntry) vm.LValue { return optional(e.Metadata.File) },
 		"module_path": func(e *format.TraceEntry) vm.LValue { return optional(e.Metadata.ModulePath) },
@@ -332,27 +223,27 @@ func (t *thread) openEntries() {
 	})
 	set("en_attrs", func() vm.LValue {
 		all := new(vm.LTable)
-		for _, a := range t.entry().Attributes {
-			all.RawSetString(strings.Clone(a.Name), luaValue(a.Value))
+		for _, a := range t.entry(t.id(1)).Attributes {
+			all.RawSetString(a.Name, luaValue(a.Value))
 		}
 		return all
 	})
 	list := func(name string, item func(a format.Attribute) vm.LValue) {
 		set(name, func() vm.LValue {
 			all := new(vm.LTable)
-			for i, a := range t.entry().Attributes {
+			for i, a := range t.entry(t.id(1)).Attributes {
 				all.RawSetInt(i+1, item(a))
 			}
 			return all
 		})
 	}
-	nameOf := func(a format.Attribute) vm.LValue { return vm.LString(strings.Clone(a.Name)) }
+	nameOf := func(a format.Attribute) vm.LValue { return vm.LString(a.Name) }
 	valueOf := func(a format.Attribute) vm.LValue { return luaValue(a.Value) }
 	list("en_attr_names", nameOf)
 	list("en_attr_values", valueOf)
 	at := func() format.Attribute {
 		i := t.id(2)
-		list := t.entry().Attributes
+		list := t.entry(t.id(1)).Attributes
 		if int(i) >= len(list) {
 			t.fail(fmt.Errorf("Index out of bounds. Tried to access element %d of a container of size %d", i, len(list))) //nolint:staticcheck // as ENTRACE has it
 		}
@@ -367,9 +258,11 @@ func (t *thread) openEntries() {
 		return 2
 	})
 	set("en_attr_by_name", func() vm.LValue {
-		v, err := t.read.attribute(t.id(1), t.text(2))
-		t.check(err)
-		return v
+		v, ok := t.attribute(t.id(1), t.text(2))
+		if !ok {
+			return vm.LNil
+		}
+		return luaValue(v)
 	})
 	set("en_as_string", func() vm.LValue { return vm.LString(t.appendDebug(nil, t.id(1))) })
 	var buf []byte

@@ -1,16 +1,12 @@
 package lua
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	vm "github.com/yuin/gopher-lua"
 
@@ -54,11 +50,7 @@ func (t *thread) openFiltersets() {
 		items, srcs := t.concatenated([]*vm.LTable{t.table(1), t.table(2)})
 		return filterset(items, item("invert", field{"src", srcs.RawGetInt(1)}, field{"universe", srcs.RawGetInt(2)}))
 	})
-	set("en_filterset_materialize", func() vm.LValue {
-		set, err := t.evaluate(t.table(1))
-		t.check(err)
-		return idList(slices.Collect(set.All()))
-	})
+	set("en_filterset_materialize", func() vm.LValue { return idList(t.evaluate(t.table(1))) })
 }
 
 // item returns an item of the given kind with the given fields.
@@ -122,21 +114,18 @@ func (t *thread) copyTable(from *vm.LTable) *vm.LTable {
 	return clone(from)
 }
 
-// tablesIn returns the items of a list. It ends with errFilterset if v is not a list, or at an item that is not a
-// table.
-func tablesIn(v vm.LValue) iter.Seq2[*vm.LTable, error] {
-	return func(yield func(*vm.LTable, error) bool) {
-		list, ok := v.(*vm.LTable)
-		for i := 1; ok && i <= list.Len(); i++ {
-			var one *vm.LTable
-			if one, ok = list.RawGetInt(i).(*vm.LTable); ok && !yield(one, nil) {
-				return
-			}
-		}
-		if !ok {
-			yield(nil, errFilterset)
-		}
+// tables returns the items of a list, which must be tables.
+func (t *thread) tables(v vm.LValue) (all []*vm.LTable) {
+	list, ok := v.(*vm.LTable)
+	for i := 1; ok && i <= list.Len(); i++ {
+		var one *vm.LTable
+		one, ok = list.RawGetInt(i).(*vm.LTable)
+		all = append(all, one)
 	}
+	if !ok {
+		t.fail(errFilterset)
+	}
+	return all
 }
 
 var (
@@ -155,12 +144,7 @@ func (t *thread) filtered(clauses, src *vm.LTable) *vm.LTable {
 
 // joined returns the union or intersection of a list of filtersets.
 func (t *thread) joined(kind string) *vm.LTable {
-	var list []*vm.LTable
-	for fs, err := range tablesIn(t.table(1)) {
-		t.check(err)
-		list = append(list, fs)
-	}
-	items, srcs := t.concatenated(list)
+	items, srcs := t.concatenated(t.tables(t.table(1)))
 	return filterset(items, item(kind, field{"srcs", srcs}))
 }
 
@@ -169,23 +153,18 @@ func (t *thread) joined(kind string) *vm.LTable {
 func (t *thread) concatenated(list []*vm.LTable) (all, srcs *vm.LTable) {
 	all, srcs = new(vm.LTable), new(vm.LTable)
 	for _, fs := range list {
-		before := all.Len()
-		for given, err := range tablesIn(fs.RawGetString("items")) {
-			t.check(err)
+		before := vm.LNumber(all.Len())
+		for _, given := range t.tables(fs.RawGetString("items")) {
 			one := t.copyTable(given)
-			fields := []string{"src", "universe"}
-			if t.options.Upstream {
-				fields = fields[:1]
-			}
-			for _, field := range fields {
+			for _, field := range []string{"src", "universe"} {
 				if n, ok := one.RawGetString(field).(vm.LNumber); ok {
-					one.RawSetString(field, n+vm.LNumber(before))
+					one.RawSetString(field, n+before)
 				}
 			}
 			if list, ok := one.RawGetString("srcs").(*vm.LTable); ok {
 				for k := 1; k <= list.Len(); k++ {
 					if n, ok := list.RawGetInt(k).(vm.LNumber); ok {
-						list.RawSetInt(k, n+vm.LNumber(before))
+						list.RawSetInt(k, n+before)
 					}
 				}
 			}
@@ -206,195 +185,127 @@ type evaluator struct {
 	items []*vm.LTable
 	done  []set
 	busy  []bool
-	depth int   // the number of items that are being evaluated
-	n     int   // all ids are less than n
-	size  int64 // the size of all sets in bytes
+	depth int // the number of items that are being evaluated
 }
 
-// evaluate returns the set of ids of a filterset.
-func (t *thread) evaluate(fs *vm.LTable) (set, error) {
-	e := evaluator{thread: t, n: t.n}
-	for one, err := range tablesIn(fs.RawGetString("items")) {
-		if err != nil {
-			return nil, err
-		}
-		e.items = append(e.items, one)
-	}
-	e.done, e.busy = make([]set, len(e.items)), make([]bool, len(e.items))
-	if t.options.Upstream {
-		if err := e.widen(); err != nil {
-			return nil, err
-		}
-	}
-	return e.item(fs.RawGetString("root"))
-}
-
-// widen increases e.n if a range ends after the last entry of the file, because ENTRACE returns such ids.
-func (e *evaluator) widen() error {
-	for _, one := range e.items {
-		if one.RawGetString("type") != vm.LString("prim_range") {
-			continue
-		}
-		if end, err := toID(one.RawGetString("end")); err == nil {
-			if end >= 1<<30 {
-				return fmt.Errorf("the range ends at %d: %w", end, errRange)
-			}
-			e.n = max(e.n, int(end)+1)
-		}
-	}
-	return nil
+// evaluate returns the ids of a filterset.
+func (t *thread) evaluate(fs *vm.LTable) []uint32 {
+	items := t.tables(fs.RawGetString("items"))
+	e := evaluator{thread: t, items: items, done: make([]set, len(items)), busy: make([]bool, len(items))}
+	return slices.Collect(e.item(fs.RawGetString("root")).All())
 }
 
 // maxItems is the maximum nesting depth of items.
 const maxItems = 1000
 
 // item evaluates the item with the given number.
-func (e *evaluator) item(number vm.LValue) (set, error) {
-	n, err := toID(number)
-	if err != nil {
-		return nil, fmt.Errorf("invalid item number: %w", err)
-	}
+func (e *evaluator) item(number vm.LValue) set {
+	n := e.idOf(number)
 	if int(n) >= len(e.items) {
-		return nil, fmt.Errorf("the filterset has no item %d", n)
+		e.fail(fmt.Errorf("the filterset has no item %d", n))
 	}
 	if e.done[n] != nil {
-		return e.done[n], nil
+		return e.done[n]
 	}
 	if e.busy[n] || e.depth > maxItems {
-		return nil, fmt.Errorf("item %d of the filterset contains itself, or is nested too deeply", n)
+		e.fail(fmt.Errorf("item %d of the filterset contains itself, or is nested too deeply", n))
 	}
+	e.check(e.l.Context().Err())
 	e.busy[n] = true
 	e.depth++
-	s, err := e.compute(e.items[n])
+	words := max(1, (e.n+63)/64)
+	e.room(uint64(8*words), 1)
+	s := make(set, words)
+	e.compute(s, e.items[n])
 	e.depth--
-	e.busy[n], e.done[n] = false, s
-	return s, err
+	e.done[n] = s
+	return s
 }
 
-// newSet returns an empty set, or an error if the sets use too much memory or the run was canceled.
-func (e *evaluator) newSet() (set, error) {
-	s := make(set, max(1, (e.n+63)/64))
-	if e.size += int64(8 * len(s)); e.size > e.options.MaxMemory {
-		return nil, ErrMemory
-	}
-	return s, e.l.Context().Err()
-}
-
-func (e *evaluator) compute(one *vm.LTable) (set, error) {
-	kind := vm.LVAsString(one.RawGetString("type"))
-	switch kind {
-	case "prim_list":
-		list, ok := one.RawGetString("value").(*vm.LTable)
+// compute adds the ids of an item to s.
+func (e *evaluator) compute(s set, one *vm.LTable) {
+	part := func(key string) set { return e.item(one.RawGetString(key)) }
+	list := func(key string) *vm.LTable {
+		list, ok := one.RawGetString(key).(*vm.LTable)
 		if !ok {
-			return nil, errFilterset
+			e.fail(errFilterset)
 		}
-		s, err := e.newSet()
-		if err != nil {
-			return nil, err
-		}
+		return list
+	}
+	switch kind := vm.LVAsString(one.RawGetString("type")); kind {
+	case "prim_list":
+		list := list("value")
 		for i := 1; i <= list.Len(); i++ {
-			id, err := toID(list.RawGetInt(i))
-			if err != nil {
-				return nil, err
-			}
-			if int(id) < e.n {
+			if id := e.idOf(list.RawGetInt(i)); int(id) < e.n {
 				s.Add(id)
 			}
 		}
-		return s, nil
 	case "prim_range":
-		first, err := toID(one.RawGetString("start"))
-		if err != nil {
-			return nil, err
-		}
-		last, err := toID(one.RawGetString("end"))
-		if err != nil {
-			return nil, err
-		}
-		s, err := e.newSet()
-		if err != nil {
-			return nil, err
-		}
-		for id, end := int64(first), min(int64(last)+1, int64(e.n)); id < end; {
-			if id%64 == 0 && id+64 <= end {
-				s[id/64] = math.MaxUint64
-				id += 64
-				continue
-			}
+		first, last := e.idOf(one.RawGetString("start")), e.idOf(one.RawGetString("end"))
+		for id := int(first); id < min(int(last)+1, e.n); id++ {
 			s.Add(uint32(id))
-			id++
 		}
-		return s, nil
 	case "rel_dnf":
-		return e.dnf(one)
+		e.filter(s, part("src"), e.clauses(one))
 	case "invert":
-		src, err := e.item(one.RawGetString("src"))
-		if err != nil {
-			return nil, err
-		}
-		universe, err := e.item(one.RawGetString("universe"))
-		if err != nil {
-			return nil, err
-		}
-		s, err := e.newSet()
-		if err != nil {
-			return nil, err
-		}
+		src, universe := part("src"), part("universe")
 		for i := range s {
 			s[i] = universe[i] &^ src[i]
 		}
-		return s, nil
 	case "intersect", "union":
-		return e.combine(one, kind == "union" && !e.options.Upstream)
+		srcs := list("srcs")
+		for i := 1; i <= srcs.Len(); i++ {
+			e.check(e.l.Context().Err())
+			src := e.item(srcs.RawGetInt(i))
+			for k := range s {
+				if kind == "union" || i == 1 {
+					s[k] |= src[k]
+				} else {
+					s[k] &= src[k]
+				}
+			}
+		}
+	default:
+		e.fail(fmt.Errorf("unknown filterset item type %s", kind))
 	}
-	return nil, fmt.Errorf("unknown filterset item type %s", kind)
 }
 
-// combine returns the union or the intersection of the sources of an item. The result is empty if there are no
-// sources.
-func (e *evaluator) combine(one *vm.LTable, union bool) (set, error) {
-	srcs, ok := one.RawGetString("srcs").(*vm.LTable)
-	if !ok {
-		return nil, errFilterset
-	}
-	s, err := e.newSet()
-	if err != nil {
-		return nil, err
-	}
-	for i := 1; i <= srcs.Len(); i++ {
-		if err := e.l.Context().Err(); err != nil {
-			return nil, err
-		}
-		src, err := e.item(srcs.RawGetInt(i))
-		if err != nil {
-			return nil, err
-		}
-		for k := range s {
-			if union || i == 1 {
-				s[k] |= src[k]
-			} else {
-				s[k] &= src[k]
+// filter adds the ids of src for which all predicates of one of the clauses are true.
+func (e *evaluator) filter(s, src set, clauses [][]predicate) {
+	for id := range src.All() {
+		e.check(e.l.Context().Err())
+		for _, clause := range clauses {
+			if !slices.ContainsFunc(clause, func(p predicate) bool { return !e.matches(&p, id) }) {
+				s.Add(id)
+				break
 			}
 		}
 	}
-	return s, nil
+}
+
+// clauses returns the clauses of an item.
+func (e *evaluator) clauses(one *vm.LTable) (clauses [][]predicate) {
+	for _, clause := range e.tables(one.RawGetString("clauses")) {
+		var all []predicate
+		for _, one := range e.tables(clause) {
+			p, err := newPredicate(one)
+			e.check(err)
+			all = append(all, p)
+		}
+		clauses = append(clauses, all)
+	}
+	return clauses
 }
 
 // A predicate compares a field of an entry with a constant.
 type predicate struct {
-	name    string
-	meta    bool // the field is in the metadata of the entry and is not an attribute
-	want    int  // the required result of the comparison: -1, 0 or 1
-	kind    format.Kind
-	text    string
-	encoded []byte // the text as an encoded attribute value
-	integer int64
-	float   float64
-	boolean bool
+	target string
+	want   int          // the required result of the comparison: -1, 0 or 1
+	value  format.Value // a text, a boolean, a float or an int64
 }
 
 func newPredicate(t *vm.LTable) (p predicate, err error) {
-	if p.name, err = toText(t.RawGetString("target")); err != nil {
+	if p.target, err = toText(t.RawGetString("target")); err != nil {
 		return p, fmt.Errorf("target: %w", err)
 	}
 	switch relation := t.RawGetString("relation").String(); relation {
@@ -408,219 +319,88 @@ func newPredicate(t *vm.LTable) (p predicate, err error) {
 	}
 	switch v := t.RawGetString("value").(type) {
 	case vm.LString:
-		p.kind, p.text = format.KindString, wire.ValidText(string(v))
-		p.encoded = wire.AppendString([]byte{wire.KindString}, p.text)
+		p.value = format.StringValue(wire.ValidText(string(v)))
 	case vm.LBool:
-		p.kind, p.boolean = format.KindBool, bool(v)
+		p.value = format.BoolValue(bool(v))
 	case vm.LNumber:
-		if p.kind, p.float = format.KindFloat, float64(v); isInteger(p.float) {
-			p.kind, p.integer = format.KindI64, int64(v)
-		}
+		p.value = numberFor(p.target, float64(v))
 	default:
 		return p, fmt.Errorf("Cannot convert value %s to EnValue", debugValue(v)) //nolint:staticcheck // as ENTRACE has it
 	}
-	if name, ok := strings.CutPrefix(p.name, "meta."); ok {
-		p.name, p.meta = name, true
-		if !slices.Contains([]string{"name", "target", "level", "module_path", "file", "line"}, name) {
-			return p, fmt.Errorf("Bad meta field %s", name) //nolint:staticcheck // as ENTRACE has it
-		}
+	if name, ok := strings.CutPrefix(p.target, "meta."); ok && !slices.Contains([]string{"name", "target", "level", "module_path", "file", "line"}, name) {
+		return p, fmt.Errorf("Bad meta field %s", name) //nolint:staticcheck // as ENTRACE has it
 	}
 	return p, nil
 }
 
-// dnf returns the ids of the item's source for which one of the item's clauses is true.
-func (e *evaluator) dnf(one *vm.LTable) (set, error) {
-	src, err := e.item(one.RawGetString("src"))
-	if err != nil {
-		return nil, err
-	}
-	var clauses [][]predicate
-	for clause, err := range tablesIn(one.RawGetString("clauses")) {
-		if err != nil {
-			return nil, err
-		}
-		var all []predicate
-		for one, err := range tablesIn(clause) {
-			if err != nil {
-				return nil, err
-			}
-			p, err := newPredicate(one)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, p)
-		}
-		clauses = append(clauses, all)
-	}
-	return e.filter(src, clauses)
-}
-
-// perPart is the number of consecutive uint64 words of a set that a goroutine processes at a time.
-const perPart = 1 << 10
-
-// filter returns the ids of src for which one of the clauses is true. It uses all cores.
-func (e *evaluator) filter(src set, clauses [][]predicate) (set, error) {
-	out, err := e.newSet()
-	if err != nil {
-		return nil, err
-	}
-	parts := make(chan int)
-	var wait sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
-	ctx := e.l.Context()
-	for range min(runtime.GOMAXPROCS(0), 1+len(src)/perPart) {
-		wait.Go(func() {
-			m := matcher{clauses: clauses}
-			m.read.init(e.file, e.options.Upstream)
-			for from := range parts {
-				err := ctx.Err()
-				if err == nil {
-					err = m.part(src, out, from)
-				}
-				if err != nil {
-					mu.Lock()
-					failed = cmp.Or(failed, err)
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	for from := 0; from < len(src); from += perPart {
-		parts <- from
-	}
-	close(parts)
-	wait.Wait()
-	return out, failed
-}
-
-// A matcher tests entries against clauses. Each goroutine has its own.
-type matcher struct {
-	read    reader
-	clauses [][]predicate
-}
-
-// part tests the ids in perPart words of src, starting at word from, and adds matching ids to out.
-func (m *matcher) part(src, out set, from int) error {
-	for id := range src[from:min(from+perPart, len(src))].All() {
-		id += uint32(64 * from)
-		ok, err := m.matches(id)
-		if err != nil {
-			return err
-		}
-		if ok {
-			out.Add(id)
-		}
-	}
-	return nil
-}
-
-func (m *matcher) matches(id uint32) (bool, error) {
-	b, err := m.read.raw(id)
-	if err != nil {
-		return false, err
-	}
-	for _, clause := range m.clauses {
-		all := true
-		for i := range clause {
-			ok, known := clause[i].quick(b, m.read.entries.Columns())
-			if !known {
-				e, err := m.read.full(id)
-				if err != nil {
-					return false, err
-				}
-				ok = clause[i].matches(e)
-			}
-			if all = ok; !all {
-				break
-			}
-		}
-		if all {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// quick tests an encoded entry against the predicate. It returns false for known if the entry must be decoded for
-// the test.
-func (p *predicate) quick(b []byte, columns bool) (ok, known bool) {
-	if p.meta {
-		return false, false
-	}
-	if p.name == messageName && p.kind == format.KindString {
-		var l wire.Layout
-		if l.Parse(b, 0) > len(b) {
-			return false, false
-		}
-		if b[l.Message] == 0 {
-			return false, true
-		}
-		return bytes.Compare(wire.TextAt(b, l.Message+1, l.Name), []byte(p.text)) == p.want, true
-	}
-	at, found := wire.FindAttribute(b, columns, p.name)
-	if !found {
-		return false, false
-	}
-	if at == wire.Nowhere {
-		return false, true
-	}
-	switch kind := b[at]; {
-	case p.kind == format.KindString:
-		if kind != wire.KindString {
-			return false, true
-		}
-		if p.want == 0 {
-			return bytes.HasPrefix(b[at:], p.encoded), true
-		}
-		return false, false
-	case p.kind == format.KindI64 && kind == wire.KindU64:
-		n, ok := rawUint(b, at+1)
-		return cmp.Compare(int64(n), p.integer) == p.want, ok
-	case p.kind == format.KindI64 && kind == wire.KindI64:
-		n, ok := rawUint(b, at+1)
-		return cmp.Compare(unzigzag(n), p.integer) == p.want, ok
-	case kind <= wire.KindBytes, p.kind == format.KindI64 && kind <= wire.KindFloat:
-		return false, true // the attribute is of another kind
-	}
-	return false, false
-}
-
-// matches tests a decoded entry against the predicate.
-func (p *predicate) matches(e *format.TraceEntry) bool {
+// numberFor returns a number to compare a field with, converted as ENTRACE does.
+func numberFor(target string, f float64) format.Value {
+	whole := isInteger(f)
 	switch {
-	case p.meta:
-		return p.matchesMeta(e)
-	case p.name == messageName && p.kind == format.KindString:
-		return e.Message.Valid && p.isText(e.Message.Value)
+	case target == "meta.level" && whole:
+		return format.I64Value(int64(uint8(int64(f))))
+	case target == "meta.line" && whole:
+		return format.I64Value(int64(uint32(int64(f))))
+	case target == "meta.line" && math.IsNaN(f):
+		return format.I64Value(0)
+	case target == "meta.line":
+		return format.I64Value(int64(min(max(f, 0), math.MaxUint32)))
+	case whole:
+		return format.I64Value(int64(f))
 	}
-	for i := range e.Attributes {
-		if e.Attributes[i].Name == p.name {
-			return p.isValue(e.Attributes[i].Value)
-		}
-	}
-	return false
+	return format.FloatValue(f)
 }
 
-func (p *predicate) isText(s string) bool {
-	return p.kind == format.KindString && strings.Compare(s, p.text) == p.want
-}
-
-func (p *predicate) isValue(v format.Value) bool {
-	switch kind := v.Kind(); {
-	case kind == format.KindString:
-		return p.isText(v.Text())
-	case kind != p.kind && (p.kind != format.KindI64 || kind < format.KindU64):
+// matches tests an entry against a predicate.
+func (t *thread) matches(p *predicate, id uint32) bool {
+	v, ok := t.field(p, id)
+	kind := v.Kind()
+	if kind == format.KindU64 || kind == format.KindU128 || kind == format.KindI128 {
+		kind = format.KindI64
+	}
+	if !ok || kind != p.value.Kind() {
 		return false
-	case p.kind == format.KindBool:
-		return boolOrder(v.Bool())-boolOrder(p.boolean) == p.want
-	case p.kind == format.KindFloat:
-		return cmp.Compare(totalOrder(v.Float()), totalOrder(p.float)) == p.want
-	case p.kind == format.KindI64:
-		_, low := v.Words()
-		return cmp.Compare(int64(low), p.integer) == p.want
 	}
-	return false
+	n := 0
+	switch kind {
+	case format.KindString:
+		n = strings.Compare(v.Text(), p.value.Text())
+	case format.KindBool:
+		n = boolOrder(v.Bool()) - boolOrder(p.value.Bool())
+	case format.KindFloat:
+		n = cmp.Compare(totalOrder(v.Float()), totalOrder(p.value.Float()))
+	case format.KindI64: // of a larger number, ENTRACE compares the low 64 bits
+		_, a := v.Words()
+		_, b := p.value.Words()
+		n = cmp.Compare(int64(a), int64(b))
+	}
+	return n == p.want
+}
+
+// field returns the field of an entry that a predicate compares.
+func (t *thread) field(p *predicate, id uint32) (v format.Value, ok bool) {
+	isMessage := p.target == messageName && p.value.Kind() == format.KindString
+	if !isMessage && !strings.HasPrefix(p.target, "meta.") {
+		return t.attribute(id, p.target)
+	}
+	e := t.entry(id)
+	m := &e.Metadata
+	text := format.Some(m.Name)
+	switch p.target {
+	case messageName:
+		text = e.Message
+	case "meta.target":
+		text.Value = m.Target
+	case "meta.module_path":
+		text = m.ModulePath
+	case "meta.file":
+		text = m.File
+	case "meta.level": // levels begin at 0 here, but at 1 in en_metadata_level
+		return format.I64Value(int64(m.Level)), true
+	case "meta.line":
+		return format.I64Value(int64(m.Line.Value)), m.Line.Valid
+	}
+	return format.StringValue(text.Value), text.Valid
 }
 
 func boolOrder(b bool) int {
@@ -635,34 +415,4 @@ func boolOrder(b bool) int {
 func totalOrder(f float64) int64 {
 	n := int64(math.Float64bits(f))
 	return n ^ int64(uint64(n>>63)>>1)
-}
-
-func (p *predicate) matchesMeta(e *format.TraceEntry) bool {
-	m := &e.Metadata
-	switch p.name {
-	case "name":
-		return p.isText(m.Name)
-	case "target":
-		return p.isText(m.Target)
-	case "module_path":
-		return m.ModulePath.Valid && p.isText(m.ModulePath.Value)
-	case "file":
-		return m.File.Valid && p.isText(m.File.Value)
-	case "level": // levels begin at 0 here, but at 1 in en_metadata_level
-		return p.kind == format.KindI64 && cmp.Compare(uint8(m.Level), uint8(p.integer)) == p.want
-	}
-	if !m.Line.Valid {
-		return false
-	}
-	switch p.kind {
-	case format.KindI64:
-		return cmp.Compare(m.Line.Value, uint32(p.integer)) == p.want
-	case format.KindFloat:
-		line := p.float
-		if math.IsNaN(line) {
-			line = 0
-		}
-		return cmp.Compare(m.Line.Value, uint32(min(max(math.Trunc(line), 0), math.MaxUint32))) == p.want
-	}
-	return false
 }

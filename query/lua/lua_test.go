@@ -136,51 +136,41 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// TestFiltersets combines filtersets, with and without Options.Upstream.
+// TestFiltersets combines filtersets.
 func TestFiltersets(t *testing.T) {
 	f := open(t, format.V2, types())
 	const define = `
 		local range, list, union, intersect, invert = en_filterset_from_range, en_filterset_from_list, en_filterset_union, en_filterset_intersect, en_filterset_invert
 		return `
-	for _, x := range []struct{ script, want, upstream string }{
-		{"union{range(0,1), range(4,5)}", "0-1,4-5", "none"},
-		{"intersect{range(0,3), range(2,5)}", "2-3", "2-3"},
-		{"invert(range(2,3), range(0,5))", "0-1,4-5", "0-1,4-5"},
-		{"intersect{range(0,9), invert(range(2,3), range(0,5))}", "0-1,4-5", "none"},
-		{"list{5,1,1,3}", "1,3,5", "1,3,5"},
-		{"list{'2', 3.9}", "2-3", "2-3"},
-		{"range(5,2)", "none", "none"},
-		{"range(10,13)", "10", "10-13"},
-		{"en_filterset_universe()", "0-10", "0-10"},
-		{"union{}", "none", "none"},
-		{"en_filterset_dnf({{{target='a',relation='EQ',value=1},{target='f',relation='EQ',value=1}},{{target='b',relation='EQ',value=true}}}, range(0,10))", "6", "6"},
-		{"en_filterset_dnf({{}}, range(1,3))", "1-3", "1-3"},
-		{"en_filterset_dnf({}, range(1,3))", "none", "none"},
-		{"en_filter('a','GT',0, en_filter('a','LT',2, range(0,10)))", "2,5", "2,5"},
-		{"{type='filterset', root=0, items={{type='prim_range', start=2, ['end']=4}}}", "2-4", "2-4"},
-		{"en_foreach(function(i) if i == 1 then return true elseif i == 2 then return 7 elseif i == 3 then return {9, '8', {}, 4.9} elseif i == 4 then return -1 end end)", "1,7,9,8,4", "1,7,9,8,4"},
+	for _, x := range []struct{ script, want string }{
+		{"union{range(0,1), range(4,5)}", "0-1,4-5"},
+		{"intersect{range(0,3), range(2,5)}", "2-3"},
+		{"invert(range(2,3), range(0,5))", "0-1,4-5"},
+		{"intersect{range(0,9), invert(range(2,3), range(0,5))}", "0-1,4-5"},
+		{"list{5,1,1,3}", "1,3,5"},
+		{"list{'2', 3.9}", "2-3"},
+		{"range(5,2)", "none"},
+		{"range(10,13)", "10"},
+		{"en_filterset_universe()", "0-10"},
+		{"union{}", "none"},
+		{"en_filterset_dnf({{{target='a',relation='EQ',value=1},{target='f',relation='EQ',value=1}},{{target='b',relation='EQ',value=true}}}, range(0,10))", "6"},
+		{"en_filterset_dnf({{}}, range(1,3))", "1-3"},
+		{"en_filterset_dnf({}, range(1,3))", "none"},
+		{"en_filter('a','GT',0, en_filter('a','LT',2, range(0,10)))", "2,5"},
+		{"{type='filterset', root=0, items={{type='prim_range', start=2, ['end']=4}}}", "2-4"},
+		{"en_foreach(function(i) if i == 1 then return true elseif i == 2 then return 7 elseif i == 3 then return {9, '8', {}, 4.9} elseif i == 4 then return -1 end end)", "1,7,9,8,4"},
 	} {
-		for _, upstream := range []bool{false, true} {
-			want := x.want
-			if upstream {
-				want = x.upstream
-			}
-			var unsorted []string
-			r, err := lua.Run(t.Context(), f, "test.lua", define+x.script, &lua.Options{Upstream: upstream})
-			if err != nil {
-				t.Errorf("%s: %v", x.script, err)
-				continue
-			}
-			got := ranges(r.IDs)
-			if strings.HasPrefix(x.script, "en_foreach") {
-				for _, id := range r.IDs {
-					unsorted = append(unsorted, fmt.Sprint(id))
-				}
-				got = strings.Join(unsorted, ",")
-			}
-			if got != want {
-				t.Errorf("upstream %v: %s: %s, want %s", upstream, x.script, got, want)
-			}
+		r, err := lua.Run(t.Context(), f, "test.lua", define+x.script, nil)
+		if err != nil {
+			t.Errorf("%s: %v", x.script, err)
+			continue
+		}
+		got := ranges(r.IDs)
+		if strings.HasPrefix(x.script, "en_foreach") {
+			got = strings.Trim(strings.ReplaceAll(fmt.Sprint(r.IDs), " ", ","), "[]")
+		}
+		if got != x.want {
+			t.Errorf("%s: %s, want %s", x.script, got, x.want)
 		}
 	}
 	// The arguments of the functions must not change.
@@ -222,7 +212,7 @@ func TestFunctions(t *testing.T) {
 		"true\t2\ts\t-1\n" +
 		"f\t1\n" +
 		"a\t1\tnil\t7\tfirst\n" +
-		"9.2233720368548e+18\t1.844674407371e+19\t-1\t9.007199254741e+15\tnan\n" +
+		"9.223372036854776e+18\t1.8446744073709552e+19\t-1\t9007199254740992\tNaN\n" +
 		`Entry { meta: MetadataRefContainer { name: "row8", target: "types", level: Info, module_path: Some("types"), file: Some("src/main.rs"), line: Some(17) }, attrs: [("a", Bytes([1, 2])), ("s", String("e\n\"q\"\\"))], children: [] }` + "\n" +
 		`Entry { meta: MetadataRefContainer { name: "row4", target: "types", level: Warn, module_path: None, file: None, line: None }, attrs: [("a", U64(9223372036854775813)), ("f", Float(NaN))], children: [] }` + "\n" +
 		"true\ttrue\tfalse\n" +
@@ -264,27 +254,18 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestLibrary compares the output with that of LuaJIT 2.1.
+// TestLibrary checks the functions that replace those of gopher-lua.
 func TestLibrary(t *testing.T) {
 	f := open(t, format.V2, []*format.TraceEntry{format.Root()})
 	for script, want := range map[string]string{
-		`print(0.1+0.2, 1e15, 1e14, 2^53, -0.0, 1/0, -1/0, 123456.789, 1e100, 1e-5, 0.1, 100, 3.0)`:                                       "0.3\t1e+15\t1e+14\t9.007199254741e+15\t-0\tinf\t-inf\t123456.789\t1e+100\t1e-05\t0.1\t100\t3",
-		`print(tonumber("1e3"), tonumber("0x10"), tonumber("  10 "), tonumber("1 2"), tonumber("10",2), tonumber("zz",36), tonumber(""))`: "1000\t16\t10\tnil\t2\t1295\tnil",
-		`print(tonumber("inf"), tonumber("1_0"), tonumber("-0x1p4"), tonumber("."), tonumber("5."), tonumber("+-1"))`:                     "inf\tnil\t-16\tnil\t5\tnil",
-		`print(math.huge, -math.huge, math.huge == 1/0)`:                                                                                  "inf\t-inf\ttrue",
-		`print(("ab"):rep(3), ("ab"):rep(3, ","), ("x"):rep(0) .. ("x"):rep(-1))`:                                                         "ababab\tab,ab,ab\t",
-		`print(string.format("%d %5d|%-5d|%05d %+d %x %X %o %c", 3, 42, 42, 42, 7, 255, 255, 8, 65))`:                                     "3    42|42   |00042 +7 ff FF 10 A",
-		`print(string.format("%5.2f %g %e %s %10s|%-10s| %q %% %i", 3.14159, 0.1, 12345.678, "x", "r", "l", 'a"b', 9))`:                   ` 3.14 0.1 1.234568e+04 x          r|l         | "a\"b" % 9`,
-		`print(string.format("%x", -1), string.format("%s %s", 1.5, nil), string.format("%.3s", "abcdef"), string.format("%g", 1e20))`:    "ffffffffffffffff\t1.5 nil\tabc\t1e+20",
-		`print((pcall(string.format, "%d", "x")))`:                                                                                        "false",
-		`print((pcall(string.format, "%999d", 1)))`:                                                                                       "false",
-		`print(bit.band(0xff, 0x0f), bit.bor(1,2,4), bit.bxor(5,1), bit.bnot(0), bit.lshift(1,31), bit.rshift(-1,28), bit.arshift(-8,1))`: "15\t7\t4\t-1\t-2147483648\t15\t-4",
-		`print(bit.rol(0x12345678,8), bit.ror(0x12345678,8), bit.tobit(0xffffffff), bit.tohex(255), bit.tohex(255,4), bit.tohex(-1,-4))`:  "878082066\t2014458966\t-1\t000000ff\t00ff\tFFFF",
-		`print(bit.bswap(0x12345678), bit.tobit(4294967296.7), bit.tobit(-1.5), bit.tobit(2.5))`:                                          "2018915346\t1\t-2\t2",
-		`print(xpcall(function(a, b) return a + b end, print, 1, 2))`:                                                                     "true\t3",
-		`print(xpcall(function(a) error("no " .. a, 0) end, function(e) return "handled " .. e end, "good"))`:                             "false\thandled no good",
-		`print(load("return 1+1")(), loadstring("return 2")())`:                                                                           "2\t2",
-		`goto done; print("skipped") ::done:: print("here")`:                                                                              "here",
+		`print(math.huge == 1/0, 1, 1.5, nil, "x")`:                                           "true\t1\t1.5\tnil\tx",
+		`print(("ab"):rep(3) .. ("x"):rep(0) .. ("x"):rep(-1))`:                               "ababab",
+		`print(string.format("%d %5d|%-5d|%05d %+d %x %c %%", 3, 42, 42, 42, 7, 255, 65))`:    "3    42|42   |00042 +7 ff A %",
+		`print(string.format("%5.2f %s %10s|%.3s\n", 3.14159, 1.5, "r", "abcdef"))`:           " 3.14 1.5          r|abc\n",
+		`print((pcall(string.format, "%999d", 1)), (pcall(string.format, "%[1]999d", 1)))`:    "false\tfalse",
+		`print((pcall(string.format, "%.999f", 1)), (pcall(string.format, "%*d", 99999, 1)))`: "false\tfalse",
+		`print(load("return 1+1")(), loadstring("return 2")(), (load("x =")))`:                "2\t2\tnil",
+		`print(table.concat({1, "b"}, ","), ("a-b"):gsub("-", "+"))`:                          "1,b\ta+b\t1",
 	} {
 		var out bytes.Buffer
 		if _, err := lua.Run(t.Context(), f, "test.lua", script, &lua.Options{Output: &out}); err != nil || out.String() != want+"\n" {
@@ -410,6 +391,7 @@ func TestMemoryOfTextsIsBound(t *testing.T) {
 		"local s = string.rep('x', 1000) while true do s = loadstring('local s = ... return s .. s')(s) end",
 		"local s, t = string.rep('x', 1000000), {} while true do t[#t+1] = s .. #t end",
 		"local s = string.rep('x', 1000) while true do s = table.concat({s, s, s}) end",
+		"local s = string.rep('x', 1000) while true do s = string.format(string.rep('%s', 20), s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s) end",
 	} {
 		var before, after runtime.MemStats
 		runtime.GC()

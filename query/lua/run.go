@@ -8,7 +8,6 @@ import (
 	"math"
 	"reflect"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,8 +26,6 @@ type Options struct {
 	// part, in a thread of its own. In the script, en_span_range returns the part of the thread.
 	// The default is 1.
 	Threads int
-	// Upstream makes functions behave as in ENTRACE, even if ENTRACE is wrong.
-	Upstream bool
 	// MaxMemory is the approximate number of bytes that the script may use. The size of a text is checked before
 	// it is made. All other memory is checked every 5 ms, so the script may use up to 50 % more for a moment. The
 	// default is 1 GiB.
@@ -42,12 +39,8 @@ const MaxScript = 64 << 10
 // defaultMaxMemory is the default of [Options].MaxMemory.
 const defaultMaxMemory = 1 << 30
 
-var (
-	// ErrMemory is the error of a script that uses more than [Options].MaxMemory.
-	ErrMemory = errors.New("the script uses more memory than its limit")
-
-	errResult = errors.New("expected the script to return a list of ids or a filterset")
-)
+// ErrMemory is the error of a script that uses more than [Options].MaxMemory.
+var ErrMemory = errors.New("the script uses more memory than its limit")
 
 // A ScriptError is an error that a script raised, or an error in its syntax.
 type ScriptError struct {
@@ -63,15 +56,12 @@ type Result struct {
 }
 
 // Run runs a script on a file. The name of the script is used in errors. Run returns a
-// [*ScriptError] or ErrMemory if the script fails, and another error if it returns a table that is
-// neither a list of ids nor a filterset. It also returns the errors of ctx, of reading the file,
-// and of Output.
+// [*ScriptError] or ErrMemory if the script fails, if it returns a table that is neither a list of
+// ids nor a filterset, or if the file cannot be read. It also returns the errors of ctx and of
+// Output.
 func Run(ctx context.Context, f *format.File, name, script string, o *Options) (*Result, error) {
 	if o == nil {
 		o = &Options{}
-	}
-	if len(script) > MaxScript {
-		return nil, &ScriptError{Message: fmt.Sprintf("%s: a script has at most %d bytes", name, MaxScript)}
 	}
 	r := &run{options: *o, n: f.Len()}
 	if r.options.Output == nil {
@@ -256,7 +246,6 @@ type thread struct {
 	first, last int // the ids of the thread's part, as returned by en_span_range
 	l           *vm.LState
 	file        *format.File
-	read        reader
 	cancelOwn   context.CancelFunc
 	stopped     bool // en_join stopped the thread
 
@@ -267,7 +256,6 @@ type thread struct {
 
 func newThread(ctx context.Context, r *run, f *format.File, number int) *thread {
 	t := &thread{run: r, number: number, file: f}
-	t.read.init(f, r.options.Upstream)
 	t.l = vm.NewState(vm.Options{
 		SkipOpenLibs: true, CallStackSize: 10_000, RegistrySize: 16 << 10, RegistryMaxSize: 4 << 20, RegistryGrowStep: 64 << 10,
 	})
@@ -288,6 +276,9 @@ func compile(name, script string) (*vm.FunctionProto, error) {
 }
 
 func compileBlock(name, script string) (*vm.FunctionProto, error) {
+	if len(script) > MaxScript {
+		return nil, &ScriptError{Message: fmt.Sprintf("%s: a script has at most %d bytes", name, MaxScript)}
+	}
 	chunk, err := parse.Parse(strings.NewReader(script), name)
 	var proto *vm.FunctionProto
 	if err == nil {
@@ -304,41 +295,35 @@ func compileBlock(name, script string) (*vm.FunctionProto, error) {
 func (t *thread) execute() {
 	defer t.l.Close()
 	defer t.cancelOwn()
-	err := t.l.CallByParam(vm.P{Fn: t.l.NewFunctionFromProto(t.proto), NRet: 1, Protect: true})
-	if t.stopped {
-		return
-	}
-	if err != nil {
+	err := t.l.CallByParam(vm.P{Protect: true, Fn: t.l.NewFunction(func(l *vm.LState) int {
+		l.Push(l.NewFunctionFromProto(t.proto))
+		l.Call(0, 1)
+		t.result(l.Get(-1))
+		return 0
+	})})
+	if err != nil && !t.stopped {
 		t.err = scriptError(err)
-		return
 	}
-	value := t.l.Get(-1)
-	t.l.Pop(1)
-	t.err = t.result(value)
 }
 
 // result converts the value that the script returned to ids and stores them in t.
-func (t *thread) result(value vm.LValue) (err error) {
+func (t *thread) result(value vm.LValue) {
 	list, ok := value.(*vm.LTable)
 	if !ok {
-		return nil
+		return
 	}
 	t.any = true
 	if list.RawGetString("type") == vm.LString("filterset") {
-		set, err := t.evaluate(list)
-		if err == nil {
-			t.ids = slices.Collect(set.All())
-		}
-		return err
+		t.ids = t.evaluate(list)
+		return
 	}
 	for i := range list.Len() {
 		id, err := toID(list.RawGetInt(i + 1))
 		if err != nil {
-			return fmt.Errorf("%w: element %d: %w", errResult, i+1, err)
+			t.fail(fmt.Errorf("expected the script to return a list of ids or a filterset: element %d: %w", i+1, err))
 		}
 		t.ids = append(t.ids, id)
 	}
-	return nil
 }
 
 // scriptError converts an error of gopher-lua to a ScriptError without a stack trace.
