@@ -85,8 +85,7 @@ cmd/entrace                   control/tracedir convert format github.com/schollz
 entracetest                   exporter format go.opentelemetry.io/ internal/file/ internal/read/
                               query recorder redact slogadapter view
 entracetest/otlp              entracetest internal/otel/
-internal/testkit/             format go.opentelemetry.io/ golang.org/x/sys/ internal/core/ internal/file/ internal/otel
-                              internal/text/ query recorder view
+internal/testkit/             format golang.org/x/sys/ internal/core/ internal/file/ internal/otel query recorder view
 convert/internal/converttest  convert/internal/input format internal/core/ internal/otel internal/testkit/ view
 viewer/web/test/traces        . control control/provider format go.opentelemetry.io/ internal/core/ internal/testkit/
                               recorder

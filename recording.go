@@ -23,7 +23,6 @@ import (
 	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/text/notice"
-	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -38,8 +37,7 @@ type recording struct {
 	control  *control.Control // nil: no flight recorder
 	ours     bool             // this package made the control
 	resource *resource.Resource
-	account  *selfmetrics.Account // nil: metrics are off
-	crash    *crashtext.Output    // nil: no crash output was set
+	crash    *crashtext.Output // nil: no crash output was set
 }
 
 // open opens the recording. If that fails, it returns the error and a recording that drops
@@ -55,7 +53,6 @@ func (c *config) open() (*recording, error) {
 		r.recorder = recorder.Discard()
 	}
 	r.keepCrashText(!c.noCrash)
-	r.account = selfmetrics.Observe(r.recorder) // here, so that a program without spans has metrics as well
 	// Record the resource now, because log records may come before the first span.
 	if _, err := setup.RecordResource(r.recorder, r.resource); err != nil {
 		notice.Error(err)
@@ -140,8 +137,7 @@ func (r *recording) close(ctx context.Context, finish bool) (err error) {
 		err = errors.Join(err, r.recorder.Close(ctx))
 	}
 	r.crash.Close()
-	err = errors.Join(err, r.account.Close(ctx))
-	r.closed, r.crash, r.account = true, nil, nil
+	r.closed, r.crash = true, nil
 	return err
 }
 

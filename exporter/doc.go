@@ -53,11 +53,6 @@
 //	OTEL_EXPORTER_ENTRACE_WAITING_BYTES  67108864             MaxWaitingBytes
 //	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                MaxWaitingAge
 //	    bounds for the spans that wait for their parents: number, bytes, time
-//	OTEL_GO_X_OBSERVABILITY           false                   –
-//	    true: the exporter sends metrics about itself to the global MeterProvider, an
-//	    experiment of OpenTelemetry Go: otel.sdk.exporter.span.inflight and
-//	    otel.sdk.exporter.span.exported, the same two with log in place of span,
-//	    otel.sdk.exporter.operation.duration, and entrace.recorder.*
 //
 // OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup. If one of them has no
 // effect, because the program does not call Setup, a message on stderr says so.

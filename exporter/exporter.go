@@ -12,7 +12,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/internal/text/notice"
-	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -25,7 +24,7 @@ var _ sdktrace.SpanExporter = (*Exporter)(nil)
 // An Exporter is safe for concurrent use, even if several span processors share it.
 type Exporter struct{ target }
 
-// A target is the recorder that an exporter or processor writes to, with caches and metrics.
+// A target is the recorder that an exporter or processor writes to, with caches.
 type target struct {
 	recorder *recorder.Recorder
 	owned    bool // Shutdown closes the recorder
@@ -36,9 +35,6 @@ type target struct {
 	latest    atomic.Pointer[known]
 	resources sync.Map     // *resource.Resource to *recorder.Resource
 	cached    atomic.Int32 // number of items in resources
-
-	instruments *selfmetrics.Instruments // nil: off
-	account     *selfmetrics.Account     // nil: off
 }
 
 // A known is a resource and the entry that the recorder has made of it.
@@ -47,21 +43,11 @@ type known struct {
 	recorded *recorder.Resource
 }
 
-// measure creates the metrics if they are on. The caller must not hold a lock.
-func (t *target) measure(componentType string) {
-	if !t.recorder.Discards() {
-		t.instruments = selfmetrics.NewInstruments(componentType)
-	}
-	t.account = selfmetrics.Observe(t.recorder)
-}
-
 // New returns an exporter. Without [WithRecorder] it opens a recorder of its own,
 // by default at the path in OTEL_EXPORTER_ENTRACE_PATH. Shutdown closes that recorder.
 func New(options ...Option) (*Exporter, error) {
 	e := &Exporter{}
-	err := e.open(setup.Resolve(options...), modeBatch)
-	e.measure(selfmetrics.ExporterComponent)
-	return e, err
+	return e, e.open(setup.Resolve(options...), modeBatch)
 }
 
 // MarshalLog keeps loggers from printing the exporter's fields.
@@ -165,11 +151,10 @@ func (t *target) shutdown(ctx context.Context) error {
 		}
 		return nil
 	}
-	err := ctx.Err()
 	if t.owned {
-		err = t.recorder.Close(ctx)
+		return t.recorder.Close(ctx)
 	}
-	return errors.Join(err, t.account.Close(ctx)) // after the recorder, so that the metrics have its final numbers
+	return ctx.Err()
 }
 
 // maxErrors is the largest number of errors that the error of a batch joins. In most cases all errors
@@ -180,33 +165,24 @@ const maxErrors = 16
 // durability promises, including spans that wait in the recorder for a parent that has not been
 // exported. It records the spans even if ctx is done. If a span fails, ExportSpans records the other
 // spans and joins the error to the result. A call after Shutdown returns an error.
-func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	o := e.instruments.Begin(ctx, len(spans))
-	exported, err := e.export(spans)
-	o.End(ctx, exported, err)
-	return err
-}
-
-func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err error) {
+func (e *Exporter) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) (err error) {
 	if e.stopped.Load() {
-		return 0, selfmetrics.ErrShutdown
+		return errors.New("exporter: shut down")
 	}
 	if e.recorder.Discards() {
-		return len(spans), nil
+		return nil
 	}
 	defer recovered(&err)
 	m := e.mapper()
 	defer e.release(m)
 	var errs []error
-	added := 0 // not the result exported, which must be 0 after a panic
 	for _, i := range m.parentsFirst(spans) {
 		s := spans[i]
 		if err := e.add(m, s); err != nil && len(errs) < maxErrors {
 			errs = append(errs, fmt.Errorf("span %v: %w", s.SpanContext().SpanID(), err))
 		}
-		added++
 	}
-	return m.write(added, errs)
+	return m.write(errs)
 }
 
 // add maps an ended span with its links and events. The span is recorded even if add returns an

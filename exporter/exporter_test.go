@@ -30,7 +30,6 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/text/notice"
-	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -470,8 +469,8 @@ func TestExporterShutdown(t *testing.T) {
 	stubs := tracetest.SpanStubs{{Name: "s", SpanContext: spanContext(1, 1, false, "")}}
 	must(t, e.ExportSpans(t.Context(), stubs.Snapshots()))
 	must(t, e.Shutdown(t.Context()))
-	if err := e.ExportSpans(t.Context(), stubs.Snapshots()); !errors.Is(err, selfmetrics.ErrShutdown) {
-		t.Errorf("ExportSpans after Shutdown: %v, want ErrShutdown", err)
+	if err := e.ExportSpans(t.Context(), stubs.Snapshots()); err == nil || !strings.Contains(err.Error(), "shut down") {
+		t.Errorf("ExportSpans after Shutdown: %v, want an error", err)
 	}
 	if err := e.Shutdown(t.Context()); err != nil {
 		t.Errorf("the second Shutdown: %v", err)
@@ -482,13 +481,20 @@ func TestExporterShutdown(t *testing.T) {
 	}
 }
 
-// TestBorrowedRecorder: Shutdown does not close a recorder that was passed with WithRecorder.
+// TestBorrowedRecorder: Shutdown does not close a recorder that was passed with WithRecorder. ExportSpans reports that such
+// a recorder is closed.
 func TestBorrowedRecorder(t *testing.T) {
 	rec := create(t, nil)
 	p := spanProcessor(t, rec)
 	must(t, errors.Join(newExporter(t, rec).Shutdown(t.Context()), p.Shutdown(t.Context())))
 	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "x"}}); err != nil {
 		t.Errorf("after both have shut down: %v", err)
+	}
+	e := newExporter(t, rec)
+	must(t, rec.Close(t.Context()))
+	stubs := tracetest.SpanStubs{{Name: "s", SpanContext: spanContext(1, 1, false, "")}}
+	if err := e.ExportSpans(t.Context(), stubs.Snapshots()); !errors.Is(err, recorder.ErrClosed) {
+		t.Errorf("after the recorder was closed, ExportSpans returns %v", err)
 	}
 }
 

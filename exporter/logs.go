@@ -15,7 +15,6 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/write/bothways"
-	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
@@ -40,9 +39,7 @@ type LogProcessor struct {
 func NewLogProcessor(options ...Option) (*LogProcessor, error) {
 	s := setup.Resolve(options...)
 	p := &LogProcessor{level: s.Level}
-	err := p.open(s, noMode)
-	p.measure(selfmetrics.LogProcessor)
-	return p, err
+	return p, p.open(s, noMode)
 }
 
 // noMode is the mode of log processors and log exporters: OTEL_EXPORTER_ENTRACE_MODE applies to
@@ -75,18 +72,11 @@ func (p *LogProcessor) enough(n log.Severity) bool {
 // the ids of the span from r, not from ctx. It always returns nil: the SDK may log a returned error, and
 // would then pass this log record to OnEmit again. Errors are reported on the console instead. After an
 // error, further errors are not reported until a call has succeeded.
-func (p *LogProcessor) OnEmit(ctx context.Context, r *sdklog.Record) error {
+func (p *LogProcessor) OnEmit(_ context.Context, r *sdklog.Record) error {
 	if r == nil || !p.takes() || !p.enough(r.Severity()) {
 		return nil
 	}
-	o := p.instruments.Begin(ctx, 1)
-	err := p.emit(r)
-	exported := 1
-	if err != nil {
-		exported = 0
-	}
-	o.End(ctx, exported, err)
-	p.result(err)
+	p.result(p.emit(r))
 	return nil
 }
 
@@ -119,9 +109,7 @@ type LogExporter struct{ target }
 // [New] does. All such recorders of a process write to one file.
 func NewLogExporter(options ...Option) (*LogExporter, error) {
 	e := &LogExporter{}
-	err := e.open(setup.Resolve(options...), noMode)
-	e.measure(selfmetrics.LogExporter)
-	return e, err
+	return e, e.open(setup.Resolve(options...), noMode)
 }
 
 // MarshalLog keeps loggers from printing the exporter's fields.
@@ -132,22 +120,12 @@ func (e *LogExporter) MarshalLog() any {
 // Export records log records, even if ctx is done. When it returns, the records are as safe as the
 // recorder's durability promises. If a record fails, Export records the other records and joins the
 // error to the result. After Shutdown it returns [sdklog.ErrExporterShutdown].
-func (e *LogExporter) Export(ctx context.Context, records []sdklog.Record) error {
-	o := e.instruments.Begin(ctx, len(records))
-	exported, err := e.export(records)
-	o.End(ctx, exported, err)
-	if errors.Is(err, selfmetrics.ErrShutdown) {
-		return sdklog.ErrExporterShutdown // the SDK's own error for the same case
-	}
-	return err
-}
-
-func (e *LogExporter) export(records []sdklog.Record) (exported int, err error) {
+func (e *LogExporter) Export(_ context.Context, records []sdklog.Record) (err error) {
 	if e.stopped.Load() {
-		return 0, selfmetrics.ErrShutdown
+		return sdklog.ErrExporterShutdown
 	}
 	if !e.recorder.TakesLogs() || e.recorder.Discards() {
-		return len(records), nil
+		return nil
 	}
 	defer recovered(&err)
 	m := e.mapper()
@@ -158,11 +136,11 @@ func (e *LogExporter) export(records []sdklog.Record) (exported int, err error) 
 			errs = append(errs, fmt.Errorf("log record %d: %w", i, err))
 		}
 	}
-	written, err := m.write(len(records), errs) // not the result exported, which must be 0 after a panic
+	err = m.write(errs)
 	for i := range records {
 		e.tellTwice(&records[i])
 	}
-	return written, err
+	return err
 }
 
 // safeRecord maps one of many records. If mapping panics, it leaves out the record and returns an error.

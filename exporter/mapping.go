@@ -206,17 +206,13 @@ func flags(f trace.TraceFlags, remote bool) uint32 {
 	return n
 }
 
-// write writes the batch, which has n records. It returns how many of them the recorder accepted,
-// and joins the error of the recorder to errs.
-func (m *mapper) write(n int, errs []error) (written int, err error) {
-	err = m.b.Write()
-	if refused, ok := errors.AsType[*recorder.RefusedError](err); ok {
-		n -= refused.Records
-	}
+// write writes the batch, and joins the error of the recorder to errs.
+func (m *mapper) write(errs []error) error {
+	err := m.b.Write()
 	if len(errs) > 0 {
 		err = errors.Join(append(errs, err)...)
 	}
-	return max(0, n), err
+	return err
 }
 
 // recovered turns a panic into an error: a bug in this package must not end the

@@ -23,7 +23,7 @@ import (
 func TestOpenSpansKeepMonotonicTime(t *testing.T) {
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	p, err := NewSpanProcessor(WithRecorder(rec))
-	must(t, err)
+	tracetest.Must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	before := time.Now()
 	_, now := tp.Tracer("t").Start(t.Context(), "now")
@@ -44,8 +44,8 @@ func TestOpenSpansKeepMonotonicTime(t *testing.T) {
 	now.End()
 	old.End()
 	ctx := context.WithoutCancel(t.Context())
-	must(t, tp.Shutdown(ctx))
-	must(t, rec.Close(ctx))
+	tracetest.Must(t, tp.Shutdown(ctx))
+	tracetest.Must(t, rec.Close(ctx))
 }
 
 // TestErrorOfRecorderIsReportedOnce checks that a call that gets the error of a failed write does not report it again,

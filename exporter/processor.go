@@ -16,7 +16,6 @@ import (
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/write/flightrecorder"
 	"github.com/entrace-go/entrace/internal/write/safecall"
-	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -109,7 +108,6 @@ func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 		p.unwatch = s.Flight.WatchSpans(p.open.each)
 	}
 	err := p.target.open(s, modeLive)
-	p.measure(selfmetrics.ProcessorComponent)
 	if !p.recorder.Discards() {
 		processors.change(p.recorder, func(list []*SpanProcessor) []*SpanProcessor { return append(list, p) })
 	}
@@ -205,18 +203,10 @@ func (p *SpanProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 			return
 		}
 	}
-	ctx := context.Background()
 	if s.EndTime().Sub(s.StartTime()) >= markEndAfter && p.marks() {
-		mark(ctx, markEnd, s)
+		mark(context.Background(), markEnd, s)
 	}
-	o := p.instruments.Begin(ctx, 1)
-	err := p.end(s)
-	exported := 1
-	if err != nil {
-		exported = 0
-	}
-	o.End(ctx, exported, err)
-	p.result(err)
+	p.result(p.end(s))
 }
 
 func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
