@@ -3,7 +3,6 @@ package control
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/entrace-go/entrace/internal/core/record"
 )
@@ -15,27 +14,11 @@ func (c *Control) SetConfig(cfg *Config) error {
 	if cfg == nil {
 		return errors.New("control: the configuration is nil")
 	}
-	if err := c.check(cfg); err != nil {
-		return err
-	}
-	c.applying.Lock()
-	defer c.applying.Unlock()
-	switch {
-	case c.over:
+	if c == nil || c.closed.Load() {
 		return errClosed
-	case c.override.timer != nil:
-		c.override.base = cfg // applied when the override ends
-	default:
-		c.apply(cfg)
 	}
-	return nil
-}
-
-// Override sets a configuration for the time d. After that, the base configuration returns: the one before
-// the override, or a later one of SetConfig or the source. A nil cfg ends a running override now. Override
-// does not wait for files or providers.
-func (c *Control) Override(cfg *Config, d time.Duration) error {
-	if err := c.check(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
+		c.countRefused()
 		return err
 	}
 	c.applying.Lock()
@@ -43,37 +26,8 @@ func (c *Control) Override(cfg *Config, d time.Duration) error {
 	if c.over {
 		return errClosed
 	}
-	c.endOverride()
-	if cfg == nil {
-		return nil
-	}
-	c.override.base = c.Config()
-	var t *time.Timer
-	t = time.AfterFunc(d, func() {
-		c.applying.Lock()
-		defer c.applying.Unlock()
-		if c.override.timer == t {
-			c.endOverride()
-		}
-	})
-	c.override.timer = t
 	c.apply(cfg)
 	return nil
-}
-
-// check returns an error if cfg cannot be set. A nil cfg is valid.
-func (c *Control) check(cfg *Config) error {
-	if c == nil || c.closed.Load() {
-		return errClosed
-	}
-	if cfg == nil {
-		return nil
-	}
-	err := cfg.Validate()
-	if err != nil {
-		c.countRefused()
-	}
-	return err
 }
 
 func (c *Control) countRefused() {
@@ -94,22 +48,8 @@ func (c *Control) sourceChanged(cfg *Config, err error) {
 	}
 }
 
-// endOverride ends an override and applies the base configuration. The caller must hold the mutex applying.
-func (c *Control) endOverride() {
-	if c.override.timer == nil {
-		return
-	}
-	c.override.timer.Stop()
-	base := c.override.base
-	c.override.timer, c.override.base = nil, nil
-	c.apply(base)
-}
-
 // apply makes cfg the current configuration. The caller must hold the mutex applying.
 func (c *Control) apply(cfg *Config) {
-	if c.over {
-		return
-	}
 	f := compile(cfg)
 	c.rules.Store(f)
 	c.ring.SetBuffered(record.Providers(cfg.inRing()))

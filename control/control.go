@@ -95,15 +95,11 @@ type listeners struct {
 	panics   lastPanic
 }
 
-// configuring is the state of SetConfig and Override.
+// configuring is the state of SetConfig.
 type configuring struct {
 	applying sync.Mutex // locked before all other mutexes
 
-	over     bool // Shutdown has begun: no configuration can be set and no trace can begin; writers also hold deciding.mu
-	override struct {
-		timer *time.Timer // nil: there is no override
-		base  *Config     // the configuration after the override
-	}
+	over bool // Shutdown has begun: no configuration can be set and no trace can begin; writers also hold deciding.mu
 }
 
 // feeding is the state of the code that calls providers.
@@ -311,9 +307,6 @@ func (c *Control) endDecisions() {
 	defer c.applying.Unlock()
 	c.signals.follow(nil, nil)
 	c.watchdog.follow(c, nil)
-	if c.override.timer != nil {
-		c.override.timer.Stop()
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true

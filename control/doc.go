@@ -36,11 +36,11 @@
 //
 // The goroutine that makes a request continues at once, because a decision uses no file and calls no
 // provider. Goroutines of the control do the slow work. So a disk that does not answer, or a dumper that
-// blocks, delays only traces: [Control.Stop], [Control.SetConfig] and [Control.Override] return at once,
-// and the channel of [Trace.Done] is closed when a file is finished. Only [Control.Start] waits until the
-// file of a snapshot is written. An event is recorded before it causes a request, so the event is in the
-// trace. Several requests for one trace that has not begun count as one. If there is no ring and no stream
-// runs, records are dropped, and each costs one atomic load.
+// blocks, delays only traces: [Control.Stop] and [Control.SetConfig] return at once, and the channel of
+// [Trace.Done] is closed when a file is finished. Only [Control.Start] waits until the file of a snapshot
+// is written. An event is recorded before it causes a request, so the event is in the trace. Several
+// requests for one trace that has not begun count as one. If there is no ring and no stream runs, records
+// are dropped, and each costs one atomic load.
 //
 // # Spans and their goroutines
 //

@@ -102,29 +102,3 @@ func ExampleDeniedError() {
 	// no trace for api "import": rate_limited (import)
 	// no trace for api "export": no_config
 }
-
-// Override replaces the configuration for some time.
-func ExampleControl_Override() {
-	cfg := exampleConfig()
-	defer os.RemoveAll(cfg.Dir)
-	ctl, err := control.New(&control.Options{Config: cfg})
-	if err != nil {
-		panic(err)
-	}
-	defer ctl.Shutdown(context.Background())
-
-	more := *cfg
-	more.ID = "more"
-	more.Ring.Always |= control.Sched
-	if err := ctl.Override(&more, 10*time.Minute); err != nil {
-		panic(err)
-	}
-	fmt.Println(ctl.Config().ID)
-	if err := ctl.Override(nil, 0); err != nil { // ends the override
-		panic(err)
-	}
-	fmt.Println(ctl.Config().ID)
-	// Output:
-	// more
-	// example
-}

@@ -66,12 +66,6 @@ func TestHammer(t *testing.T) {
 			_, _, _ = r.ctl.Running(), r.ctl.Config(), r.ctl.Enabled(all)
 		},
 		func(rnd *rand.Rand) {
-			check(r.ctl.Override(configs[rnd.IntN(len(configs))], time.Duration(rnd.IntN(5))*time.Millisecond))
-			if rnd.IntN(3) == 0 {
-				check(r.ctl.Override(nil, 0))
-			}
-		},
-		func(rnd *rand.Rand) {
 			target := []string{"/snapshot?manual=1", "/start?config=s1&for=3ms", "/start?config=s4", "/"}[rnd.IntN(4)]
 			method := http.MethodPost
 			if target == "/" {
@@ -96,7 +90,7 @@ func TestHammer(t *testing.T) {
 			span.End()
 		}
 	})
-	var done [8]int
+	var done [7]int
 	for i := range done {
 		hammers.Go(func() {
 			rnd := rand.New(rand.NewPCG(17, uint64(i)))
@@ -117,7 +111,6 @@ func TestHammer(t *testing.T) {
 	})
 
 	// Then the control must be in its first state.
-	must(t, r.ctl.Override(nil, 0))
 	must(t, r.ctl.SetConfig(first))
 	for i := range 5 {
 		r.stop(api(fmt.Sprint("s", i)))

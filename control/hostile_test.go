@@ -192,7 +192,7 @@ func TestNilControl(t *testing.T) {
 		t.Error("a nil Control does something")
 	}
 	_, err := ctl.Start(t.Context(), ask("x"))
-	if err == nil || ctl.SetConfig(nil) == nil || ctl.Override(nil, 0) == nil || ctl.Shutdown(t.Context()) != nil {
+	if err == nil || ctl.SetConfig(nil) == nil || ctl.Shutdown(t.Context()) != nil {
 		t.Error("a nil Control says that it does something")
 	}
 }

@@ -35,10 +35,6 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 	}
 	call("SetConfig", func() error { return ctl.SetConfig(&next) })
 	inForce("next")
-	call("Override", func() error { return ctl.Override(first, time.Hour) })
-	inForce(first.ID)
-	call("the end of Override", func() error { return ctl.Override(nil, 0) })
-	inForce("next")
 	call("SetConfig back", func() error { return ctl.SetConfig(first) })
 	call("Fire", func() error { ctl.Fire(ask("shot")); return nil })
 	call("Start of what runs already", func() error {

@@ -168,7 +168,7 @@ func TestHandlerToken(t *testing.T) {
 
 func TestHandlerCrossSite(t *testing.T) {
 	f := newRig(t)
-	h := New(f.Control, &Options{AllowConfig: true})
+	h := New(f.Control, nil)
 	for _, c := range []struct {
 		name, value string
 		refused     bool
@@ -194,7 +194,7 @@ func TestHandlerCrossSite(t *testing.T) {
 		{"Origin", "localhost:8080", true},
 		{"Origin", "http://localhost:8080/", true},
 	} {
-		for _, q := range [][2]string{{"GET", "/"}, {"HEAD", "/"}, {"POST", "/snapshot"}, {"DELETE", "/config"}, {"OPTIONS", "/snapshot"}, {"GET", "/traces/x"}} {
+		for _, q := range [][2]string{{"GET", "/"}, {"HEAD", "/"}, {"POST", "/snapshot"}, {"POST", "/stop/1"}, {"OPTIONS", "/snapshot"}, {"GET", "/traces/x"}} {
 			w := ask(h, q[0], q[1], "", header(c.name, c.value))
 			if (w.Code == 403) != c.refused {
 				t.Errorf("%s %s with %s %q: %d, want refused %v", q[0], q[1], c.name, c.value, w.Code, c.refused)

@@ -1,13 +1,11 @@
-// Package httpapi has an HTTP handler that requests traces of a [control.Control], lists and serves
-// them, and overrides its configuration for a time:
+// Package httpapi has an HTTP handler that requests traces of a [control.Control], and lists and serves
+// them:
 //
-//	GET    /               the state, as JSON
-//	POST   /snapshot       ?window=30s &name=X &manual=1 &reason=TEXT
-//	POST   /start          ?config=X &for=20s &manual=1 &reason=TEXT
-//	POST   /stop/ID
-//	GET    /traces/FILE
-//	PUT    /config         ?for=10m, with the text of the configuration
-//	DELETE /config         ends that override
+//	GET   /               the state and the configuration, as JSON
+//	POST  /snapshot       ?window=30s &name=X &manual=1 &reason=TEXT
+//	POST  /start          ?config=X &for=20s &manual=1 &reason=TEXT
+//	POST  /stop/ID
+//	GET   /traces/FILE
 //
 // References in responses are relative, so that the handler can be mounted at any path. Responses are JSON,
 // except for the files; an error has a member "error".
@@ -20,7 +18,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -46,22 +43,14 @@ type Options struct {
 	// Viewer, if set, is the URL of a page that shows traces, for example a page of package viewer. The
 	// response to GET / has it.
 	Viewer string
-	// AllowConfig allows PUT /config, which overrides the configuration for a time.
-	AllowConfig bool
-	// Parse parses the body of PUT /config, as filesource.Parse does. It must be safe for concurrent use.
-	// It may keep the slice text.
-	Parse func(text []byte) (*control.Config, error)
 }
 
 const (
-	minToken        = 16
-	maxReason       = 1 << 10
-	maxConfigText   = 1 << 20
-	maxListed       = 1000
-	defaultOverride = 10 * time.Minute
-	maxOverride     = 24 * time.Hour
-	defaultRetry    = time.Minute
-	tracesDir       = "traces/"
+	minToken     = 16
+	maxReason    = 1 << 10
+	maxListed    = 1000
+	defaultRetry = time.Minute
+	tracesDir    = "traces/"
 )
 
 // A handler serves a control.
@@ -115,48 +104,35 @@ func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 	at := strings.TrimPrefix(r.URL.Path, "/")
 	file, isFile := strings.CutPrefix(at, tracesDir)
 	id, isStop := strings.CutPrefix(at, "stop/")
-	type methods map[string]func(http.ResponseWriter, *http.Request) error
-	var by methods
+	const get, post = "GET, HEAD", "POST"
+	var allow string
+	var fn func(http.ResponseWriter, *http.Request) error
 	switch {
 	case at == "":
-		by = methods{"GET": h.index}
+		allow, fn = get, h.index
 	case at == "snapshot":
-		by = methods{"POST": h.snapshot}
+		allow, fn = post, h.snapshot
 	case at == "start":
-		by = methods{"POST": h.start}
-	case at == "config" && h.o.AllowConfig:
-		by = methods{"PUT": h.setConfig, "DELETE": h.endConfig}
+		allow, fn = post, h.start
 	case isStop && id != "" && !strings.Contains(id, "/"):
-		by = methods{"POST": func(w http.ResponseWriter, r *http.Request) error { return h.stop(w, r, id) }}
+		allow, fn = post, func(w http.ResponseWriter, r *http.Request) error { return h.stop(w, r, id) }
 	case isFile && file != "":
-		by = methods{"GET": func(w http.ResponseWriter, r *http.Request) error { return h.file(w, r, file) }}
+		allow, fn = get, func(w http.ResponseWriter, r *http.Request) error { return h.file(w, r, file) }
 	default:
 		return &statusError{http.StatusNotFound, "not found"}
 	}
-	method := r.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
+	if !slices.Contains(strings.Split(allow, ", "), r.Method) {
+		w.Header().Set("Allow", allow)
+		return &statusError{http.StatusMethodNotAllowed, "method not allowed: use " + allow}
 	}
-	if fn := by[method]; fn != nil {
-		return fn(w, r)
-	}
-	var allow []string
-	for name := range by {
-		allow = append(allow, name)
-		if name == http.MethodGet {
-			allow = append(allow, http.MethodHead)
-		}
-	}
-	slices.Sort(allow)
-	w.Header().Set("Allow", strings.Join(allow, ", "))
-	return &statusError{http.StatusMethodNotAllowed, "method not allowed: use " + strings.Join(allow, ", ")}
+	return fn(w, r)
 }
 
 func (h *handler) snapshot(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r, "window", "name", "manual", "reason").noBody(r)
 	return h.begin(w, r, p, control.Request{
 		Trigger: control.TriggerHTTP, Key: "snapshot", Mode: control.ModeSnapshot,
-		Window: p.duration("window", 0, 0), Name: p.name("name"), Manual: p.bool("manual"), Reason: p.reason(),
+		Window: p.duration("window"), Name: p.name("name"), Manual: p.bool("manual"), Reason: p.reason(),
 	})
 }
 
@@ -164,7 +140,7 @@ func (h *handler) start(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r, "config", "for", "manual", "reason").noBody(r)
 	q := control.Request{
 		Trigger: control.TriggerHTTP, Key: "start", Mode: control.ModeStream,
-		Timeout: p.duration("for", 0, 0), Name: p.name("config"), Manual: p.bool("manual"), Reason: p.reason(),
+		Timeout: p.duration("for"), Name: p.name("config"), Manual: p.bool("manual"), Reason: p.reason(),
 	}
 	if q.Name == "" {
 		p.bad("config", "is missing: name a trace of the configuration")
@@ -251,52 +227,6 @@ func (h *handler) file(w http.ResponseWriter, r *http.Request, name string) erro
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	http.ServeContent(w, r, "", fi.ModTime(), file)
 	return nil
-}
-
-func (h *handler) setConfig(w http.ResponseWriter, r *http.Request) error {
-	p := paramsOf(r, "for")
-	d := p.duration("for", defaultOverride, maxOverride)
-	if err := p.check(); err != nil {
-		return err
-	}
-	if h.o.Parse == nil {
-		return errors.New("the handler is not set up: Options.Parse is not set")
-	}
-	var body io.ReadCloser = http.NoBody
-	if r.Body != nil {
-		body = http.MaxBytesReader(w, r.Body, maxConfigText)
-	}
-	text, err := io.ReadAll(body)
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return &statusError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the configuration is longer than %d bytes", maxConfigText)}
-	}
-	if err != nil {
-		return &statusError{http.StatusBadRequest, "read the configuration: " + err.Error()}
-	}
-	c, err := h.o.Parse(text)
-	if err == nil && c == nil {
-		err = errors.New("the configuration is empty")
-	}
-	if err != nil {
-		return &statusError{http.StatusBadRequest, err.Error()}
-	}
-	if err := h.ctl.Override(c, d); err != nil {
-		if _, ok := errors.AsType[*control.FieldError](err); ok {
-			return &statusError{http.StatusBadRequest, err.Error()}
-		}
-		return err
-	}
-	return answer(w, http.StatusOK, map[string]string{"config": c.ID, "for": d.String()})
-}
-
-func (h *handler) endConfig(w http.ResponseWriter, r *http.Request) error {
-	if err := paramsOf(r).noBody(r).check(); err != nil {
-		return err
-	}
-	if err := h.ctl.Override(nil, 0); err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, map[string]string{"config": h.ctl.Config().ID})
 }
 
 // fail writes a response with an error.

@@ -128,77 +128,48 @@ func answerOf(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 func TestHandlerMethods(t *testing.T) {
 	r := newRig(t)
 	file := r.put(t, day, 5, false)
-	handlers := map[bool]http.Handler{
-		true:  New(r.Control, &Options{AllowConfig: true, Parse: r.parse}),
-		false: New(r.Control, &Options{Parse: r.parse}),
-	}
+	h := New(r.Control, nil)
 	for _, c := range []struct {
 		path  string
 		allow string // the methods in the header Allow; "": the path does not exist
-		off   string // allow if AllowConfig is not set
 	}{
-		{"/", "GET, HEAD", "GET, HEAD"},
-		{"/snapshot", "POST", "POST"},
-		{"/start", "POST", "POST"},
-		{"/stop/1", "POST", "POST"},
-		{"/config", "DELETE, PUT", ""},
-		{"/traces/" + file, "GET, HEAD", "GET, HEAD"},
-		{"/snapshot/", "", ""},
-		{"/stop", "", ""},
-		{"/stop/", "", ""},
-		{"/stop/1/2", "", ""},
-		{"/traces", "", ""},
-		{"/traces/", "", ""},
-		{"//", "", ""},
-		{"//snapshot", "", ""},
-		{"/index.html", "", ""},
-		{"/Snapshot", "", ""},
+		{"/", "GET, HEAD"},
+		{"/snapshot", "POST"},
+		{"/start", "POST"},
+		{"/stop/1", "POST"},
+		{"/config", ""},
+		{"/traces/" + file, "GET, HEAD"},
+		{"/snapshot/", ""},
+		{"/stop", ""},
+		{"/stop/", ""},
+		{"/stop/1/2", ""},
+		{"/traces", ""},
+		{"/traces/", ""},
+		{"//", ""},
+		{"//snapshot", ""},
+		{"/index.html", ""},
+		{"/Snapshot", ""},
 	} {
-		for on, h := range handlers {
-			allow := c.allow
-			if !on {
-				allow = c.off
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get"} {
+			before := r.asked()
+			w := ask(h, method, "/", "", func(q *http.Request) { q.URL.Path = c.path })
+			allowed := slices.Contains(strings.Split(c.allow, ", "), method)
+			switch {
+			case c.allow == "" && w.Code != 404:
+				t.Errorf("%s %s: %d, want 404", method, c.path, w.Code)
+			case c.allow != "" && !allowed && (w.Code != 405 || w.Header().Get("Allow") != c.allow):
+				t.Errorf("%s %s: %d, Allow %q, want 405 and %q", method, c.path, w.Code, w.Header().Get("Allow"), c.allow)
+			case allowed && (w.Code == 405 || w.Code == 404 && c.path != "/stop/1"):
+				t.Errorf("%s %s: %d", method, c.path, w.Code)
 			}
-			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get"} {
-				before := r.asked()
-				w := ask(h, method, "/", "id: other", func(q *http.Request) {
-					if q.URL.Path = c.path; method != "PUT" {
-						q.Body, q.ContentLength = nil, 0
-					}
-				})
-				allowed := slices.Contains(strings.Split(allow, ", "), method)
-				switch {
-				case allow == "" && w.Code != 404:
-					t.Errorf("%s %s: %d, want 404", method, c.path, w.Code)
-				case allow != "" && !allowed && (w.Code != 405 || w.Header().Get("Allow") != allow):
-					t.Errorf("%s %s: %d, Allow %q, want 405 and %q", method, c.path, w.Code, w.Header().Get("Allow"), allow)
-				case allowed && (w.Code == 405 || w.Code == 404 && c.path != "/stop/1"):
-					t.Errorf("%s %s: %d", method, c.path, w.Code)
-				}
-				if changed := r.Config().ID != "prod"; method != "POST" && r.asked() > before || changed != (method == "PUT" && allowed) {
-					t.Errorf("%s %s asks for %d traces, the configuration is %s", method, c.path, r.asked()-before, r.Config().ID)
-				}
-				must(t, r.Override(nil, 0))
-				if w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" {
-					t.Errorf("%s %s: the header is %v", method, c.path, w.Header())
-				}
+			if method != "POST" && r.asked() > before {
+				t.Errorf("%s %s asks for %d traces", method, c.path, r.asked()-before)
+			}
+			if w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" {
+				t.Errorf("%s %s: the header is %v", method, c.path, w.Header())
 			}
 		}
 	}
-}
-
-// parse parses "id: ID": it returns the configuration of the rig with this id.
-func (r *rig) parse(text []byte) (*control.Config, error) {
-	if string(text) == "nil" {
-		return nil, nil
-	}
-	id, ok := strings.CutPrefix(string(text), "id: ")
-	if !ok {
-		return nil, errors.New("line 1: there is no id")
-	}
-	c := *r.Config()
-	c.ID = strings.TrimSpace(id)
-	return &c, nil
 }
 
 func TestHandlerSnapshot(t *testing.T) {
@@ -294,7 +265,7 @@ func TestHandlerVerdicts(t *testing.T) {
 		control.TraceConfig{Name: "s3", On: byHTTP, Mode: control.ModeStream},
 		control.TraceConfig{Name: "s4", On: byHTTP, Mode: control.ModeStream},
 		control.TraceConfig{Name: "s5", On: byHTTP, Mode: control.ModeStream})
-	h := New(r.Control, &Options{AllowConfig: true, Parse: r.parse})
+	h := New(r.Control, nil)
 	for _, c := range []struct {
 		target  string
 		want    int
@@ -334,9 +305,6 @@ func TestHandlerVerdicts(t *testing.T) {
 		if w := ask(h, q[0], q[1], ""); w.Code != 503 || answerOf(t, w)["verdict"] != "closed" {
 			t.Errorf("%s after Shutdown: %d %s", q[1], w.Code, w.Body)
 		}
-	}
-	if w := ask(h, "DELETE", "/config", ""); w.Code != 500 {
-		t.Errorf("DELETE after Shutdown: %d %s", w.Code, w.Body)
 	}
 }
 
@@ -471,67 +439,20 @@ func TestHandlerMounted(t *testing.T) {
 	}
 }
 
-func TestHandlerConfig(t *testing.T) {
-	r := newRig(t)
-	h := New(r.Control, &Options{AllowConfig: true, Parse: r.parse})
-	for _, c := range []struct {
-		query, text string
-		want        int
-		says        string // a part of the response
-		id          string // the id of the configuration after the request
-	}{
-		{"", "id: a", 200, `"for": "10m0s"`, "a"},
-		{"?for=20s", "id: b", 200, `"for": "20s"`, "b"},
-		{"?for=24h", "id: c", 200, `"for": "24h0m0s"`, "c"},
-		{"?for=24h0m1s", "id: c", 400, "24h", "prod"},
-		{"", "id: " + strings.Repeat(" ", maxConfigText-5) + "d", 200, `"config": "d"`, "d"},
-		{"", "id: " + strings.Repeat(" ", maxConfigText-4) + "d", 413, "1048576", "prod"},
-		{"", "nonsense", 400, "line 1: there is no id", "prod"},
-		{"", "", 400, "line 1", "prod"},
-		{"", "nil", 400, "empty", "prod"},
-		{"", "id: ", 400, "id: must not be empty", "prod"}, // Validate fails
-	} {
-		w := ask(h, "PUT", "/config"+c.query, c.text)
-		if got := r.Config().ID; w.Code != c.want || !strings.Contains(w.Body.String(), c.says) || got != c.id {
-			t.Errorf("PUT %s %.20q: %d %.200s, %s is in force, want %d that says %q, and %s", c.query, c.text, w.Code, w.Body, got, c.want, c.says, c.id)
-		}
-		if w := ask(h, "DELETE", "/config", ""); w.Code != 200 || r.Config().ID != "prod" || answerOf(t, w)["config"] != "prod" {
-			t.Errorf("DELETE: %d %s, %s is in force", w.Code, w.Body, r.Config().ID)
-		}
-	}
-	if w := ask(h, "PUT", "/config?for=1ms", "id: short"); w.Code != 200 {
-		t.Errorf("for a millisecond: %d %s", w.Code, w.Body)
-	}
-	tracetest.Eventually(t, "that has passed", func() bool { return r.Config().ID == "prod" })
-	if w := ask(h, "PUT", "/config", "", func(r *http.Request) { r.Body = nil }); w.Code != 400 {
-		t.Errorf("no body: %d", w.Code)
-	}
-	if w := ask(New(r.Control, &Options{AllowConfig: true}), "PUT", "/config", "id: a"); w.Code != 500 || !strings.Contains(w.Body.String(), "Parse") {
-		t.Errorf("without Parse: %d %s", w.Code, w.Body)
-	}
-	for _, method := range []string{"PUT", "DELETE"} {
-		if w := ask(New(r.Control, &Options{Parse: r.parse}), method, "/config", "id: a"); w.Code != 404 || r.Config().ID != "prod" {
-			t.Errorf("%s without AllowConfig: %d, %s is in force", method, w.Code, r.Config().ID)
-		}
-	}
-}
-
 func TestHandlerConcurrent(t *testing.T) {
 	r := newRig(t)
-	h := New(r.Control, &Options{AllowConfig: true, Parse: r.parse})
+	h := New(r.Control, nil)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for range 20 {
-				for _, q := range [][3]string{
-					{"GET", "/", ""},
-					{"POST", "/snapshot", ""},
-					{"POST", "/start?config=deep", ""},
-					{"POST", fmt.Sprintf("/stop/%d", i), ""},
-					{"PUT", "/config", "id: a"},
-					{"DELETE", "/config", ""},
+				for _, q := range [][2]string{
+					{"GET", "/"},
+					{"POST", "/snapshot"},
+					{"POST", "/start?config=deep"},
+					{"POST", fmt.Sprintf("/stop/%d", i)},
 				} {
-					w := ask(h, q[0], q[1], q[2])
+					w := ask(h, q[0], q[1], "")
 					if w.Code >= 400 && w.Code != 404 && !strings.Contains(w.Body.String(), string(control.VerdictAlreadyRunning)) {
 						t.Errorf("%s %s: %d %s", q[0], q[1], w.Code, w.Body)
 					}
