@@ -230,7 +230,6 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		"process":      nil,
 		"writethrough": {"OTEL_EXPORTER_ENTRACE_DURABILITY=writethrough"},
 		"power":        {"OTEL_EXPORTER_ENTRACE_DURABILITY=power"},
-		"buffered":     {"OTEL_EXPORTER_ENTRACE_DURABILITY=buffered"},
 		"version 2":    {"OTEL_EXPORTER_ENTRACE_VERSION=2"},
 		"batch":        {"OTEL_EXPORTER_ENTRACE_MODE=batch"},
 		"flight":       flight,
@@ -276,7 +275,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 				for _, f := range occurrences(t, dir, canary) {
 					t.Errorf("after recovery: %s", f)
 				}
-				if name != "buffered" && len(occurrences(t, dir, innocent)) == 0 {
+				if len(occurrences(t, dir, innocent)) == 0 {
 					t.Error("the innocent text is not there")
 				}
 			})

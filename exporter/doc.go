@@ -31,8 +31,8 @@
 //	OTEL_EXPORTER_ENTRACE_VERSION     1                       Version
 //	    1, 2: ENTRACE's disk version
 //	OTEL_EXPORTER_ENTRACE_DURABILITY  process                 Durability
-//	    process, writethrough, power, buffered: the event that a record survives once
-//	    the recording call has returned, see recorder.Durability
+//	    process, writethrough, power: the event that a record survives once the
+//	    recording call has returned, see recorder.Durability
 //	OTEL_EXPORTER_ENTRACE_BUFFER_DIR  –                       BufferDir
 //	    the folder of the journal; by default it is in shared memory, or beside
 //	    the file: see recorder.Options

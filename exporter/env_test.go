@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/text/notice"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestVariablesOfSetup: variables that only entrace.Setup supports are reported once.
@@ -76,4 +77,19 @@ func TestPathOfFolder(t *testing.T) {
 	if _, err := exporter.New(); err == nil || !strings.Contains(err.Error(), said) {
 		t.Errorf("of a folder that cannot be the error is %v", err)
 	}
+}
+
+// TestOldDurability: the former durability "buffered" is taken as process, and a message says so.
+func TestOldDurability(t *testing.T) {
+	told := said(t)
+	t.Setenv("OTEL_EXPORTER_ENTRACE_DURABILITY", "buffered")
+	e, err := exporter.New(exporter.WithPath(filepath.Join(t.TempDir(), "app.et")))
+	must(t, err)
+	if d, err := e.Recorder().Durability(); d != recorder.DurabilityProcess || err != nil {
+		t.Errorf("the durability is %v, %v", d, err)
+	}
+	if want := "DURABILITY=\\\"buffered\\\" is ignored"; !strings.Contains(told(), want) {
+		t.Errorf("it told %q, want %q", told(), want)
+	}
+	must(t, e.Shutdown(t.Context()))
 }

@@ -273,7 +273,7 @@ func (w *writer) Durability() (Durability, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.goneErr(); err != nil {
-		return DurabilityBuffered, err
+		return DurabilityNone, err
 	}
 	return w.published.durability, w.published.fallback
 }

@@ -45,7 +45,7 @@ func TestCloseInCleanup(t *testing.T) {
 
 // TestCloseOnError calls Close in OnError. Close must not wait until this call of OnError has returned.
 func TestCloseOnError(t *testing.T) {
-	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityBuffered} {
+	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough} {
 		t.Run(d.String(), func(t *testing.T) {
 			t.Parallel()
 			var rec *recorder.Recorder

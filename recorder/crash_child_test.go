@@ -509,7 +509,7 @@ func collect(t *testing.T, dir string) map[string][]foundUnit {
 }
 
 // check checks that the files have the units of a run. It returns how many acknowledged units are lost. A
-// loss is an error, except with DurabilityBuffered, or if the unit waited and waiting was not safe.
+// loss is an error, unless the unit waited and waiting was not safe.
 func (c *crashRun) check(t *testing.T, units map[string][]foundUnit) (lost int) {
 	t.Helper()
 	begun, returned := c.acked(t)
@@ -531,7 +531,7 @@ func (c *crashRun) check(t *testing.T, units map[string][]foundUnit) (lost int) 
 				complain("%s was never recorded", name)
 			case len(found) == 0 && i < returned[g]:
 				waits := i%10 == 6 && i+2 >= returned[g] || i%10 == 7 && i+1 >= returned[g]
-				if c.durability == recorder.DurabilityBuffered || waits && c.durability != recorder.DurabilityProcess {
+				if waits && c.durability != recorder.DurabilityProcess {
 					lost++
 				} else {
 					complain("%s is lost; %d had begun, %d returned", name, begun[g], returned[g])

@@ -259,7 +259,7 @@ func (w *writer) begin() error {
 // 2^32 entries.
 func Stream(o *Options) *Recorder {
 	opt := o.withDefaults()
-	opt.Durability = DurabilityBuffered
+	opt.Durability = DurabilityNone
 	opt.MaxFileSize, opt.MaxFileAge, opt.MaxFileEntries = 0, 0, 0
 	in := record.NewInterner(nil, opt.Redact)
 	w := newWriter(&opt, in, "a stream")

@@ -217,4 +217,4 @@ func (m *memory) Waits() bool                     { return false }
 func (m *memory) Flush(context.Context) error     { return nil }
 func (m *memory) Sync(context.Context) error      { return nil }
 func (m *memory) Err() error                      { return nil }
-func (m *memory) Durability() (Durability, error) { return DurabilityBuffered, nil }
+func (m *memory) Durability() (Durability, error) { return DurabilityNone, nil }

@@ -27,33 +27,29 @@ const (
 	// DurabilityPower means that records also survive a loss of power. A call waits for an fsync; calls
 	// that wait at the same time share one.
 	DurabilityPower
-	// DurabilityBuffered guarantees nothing. The records of the last tenth of a second, or
-	// the last 256 KiB, are lost with the process. When the disk does not keep up, up to
-	// 4 MiB are lost.
-	DurabilityBuffered
-
-	numDurabilities
+	// DurabilityNone means that nothing survives. [Recorder.Durability] returns it, for example if there is
+	// no file. It cannot be chosen in [Options].
+	DurabilityNone
 )
 
-var durabilityNames = [numDurabilities]string{"process", "writethrough", "power", "buffered"}
+var durabilityNames = [...]string{"process", "writethrough", "power", "none"}
 
-// String returns the name of d, which ParseDurability accepts.
+// String returns the name of d.
 func (d Durability) String() string {
-	if d < numDurabilities {
+	if d <= DurabilityNone {
 		return durabilityNames[d]
 	}
 	return fmt.Sprintf("Durability(%d)", uint8(d))
 }
 
-// ParseDurability returns the Durability with the name s: process, writethrough, power
-// or buffered.
+// ParseDurability returns the Durability with the name s: process, writethrough or power.
 func ParseDurability(s string) (Durability, error) {
-	for d, name := range durabilityNames {
+	for d, name := range durabilityNames[:DurabilityNone] {
 		if strings.EqualFold(s, name) {
 			return Durability(d), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown durability %q: must be process, writethrough, power or buffered", s)
+	return 0, fmt.Errorf("unknown durability %q: must be process, writethrough or power", s)
 }
 
 // Options change how a [Recorder] works. The zero value means defaults.
@@ -174,8 +170,8 @@ func (o *Options) check() error {
 		return o.Version.Check()
 	case o.Format.Valid && o.Format.Value > format.IET:
 		return fmt.Errorf("a recorder writes et or iet, not %v", o.Format.Value)
-	case o.Durability >= numDurabilities:
-		return fmt.Errorf("unknown %v", o.Durability)
+	case o.Durability >= DurabilityNone:
+		return fmt.Errorf("the option Durability must not be %v", o.Durability)
 	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0 || o.KeepBytes < 0:
 		return errors.New("MaxFileSize, MaxFileAge, KeepFiles and KeepBytes must not be negative")
 	}

@@ -111,7 +111,7 @@ func (r *Recorder) StreamPath() string { return r.stream }
 // says why.
 func (r *Recorder) Durability() (Durability, error) {
 	if r.Discards() {
-		return DurabilityBuffered, nil
+		return DurabilityNone, nil
 	}
 	return r.target.Durability()
 }

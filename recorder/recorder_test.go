@@ -729,3 +729,14 @@ func TestCodecAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestNoDurabilityCannotBeChosen: DurabilityNone is only a result.
+func TestNoDurabilityCannotBeChosen(t *testing.T) {
+	none := recorder.DurabilityNone
+	if _, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: none}); err == nil {
+		t.Error("Create returns no error")
+	}
+	if _, err := recorder.ParseDurability(none.String()); err == nil {
+		t.Error("ParseDurability returns no error")
+	}
+}

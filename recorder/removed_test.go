@@ -128,7 +128,7 @@ func TestNoNewFileAfterRemoval(t *testing.T) {
 						t.Fatalf("Log: %v", err)
 					}
 				}
-				if has, err := rec.Durability(); has != recorder.DurabilityBuffered || !errors.Is(err, recorder.ErrUnlinked) {
+				if has, err := rec.Durability(); has != recorder.DurabilityNone || !errors.Is(err, recorder.ErrUnlinked) {
 					t.Errorf("Durability is %v, %v", has, err)
 				}
 				if err := rec.Flush(t.Context()); !errors.Is(err, recorder.ErrUnlinked) {

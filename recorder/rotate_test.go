@@ -59,7 +59,7 @@ func logRecord(n int) *format.TraceEntry {
 // MaxFileSize.
 func TestRotate(t *testing.T) {
 	const writers, each, maxSize = 4, 2000, 64 << 10
-	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityBuffered} {
+	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough} {
 		t.Run(d.String(), func(t *testing.T) {
 			dir := t.TempDir()
 			rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{Durability: d, MaxFileSize: maxSize})

@@ -70,7 +70,7 @@ func teed(t *testing.T, r *Recorder) {
 // TestTee checks that the Tee gets exactly the entries of the file, with every durability, even if writes
 // fail.
 func TestTee(t *testing.T) {
-	for d := range numDurabilities {
+	for d := range DurabilityNone {
 		t.Run(d.String(), func(t *testing.T) {
 			tee := &listTee{}
 			r, f := faultRecorder(t, Options{Tee: tee, Durability: d})

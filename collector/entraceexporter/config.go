@@ -18,7 +18,7 @@ type Config struct {
 	// as trace.iet and becomes trace.et when the Collector ends. If Path ends with .iet, the file keeps its name.
 	Path string `mapstructure:"path"`
 	// Durability determines which records survive a failure after the exporter has accepted them: "process", which is
-	// the default, "writethrough", "power" or "buffered". See package recorder.
+	// the default, "writethrough" or "power". See package recorder.
 	Durability string `mapstructure:"durability"`
 	// BufferDir is the folder of the crash buffer, which holds the newest records until they are in the file. The
 	// default is /dev/shm, or, in a container, the folder of Path.
@@ -48,7 +48,7 @@ func (c *Config) Validate() error {
 		wrong("path", "must end with .et or .iet, not %q", c.Path)
 	}
 	if _, err := c.durability(); err != nil {
-		wrong("durability", "must be process, writethrough, power or buffered, not %q", c.Durability)
+		wrong("durability", "must be process, writethrough or power, not %q", c.Durability)
 	}
 	if _, err := c.policy(); err != nil {
 		wrong("redact", "must be off, default, or the name of a policy file: %v", err)
@@ -70,8 +70,11 @@ func (c *Config) policy() (*redact.Policy, error) {
 	return redact.Open(c.Redact)
 }
 
+// oldDurability is a former value of Durability. It is taken as process.
+const oldDurability = "buffered"
+
 func (c *Config) durability() (recorder.Durability, error) {
-	if c.Durability == "" {
+	if c.Durability == "" || c.Durability == oldDurability {
 		return recorder.DurabilityProcess, nil
 	}
 	return recorder.ParseDurability(c.Durability)

@@ -57,6 +57,9 @@ func (f *files) Start(context.Context, component.Host) error {
 	if err != nil {
 		return fmt.Errorf("durability: %w", err)
 	}
+	if f.cfg.Durability == oldDurability {
+		f.log.Warn("durability buffered is gone: process is used instead")
+	}
 	policy, err := f.cfg.policy()
 	if err != nil {
 		return fmt.Errorf("redact: %w", err)

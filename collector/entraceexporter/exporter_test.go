@@ -271,7 +271,7 @@ func TestConfig(t *testing.T) {
 		}, ""},
 		{"no path", nil, "path: must name the file to write"},
 		{"a folder", map[string]any{"path": "traces/"}, `path: must end with .et or .iet, not "traces/"`},
-		{"durability", map[string]any{"path": "a.et", "durability": "none"}, "durability: must be process, writethrough, power or buffered, not \"none\""},
+		{"durability", map[string]any{"path": "a.et", "durability": "none"}, "durability: must be process, writethrough or power, not \"none\""},
 		{"size", map[string]any{"path": "a.et", "max_file_size": "big"}, `"big": not a size such as 1000`},
 		{"negative", map[string]any{"path": "a.et", "keep_files": -1}, "keep_files: must not be negative; 0 means no limit"},
 		{"policy", map[string]any{"path": "a.et", "redact": "nosuch.json"}, "policy file: open nosuch.json"},
@@ -288,6 +288,14 @@ func TestConfig(t *testing.T) {
 				t.Errorf("max_file_size is %d", cfg.MaxFileSize)
 			}
 		})
+	}
+}
+
+// TestOldDurability: the former durability "buffered" is taken as process, and the log says so.
+func TestOldDurability(t *testing.T) {
+	p := create(t, map[string]any{"path": filepath.Join(t.TempDir(), "trace.et"), "durability": "buffered"}).start(t)
+	if n := p.logged.FilterMessage("durability buffered is gone: process is used instead").Len(); n == 0 {
+		t.Errorf("the log has %v", p.logged.All())
 	}
 }
 

@@ -2,7 +2,7 @@
 // that these libraries are not in the go.mod of users.
 //
 // Benchmarks that are compared differ only in the last element of their name, which is the candidate: "entrace" is
-// the recorder with its defaults, and "entrace-buffered" and "entrace-writethrough" have another durability. All
+// the recorder with its defaults, and "entrace-writethrough" has another durability. All
 // candidates write to real files below TMPDIR, on the same file system, which should be on a disk. All record the
 // source position. From time to time a benchmark begins a new file: it stops the timer while it syncs, closes and
 // removes the old one.

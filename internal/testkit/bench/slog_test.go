@@ -109,7 +109,6 @@ func recorded(name string, d recorder.Durability) handler {
 var (
 	entraceDefault      = recorded("entrace", recorder.DurabilityProcess)
 	entraceBeside       = recorded("entrace-beside", recorder.DurabilityProcess)
-	entraceBuffered     = recorded("entrace-buffered", recorder.DurabilityBuffered)
 	entraceWriteThrough = recorded("entrace-writethrough", recorder.DurabilityWriteThrough)
 
 	phusluFile = handler{"phuslu", func(b *testing.B, dir string) (slog.Handler, output) {
@@ -183,7 +182,7 @@ func logRecords(b *testing.B, c call, h handler, goroutines int) {
 // BenchmarkSlogFile logs to a file with one write per record, as loggers do by default.
 func BenchmarkSlogFile(b *testing.B) {
 	for _, c := range []call{ten, two} {
-		for _, h := range []handler{entraceDefault, entraceBeside, entraceBuffered, entraceWriteThrough, phusluFile, slogFile} {
+		for _, h := range []handler{entraceDefault, entraceBeside, entraceWriteThrough, phusluFile, slogFile} {
 			b.Run(c.name+"/"+h.name, func(b *testing.B) { logRecords(b, c, h, 1) })
 		}
 	}
@@ -193,7 +192,7 @@ func BenchmarkSlogFile(b *testing.B) {
 func BenchmarkSlogBuffered(b *testing.B) {
 	for _, c := range []call{ten, two} {
 		for _, goroutines := range []int{1, 2, 8} {
-			for _, h := range []handler{entraceDefault, entraceBuffered, phusluBuffered} {
+			for _, h := range []handler{entraceDefault, phusluBuffered} {
 				b.Run(fmt.Sprintf("%s/goroutines=%d/%s", c.name, goroutines, h.name), func(b *testing.B) {
 					logRecords(b, c, h, goroutines)
 				})
@@ -206,7 +205,7 @@ func BenchmarkSlogBuffered(b *testing.B) {
 // the handler's own share.
 func BenchmarkSlogHandler(b *testing.B) {
 	for _, c := range []call{ten, two, twoAfterTen} {
-		for _, h := range []handler{nothingHandled, entraceDefault, entraceBuffered, phusluBuffered} {
+		for _, h := range []handler{nothingHandled, entraceDefault, phusluBuffered} {
 			b.Run(c.name+"/"+h.name, func(b *testing.B) { logRecords(b, c, h, 1) })
 		}
 	}
@@ -214,7 +213,7 @@ func BenchmarkSlogHandler(b *testing.B) {
 
 // BenchmarkDurability calls handlers directly, without slog.
 func BenchmarkDurability(b *testing.B) {
-	for _, h := range []handler{entraceDefault, entraceBuffered, entraceWriteThrough} {
+	for _, h := range []handler{entraceDefault, entraceWriteThrough} {
 		b.Run("attrs=10/"+h.name, func(b *testing.B) {
 			var pcs [1]uintptr
 			runtime.Callers(1, pcs[:])

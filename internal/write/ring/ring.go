@@ -655,5 +655,5 @@ func (g target) Durability() (recorder.Durability, error) {
 	if j := g.live.Load(); j != nil && j.Medium() != journal.Heap {
 		return recorder.DurabilityProcess, nil
 	}
-	return recorder.DurabilityBuffered, nil
+	return recorder.DurabilityNone, nil
 }

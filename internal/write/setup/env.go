@@ -33,7 +33,7 @@ const (
 	envBufferDir = "OTEL_EXPORTER_ENTRACE_BUFFER_DIR"
 	envMode      = "OTEL_EXPORTER_ENTRACE_MODE"
 
-	// `process` | which crashes a recording survives: `process`, `writethrough`, `power`, `buffered`
+	// `process` | which crashes a recording survives: `process`, `writethrough`, `power`
 	// ([durability.md](durability.md)).
 	envDurability = "OTEL_EXPORTER_ENTRACE_DURABILITY"
 

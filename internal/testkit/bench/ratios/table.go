@@ -16,12 +16,11 @@ type row struct {
 }
 
 const (
-	entrace  = "entrace"
-	buffered = "entrace-buffered"
-	through  = "entrace-writethrough"
-	phuslu   = "phuslu"
-	jsonLog  = "slog.JSONHandler"
-	nothing  = "nothing"
+	entrace = "entrace"
+	through = "entrace-writethrough"
+	phuslu  = "phuslu"
+	jsonLog = "slog.JSONHandler"
+	nothing = "nothing"
 )
 
 func table(r results) []row {
@@ -38,7 +37,6 @@ func table(r results) []row {
 		add(what, "phuslu/log, one write a record", x.phuslu, r.ratio(group, entrace, phuslu, perOp))
 		add(what, "slog.JSONHandler", x.jsonLog, r.ratio(group, entrace, jsonLog, perOp))
 		add("its bytes", "slog.JSONHandler's", x.inJSON, r.ratio(group, entrace, jsonLog, "B/record"))
-		add(what+", buffered", "phuslu/log, one write a record", 0, r.ratio(group, buffered, phuslu, perOp))
 		add(what+", written through", "phuslu/log, one write a record", 0, r.ratio(group, through, phuslu, perOp))
 	}
 	for _, attrs := range []int{10, 2} {
@@ -49,7 +47,6 @@ func table(r results) []row {
 			group := fmt.Sprintf("SlogBuffered/attrs=%d/goroutines=%d", attrs, x.goroutines)
 			what := fmt.Sprintf("a slog call, %d attributes, %s", attrs, count(x.goroutines, "goroutine"))
 			add(what, "phuslu/log behind 256 KiB", x.goal, r.ratio(group, entrace, phuslu, perOp))
-			add(what+", buffered", "phuslu/log behind 256 KiB", 0, r.ratio(group, buffered, phuslu, perOp))
 		}
 	}
 	for _, x := range []struct {
@@ -58,7 +55,6 @@ func table(r results) []row {
 	}{{"attrs=10", "10 attributes", 0.40}, {"attrs=2", "2 attributes", 0.40}, {"with=10/attrs=2", "2 attributes after With of 10", 0.60}} {
 		what := "the handler's own share of it, " + x.attrs
 		add(what, "phuslu/log's own", x.goal, r.share("SlogHandler/"+x.group, entrace, phuslu, nothing))
-		add(what+", buffered", "phuslu/log's own", 0, r.share("SlogHandler/"+x.group, buffered, phuslu, nothing))
 	}
 
 	const export, otlp = "ExportSpans/attrs=10", "otlp-protobuf"
@@ -74,7 +70,6 @@ func table(r results) []row {
 		add(what, "stdouttrace, at the end alone", 0, r.ratio(group, entrace, "stdouttrace", perOp))
 	}
 
-	add("surviving the process: a handler call, 10 attributes", "buffered", 1.15, r.ratio("Durability/attrs=10", entrace, buffered, perOp))
 	add("finishing an ET of a million entries", "`cp`, and fsync of source and copy", 1.5, r.ratio("Finalize/entries=1000000", entrace, "cp", perOp))
 
 	const opened, million = "Open/entries=1000000.et", 1e6
