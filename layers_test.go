@@ -64,8 +64,7 @@ convert/gotrace               convert/internal/foreign convert/internal/input fo
 convert/heph                  convert/internal/input format internal/core/ internal/otel internal/read/ internal/text/
                               view
 convert/measureme             convert/internal/input format internal/core/ internal/otel internal/read/ view
-convert/parquet               convert/internal/input format github.com/klauspost/compress/ github.com/parquet-go/
-                              internal/core/ view
+convert/parquet               convert/internal/input format github.com/parquet-go/ internal/core/ view
 convert/chrome                internal/otel internal/read/ internal/text/ view
 convert/folded                internal/read/ internal/text/ view
 convert/perfetto              internal/otel internal/read/ view

@@ -7,8 +7,8 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
+	pq "github.com/parquet-go/parquet-go"
 	meta "github.com/parquet-go/parquet-go/format"
 
 	"github.com/entrace-go/entrace/convert/internal/input"
@@ -28,16 +28,16 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	if err := in.Err(); err != nil {
 		return err
 	}
-	f, err := readFooter(in, in.Size())
+	f, err := open(in, in.Size())
 	if err != nil {
 		return err
 	}
-	d := decoder{size: in.Size(), footer: f, w: w, memory: memory{r: in}}
+	d := decoder{file: f, w: w}
 	if err := d.bind(); err != nil {
 		return err
 	}
-	for range f.groups {
-		if err := d.readGroup(ctx); err != nil {
+	for _, g := range f.RowGroups() {
+		if err := d.readGroup(ctx, g); err != nil {
 			return err
 		}
 	}
@@ -47,42 +47,30 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	return nil
 }
 
-// The maximum number of rows is freeRows, and rowsPerByte for each byte of the file. Without a limit, a small file
-// could have any number of rows: rows with equal values need no bytes in it, but do need memory and space in the
-// output.
-const (
-	freeRows    = 1 << 18
-	rowsPerByte = 64
-)
-
 // attributeSize is the memory in bytes of an attribute without its texts.
 const attributeSize = 48
 
 // A decoder converts rows to entries.
 type decoder struct {
-	size   int64 // size of the file in bytes
-	footer *footer
-	w      *format.Writer
+	file *file
+	w    *format.Writer
 
 	// The leaf of each column; nil if the column is missing.
 	scalars [numScalars]*leaf
 	keys    [numMaps]*leaf
 	values  [numMaps]*leaf
-	all     []*leaf // all leaves in the order of the file
 
-	memory   memory
-	group    int64    // number of the current row group
-	row      int64    // number of the current row in the group
-	declared int64    // number of rows in the row groups so far
-	ids      []uint32 // for each entry in the output, the id of its row
-	entry    format.TraceEntry
-	attrs    [numMaps][]format.Attribute
-	texts    [numScalars]string
-	numbers  [numScalars]int64
-	valid    [numScalars]bool
-	rest     format.TraceEntry
-	length   int   // total length of the texts of the current row
-	total    int64 // total length of the texts of all rows
+	group   int64    // number of the current row group
+	row     int64    // number of the current row in the group
+	ids     []uint32 // for each entry in the output, the id of its row
+	entry   format.TraceEntry
+	attrs   [numMaps][]format.Attribute
+	texts   [numScalars]string
+	numbers [numScalars]int64
+	valid   [numScalars]bool
+	rest    format.TraceEntry
+	length  int   // total length of the texts of the current row
+	total   int64 // total length of the texts of all rows
 }
 
 // The maximum total length of all texts is textsFloor, and textsFactor for each byte of the file.
@@ -93,16 +81,13 @@ const (
 
 // bind assigns the columns of the file to the columns of the table.
 func (d *decoder) bind() error {
-	for i := range d.footer.leaves {
-		s := &d.footer.leaves[i]
-		l := &leaf{leafSchema: *s, column: strings.Join(s.path, "."), memory: &d.memory}
-		d.all = append(d.all, l)
-		place, want := d.place(s)
+	for _, l := range d.file.leaves {
+		place, want := d.place(l)
 		if place == nil || *place != nil {
-			return d.foreign(l.column, "unknown or duplicate column")
+			return d.foreign(l.name, "unknown or duplicate column")
 		}
-		if s.physical != want && (want != meta.Int64 || s.physical != meta.Int32) {
-			return d.foreign(l.column, fmt.Sprint("expected type ", want, ", found ", s.physical))
+		if l.kind != want && (want != meta.Int64 || l.kind != meta.Int32) {
+			return d.foreign(l.name, fmt.Sprint("expected type ", want, ", found ", l.kind))
 		}
 		*place = l
 	}
@@ -121,21 +106,22 @@ func (d *decoder) bind() error {
 
 // place returns the field for the leaf of a column, and the expected type of the column. It returns nil for an
 // unknown column.
-func (d *decoder) place(s *leafSchema) (**leaf, meta.Type) {
-	if len(s.path) == 1 && s.maxRep == 0 {
+func (d *decoder) place(l *leaf) (**leaf, meta.Type) {
+	path := l.Path()
+	if len(path) == 1 && l.MaxRepetitionLevel() == 0 {
 		for i := range scalars {
-			if scalars[i].name == s.path[0] {
+			if scalars[i].name == path[0] {
 				return &d.scalars[i], scalars[i].physical
 			}
 		}
 	}
-	if len(s.path) == 3 && s.maxRep == 1 {
+	if len(path) == 3 && l.MaxRepetitionLevel() == 1 {
 		for i := range maps {
 			switch {
-			case maps[i].name != s.path[0]:
-			case s.path[2] == "key":
+			case maps[i].name != path[0]:
+			case path[2] == "key":
 				return &d.keys[i], meta.ByteArray
-			case s.path[2] == "value":
+			case path[2] == "value":
 				return &d.values[i], maps[i].physical
 			}
 		}
@@ -144,32 +130,25 @@ func (d *decoder) place(s *leafSchema) (**leaf, meta.Type) {
 }
 
 func (d *decoder) foreign(column, detail string) error {
-	return &input.Error{Offset: d.footer.off, Field: field(column), Err: problem(errColumns, detail)}
+	return &input.Error{Offset: d.file.end, Field: field(column), Err: problem(errColumns, detail)}
 }
 
 // readGroup reads a row group.
-func (d *decoder) readGroup(ctx context.Context) error {
-	g, err := d.footer.next(input.Unit("row group", d.group))
-	if err != nil {
-		return err
-	}
-	if d.declared += g.NumRows; d.declared > freeRows+rowsPerByte*d.size {
-		return d.excess(problem(errUnsupported, "more rows than a file of this size can hold"))
-	}
-	for i, l := range d.all {
-		l.open(&g.Columns[i].MetaData)
+func (d *decoder) readGroup(ctx context.Context, g pq.RowGroup) error {
+	for i, c := range g.ColumnChunks() {
+		d.file.leaves[i].open(d.file.r, c, &d.file.Metadata().RowGroups[d.group].Columns[i].MetaData)
 	}
 	for i := range d.keys {
 		for _, l := range [2]*leaf{d.keys[i], d.values[i]} {
 			if l == nil {
 				continue
 			}
-			if err := d.first(l, g.NumRows > 0); err != nil {
+			if err := d.first(l, g.NumRows() > 0); err != nil {
 				return err
 			}
 		}
 	}
-	for d.row = range g.NumRows {
+	for d.row = range g.NumRows() {
 		if d.row%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -185,9 +164,8 @@ func (d *decoder) readGroup(ctx context.Context) error {
 // first reads the first value of a leaf of a map. These leaves are read one value ahead, because only the next
 // value shows whether a row has ended.
 func (d *decoder) first(l *leaf, want bool) error {
-	l.rep = 0
 	ok, err := l.next()
-	if err == nil && want && (!ok || l.rep != 0) {
+	if err == nil && want && (!ok || l.rep() != 0) {
 		err = errEarly
 	}
 	return d.at(l, err)
@@ -198,7 +176,7 @@ func (d *decoder) at(l *leaf, err error) error {
 	if _, placed := errors.AsType[*input.Error](err); err == nil || placed {
 		return err
 	}
-	return &input.Error{Offset: l.page, Unit: d.unit(), Field: field(l.column), Err: err}
+	return &input.Error{Offset: l.begin, Unit: d.unit(), Field: field(l.name), Err: err}
 }
 
 func (d *decoder) unit() string { return fmt.Sprintf("row group %d, row %d", d.group, d.row) }
@@ -211,14 +189,14 @@ func (d *decoder) bad(column int, detail string) error {
 func (d *decoder) wrong(column int, err error) error {
 	e := &input.Error{Unit: d.unit(), Field: field(scalars[column].name), Err: err}
 	if l := d.scalars[column]; l != nil {
-		e.Offset = l.page
+		e.Offset = l.begin
 	}
 	return e
 }
 
 // excess returns the error for a row that is too large, or with which the file exceeds a limit.
 func (d *decoder) excess(err error) error {
-	return &input.Error{Offset: d.footer.off, Unit: d.unit(), Err: err}
+	return &input.Error{Offset: d.file.end, Unit: d.unit(), Err: err}
 }
 
 // readRow reads a row and writes an entry.
@@ -258,7 +236,7 @@ func (d *decoder) readRow() error {
 		return d.excess(format.ErrTooLarge)
 	}
 	// A text of a dictionary is once in the file and may be in every row.
-	if d.total += int64(d.length); d.total > textsFloor+textsFactor*d.size {
+	if d.total += int64(d.length); d.total > textsFloor+textsFactor*d.file.size {
 		return d.excess(problem(format.ErrTooLarge, "more text than a file of this size can hold"))
 	}
 	if err := d.make(uint32(id)); err != nil {
@@ -287,25 +265,24 @@ func (d *decoder) scalar(i int, l *leaf) error {
 	if !ok {
 		return errEarly
 	}
-	if l.isNull() {
+	if l.value.IsNull() {
 		return nil
 	}
 	d.valid[i] = true
 	if scalars[i].physical == meta.Int64 {
-		v, err := l.fixed()
-		n, _ := v.I64()
+		n := l.int64()
 		if d.numbers[i] = n * l.unit; n != d.numbers[i]/l.unit {
-			err = d.bad(i, "the time is too large")
+			return d.bad(i, "the time is too large")
 		}
-		return err
+		return nil
 	}
-	b, err := l.bytes()
+	b := l.value.ByteArray()
 	d.texts[i] = textOf(b)
 	d.length += len(b)
 	if scalars[i].has(text) {
 		d.texts[i] = wire.ValidText(d.texts[i])
 	}
-	return err
+	return nil
 }
 
 // textOf returns b as a string, without a copy.
@@ -314,20 +291,18 @@ func textOf(b []byte) string { v := format.BytesValue(b); return v.Text() }
 // mapping reads the attributes in map i of a row.
 func (d *decoder) mapping(i int) error {
 	k, v := d.keys[i], d.values[i]
-	if k.def < 0 {
+	if k.ended {
 		return d.at(k, errEarly)
 	}
-	d.attrs[i] = slices.Grow(d.attrs[i], 1+k.more())
 	for n := 0; ; n++ {
-		if k.def < k.elemDef {
+		if !k.hasElement() {
 			// The map is empty, so there must be no more elements.
-			if v.def >= v.elemDef || n > 0 {
+			if v.hasElement() || n > 0 {
 				return d.at(v, errPairs)
 			}
 		} else if err := d.element(i, k, v); err != nil {
 			return err
 		}
-		k.rep, v.rep = 0, 0
 		kok, err := k.next()
 		if err != nil {
 			return d.at(k, err)
@@ -336,15 +311,10 @@ func (d *decoder) mapping(i int) error {
 		if err != nil {
 			return d.at(v, err)
 		}
-		if kok != vok || k.rep != v.rep {
+		if kok != vok || kok && k.rep() != v.rep() {
 			return d.at(v, errPairs)
 		}
-		if !kok {
-			// This was the last row of the group.
-			k.def, v.def = -1, -1
-			return nil
-		}
-		if k.rep == 0 {
+		if !kok || k.rep() == 0 {
 			return nil
 		}
 	}
@@ -352,29 +322,24 @@ func (d *decoder) mapping(i int) error {
 
 // element reads one attribute of map i.
 func (d *decoder) element(i int, k, v *leaf) error {
-	if v.def < v.elemDef {
+	if !v.hasElement() {
 		return d.at(v, errPairs)
 	}
-	if k.isNull() || v.isNull() {
+	if k.value.IsNull() || v.value.IsNull() {
 		return d.at(v, problem(errValue, "an attribute is null"))
 	}
-	key, err := k.bytes()
-	if err != nil {
-		return d.at(k, err)
-	}
-	a := format.Attribute{Name: wire.ValidText(textOf(key))}
+	a := format.Attribute{Name: wire.ValidText(textOf(k.value.ByteArray()))}
 	switch i {
-	case mapInt, mapFloat, mapBool:
-		a.Value, err = v.fixed()
+	case mapInt:
+		a.Value = format.I64Value(v.int64())
+	case mapFloat:
+		a.Value = format.FloatValue(v.value.Double())
+	case mapBool:
+		a.Value = format.BoolValue(v.value.Boolean())
 	default:
-		var b []byte
-		b, err = v.bytes()
-		if a.Value = format.BytesValue(b); i != mapBytes && wire.IsValid(a.Value.Text()) {
+		if a.Value = format.BytesValue(v.value.ByteArray()); i != mapBytes && wire.IsValid(a.Value.Text()) {
 			a.Value = format.StringValue(a.Value.Text())
 		}
-	}
-	if err != nil {
-		return d.at(v, err)
 	}
 	if d.length += attributeSize + len(a.Name) + len(a.Value.Text()); d.length > format.DefaultMaxEntrySize {
 		return d.at(v, format.ErrTooLarge)

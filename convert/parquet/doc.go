@@ -61,12 +61,14 @@
 // [Decode] reads files with these columns, even if another program wrote them, for example DuckDB's COPY. Rows must
 // be sorted by id. Only id, parent and name are required. An unknown column is an error, because it would be lost.
 // Children of a missing row move below the root. Without attribute_order, attributes are in the order of the
-// columns and then of the maps above, and whole numbers are I64. Values may be plain, in dictionaries or in runs;
-// bytes and whole numbers may also be in the delta encodings. Compression may be none, snappy or zstd.
+// columns and then of the maps above, and whole numbers are I64. Values may have each encoding and compression that
+// github.com/parquet-go/parquet-go reads; booleans may be plain or in runs. A column must have the same compression
+// in all row groups.
 //
-// A file that was truncated has no footer and cannot be read at all. Because they may be an attack, Decode also
-// rejects pages and footers of more than 128 MiB; pages that together, with one of each column, need more than 144
-// MiB of memory; and more rows than 262,144 plus 64 for each byte of the file.
+// A file that was truncated has no footer and cannot be read at all. Decode also rejects a footer that claims what
+// the file cannot have: values outside of the file, more than 1024 elements of the schema, or more rows than 262,144
+// plus 64 for each byte of the file. But the library believes the header of a page. So a stranger's file takes the
+// memory that it asks for, and can end the process: decode it in a process of its own, with a limit.
 //
 // # What is lost
 //

@@ -16,9 +16,6 @@ var (
 	errOrder       = errors.New("the id must be larger than the id of the previous row")
 	errEarly       = problem(errCorrupt, "the values end early")
 	errPairs       = problem(errCorrupt, "the numbers of keys and of values differ")
-	errLevels      = problem(errCorrupt, "the repetition or definition levels are damaged")
-	errDeltas      = problem(errCorrupt, "the delta encoding is damaged")
-	errRuns        = problem(errCorrupt, "the run-length encoding is damaged")
 )
 
 func problem(err error, detail string) error { return fmt.Errorf("%w: %s", err, detail) }
@@ -32,6 +29,6 @@ func contain(err *error) {
 	if r := recover(); r != nil {
 		*err = problem(errCorrupt, fmt.Sprint(r))
 	} else if *err != nil && !errors.Is(*err, errCorrupt) && !errors.Is(*err, errUnsupported) {
-		*err = problem(errCorrupt, (*err).Error())
+		*err = fmt.Errorf("%w: %w", errCorrupt, *err)
 	}
 }

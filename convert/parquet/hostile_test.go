@@ -13,6 +13,8 @@ import (
 
 	pq "github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	meta "github.com/parquet-go/parquet-go/format"
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/internal/input"
@@ -34,7 +36,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestFlip changes every third byte. Changes of pages, and of positions of pages, must be detected.
+// TestFlip changes every third byte. Changes of pages, and of positions of pages, must be detected, also if the
+// library panics.
 func TestFlip(t *testing.T) {
 	table := converter.Bytes(t, viewOf(t, format.V1, everything()[:5]...))
 	refused := 0
@@ -42,6 +45,9 @@ func TestFlip(t *testing.T) {
 		broken := bytes.Clone(table)
 		broken[i] ^= 1 << (i % 8)
 		if _, err := converter.Back(t.Context(), t, bytes.NewReader(broken), format.V1); err != nil {
+			if _, ok := errors.AsType[*input.Error](err); !ok {
+				t.Errorf("byte %d: %v has no place", i, err)
+			}
 			refused++
 		}
 	}
@@ -101,7 +107,6 @@ func TestForeign(t *testing.T) {
 			Parent int64  `parquet:"parent"`
 			Name   string `parquet:"name"`
 		}{"1", 0, "n"}), want: "not a table that entrace wrote"},
-		{name: "a compression", table: compressed(t, &pq.Gzip, plainRow{ID: 1}), want: "unsupported", unit: "row group 0, row 0"},
 		{name: "no rows", table: foreign[plainRow](t), dump: rootDump},
 		{name: "no order", table: foreign(t, plainRow{ID: 7, Name: "n", Time: &n, SpanID: ptr("00000000000000aa"), Text: map[string]string{"k": "v"}}), dump: rootDump +
 			`{"id":1,"parent":0,"message":null,"name":"n","target":"","level":"INFO","module_path":null,"file":null,"line":0,` +
@@ -166,7 +171,7 @@ func TestEncodings(t *testing.T) {
 		want = append(want, string(entryjson.Append(nil, i+1, e)))
 	}
 	for _, version := range []int{1, 2} {
-		for _, c := range []compress.Codec{&pq.Uncompressed, &pq.Snappy, &pq.Zstd} {
+		for _, c := range []compress.Codec{&pq.Uncompressed, &pq.Snappy, &pq.Zstd, &pq.Gzip} {
 			var b bytes.Buffer
 			converttest.Must(t, pq.Write(&b, rows, pq.Compression(c), pq.DataPageVersion(version), pq.PageBufferSize(2000), pq.MaxRowsPerRowGroup(700)))
 			out, err := converter.Back(t.Context(), t, bytes.NewReader(b.Bytes()), format.V1)
@@ -201,20 +206,17 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestLimits decodes small files that claim to be large.
+// TestLimits decodes small files whose footers claim to be large.
 func TestLimits(t *testing.T) {
 	table := foreign(t, plainRow{ID: 1, Name: "n"})
+	size := binary.LittleEndian.Uint32(table[len(table)-8:])
+	data, footer := table[:len(table)-8-int(size)], table[len(table)-8-int(size):len(table)-8]
 	var tables [][]byte
-	for i := range table {
+	for i := range footer {
 		for _, claim := range []uint64{1 << 28, 1<<31 - 1, 1<<32 - 1, 1<<40 - 1} {
 			// Replace each byte by a larger number. So every size, count and offset is once too large.
-			b := append(bytes.Clone(table[:i]), binary.AppendUvarint(nil, claim<<1)...)
-			b = append(b, table[min(i+1, len(table)):]...)
-			footer := binary.LittleEndian.Uint32(table[len(table)-8:])
-			if i >= len(table)-8-int(footer) {
-				binary.LittleEndian.PutUint32(b[len(b)-8:], footer+uint32(len(b)-len(table)))
-			}
-			tables = append(tables, b)
+			b := append(bytes.Clone(footer[:i]), binary.AppendUvarint(nil, claim<<1)...)
+			tables = append(tables, footed(data, append(b, footer[i+1:]...)))
 		}
 	}
 	var before, after runtime.MemStats
@@ -225,6 +227,66 @@ func TestLimits(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / uint64(len(tables)); each > 2<<20 {
 		t.Errorf("%d bytes were allocated for each of the files of %d bytes, want 2 MiB at most", each, len(table))
+	}
+}
+
+// footed returns a file of data and a footer.
+func footed(data, footer []byte) []byte {
+	file := append(bytes.Clone(data), footer...)
+	return append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
+}
+
+// A repeatedRow has a text that is once in a dictionary, for all rows.
+type repeatedRow struct {
+	ID      int64  `parquet:"id,delta"`
+	Parent  int64  `parquet:"parent,dict"`
+	Name    string `parquet:"name,dict"`
+	Message string `parquet:"message,dict"`
+}
+
+// TestHostile decodes tables that have, or claim to have, much more content than their size allows.
+func TestHostile(t *testing.T) {
+	long := make([]repeatedRow, 15000)
+	text := strings.Repeat("a", 64<<10)
+	for i := range long {
+		long[i] = repeatedRow{ID: int64(i + 1), Name: "n", Message: text}
+	}
+	attributes := make(map[string]string)
+	for i := range 600_000 {
+		attributes[fmt.Sprint(i)] = fmt.Sprintf("%060d", i)
+	}
+	changed := func(change func(g *meta.RowGroup)) []byte {
+		table := foreign(t, plainRow{ID: 1})
+		end := len(table) - 8 - int(binary.LittleEndian.Uint32(table[len(table)-8:]))
+		var m meta.FileMetaData
+		converttest.Must(t, thrift.Unmarshal(new(thrift.CompactProtocol), table[end:len(table)-8], &m))
+		change(&m.RowGroups[0])
+		b, err := thrift.Marshal(new(thrift.CompactProtocol), &m)
+		converttest.Must(t, err)
+		return footed(table[:end], b)
+	}
+	footer := func(head string, items uint64, rest ...byte) []byte {
+		return footed([]byte("PAR1"), append(binary.AppendUvarint([]byte(head), items), rest...))
+	}
+	const claims = "claims too many columns, or more items than it has bytes"
+	for name, x := range map[string]struct {
+		table []byte
+		want  string // a part of the error
+	}{
+		"rows":                           {changed(func(g *meta.RowGroup) { g.NumRows = 1 << 20 }), "more rows than a file of this size"},
+		"values behind the data":         {changed(func(g *meta.RowGroup) { g.Columns[2].MetaData.TotalCompressedSize = 1 << 40 }), `column "name": corrupt: the values are outside of the data`},
+		"values before the data":         {changed(func(g *meta.RowGroup) { g.Columns[2].MetaData.DataPageOffset = -5 }), `column "name": corrupt: the values are outside of the data`},
+		"attributes":                     {compressed(t, &pq.Zstd, plainRow{ID: 1, Text: attributes}), "entry too large"},
+		"texts of a dictionary":          {compressed(t, &pq.Zstd, long...), "more text than a file of this size"},
+		"a footer that nests":            {footed([]byte("PAR1"), bytes.Repeat([]byte{0x1c}, 32<<20)), "nests too deep"},
+		"2^31 row groups":                {footer("\x49\xfc", 1<<31-1), claims},
+		"a schema of 2^31 elements":      {footer("\x29\xfc", 1<<31-1), claims},
+		"a schema of many small columns": {footer("\x29\xfc", 2000, make([]byte, 2000)...), claims},
+	} {
+		_, err := converter.Back(t.Context(), t, bytes.NewReader(x.table), format.V1)
+		if e, _ := errors.AsType[*input.Error](err); e == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v, want %q with a place", name, err, x.want)
+		}
 	}
 }
 
