@@ -87,10 +87,11 @@ bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and wha
 	cd internal/testkit/conformance/collector && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench TimesAsFast -benchtime 20x . \
 	  && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench ReceiveBesideCollector -benchtime 1x -timeout 20m .
 
-lint: $(BIN)/golangci-lint ## golangci-lint, go fix, go mod tidy and Biome find nothing to change
+lint: $(BIN)/golangci-lint ## golangci-lint, go fix, go mod tidy, internal/testkit/heads and Biome find nothing to change
 	@set -e; for m in $(MODULES); do echo "== $$m"; \
 	  (cd $$m && GOWORK=off $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./... \
 	    && GOWORK=off $(GO) fix -diff ./... && GOWORK=off $(GO) mod tidy -diff); done
+	@$(GO) run ./internal/testkit/heads $$(git ls-files '*.go')
 	viewer/web/test/run lint
 
 vet: ## vet what a service links and the command for other systems, the rest for this one

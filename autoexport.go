@@ -107,7 +107,8 @@ func (c *config) use(shared bool) (*user, error) {
 func (u *user) shutdown(ctx context.Context, exporter func(context.Context) error) (err error) {
 	u.once.Do(func() {
 		finish := ctx.Err() == nil
-		if err = exporter(ctx); u.leave() {
+		err = exporter(ctx)
+		if u.leave() {
 			err = errors.Join(err, u.of.recording.close(ctx, finish))
 		}
 	})

@@ -324,7 +324,8 @@ func TestControlUnsampled(t *testing.T) {
 	off := *ctl.Config()
 	off.Ring.Always, off.Traces = control.Logs, nil
 	must(t, ctl.SetConfig(&off))
-	if _, s = tracer.Start(t.Context(), "off"); s.IsRecording() {
+	_, s = tracer.Start(t.Context(), "off")
+	if s.IsRecording() {
 		t.Error("a span is recorded that nobody wants")
 	}
 }
@@ -733,7 +734,8 @@ func TestControlDisabled(t *testing.T) {
 			}
 			oneSpan(t, p)
 			log := slog.New(slogadapter.New(p.Recorder(), nil))
-			if log.Error("no"); log.Enabled(t.Context(), slog.LevelError) {
+			log.Error("no")
+			if log.Enabled(t.Context(), slog.LevelError) {
 				t.Error("log records are taken")
 			}
 			must(t, p.Shutdown(t.Context()))

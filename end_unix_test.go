@@ -224,7 +224,8 @@ func TestShutdownAfterRecoveredPanic(t *testing.T) {
 	v := tracetest.View(t, tracetest.Open(t, "app.et"))
 	var got []string
 	for row := range v.Rows() {
-		if message, _ := v.Message(row); v.Role(row) == view.RoleLog {
+		message, _ := v.Message(row)
+		if v.Role(row) == view.RoleLog {
 			got = append(got, message)
 		}
 	}

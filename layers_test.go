@@ -157,11 +157,13 @@ func TestLayers(t *testing.T) {
 // covering returns the key of the map that stands for path: the path itself, or else the longest key that ends
 // in a slash and is a folder above it.
 func covering[T any](of map[string]T, path string) (key string, ok bool) {
-	if _, ok = of[path]; ok {
+	_, ok = of[path]
+	if ok {
 		return path, true
 	}
 	for key = path + "/"; key != ""; key = key[:strings.LastIndexByte(key[:len(key)-1], '/')+1] {
-		if _, ok = of[key]; ok {
+		_, ok = of[key]
+		if ok {
 			return key, true
 		}
 	}

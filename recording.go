@@ -45,7 +45,8 @@ type recording struct {
 func (c *config) open() (*recording, error) {
 	r := new(recording)
 	var err error
-	if r.resource, err = setup.Resource(c.resource); err != nil {
+	r.resource, err = setup.Resource(c.resource)
+	if err != nil {
 		notice.Error(fmt.Errorf("entrace: detect the resource: %w", err)) // the resource is usable nevertheless
 	}
 	failed := c.openRecorder(r)
@@ -69,14 +70,16 @@ func (r *recording) keepCrashText(wanted bool) {
 	name := r.recorder.StreamPath() + crashtext.Ext
 	_ = os.Remove(name) // a file of an earlier process; the path now belongs to this process
 	var err error
-	if r.crash, err = crashtext.Open(name); err != nil {
+	r.crash, err = crashtext.Open(name)
+	if err != nil {
 		notice.Error(fmt.Errorf("the text of a panic will not be saved: %w", err))
 	}
 }
 
 func (c *config) openRecorder(r *recording) (err error) {
 	s := setup.Resolve(c.recording...)
-	if r.control, r.ours = c.controlled(s, serviceName(r.resource)); r.control != nil && !c.noCrash {
+	r.control, r.ours = c.controlled(s, serviceName(r.resource))
+	if r.control != nil && !c.noCrash {
 		labelCrashes()
 	}
 	switch {
@@ -94,7 +97,8 @@ func (c *config) openRecorder(r *recording) (err error) {
 		return nil
 	}
 	if s.Recording.Tee == nil {
-		if s.Recording.Tee, err = c.sender(); err != nil {
+		s.Recording.Tee, err = c.sender()
+		if err != nil {
 			return err
 		}
 	}

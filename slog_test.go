@@ -351,7 +351,8 @@ func TestLinesOfPackageLog(t *testing.T) {
 		must(t, p.Shutdown(t.Context()))
 		var got []string
 		must(t, tracetest.Open(t, "app.et").Walk(0, func(_ uint32, e *format.TraceEntry) error {
-			if stack, has := e.Attribute("exception.stacktrace"); strings.HasPrefix(e.Metadata.Name, "event") {
+			stack, has := e.Attribute("exception.stacktrace")
+			if strings.HasPrefix(e.Metadata.Name, "event") {
 				message, _, _ := strings.Cut(e.Message.Value, "127.0.0.1")
 				ours := strings.Contains(stack.Text(), "TestLinesOfPackageLog") && strings.HasPrefix(stack.Text(), "goroutine ")
 				got = append(got, fmt.Sprint(e.Metadata.Level, " ", message, " ", has == ours, " ", strings.HasSuffix(e.Metadata.File.Value, "slog_test.go")))

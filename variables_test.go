@@ -181,7 +181,8 @@ func TestVariablesAreKnown(t *testing.T) {
 	for _, name := range []string{"doc.go", "exporter/doc.go", "README.md"} {
 		b := tracetest.ReadFile(t, name)
 		for _, v := range regexp.MustCompile(`OTEL_EXPORTER_ENTRACE_[A-Z_]+`).FindAllString(string(b), -1) {
-			if found++; !known[v] {
+			found++
+			if !known[v] {
 				t.Errorf("%s names %s", name, v)
 			}
 		}

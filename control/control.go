@@ -139,7 +139,8 @@ func New(o *Options) (*Control, error) {
 	cfg := o.Config
 	if o.Source != nil {
 		var err error
-		if cfg, err = o.Source.Config(); err != nil {
+		cfg, err = o.Source.Config()
+		if err != nil {
 			return nil, fmt.Errorf("control: %w", err)
 		}
 	}
@@ -153,13 +154,15 @@ func New(o *Options) (*Control, error) {
 		return nil, fmt.Errorf("control: %w", err)
 	}
 	var err error
-	if c.dir, err = traces.Open(cfg.Dir); err != nil {
+	c.dir, err = traces.Open(cfg.Dir)
+	if err != nil {
 		return nil, fmt.Errorf("control: %w", err)
 	}
 	c.callbacks.guard.Tell, c.writer.guard.Tell = c.report, c.report
 	c.callbacks.start(maxQueue)
 	c.saveDead(cfg.Keep)
-	if c.ring, err = c.newRing(cfg); err != nil {
+	c.ring, err = c.newRing(cfg)
+	if err != nil {
 		c.callbacks.stop()
 		return nil, fmt.Errorf("control: %w", err)
 	}
@@ -213,7 +216,8 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 		ro.Path, ro.Note = "", nil
 		return ring.New(&ro)
 	}
-	if c.crash, err = crashtext.Open(text); err != nil {
+	c.crash, err = crashtext.Open(text)
+	if err != nil {
 		c.report(fmt.Errorf("the text of a panic will not be saved: %w", err))
 	}
 	return g, nil

@@ -231,7 +231,8 @@ func TestRecoverAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 			for _, c := range crashes {
-				if found++; c.Err != nil {
+				found++
+				if c.Err != nil {
 					t.Errorf("%s: %v", c.Name, c.Err)
 				}
 			}

@@ -127,7 +127,8 @@ func TestTornRing(t *testing.T) {
 				t.Errorf("%s: damage is told: %t", d.what, told)
 			}
 		})
-		if crashes := crashTraces(t, dir); d.what == "none" || d.what == "one record" {
+		crashes := crashTraces(t, dir)
+		if d.what == "none" || d.what == "one record" {
 			if len(crashes) != 1 {
 				t.Fatalf("%s: the traces are %q", d.what, crashes)
 			}

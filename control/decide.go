@@ -27,7 +27,8 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	done := make(chan struct{})
 	if v := c.admit(&r, f, i, func(t *Trace) {
 		defer close(done)
-		if begun = c.begin(t); begun == nil {
+		begun = c.begin(t)
+		if begun == nil {
 			made = t
 		}
 	}); v != VerdictStarted {
@@ -83,7 +84,8 @@ func (c *Control) match(r *Request) (f *rules, trace int, v Verdict) {
 		return nil, 0, VerdictClosed
 	}
 	f = c.rules.Load()
-	if trace, v = f.match(r); v != VerdictStarted {
+	trace, v = f.match(r)
+	if v != VerdictStarted {
 		c.verdicts.count(r.Trigger, v)
 	}
 	return f, trace, v
@@ -248,7 +250,8 @@ func (l *limit) allow(t *TraceConfig, now time.Time) Verdict {
 	if t.PerHour > 0 && len(l.hour) >= t.PerHour {
 		return VerdictRateLimited
 	}
-	if l.asked++; t.OneIn > 1 && (l.asked-1)%t.OneIn != 0 {
+	l.asked++
+	if t.OneIn > 1 && (l.asked-1)%t.OneIn != 0 {
 		return VerdictSampledOut
 	}
 	l.last = now

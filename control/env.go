@@ -76,7 +76,8 @@ func (e env) Config() (*Config, error) {
 	if s := e.get("_PROVIDERS"); s != "" {
 		var names []string
 		for name := range strings.SplitSeq(s, ",") {
-			if name = strings.TrimSpace(name); name != "" {
+			name = strings.TrimSpace(name)
+			if name != "" {
 				names = append(names, name)
 			}
 		}

@@ -101,7 +101,8 @@ func walk(t testing.TB, name string) (*walked, []error) {
 	if err != nil {
 		return nil, append(problems, err)
 	}
-	if w.v, err = view.New(t.Context(), []*format.File{f}, nil); err != nil {
+	w.v, err = view.New(t.Context(), []*format.File{f}, nil)
+	if err != nil {
 		return nil, append(problems, err)
 	}
 	problems = append(problems, w.lifecycle(f)...)

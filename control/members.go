@@ -288,7 +288,8 @@ func (d *dumps) add(p record.Provider, ref format.SpanRef, at time.Time, e *form
 	if d.closed {
 		return errClosed
 	}
-	if d.size += size; d.size > maxDump {
+	d.size += size
+	if d.size > maxDump {
 		return fmt.Errorf("the dump is larger than %d bytes", maxDump)
 	}
 	d.list = append(d.list, dumped{p, ref, at, e.Clone()})

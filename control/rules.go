@@ -128,14 +128,16 @@ func (o *rule) enough(now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.Within == 0 {
-		if o.count++; o.count < o.Count {
+		o.count++
+		if o.count < o.Count {
 			return false
 		}
 		o.count = 0
 		return true
 	}
 	o.times = slices.DeleteFunc(o.times, func(t time.Time) bool { return now.Sub(t) > o.Within })
-	if o.times = append(o.times, now); len(o.times) < o.Count {
+	o.times = append(o.times, now)
+	if len(o.times) < o.Count {
 		return false
 	}
 	o.times = o.times[:0]

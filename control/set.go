@@ -44,7 +44,8 @@ func Register(name string) Set {
 	defer registry.mu.Unlock()
 	i := slices.Index(registry.names, name)
 	if i < 0 {
-		if i = len(registry.names); i == record.MaxProviders {
+		i = len(registry.names)
+		if i == record.MaxProviders {
 			panic("control: too many providers: a set has 64 bits")
 		}
 		registry.names = append(registry.names, name)

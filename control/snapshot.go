@@ -21,7 +21,8 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	window := cmp.Or(max(t.Request.Window, 0), t.tc.Window, defaultWindow)
 	o := ring.SnapshotOptions{From: t.StartTime.Add(-window), Providers: record.Providers(t.tc.Providers)}
 	if t.tc.Scope == scopeTrace {
-		if o.Trace = t.Request.Span.TraceID; o.Trace == [16]byte{} {
+		o.Trace = t.Request.Span.TraceID
+		if o.Trace == [16]byte{} {
 			o.Trace[0] = 1 // an id without spans and log records
 		}
 	}
@@ -29,7 +30,8 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	defer sn.Close()
 	dumps := c.dump(t)
 	var err error
-	if t.rec, err = c.ring.Create(t.path, &recorder.Options{Durability: recorder.DurabilityWriteThrough}); err != nil {
+	t.rec, err = c.ring.Create(t.path, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
+	if err != nil {
 		return VerdictFailed, err
 	}
 	t.explain(dumps.open(), dumps)

@@ -23,7 +23,8 @@ func (c *Control) beginStream(t *Trace) error {
 		o.Tee = t.size
 	}
 	var err error
-	if t.rec, err = c.ring.Create(t.path, o); err != nil {
+	t.rec, err = c.ring.Create(t.path, o)
+	if err != nil {
 		return err
 	}
 	t.explain(c.watchdog.openTree(), nil)

@@ -30,7 +30,8 @@ func TestCallsReturnWhileTheDiskStands(t *testing.T) {
 		cmd := exec.Command("unshare", "-m", exe, "-test.run=^"+t.Name()+"$", "-test.v")
 		cmd.Env = append(os.Environ(), disksEnv+"="+t.TempDir())
 		out, err := cmd.CombinedOutput()
-		switch t.Logf("%s", out); {
+		t.Logf("%s", out)
+		switch {
 		case err != nil && !ran(out):
 			if hosttest.Soak() {
 				t.Fatalf("no disk can be mounted: %v", err)

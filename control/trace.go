@@ -133,7 +133,8 @@ func (c *Control) begin(t *Trace) error {
 	name := c.dir.NewName(t.StartTime, t.Name, r.Manual)
 	t.ID, t.path = strings.TrimSuffix(name, tracename.ET), filepath.Join(c.dir.Dir(), name)
 	if t.Mode == ModeStream {
-		if err = c.beginStream(t); err != nil {
+		err = c.beginStream(t)
+		if err != nil {
 			v = VerdictFailed
 		}
 	} else {
@@ -171,7 +172,8 @@ func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	case VerdictFailed:
 		c.account.Lost++
 	}
-	if l := c.limitOf(t.tc); err == nil {
+	l := c.limitOf(t.tc)
+	if err == nil {
 		l.fails = 0
 	} else {
 		l.failed(time.Now())
@@ -240,7 +242,8 @@ func attrValue(v slog.Value) (out format.Value) {
 			out = format.StringValue("!PANIC")
 		}
 	}()
-	switch v = v.Resolve(); v.Kind() {
+	v = v.Resolve()
+	switch v.Kind() {
 	case slog.KindBool:
 		return format.BoolValue(v.Bool())
 	case slog.KindInt64:

@@ -248,8 +248,11 @@ func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 	for span, n := range w.traced {
 		if _, is := open[span]; is {
 			w.traced[span] = 0
-		} else if w.traced[span] = n + 1; n >= misses {
-			delete(w.traced, span)
+		} else {
+			w.traced[span] = n + 1
+			if n >= misses {
+				delete(w.traced, span)
+			}
 		}
 	}
 }

@@ -323,7 +323,8 @@ func TestAskByHTTP(t *testing.T) {
 	q := httptest.NewRequest(http.MethodPost, "/snapshot?manual=1", http.NoBody)
 	q.RemoteAddr = "192.0.2.1:80"
 	w := httptest.NewRecorder()
-	if h.ServeHTTP(w, q); w.Code != 403 {
+	h.ServeHTTP(w, q)
+	if w.Code != 403 {
 		t.Errorf("another machine gets %d, want 403", w.Code)
 	}
 	r.wait(3)

@@ -265,7 +265,8 @@ func TestCancel(t *testing.T) {
 type failingWriter struct{ n int }
 
 func (w *failingWriter) Write(b []byte) (int, error) {
-	if w.n -= len(b); w.n < 0 {
+	w.n -= len(b)
+	if w.n < 0 {
 		return 0, errFull
 	}
 	return len(b), nil

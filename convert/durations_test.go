@@ -66,7 +66,8 @@ func TestLastEndWithoutDuration(t *testing.T) {
 			}
 			got = append(got, v.Name(r)+": "+took)
 		}
-		if slices.Sort(got); !slices.Equal(got, want) {
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
 			t.Errorf("%s has %q, want %q", what, got, want)
 		}
 	}

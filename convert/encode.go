@@ -221,12 +221,14 @@ func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func
 		}
 		var err error
 		if change == nil && f.Version() == w.Version() {
-			if raw, err = f.Raw().Append(raw[:0], id); err == nil {
+			raw, err = f.Raw().Append(raw[:0], id)
+			if err == nil {
 				_, err = w.WriteRaw(raw, f.Parent(id))
 			}
 		} else {
 			var e *format.TraceEntry
-			if e, err = f.Entry(id); err == nil {
+			e, err = f.Entry(id)
+			if err == nil {
 				if change != nil {
 					change(e)
 				}

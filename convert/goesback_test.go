@@ -18,7 +18,8 @@ func TestForeignFileGoesBack(t *testing.T) {
 		"jaeger/testdata/buildx.json", "zipkin/testdata/otel.json", "stdouttrace/testdata/*.json",
 	} {
 		found, err := filepath.Glob(pattern)
-		if must(t, err); len(found) == 0 {
+		must(t, err)
+		if len(found) == 0 {
 			t.Errorf("there is no %s", pattern)
 		}
 		samples = append(samples, found...)

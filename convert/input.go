@@ -79,7 +79,8 @@ func (o *opener) source(name string) (*source, error) {
 		return nil, err
 	}
 	var head []byte
-	if x.info, err = f.Stat(); err == nil {
+	x.info, err = f.Stat()
+	if err == nil {
 		head, err = beginning(f)
 	}
 	if err != nil {
@@ -87,7 +88,8 @@ func (o *opener) source(name string) (*source, error) {
 	}
 	from := o.options.From
 	_, own := from.Own()
-	if x.own = !isWrapped(head) && (own || from == "" && (isOwn(head) || sniff(head, name) == nil)); x.own {
+	x.own = !isWrapped(head) && (own || from == "" && (isOwn(head) || sniff(head, name) == nil))
+	if x.own {
 		if from == "" && !isOwn(head) {
 			x.unknown = unreadable(head, name)
 		}
@@ -129,7 +131,8 @@ func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 	if isOwn(head) || len(head) == 0 { // format.NewReader returns the error for an empty input
 		return nil
 	}
-	if x.codec = sniff(head, name); x.codec == nil {
+	x.codec = sniff(head, name)
+	if x.codec == nil {
 		x.unknown = unreadable(head, name)
 		return errors.Join(x.known(fmt.Errorf("%s: %w", x.title, format.ErrNotEntrace)), x.Close())
 	}
@@ -169,7 +172,8 @@ func (e *unknownError) Unwrap() error { return e.err }
 // own formats it waits only for the magic, because the trace may be live.
 func peek(r io.Reader) (head []byte, all io.Reader, err error) {
 	b := bufio.NewReaderSize(r, 64<<10)
-	if head, err = b.Peek(magicSize); err == nil && !isOwn(head) {
+	head, err = b.Peek(magicSize)
+	if err == nil && !isOwn(head) {
 		head, err = b.Peek(sniffSize)
 	}
 	if errors.Is(err, io.EOF) {

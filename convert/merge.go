@@ -171,7 +171,8 @@ func (m *merger) wants(p place) bool {
 		return true
 	}
 	r, _ := m.at(p)
-	if r = m.first(r); m.v.Role(r) == view.RoleLink {
+	r = m.first(r)
+	if m.v.Role(r) == view.RoleLink {
 		r = m.v.Parent(r)
 	}
 	return m.keep(r)
@@ -224,14 +225,16 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	parent := m.ids[up.file][up.id]
 	var id uint32
 	defer func() {
-		if m.ids[p.file][p.id] = id; err != nil {
+		m.ids[p.file][p.id] = id
+		if err != nil {
 			err = fmt.Errorf("%s: entry %d: %w", f.Name(), p.id, err)
 		}
 	}()
 	r, own := m.at(p)
 	resource := own && m.v.Role(r) == view.RoleResource
 	if !resource && !moved && !m.v.Stored().IsCorrected() && f.Version() == m.w.Version() {
-		if m.raw, err = f.Raw().Append(m.raw[:0], p.id); err == nil {
+		m.raw, err = f.Raw().Append(m.raw[:0], p.id)
+		if err == nil {
 			m.buf = wire.AppendMoved(m.buf[:0], m.raw, parent)
 			id, err = m.w.WriteRaw(m.buf, parent)
 		}
@@ -278,7 +281,8 @@ func (t *Trace) Select(ctx context.Context, v *view.View, keep func(r view.Row) 
 		options: t.options, files: []*format.File{f}, names: t.names[:1], codecs: t.codecs[:1],
 		damage: []error{t.Damage()}, inputs: t.inputs,
 	}
-	if part.view, err = view.New(ctx, part.files, &view.Options{Workers: t.options.Workers}); err != nil {
+	part.view, err = view.New(ctx, part.files, &view.Options{Workers: t.options.Workers})
+	if err != nil {
 		return nil, errors.Join(err, part.Close())
 	}
 	return part, nil

@@ -133,7 +133,8 @@ func TestMerge(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		parts := map[string]*format.File{"client": service(t, v, "client", client), "server": service(t, 3-v, "server", server), "other": service(t, v, "other", other), "again": service(t, 3-v, "client", again)}
 		got, _ := merge(t, v, parts["client"], parts["server"], parts["other"], parts["again"])
-		if got = sortMarks(got); got != sortMarks(want) {
+		got = sortMarks(got)
+		if got != sortMarks(want) {
 			t.Errorf("version %d:\n%s, want\n%s", v, got, want)
 		}
 		// In any order of the files, the tree is the same except for the order of siblings.
@@ -196,7 +197,8 @@ func TestMergeAnyVersions(t *testing.T) {
 					for _, at := range e.Attributes {
 						names = append(names, at.Name)
 					}
-					if slices.Sort(names); !slices.Equal(names, want) {
+					slices.Sort(names)
+					if !slices.Equal(names, want) {
 						t.Errorf("versions %v: a resource has %v, want %v", versions, names, want)
 					}
 				case view.RoleSpan:

@@ -312,10 +312,12 @@ func (o *opener) all(names []string) error {
 func (o *opener) keep(x *source) (err error) {
 	o.trace.once = x
 	if x.own {
-		if x.src, err = deadtrace.OpenSource(format.Find(x.name), false); err != nil {
+		x.src, err = deadtrace.OpenSource(format.Find(x.name), false)
+		if err != nil {
 			return err
 		}
-		if x.info, err = osfile.Stat(x.src.Name); err != nil {
+		x.info, err = osfile.Stat(x.src.Name)
+		if err != nil {
 			return err
 		}
 		n := 0
@@ -393,7 +395,8 @@ func tracesIn(dir string) (found, left []string, err error) {
 				others = append(others, name)
 				continue
 			}
-			if why = "not a trace"; len(head) == 0 {
+			why = "not a trace"
+			if len(head) == 0 {
 				why = "the file is empty"
 			}
 		}
@@ -411,7 +414,8 @@ func tracesIn(dir string) (found, left []string, err error) {
 	})
 	for _, name := range others {
 		stem, _, _ := strings.Cut(filepath.Base(name), ".")
-		if stem = filepath.Join(dir, stem); slices.Contains(all, stem+".et") || slices.Contains(all, stem+".iet") {
+		stem = filepath.Join(dir, stem)
+		if slices.Contains(all, stem+".et") || slices.Contains(all, stem+".iet") {
 			left = append(left, name+" is skipped: an .et or .iet has the same name")
 		} else {
 			found = append(found, name)
@@ -459,7 +463,8 @@ func (o *opener) load(x *source) error {
 	}
 	err = x.writeTo(o.ctx, &limited{w: tmp, left: &o.left}, 0, format.IET, o.options.Progress)
 	damage, damaged := errors.AsType[*DamageError](err)
-	if err = errors.Join(err, x.Close()); err != nil && !damaged {
+	err = errors.Join(err, x.Close())
+	if err != nil && !damaged {
 		return errors.Join(err, tmp.Close())
 	}
 	f, err := openSpool(tmp, x.title)
@@ -522,7 +527,8 @@ func (o *opener) loadOwn(name string) error {
 	}
 	var damage error
 	if o.options.Redact != nil {
-		if f, damage, err = o.redacted(f); err != nil {
+		f, damage, err = o.redacted(f)
+		if err != nil {
 			return err
 		}
 	}
@@ -571,7 +577,8 @@ type limited struct {
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if *l.left -= int64(len(p)); *l.left < 0 {
+	*l.left -= int64(len(p))
+	if *l.left < 0 {
 		return 0, errTempFull
 	}
 	return l.w.Write(p)

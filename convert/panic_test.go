@@ -98,7 +98,8 @@ func TestPanickingInputLeavesNoFile(t *testing.T) {
 type panicReader struct{ left int }
 
 func (r *panicReader) Read(b []byte) (int, error) {
-	if r.left -= len(b); r.left < 0 {
+	r.left -= len(b)
+	if r.left < 0 {
 		panic("boom")
 	}
 	return len(b), nil

@@ -96,7 +96,8 @@ func StateOf(ctx context.Context, name string, whole bool) (s State, missing err
 		if f, err := recorder.Open(name, nil); err == nil {
 			s = stateAtEnd(f)
 			_, missing = f.Journal()
-			if _ = f.Close(); s.Word != "" {
+			_ = f.Close()
+			if s.Word != "" {
 				return s, missing
 			}
 		}
@@ -130,7 +131,8 @@ func stateAtEnd(f *format.File) State {
 			x.add(e, id == n-1)
 		}
 	}
-	if x.recorded = x.state.Word != ""; !x.recorded { // another program wrote the last entry
+	x.recorded = x.state.Word != ""
+	if !x.recorded { // another program wrote the last entry
 		return State{}
 	}
 	return x.stateOf(f, false, 0, nil)

@@ -78,7 +78,8 @@ func TestStateOfFile(t *testing.T) {
 		must(t, err)
 	}
 
-	if rec, err = recorder.Create(in("long.et"), &recorder.Options{MaxFileEntries: 10}); err != nil {
+	rec, err = recorder.Create(in("long.et"), &recorder.Options{MaxFileEntries: 10})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
@@ -260,7 +261,8 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 		"dropped.from", "2026-01-02T23:59:58.5Z", "dropped.to", "2026-01-03T00:00:01Z"))
 	_, err = file.Write(end)
 	must(t, err)
-	if v, err = v.Extend(t.Context()); err != nil {
+	v, err = v.Extend(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := tr.State(v, 0).String(), "ended, 7 entries dropped from 2026-01-02T23:59:58Z to 2026-01-03T00:00:01Z"; got != want {

@@ -108,7 +108,8 @@ func (f *frameReader) Read(b []byte) (int, error) {
 		if len(out) == frameSize {
 			continue
 		}
-		if f.buf, f.rest = out, out; out[frameSize] == '{' {
+		f.buf, f.rest = out, out
+		if out[frameSize] == '{' {
 			f.rest = append(out[frameSize:], '\n')
 		} else {
 			binary.BigEndian.PutUint32(out, uint32(len(out)-frameSize))

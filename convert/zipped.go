@@ -72,7 +72,8 @@ func (o *opener) loadZipped(name string, m *zip.File, content *boundedReader) er
 	if err == nil {
 		err = o.stream(x, head, r)
 	}
-	if x.name = ""; err != nil { // it is no path
+	x.name = ""
+	if err != nil { // it is no path
 		return errors.Join(err, x.Close())
 	}
 	return o.load(x)

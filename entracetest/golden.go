@@ -30,7 +30,8 @@ func difference(want, got string) string {
 	}
 	for i := range slices.Backward(a) {
 		for k := len(b) - 1; k >= 0; k-- {
-			if same[i][k] = max(same[i+1][k], same[i][k+1]); a[i] == b[k] {
+			same[i][k] = max(same[i+1][k], same[i][k+1])
+			if a[i] == b[k] {
 				same[i][k] = same[i+1][k+1] + 1
 			}
 		}

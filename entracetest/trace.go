@@ -148,10 +148,13 @@ func (tr *Trace) write() (path string, err error) {
 	var dir string
 	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
 		dir = tr.t.ArtifactDir()
-	} else if dir = os.Getenv(dirEnv); dir != "" {
-		err = os.MkdirAll(dir, 0o700) //nolint:gosec // the user of the test names it
 	} else {
-		dir = os.TempDir() // not a fixed folder below it, which could belong to another user
+		dir = os.Getenv(dirEnv)
+		if dir != "" {
+			err = os.MkdirAll(dir, 0o700) //nolint:gosec // the user of the test names it
+		} else {
+			dir = os.TempDir() // not a fixed folder below it, which could belong to another user
+		}
 	}
 	if err == nil {
 		dir, err = filepath.Abs(dir)
@@ -169,7 +172,8 @@ func (tr *Trace) write() (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err = f.Write(tr.stream()); err != nil {
+	_, err = f.Write(tr.stream())
+	if err != nil {
 		_ = f.Close()
 		return "", err
 	}

@@ -132,7 +132,8 @@ func TestFailure(t *testing.T) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
-		if text.WriteString(e.Output); e.Action == "attr" && e.Key == "entrace.trace" {
+		text.WriteString(e.Output)
+		if e.Action == "attr" && e.Key == "entrace.trace" {
 			paths[e.Test] = e.Value
 		}
 	}

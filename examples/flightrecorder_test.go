@@ -60,7 +60,8 @@ func (r *flightRecorder) traces(t *testing.T, n int) (names []string) {
 	t.Helper()
 	var list []string
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if list, _ = filepath.Glob(filepath.Join(r.dir, "*.et")); len(list) >= n {
+		list, _ = filepath.Glob(filepath.Join(r.dir, "*.et"))
+		if len(list) >= n {
 			break
 		}
 	}

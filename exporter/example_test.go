@@ -31,12 +31,14 @@ func ExampleNewSpanProcessor() {
 	ferr := tp.ForceFlush(ctx)       // without it, the span is in the file after a tenth of a second
 	r, err := recorder.Inspect(path) // the file already has the span
 	span.End()
-	if err = errors.Join(ferr, err, tp.Shutdown(ctx)); err != nil {
+	err = errors.Join(ferr, err, tp.Shutdown(ctx))
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("while it runs:", r.Format, r.Entries, "entries")
-	if r, err = recorder.Inspect(path); err != nil {
+	r, err = recorder.Inspect(path)
+	if err != nil {
 		fmt.Println(err)
 		return
 	}

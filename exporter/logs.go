@@ -168,13 +168,15 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	to := &m.log
 	to.TraceID, to.SpanID, to.Flags = ref.TraceID, ref.SpanID, uint32(r.TraceFlags())
 	at := r.Timestamp()
-	if to.HasTime = !at.IsZero(); to.HasTime {
+	to.HasTime = !at.IsZero()
+	if to.HasTime {
 		to.Time, to.ExactTime = mapping.UnixNano(at), mapping.ExactTime(at)
 	} else {
 		to.Time, to.ExactTime = 0, ""
 	}
 	observed, when := r.ObservedTimestamp(), to.Time
-	if to.Observed = 0; !observed.IsZero() {
+	to.Observed = 0
+	if !observed.IsZero() {
 		to.Observed = mapping.UnixNano(observed)
 	}
 	if !to.HasTime {

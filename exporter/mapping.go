@@ -134,7 +134,8 @@ func setScope(to *otel.Scope, scope *instrumentation.Scope) {
 // end sets the fields of m.span that are known when a span has ended.
 func (m *mapper) end(s sdktrace.ReadOnlySpan) {
 	to, end := &m.span, s.EndTime()
-	if to.Ended = !end.IsZero(); to.Ended {
+	to.Ended = !end.IsZero()
+	if to.Ended {
 		to.Duration = int64(duration(s.StartTime(), end))
 	}
 	status := s.Status()

@@ -129,7 +129,8 @@ func (x *processorsOf) change(r *recorder.Recorder, fn func([]*SpanProcessor) []
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	list := fn(x.of[r])
-	if x.of[r] = list; len(list) == 0 {
+	x.of[r] = list
+	if len(list) == 0 {
 		delete(x.of, r)
 	}
 	for i, p := range list {

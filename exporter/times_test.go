@@ -83,7 +83,8 @@ func TestGivenTimesComeBack(t *testing.T) {
 			start, _ := v.Start(row)
 			took, _ := v.Duration(row)
 			if got := [2]int64{start, start + int64(took)}; got != times {
-				if wrong++; wrong == 1 {
+				wrong++
+				if wrong == 1 {
 					t.Errorf("live %t: a span is from %d to %d, want from %d to %d", live, got[0], got[1], times[0], times[1])
 				}
 			}

@@ -105,12 +105,14 @@ func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *Op
 // index reads the magic, and fills the tables of f.
 func (f *File) index(o *OpenOptions) error {
 	var err error
-	if f.version, f.format, err = ReadMagic(io.NewSectionReader(f.src, 0, f.src.Size())); err != nil {
+	f.version, f.format, err = ReadMagic(io.NewSectionReader(f.src, 0, f.src.Size()))
+	if err != nil {
 		return f.readError(err)
 	}
 	if f.format == ET {
 		_, err = f.tables(false)
-		if err = f.readError(err); err == nil && !o.Prefix {
+		err = f.readError(err)
+		if err == nil && !o.Prefix {
 			return nil
 		}
 	}
@@ -354,18 +356,21 @@ func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error
 			d := f.decoder(raw, id)
 			d.off = at
 			d.value("", &v)
-			if found = !d.failed(); found {
+			found = !d.failed()
+			if found {
 				v = v.clone()
 				return
 			}
 		}
 		var e TraceEntry
-		if derr = f.decode(raw, id, &e); derr == nil {
+		derr = f.decode(raw, id, &e)
+		if derr == nil {
 			v, found = e.Attribute(name)
 			v = v.clone()
 		}
 	})
-	if err = errors.Join(err, derr); err != nil {
+	err = errors.Join(err, derr)
+	if err != nil {
 		return Value{}, false, err
 	}
 	return v, found, nil

@@ -76,7 +76,8 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 			open = osfile.OpenWrite // Windows cannot sync a file that is open only for reading
 		}
 		var err error
-		if f, err = open(iet); err != nil {
+		f, err = open(iet)
+		if err != nil {
 			return fail("open", err)
 		}
 		defer f.Close()
@@ -133,7 +134,8 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 		ahead.wrote(n)
 		return step(size + n)
 	})
-	if err = errors.Join(err, ahead.stop()); err != nil {
+	err = errors.Join(err, ahead.stop())
+	if err != nil {
 		return fail("write", err)
 	}
 	if err := tmp.Sync(); err != nil {

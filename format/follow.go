@@ -49,7 +49,8 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 	if fl.poll <= 0 {
 		fl.poll = 50 * time.Millisecond
 	}
-	if fl.r, err = newReader(f, &o.ReaderOptions, walkSize); err != nil {
+	fl.r, err = newReader(f, &o.ReaderOptions, walkSize)
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("follow %s: %w", name, err), f.Close())
 	}
 	if fl.r.format != ET {

@@ -119,7 +119,8 @@ func TestCutAtEveryByteInspect(t *testing.T) {
 				if wrong == "" {
 					return
 				}
-				if seen[what]++; seen[what] == 1 {
+				seen[what]++
+				if seen[what] == 1 {
 					t.Errorf("cut at %d: %s: %s", size, what, wrong)
 				}
 			}

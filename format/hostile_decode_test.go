@@ -109,7 +109,8 @@ func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 			}
 			_, err = f.Entry(1)
 			check("Entry", err)
-			if _, _, err = f.Attribute(1, "h"); err == nil {
+			_, _, err = f.Attribute(1, "h")
+			if err == nil {
 				t.Error("Attribute gives no error")
 			}
 			if _, err := f.Entry(2); err != nil {

@@ -314,7 +314,8 @@ func wantRecovered(t *testing.T, name, out string, want []string) {
 	raws, err := drain(b)
 	all := len(raws)
 	if (was.Format == ET && was.Damage != nil || was.Reason == mapping.CutCorrupt) && len(want) > 0 {
-		if all--; !strings.Contains(raws[all], mapping.NameRecovered) || !strings.Contains(raws[all], was.Reason) {
+		all--
+		if !strings.Contains(raws[all], mapping.NameRecovered) || !strings.Contains(raws[all], was.Reason) {
 			t.Errorf("Recover(%q): the last entry is %q", filepath.Base(out), raws[all])
 		}
 		raws = raws[:all]

@@ -307,7 +307,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		if want := uint64(3*(n+2)) * 5 / 4; open > want {
 			t.Errorf("a File keeps %d bytes, %.1f an entry, want 3", open, float64(open)/float64(n+1))
 		}
-		if peak -= before; peak > limit {
+		peak -= before
+		if peak > limit {
 			t.Errorf("Open takes %d bytes at its peak, %.1f times the file", peak, float64(peak)/float64(size))
 		}
 		runtime.KeepAlive(f)

@@ -57,7 +57,8 @@ func (r *Reader) makeRoom(n int) {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
 	} else {
 		if r.live != nil {
-			if r.rerr = r.live.Room(size, n); r.rerr != nil {
+			r.rerr = r.live.Room(size, n)
+			if r.rerr != nil {
 				r.eof = true
 				return
 			}
@@ -75,7 +76,8 @@ func (r *Reader) makeRoom(n int) {
 func (r *Reader) fillAnew(n int) {
 	fi, err := r.file.Stat()
 	at := r.off + r.zeros
-	if r.rerr = err; err != nil || fi.Size()-at < int64(n) {
+	r.rerr = err
+	if err != nil || fi.Size()-at < int64(n) {
 		r.eof = true
 		return
 	}

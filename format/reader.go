@@ -163,7 +163,8 @@ func (r *Reader) decode(id int64) (int, error) {
 		if err != nil {
 			if prefixed && r.live == nil && prefix(b) == 0 {
 				at := r.off
-				if r.onlyZeros(); r.end == r.start {
+				r.onlyZeros()
+				if r.end == r.start {
 					err = &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
 				}
 				r.off = at // the zeros are not part of a whole entry
@@ -194,7 +195,8 @@ func (r *Reader) skim(found func(parent uint32)) {
 				return
 			}
 			n := prefix(b)
-			if gap = prefixSize; n > uint64(len(b)-gap) {
+			gap = prefixSize
+			if n > uint64(len(b)-gap) {
 				return
 			}
 			b = b[gap : gap+int(n)]
@@ -261,7 +263,8 @@ func (r *Reader) onlyZeros() (n int64) {
 			r.off += skip
 			n += skip
 		}
-		if r.fill(1); r.start == r.end {
+		r.fill(1)
+		if r.start == r.end {
 			if r.file != nil {
 				r.zerosTo = r.off
 			}

@@ -95,7 +95,8 @@ func decodeOffsets(d *decoder, n int) (*positions, error) {
 			for _, o := range some[:k] {
 				p.add(o)
 			}
-			if i += k; k > 0 {
+			i += k
+			if k > 0 {
 				continue
 			}
 		}
@@ -185,7 +186,8 @@ func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 			if id <= last || id >= uint64(n) || seen[id/64]>>(id%64)&1 != 0 {
 				return nil, firstError(d, at, int64(i), "pool", errBadPool)
 			}
-			if seen[id/64] |= 1 << (id % 64); wanted {
+			seen[id/64] |= 1 << (id % 64)
+			if wanted {
 				parents[id] = uint32(i)
 			}
 			last = id
@@ -279,7 +281,8 @@ func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 	whole := t.len() // the number of entries up to the last one that is not all zeros
 	for next := int64(0); ; {
 		n := t.len()
-		if r.skim(add); t.len() > n {
+		r.skim(add)
+		if t.len() > n {
 			whole = t.len()
 		}
 		e, err := r.Next()

@@ -32,7 +32,8 @@ func (f *File) Verify(found func(problem error)) error {
 	var pool []uint32
 	if f.format == ET && f.damage == nil {
 		var err error
-		if pool, err = f.tables(true); err != nil {
+		pool, err = f.tables(true)
+		if err != nil {
 			return f.readError(err)
 		}
 	}

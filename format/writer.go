@@ -60,7 +60,8 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 		return t, err
 	}
 	var err error
-	if t.spool, err = osfile.CreateSpool(o.TempDir); err != nil {
+	t.spool, err = osfile.CreateSpool(o.TempDir)
+	if err != nil {
 		return nil, err
 	}
 	t.w = bufio.NewWriterSize(t.spool, walkSize)
@@ -106,14 +107,16 @@ func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {
 	case IETPrefix:
 		var n [prefixSize]byte
 		binary.LittleEndian.PutUint64(n[:], uint64(len(raw)))
-		if _, w.err = w.w.Write(n[:]); w.err != nil {
+		_, w.err = w.w.Write(n[:])
+		if w.err != nil {
 			return 0, w.err
 		}
 	case ET:
 		w.table.offsets.add(w.table.offsets.last() + uint64(len(raw)))
 		w.table.parents = append(w.table.parents, parent)
 	}
-	if _, w.err = w.w.Write(raw); w.err != nil {
+	_, w.err = w.w.Write(raw)
+	if w.err != nil {
 		return 0, w.err
 	}
 	w.next++

@@ -65,7 +65,8 @@ func (a *accumulator) add(k *keeps, v Value) {
 		return
 	}
 	a.kind = a.kindWith(v.kind)
-	if a.n++; a.n == 1 {
+	a.n++
+	if a.n == 1 {
 		a.one = v
 		return
 	}

@@ -40,7 +40,8 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 		if c.x != nil {
 			id += " " + c.x.String()
 			var err error
-			if k.value, err = m.value(c.x); err != nil {
+			k.value, err = m.value(c.x)
+			if err != nil {
 				return nil, err
 			}
 			if f, ok := c.x.(*field); ok && !f.parent {
@@ -172,7 +173,8 @@ func (m *machine) evals(list []expr) ([]eval, error) {
 	all := make([]eval, len(list))
 	for i, x := range list {
 		var err error
-		if all[i], err = m.value(x); err != nil {
+		all[i], err = m.value(x)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +191,8 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 	keep := []keeps{{fn: a.fn, args: a.args}}
 	if a.x != nil {
 		var err error
-		if keep[0].value, err = m.value(a.x); err != nil {
+		keep[0].value, err = m.value(a.x)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -221,7 +224,8 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 			if t := int(m.v.Columns().Trace(uint32(r))); from <= t && t < to {
 				fn(r)
 			}
-			if n++; n%4096 == 0 && m.ctx.Err() != nil {
+			n++
+			if n%4096 == 0 && m.ctx.Err() != nil {
 				return
 			}
 		}
@@ -230,7 +234,8 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 	each(0, 1, func(r view.Row) { // a row without a trace is a trace of its own
 		e.row = r
 		var acc accumulator
-		if acc.add(&keep[0], keep[0].of(e)); holds(&acc) {
+		acc.add(&keep[0], keep[0].of(e))
+		if holds(&acc) {
 			out.Add(r)
 		}
 	})
@@ -350,7 +355,8 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 	for i := range all {
 		s := &all[i]
 		d := math.Round(10*difference(s)) / 10
-		if shown[s.name]++; shown[s.name] > compareTop || d == 0 {
+		shown[s.name]++
+		if shown[s.name] > compareTop || d == 0 {
 			continue
 		}
 		t.Lines = append(t.Lines, []Value{
@@ -415,7 +421,8 @@ func (m *machine) shares(name string, rows, chosen view.Set[view.Row]) ([]shareO
 		} else {
 			list[i].out++
 		}
-		if n++; len(list) > maxCompared || n%4096 == 0 && m.ctx.Err() != nil {
+		n++
+		if len(list) > maxCompared || n%4096 == 0 && m.ctx.Err() != nil {
 			break
 		}
 	}

@@ -41,7 +41,8 @@ func mixed(r *rand.Rand, n int) (entries []*format.TraceEntry, numbers []*big.Ra
 		case 4:
 			x = format.BoolValue(i%2 == 0)
 		}
-		if hi, lo := x.Words(); x.Kind() == format.KindI64 || x.Kind() == format.KindU64 {
+		hi, lo := x.Words()
+		if x.Kind() == format.KindI64 || x.Kind() == format.KindU64 {
 			number := new(big.Int).Lsh(big.NewInt(int64(hi)), 64)
 			numbers = append(numbers, new(big.Rat).SetInt(number.Add(number, new(big.Int).SetUint64(lo))))
 		} else if x.Kind() == format.KindFloat && !math.IsNaN(x.Float()) {

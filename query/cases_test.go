@@ -53,7 +53,8 @@ func firstTwo(t *testing.T, q *query.Query, v *view.View) (rows []view.Row, ok b
 	}
 	for r, err := range all {
 		must(t, err)
-		if rows = append(rows, r); len(rows) == 2 {
+		rows = append(rows, r)
+		if len(rows) == 2 {
 			break
 		}
 	}

@@ -249,7 +249,8 @@ func calculate(op string, a, b Value) Value {
 		}
 		z = math.Floor(x/y) * y
 	case "^":
-		if z = math.Pow(x, y); !floats && z == math.Trunc(z) && math.Abs(z) < 1<<63 {
+		z = math.Pow(x, y)
+		if !floats && z == math.Trunc(z) && math.Abs(z) < 1<<63 {
 			return Value{kind: kind, n: int64(z)}
 		}
 	}

@@ -294,7 +294,8 @@ func below(v *view.View, span view.Row, read *view.Reader, look func(list []form
 		if role := v.Role(kid); role != view.RoleLog && role != view.RoleEvent {
 			continue
 		}
-		if n++; n > mostBelow {
+		n++
+		if n > mostBelow {
 			break
 		}
 		e, err := read.Entry(kid)

@@ -82,7 +82,8 @@ func (e *Error) findTry() {
 		if next == "" {
 			break
 		}
-		if _, err = parse(next); err == nil {
+		_, err = parse(next)
+		if err == nil {
 			e.Try = next
 			return
 		}
@@ -164,7 +165,8 @@ func (p *parser) noName(t *token, at int) *Error {
 		return p.fail(t, "write {…} >> {…} for what is below, and { parent = nil } for roots", "%s is a field of Tempo, which ENTRACE does not have", t.text)
 	}
 	if _, known := braceNames[t.text]; known && p.braces == 0 && similar(t.text, false) == "" {
-		if whole := "{ " + strings.TrimSpace(p.text) + " }"; !strings.ContainsAny(p.text, "{}") {
+		whole := "{ " + strings.TrimSpace(p.text) + " }"
+		if !strings.ContainsAny(p.text, "{}") {
 			if _, err := parse(whole); err == nil {
 				return p.fail(t, "write "+whole, "%s is a name only inside braces", t.text).trying(whole)
 			}
@@ -334,7 +336,8 @@ func (p *parser) tableAt(at int) string {
 	form = strings.Replace(form, "…", args, 1)
 	for name := p.tokens[next].text; name == "by" || name == "with"; name = p.tokens[next].text {
 		var list string
-		if list, next = inside(next + 1); name == "by" {
+		list, next = inside(next + 1)
+		if name == "by" {
 			form = strings.TrimSuffix(form, ")") + ", " + list + ")"
 		}
 	}
@@ -344,7 +347,8 @@ func (p *parser) tableAt(at int) string {
 		case t.is(")"):
 			depth++
 		case t.is("("):
-			if depth--; depth < 0 {
+			depth--
+			if depth < 0 {
 				from = t.end
 			}
 		}
@@ -364,7 +368,8 @@ func (p *parser) closing(at int) int {
 		case t.is("("):
 			depth++
 		case t.is(")"):
-			if depth--; depth == 0 {
+			depth--
+			if depth == 0 {
 				return at
 			}
 		}

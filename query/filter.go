@@ -226,7 +226,8 @@ func (m *machine) filter(x expr) (node, error) {
 			m.lacks[f.text] = lack{x, f, a}
 		}
 		if n == nil {
-			if n, err = m.eachRow(x); err != nil {
+			n, err = m.eachRow(x)
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -71,7 +71,8 @@ func (m *machine) coderOf(by []expr) *coder {
 		if p == nil {
 			return nil
 		}
-		if c.width *= p.width; c.width > maxCodes {
+		c.width *= p.width
+		if c.width > maxCodes {
 			return nil
 		}
 		c.parts = append(c.parts, *p)
@@ -127,7 +128,8 @@ func (m *machine) parentServices(n int) *coded {
 			code := uint64(n)
 			switch at := up - of.First; view.Flags(of.Flags[at]).Role() {
 			case view.RoleSpan, view.RoleEvent, view.RoleLog:
-				if code = uint64(of.Resource[at]); int(of.Resource[at]) >= n {
+				code = uint64(of.Resource[at])
+				if int(of.Resource[at]) >= n {
 					code = noCode
 				}
 			}
@@ -165,7 +167,8 @@ func (m *machine) bucketCodes(x *binary) *coded {
 		from, code := int64(0), uint64(noCode) // the bucket of the row before
 		for i, at := range b.Start {
 			if at < from || uint64(at-from) >= width || code == noCode { // seldom, because rows are mostly in order of time
-				if code = noCode; at >= first {
+				code = noCode
+				if at >= first {
 					code = uint64(at-first) / width
 					from = first + int64(code*width)
 				}
@@ -187,7 +190,8 @@ func (x *grouping) of(k int, b *columns.Block) []member {
 			i := w*64 + bits.TrailingZeros64(word)
 			n, code := uint32(0), uint64(noCode)
 			if x.coder != nil {
-				if code = codes[i]; code < uint64(len(x.numbers)) {
+				code = codes[i]
+				if code < uint64(len(x.numbers)) {
 					n = x.numbers[code]
 				}
 			}

@@ -189,7 +189,8 @@ func (m *machine) noneHint(x expr) (h Hint) {
 		return h
 	}
 	h.Text += "; did you mean " + other + "?"
-	if h.Query = m.q.with(f.pos, f.end, other); h.Query != "" {
+	h.Query = m.q.with(f.pos, f.end, other)
+	if h.Query != "" {
 		if _, err := parse(h.Query); err != nil { // the proposed query is invalid, as for .level = 5
 			h.Query = ""
 		}

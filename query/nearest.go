@@ -37,11 +37,13 @@ func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error
 			c.text = strings.TrimSuffix(inner, ")")
 		}
 		var err error
-		if c.holds, err = m.set(&filter{x}); err != nil {
+		c.holds, err = m.set(&filter{x})
+		if err != nil {
 			return nil, err
 		}
 		if x, ok := x.(*compare); ok {
-			if c.value, err = m.value(x.a); err != nil {
+			c.value, err = m.value(x.a)
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -132,7 +132,8 @@ func describe(t *token) string {
 
 // deeper increases the nesting depth. The returned function decreases it again.
 func (p *parser) deeper() (func(), error) {
-	if p.depth++; p.depth > maxDepth {
+	p.depth++
+	if p.depth > maxDepth {
 		return nil, p.fail(p.peek(), "", "brackets are nested more than %d deep", maxDepth)
 	}
 	return func() { p.depth-- }, nil
@@ -145,13 +146,17 @@ func (p *parser) query() (*pipeline, error) {
 	if p.isFilter() {
 		var x expr
 		if t := p.peek(); t.kind != tokenEnd && !p.is("|") && !p.is(")") {
-			if x, err = p.condition(); err != nil {
+			x, err = p.condition()
+			if err != nil {
 				return nil, err
 			}
 		}
 		q.set = &filter{x}
-	} else if q.set, err = p.sets(); err != nil {
-		return nil, err
+	} else {
+		q.set, err = p.sets()
+		if err != nil {
+			return nil, err
+		}
 	}
 	for p.take("|") {
 		s, err := p.stage()
@@ -198,7 +203,8 @@ func (p *parser) isFilter() bool {
 		case "(":
 			depth++
 		case ")":
-			if depth--; depth < 0 {
+			depth--
+			if depth < 0 {
 				return true
 			}
 		case "|":
@@ -252,7 +258,8 @@ func (p *parser) structure() (spanset, error) {
 			return a, nil
 		}
 		p.next()
-		if s.b, err = p.set(); err != nil {
+		s.b, err = p.set()
+		if err != nil {
 			return nil, err
 		}
 		a = s
@@ -300,7 +307,8 @@ func (p *parser) braced() (x expr, err error) {
 	}
 	p.braces++
 	defer func() { p.braces-- }()
-	if x, err = p.condition(); err != nil {
+	x, err = p.condition()
+	if err != nil {
 		return nil, err
 	}
 	return x, p.want("}")
@@ -394,7 +402,8 @@ func (p *parser) compare() (expr, error) {
 		default:
 			return a, nil
 		}
-		if a, err = p.comparison(a, op, t); err != nil {
+		a, err = p.comparison(a, op, t)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -448,7 +457,8 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 		return nil, p.failAt(l.pos, "", "nil can be compared only with = and !=")
 	case !ok:
 		if left, ok := a.(*literal); ok {
-			if left.value, err = p.fit(b, left); err != nil {
+			left.value, err = p.fit(b, left)
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -465,7 +475,8 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 		c.value, c.fold = l.value, strings.ToLower(l.value.s)
 		return c, nil
 	}
-	if c.value, err = p.fit(a, l); err != nil {
+	c.value, err = p.fit(a, l)
+	if err != nil {
 		return nil, err
 	}
 	return c, p.comparable(a, &literal{value: c.value, word: l.word, pos: l.pos, end: l.end})
@@ -492,7 +503,8 @@ func (p *parser) inList(c *compare, t *token) (expr, error) {
 		if err := p.comparable(c.a, &literal{value: v, pos: l.pos, end: l.end}); err != nil {
 			return nil, err
 		}
-		if c.list = append(c.list, v); !p.take(",") {
+		c.list = append(c.list, v)
+		if !p.take(",") {
 			return c, p.want(")")
 		}
 	}
@@ -580,7 +592,8 @@ func (p *parser) sum() (expr, error) {
 	for err == nil && (p.is("+") || p.is("-") && (p.braces > 0 || !p.peek().space || p.tokens[p.at+1].space)) {
 		t := p.next()
 		var b expr
-		if b, err = p.not(); err == nil {
+		b, err = p.not()
+		if err == nil {
 			a, err = p.arithmetic(t, a, b)
 		}
 	}
@@ -616,7 +629,8 @@ func (p *parser) product() (expr, error) {
 	for err == nil && (p.is("*") || p.is("/") || p.is("%")) {
 		t := p.next()
 		var b expr
-		if b, err = p.power(); err == nil {
+		b, err = p.power()
+		if err == nil {
 			a, err = p.arithmetic(t, a, b)
 		}
 	}

@@ -82,11 +82,13 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 	from, to := o.Period()
 	cut := from != math.MinInt64 || to != math.MaxInt64 // the result is restricted to a period
 	if cut {
-		if rows, err = Overlapping(ctx, v, rows, from, to); err != nil {
+		rows, err = Overlapping(ctx, v, rows, from, to)
+		if err != nil {
 			return nil, err
 		}
 	}
-	if r.Rows, err = m.stages(q.root.stages, rows, r); err != nil {
+	r.Rows, err = m.stages(q.root.stages, rows, r)
+	if err != nil {
 		return nil, err
 	}
 	r.Hints = append(append(r.Hints, q.lackHints(m, r.Rows)...), m.more...)
@@ -226,7 +228,8 @@ func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Ro
 		node, err := m.filter(f.x)
 		e := &env{m: m, read: v.NewReader()}
 		for k := 0; k < v.Columns().Blocks() && err == nil; k++ {
-			if err = ctx.Err(); err != nil || within != nil && within[k*words64:min(len(within), (k+1)*words64)].Len() == 0 {
+			err = ctx.Err()
+			if err != nil || within != nil && within[k*words64:min(len(within), (k+1)*words64)].Len() == 0 {
 				continue
 			}
 			set := m.block(e, node, k, within)
@@ -394,7 +397,8 @@ func (m *machine) below(a, b, out view.Set[view.Row]) {
 	under := v.NewSet() // all rows below a row of a
 	visit := func(r view.Row) {
 		if up := v.Parent(r); r != 0 && (a.Has(up) || under.Has(up)) {
-			if under.Add(r); b.Has(r) {
+			under.Add(r)
+			if b.Has(r) {
 				out.Add(r)
 			}
 		}
@@ -416,10 +420,12 @@ func (m *machine) above(a, b, out view.Set[view.Row]) {
 	over := m.v.NewSet()
 	for r := range a.All() {
 		for r != 0 {
-			if r = m.v.Parent(r); over.Has(r) {
+			r = m.v.Parent(r)
+			if over.Has(r) {
 				break
 			}
-			if over.Add(r); b.Has(r) {
+			over.Add(r)
+			if b.Has(r) {
 				out.Add(r)
 			}
 		}
@@ -470,7 +476,8 @@ func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view
 		case *stageSort:
 			err = m.sort(s.x, s.desc, rows, r)
 		case *stageTop:
-			if err = m.sort(s.x, !s.bottom, rows, r); err == nil {
+			err = m.sort(s.x, !s.bottom, rows, r)
+			if err == nil {
 				rows = r.cut(int(min(s.n, int64(m.v.Len()))), rows)
 			}
 		case *stageLimit:

@@ -279,7 +279,8 @@ func (p *plain) selection(r *rand.Rand, depth int) selection {
 	b := p.selection(r, depth-1)
 	above := func(x, y view.Row) bool { // x is above y
 		for y != 0 {
-			if y = view.Row(p.e[y].Parent); y == x {
+			y = view.Row(p.e[y].Parent)
+			if y == x {
 				return true
 			}
 		}

@@ -35,12 +35,14 @@ func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every ti
 	width := int64(every)
 	spans, first, last := timed(v, rows, false)
 	if first > last {
-		if spans, first, last = timed(v, rows, true); first > last {
+		spans, first, last = timed(v, rows, true)
+		if first > last {
 			return t, nil
 		}
 	}
 	floor := func(at int64) int64 { return at - (at%width+width)%width }
-	if first, last = floor(first), floor(last); uint64(last-first)/uint64(width) >= maxSteps {
+	first, last = floor(first), floor(last)
+	if uint64(last-first)/uint64(width) >= maxSteps {
 		return nil, &Error{Text: fmt.Sprintf("the trace has more than %[2]d steps of %[1]s", every, maxSteps), Hint: "choose longer steps"}
 	}
 	g, err := Groups(ctx, v, spans, fmt.Sprintf("bucket(start, %dns)", width), 0.5, 0.95)
@@ -66,7 +68,8 @@ func timed(v *view.View, rows view.Set[view.Row], all bool) (some view.Set[view.
 		if !ok || !all && v.Role(r) != view.RoleSpan {
 			continue
 		}
-		if some.Add(r); first > last {
+		some.Add(r)
+		if first > last {
 			first, last = at, at
 		}
 		first, last = min(first, at), max(last, at)

@@ -83,7 +83,8 @@ func (d *durations) add(x int64) {
 		d.spread.add(x)
 		return
 	}
-	if d.all = append(d.all, x); len(d.all) > maxTook {
+	d.all = append(d.all, x)
+	if len(d.all) > maxTook {
 		d.makeSpread()
 	}
 }

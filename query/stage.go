@@ -112,7 +112,8 @@ func (p *parser) list() ([]expr, error) {
 			}
 			return nil, err
 		}
-		if all = append(all, x); !p.take(",") {
+		all = append(all, x)
+		if !p.take(",") {
 			return all, p.want(")")
 		}
 	}
@@ -125,7 +126,8 @@ func (p *parser) top(t *token) (stage, error) {
 	}
 	s := &stageTop{n: n, bottom: t.text == "bottomk"}
 	if p.take(",") {
-		if s.x, err = p.column(); err != nil {
+		s.x, err = p.column()
+		if err != nil {
 			return nil, err
 		}
 	} else {
@@ -188,7 +190,8 @@ func (p *parser) aggregate(t *token) (stage, error) {
 			return nil, p.fail(op, "", "%s() must be compared with a number", t.text)
 		}
 		if a.x != nil {
-			if l.value, err = p.fit(a.x, l); err != nil {
+			l.value, err = p.fit(a.x, l)
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -203,7 +206,8 @@ func (p *parser) aggregate(t *token) (stage, error) {
 	}
 	if p.isWord("by") {
 		p.next()
-		if a.by, err = p.list(); err != nil {
+		a.by, err = p.list()
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -219,7 +223,8 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 	var err error
 	switch {
 	case t.text == "compare":
-		if a.set, err = p.sets(); err != nil {
+		a.set, err = p.sets()
+		if err != nil {
 			return nil, err
 		}
 		a.text = "compare({…})"
@@ -229,7 +234,8 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 			err := p.fail(p.peek(), "as in "+t.text+"(duration)", "%s() needs a field or an expression", t.text)
 			return nil, err.trying(p.with(p.peek().pos, p.peek().pos, "duration"))
 		}
-		if a.x, err = p.or(); err != nil {
+		a.x, err = p.or()
+		if err != nil {
 			return nil, err
 		}
 		if t.text != "min" && t.text != "max" && t.text != "values" {

@@ -36,7 +36,8 @@ func (p *parser) primary() (expr, error) {
 		}
 		return &literal{value: stringValue(t.text), pos: t.pos, end: t.end}, nil
 	case tokenRegex:
-		if p.next(); p.braces > 0 {
+		p.next()
+		if p.braces > 0 {
 			return nil, p.fail(t, "write .x =~ \"…\"", "a regular expression without a field is allowed only in filters without braces")
 		}
 		return p.freeText(t)
@@ -193,7 +194,8 @@ func (p *parser) bucket(t *token) (expr, error) {
 		return nil, p.fail(size, "as in bucket("+a.String()+", 1s)", "the size of a bucket must be a number above 0")
 	}
 	if k := typeOf(a); k == kindTime || k == kindDuration {
-		if l.value, err = p.fit(&literal{value: durationValue(1)}, l); err != nil {
+		l.value, err = p.fit(&literal{value: durationValue(1)}, l)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,8 @@ type textNode struct {
 }
 
 func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
-	if f := e.finders[n]; len(n.texts) > 0 {
+	f := e.finders[n]
+	if len(n.texts) > 0 {
 		if f == nil {
 			f = e.m.v.Columns().Finder(n.texts...)
 			if e.finders == nil {
@@ -80,7 +81,8 @@ func required(re *syntax.Regexp) []string {
 		var all []string
 		for _, sub := range re.Sub {
 			texts := required(sub)
-			if all = append(all, texts...); len(texts) == 0 || len(all) > maxTexts {
+			all = append(all, texts...)
+			if len(texts) == 0 || len(all) > maxTexts {
 				return nil
 			}
 		}

@@ -173,7 +173,8 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 			time.Sleep(pause)
 			pause = min(2*pause, longestPause)
 		}
-		if _, err = w.live.Load().Append(r, hint); err == nil {
+		_, err = w.live.Load().Append(r, hint)
+		if err == nil {
 			w.now()
 			return nil
 		}
@@ -348,7 +349,8 @@ func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint3
 	})
 	switch {
 	case err == nil:
-		if err = q.wait(ctx); errors.Is(err, context.DeadlineExceeded) {
+		err = q.wait(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
 			return 0, ErrOverflow // the writer may still write the entry, and counts it then
 		}
 	case errors.Is(err, ErrClosed):

@@ -86,7 +86,8 @@ func TestBufferDamaged(t *testing.T) {
 			most, least := 0, crashedUnits
 			first.eachDamage(t, len(list), func(t *testing.T, i int, _, buffer string) {
 				b := readFile(t, buffer)
-				switch at := list[i]; kind {
+				at := list[i]
+				switch kind {
 				case "cut":
 					b = b[:at]
 				case "flip":

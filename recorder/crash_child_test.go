@@ -515,7 +515,8 @@ func (c *crashRun) check(t *testing.T, units map[string][]foundUnit) (lost int) 
 	begun, returned := c.acked(t)
 	wrong := 0
 	complain := func(f string, args ...any) {
-		if wrong++; wrong <= 10 {
+		wrong++
+		if wrong <= 10 {
 			t.Errorf(f, args...)
 		}
 	}

@@ -253,8 +253,11 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 		e.Message = format.Some(strings.Repeat("x", 20_000))
 		if err := rec.Log(format.SpanRef{}, e); err == nil {
 			want = append(want, e.Metadata.Name)
-		} else if refused++; !errors.Is(err, syscall.ENOSPC) && (!waits || !errors.Is(err, recorder.ErrOverflow)) {
-			t.Errorf("entry %d: %v", i, err)
+		} else {
+			refused++
+			if !errors.Is(err, syscall.ENOSPC) && (!waits || !errors.Is(err, recorder.ErrOverflow)) {
+				t.Errorf("entry %d: %v", i, err)
+			}
 		}
 	}
 	if i := len(want); i < 50 || want[i-1] != "e399" {

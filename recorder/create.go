@@ -65,7 +65,8 @@ func enterSlot(stream string) *slot {
 func leaveSlot(stream string, s *slot) {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
-	if s.users--; s.users == 0 && slots[stream] == s {
+	s.users--
+	if s.users == 0 && slots[stream] == s {
 		delete(slots, stream)
 	}
 }
@@ -125,7 +126,8 @@ func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recor
 	r, err := create(name, o, in, died)
 	if errors.Is(err, deadtrace.ErrBeingFinished) {
 		busy := err
-		if r, err = create(tracename.Unique(name), o, in, died); err == nil {
+		r, err = create(tracename.Unique(name), o, in, died)
+		if err == nil {
 			r.target.(*writer).notice(fmt.Sprintf("%v; recording to %s instead", busy, r.Path()))
 		}
 	}

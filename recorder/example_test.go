@@ -29,7 +29,8 @@ func ExampleCreate() {
 		Metadata:   format.Metadata{Name: "event", Level: format.LevelInfo},
 		Attributes: []format.Attribute{{Name: "n", Value: format.I64Value(1)}},
 	})
-	if err = errors.Join(err, rec.Close(context.Background())); err != nil {
+	err = errors.Join(err, rec.Close(context.Background()))
+	if err != nil {
 		fmt.Println(err)
 		return
 	}

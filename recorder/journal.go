@@ -35,7 +35,8 @@ func newJournal(o *Options, name string, replace bool) (*journal.Journal, error)
 	var err error
 	if o.Durability == DurabilityProcess {
 		var j *journal.Journal
-		if j, err = journal.Create(journal.Place{Beside: name, Dir: o.BufferDir, Replace: replace}, jo); err == nil {
+		j, err = journal.Create(journal.Place{Beside: name, Dir: o.BufferDir, Replace: replace}, jo)
+		if err == nil {
 			return j, nil
 		}
 		err = fmt.Errorf("create the journal (crash buffer): %w", err)
@@ -148,7 +149,8 @@ func (w *writer) replaceJournal(cause error) {
 	err := w.flush()
 	var fallback error
 	if err == nil {
-		if fallback = w.succeed(old); fallback != nil {
+		fallback = w.succeed(old)
+		if fallback != nil {
 			err = w.doWithout(old)
 		}
 	}
@@ -177,17 +179,21 @@ func (w *writer) succeed(old *journal.Journal) error {
 	if err != nil {
 		return err
 	}
-	if err = w.intern.Attach(j); err == nil {
+	err = w.intern.Attach(j)
+	if err == nil {
 		w.useJournal(j)
 		w.placer.ReparkLeft()
 		if !w.placer.Repark(false) {
 			err = errNoRoomToPark
-		} else if w.checkpoint(); w.broken.Load() != nil {
-			err = *w.broken.Swap(nil)
-		} else if j.Medium() == journal.Heap {
-			_ = old.Remove() // both journals have no name
 		} else {
-			err = j.Replace(old)
+			w.checkpoint()
+			if w.broken.Load() != nil {
+				err = *w.broken.Swap(nil)
+			} else if j.Medium() == journal.Heap {
+				_ = old.Remove() // both journals have no name
+			} else {
+				err = j.Replace(old)
+			}
 		}
 	}
 	if err != nil {
@@ -246,7 +252,8 @@ func (p *parked) add(e *journal.Entry) *journal.Segment {
 
 // drop removes one copy in seg from the count.
 func (p *parked) drop(seg *journal.Segment) {
-	if p.live[seg]--; p.live[seg] <= 0 {
+	p.live[seg]--
+	if p.live[seg] <= 0 {
 		delete(p.live, seg)
 		p.done[seg] = true
 	}

@@ -246,7 +246,8 @@ func TestParentsFirst(t *testing.T) {
 			if id > 0 && f.Parent(id) >= id {
 				t.Errorf("order %v: the parent of %d is %d", order, id, f.Parent(id))
 			}
-			if e, _ := f.Entry(id); v.Role(rowOf(t, v, id)) == view.RoleSpan {
+			e, _ := f.Entry(id)
+			if v.Role(rowOf(t, v, id)) == view.RoleSpan {
 				_, hasParent := e.Attribute(format.AttrParentSpanID)
 				_, hasTrace := e.Attribute(format.AttrTraceID)
 				if top := f.Parent(id) == 0; hasParent || hasTrace != top {
@@ -607,7 +608,8 @@ func TestConcurrent(t *testing.T) {
 					s.Parent = format.SpanRef{TraceID: ref.TraceID, SpanID: id8(i)}
 				}
 				err := errors.Join(tracetest.WriteSpan(rec, s), rec.Log(ref, tracetest.Log("m")))
-				if err = errors.Join(err, tracetest.EndSpan(rec, ref, nil, named(format.NameSpanEnd))); err != nil {
+				err = errors.Join(err, tracetest.EndSpan(rec, ref, nil, named(format.NameSpanEnd)))
+				if err != nil {
 					t.Error(err)
 				}
 				if st := rec.Stats(); st.Entries.Offered != st.Entries.Written+st.Entries.Waiting+st.Entries.Dropped.Total() {

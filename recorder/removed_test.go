@@ -66,7 +66,8 @@ func TestNewFileAfterRemoval(t *testing.T) {
 						for _, n := range dirNames(t, dir) {
 							all = append(all, entryNames(t, filepath.Join(dir, n))...)
 						}
-						if slices.Sort(all); !slices.Equal(all, []string{"after", "before", "later"}) {
+						slices.Sort(all)
+						if !slices.Equal(all, []string{"after", "before", "later"}) {
 							t.Errorf("the files %q have %q", dirNames(t, dir), all)
 						}
 					})

@@ -192,7 +192,8 @@ func (w *writer) rotate(now time.Time) error {
 	w.unsaved.Add(removed)
 	w.leaving = removed > 0
 	err := w.rotateFrom(removed, now)
-	if w.leaving = false; err != nil {
+	w.leaving = false
+	if err != nil {
 		w.unsaved.Add(-removed)
 	}
 	return err
@@ -233,7 +234,8 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 	}
 	aside := ""
 	if lost == nil {
-		if aside, err = w.archiveGrowing(now); err != nil {
+		aside, err = w.archiveGrowing(now)
+		if err != nil {
 			return discard(err)
 		}
 	}
@@ -535,7 +537,8 @@ func copyFile(ctx context.Context, f *os.File, to string) error {
 	const piece = 1 << 20
 	for at := int64(0); ; at += piece {
 		n, err := io.Copy(tmp, io.NewSectionReader(f, at, piece))
-		if err = cmp.Or(err, ctx.Err()); err != nil {
+		err = cmp.Or(err, ctx.Err())
+		if err != nil {
 			return err
 		}
 		if n < piece {

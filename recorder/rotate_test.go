@@ -252,7 +252,8 @@ func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 					continue
 				}
 				must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
-					if k := 0; e.Message.Valid {
+					k := 0
+					if e.Message.Valid {
 						_, err := fmt.Sscanf(e.Message.Value, "record %d", &k)
 						must(t, err)
 						kept = append(kept, k)

@@ -159,7 +159,8 @@ func (w *writer) write() error {
 	defer w.work.end(time.Now())
 	err := w.drain()
 	if err == nil && w.o.Durability == DurabilityPower {
-		if err = cmp.Or(w.unsynced, w.work.disk(w.sink.sync)); err != nil {
+		err = cmp.Or(w.unsynced, w.work.disk(w.sink.sync))
+		if err != nil {
 			w.failed(err)
 		}
 	}
@@ -229,7 +230,8 @@ func (w *writer) flush() error {
 		return err
 	})
 	if errors.Is(err, errChanged) {
-		if err = w.mend(err); err == nil {
+		err = w.mend(err)
+		if err == nil {
 			b, staged = w.placer.Out()
 			kept, err = w.sink.write(b, staged)
 		}
@@ -413,7 +415,8 @@ func (w *writer) checkSize() {
 		return
 	}
 	if err := w.file.checkSize(); err != nil {
-		if err = w.mend(err); err != nil {
+		err = w.mend(err)
+		if err != nil {
 			w.failed(err)
 		}
 	}

@@ -15,7 +15,8 @@ func eachLine(t *testing.T, name, mark string, fn func(line string, marked bool)
 	t.Helper()
 	b := tracetest.ReadFile(t, "testdata/"+name)
 	for line := range strings.Lines(string(b)) {
-		if line = strings.TrimSuffix(line, "\n"); line[0] != '#' {
+		line = strings.TrimSuffix(line, "\n")
+		if line[0] != '#' {
 			line, marked := strings.CutPrefix(line, mark+" ")
 			fn(line, marked)
 		}
@@ -42,7 +43,8 @@ func TestForms(t *testing.T) {
 	eachLine(t, "forms.txt", "missed", func(line string, missed bool) {
 		if keys, isLeft := strings.CutPrefix(line, "left "); isLeft {
 			for key := range strings.FieldsSeq(keys) {
-				if left++; r.Key(key) != redact.Search {
+				left++
+				if r.Key(key) != redact.Search {
 					eaten = append(eaten, key)
 				}
 			}
@@ -50,7 +52,8 @@ func TestForms(t *testing.T) {
 		}
 		_, now := recorded(r, breaks.Replace(filled(line)))
 		is := !strings.Contains(now, filled("{14}"))
-		if all++; is {
+		all++
+		if is {
 			found++
 		}
 		if is == missed {
@@ -68,7 +71,8 @@ func TestOrdinary(t *testing.T) {
 	all, replaced := 0, 0
 	eachLine(t, "ordinary.txt", "replaced", func(line string, marked bool) {
 		was, now := recorded(r, breaks.Replace(line))
-		if all++; now != was {
+		all++
+		if now != was {
 			replaced++
 		}
 		if (now != was) != marked {

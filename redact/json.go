@@ -136,7 +136,8 @@ func (w *walker) read(v Verdict) bool {
 		}
 		return ok
 	case '{', '[':
-		if w.depth++; w.depth > maxDepth {
+		w.depth++
+		if w.depth > maxDepth {
 			return false
 		}
 		within := v
@@ -285,7 +286,8 @@ func (w *walker) object(v Verdict) bool {
 		from = w.i
 		switch {
 		case isString && (strings.EqualFold(name, "key") || strings.EqualFold(name, "name")):
-			if key, ok = w.text(); ok {
+			key, ok = w.text()
+			if ok {
 				hasKey = true
 				w.i = from
 				ok = w.member(v, name)

@@ -93,7 +93,8 @@ func (f *finder) nameBefore(i int) (name string, from int) {
 		f.letters |= has
 	}
 	skip := 0
-	if name = f.s[from:i]; from > 0 && name != "" {
+	name = f.s[from:i]
+	if from > 0 && name != "" {
 		switch before := f.s[from-1]; {
 		case before == '\\' && name[0] == 'u' && len(name) > 4: // a JSON escape, such as \u0026
 			skip = 5
@@ -119,7 +120,8 @@ func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
 		end = len(strings.TrimRight(f.s[:end-1], `\`))
 		quote = f.s[end:i]
 	}
-	if name, from = f.nameBefore(end); quote != "" && (from == 0 || f.s[from-1] != f.s[i-1]) {
+	name, from = f.nameBefore(end)
+	if quote != "" && (from == 0 || f.s[from-1] != f.s[i-1]) {
 		name = ""
 	}
 	return name, from, quote
@@ -376,7 +378,8 @@ func (f *finder) setting(end, i int, colon bool) {
 		if rest := s[to+blanks(s[to:]):]; colon && rest != "" && strings.IndexByte("#\r\n,;}])\"'`\\", rest[0]) < 0 {
 			return
 		}
-		if low := max(0, from-maxName); from > 1 && s[from-1] == ' ' && alphanumeric(s[from-2]) { // two words, as in "api key: x" and "page token: x"
+		low := max(0, from-maxName)
+		if from > 1 && s[from-1] == ' ' && alphanumeric(s[from-2]) { // two words, as in "api key: x" and "page token: x"
 			name = s[low+strings.LastIndexByte(s[low:from-1], ' ')+1 : end]
 		}
 	}
@@ -462,7 +465,8 @@ func quoteAt(s string, i int) (quote string, size int) {
 		j++
 	}
 	if j < len(s) && (isQuote(s[j]) || s[j] == '`') {
-		if size = j + 1 - i; strings.HasPrefix(s[j:], `"""`) { // a text of several lines in TOML or Python
+		size = j + 1 - i
+		if strings.HasPrefix(s[j:], `"""`) { // a text of several lines in TOML or Python
 			size += len(`""`)
 		}
 		return s[from : j+1], size
@@ -710,7 +714,8 @@ func closingBracket(s string, i int) int {
 		case '{', '[':
 			depth++
 		case '}', ']':
-			if depth--; depth == 0 {
+			depth--
+			if depth == 0 {
 				return i
 			}
 		case '"':
@@ -742,7 +747,8 @@ func (f *finder) header(i int) {
 	isAuth := strings.EqualFold(name, "authorization") || strings.EqualFold(name, "proxy-authorization")
 	isCookie := strings.EqualFold(name, "cookie") || strings.EqualFold(name, "set-cookie")
 	isOther := !isAuth && !isCookie && ends != "" && strings.IndexByte(name, '-') > 0 && f.secretName(name)
-	if from = i + 2; from >= len(s) || !isAuth && !isCookie && !isOther {
+	from = i + 2
+	if from >= len(s) || !isAuth && !isCookie && !isOther {
 		return
 	}
 	if ends == "" {
@@ -834,7 +840,8 @@ func (f *finder) dashes(i int) {
 	if next == len(s) || s[next] != ' ' || !f.secretName(name) {
 		return
 	}
-	if next++; next < len(s) && s[next] != '-' {
+	next++
+	if next < len(s) && s[next] != '-' {
 		f.value(next)
 	}
 }

@@ -82,7 +82,8 @@ func Luhn(s string) bool {
 		}
 		d := int(s[i] - '0')
 		if n%2 == 1 {
-			if d *= 2; d > 9 {
+			d *= 2
+			if d > 9 {
 				d -= 9
 			}
 		}

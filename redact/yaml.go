@@ -25,7 +25,8 @@ func (f *finder) yaml(end, i int) {
 	if isText {
 		i += 1 + len(s[i+1:]) - len(strings.TrimLeft(s[i+1:], "+-0123456789"))
 	}
-	if i += blanks(s[i:]); lineBreak(s, i) > 0 {
+	i += blanks(s[i:])
+	if lineBreak(s, i) > 0 {
 		f.block(end, i, isText)
 	} else if from < len(s) {
 		f.setting(end, from, true)
@@ -53,7 +54,8 @@ func lineEnd(s string, i int, isEscaped bool) int {
 		if n < 0 {
 			break
 		}
-		if i += n; s[i] != '\\' || lineBreak(s, i) > 0 {
+		i += n
+		if s[i] != '\\' || lineBreak(s, i) > 0 {
 			return i
 		}
 	}
@@ -117,7 +119,8 @@ func (f *finder) item(name string, from, to int) {
 	}
 	line := f.s[from:to]
 	child, value, isMember := strings.Cut(line, ":")
-	if isMember = isMember && (value == "" || value[0] == ' '); isMember {
+	isMember = isMember && (value == "" || value[0] == ' ')
+	if isMember {
 		if !f.secretName(name + "." + child) {
 			return
 		}

@@ -50,7 +50,8 @@ func BenchmarkSend(b *testing.B) {
 			if id%4 == 0 {
 				e.Ref = ref(int(id))
 			}
-			if batch = append(batch, e); len(batch) == cap(batch) || id == count {
+			batch = append(batch, e)
+			if len(batch) == cap(batch) || id == count {
 				s.Take(batch)
 				batch = batch[:0]
 			}

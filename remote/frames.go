@@ -87,7 +87,8 @@ func (f *frames) greet(token string) error {
 		if err != nil {
 			return fmt.Errorf("magic: %w", err)
 		}
-		if _, stored, err = format.ReadMagic(bytes.NewReader(room[:n+1])); err != nil && !errors.Is(err, format.ErrTruncated) {
+		_, stored, err = format.ReadMagic(bytes.NewReader(room[:n+1]))
+		if err != nil && !errors.Is(err, format.ErrTruncated) {
 			return strange(room[0], err)
 		}
 	}
@@ -129,7 +130,8 @@ func (f *frames) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	if f.wait != nil {
-		if f.err = f.wait(); f.err != nil {
+		f.err = f.wait()
+		if f.err != nil {
 			return 0, f.err
 		}
 	}

@@ -61,7 +61,8 @@ func FuzzDecode(f *testing.F) {
 			err := fr.greet("")
 			var last int64
 			for err == nil {
-				if _, err = fr.next(); err == nil {
+				_, err = fr.next()
+				if err == nil {
 					last = fr.r.Offset()
 					counts[i]++
 				}

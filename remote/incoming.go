@@ -83,7 +83,8 @@ func (in *incoming) write(b []byte, ends []int) error {
 	entries, size := wholeEntries(ends, int(reserved))
 	n, err := in.f.Write(b[:size])
 	if err != nil {
-		if entries, size = wholeEntries(ends, n); n > size {
+		entries, size = wholeEntries(ends, n)
+		if n > size {
 			err = errors.Join(err, in.f.Truncate(wire.MagicSize+in.size+int64(size)))
 		}
 	} else if entries < len(ends) {

@@ -44,7 +44,8 @@ func (b *budget) release(address netip.Prefix, n int64) {
 	if !address.IsValid() {
 		return
 	}
-	if b.usedBy[address] -= n; b.usedBy[address] == 0 {
+	b.usedBy[address] -= n
+	if b.usedBy[address] == 0 {
 		delete(b.usedBy, address)
 	}
 }

@@ -267,7 +267,8 @@ func TestQuotaOfBytes(t *testing.T) {
 	}
 	must(t, os.Remove(before))
 	for range 500 { // the quota scans the folder again after a second or more
-		if got = r.sendAll(append(stream(format.Root()), thousand(5)...)); got.Err == nil {
+		got = r.sendAll(append(stream(format.Root()), thousand(5)...))
+		if got.Err == nil {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -77,7 +77,8 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	if err = os.Chmod(tmp, 0o600); err == nil {
+	err = os.Chmod(tmp, 0o600)
+	if err == nil {
 		err = osfile.RenameNew(tmp, path)
 	}
 	if err != nil {

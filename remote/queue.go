@@ -75,7 +75,8 @@ func (q *queue) put(e *recorder.TeeEntry, trace uint32, v format.Version) {
 	n := len(q.chunks)
 	if n == 0 || q.chunks[n-1].trace != trace || len(q.chunks[n-1].buf)+size > chunkSize {
 		c := q.spare
-		if q.spare = nil; c == nil {
+		q.spare = nil
+		if c == nil {
 			c = &chunk{buf: make([]byte, 0, size)} // it grows if needed
 		}
 		c.trace, c.version = trace, v
@@ -93,7 +94,8 @@ func (q *queue) take() *chunk {
 	}
 	c := q.chunks[0]
 	q.chunks[0] = nil
-	if q.chunks = q.chunks[1:]; len(q.chunks) == 0 {
+	q.chunks = q.chunks[1:]
+	if len(q.chunks) == 0 {
 		q.chunks = nil // so that the array of chunks does not grow without bound
 	}
 	return c

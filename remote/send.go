@@ -210,7 +210,8 @@ func (c *sendLoop) giveUp(chunk *chunk, at int) int {
 	if c.stuck != chunk || c.stuckAt != at {
 		c.stuck, c.stuckAt, c.tries = chunk, at, 0
 	}
-	if c.tries++; c.tries < maxTries {
+	c.tries++
+	if c.tries < maxTries {
 		return at
 	}
 	c.stuck = nil
@@ -298,7 +299,8 @@ func (c *sendLoop) write() (int, error) {
 		}
 		n, err := l.Write(c.out[written:min(written+4*chunkSize, len(c.out))])
 		l.wrote = time.Now()
-		if written += n; err != nil || written == len(c.out) {
+		written += n
+		if err != nil || written == len(c.out) {
 			return written, err
 		}
 	}

@@ -75,7 +75,8 @@ func TestS13NobodyThere(t *testing.T) {
 	if err == nil || time.Since(began) > 4*time.Second {
 		t.Errorf("Close took %v: %v", time.Since(began), err)
 	}
-	if st = balanced(t, s); st.Dropped != st.Offered {
+	st = balanced(t, s)
+	if st.Dropped != st.Offered {
 		t.Errorf("the account is %+v", st)
 	}
 	if n := reports.Load(); n != 1 {

@@ -290,7 +290,8 @@ func (e *encoder) add(a slog.Attr) {
 		return
 	}
 	key := a.Key
-	if e.bytes += e.prefix; e.bytes+utf8.UTFMax*len(key) > e.shared.maxBytes {
+	e.bytes += e.prefix
+	if e.bytes+utf8.UTFMax*len(key) > e.shared.maxBytes {
 		key = e.limit(wire.ValidText(key))
 	} else {
 		e.bytes += len(key)
@@ -342,7 +343,8 @@ func (e *encoder) groupName(name string) string {
 	if utf8.UTFMax*len(name) <= room {
 		return name
 	}
-	if name = wire.ValidText(name); len(name) > room {
+	name = wire.ValidText(name)
+	if len(name) > room {
 		e.cut = true
 		name = text.Cut(name, max(room, len("…")))
 	}

@@ -211,7 +211,8 @@ func (k *columnsKept) put(name string, column *columns.Column) {
 	k.list = append(k.list, keptColumn{name, column})
 	size := 0
 	for i, c := range slices.Backward(k.list) {
-		if size += 4*len(c.Codes) + 64*len(c.Values); size > columnBudget && i < len(k.list)-1 {
+		size += 4*len(c.Codes) + 64*len(c.Values)
+		if size > columnBudget && i < len(k.list)-1 {
 			k.list = slices.Clone(k.list[i+1:])
 			break
 		}
@@ -310,7 +311,8 @@ func (w *columnWriter) code(b []byte) uint32 {
 			return unknownText
 		}
 		value := string(b)
-		if code = w.d.of(value); code == unknownText {
+		code = w.d.of(value)
+		if code == unknownText {
 			w.full = true
 			return code
 		}

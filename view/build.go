@@ -483,7 +483,8 @@ func (b *builder) fold(row Row, was beginning, r *record, name string, at format
 			m.Name = name
 		}
 		setPlace(&m, &at)
-		if meta = unknown; len(name) <= maxPlaceSize {
+		meta = unknown
+		if len(name) <= maxPlaceSize {
 			meta = b.metaNumber(m)
 		}
 	}
@@ -507,7 +508,8 @@ func (b *builder) withException(row Row, flags uint16) uint16 {
 	if columns.Status(flags) != uint8(otel.StatusUnset) {
 		return flags
 	}
-	if flags &^= columns.StatusBits; b.exceptions.has(row) {
+	flags &^= columns.StatusBits
+	if b.exceptions.has(row) {
 		flags |= columns.StatusExcepted << columns.StatusShift
 	}
 	return flags

@@ -297,7 +297,8 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 			return
 		}
 		var k rowKey
-		if k, err = key(r); err == nil {
+		k, err = key(r)
+		if err == nil {
 			all = append(all, keyed{k, r})
 		}
 	})
@@ -317,7 +318,8 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 		for _, x := range all[from:to] {
 			file := b.fileNumber(x.row)
 			n := times[file]
-			if times[file]++; n == len(equal) {
+			times[file]++
+			if n == len(equal) {
 				equal = append(equal, nil)
 			}
 			equal[n] = append(equal[n], x.row)

@@ -221,7 +221,8 @@ func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
 			}
 			names = slices.DeleteFunc(names, func(s string) bool { return later[s] })
 		}
-		if names = append(names, markedNames(now)...); len(names) > 0 {
+		names = append(names, markedNames(now)...)
+		if len(names) > 0 {
 			marks = append(marks, format.Attribute{Name: mark, Value: format.StringValue(string(jsontext.AppendStrings(nil, names)))})
 		}
 	}

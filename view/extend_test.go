@@ -250,7 +250,8 @@ func TestExtendWhileReading(t *testing.T) {
 		})
 		folded := 0
 		for r := range v.Rows() {
-			if file, id := v.ID(r); v.Role(r) == view.RoleFolded {
+			file, id := v.ID(r)
+			if v.Role(r) == view.RoleFolded {
 				folded++
 			} else if got, ok := v.Row(file, id); !ok || got != r {
 				t.Errorf("row %d is not found", r)
@@ -306,7 +307,8 @@ func TestExtendPartOfAnEntry(t *testing.T) {
 	}
 	_, err = g.out.Write([]byte{0, 0, 0, 0, 255, 255, 255})
 	must(t, err)
-	if next, err = v.Extend(t.Context()); err != nil || next.Damage(0) == nil || errors.Is(next.Damage(0), format.ErrTruncated) {
+	next, err = v.Extend(t.Context())
+	if err != nil || next.Damage(0) == nil || errors.Is(next.Damage(0), format.ErrTruncated) {
 		t.Errorf("of damage: %v, %v", err, next.Damage(0))
 	}
 	must(t, g.out.Truncate(20))

@@ -174,7 +174,8 @@ func (s *search) next(n *needle, b []byte, from int) int {
 		if at == len(b) {
 			return -1
 		}
-		if from = at - n.rare; from+len(n.text) <= len(b) && equalFold(b[from:from+len(n.text)], n.text) {
+		from = at - n.rare
+		if from+len(n.text) <= len(b) && equalFold(b[from:from+len(n.text)], n.text) {
 			return from
 		}
 		from++

@@ -247,7 +247,8 @@ func (b *builder) hang(was uint32) error {
 		return err
 	}
 	b.moveAll(b.belowShared())
-	if below, err = b.joinOtherCopies(was); err == nil {
+	below, err = b.joinOtherCopies(was)
+	if err == nil {
 		b.moveAll(below)
 	}
 	return err

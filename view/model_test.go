@@ -171,7 +171,8 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	case e.Parent == 0 && strings.HasPrefix(e.Metadata.Name, "entrace."):
 		r.role = view.RoleRecorder
 	case a[mapping.AttrEvent].Bool():
-		if r.role = view.RoleEvent; e.Metadata.Name == "exception" {
+		r.role = view.RoleEvent
+		if e.Metadata.Name == "exception" {
 			m.excepted = append(m.excepted, parent)
 		}
 	case isLink && e.Metadata.Name == mapping.NameLink:
@@ -266,7 +267,8 @@ func (m *model) hang(found map[int]int) {
 	last := make(map[int]int)
 	for i := range m.rows {
 		first, half := found[i]
-		if first = firstOf(first); !half || first == i {
+		first = firstOf(first)
+		if !half || first == i {
 			continue
 		}
 		halves[i] = first
@@ -333,7 +335,8 @@ func (m *model) belowShared() map[int]int {
 		client, isServer := clients[up]
 		to := servers[half{up, service(i)}]
 		if isServer && service(i) != service(up) {
-			if to = servers[half{client, service(i)}]; to == 0 && service(i) == service(client) {
+			to = servers[half{client, service(i)}]
+			if to == 0 && service(i) == service(client) {
 				to = client
 			}
 		}

@@ -45,7 +45,8 @@ func (v *View) Period() (first, last int64, ok bool) {
 // Lasted returns the duration of the span at row r. For a span that has not ended, it returns how long the span
 // was open at least, like [View.OpenFor]. It returns false if neither is known.
 func (v *View) Lasted(r Row) (d time.Duration, known bool) {
-	if d, known = v.Duration(r); !known {
+	d, known = v.Duration(r)
+	if !known {
 		d, known = v.OpenFor(r)
 	}
 	return d, known

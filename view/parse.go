@@ -382,7 +382,8 @@ func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape
 			if !k.is(b, p) {
 				break
 			}
-			if p = v.value(b, p+len(k.name), k.field); p > len(b) {
+			p = v.value(b, p+len(k.name), k.field)
+			if p > len(b) {
 				return nil, wire.Nowhere
 			}
 			at = k
@@ -406,7 +407,8 @@ func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape
 		} else {
 			f = fieldOf[nameIn(b[p:end])]
 		}
-		if p = v.value(b, end, f); p > len(b) {
+		p = v.value(b, end, f)
+		if p > len(b) {
 			return nil, wire.Nowhere
 		}
 	}
@@ -439,7 +441,8 @@ func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape,
 			}
 			p = end
 		}
-		if s = nil; at != nil {
+		s = nil
+		if at != nil {
 			s = w.shapeOf(at)
 		}
 	}
@@ -454,7 +457,8 @@ func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape,
 		} else {
 			f = fields[i]
 		}
-		if p = v.value(b, p, f); p > len(b) {
+		p = v.value(b, p, f)
+		if p > len(b) {
 			return nil, wire.Nowhere
 		}
 	}
@@ -622,7 +626,8 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 		case v.event && flags&recordIsEnd != 0:
 			flags |= recordIsMarked
 		case v.event:
-			if role = RoleEvent; string(h.name) == mapping.NameException {
+			role = RoleEvent
+			if string(h.name) == mapping.NameException {
 				flags |= recordExcepts
 			}
 		case v.link && string(h.name) == mapping.NameLink:
@@ -723,7 +728,8 @@ func metadataOf(b []byte) format.Metadata {
 	m := format.Metadata{Name: next(), Target: next()}
 	p++ // skip the level
 	for _, o := range []*format.Optional[string]{&m.ModulePath, &m.File} {
-		if p++; b[p-1] == 1 {
+		p++
+		if b[p-1] == 1 {
 			*o = format.Some(next())
 		}
 	}

@@ -67,7 +67,8 @@ func (s *source) parse(w *parser, c *chunk) {
 		if err == nil && id < last {
 			ahead = 4
 			var entry *format.TraceEntry
-			if entry, err = s.file.Entry(id); err == nil {
+			entry, err = s.file.Entry(id)
+			if err == nil {
 				w.parseEntry(c, entry, id)
 				id++
 			}

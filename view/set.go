@@ -57,7 +57,8 @@ func (s Set[N]) Sample(n int) iter.Seq[N] {
 				continue
 			}
 			for ; w != 0; w &= w - 1 {
-				if left--; left >= 0 {
+				left--
+				if left >= 0 {
 					continue
 				}
 				if !yield(N(i*64 + bits.TrailingZeros64(w))) {

@@ -224,7 +224,8 @@ func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotra
 	t := k.all[key]
 	if t == nil {
 		var err error
-		if t, err = gotrace.Read(ctx, x.Data, x.Size); err != nil {
+		t, err = gotrace.Read(ctx, x.Data, x.Size)
+		if err != nil {
 			return nil, err
 		}
 		if k.all == nil {

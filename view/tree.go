@@ -197,7 +197,8 @@ func (t *Tree) orderAny(size []uint32) {
 	kids := make([]uint32, first[v.n])
 	at := slices.Clone(first[:v.n])
 	for r := uint32(1); r < v.n; r++ {
-		if p := v.parent(Row(r)); size[r] > 0 {
+		p := v.parent(Row(r))
+		if size[r] > 0 {
 			kids[at[p]] = r
 			at[p]++
 		}
@@ -259,7 +260,8 @@ func (v *View) MaxDepth() int {
 		if up == math.MaxUint16 {
 			return v.maxDepth()
 		}
-		if depths[r] = up + 1; int(up) >= most && v.flags(r).Role() != RoleFolded {
+		depths[r] = up + 1
+		if int(up) >= most && v.flags(r).Role() != RoleFolded {
 			most = int(up) + 1
 		}
 	}

@@ -358,7 +358,8 @@ const usualDepth = 64
 func (v *View) findOwners() {
 	v.owners = make([]Row, v.n)
 	_ = v.Walk(0, func(r Row, _ int, _ bool) error {
-		if v.owners[r] = v.owners[v.parent(r)]; v.Role(r) == RoleSpan {
+		v.owners[r] = v.owners[v.parent(r)]
+		if v.Role(r) == RoleSpan {
 			v.owners[r] = r
 		}
 		return nil

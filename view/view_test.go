@@ -93,7 +93,8 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 				add(format.AttrTraceID, trace())
 			}
 		case 10:
-			if add(mapping.AttrEvent, format.BoolValue(true)); r.IntN(3) > 0 {
+			add(mapping.AttrEvent, format.BoolValue(true))
+			if r.IntN(3) > 0 {
 				add(format.AttrTime, at())
 			}
 			if r.IntN(2) == 0 {

@@ -49,7 +49,8 @@ func (s *state) encoded(ctx context.Context, x any, number func(view.Row) rowNum
 		Row: func(r view.Row) (any, error) {
 			l, err := s.lineOf(ctx, r)
 			if err == nil && number != nil {
-				if l.Row = number(r); l.Row == 0 {
+				l.Row = number(r)
+				if l.Row == 0 {
 					return nil, nil // the page must not contain the name of this row
 				}
 			}

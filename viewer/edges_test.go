@@ -288,7 +288,8 @@ func tally(v *view.View, service, name string, window [2]int64) (n, errs int, to
 		if start > window[1] || ended && start+int64(d) < window[0] {
 			continue
 		}
-		if n++; v.Flags(r).Failed() {
+		n++
+		if v.Flags(r).Failed() {
 			errs++
 		}
 		if ended {

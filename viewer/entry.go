@@ -151,8 +151,10 @@ func (d *details) addInner(v *view.View, r view.Row, most int) error {
 	}
 	said, _ := e.Attribute(mapping.AttrStatusDescription)
 	text := said.Text()
-	if x := new(details); text == "" {
-		if err = x.addException(v, in, most); x.Exception != nil {
+	x := new(details)
+	if text == "" {
+		err = x.addException(v, in, most)
+		if x.Exception != nil {
 			text = x.Exception.Message
 		}
 	}

@@ -101,7 +101,8 @@ func (h *Handler) find(ctx context.Context, q *request) (any, error) {
 	f, err := new(found), error(nil)
 	switch what := q.Get("what"); what {
 	case "error":
-		if f.ranks, err = q.ranksIn(ctx, q.errors(), w); err == nil {
+		f.ranks, err = q.ranksIn(ctx, q.errors(), w)
+		if err == nil {
 			f.outside = q.errors().n - f.ranks.n
 		}
 	case "open":

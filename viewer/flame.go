@@ -67,7 +67,8 @@ func (f *flame) invert() (*flame, error) {
 		n, to := &f.nodes[i], -1
 		for at := i; at >= 0; at = f.nodes[at].Up {
 			var err error
-			if to, err = out.node(flameKey{to, f.nodes[at].Service, f.nodes[at].full}); err != nil {
+			to, err = out.node(flameKey{to, f.nodes[at].Service, f.nodes[at].full})
+			if err != nil {
 				return nil, err
 			}
 			x := &out.nodes[to]
@@ -138,7 +139,8 @@ func (s *state) flameOf(ctx context.Context, c *selection, than *side, by string
 		in.compare(others)
 	}
 	if by == "up" {
-		if in, err = in.invert(); err != nil {
+		in, err = in.invert()
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -201,7 +203,8 @@ func (s *state) merged(ctx context.Context, from, end int, begins func(r view.Ro
 
 // sum adds two durations. It counts a negative b as 0, and returns math.MaxInt64 if the sum overflows.
 func sum(a, b int64) int64 {
-	if b = max(0, b); a+b < 0 {
+	b = max(0, b)
+	if a+b < 0 {
 		return math.MaxInt64
 	}
 	return a + b

@@ -108,7 +108,8 @@ func (h *Handler) unpin(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.pins[name]
-	if p.users--; p.users > 0 {
+	p.users--
+	if p.users > 0 {
 		return
 	}
 	p.gone = time.AfterFunc(pinAfter, func() {
@@ -185,7 +186,8 @@ func (h *Handler) Pages() int {
 func (h *Handler) leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.clients--; h.clients == 0 {
+	h.clients--
+	if h.clients == 0 {
 		select {
 		case h.idle <- struct{}{}:
 		default:

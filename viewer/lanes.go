@@ -124,7 +124,8 @@ func (s *state) levelsOf(ctx context.Context, c *selection) (*levels, error) {
 		above = append(above, now)
 		l.of[r] = now.level
 		l.counts[now.service] = max(l.counts[now.service], int(now.level)+1)
-		if n++; n <= maxPacked {
+		n++
+		if n <= maxPacked {
 			spans = append(spans, r)
 		}
 	}
@@ -161,7 +162,8 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 		for level < len(busy[service]) && busy[service][level] > at {
 			level++
 		}
-		if level = min(level, maxLevel); level == len(busy[service]) {
+		level = min(level, maxLevel)
+		if level == len(busy[service]) {
 			busy[service] = append(busy[service], math.MinInt64)
 		}
 		took, _ := v.Lasted(r)

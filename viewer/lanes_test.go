@@ -53,7 +53,8 @@ func TestLanes(t *testing.T) {
 			}
 			if ask.window != "" {
 				var err error
-				if inside, err = query.Overlapping(t.Context(), v, nil, 1200000000, 1300000000); err != nil {
+				inside, err = query.Overlapping(t.Context(), v, nil, 1200000000, 1300000000)
+				if err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -106,7 +107,8 @@ func TestLanes(t *testing.T) {
 			}
 			for r := range lane {
 				up, ok := lane[v.Parent(r)]
-				if start, _ := v.Start(r); ok && v.Service(r) == v.Service(v.Parent(r)) && up >= lane[r] {
+				start, _ := v.Start(r)
+				if ok && v.Service(r) == v.Service(v.Parent(r)) && up >= lane[r] {
 					if above, _ := v.Start(v.Parent(r)); above <= start {
 						t.Errorf("trace %d, %+v: row %d is in lane %d, the one above in lane %d", seed, ask, r, lane[r], up)
 					}

@@ -47,7 +47,8 @@ func (q *request) shape() shape {
 	if x := q.Get("x"); x != "" {
 		for d := range strings.SplitSeq(x, ".") {
 			n, err := strconv.ParseUint(d, 36, 32)
-			if at += n; err != nil || at >= uint64(q.v.Len()) || len(h.toggled) == maxToggled {
+			at += n
+			if err != nil || at >= uint64(q.v.Len()) || len(h.toggled) == maxToggled {
 				q.fail("parameter \"x\" must be a list of rows")
 				break
 			}
@@ -57,7 +58,8 @@ func (q *request) shape() shape {
 	h.window = q.window()
 	if text := q.Get("least"); text != "" {
 		var err error
-		if h.least, err = strconv.ParseInt(text, 10, 64); err != nil || h.least < 0 {
+		h.least, err = strconv.ParseInt(text, 10, 64)
+		if err != nil || h.least < 0 {
 			q.fail("parameter \"least\" must be a number of nanoseconds")
 		}
 	}

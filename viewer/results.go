@@ -22,7 +22,8 @@ const fewResults = 4
 func (r *results) forget(kind string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if delete(r.byKind, kind); kind == "" {
+	delete(r.byKind, kind)
+	if kind == "" {
 		r.byKind = nil
 	}
 }

@@ -86,7 +86,8 @@ func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 	var toggled []int
 	var err error
 	if fill > 0 && len(form.toggled) == 0 {
-		if toggled, err = q.fill(ctx, &form, fill); err != nil {
+		toggled, err = q.fill(ctx, &form, fill)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +125,8 @@ func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 			depths[up] = depths[r] - 1
 		}
 		list[i] = q.treeRow(r, e, ranker)
-		if list[i].Depth = depths[r]; hits[r] {
+		list[i].Depth = depths[r]
+		if hits[r] {
 			list[i].Flags |= flagHit
 		}
 		if rank := q.v.Tree().Rank(r); list[i].Below > 0 && l.ranks.between(rank+1, q.v.Tree().End(r)) > 0 {
@@ -145,7 +147,8 @@ func (s *state) between(l *layout, first, end int) (above int, rows []view.Row) 
 	}
 	t := s.v.Tree()
 	for r := t.Row(l.ranks.at(first)); r != l.shape.root && len(rows) < maxAbove; {
-		if r = s.v.Parent(r); r == 0 {
+		r = s.v.Parent(r)
+		if r == 0 {
 			break
 		}
 		if isShown(s.v, r) {
@@ -200,7 +203,8 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 // depth is in known.
 func (s *state) depth(r, root view.Row, known map[view.Row]int) (n int) {
 	for r != root {
-		if r = s.v.Parent(r); r == 0 {
+		r = s.v.Parent(r)
+		if r == 0 {
 			break
 		}
 		if d, ok := known[r]; ok {

@@ -24,7 +24,8 @@ func TestSave(t *testing.T) {
 	h := serve(t, v, viewer.Options{
 		Formats: []viewer.Format{{Name: "et", Extension: ".et", Text: "a trace"}},
 		Save: func(_ context.Context, w io.Writer, of *view.View, rows view.Set[view.Row], format string) error {
-			if got = rows; of != v || format != "et" {
+			got = rows
+			if of != v || format != "et" {
 				t.Errorf("format %s of another view", format)
 			}
 			_, err := io.WriteString(w, "the bytes")

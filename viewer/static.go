@@ -178,7 +178,8 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 			x.Exception.Row = view.Row(places[x.Exception.Row])
 		}
 		if in := x.Inner; in != nil {
-			if in.Row = view.Row(places[in.Row]); in.Row == 0 {
+			in.Row = view.Row(places[in.Row])
+			if in.Row == 0 {
 				x.Inner = nil
 			}
 		}
@@ -187,7 +188,8 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		}
 		for i := range x.Links {
 			if to := x.Links[i].To; to != nil {
-				if to.Row = view.Row(places[to.Row]); to.Row == 0 {
+				to.Row = view.Row(places[to.Row])
+				if to.Row == 0 {
 					x.Links[i].To = nil
 				}
 			}
@@ -209,7 +211,8 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		return err
 	}
 	d.Facets = contrastOf(c, false, true)
-	if d.Table, err = h.table(ctx, q); err != nil {
+	d.Table, err = h.table(ctx, q)
+	if err != nil {
 		return err
 	}
 	q.Set("csv", "1")
@@ -249,7 +252,8 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	d.Explain = encode(analyze.Explain(ctx, &analyze.Question{Now: []query.Run{s.run(only)}, Since: analyze.NoTime, Within: true}))
 	d.Waits = encode(s.waitPlaces(ctx, only))
 	requests, failed := analyze.RequestsOf(ctx, s.v, only)
-	if err = cmp.Or(err, failed); err != nil {
+	err = cmp.Or(err, failed)
+	if err != nil {
 		return err
 	}
 	d.Heat = encode(requests.Heat(heatColumns, heatRows), nil)
@@ -287,7 +291,8 @@ func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.
 		if p == nil || len(p.Marks) <= 3 { // the path of a request consists of the request alone
 			continue
 		}
-		if d.Paths[number(r)], err = s.encoded(ctx, p, number); err != nil {
+		d.Paths[number(r)], err = s.encoded(ctx, p, number)
+		if err != nil {
 			return err
 		}
 	}

@@ -136,7 +136,8 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 	for _, p := range parts {
 		for c := range all.services {
 			for i, x := range p.services[c] {
-				if all.services[c][i] += x; x > 0 {
+				all.services[c][i] += x
+				if x > 0 {
 					used = max(used, c+1)
 				}
 			}
@@ -162,7 +163,8 @@ func (s *state) serviceNumbers() []int {
 	resources := s.v.Columns().Resources()
 	out := make([]int, len(resources))
 	for code, r := range resources {
-		if out[code] = slices.Index(names, s.v.Service(view.Row(r))); out[code] < 0 {
+		out[code] = slices.Index(names, s.v.Service(view.Row(r)))
+		if out[code] < 0 {
 			out[code] = len(names)
 		}
 	}

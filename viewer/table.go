@@ -189,7 +189,8 @@ func (s *state) queryTable(ctx context.Context, text string, w window) (*table, 
 	from := r.Table
 	summary := from == nil
 	if summary {
-		if from, err = query.Summary(ctx, s.v, r.Rows, w.options()); err == nil {
+		from, err = query.Summary(ctx, s.v, r.Rows, w.options())
+		if err == nil {
 			err = from.Sort("total")
 		}
 		if err != nil {
@@ -199,7 +200,8 @@ func (s *state) queryTable(ctx context.Context, text string, w window) (*table, 
 	t := tableOf(from)
 	t.hints = r.Hints
 	for i := range t.lines {
-		if t.lines[i].where = from.Where(from.Lines[i]); summary {
+		t.lines[i].where = from.Where(from.Lines[i])
+		if summary {
 			t.lines[i].where = "{ entry:role = span && " + t.lines[i].where + " }"
 		}
 	}
@@ -222,7 +224,8 @@ func tableOf(from *query.Table) *table {
 		t.lines = append(t.lines, tableLine{values: slices.Clone(l)})
 	}
 	for i, all := range kinds { // a column with values of several kinds becomes a column of texts
-		if all = slices.Compact(all); len(all) == 1 {
+		all = slices.Compact(all)
+		if len(all) == 1 {
 			t.Columns[i].Kind = all[0]
 		}
 	}
@@ -479,14 +482,16 @@ func (s *state) firstRows(ctx context.Context, ranks *rankSet, column int, large
 	sorted := false // the first n elements of list are the first rows so far, in order
 	t, i := s.v.Tree(), 0
 	for rank := range ranks.All() {
-		if i++; i%(1<<14) == 0 && ctx.Err() != nil {
+		i++
+		if i%(1<<14) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		x := keyed{t.Row(rank), s.valueAt(t.Row(rank), column)}
 		if sorted && (n == 0 || compare(x, list[n-1]) > 0) {
 			continue
 		}
-		if list = append(list, x); len(list) == 2*n+1000 {
+		list = append(list, x)
+		if len(list) == 2*n+1000 {
 			slices.SortFunc(list, compare)
 			list, sorted = list[:n], true
 		}

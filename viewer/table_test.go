@@ -59,7 +59,8 @@ func TestCorrect(t *testing.T) {
 	}
 	failure, calls := error(nil), 0
 	h := serve(t, v, viewer.Options{Correct: func(ctx context.Context) (*view.View, error) {
-		if calls++; failure != nil {
+		calls++
+		if failure != nil {
 			return nil, failure
 		}
 		return view.New(ctx, v.Files(), &view.Options{Clock: func(*format.File, string) time.Duration { return time.Hour }})

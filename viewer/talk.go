@@ -81,10 +81,12 @@ func (h *Handler) talk(ctx context.Context, q *request) (any, error) {
 		if role := v.Role(row); role == view.RoleResource || role == view.RoleLink || !strings.HasPrefix(e.Metadata.Name, genAI) && len(spokenOf(e.UserAttributes())) == 0 {
 			continue
 		}
-		if all++; all > maxTurns {
+		all++
+		if all > maxTurns {
 			continue
 		}
-		if e, err = v.Entry(row); err != nil { // the reader reuses its memory
+		e, err = v.Entry(row)
+		if err != nil { // the reader reuses its memory
 			return nil, err
 		}
 		x := turn{

@@ -299,7 +299,8 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	var a any // a value that becomes JSON, bytes, or a func that writes bytes
-	if err = s.intact(); err == nil && h.options.Correct != nil && values.Get("clock") == "auto" {
+	err = s.intact()
+	if err == nil && h.options.Correct != nil && values.Get("clock") == "auto" {
 		s, err = h.correct(r.Context(), s)
 	}
 	if err == nil {

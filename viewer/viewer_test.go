@@ -200,13 +200,16 @@ func TestRows(t *testing.T) {
 	if len(r.Above) != 2 || r.Total != 13 || r.row[0] != 2 || r.row[1] != 4 || r.flags[2]>>17&1 != 1 || r.flags[0]>>17&1 != 0 || r.errors[0] != 2 || r.below[0] != 4 {
 		t.Errorf("the rows are %+v", r)
 	}
-	if r = rowsOf(t, h, "fill=8"); !slices.Equal(r.Toggled, []int{2, 4}) {
+	r = rowsOf(t, h, "fill=8")
+	if !slices.Equal(r.Toggled, []int{2, 4}) {
 		t.Errorf("it opened %v", r.Toggled)
 	}
-	if r = rowsOf(t, h, "depth=9&at=11&n=3"); !slices.Contains(r.row, 11) {
+	r = rowsOf(t, h, "depth=9&at=11&n=3")
+	if !slices.Contains(r.row, 11) {
 		t.Errorf("around row 11 are %v", r.row)
 	}
-	if r = rowsOf(t, h, ""); r.From != 1 || r.To != 500000000 {
+	r = rowsOf(t, h, "")
+	if r.From != 1 || r.To != 500000000 {
 		t.Errorf("times are from %d to %d", r.From, r.To)
 	}
 }

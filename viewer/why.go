@@ -165,7 +165,8 @@ func (h *Handler) why(ctx context.Context, q *request) (any, error) {
 	if q.Has("window") && !same.rows.Has(r) { // r is outside the window: compare it with all spans of the same name
 		q.Del("window")
 		outside = true
-		if same, err = q.selected(ctx, where); err != nil {
+		same, err = q.selected(ctx, where)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -193,7 +194,8 @@ func (h *Handler) why(ctx context.Context, q *request) (any, error) {
 	for i := range out.Beside {
 		out.Beside[i].Name = preview(out.Beside[i].Name)
 	}
-	if out.CPU, err = q.processorTime(ctx, r, same.rows); err != nil {
+	out.CPU, err = q.processorTime(ctx, r, same.rows)
+	if err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -267,7 +269,8 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 		for r := range without(same, in).All() {
 			others.Add(v.Outermost(r))
 		}
-		if c, err = query.ContrastOf(ctx, s.run(mine), s.run(without(others, mine))); err != nil {
+		c, err = query.ContrastOf(ctx, s.run(mine), s.run(without(others, mine)))
+		if err != nil {
 			return nil, nil, err
 		}
 		c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field[0] != '.' || analyze.SaysOutcome(f.Field) })

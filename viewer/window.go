@@ -197,7 +197,8 @@ func (q *request) selection(ctx context.Context) (*selection, error) {
 	}
 	if w.isSet {
 		var err error
-		if c.inside, err = q.inside(ctx, w); err != nil {
+		c.inside, err = q.inside(ctx, w)
+		if err != nil {
 			return nil, err
 		}
 	}

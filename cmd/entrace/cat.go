@@ -56,7 +56,8 @@ func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
 	defer f.Close()
 	r, err := format.NewReader(f, nil)
 	if err != nil {
-		if err = known(name, torn(name, err)); err != nil && name != "-" && !strings.Contains(err.Error(), name) {
+		err = known(name, torn(name, err))
+		if err != nil && name != "-" && !strings.Contains(err.Error(), name) {
 			err = fmt.Errorf("%s: %w", name, err)
 		}
 		return err
@@ -69,7 +70,8 @@ func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
 			return w.Flush()
 		}
 		if err != nil {
-			if err = torn(name, err); err != nil && name != "-" {
+			err = torn(name, err)
+			if err != nil && name != "-" {
 				err = fmt.Errorf("%s: %w", name, err)
 			}
 			return errors.Join(w.Flush(), err)

@@ -69,7 +69,8 @@ func (c *consoleLog) finish() {
 		if err == nil {
 			drain := exec.Command(self, drainCommand) //nolint:gosec,noctx // it ends with its input
 			drain.Stdin, drain.Stdout, drain.SysProcAttr = s.from, s.w, detached
-			if err = drain.Start(); err == nil {
+			err = drain.Start()
+			if err == nil {
 				_ = drain.Process.Release()
 			}
 		}

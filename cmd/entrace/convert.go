@@ -122,13 +122,15 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 		if _, own := to.Own(); !own {
 			return usagef("--version works only with ENTRACE's own formats, not with %s", to)
 		}
-		if o.Version, err = format.ParseVersion(flags.disk); err != nil {
+		o.Version, err = format.ParseVersion(flags.disk)
+		if err != nil {
 			return usagef("--version: %w", err)
 		}
 	}
 	bar := a.progress()
 	defer bar.done()
-	if flags.progress = bar.update; out == "-" {
+	flags.progress = bar.update
+	if out == "-" {
 		flags.progress = nil
 	}
 	t, err := a.openPart(ctx, names, &flags.lookFlags)
@@ -173,7 +175,8 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	}
 	var room int64 // 0: the default
 	if o.maxTemp != "" {
-		if room, err = quantity.ParseBytes(o.maxTemp); err != nil || room <= 0 {
+		room, err = quantity.ParseBytes(o.maxTemp)
+		if err != nil || room <= 0 {
 			return nil, usagef("--max-temp is %q: must be a size such as 8GiB", o.maxTemp)
 		}
 	}
@@ -215,7 +218,8 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 		case len(late) > 0 && auto:
 			a.say("clocks are corrected: %s", text)
 			o.corrected = late
-			if err = t.Close(); err == nil {
+			err = t.Close()
+			if err == nil {
 				t, err = convert.Open(ctx, names, options)
 			}
 		case len(late) > 0:

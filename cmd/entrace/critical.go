@@ -93,13 +93,15 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 	w := bufio.NewWriter(a.out)
 	p := a.rowPrinter(l, w, &o.lookFlags)
 	for i, r := range spans {
-		if err = ctx.Err(); err != nil {
+		err = ctx.Err()
+		if err != nil {
 			break
 		}
 		if i > 0 && !o.json {
 			fmt.Fprintln(w)
 		}
-		if err = p.path(ctx, r, o, least/100); err != nil {
+		err = p.path(ctx, r, o, least/100)
+		if err != nil {
 			break
 		}
 	}

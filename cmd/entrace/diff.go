@@ -170,15 +170,17 @@ func (o *diffOptions) limits() (l diffLimits, err error) {
 	if l.p95Text == "" && min(len(o.before), len(o.after)) >= 3 {
 		l.p95Text = usualP95
 	}
-	if l.p95, err = parseLimit("max-p95", l.p95Text, "+10% or +5ms", func(s string) (float64, error) {
+	l.p95, err = parseLimit("max-p95", l.p95Text, "+10% or +5ms", func(s string) (float64, error) {
 		d, err := time.ParseDuration(s)
 		return float64(d), err
-	}); err != nil {
+	})
+	if err != nil {
 		return l, err
 	}
-	if l.count, err = parseLimit("max-count", o.maxCount, "+1 or +10%", func(s string) (float64, error) {
+	l.count, err = parseLimit("max-count", o.maxCount, "+1 or +10%", func(s string) (float64, error) {
 		return strconv.ParseFloat(s, 64)
-	}); err != nil {
+	})
+	if err != nil {
 		return l, err
 	}
 	for _, f := range o.failOn {
@@ -326,7 +328,8 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 		}
 		r.verdict(w)
 	}
-	if err = errors.Join(err, w.Flush()); err == nil && r.failed+r.more > 0 {
+	err = errors.Join(err, w.Flush())
+	if err == nil && r.failed+r.more > 0 {
 		if o.json {
 			r.verdict(a.err)
 		}
@@ -479,7 +482,8 @@ func diffChange(p *analyze.PathDiff, d *analyze.Diff) (change, chance string) {
 		return "gone", ""
 	}
 	share, _ := p.Change()
-	if change = fmt.Sprintf("%+.0f%%", 100*share); math.IsInf(share, 1) {
+	change = fmt.Sprintf("%+.0f%%", 100*share)
+	if math.IsInf(share, 1) {
 		change = "from 0"
 	}
 	switch {

@@ -110,7 +110,8 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	} else {
 		err = errors.Join(p.explanation(x, o), p.w.Flush())
 	}
-	if err = errors.Join(err, l.Damage()); err == nil && x.Found && o.failOn != "" {
+	err = errors.Join(err, l.Damage())
+	if err == nil && x.Found && o.failOn != "" {
 		return errNone
 	}
 	return err

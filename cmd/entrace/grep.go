@@ -118,7 +118,8 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 			err = a.rowPrinter(l, w, &o.lookFlags).all(rows)
 		}
 	}
-	if err = errors.Join(err, w.Flush(), l.Damage()); err == nil && n == 0 {
+	err = errors.Join(err, w.Flush(), l.Damage())
+	if err == nil && n == 0 {
 		return errNone
 	}
 	return err
@@ -234,7 +235,8 @@ func (p *rowPrinter) tree(ctx context.Context, only view.Set[view.Row], most int
 		case most > 0 && depth > most || only != nil && !only.Has(r):
 			return view.SkipChildren
 		}
-		if n++; n%linesAtOnce == 0 && ctx.Err() != nil {
+		n++
+		if n%linesAtOnce == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return p.print(r)

@@ -104,7 +104,8 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 		in.Bytes += f.Size()
 		in.ValidBytes += v.WholeSize(i)
 		n, missing := f.Journal()
-		if in.Pending += n; missing != nil && !errors.Is(missing, format.ErrLocked) {
+		in.Pending += n
+		if missing != nil && !errors.Is(missing, format.ErrLocked) {
 			journals = append(journals, missing.Error())
 		}
 		if err := v.Damage(i); err != nil && in.Damage == "" {

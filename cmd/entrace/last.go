@@ -90,7 +90,8 @@ func lastOfIET(name string) (*lastPart, error) {
 	}
 	base := src.Size() - lastSize
 	b := make([]byte, lastSize)
-	if _, err = src.ReadAt(b, base); err != nil && !errors.Is(err, io.EOF) {
+	_, err = src.ReadAt(b, base)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if src.Shrunk() {
@@ -135,13 +136,15 @@ func (c *chains) find() []int {
 	var first []int
 	for from := range len(c.b) / 8 {
 		end, same := c.chain(from, first)
-		if left -= end - from; left < 0 {
+		left -= end - from
+		if left < 0 {
 			return nil
 		}
 		if same {
 			continue
 		}
-		if c.at = append(c.at, end); !c.isEnd(end) {
+		c.at = append(c.at, end)
+		if !c.isEnd(end) {
 			continue
 		}
 		if first != nil {

@@ -93,7 +93,8 @@ func TestTailOfLargeTraceReadsItsEnd(t *testing.T) {
 					runtime.ReadMemStats(&before)
 					code, out, errs := entrace(t, nil, "tail", flag, name)
 					runtime.ReadMemStats(&after)
-					if costs[i] = after.TotalAlloc - before.TotalAlloc; code != 0 || strings.Count(out, "\n") != 10 {
+					costs[i] = after.TotalAlloc - before.TotalAlloc
+					if code != 0 || strings.Count(out, "\n") != 10 {
 						t.Fatalf("%v, version %v, %s: %d, %d lines, %s", f, version, flag, code, strings.Count(out, "\n"), errs)
 					}
 				}

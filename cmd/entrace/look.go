@@ -127,7 +127,8 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 		return nil, errors.Join(&usageError{unfinished.WithValue(ctx, t.View())}, t.Close())
 	}
 	l := &look{Trace: t, v: t.View()}
-	if l.between, err = o.between(l.v); err == nil {
+	l.between, err = o.between(l.v)
+	if err == nil {
 		l.result, err = q.Run(ctx, l.v, l.between)
 	}
 	if err != nil {

@@ -115,7 +115,8 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 		var b []byte
 		for _, id := range r.IDs {
 			b = append(strconv.AppendUint(b[:0], uint64(id), 10), '\n')
-			if _, err = w.Write(b); err != nil {
+			_, err = w.Write(b)
+			if err != nil {
 				break
 			}
 		}

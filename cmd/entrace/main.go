@@ -290,7 +290,8 @@ func buildOf(info *debug.BuildInfo) build {
 			}
 		}
 	}
-	if b.Version = cmp.Or(release, b.Version, "(devel)"); commit != "" {
+	b.Version = cmp.Or(release, b.Version, "(devel)")
+	if commit != "" {
 		b.Commit = &commit
 	}
 	return b
@@ -491,7 +492,8 @@ func (a *app) seekable(name string) (path string, done func(), cut, err error) {
 	if compressed {
 		cut, err = err, nil
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return "", nil, nil, errors.Join(err, os.Remove(f.Name()))
 	}
 	return f.Name(), func() { _ = os.Remove(f.Name()) }, cut, nil

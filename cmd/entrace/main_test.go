@@ -125,7 +125,8 @@ func (c *command) await(what *console, text string) {
 // exit waits for the end of the command, and expects the exit status want.
 func (c *command) exit(want int) {
 	c.t.Helper()
-	if <-c.done; c.code != want {
+	<-c.done
+	if c.code != want {
 		c.t.Errorf("exit %d, want %d\n%s%s", c.code, want, &c.out, &c.errs)
 	}
 }

@@ -153,7 +153,8 @@ func (a *app) followReceived(ctx context.Context, path, q string, out io.Writer)
 	own := *a
 	own.out = out
 	o := tailOptions{follow: true, lines: -1, lookFlags: lookFlags{time: timeLocal, query: q}}
-	if err := own.tailFile(ctx, path, o); ctx.Err() == nil {
+	err := own.tailFile(ctx, path, o)
+	if ctx.Err() == nil {
 		a.tellOf(path, err)
 	}
 }

@@ -97,7 +97,8 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 		return usagef("to recover a compressed file, set -o to the output file")
 	}
 	if output == "" {
-		if path, err = toFinish(path); err != nil {
+		path, err = toFinish(path)
+		if err != nil {
 			return err
 		}
 	}
@@ -149,7 +150,8 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 	}
 	state, _ := convert.StateOf(ctx, r.Output, false)
 	if state.Word == deadtrace.Ended && !r.Ended {
-		if state.Word, state.Recovered = deadtrace.Killed, true; r.Format == format.ET {
+		state.Word, state.Recovered = deadtrace.Killed, true
+		if r.Format == format.ET {
 			state.Word = deadtrace.Damaged
 		}
 	}
@@ -191,7 +193,8 @@ func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error 
 	var errs error
 	err := tracedir.Recover(ctx, dir, func(r *tracedir.Result, err error) {
 		found++
-		if errs = errors.Join(errs, err); r != nil && r.Output != "" {
+		errs = errors.Join(errs, err)
+		if r != nil && r.Output != "" {
 			for _, name := range []*string{&r.Name, &r.Output, &r.Broken} { // print the folder as the user named it
 				if *name != "" {
 					*name = filepath.Join(dir, filepath.Base(*name))
@@ -200,7 +203,8 @@ func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error 
 			errs = errors.Join(errs, a.recovered(ctx, &r.Report, asJSON))
 		}
 	})
-	if err = errors.Join(errs, err); found == 0 && err == nil && !asJSON {
+	err = errors.Join(errs, err)
+	if found == 0 && err == nil && !asJSON {
 		_, err = fmt.Fprintf(a.out, "%s: nothing to recover\n", show.Safe(dir))
 	}
 	return err

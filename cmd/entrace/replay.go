@@ -70,10 +70,12 @@ func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) er
 		return &usageError{err}
 	}
 	o := &replay.Options{Target: target, DryRun: flags.dry}
-	if o.Speed, err = flags.pace(); err != nil {
+	o.Speed, err = flags.pace()
+	if err != nil {
 		return err
 	}
-	if o.Shift, err = flags.fixedShift(); err != nil {
+	o.Shift, err = flags.fixedShift()
+	if err != nil {
 		return err
 	}
 	if flags.shift == "now" {

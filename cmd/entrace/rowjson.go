@@ -22,7 +22,8 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 	flags := v.Flags(r)
 	file, id := v.ID(r)
 	begin := func(key string, ok bool) bool {
-		if b = append(append(append(b, ",\""...), key...), "\":"...); !ok {
+		b = append(append(append(b, ",\""...), key...), "\":"...)
+		if !ok {
 			b = append(b, "null"...)
 		}
 		return ok

@@ -68,7 +68,8 @@ number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if
 				return usagef("--protocol is %q: must be http/protobuf, http/json or grpc", f.protocol)
 			}
 			var err error
-			if f.policy, err = policyOf(f.redact); err != nil {
+			f.policy, err = policyOf(f.redact)
+			if err != nil {
 				return err
 			}
 			return a.run(cmd.Context(), args, &f)
@@ -177,7 +178,8 @@ func (r *running) start(ctx context.Context) (err error) {
 	case err != nil:
 		return &statusError{exitNotStartable, err}
 	}
-	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { //nolint:noctx // it does not wait
+	r.listener, err = net.Listen("tcp", "127.0.0.1:0")
+	if err != nil { //nolint:noctx // it does not wait
 		return own(err)
 	}
 	collectAt(100) // each request allocates memory, and little of it stays in use
@@ -487,7 +489,8 @@ func (r *running) report(ctx context.Context) {
 	if r.flags.view {
 		shown, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		if err := own.view(shown, names, &viewOptions{listen: "127.0.0.1:0", lookFlags: lookFlags{time: timeLocal}}); shown.Err() == nil {
+		err := own.view(shown, names, &viewOptions{listen: "127.0.0.1:0", lookFlags: lookFlags{time: timeLocal}})
+		if shown.Err() == nil {
 			r.tell(err)
 		}
 	}
@@ -522,7 +525,8 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 	for _, row := range found.NeverEnded[:min(1, len(found.NeverEnded))] {
 		a.say("never ended: %s", l.v.Name(row))
 	}
-	if t := found.Self; found.Spans > 1 {
+	t := found.Self
+	if found.Spans > 1 {
 		name, n, self := slices.Index(t.Columns, "name"), slices.Index(t.Columns, "count"), slices.Index(t.Columns, "self")
 		x := t.Lines[0]
 		a.say("most self time: %s, of %s (count %s)", cell(x[self], o.time), cell(x[name], o.time), cell(x[n], o.time))

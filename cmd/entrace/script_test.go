@@ -190,7 +190,8 @@ func crashBuffer(dir string, n int) (file, buffer []byte, err error) {
 			return nil, nil, errors.Join(errNoBuffer, why)
 		}
 		// The buffer was read before the file. So if the file has no records, the buffer had them.
-		if err = errors.Join(err, berr, ferr, os.RemoveAll(dir)); err != nil || !bytes.Contains(file, []byte("record ")) {
+		err = errors.Join(err, berr, ferr, os.RemoveAll(dir))
+		if err != nil || !bytes.Contains(file, []byte("record ")) {
 			return file, buffer, err
 		}
 	}

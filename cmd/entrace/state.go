@@ -49,7 +49,8 @@ func stateText(states []convert.State) string {
 			words[s.Word]++
 		}
 	}
-	if add(words[deadtrace.Running], deadtrace.Running); snapshots == 1 {
+	add(words[deadtrace.Running], deadtrace.Running)
+	if snapshots == 1 {
 		add(1, "snapshot of a running process")
 	} else {
 		add(snapshots, "snapshots of a running process")
@@ -76,7 +77,8 @@ func stateLines(t *convert.Trace, states []convert.State) (lines []string) {
 		return nil
 	}
 	for i, s := range states {
-		if s.Rotated = false; s.String() != deadtrace.Ended {
+		s.Rotated = false
+		if s.String() != deadtrace.Ended {
 			lines = append(lines, fileName(t, i)+" "+s.String())
 		}
 	}

@@ -82,7 +82,8 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	defer l.Close()
 	t := l.result.Table
 	if t == nil {
-		if t, err = l.result.SelectedTable(ctx); err != nil {
+		t, err = l.result.SelectedTable(ctx)
+		if err != nil {
 			return err
 		}
 	}
@@ -90,11 +91,13 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	case t != nil && o.every > 0:
 		return usagef("--every cannot be used with a query that computes a table")
 	case o.every > 0:
-		if t, err = query.Series(ctx, l.v, l.result.Rows, o.every); err != nil {
+		t, err = query.Series(ctx, l.v, l.result.Rows, o.every)
+		if err != nil {
 			return asUsage(err)
 		}
 	case t == nil:
-		if t, err = query.Summary(ctx, l.v, l.result.Rows, l.between); err != nil {
+		t, err = query.Summary(ctx, l.v, l.result.Rows, l.between)
+		if err != nil {
 			return err
 		}
 		if o.sort == "" {

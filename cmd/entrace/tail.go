@@ -102,7 +102,8 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 					return err
 				}
 				o.lines = -1 // print all lines of files that begin later
-				if seen = format.Find(newest); seen != newest {
+				seen = format.Find(newest)
+				if seen != newest {
 					was, _ = osfile.Stat(seen)
 				}
 			}
@@ -137,7 +138,8 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	l := &lines{app: a, o: o, name: name}
 	defer func() { l.close() }()
 	if !o.follow {
-		if err = l.open(ctx, own); err == nil {
+		err = l.open(ctx, own)
+		if err == nil {
 			err = l.begin(ctx)
 		}
 		if err == nil && own && !o.json && !o.asRows() && (l.last == nil || !l.last.ended()) {
@@ -265,7 +267,8 @@ func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
 		if g != first { // the caller closes the first one
 			g.close()
 		}
-		if g, renamed, err = a.openNext(ctx, stream, later, renamed); err != nil || g == nil {
+		g, renamed, err = a.openNext(ctx, stream, later, renamed)
+		if err != nil || g == nil {
 			return err
 		}
 		defer g.close()
@@ -353,7 +356,8 @@ func (l *lines) open(ctx context.Context, own bool) (err error) {
 		l.name = format.Find(l.name)
 	}
 	if own && l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw && !l.o.asRows() { // --raw prints ids, and readLast does not know them
-		if l.last, err = readLast(l.name); err == nil && l.last != nil {
+		l.last, err = readLast(l.name)
+		if err == nil && l.last != nil {
 			return nil
 		}
 	}
@@ -364,7 +368,8 @@ func (l *lines) open(ctx context.Context, own bool) (err error) {
 func (l *lines) openAll(ctx context.Context) (err error) {
 	l.last = nil
 	l.o.follows = l.o.follow
-	if l.rows, err = l.openTail(ctx, l.name, &l.o); err == nil {
+	l.rows, err = l.openTail(ctx, l.name, &l.o)
+	if err == nil {
 		l.f, l.first = l.rows.v.Files()[0], l.rows.lines.first
 	}
 	return err
@@ -394,8 +399,11 @@ func (l *lines) skipIn(g *growing) (err error) {
 		// The id of the last entry is not known. The offset takes its place: every entry has more than
 		// one byte, so the offset is greater than the id, and no valid parent is rejected.
 		size, id, last = l.last.end, min(l.last.end, math.MaxUint32/2), l.last.entries[len(l.last.entries)-1]
-	} else if size, id = l.f.WholeSize(), int64(l.f.Len()); id > 0 {
-		last, err = l.f.Entry(uint32(id - 1))
+	} else {
+		size, id = l.f.WholeSize(), int64(l.f.Len())
+		if id > 0 {
+			last, err = l.f.Entry(uint32(id - 1))
+		}
 	}
 	if err == nil {
 		g.SkipTo(size, uint32(id), last)
@@ -550,7 +558,8 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		}
 		n, _ := d.U64()
 		took := clampDuration(n)
-		if t, timed = s.start.Add(took), !s.start.IsZero(); !timed && took > 365*24*time.Hour {
+		t, timed = s.start.Add(took), !s.start.IsZero()
+		if !timed && took > 365*24*time.Hour {
 			took = 0 // the span has no start: this is the time of its end since 1970, not a duration
 		}
 		if e.Metadata.Level == format.LevelError {

@@ -108,7 +108,8 @@ func (t *rowTail) grow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.v, err = t.v.Extend(ctx); err != nil {
+	t.v, err = t.v.Extend(ctx)
+	if err != nil {
 		return err
 	}
 	t.shown = append(t.shown, t.v.NewSet()[len(t.shown):]...)
@@ -116,7 +117,8 @@ func (t *rowTail) grow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.result, err = q.Run(ctx, t.v, between); err != nil {
+	t.result, err = q.Run(ctx, t.v, between)
+	if err != nil {
 		return err
 	}
 	return t.show(ctx)

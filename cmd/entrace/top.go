@@ -66,7 +66,8 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	if err != nil {
 		return err
 	}
-	if found.Waits, err = analyze.Waits(ctx, l.v, l.result.Rows, o.limit); err != nil {
+	found.Waits, err = analyze.Waits(ctx, l.v, l.result.Rows, o.limit)
+	if err != nil {
 		return err
 	}
 	if err := a.tellStates(ctx, l.v); err != nil {
@@ -135,7 +136,8 @@ func (p *overviewPrinter) timeOfDay(t analyze.Time, layout string) string {
 func (p *overviewPrinter) never() error {
 	never, states := "Never ended", statesOf(p.l.Trace)
 	if !slices.ContainsFunc(states, func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
-		if never = "Still open"; p.time != timeNone && p.Last != analyze.NoTime {
+		never = "Still open"
+		if p.time != timeNone && p.Last != analyze.NoTime {
 			never += " at " + p.timeOfDay(p.Last, "15:04:05")
 			age := time.Since(time.Unix(0, int64(p.Last))).Round(time.Second)
 			if age > 0 && slices.ContainsFunc(states, func(s convert.State) bool { return s.Word == deadtrace.Running }) {

@@ -212,14 +212,16 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 	top := p.top()
 	for i, kid := range top {
 		err := p.v.Walk(kid, func(r view.Row, depth int, last bool) error {
-			if depth++; most > 0 && depth > most || p.only != nil && !p.only.Has(r) {
+			depth++
+			if most > 0 && depth > most || p.only != nil && !p.only.Has(r) {
 				return view.SkipChildren
 			}
 			if p.only != nil && depth > 1 {
 				last = p.isLast(r)
 			}
 			last = last && (depth > 1 || i == len(top)-1)
-			if now.rows = append(now.rows, treeLine{r, depth, last}); depth <= maxIndent {
+			now.rows = append(now.rows, treeLine{r, depth, last})
+			if depth <= maxIndent {
 				p.lines[depth] = !last
 			}
 			if len(now.rows) < linesAtOnce {
@@ -256,7 +258,8 @@ func (p *printer) batch(b *treeBatch) {
 	defer close(b.done)
 	p.lines, p.B, b.err = b.lines, b.out[:0], nil
 	for _, l := range b.rows {
-		if b.err = p.entry(l.row, l.depth, l.last); b.err != nil {
+		b.err = p.entry(l.row, l.depth, l.last)
+		if b.err != nil {
 			break
 		}
 	}
@@ -479,7 +482,8 @@ func strip(v *view.View, strips *analyze.Strips, r view.Row) (words []string) {
 	}
 	letters := make([]byte, len(states))
 	for i, s := range states {
-		if letters[i] = stateLetters[s]; s == "" {
+		letters[i] = stateLetters[s]
+		if s == "" {
 			letters[i] = '?'
 		}
 	}

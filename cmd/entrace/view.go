@@ -453,7 +453,8 @@ func openBrowser(ctx context.Context, address string) (remove func(), err error)
 	remove = func() { _ = os.Remove(f.Name()) }
 	page := `<!doctype html><meta charset="utf-8"><title>entrace</title><meta http-equiv="refresh" content="0;url=` + strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;").Replace(address) + `">`
 	_, err = f.WriteString(page)
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return remove, err
 	}
 	time.AfterFunc(10*time.Second, remove)

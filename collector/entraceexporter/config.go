@@ -42,7 +42,8 @@ func (c *Config) Validate() error {
 	wrong := func(field, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
 	}
-	if ext := filepath.Ext(c.Path); c.Path == "" {
+	ext := filepath.Ext(c.Path)
+	if c.Path == "" {
 		wrong("path", "must name the file to write, such as /var/lib/otelcol/trace.et")
 	} else if ext != ".et" && ext != ".iet" {
 		wrong("path", "must end with .et or .iet, not %q", c.Path)

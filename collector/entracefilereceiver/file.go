@@ -166,7 +166,8 @@ func (x *file) next(ctx context.Context, role view.Role) (rows []view.Row, err e
 	if err != nil {
 		return nil, err
 	}
-	if x.quiet++; v != x.view {
+	x.quiet++
+	if v != x.view {
 		x.view, x.quiet, x.gone = v, 0, 0
 		x.note()
 	}

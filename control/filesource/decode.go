@@ -30,7 +30,8 @@ type decoder struct {
 // spend counts a node, and reports whether the count is within maxNodes. When the count exceeds maxNodes,
 // it adds a problem once.
 func (d *decoder) spend(n *yaml.Node, path string) bool {
-	if d.visited++; d.visited == maxNodes+1 {
+	d.visited++
+	if d.visited == maxNodes+1 {
 		d.fail(n, path, fmt.Errorf("the file has more than %d keys and values, with those of aliases", maxNodes))
 	}
 	return !d.spent()

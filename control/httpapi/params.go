@@ -29,7 +29,8 @@ type params struct {
 func paramsOf(r *http.Request, known ...string) *params {
 	p := &params{}
 	var err error
-	if p.values, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+	p.values, err = url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
 		p.errs = append(p.errs, fmt.Errorf("read the query: %w", err))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {

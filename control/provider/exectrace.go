@@ -47,7 +47,8 @@ func (x *execTrace) start(s *control.Session) error {
 	}
 	size := defaultTraceBytes
 	if text := s.Params["exec.trace.max_bytes"]; text != "" {
-		if size, err = strconv.Atoi(text); err != nil {
+		size, err = strconv.Atoi(text)
+		if err != nil {
 			return fmt.Errorf("exec.trace.max_bytes: %w", err)
 		}
 	}

@@ -36,7 +36,8 @@ func TestParseFields(t *testing.T) {
 			for i, n := range tt.want {
 				want[i] = some(n)
 			}
-			if got.parse([]byte(tt.text), tt.sep, tt.fields); got != want {
+			got.parse([]byte(tt.text), tt.sep, tt.fields)
+			if got != want {
 				t.Errorf("parse gives %+v, want %+v", got, want)
 			}
 		})

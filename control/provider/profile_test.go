@@ -199,7 +199,8 @@ func TestGoroutinesContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	s := control.NewSession(control.Goroutines, nil, func(control.Set, format.SpanRef, time.Time, *format.TraceEntry) error {
-		if n++; n == 3 {
+		n++
+		if n == 3 {
 			cancel()
 		}
 		return nil

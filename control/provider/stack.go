@@ -35,7 +35,8 @@ func (g *group) stack() string {
 			}
 			start := len(b)
 			b = appendFrame(b, l, i)
-			if frames++; frames > maxFrames || len(b) > maxStackBytes-len("\n"+ellipsis) {
+			frames++
+			if frames > maxFrames || len(b) > maxStackBytes-len("\n"+ellipsis) {
 				return string(append(b[:start], ellipsis...))
 			}
 		}

@@ -115,7 +115,8 @@ func (t *tree) down(from int32, name string) int32 {
 	k, depth := step{from, name}, int32(1)
 	if from >= 0 {
 		up := &t.nodes[from]
-		if depth += up.depth; up.depth >= maxFrames || up.bytes+len(name) >= maxStack {
+		depth += up.depth
+		if up.depth >= maxFrames || up.bytes+len(name) >= maxStack {
 			return from
 		}
 	}
@@ -131,7 +132,8 @@ func (t *tree) down(from int32, name string) int32 {
 // count adds nano to the self time of a node.
 func (t *tree) count(at int32, nano uint64) {
 	n := &t.nodes[at]
-	if n.self += nano; n.self < nano {
+	n.self += nano
+	if n.self < nano {
 		n.self = math.MaxUint64
 	}
 }
@@ -209,7 +211,8 @@ func (t *tree) write(ctx context.Context, w io.Writer) error {
 		if n.self == 0 {
 			continue
 		}
-		if count++; count%checkEvery == 0 && ctx.Err() != nil {
+		count++
+		if count%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		stack = strconv.AppendUint(append(stack, ' '), n.self, 10)

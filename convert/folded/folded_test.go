@@ -294,7 +294,8 @@ func TestAddsUp(t *testing.T) {
 			if depth > 0 {
 				open += e.At - last
 			}
-			if last = e.At; e.Type == "O" {
+			last = e.At
+			if e.Type == "O" {
 				depth++
 			} else {
 				depth--

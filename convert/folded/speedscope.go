@@ -29,7 +29,8 @@ func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 		at := lane{m.Group, m.Lane}
 		p := lanes[at]
 		if p == nil {
-			if known[service]++; known[service] > 1 {
+			known[service]++
+			if known[service] > 1 {
 				service += " (" + strconv.Itoa(known[service]) + ")"
 			}
 			p = &profile{name: service}
@@ -125,7 +126,8 @@ func (e *speedscope) profile(ctx context.Context, p *profile) error {
 		e.b = strconv.AppendInt(append(e.b, `","frame":`...), int64(x.frame), 10)
 		e.b = append(strconv.AppendUint(append(e.b, `,"at":`...), x.at, 10), '}')
 		e.flush()
-		if comma = ','; i%checkEvery == 0 && ctx.Err() != nil {
+		comma = ','
+		if i%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}

@@ -160,16 +160,19 @@ func stepClock(t *testing.T, b []byte, seconds int64) {
 			continue
 		}
 		x = x[1:]
-		if skip(4); len(x) == 0 || x[0] != 50 {
+		skip(4)
+		if len(x) == 0 || x[0] != 50 {
 			continue
 		}
 		x = x[2:]
-		if skip(1); x[0] != 51 {
+		skip(1)
+		if x[0] != 51 {
 			t.Fatal("no clock is behind the frequency")
 		}
 		x = x[1:]
 		skip(2)
-		if moved++; moved > 1 {
+		moved++
+		if moved > 1 {
 			wall, n := binary.Uvarint(x)
 			if binary.PutUvarint(x, uint64(int64(wall)+seconds)) != n {
 				t.Fatal("the time has another length")

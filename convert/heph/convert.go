@@ -38,7 +38,8 @@ func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch 
 	format.SortAttributes(e.Attributes)
 	section := raw[eventSize+len(ev.Description):]
 	var ok bool
-	if b.section, ok = appendSection(b.section[:0], e.Attributes, made); !ok || !bytes.Equal(b.section, section) {
+	b.section, ok = appendSection(b.section[:0], e.Attributes, made)
+	if !ok || !bytes.Equal(b.section, section) {
 		b.add(attrHephAttributes, format.BytesValue(section))
 	}
 	b.add(attrHephCounter, format.U64Value(uint64(ev.Counter)))
@@ -206,7 +207,8 @@ func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok 
 			}
 		}
 		if strings.HasPrefix(name, prefixHeph) {
-			if name, ok = strings.CutPrefix(name, escapeHeph); !ok {
+			name, ok = strings.CutPrefix(name, escapeHeph)
+			if !ok {
 				continue
 			}
 		} else if rest, ok := strings.CutPrefix(name, escapeOTel); ok {

@@ -201,7 +201,8 @@ func (d *decoder) event(v *pendingEvent) error {
 	}
 	trace, parent := d.trace, uint32(0)
 	if v.parent > 0 {
-		if parent = d.events.at(v.parent - 1).entry; parent > 0 {
+		parent = d.events.at(v.parent - 1).entry
+		if parent > 0 {
 			trace = "" // the parent has it
 		}
 	}

@@ -70,7 +70,8 @@ func encodeTo(ctx context.Context, w io.Writer, v *view.View) error {
 			return err
 		}
 		var err error
-		if b, err = enc.append(b[:0], &enc.events[i]); err != nil {
+		b, err = enc.append(b[:0], &enc.events[i])
+		if err != nil {
 			return err
 		}
 	}
@@ -214,7 +215,8 @@ func (enc *encoder) append(b []byte, ev *rowEvent) ([]byte, error) {
 		if jsons[name] {
 			array, isArray = arrayOf(a.Value.Text())
 		}
-		if native, ok := nativeOf(a.Value); isArray {
+		native, ok := nativeOf(a.Value)
+		if isArray {
 			add(name, array)
 		} else if ok {
 			native.text = cut(native.text)
@@ -229,7 +231,8 @@ func (enc *encoder) append(b []byte, ev *rowEvent) ([]byte, error) {
 	for i := range attrs {
 		b = appendAttribute(b, &attrs[i])
 	}
-	if enc.attrs = attrs; len(b)-at > maxPacket {
+	enc.attrs = attrs
+	if len(b)-at > maxPacket {
 		return b, errTooLarge
 	}
 	return setSize(b, at), nil

@@ -32,7 +32,8 @@ func ExampleDecode() {
 	r, err := format.NewReader(&out, nil)
 	for err == nil {
 		var e *format.TraceEntry
-		if e, err = r.Next(); err == nil {
+		e, err = r.Next()
+		if err == nil {
 			fmt.Println(r.ID(), "below", e.Parent, e.Metadata.Name)
 		}
 	}

@@ -100,7 +100,8 @@ func (x *index) hang(epochs []uint64) {
 	explicit := false
 	contain(order, at, func(i uint32, parent int64) {
 		v := x.at(i)
-		if explicit = explicit || v.top; v.top || parent < 0 || v.trace != 0 && x.at(uint32(parent)).trace != v.trace {
+		explicit = explicit || v.top
+		if v.top || parent < 0 || v.trace != 0 && x.at(uint32(parent)).trace != v.trace {
 			return
 		}
 		v.parent = uint32(parent) + 1

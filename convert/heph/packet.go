@@ -172,7 +172,8 @@ func (e *event) parse(b []byte) (field string, err error) {
 		return "description", errLength
 	}
 	e.Description = text
-	if e.Attributes, err = parseAttributes(e.Attributes, b[at:]); err != nil {
+	e.Attributes, err = parseAttributes(e.Attributes, b[at:])
+	if err != nil {
 		return "attributes[" + strconv.Itoa(len(e.Attributes)) + "]", err
 	}
 	return "", nil
@@ -195,7 +196,8 @@ func parseAttributes(attrs []attribute, b []byte) ([]attribute, error) {
 		case v.typ&kindArray != 0:
 			at, ok = v.cutArray(b, at)
 		default:
-			if ok = len(b)-at >= 8; ok {
+			ok = len(b)-at >= 8
+			if ok {
 				v.num = binary.BigEndian.Uint64(b[at:])
 				at += 8
 			}
@@ -217,7 +219,8 @@ func cutString(b []byte, at int) (s string, end int, ok bool) {
 		return "", at, false
 	}
 	n := int(binary.BigEndian.Uint16(b[at:]))
-	if at += 2; len(b)-at < n {
+	at += 2
+	if len(b)-at < n {
 		return "", at, false
 	}
 	return wire.View(b[at : at+n]), at + n, true
@@ -234,7 +237,8 @@ func (v *value) cutArray(b []byte, at int) (end int, ok bool) {
 	if v.typ == kindString|kindArray {
 		end = at
 		for range n {
-			if _, end, ok = cutString(b, end); !ok {
+			_, end, ok = cutString(b, end)
+			if !ok {
 				return at, false
 			}
 		}

@@ -28,10 +28,12 @@ func (r *reader) next() (*packet, error) {
 		err = format.ErrTruncated
 	}
 	field := ""
-	if r.lost = err != nil; !r.lost {
+	r.lost = err != nil
+	if !r.lost {
 		r.off += int(size)
 		r.packet = packet{Offset: int64(at), Number: r.number, Raw: r.b[at:r.off], Event: event{Attributes: r.packet.Event.Attributes}}
-		if err = errTooLarge; size <= maxPacket {
+		err = errTooLarge
+		if size <= maxPacket {
 			field, err = r.packet.parse()
 		}
 	}

@@ -53,7 +53,8 @@ func recordingOf(f *format.File) (*recording, error) {
 			}
 			return nil
 		}
-		if section, ok = appendReplayedSection(section[:0], e); !ok || len(textOf(e)) > math.MaxUint16 {
+		section, ok = appendReplayedSection(section[:0], e)
+		if !ok || len(textOf(e)) > math.MaxUint16 {
 			return errNot
 		}
 		return nil

@@ -119,7 +119,8 @@ func (d *decoder) write() error {
 		return err
 	}
 	var err error
-	if d.resource, err = d.w.Write(d.resourceEntry()); err != nil {
+	d.resource, err = d.w.Write(d.resourceEntry())
+	if err != nil {
 		return err
 	}
 	d.sort()

@@ -44,7 +44,8 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 		return err
 	}
 	e.strings.next = headerSize + uint64(len(metadata)) + 1
-	if err = t.Detailed(ctx, e.moment); err == nil {
+	err = t.Detailed(ctx, e.moment)
+	if err == nil {
 		err = e.integers()
 	}
 	e.strings.flush()
@@ -98,7 +99,8 @@ func (e *encoder) metadata() ([]byte, error) {
 	for i := range e.t.Processes {
 		p := &e.t.Processes[i]
 		e.first = append(e.first, next)
-		if next += uint32(p.Lanes) + 1; p.Row == 0 || len(made.Resources) == maxResources {
+		next += uint32(p.Lanes) + 1
+		if p.Row == 0 || len(made.Resources) == maxResources {
 			continue
 		}
 		r, err := e.v.Entry(p.Row)
@@ -119,12 +121,14 @@ func (e *encoder) metadata() ([]byte, error) {
 		made.Resources = append(made.Resources, attributes)
 	}
 	e.start = e.t.First
-	if start := int64(old.start); old.text != "" {
+	start := int64(old.start)
+	if old.text != "" {
 		for i := range e.first {
 			e.first[i] += firstLane
 		}
 		if timed := e.t.First != e.t.Last || e.t.First != 0; !timed || start <= e.start && e.t.Last-start <= maxEnd {
-			if e.start, e.t.Last = start, max(e.t.Last, start); !old.escaped {
+			e.start, e.t.Last = start, max(e.t.Last, start)
+			if !old.escaped {
 				return []byte(old.text), nil
 			}
 		}
@@ -229,7 +233,8 @@ func (e *encoder) event(d *timeline.Details, lane uint32) (ev event, number *uin
 		case "kind", attrKind, attrMadeIDs:
 			continue
 		case format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID:
-			if often = a.Name == format.AttrTraceID; native || made {
+			often = a.Name == format.AttrTraceID
+			if native || made {
 				continue
 			}
 		case "level":
@@ -268,7 +273,8 @@ func (e *encoder) event(d *timeline.Details, lane uint32) (ev event, number *uin
 // arg adds an argument to the id of an event. If often is set, the argument is stored once and the id refers to it.
 func (e *encoder) arg(key, text string, often bool) {
 	e.buf = append(append(e.buf[:0], printable(key)...), printable(text)...)
-	if e.id = append(e.id, separator); often {
+	e.id = append(e.id, separator)
+	if often {
 		e.id = e.reference(e.id, e.buf)
 	} else {
 		e.id = append(e.id, e.buf...)
@@ -277,7 +283,8 @@ func (e *encoder) arg(key, text string, often bool) {
 
 // reference appends a text to an id, or a reference to the text if this is shorter.
 func (e *encoder) reference(id, text []byte) []byte {
-	if e.buf = text; len(text) <= 1+idSize {
+	e.buf = text
+	if len(text) <= 1+idSize {
 		return append(id, text...)
 	}
 	return binary.LittleEndian.AppendUint64(append(id, reference), e.strings.intern(text))
@@ -298,7 +305,8 @@ func printable(s string) string {
 
 // add writes a complete event.
 func (e *encoder) add(ev *event) error {
-	if e.events = ev.appendTo(e.events); len(e.events) < fullPage {
+	e.events = ev.appendTo(e.events)
+	if len(e.events) < fullPage {
 		return e.strings.err
 	}
 	return cmp.Or(e.strings.err, e.flush())
@@ -358,7 +366,8 @@ type writeTable struct {
 func (t *writeTable) add(b []byte) (id uint64) {
 	id = t.next + firstRegular
 	t.buf = append(append(t.buf, b...), terminator)
-	if t.next += uint64(len(b)) + 1; len(t.buf) >= stringPage {
+	t.next += uint64(len(b)) + 1
+	if len(t.buf) >= stringPage {
 		t.flush()
 	}
 	return id

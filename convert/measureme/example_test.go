@@ -34,7 +34,8 @@ func ExampleDecode() {
 	r, err := format.NewReader(&out, nil)
 	for err == nil {
 		var e *format.TraceEntry
-		if e, err = r.Next(); err == nil {
+		e, err = r.Next()
+		if err == nil {
 			fmt.Printf("%d %q %q\n", e.Parent, e.Metadata.Name, e.Message.Value)
 		}
 	}

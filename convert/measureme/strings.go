@@ -101,7 +101,8 @@ func (t *stringTable) address(id uint64) (uint64, bool) {
 // error.
 func (t *stringTable) text(id uint64) (string, error) {
 	if s, ok := t.cache[id]; ok {
-		if t.budget -= int64(len(s)); t.budget < 0 {
+		t.budget -= int64(len(s))
+		if t.budget < 0 {
 			return damaged, errTooLarge
 		}
 		return s, nil
@@ -121,7 +122,8 @@ func (t *stringTable) text(id uint64) (string, error) {
 		return damaged, err
 	}
 	s := strings.ToValidUTF8(string(t.buf), "\ufffd")
-	if t.cached += len(s); t.cached > cacheBytes || len(t.cache) >= cacheTexts {
+	t.cached += len(s)
+	if t.cached > cacheBytes || len(t.cache) >= cacheTexts {
 		clear(t.cache)
 		t.cached = len(s)
 	}
@@ -135,7 +137,8 @@ func (t *stringTable) expand(dst []byte, addr uint64, depth int) ([]byte, error)
 		return dst, errCycle
 	}
 	for {
-		if t.steps++; int64(t.steps)*8 > t.budget || len(dst) > maxText {
+		t.steps++
+		if int64(t.steps)*8 > t.budget || len(dst) > maxText {
 			return dst, errTooLarge
 		}
 		b := t.data.from(addr)
@@ -152,8 +155,11 @@ func (t *stringTable) expand(dst []byte, addr uint64, depth int) ([]byte, error)
 			}
 			if to, ok := t.address(id); !ok {
 				dst = append(dst, unknown...)
-			} else if dst, err = t.expand(dst, to, depth+1); err != nil {
-				return dst, err
+			} else {
+				dst, err = t.expand(dst, to, depth+1)
+				if err != nil {
+					return dst, err
+				}
 			}
 			addr += 1 + uint64(t.idSize)
 		default:

@@ -43,7 +43,8 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions
 func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done int64)) (err error) {
 	d := decoder{w: w, ix: &index{b: b, groupOf: make(map[group]uint32), twice: make(map[uint32]bool)}, sent: make(map[sending]*record), budget: scopesFloor + scopesFactor*int64(len(b))}
 	d.check = func() error {
-		if d.calls++; d.calls%256 != 1 {
+		d.calls++
+		if d.calls%256 != 1 {
 			return nil
 		}
 		return ctx.Err()
@@ -51,7 +52,8 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
 	}
-	if d.in, err = newMessages(b); err != nil {
+	d.in, err = newMessages(b)
+	if err != nil {
 		return err
 	}
 	d.r = codec.NewReader(b, d.in.encoding)
@@ -163,7 +165,8 @@ func (d *decoder) resources() error {
 		id := uint32(0)
 		if len(r.Attributes) > 0 || r.SchemaURL != "" || r.Dropped > 0 { // an empty resource needs no entry
 			var err error
-			if id, err = written.Write(d.w, r.Entry()); err != nil {
+			id, err = written.Write(d.w, r.Entry())
+			if err != nil {
 				return err
 			}
 		}
@@ -208,7 +211,8 @@ func (d *decoder) holder(r *record) *holder { return &d.holders[d.ix.groups[r.gr
 
 func (d *decoder) writeOne(r *record) (err error) {
 	h := &d.ix.scopes.all[d.ix.groups[r.group].scope]
-	if d.budget -= h.Size(); d.budget < 0 {
+	d.budget -= h.Size()
+	if d.budget < 0 {
 		return errScopes
 	}
 	scope, err := d.scope(d.ix.groups[r.group].scope)
@@ -244,7 +248,8 @@ func (d *decoder) writeOne(r *record) (err error) {
 		d.spanOf.Fill(e, where)
 	}
 	e.Parent = parent
-	if r.id, err = d.w.Write(e); err != nil {
+	r.id, err = d.w.Write(e)
+	if err != nil {
 		return err
 	}
 	r.state = written

@@ -94,7 +94,8 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) er
 			continue
 		}
 		j := jobs[signal]
-		if j.rows = append(j.rows, r); len(j.rows) == maxBatch {
+		j.rows = append(j.rows, r)
+		if len(j.rows) == maxBatch {
 			if err := q.put(j); err != nil {
 				return err
 			}

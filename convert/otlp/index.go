@@ -138,7 +138,8 @@ func (ix *index) EndResource(h codec.Head) {
 		r := ix.records.At(ix.held)
 		if !known || last.scope != r.group {
 			last.scope = r.group
-			if n, known = ix.groupOf[last]; !known {
+			n, known = ix.groupOf[last]
+			if !known {
 				n, known = uint32(len(ix.groups)), true
 				ix.groups = append(ix.groups, last)
 				ix.groupOf[last] = n

@@ -102,7 +102,8 @@ func (d *decoder) typed(letter byte, a *format.Attribute) error {
 		v = format.U64Value(n)
 	case asBigU64, asU128, asI128:
 		var ok bool
-		if v, ok = parseBig(letter, v.Text()); !ok {
+		v, ok = parseBig(letter, v.Text())
+		if !ok {
 			return d.bad(colOrder, "a text in attributes_big is not a number of kind "+strconv.QuoteRune(rune(letter)))
 		}
 	}

@@ -236,7 +236,8 @@ func (d *decoder) readRow() error {
 		return d.excess(format.ErrTooLarge)
 	}
 	// A text of a dictionary is once in the file and may be in every row.
-	if d.total += int64(d.length); d.total > textsFloor+textsFactor*d.file.size {
+	d.total += int64(d.length)
+	if d.total > textsFloor+textsFactor*d.file.size {
 		return d.excess(problem(format.ErrTooLarge, "more text than a file of this size can hold"))
 	}
 	if err := d.make(uint32(id)); err != nil {
@@ -271,7 +272,8 @@ func (d *decoder) scalar(i int, l *leaf) error {
 	d.valid[i] = true
 	if scalars[i].physical == meta.Int64 {
 		n := l.int64()
-		if d.numbers[i] = n * l.unit; n != d.numbers[i]/l.unit {
+		d.numbers[i] = n * l.unit
+		if n != d.numbers[i]/l.unit {
 			return d.bad(i, "the time is too large")
 		}
 		return nil
@@ -337,11 +339,13 @@ func (d *decoder) element(i int, k, v *leaf) error {
 	case mapBool:
 		a.Value = format.BoolValue(v.value.Boolean())
 	default:
-		if a.Value = format.BytesValue(v.value.ByteArray()); i != mapBytes && wire.IsValid(a.Value.Text()) {
+		a.Value = format.BytesValue(v.value.ByteArray())
+		if i != mapBytes && wire.IsValid(a.Value.Text()) {
 			a.Value = format.StringValue(a.Value.Text())
 		}
 	}
-	if d.length += attributeSize + len(a.Name) + len(a.Value.Text()); d.length > format.DefaultMaxEntrySize {
+	d.length += attributeSize + len(a.Name) + len(a.Value.Text())
+	if d.length > format.DefaultMaxEntrySize {
 		return d.at(v, format.ErrTooLarge)
 	}
 	d.attrs[i] = append(d.attrs[i], a)

@@ -69,7 +69,8 @@ func (e *encoder) write() (wait func() error) {
 	go func() {
 		defer close(done)
 		defer func() {
-			if failed = recover(); failed != nil {
+			failed = recover()
+			if failed != nil {
 				for b := range e.full { // so that flush does not block
 					e.free <- b
 				}
@@ -80,7 +81,8 @@ func (e *encoder) write() (wait func() error) {
 	end := sync.OnceFunc(func() { close(e.full) })
 	return func() error {
 		end()
-		if <-done; failed != nil {
+		<-done
+		if failed != nil {
 			panic(failed)
 		}
 		return err
@@ -111,11 +113,13 @@ func writeBatches(out *pq.GenericWriter[any], full <-chan *batch, free chan<- *b
 		rows += b.rows
 		size += len(b.texts)
 		b.rows = 0
-		if b.texts = b.texts[:0]; cap(b.texts) > rowGroupBytes {
+		b.texts = b.texts[:0]
+		if cap(b.texts) > rowGroupBytes {
 			b.texts = nil
 		}
 		if rows >= rowGroupRows || size >= rowGroupBytes {
-			if rows, size = 0, 0; err == nil {
+			rows, size = 0, 0
+			if err == nil {
 				err = out.Flush()
 			}
 		}
@@ -151,13 +155,15 @@ func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 	entry := raw
 	if e.v.Stored().HasEnd(r) {
 		var err error
-		if entry, err = e.read.Entry(r); err != nil {
+		entry, err = e.read.Entry(r)
+		if err != nil {
 			return err
 		}
 		asStored(entry, raw)
 	}
 	e.row(r, e.v.Stored().Below(r, raw), entry)
-	if e.rows++; e.rows == batchRows || len(e.texts) > rowGroupBytes {
+	e.rows++
+	if e.rows == batchRows || len(e.texts) > rowGroupBytes {
 		return e.flush()
 	}
 	return nil

@@ -78,7 +78,8 @@ func (l *leaf) fill() (err error) {
 		l.batch, err = l.bools.read()
 	case l.left == 0:
 		var page pq.Page
-		if page, err = l.pages.ReadPage(); err == nil {
+		page, err = l.pages.ReadPage()
+		if err == nil {
 			l.page, l.left = page.Values(), page.NumValues()
 		}
 	default:

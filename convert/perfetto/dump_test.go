@@ -28,11 +28,13 @@ func fields(b []byte) ([]field, error) {
 		f := field{number: key >> 3}
 		switch key & 7 {
 		case 0:
-			if f.n, n = binary.Uvarint(b); n <= 0 {
+			f.n, n = binary.Uvarint(b)
+			if n <= 0 {
 				return all, io.ErrUnexpectedEOF
 			}
 		case 1:
-			if n = 8; len(b) < n {
+			n = 8
+			if len(b) < n {
 				return all, io.ErrUnexpectedEOF
 			}
 			f.n = binary.LittleEndian.Uint64(b)

@@ -68,7 +68,8 @@ func check(t testing.TB, b []byte) []event {
 		case 1:
 			depth[e.track]++
 		case 2:
-			if depth[e.track]--; depth[e.track] < 0 {
+			depth[e.track]--
+			if depth[e.track] < 0 {
 				t.Errorf("event %d ends nothing on track %d", i, e.track)
 			}
 		}
@@ -101,7 +102,8 @@ func pairs(all []event) map[string][2]uint64 {
 	open := make(map[uint64][]event)
 	found := make(map[string][2]uint64)
 	for _, e := range all {
-		switch stack := open[e.track]; e.kind {
+		stack := open[e.track]
+		switch e.kind {
 		case 1:
 			open[e.track] = append(stack, e)
 		case 2:
@@ -135,7 +137,8 @@ func TestEncodeInstants(t *testing.T) {
 	open := make(map[uint64][]string)
 	found := make(map[string]string)
 	for _, e := range sampled(t) {
-		switch stack := open[e.track]; e.kind {
+		stack := open[e.track]
+		switch e.kind {
 		case 1:
 			open[e.track] = append(stack, e.name)
 		case 2:

@@ -112,7 +112,8 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 
 func (r *record) record() (*foreign.Record, error) {
 	to, d := new(foreign.Record), new(decoder)
-	if to.Resource.Attributes = d.attributes(r.Resource); d.err != nil {
+	to.Resource.Attributes = d.attributes(r.Resource)
+	if d.err != nil {
 		return nil, d.err
 	}
 	if r.ObservedTimestamp != nil {

@@ -96,7 +96,8 @@ func (from *span) record() (*foreign.Record, error) {
 	}
 	if text, failed := from.Tags["error"]; failed && s.Status != otel.StatusOK {
 		foreign.Text(&s.Attributes, "error")
-		if s.Status = otel.StatusError; s.Description == "" {
+		s.Status = otel.StatusError
+		if s.Description == "" {
 			s.Description = string(text)
 		}
 	}

@@ -151,7 +151,8 @@ func TestPage(t *testing.T) {
 		if i%2 == 0 || !isGo {
 			continue
 		}
-		if n++; !strings.Contains(string(source), "func "+code) {
+		n++
+		if !strings.Contains(string(source), "func "+code) {
 			t.Errorf("the page has a test that is not here:\n%s", code)
 		}
 	}

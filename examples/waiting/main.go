@@ -54,7 +54,8 @@ func run(args []string) error {
 		return err
 	}
 	path, err := record(ctx, p.Control(), args[0], loads[args[0]])
-	if err = errors.Join(err, p.Shutdown(ctx)); err != nil {
+	err = errors.Join(err, p.Shutdown(ctx))
+	if err != nil {
 		return err
 	}
 	fmt.Println(path())

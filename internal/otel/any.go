@@ -291,7 +291,8 @@ func appendJSON(b []byte, v *Any) (_ []byte, ok bool) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, ok = appendJSON(b, &v.List[i]); !ok {
+			b, ok = appendJSON(b, &v.List[i])
+			if !ok {
 				return b, false
 			}
 		}
@@ -309,7 +310,8 @@ func appendJSON(b []byte, v *Any) (_ []byte, ok bool) {
 				b = append(b, ',')
 			}
 			b = append(jsontext.AppendString(b, kv.Key), ':')
-			if b, ok = appendJSON(b, &kv.Value); !ok {
+			b, ok = appendJSON(b, &kv.Value)
+			if !ok {
 				return b, false
 			}
 		}

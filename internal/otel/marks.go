@@ -29,7 +29,8 @@ func (s *Span) AddMarks() {
 // TakeMarks removes the attribute by which AddMarks marked an open span. s was read from OTLP. The source position
 // remains in the attributes, because a span has it both there and in its metadata.
 func (s *Span) TakeMarks() {
-	if s.Unmarked = !s.Ended; !s.Unmarked {
+	s.Unmarked = !s.Ended
+	if !s.Unmarked {
 		return
 	}
 	n := len(s.Attributes)
@@ -129,7 +130,8 @@ func (s *Span) SetTimes(start, end uint64) {
 		s.Start++ // other packages use MinInt64 for an unknown time
 	}
 	s.Duration = 0
-	if s.Ended = end != 0; s.Ended {
+	s.Ended = end != 0
+	if s.Ended {
 		s.Duration = int64(end - uint64(s.Start))
 	}
 }

@@ -246,7 +246,8 @@ func (r *Reader) Span(e *format.TraceEntry, up format.SpanRef) *Span {
 			skew, skewed = timeOf(v)
 		case mapping.AttrKind:
 			var ok bool
-			if s.Kind, ok = ParseSpanKind(v.Text()); !ok {
+			s.Kind, ok = ParseSpanKind(v.Text())
+			if !ok {
 				s.Kind = KindInternal
 			}
 		case mapping.AttrStatusCode:
@@ -303,7 +304,8 @@ var namedSeverities = map[string]uint32{
 
 // SeverityNamed returns the severity_number for the name of a level, ignoring case.
 func SeverityNamed(name string) (n uint32, ok bool) {
-	if n, ok = namedSeverities[name]; !ok && len(name) < 12 {
+	n, ok = namedSeverities[name]
+	if !ok && len(name) < 12 {
 		n, ok = namedSeverities[strings.ToLower(name)]
 	}
 	return n, ok
@@ -380,7 +382,8 @@ func (r *Reader) Log(e *format.TraceEntry) *Log {
 		Body: TextAny(e.Message.Value),
 	}
 	if _, ok := p.get(AttrSeverityText); !ok {
-		if l.SeverityText = p.text(mapping.AttrLogLevel); l.SeverityText == "" {
+		l.SeverityText = p.text(mapping.AttrLogLevel)
+		if l.SeverityText == "" {
 			l.SeverityText = e.Metadata.Level.String()
 		}
 	}
@@ -391,7 +394,8 @@ func (r *Reader) Log(e *format.TraceEntry) *Log {
 	}
 	l.Time, l.HasTime = p.time(format.AttrTime)
 	var observed bool
-	if l.Observed, observed = p.time(AttrObserved); !observed {
+	l.Observed, observed = p.time(AttrObserved)
+	if !observed {
 		l.Observed = l.defaultObserved()
 	}
 	l.TraceID, _ = wire.ParseID[[16]byte](p.text(format.AttrTraceID))

@@ -17,7 +17,8 @@ func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, er
 	if id, known := r.ids[string(key)]; known {
 		return id, nil
 	}
-	if id, err = w.Write(e); err != nil {
+	id, err = w.Write(e)
+	if err != nil {
 		return 0, err
 	}
 	if r.ids == nil {

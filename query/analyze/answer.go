@@ -193,7 +193,8 @@ func (e *Evidence) query(service string) string {
 		}
 		found := false
 		for _, text := range []string{e.about.said(), e.about.cause} { // cut before a placeholder or a character that needs an escape
-			if text = strings.TrimRight(text[:strings.IndexAny(text+"<", "<…\"\\\t\r")], " :"); text != "" {
+			text = strings.TrimRight(text[:strings.IndexAny(text+"<", "<…\"\\\t\r")], " :")
+			if text != "" {
 				of, found = of+` && "`+text+`"`, true
 			}
 		}

@@ -56,7 +56,8 @@ func besidesOf(v *view.View) *besides {
 	t := v.Tree()
 	for rank := 1; rank < t.Len(); {
 		row := t.Row(rank)
-		if rank++; v.Role(row) == view.RoleSpan {
+		rank++
+		if v.Role(row) == view.RoleSpan {
 			b.whole, rank = append(b.whole, row), t.End(row)
 		}
 	}
@@ -157,7 +158,8 @@ func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row
 	var ran, rows [2]int64
 	for i, set := range [2]view.Set[view.Row]{in, others} {
 		for r := range set.Sample(besideSample) {
-			if rows[i]++; most(r) {
+			rows[i]++
+			if most(r) {
 				ran[i]++
 			}
 		}
@@ -219,7 +221,8 @@ func (c *covered) add(times []int64, at int64, runs bool) {
 // coverage.at.
 func (c *covered) until(times []int64, at int64) int64 {
 	n, _ := slices.BinarySearch(times, at+1)
-	if n--; n < 0 {
+	n--
+	if n < 0 {
 		return 0
 	}
 	if c.runs[n] {

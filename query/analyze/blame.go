@@ -78,7 +78,8 @@ func (w *workload) newSeries(what operation, edge bool, before, now []duration, 
 	for _, x := range b {
 		s.off = append(s.off, x-s.med)
 	}
-	if s.kept = [2]int{s.slow, s.m}; s.slow > 1 && s.m >= eighths {
+	s.kept = [2]int{s.slow, s.m}
+	if s.slow > 1 && s.m >= eighths {
 		var late, every [eighths]int
 		for _, d := range now {
 			every[d.call.request.eighth]++
@@ -97,7 +98,8 @@ func (w *workload) newSeries(what operation, edge bool, before, now []duration, 
 	u, _ := stat.RankSum(b, v)
 	s.auc = u/float64(s.n*s.m) + .5
 	// Compare the medians of requests, because calls of one request depend on each other.
-	if s.u, s.variance = stat.RankSum(perRequest(before), perRequest(now)); s.variance > 0 {
+	s.u, s.variance = stat.RankSum(perRequest(before), perRequest(now))
+	if s.variance > 0 {
 		s.z = s.u / math.Sqrt(s.variance)
 	}
 	return s
@@ -220,13 +222,15 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 		time += s.time()
 	}
 	for _, s := range all {
-		if off = append(off, s.off...); min(s.n, s.m) >= 8 && s.time() > leastShared*time {
+		off = append(off, s.off...)
+		if min(s.n, s.m) >= 8 && s.time() > leastShared*time {
 			zs = append(zs, s.z)
 		}
 	}
 	slices.Sort(off)
 	scale = 1
-	if slices.Sort(zs); len(zs) >= 5 {
+	slices.Sort(zs)
+	if len(zs) >= 5 {
 		mid = zs[len(zs)/2]
 		for i := range zs {
 			zs[i] = math.Abs(zs[i] - mid)
@@ -300,7 +304,8 @@ func frequencies(list []*call) map[int]frequency {
 	for _, c := range list {
 		for _, x := range c.items {
 			f := out[x]
-			if f.calls++; f.last != c.request {
+			f.calls++
+			if f.last != c.request {
 				f.last, f.requests = c.request, f.requests+1
 			}
 			out[x] = f
@@ -363,7 +368,8 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 				continue
 			}
 			o := &oddity{operation: op, item: x, counts: [4]int{b.calls, len(was), f.calls, len(is)}}
-			if o.p = min(stat.MoreOften(f.calls, len(is), b.calls, len(was)), stat.MoreOften(f.requests, of, b.requests, of0)); o.p > lookAt {
+			o.p = min(stat.MoreOften(f.calls, len(is), b.calls, len(was)), stat.MoreOften(f.requests, of, b.requests, of0))
+			if o.p > lookAt {
 				all = append(all, o)
 			}
 			if of+of0 > 1 {
@@ -430,7 +436,8 @@ func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests 
 		}
 		n, of := kept(well)
 		now, left := kept(fine)
-		if best.p = min(best.p, stat.AtMost(now, left, (float64(n)+.5)/float64(of+1))); best.p > lookAt {
+		best.p = min(best.p, stat.AtMost(now, left, (float64(n)+.5)/float64(of+1)))
+		if best.p > lookAt {
 			all = append(all, best)
 		}
 	}

@@ -226,7 +226,8 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others, within b
 	if within {
 		x.only = run.Rows
 	}
-	if x.paths, err = newPathReader(ctx, v); err != nil {
+	x.paths, err = newPathReader(ctx, v)
+	if err != nil {
 		return 0, err
 	}
 	for i := 0; i < len(roots); i += max(1, (len(roots)+maxRequests-1)/maxRequests) {
@@ -383,7 +384,8 @@ func (x *callReader) request(root view.Row, now bool) error {
 			key.path.ended = x.paths.ended(s.row, s.failed) + " " + x.paths.ended(root, q.failed)
 		}
 		// With several services, it is unknown to which of them the time belongs.
-		if slices.Sort(s.remotes); len(slices.Compact(s.remotes)) == 1 {
+		slices.Sort(s.remotes)
+		if len(slices.Compact(s.remotes)) == 1 {
 			list, key = x.edges, operation{service: key.service, name: s.remotes[0]}
 		}
 		list[key] = append(list[key], duration{s.own, s.call})
@@ -429,7 +431,8 @@ func sweep(spans []*member) {
 				list[last].own += marks[i+1] - at
 				break
 			}
-			if open[n-1] = list[:max(0, last)]; last < 0 {
+			open[n-1] = list[:max(0, last)]
+			if last < 0 {
 				open = open[:n-1]
 			}
 		}

@@ -115,7 +115,8 @@ func Clocks(v *view.View, names []string) []Clock {
 		name := x.service
 		if len(names) > 1 && len(services[x.file]) == 1 {
 			whole := names[x.file]
-			if name = filepath.Base(whole); slices.ContainsFunc(names, func(other string) bool { return other != whole && filepath.Base(other) == name }) {
+			name = filepath.Base(whole)
+			if slices.ContainsFunc(names, func(other string) bool { return other != whole && filepath.Base(other) == name }) {
 				name = whole
 			}
 		}

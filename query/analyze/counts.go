@@ -103,7 +103,8 @@ func (w *workload) moreCalls(floor int64) (all []*series) {
 		s.calls, s.far = c, 0
 		s.judge(0, 1, nil) // a busy machine does not change counts
 		s.grown = (mean(is) - mean(was)) / float64(c.each)
-		if grown[c.from] += s.grown; mean(is) < moreOften*mean(was) {
+		grown[c.from] += s.grown
+		if mean(is) < moreOften*mean(was) {
 			s.p = 0
 		}
 		all = append(all, s)

@@ -285,7 +285,8 @@ func (t *paths) add(ctx context.Context, of query.Run, run int, d *Diff) error {
 			continue
 		}
 		f := v.Flags(r)
-		if at[r] = at[v.Parent(r)]; f.Role() != view.RoleSpan {
+		at[r] = at[v.Parent(r)]
+		if f.Role() != view.RoleSpan {
 			continue
 		}
 		service, ok := services[v.Resource(r)]
@@ -342,7 +343,8 @@ func (t *paths) compare(n int, all *Diff) PathDiff {
 		if n := int64(len(s.took)); n > 0 {
 			s.P50, s.P95 = s.took[stat.Rank(0.5, n)], s.took[stat.Rank(0.95, n)]
 		}
-		if s.Roots = t.traces[i]; p.depth > 0 && t.list[p.top].stats[i].Count > 0 {
+		s.Roots = t.traces[i]
+		if p.depth > 0 && t.list[p.top].stats[i].Count > 0 {
 			s.Roots = t.list[p.top].stats[i].Count
 		}
 	}

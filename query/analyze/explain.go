@@ -170,17 +170,20 @@ func (w *workload) setPeriods(x *Explanation) {
 func (w *workload) tellState(ctx context.Context, x *Explanation, run query.Run, top *Overview) (err error) {
 	x.Trigger = w.trigger
 	if x.Trigger != nil {
-		if err = x.Trigger.tell(ctx, run); err != nil {
+		err = x.Trigger.tell(ctx, run)
+		if err != nil {
 			return err
 		}
 	}
 	for i := range x.Failures {
-		if x.Failures[i].Place, err = placeOf(run.View, x.Failures[i].Row); err != nil {
+		x.Failures[i].Place, err = placeOf(run.View, x.Failures[i].Row)
+		if err != nil {
 			return err
 		}
 	}
 	if top == nil {
-		if top, err = Top(ctx, run.View, run.Rows, few, nil); err != nil {
+		top, err = Top(ctx, run.View, run.Rows, few, nil)
+		if err != nil {
 			return err
 		}
 	}
@@ -405,7 +408,8 @@ func (w *workload) rank(more float64) *Explanation {
 		y, p := time*share, s.p
 		if !s.edge && s.calls == nil { // an operation is at least as significant as its whole service
 			q := pools[s.service]
-			if all := stat.MoreOften(q.counts[0], q.counts[1], q.counts[2], q.counts[3]); q.n > 1 {
+			all := stat.MoreOften(q.counts[0], q.counts[1], q.counts[2], q.counts[3])
+			if q.n > 1 {
 				if q.moved*2 > q.n {
 					all = max(all, stat.Normal(q.u/math.Sqrt(q.variance)/scale))
 				}

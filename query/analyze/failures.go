@@ -110,7 +110,8 @@ func (x *callReader) failureOf(spans []*member) (*failureKind, error) {
 	if !has { // the span says nothing: a log record below it or below its callers may
 		said = ""
 		for s := inner; s != nil && said == ""; s = s.up {
-			if said, err = x.loggedError(s.row); err != nil {
+			said, err = x.loggedError(s.row)
+			if err != nil {
 				return nil, err
 			}
 		}

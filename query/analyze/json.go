@@ -66,7 +66,8 @@ func (f *Form) append(b []byte, v reflect.Value) ([]byte, error) {
 	case *query.Table:
 		return with(f.Table(y))
 	case string:
-		if x = y; f.Text != nil {
+		x = y
+		if f.Text != nil {
 			x = f.Text(y)
 		}
 	case json.Marshaler, encoding.TextMarshaler:
@@ -88,13 +89,15 @@ func (f *Form) appendParts(b []byte, v reflect.Value) (_ []byte, err error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, err = f.append(b, v.Index(i)); err != nil {
+			b, err = f.append(b, v.Index(i))
+			if err != nil {
 				return nil, err
 			}
 		}
 		return append(b, ']'), nil
 	case reflect.Struct:
-		if b, err = f.appendFields(append(b, '{'), v); err != nil {
+		b, err = f.appendFields(append(b, '{'), v)
+		if err != nil {
 			return nil, err
 		}
 		return append(bytes.TrimSuffix(b, []byte(",")), '}'), nil

@@ -157,7 +157,8 @@ func (p *MeasuredPath) Lines(v *view.View, least float64) (lines []MeasuredStep,
 		}
 		if n := len(lines); n > 0 && lines[n-1].alike(v, s) {
 			l := &lines[n-1]
-			if l.Times++; !s.Followed || s.From >= l.end {
+			l.Times++
+			if !s.Followed || s.From >= l.end {
 				l.Duration, l.end = l.Duration+s.Duration, s.To()
 			}
 			continue

@@ -30,7 +30,8 @@ func patternWith(text string, places bool) string {
 		name, n := "", 0
 		switch c := text[i]; {
 		case c == '"' || c == '`' || c == '\'':
-			if n = quoted(text[i:], inWord); n > 0 {
+			n = quoted(text[i:], inWord)
+			if n > 0 {
 				b.WriteByte(c)
 				b.WriteString("<text>")
 				b.WriteByte(c)
@@ -38,7 +39,8 @@ func patternWith(text string, places bool) string {
 				continue
 			}
 		case !inWord && isHex(c):
-			if name, n = hexWord(text[i:]); n == 0 && isDigit(c) {
+			name, n = hexWord(text[i:])
+			if n == 0 && isDigit(c) {
 				name, n = "<number>", numberSize(text[i:])
 			}
 		case isDigit(c):

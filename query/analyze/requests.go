@@ -120,8 +120,11 @@ func (q *Requests) Heat(columns, rows int) *Heat {
 		}
 		if x.took == neverEnded {
 			h.Open++
-		} else if took = append(took, x.took); x.took > most {
-			most, h.Longest = x.took, x.row
+		} else {
+			took = append(took, x.took)
+			if x.took > most {
+				most, h.Longest = x.took, x.row
+			}
 		}
 	}
 	if len(q.list) == 0 {
@@ -157,7 +160,8 @@ func (q *Requests) Heat(columns, rows int) *Heat {
 			}
 		}
 		c := &counts[int(uint64(x.start-first)/uint64(h.Width))*(rows+1)+row]
-		if c[0]++; x.failed {
+		c[0]++
+		if x.failed {
 			c[1]++
 		}
 	}
@@ -208,7 +212,8 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 	byName := make([]compared, len(q.names))
 	for i := range q.list {
 		if x := &q.list[i]; b.has(x) {
-			if c.Requests++; x.failed {
+			c.Requests++
+			if x.failed {
 				c.Failed++
 			}
 			byName[x.name].in = append(byName[x.name].in, x)
@@ -243,7 +248,8 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 	for i, p := range byName {
 		work.Go(func() {
 			errs[i] = q.group(ctx, &c.Groups[i], p, i == 0, len(byName))
-			if op := q.names[p.in[0].name]; i > 0 || several < 2 {
+			op := q.names[p.in[0].name]
+			if i > 0 || several < 2 {
 				c.Groups[i].Service, c.Groups[i].Name = op.service, op.name
 			}
 		})

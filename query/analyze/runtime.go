@@ -257,7 +257,8 @@ func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 		g.Count += min(max(n, 0), math.MaxInt64/maxDumped)
 		if up := v.Parent(r); v.Role(up) == view.RoleSpan && !g.of[up] {
 			g.of[up] = true
-			if g.Spans++; !v.Flags(up).Open() {
+			g.Spans++
+			if !v.Flags(up).Open() {
 				g.Ended++
 			} else {
 				g.open = true

@@ -132,7 +132,8 @@ func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err er
 		besideOnly := !slices.ContainsFunc(c.Evidence[1:], func(e Evidence) bool { return !e.beside })
 		return len(c.Evidence) == 1 || besideOnly && c.Score < leastBeside
 	})
-	if told = len(causes) > 0; told {
+	told = len(causes) > 0
+	if told {
 		x.Found, x.Causes, x.More, x.Since, x.Chance = true, causes, 0, nil, [2]int{}
 		x.Looked.Requests, x.Failed = [2]int{0, len(w.requests)}, [2]int{0, x.Failed[0] + x.Failed[1]}
 	}
@@ -214,7 +215,8 @@ func (g *group) period() (from, to Time) {
 		if excess <= 0 {
 			excess, begin, in = 0, i, 0
 		}
-		if excess -= share; c.in {
+		excess -= share
+		if c.in {
 			excess++
 			in++
 		}
@@ -275,7 +277,8 @@ func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (
 		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {
 			return tellRan(list, ran, groups), nil // an attribute that most calls have would not describe the problem
 		}
-		if list, err = tell(ctx, list, g.view, in, others, ran, groups, gap, i == 0); err != nil {
+		list, err = tell(ctx, list, g.view, in, others, ran, groups, gap, i == 0)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -355,7 +358,8 @@ func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 // addShare adds an evidence of the kind "share", unless the list already has its pattern or is full.
 func addShare(list []Evidence, e Evidence) []Evidence {
 	known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern })
-	if e.Kind, e.Sure = KindShare, true; known || len(list) >= maxEvidence-1 {
+	e.Kind, e.Sure = KindShare, true
+	if known || len(list) >= maxEvidence-1 {
 		return list
 	}
 	return append(list, e)

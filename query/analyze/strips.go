@@ -51,7 +51,8 @@ func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budge
 		list = merged(list)
 		slices.SortStableFunc(list, func(a, b extent) int { return cmp.Compare(a.to-a.from, b.to-b.from) })
 		for _, e := range list {
-			if budget -= time.Duration(e.to - e.from); budget < 0 {
+			budget -= time.Duration(e.to - e.from)
+			if budget < 0 {
 				break
 			}
 			w, err := states.Traces()[n].Window(ctx, e.from, e.to)

@@ -155,7 +155,8 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		return cmp.Or(cmp.Compare(b.Errors, a.Errors), cmp.Compare(a.Service, b.Service))
 	})
 	var err error
-	if top.Self, err = query.Summary(ctx, v, others, o); err == nil {
+	top.Self, err = query.Summary(ctx, v, others, o)
+	if err == nil {
 		err = top.Self.Sort("self")
 		top.Self.Lines = top.Self.Lines[:min(limit, len(top.Self.Lines))]
 	}
@@ -207,7 +208,8 @@ func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
 		}
 		is = is || below.Has(up)
 		for r = v.Parent(r); r != up; r = v.Parent(r) {
-			if looked.Add(r); is {
+			looked.Add(r)
+			if is {
 				below.Add(r)
 			}
 		}
@@ -251,7 +253,8 @@ func (b *best) add(n int64, r view.Row) {
 	full := len(b.list) >= b.limit
 	// Among rows with equal numbers, the first row ranks higher.
 	at, _ := slices.BinarySearchFunc(b.list, n, func(x ranked, n int64) int { return cmp.Compare(x.n, n) })
-	if b.list = slices.Insert(b.list, at, ranked{n, r}); full {
+	b.list = slices.Insert(b.list, at, ranked{n, r})
+	if full {
 		b.list = slices.Delete(b.list, 0, 1)
 	}
 }
@@ -289,7 +292,8 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 		}
 		p, ok := known[s]
 		if !ok {
-			if p = patternOf(s); len(known) < maxPatterns {
+			p = patternOf(s)
+			if len(known) < maxPatterns {
 				known[s] = p
 			}
 		}
@@ -342,7 +346,8 @@ func (t *errorTexts) cause(r view.Row) (string, error) {
 
 func (t *errorTexts) of(r view.Row) (s string, err error) {
 	if t.v.Role(r) == view.RoleSpan {
-		if s, err = t.attribute(&t.description, mapping.AttrStatusDescription, r); s == "" && err == nil {
+		s, err = t.attribute(&t.description, mapping.AttrStatusDescription, r)
+		if s == "" && err == nil {
 			s, err = t.exceptionOf(r)
 		}
 	} else if s, ok := t.v.Message(r); ok {
@@ -394,7 +399,8 @@ func (t *errorTexts) passed(r view.Row, rows view.Set[view.Row]) (bool, error) {
 // attribute returns an attribute of row r. It creates the column c at first use.
 func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s string, err error) {
 	if *c == nil {
-		if *c, err = t.v.Columns().Column(t.ctx, name); err != nil {
+		*c, err = t.v.Columns().Column(t.ctx, name)
+		if err != nil {
 			return "", err
 		}
 	}

@@ -189,7 +189,8 @@ func TestTopTellsAPanicOnce(t *testing.T) {
 		for _, p := range o.Patterns {
 			got = append(got, p.Pattern)
 		}
-		if slices.Sort(got); strings.Join(got, "; ") != want || o.OtherErrors != 0 {
+		slices.Sort(got)
+		if strings.Join(got, "; ") != want || o.OtherErrors != 0 {
 			t.Errorf("%s: errors say %q, and there are %d others; want %s", text, got, o.OtherErrors, want)
 		}
 	}

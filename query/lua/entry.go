@@ -95,7 +95,8 @@ func toID(v vm.LValue) (uint32, error) {
 	default:
 		return 0, errNumber
 	}
-	if f = math.Trunc(f); !(f >= 0 && f <= math.MaxUint32) {
+	f = math.Trunc(f)
+	if !(f >= 0 && f <= math.MaxUint32) {
 		return 0, errRange
 	}
 	return uint32(f), nil

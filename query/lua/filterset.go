@@ -96,7 +96,8 @@ func (t *thread) copyTable(from *vm.LTable) *vm.LTable {
 		if out := copies[from]; out != nil {
 			return out
 		}
-		if depth++; depth > maxNesting {
+		depth++
+		if depth > maxNesting {
 			t.fail(errNesting)
 		}
 		t.check(t.l.Context().Err())
@@ -305,7 +306,8 @@ type predicate struct {
 }
 
 func newPredicate(t *vm.LTable) (p predicate, err error) {
-	if p.target, err = toText(t.RawGetString("target")); err != nil {
+	p.target, err = toText(t.RawGetString("target"))
+	if err != nil {
 		return p, fmt.Errorf("target: %w", err)
 	}
 	switch relation := t.RawGetString("relation").String(); relation {

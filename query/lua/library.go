@@ -101,7 +101,8 @@ func (t *thread) room(size, n uint64) {
 	if n > 1 && size > 0 && n > most/size {
 		t.l.RaiseError("resulting string too large")
 	}
-	if size *= n; size < smallText {
+	size *= n
+	if size < smallText {
 		return
 	}
 	if t.used()+int64(size) <= t.options.MaxMemory {

@@ -139,7 +139,8 @@ func (r *run) print(s string) {
 	if r.outError != nil {
 		return
 	}
-	if _, r.outError = io.WriteString(r.options.Output, s+"\n"); r.outError != nil {
+	_, r.outError = io.WriteString(r.options.Output, s+"\n")
+	if r.outError != nil {
 		r.cancel(r.outError)
 	}
 }

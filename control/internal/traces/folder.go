@@ -153,7 +153,8 @@ func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed
 	for i := range files {
 		file := &files[i]
 		all[i] = retain.File{Path: file.Name, Named: file.Time, Modified: file.modified, Size: file.Size, Asked: file.Manual, Spare: slices.Contains(finished, file.Name)}
-		if spared = spared || all[i].Spare; older(&all[i], newest) >= 0 {
+		spared = spared || all[i].Spare
+		if older(&all[i], newest) >= 0 {
 			newest = &all[i]
 		}
 	}

@@ -26,7 +26,8 @@ import (
 // finished.
 func sweep(f *Folder) (finished []string, err error) {
 	rerr := f.Recover(func(error) {}, func(r *Result, e error) {
-		if err = errors.Join(err, e); r != nil && r.Output != "" {
+		err = errors.Join(err, e)
+		if r != nil && r.Output != "" {
 			finished = append(finished, filepath.Base(r.Output))
 		}
 	})

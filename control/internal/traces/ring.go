@@ -110,7 +110,8 @@ func (f *Folder) recoverRing(c *Result) error {
 		return errors.Join(d.Gone, d.Remove(), osfile.Ignore(os.Remove(textName), fs.ErrNotExist))
 	}
 	if c.Time.IsZero() {
-		if c.Time = d.Began; d.Gone != nil {
+		c.Time = d.Began
+		if d.Gone != nil {
 			c.Time = written
 		}
 	}
@@ -128,7 +129,8 @@ func (f *Folder) recoverRing(c *Result) error {
 	if err == nil {
 		path, err = f.publish(base+tracename.ET, name)
 	}
-	if err = errors.Join(err, removeTrace(base)); err != nil {
+	err = errors.Join(err, removeTrace(base))
+	if err != nil {
 		return err
 	}
 	made, err := recorder.Inspect(path)
@@ -136,7 +138,8 @@ func (f *Folder) recoverRing(c *Result) error {
 		made.Name = c.Name
 		c.Report = *made
 	}
-	if c.Output = path; d.Damaged > 0 {
+	c.Output = path
+	if d.Damaged > 0 {
 		c.Journal = fmt.Errorf("%d parts of the ring could not be read", d.Damaged)
 	}
 	return errors.Join(err, d.Gone, d.Remove(), osfile.Ignore(os.Remove(textName), fs.ErrNotExist))

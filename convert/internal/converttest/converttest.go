@@ -142,7 +142,8 @@ func references(t testing.TB) []string {
 type brokenWriter struct{ left int }
 
 func (w *brokenWriter) Write(b []byte) (int, error) {
-	if w.left -= len(b); w.left < 0 {
+	w.left -= len(b)
+	if w.left < 0 {
 		return 0, io.ErrShortWrite
 	}
 	return len(b), nil

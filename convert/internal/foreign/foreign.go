@@ -265,11 +265,13 @@ func (m *Number) UnmarshalJSON(b []byte) error {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil && s != "null" {
 		f, ferr := strconv.ParseFloat(s, 64)
-		if n = int64(f); ferr != nil || math.Abs(f) > maxNumber {
+		n = int64(f)
+		if ferr != nil || math.Abs(f) > maxNumber {
 			n = math.MinInt64
 		}
 	}
-	if *m = Number(n); n > maxNumber || n < -maxNumber {
+	*m = Number(n)
+	if n > maxNumber || n < -maxNumber {
 		*m = wrong
 	}
 	return nil

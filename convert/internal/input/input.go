@@ -152,7 +152,8 @@ func (in *Input) add(b []byte, tempDir string) (err error) {
 		return nil
 	}
 	if in.temp == nil {
-		if in.temp, err = osfile.CreateSpool(tempDir); err != nil {
+		in.temp, err = osfile.CreateSpool(tempDir)
+		if err != nil {
 			return err
 		}
 		if _, err := in.temp.Write(in.data); err != nil {

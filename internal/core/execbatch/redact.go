@@ -136,7 +136,8 @@ func (t *table) batch(generation uint64, at, end int) error {
 	}
 	isTable := t.data[at] == stringsTable
 	if first := t.data[at]; isTable || first == 2 || first == 6 || first == 50 { // strings, stacks, samples, clocks
-		if at++; first != 50 && !isTable {
+		at++
+		if first != 50 && !isTable {
 			return nil // stacks and samples have no texts
 		}
 	}
@@ -149,7 +150,8 @@ func (t *table) batch(generation uint64, at, end int) error {
 			}
 			number, n := binary.Uvarint(t.data[at:end])
 			size, m := binary.Uvarint(t.data[at+max(n, 0) : end])
-			if at += n + m; n <= 0 || m <= 0 || size > uint64(end-at) {
+			at += n + m
+			if n <= 0 || m <= 0 || size > uint64(end-at) {
 				return ErrShort
 			}
 			if _, twice := t.texts[textKey{generation, number}]; twice {

@@ -200,7 +200,8 @@ func (j *Journal) appendTo(s *shard, r *Record) (soon bool, err error) {
 	}
 	size := r.size()
 	if size > maxPart {
-		if size, err = j.appendChain(s, r); err != nil {
+		size, err = j.appendChain(s, r)
+		if err != nil {
 			return false, err
 		}
 	} else {
@@ -209,7 +210,8 @@ func (j *Journal) appendTo(s *shard, r *Record) (soon bool, err error) {
 				return false, err
 			}
 		}
-		if size, err = s.seg.append(r); err != nil {
+		size, err = s.seg.append(r)
+		if err != nil {
 			return false, err
 		}
 	}
@@ -218,7 +220,8 @@ func (j *Journal) appendTo(s *shard, r *Record) (soon bool, err error) {
 	if r.Info.Spans() > 0 {
 		s.spans.Store(s.spans.Load() + 1)
 	}
-	if s.fresh += size; s.fresh < reportEvery {
+	s.fresh += size
+	if s.fresh < reportEvery {
 		return false, nil
 	}
 	soon = j.fresh.Add(int64(s.fresh)) >= captureAt
@@ -528,7 +531,8 @@ func (j *Journal) Remove() error {
 	}
 	j.pool.unmap()
 	if !named && osfile.SameFile(f, j.pool.name) {
-		if err = osfile.Remove(f, j.pool.name); err == nil {
+		err = osfile.Remove(f, j.pool.name)
+		if err == nil {
 			return closeFile(f)
 		}
 	}

@@ -132,7 +132,8 @@ func (o *Options) fit(room int64) bool {
 	if o.Evict == nil { // such a journal begins small, and grows as long as there is room
 		return n >= min(growBy, o.Segments+o.Extra)
 	}
-	if n -= o.Extra; n >= o.Segments {
+	n -= o.Extra
+	if n >= o.Segments {
 		return true
 	}
 	if o.Least == 0 || n < o.Least {
@@ -176,7 +177,8 @@ func writePointer(name, beside string, rename func(from, to string) error) (os.F
 	_, err = fmt.Fprintf(f, "%s\npath %s\ndevice %s\nboot %s\nhost %s\nuid %d\n",
 		pointerHead, name, osfile.Device(filepath.Dir(name)), osfile.BootID(), host, os.Geteuid())
 	fi, serr := f.Stat()
-	if err = errors.Join(err, serr, f.Close()); err == nil {
+	err = errors.Join(err, serr, f.Close())
+	if err == nil {
 		err = rename(f.Name(), beside)
 	}
 	if err != nil {
@@ -227,7 +229,8 @@ func OpenDead(beside string, write bool) (*DeadFile, error) {
 		return d, nil
 	}
 	d.pointer = f
-	if d.File, d.name, err = follow(f, open); err != nil {
+	d.File, d.name, err = follow(f, open)
+	if err != nil {
 		return nil, errors.Join(err, closeFile(f))
 	}
 	return d, nil

@@ -437,7 +437,8 @@ func TestNoRoomToGrow(t *testing.T) {
 	must(t, err)
 	whole := j.pool.f
 	defer whole.Close()
-	if j.pool.f, err = os.Open(j.Name()); err != nil { // no space can be allocated in a file that is open for reading
+	j.pool.f, err = os.Open(j.Name())
+	if err != nil { // no space can be allocated in a file that is open for reading
 		t.Fatal(err)
 	}
 	s, n := j.NewStream(StreamParked), 0

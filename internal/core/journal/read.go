@@ -92,7 +92,8 @@ func NewCursor(stream uint32, parts []Part) *Cursor {
 
 // Next returns the next record, or nil at the end.
 func (c *Cursor) Next() *Entry {
-	if c.advance(); !c.ok {
+	c.advance()
+	if !c.ok {
 		return nil
 	}
 	c.consume()
@@ -299,7 +300,8 @@ func (m *Merge) Next() *Entry {
 	}
 	c := m.current
 	if c == nil || !c.ok || c.key > m.limit || c.key == m.limit && c != &m.cursors[0] {
-		if c = m.oldest(); c == nil {
+		c = m.oldest()
+		if c == nil {
 			return nil
 		}
 	}

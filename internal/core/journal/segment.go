@@ -165,7 +165,8 @@ func (s *Segment) append(r *Record) (int, error) {
 	n := len(r.Data)
 	sharedOff := uint32(0)
 	if r.With != nil {
-		if sharedOff = s.sharedIn(r.With); sharedOff == 0 {
+		sharedOff = s.sharedIn(r.With)
+		if sharedOff == 0 {
 			n += len(r.With.bytes)
 		}
 	}

@@ -275,7 +275,8 @@ var (
 func (e *encoder) beginGroup(t record.Text) {
 	e.groups = append(e.groups, group{e.path, len(e.prefix)})
 	was := e.path
-	if e.path = e.enter(was, t.Number); e.path != unknownPath {
+	e.path = e.enter(was, t.Number)
+	if e.path != unknownPath {
 		return
 	}
 	if was != unknownPath {
@@ -326,7 +327,8 @@ func (e *encoder) attribute(i *record.Item, l *links) *name {
 		return n
 	}
 	if e.share > 0 {
-		if n = e.cutName(n); n == nil {
+		n = e.cutName(n)
+		if n == nil {
 			return nil
 		}
 	}
@@ -339,7 +341,8 @@ func (e *encoder) attribute(i *record.Item, l *links) *name {
 
 // cutName returns the stored name of an attribute of a cut entry, or nil if the attribute is omitted.
 func (e *encoder) cutName(n *name) *name {
-	if e.left--; e.left < 0 {
+	e.left--
+	if e.left < 0 {
 		return nil
 	}
 	if len(n.text) > e.share {

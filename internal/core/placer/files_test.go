@@ -76,7 +76,8 @@ func (r *rig) random(rnd *rand.Rand) (names []string) {
 			name := fmt.Sprint("n", rnd.IntN(few))
 			b.I64(name, 1)
 			name = prefix + name
-			if twice[name]++; twice[name] > 1 {
+			twice[name]++
+			if twice[name] > 1 {
 				name = fmt.Sprintf("%s#%d", name, twice[name])
 			}
 			names = append(names, name)

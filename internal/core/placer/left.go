@@ -42,7 +42,8 @@ func (s *leftSpan) entry() *journal.Entry {
 }
 
 func (s *leftSpan) park(o *Options) {
-	if s.parked = nil; o.ParkLeft != nil {
+	s.parked = nil
+	if o.ParkLeft != nil {
 		s.parked = o.ParkLeft(s.entry())
 	}
 }
@@ -85,7 +86,8 @@ func (p *Placer) adoptLeft(q *Placer) {
 
 // takeLeft removes a span from p.left and returns it.
 func (p *Placer) takeLeft(ref record.Ref) (s leftSpan, ok bool) {
-	if s, ok = p.left[ref]; ok {
+	s, ok = p.left[ref]
+	if ok {
 		delete(p.left, ref)
 		p.leftBytes -= len(s.data)
 		if s.parked != nil {

@@ -134,7 +134,8 @@ func (p *pendingRecords) compact() {
 		r.from, r.to = n, n+copy(p.data[n:], p.data[r.from:r.to])
 		n = r.to
 	}
-	if p.data = p.data[:n]; cap(p.data) > 4*n+slackBytes {
+	p.data = p.data[:n]
+	if cap(p.data) > 4*n+slackBytes {
 		p.data = slices.Clone(p.data)
 	}
 }
@@ -193,7 +194,8 @@ func (p *pendingRecords) first() int32 {
 		if up == 0 {
 			break
 		}
-		if i = up; i == mark {
+		i = up
+		if i == mark {
 			break // spans are each other's ancestors: return any of them
 		}
 		if n&(n-1) == 0 {

@@ -32,7 +32,8 @@ func TestPendingKeepsLittle(t *testing.T) {
 	if most := p.bytes + p.bytes/2; cap(p.data) > most {
 		t.Errorf("%d bytes take %d, want %d at most", p.bytes, cap(p.data), most)
 	}
-	if release(); cap(p.data) > 0 || len(p.all) > 0 {
+	release()
+	if cap(p.data) > 0 || len(p.all) > 0 {
 		t.Errorf("%d bytes and %d places are kept after a burst", cap(p.data), len(p.all))
 	}
 }

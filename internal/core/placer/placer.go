@@ -339,7 +339,8 @@ func (p *Placer) log(r *record.Record, e *journal.Entry) {
 	var parent uint32
 	var s *span
 	if r.Flags&record.FlagRef != 0 {
-		if s = p.spans.get(&r.Ref); s == nil {
+		s = p.spans.get(&r.Ref)
+		if s == nil {
 			if r.Flags&record.FlagWait != 0 && p.pending.span(&r.Ref) != 0 && p.waitForSpan(r, e) {
 				return
 			}
@@ -468,7 +469,8 @@ func (p *Placer) span(r *record.Record, e *journal.Entry) {
 	if r.Flags&(local|record.FlagRemote) == local && r.Parent != r.Ref && p.spans.get(&r.Parent) == nil && p.wait(r.Ref, r.Parent, e) {
 		return
 	}
-	if ref := r.Ref; p.putSpan(r) {
+	ref := r.Ref
+	if p.putSpan(r) {
 		p.release(ref)
 	}
 }
@@ -558,7 +560,8 @@ func (p *Placer) wait(ref, parent record.Ref, e *journal.Entry) bool {
 	var parked *journal.Segment
 	if p.o.Park != nil {
 		var ok bool
-		if parked, ok = p.o.Park(e); !ok {
+		parked, ok = p.o.Park(e)
+		if !ok {
 			return false
 		}
 	}

@@ -355,7 +355,8 @@ func TestPendingDataIsKept(t *testing.T) {
 		n += len(list)
 		for i := range list {
 			var id int
-			if _, _ = fmt.Sscanf(list[i].Metadata.Name, "%d,", &id); list[i].Metadata.Name != text(id) && list[i].Metadata.Name != "root" {
+			_, _ = fmt.Sscanf(list[i].Metadata.Name, "%d,", &id)
+			if list[i].Metadata.Name != text(id) && list[i].Metadata.Name != "root" {
 				t.Fatalf("span %d is named %.40q", id, list[i].Metadata.Name)
 			}
 		}

@@ -78,7 +78,8 @@ func (t *spanTable) retire(ref *record.Ref, s *span) {
 		t.ended = make(map[uint64]endedSpan)
 	}
 	hash, n := hashOf(ref), len(t.ended)
-	if t.ended[hash] = (endedSpan{s.id, s.resource}); len(t.ended) == n {
+	t.ended[hash] = (endedSpan{s.id, s.resource})
+	if len(t.ended) == n {
 		return // the hash is already in ring
 	}
 	if len(t.ring) < maxEndedSpans {

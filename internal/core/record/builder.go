@@ -198,7 +198,8 @@ const (
 
 // learn stores the names of the current entry as the names that its place expects.
 func (b *Builder) learn() {
-	if p := b.place; b.missed != nil {
+	p := b.place
+	if b.missed != nil {
 		p.learnt.Add(1)
 		names := slices.Concat(b.known[:b.next], b.missed)
 		p.names.Store(&names)

@@ -119,17 +119,21 @@ func (c *Cursor) Next(h *Head) bool {
 		}
 	} else {
 		h.Name, h.Target = c.text(), c.text()
-		if h.HasModule = flags&headModule != 0; h.HasModule {
+		h.HasModule = flags&headModule != 0
+		if h.HasModule {
 			h.Module = c.text()
 		}
-		if h.HasFile = flags&headFile != 0; h.HasFile {
+		h.HasFile = flags&headFile != 0
+		if h.HasFile {
 			h.File = c.text()
 		}
-		if h.HasLine = flags&headLine != 0; h.HasLine {
+		h.HasLine = flags&headLine != 0
+		if h.HasLine {
 			h.Line = uint32(c.uvarint())
 		}
 	}
-	if h.HasMessage = flags&headMessage != 0; h.HasMessage {
+	h.HasMessage = flags&headMessage != 0
+	if h.HasMessage {
 		h.Message = c.bytes()
 	}
 	return !c.bad

@@ -327,7 +327,8 @@ func TestRenumber(t *testing.T) {
 	}
 	numbered, tries := items, 0
 	for again := items; again != nil || len(numbered) == len(items); again = r.in.Renumber(numbered) {
-		if tries++; tries > 9 { // if hashes of names collide, the names get their numbers one after the other
+		tries++
+		if tries > 9 { // if hashes of names collide, the names get their numbers one after the other
 			t.Fatalf("what has numbers got others: %q", again)
 		}
 		if again != nil {
@@ -460,7 +461,8 @@ func FuzzCursor(f *testing.F) {
 		var i record.Item
 		for n := 0; c.Next(&h); n++ {
 			for code := c.Item(&i); code != record.CodeEnd; code = c.Item(&i) {
-				if n++; n > 100_000 {
+				n++
+				if n > 100_000 {
 					t.Fatal("it does not end")
 				}
 			}

@@ -42,7 +42,8 @@ func TestMap(t *testing.T) {
 		}
 		n := 0
 		for k, v := range m.All() {
-			if n++; want[k] != v {
+			n++
+			if want[k] != v {
 				t.Errorf("All has %x %d, want %d", k, v, want[k])
 			}
 		}
@@ -116,7 +117,8 @@ func TestSharded(t *testing.T) {
 	if _, ok := s.Delete(&k); ok {
 		t.Error("the last one is there again")
 	}
-	if s.Clear(); s.Len() != 0 {
+	s.Clear()
+	if s.Len() != 0 {
 		t.Errorf("%d are left", s.Len())
 	}
 }

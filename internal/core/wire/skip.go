@@ -46,7 +46,8 @@ func FindAttribute(b []byte, columns bool, name string) (at int, ok bool) {
 	}
 	for i := range n {
 		from := p
-		if p = SkipText(b, p); uint(p) >= uint(len(b)) {
+		p = SkipText(b, p)
+		if uint(p) >= uint(len(b)) {
 			return Nowhere, false
 		}
 		switch found := hit < 0 && string(TextAt(b, from, p)) == name; {

@@ -71,7 +71,8 @@ func linesOf(text string) (function, lines string) {
 			name = call[:end]
 		}
 		place, _, _ = strings.Cut(place, " +0x")
-		if n++; n > 1 {
+		n++
+		if n > 1 {
 			b.WriteByte('\n')
 		}
 		b.WriteString(name + " " + place)

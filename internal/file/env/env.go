@@ -89,7 +89,8 @@ func List(s string) []string {
 	var names []string
 	seen := make(map[string]bool)
 	for name := range strings.SplitSeq(s, ",") {
-		if name = strings.TrimSpace(name); name != "" && !seen[name] {
+		name = strings.TrimSpace(name)
+		if name != "" && !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}

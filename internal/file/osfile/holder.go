@@ -24,7 +24,8 @@ func LockHolder(name string) (state LockState, pid int) {
 		return LockUnknown, 0
 	}
 	defer f.Close() // releases the shared lock
-	if state = stateOf(f); state == LockHeld {
+	state = stateOf(f)
+	if state == LockHeld {
 		pid = lockPID(f)
 	}
 	return state, pid

@@ -85,7 +85,8 @@ func (c *cursor) more() bool { return c.follows('[') }
 
 func (c *cursor) place() Place {
 	from := c.offset()
-	if c.skip(); c.err != nil {
+	c.skip()
+	if c.err != nil {
 		return nowhere
 	}
 	return Place{from, int64(c.i)}
@@ -249,7 +250,8 @@ func (c *cursor) escaped(from, to int) string {
 			c.i++
 			return c.scratch.since(mark)
 		}
-		if from = c.escape(to + 1); c.err != nil {
+		from = c.escape(to + 1)
+		if c.err != nil {
 			return ""
 		}
 		to = plain(c.b, from)
@@ -283,7 +285,8 @@ func (c *cursor) escape(i int) int {
 			if !ok {
 				return i
 			}
-			if pair = utf16.DecodeRune(r, low); pair != utf8.RuneError {
+			pair = utf16.DecodeRune(r, low)
+			if pair != utf8.RuneError {
 				i += 6
 			}
 		}
@@ -561,7 +564,8 @@ func (c *cursor) id(id []byte) {
 		clear(id)
 	case base64.StdEncoding.EncodedLen(len(id)): // some programs write ids in base64, as protobuf's JSON mapping does with bytes
 		b, err := base64.StdEncoding.DecodeString(s)
-		if copy(id, b); err != nil || len(b) != len(id) {
+		copy(id, b)
+		if err != nil || len(b) != len(id) {
 			c.failAt(at, ErrID)
 		}
 	default:

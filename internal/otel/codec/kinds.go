@@ -70,7 +70,8 @@ func appendNumber(b []byte, e Encoding, n *fieldName, t protowire.Type, v int64)
 	case e == JSON:
 		return strconv.AppendInt(n.json(b), v, 10)
 	}
-	switch b = n.tag(b, t); t {
+	b = n.tag(b, t)
+	switch t {
 	case protowire.Fixed32Type:
 		return protowire.AppendFixed32(b, uint32(v))
 	case protowire.Fixed64Type:

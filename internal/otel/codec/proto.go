@@ -167,7 +167,8 @@ func (f *fieldReader) place() Place {
 	if !f.is(protowire.BytesType) {
 		return nowhere
 	}
-	if f.skip(); f.err != nil {
+	f.skip()
+	if f.err != nil {
 		return nowhere
 	}
 	return Place{int64(from), int64(f.i)}
@@ -200,7 +201,8 @@ func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) {
 		return a, false
 	}
 	name = name[2:]
-	switch value = value[2:]; {
+	value = value[2:]
+	switch {
 	case value[0] == tagString && int(value[1]) == len(value)-2:
 		text := value[2:]
 		if !utf8.Valid(text) {
@@ -303,7 +305,8 @@ func (f *fieldReader) isObject() bool { return false }
 
 // looseID is like id, but treats an invalid id as no id.
 func (f *fieldReader) looseID(id []byte) {
-	if f.id(id); f.err == ErrID { //nolint:errorlint // it is never wrapped
+	f.id(id)
+	if f.err == ErrID { //nolint:errorlint // it is never wrapped
 		f.err = nil
 		clear(id)
 	}

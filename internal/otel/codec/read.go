@@ -160,7 +160,8 @@ func (r *Reader) done(off int64) error {
 
 // count counts a value of the current record against its budget.
 func (r *Reader) count() {
-	switch r.budget--; {
+	r.budget--
+	switch {
 	case r.budget < 0:
 		r.in.fail(format.ErrTooLarge)
 	case r.budget == maxValues-manyValues && r.OnLarge != nil:
@@ -195,7 +196,8 @@ func (r *Reader) Log(off int64, l *otel.Log) error {
 // Scope reads a scope. The result does not refer to the input.
 func (r *Reader) Scope(h *Head, s *otel.Scope) (err error) {
 	*s = otel.Scope{}
-	if err = readHead(r, h, scopeMessage, s, &s.SchemaURL); err != nil {
+	err = readHead(r, h, scopeMessage, s, &s.SchemaURL)
+	if err != nil {
 		return err
 	}
 	s.Name, s.Version = strings.Clone(s.Name), strings.Clone(s.Version)
@@ -206,7 +208,8 @@ func (r *Reader) Scope(h *Head, s *otel.Scope) (err error) {
 // Resource reads a resource. The result does not refer to the input.
 func (r *Reader) Resource(h *Head, to *otel.Resource) (err error) {
 	*to = otel.Resource{}
-	if err = readHead(r, h, resourceMessage, to, &to.SchemaURL); err != nil {
+	err = readHead(r, h, resourceMessage, to, &to.SchemaURL)
+	if err != nil {
 		return err
 	}
 	to.Attributes = keep(to.Attributes)

@@ -143,7 +143,8 @@ func (r *Reader) walkRecord(s *signal, signal Signal, v Visitor) {
 
 // countItem counts a resource, scope or record against the limit of Limit.
 func (r *Reader) countItem() {
-	if r.left--; r.left < 0 {
+	r.left--
+	if r.left < 0 {
 		r.in.fail(ErrMany)
 	}
 }

@@ -137,7 +137,8 @@ func (l *Listener) remove(c *conn) {
 		return
 	}
 	delete(l.conns, c)
-	if l.of[c.from]--; l.of[c.from] == 0 {
+	l.of[c.from]--
+	if l.of[c.from] == 0 {
 		delete(l.of, c.from)
 	}
 }

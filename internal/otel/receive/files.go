@@ -305,7 +305,8 @@ func (f *Files) use(key, service string, now time.Time) (*file, error) {
 		<-before // another request may still be suspending the file
 		return x, nil
 	}
-	if x.err = f.create(x, service); x.err != nil {
+	x.err = f.create(x, service)
+	if x.err != nil {
 		f.mu.Lock()
 		delete(f.files, key)
 		f.mu.Unlock()
@@ -501,7 +502,8 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		var one Result
 		err := p.err
 		if !together {
-			if err = f.begin(r, p, &fresh); err == nil {
+			err = f.begin(r, p, &fresh)
+			if err == nil {
 				err = admit(ctx, parts[i:i+1])
 			}
 		}
@@ -564,10 +566,12 @@ func (r *request) parts(size int) []part {
 	scope, record := 0, 0
 	for i := range r.holders {
 		p := part{holder: &r.holders[i], scope: scope, record: record}
-		if scope = p.holder.end; scope > p.scope {
+		scope = p.holder.end
+		if scope > p.scope {
 			record = r.scopes[scope-1].end
 		}
-		if p.records = record - p.record; p.records == 0 && p.holder.refused == 0 {
+		p.records = record - p.record
+		if p.records == 0 && p.holder.refused == 0 {
 			continue // no file for a resource without records
 		}
 		p.size = int(int64(size) * int64(p.records) / int64(max(1, len(r.records))))
@@ -624,7 +628,8 @@ func (f *Files) begin(r *codec.Reader, p *part, fresh *int) error {
 		key, service := f.serviceOf(&p.resource)
 		f.mu.Lock()
 		if f.files[key] == nil {
-			if *fresh++; *fresh > maxFresh {
+			*fresh++
+			if *fresh > maxFresh {
 				key, service = manyServices, manyServices
 			}
 		}
@@ -665,7 +670,8 @@ func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) 
 		}
 	}
 	var err error
-	if m.resource, err = m.rec.Resource(p.resource.Entry()); err != nil {
+	m.resource, err = m.rec.Resource(p.resource.Entry())
+	if err != nil {
 		m.done.Why = err // the records then go below the root
 	}
 	record := p.record

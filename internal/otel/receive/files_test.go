@@ -287,12 +287,14 @@ func TestSpansWaitForNoOtherFile(t *testing.T) {
 			list := make([]string, 0, tr.Len())
 			up := ""
 			err = tr.Walk(0, func(_ uint32, e *format.TraceEntry) error {
-				if list = append(list, strings.Clone(e.Metadata.Name)); e.Metadata.Name == name || e.Message.Value == name {
+				list = append(list, strings.Clone(e.Metadata.Name))
+				if e.Metadata.Name == name || e.Message.Value == name {
 					up = list[e.Parent]
 				}
 				return nil
 			})
-			if _ = tr.Close(); err == nil && up != "" {
+			_ = tr.Close()
+			if err == nil && up != "" {
 				return up
 			}
 		}

@@ -99,7 +99,8 @@ func sendUntilGone(t *testing.T, address string, n int, enough func()) (acknowle
 				}
 				mu.Lock()
 				acknowledged = append(acknowledged, list...)
-				if answers++; answers == n {
+				answers++
+				if answers == n {
 					enough()
 				}
 				mu.Unlock()

@@ -154,12 +154,16 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 	for _, i := range m.order.ParentsFirst() {
 		var err error
 		if items[i].log {
-			if err = r.Log(items[i].off, &m.log); err == nil {
+			err = r.Log(items[i].off, &m.log)
+			if err == nil {
 				m.Log(&m.log)
 			}
-		} else if err = r.Span(items[i].off, &m.span); err == nil {
-			m.Elsewhere = m.dir != nil && mayBeElsewhere(&m.span) && m.dir.elsewhere(&items[i].parent, m.file)
-			m.Span(&m.span)
+		} else {
+			err = r.Span(items[i].off, &m.span)
+			if err == nil {
+				m.Elsewhere = m.dir != nil && mayBeElsewhere(&m.span) && m.dir.elsewhere(&items[i].parent, m.file)
+				m.Span(&m.span)
+			}
 		}
 		m.giveUp()
 		if err != nil {

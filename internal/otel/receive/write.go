@@ -61,7 +61,8 @@ func (w *writer) Scope(s *otel.Scope, n int) bool {
 	for i := range s.Attributes {
 		size += numberSize + len(s.Attributes[i].Name) + len(s.Attributes[i].Value.Text())
 	}
-	if *w.scopes -= int64(size) * int64(n); *w.scopes < 0 {
+	*w.scopes -= int64(size) * int64(n)
+	if *w.scopes < 0 {
 		w.done.Refuse(n, errScope)
 		return false
 	}

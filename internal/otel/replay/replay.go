@@ -145,7 +145,8 @@ func (r *replay) run(ctx context.Context) error {
 		if r.v.Role(row) == view.RoleLog {
 			list, s = &r.logs, codec.Logs
 		}
-		if *list = append(*list, row); len(*list) == maxBatch {
+		*list = append(*list, row)
+		if len(*list) == maxBatch {
 			if err := r.send(ctx, list, s); err != nil {
 				return err
 			}
@@ -270,7 +271,8 @@ type cutter struct {
 // Write implements io.Writer.
 func (c *cutter) Write(p []byte) (int, error) {
 	const head = 4
-	if c.size += len(p); c.size > maxGathered && !c.alone {
+	c.size += len(p)
+	if c.size > maxGathered && !c.alone {
 		return 0, errTooMuch
 	}
 	c.b = append(c.b, p...)
@@ -298,7 +300,8 @@ func (r *replay) post(ctx context.Context, s codec.Signal, message []byte) error
 		if err != nil {
 			return err
 		}
-		if refused = min(max(a.rejected, 0), c.records); a.refused {
+		refused = min(max(a.rejected, 0), c.records)
+		if a.refused {
 			refused = c.records
 		}
 		r.result.message(a.message)

@@ -225,7 +225,8 @@ func fieldOf(b []byte, number protowire.Number) (value []byte, n int64) {
 			return value, n
 		}
 		b = b[size:]
-		if size = protowire.ConsumeFieldValue(num, kind, b); size < 0 {
+		size = protowire.ConsumeFieldValue(num, kind, b)
+		if size < 0 {
 			return value, n
 		}
 		if num == number {

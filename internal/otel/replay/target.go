@@ -94,7 +94,8 @@ func (d *destination) set(s codec.Signal, endpoint string, headers []string) (er
 	}
 	d.timeout = 10 * time.Second
 	if name, value := variable(s, "TIMEOUT"); value != "" {
-		if d.timeout, err = quantity.ParseTime(value); err != nil || d.timeout < 0 {
+		d.timeout, err = quantity.ParseTime(value)
+		if err != nil || d.timeout < 0 {
 			return fmt.Errorf("%s=%q must be milliseconds or a duration such as 5s", name, value)
 		}
 	}
@@ -123,7 +124,8 @@ func (d *destination) header(name, value string) bool {
 func urlOf(s codec.Signal, endpoint string) (*url.URL, error) {
 	from, whole := "--endpoint", false
 	if endpoint == "" {
-		if from, endpoint = variable(s, "ENDPOINT"); endpoint == "" {
+		from, endpoint = variable(s, "ENDPOINT")
+		if endpoint == "" {
 			endpoint = defaultEndpoint
 		}
 		whole = strings.Contains(from, signalNames[s])

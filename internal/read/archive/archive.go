@@ -158,7 +158,8 @@ func (r *Result) finished(ctx context.Context, f *os.File, target Target, dry bo
 		return fmt.Errorf("read %s: %w", r.File, err)
 	}
 	m.Name, m.Size, m.SHA256 = filepath.Base(r.File), size, sum
-	if r.Before, err = target.Has(ctx, m.key()); err != nil || r.Before {
+	r.Before, err = target.Has(ctx, m.key())
+	if err != nil || r.Before {
 		return ofTarget(err)
 	}
 	own, err := osfile.OpenRead(r.File) // needs its own file, because the trace closes it

@@ -379,7 +379,8 @@ type mortal struct {
 }
 
 func (m *mortal) step() {
-	if m.left--; m.left < 0 {
+	m.left--
+	if m.left < 0 {
 		fmt.Println("dies")
 		self, err := os.FindProcess(os.Getpid())
 		if err == nil {

@@ -57,7 +57,8 @@ func divide(v *view.View) (*division, error) {
 		}
 		i, known := number[at]
 		if !known {
-			if i = len(d.parts); i == maxParts {
+			i = len(d.parts)
+			if i == maxParts {
 				return nil, fmt.Errorf("the trace has more than %d parts (one for each service on each day)", maxParts)
 			}
 			number[at] = i

@@ -39,7 +39,8 @@ func CPU(ctx context.Context, v *view.View) iter.Seq2[*Sample, error] {
 		}
 		n := 0
 		for r := range v.Rows() {
-			if n++; n%4096 == 0 && ctx.Err() != nil {
+			n++
+			if n%4096 == 0 && ctx.Err() != nil {
 				yield(nil, ctx.Err())
 				return
 			}

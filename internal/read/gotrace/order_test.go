@@ -65,7 +65,8 @@ func TestWaitThatNobodyEnded(t *testing.T) {
 				found++
 			}
 		case Mutex:
-			if found++; w.By != Nobody {
+			found++
+			if w.By != Nobody {
 				t.Errorf("a wait that has not ended was ended by %d", w.By)
 			}
 		}
@@ -191,7 +192,8 @@ func TestPacked(t *testing.T) {
 	tr.Spans = make([]Span, len(want)+1)
 	for range 2 { // the second time, the latest values count
 		for i := range want {
-			if want[i] = [2]Times{some(), some()}; r.IntN(2) == 0 {
+			want[i] = [2]Times{some(), some()}
+			if r.IntN(2) == 0 {
 				want[i][1] = want[i][0]
 			}
 			tr.keep(&tr.Spans[i], &want[i][0], &want[i][1])

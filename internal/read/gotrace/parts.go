@@ -304,7 +304,8 @@ func (p *rowReader) ended(g *goroutineRow, at int64, ended bool) error {
 	if ofRuntime(g.Name) && !g.given {
 		return nil
 	}
-	if g.To, g.Ended = at, ended; at-g.From < LongWait && !g.given {
+	g.To, g.Ended = at, ended
+	if at-g.From < LongWait && !g.given {
 		if _, ok := p.short[g.Name]; ok || len(p.short) < maxNames {
 			p.short[strings.Clone(g.Name)]++
 		}
@@ -324,15 +325,18 @@ func (p *rowReader) taskBegin(e *trace.Event, at int64) error {
 	}
 	task := e.Task()
 	x := begun(Task, task.Type, at, g.Goroutine)
-	if x.ID, g.mark = g.mark, 0; x.ID == 0 {
+	x.ID, g.mark = g.mark, 0
+	if x.ID == 0 {
 		x.ID = p.id()
 	}
-	if x.Parent, x.Root = p.task(task.Parent); x.Root == 0 {
+	x.Parent, x.Root = p.task(task.Parent)
+	if x.Root == 0 {
 		x.Root = x.ID
 	}
 	p.tasks[uint64(task.ID)] = x
 	if n := len(g.tasks); n == cap(g.tasks) { // from time to time, remove tasks that have ended
-		if g.tasks = slices.DeleteFunc(g.tasks, hasEnded); len(g.tasks) > n/2 {
+		g.tasks = slices.DeleteFunc(g.tasks, hasEnded)
+		if len(g.tasks) > n/2 {
 			g.tasks = slices.Grow(g.tasks, n)
 		}
 	}
@@ -373,7 +377,8 @@ func (p *rowReader) region(e *trace.Event, at int64) error {
 		p.open++
 		x := begun(Region, r.Type, at, g.Goroutine)
 		x.ID = p.id()
-		if x.Parent, x.Root = p.above(g, r.Task); x.Root == 0 {
+		x.Parent, x.Root = p.above(g, r.Task)
+		if x.Root == 0 {
 			x.Root = x.ID
 		}
 		g.regions = append(g.regions, x)

@@ -213,7 +213,8 @@ func (t *Trace) SetClock(at, wall int64) {
 
 // ClockOfParts drops all clocks but the first, so that times are equal to the times of [Parts].
 func (t *Trace) ClockOfParts() {
-	if t.clocks = t.clocks[:min(1, len(t.clocks))]; len(t.clocks) == 0 {
+	t.clocks = t.clocks[:min(1, len(t.clocks))]
+	if len(t.clocks) == 0 {
 		t.clocks = []clock{{}}
 	}
 }

@@ -490,7 +490,8 @@ func (p *spanPass) taskBegin(e *trace.Event, at int64) error {
 		if p.marked {
 			return nil // the program itself began the task
 		}
-		if i, err = p.begin(g, at, 0); err != nil {
+		i, err = p.begin(g, at, 0)
+		if err != nil {
 			return err
 		}
 		n, ok := p.names[task.Type]

@@ -121,7 +121,8 @@ func (c *classes) of(reason string, stack trace.Stack) int32 {
 	x := Class{State: stateOf(reason)}
 	n := 0
 	for f := range stack.Frames() {
-		if n++; n <= maxFrames {
+		n++
+		if n <= maxFrames {
 			x.Stack = append(x.Stack, Frame{f.Func, f.File, int(f.Line)})
 		}
 		x.refine(reason, f.Func, n)

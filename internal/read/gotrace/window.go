@@ -108,7 +108,8 @@ func (w *Window) add(g *goroutine, at int64) {
 		if n := len(k.pieces); n > 0 {
 			if l := &k.pieces[n-1]; l.mixed >= 0 && l.To == from && from-l.From < maxMixed {
 				m := &w.mixed[l.mixed]
-				if m[state] += uint32(d); m[state] > m[l.State] {
+				m[state] += uint32(d)
+				if m[state] > m[l.State] {
 					l.State = state
 				}
 				l.To = at
@@ -119,10 +120,13 @@ func (w *Window) add(g *goroutine, at int64) {
 		m[state] = uint32(d)
 		x.mixed = int32(len(w.mixed))
 		w.mixed = append(w.mixed, m)
-	} else if in := g.innermost(); state >= GCWait {
-		x.Class = in.class
-		if in.raw == Runnable || in.raw == Running { // another goroutine has ended the wait
-			x.By, x.ByClass = in.track.wake.by, in.track.wake.class
+	} else {
+		in := g.innermost()
+		if state >= GCWait {
+			x.Class = in.class
+			if in.raw == Runnable || in.raw == Running { // another goroutine has ended the wait
+				x.By, x.ByClass = in.track.wake.by, in.track.wake.class
+			}
 		}
 	}
 	k.pieces = append(k.pieces, x)

@@ -84,7 +84,8 @@ func (p *Rows) Row(r view.Row, e *format.TraceEntry) (more []string) {
 			continue
 		}
 		name := Safe(a.Name)
-		if p.value = AppendValue(p.value[:0], a.Value); p.Width > 0 {
+		p.value = AppendValue(p.value[:0], a.Value)
+		if p.Width > 0 {
 			runes := utf8.RuneCount(p.value)
 			room := p.Width - p.Columns - 2 - utf8.RuneCountInString(name)
 			if room < min(minValue, runes) {

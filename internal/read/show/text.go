@@ -159,7 +159,8 @@ func (l *Line) Next() {
 
 // Start begins a text of the given color, or of no color if color is "". Stop ends it.
 func (l *Line) Start(color string) {
-	if l.from = len(l.B); l.Colors && color != "" {
+	l.from = len(l.B)
+	if l.Colors && color != "" {
 		l.B = append(append(append(l.B, "\x1b["...), color...), 'm')
 	}
 	l.at = len(l.B)

@@ -16,7 +16,8 @@ const (
 func Slow(list []int64) []int64 {
 	slow := split(list, 1, 1.2, true)
 	for more := split(list, 1, 1.2, false); ; slow = more {
-		if more = split(more, 3, muchSlow, false); len(more) == 0 {
+		more = split(more, 3, muchSlow, false)
+		if len(more) == 0 {
 			return slow
 		}
 	}

@@ -99,7 +99,8 @@ func (t *Timeline) readAhead(b *batch) {
 	size := 0
 	for b.read < len(b.moments) && size < aheadSize {
 		if m := &b.moments[b.read]; m.Kind != Ends {
-			if b.err = t.Details(m.Row, &b.details[b.read]); b.err != nil {
+			b.err = t.Details(m.Row, &b.details[b.read])
+			if b.err != nil {
 				break
 			}
 			size += b.details[b.read].size()

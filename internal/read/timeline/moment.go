@@ -94,7 +94,8 @@ func endsBefore(a, b *open) bool {
 }
 
 func (w *moments) call(m Moment) {
-	if w.calls++; w.calls%1024 == 0 && w.err == nil {
+	w.calls++
+	if w.calls%1024 == 0 && w.err == nil {
 		w.err = w.ctx.Err()
 	}
 	if w.err == nil {

@@ -129,7 +129,8 @@ func (t *Timeline) survey() {
 	}
 	t.links = counts[view.RoleLink] > 0
 	spans, marks := timed[view.RoleSpan], counts[view.RoleEvent]+counts[view.RoleLog]+counts[view.RoleOther]
-	if t.Made = spans+timed[view.RoleEvent]+timed[view.RoleLog]+timed[view.RoleOther] == 0; t.Made {
+	t.Made = spans+timed[view.RoleEvent]+timed[view.RoleLog]+timed[view.RoleOther] == 0
+	if t.Made {
 		spans, marks = counts[view.RoleOther], marks-counts[view.RoleOther]
 		t.made = make([]ticks, t.v.Len())
 	}
@@ -237,7 +238,8 @@ func (t *Timeline) parent(r int32) int32 {
 // at returns the time of a mark in nanoseconds.
 func (t *Timeline) at(r int32) int64 {
 	if _, timed := t.v.Start(view.Row(r)); !timed && !t.Made {
-		if r = t.above(t.times, view.Row(r), t.isTime); r < 0 {
+		r = t.above(t.times, view.Row(r), t.isTime)
+		if r < 0 {
 			return t.First
 		}
 	}
@@ -288,7 +290,8 @@ func (t *Timeline) above(known []int32, r view.Row, is func(r view.Row) bool) in
 		if known[r] == 0 && is(r) {
 			known[r] = int32(r) + 1
 		}
-		if found = known[r]; found != 0 {
+		found = known[r]
+		if found != 0 {
 			break
 		}
 		found = -1

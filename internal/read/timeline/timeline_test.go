@@ -114,14 +114,16 @@ func TestTimelineSameIDs(t *testing.T) {
 	})
 	tl, err := timeline.NewTimeline(t.Context(), v)
 	must(t, err)
-	if err = tl.Arrows(t.Context()); err != nil || tl.Flows != n {
+	err = tl.Arrows(t.Context())
+	if err != nil || tl.Flows != n {
 		t.Errorf("%d arrows of %d links, %v", tl.Flows, n, err)
 	}
 	var d timeline.Details
 	must(t, tl.Details(n+1, &d))
 	left := d.Args[len(d.Args)-1]
-	if n, _ := left.Value.U64(); len(d.Links.List) != 1000 {
-		t.Errorf("%d links are read, %s is %d", len(d.Links.List), left.Name, n)
+	if len(d.Links.List) != 1000 {
+		left, _ := left.Value.U64()
+		t.Errorf("%d links are read, and %d left out", len(d.Links.List), left)
 	}
 	found := false
 	for _, a := range d.Args {
@@ -182,7 +184,8 @@ func TestDetailedSame(t *testing.T) {
 	for _, after := range []int{0, 1, 127, 128, 500, 4000} {
 		n := 0
 		err := tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error {
-			if n++; n > after {
+			n++
+			if n > after {
 				return stop
 			}
 			return nil

@@ -161,7 +161,8 @@ func records(b *testing.B, h handler, fn func(h slog.Handler, n int)) {
 		must(b, err)
 		must(b, out.Discard())
 		sizeBytes += size
-		if ended, _ := cpuTime(); known {
+		ended, _ := cpuTime()
+		if known {
 			processor += ended - began
 		}
 	}

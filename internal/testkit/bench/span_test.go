@@ -94,7 +94,8 @@ func (p *spanPool) renew() {
 			binary.LittleEndian.PutUint64(spanID[:], p.id())
 			s := &p.spans[i+j]
 			s.context = trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: trace.FlagsSampled})
-			if s.parent = root; j == perTrace-1 {
+			s.parent = root
+			if j == perTrace-1 {
 				root = s.context
 			}
 		}

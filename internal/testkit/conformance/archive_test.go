@@ -207,7 +207,8 @@ func TestQueryOfTheFleet(t *testing.T) {
 	} {
 		cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 		cmd.Dir = dir
-		if out, err = cmd.CombinedOutput(); err != nil {
+		out, err = cmd.CombinedOutput()
+		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}

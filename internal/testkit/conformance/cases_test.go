@@ -240,7 +240,8 @@ func TestCaseManyOpenSpans(t *testing.T) {
 	for _, x := range [][2]string{{"300000", "8MiB"}, {"3000000", "256MiB"}} {
 		out := ""
 		for range 3 {
-			if out = ended(t, bin, filepath.Join(t.TempDir(), "a.et"), x[0], x[1]); whole.MatchString(out) {
+			out = ended(t, bin, filepath.Join(t.TempDir(), "a.et"), x[0], x[1])
+			if whole.MatchString(out) {
 				break
 			}
 		}

@@ -85,7 +85,8 @@ func TestCrashedIsReadable(t *testing.T) {
 				time.Sleep(time.Duration(i*7) * time.Millisecond)
 				must(t, cmd.Process.Kill())
 				_ = cmd.Wait() // killed
-				switch b := read(t, stream); i {
+				b := read(t, stream)
+				switch i {
 				case 1: // torn, but the crash buffer has the missing bytes
 					b = append(b, 0, 0, 7, 'x')
 					must(t, os.WriteFile(stream, b, 0o600))

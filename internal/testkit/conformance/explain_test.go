@@ -91,7 +91,8 @@ func TestExplainNamesTheCause(t *testing.T) {
 				}
 			}
 			x, err := analyze.Explain(t.Context(), &analyze.Question{Before: []query.Run{{View: v, Rows: halves[0]}}, Now: []query.Run{{View: v, Rows: halves[1]}}, Since: analyze.NoTime})
-			if must(t, err); x.Found {
+			must(t, err)
+			if x.Found {
 				alarms++
 			}
 			part := v.NewSet() // three quarters of the minute, without a comparison
@@ -103,7 +104,8 @@ func TestExplainNamesTheCause(t *testing.T) {
 					part.Add(row)
 				}
 			}
-			if x, err = analyze.Explain(t.Context(), &analyze.Question{Now: []query.Run{{View: v, Rows: part}}, Since: analyze.NoTime}); err == nil && x.Found {
+			x, err = analyze.Explain(t.Context(), &analyze.Question{Now: []query.Run{{View: v, Rows: part}}, Since: analyze.NoTime})
+			if err == nil && x.Found {
 				alone++
 			}
 			must(t, err)
@@ -128,12 +130,14 @@ func TestExplainNamesTheCause(t *testing.T) {
 					sure := false
 					for i, c := range x.Causes {
 						if is := c.Service == truth; is && i < 3 {
-							if got[w].three++; i == 0 {
+							got[w].three++
+							if i == 0 {
 								got[w].first++
 							}
 						}
 						if c.Sure && !sure {
-							if sure = true; c.Service == truth {
+							sure = true
+							if c.Service == truth {
 								got[w].right++
 							} else {
 								got[w].wrong++
@@ -147,10 +151,12 @@ func TestExplainNamesTheCause(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("%d of 60 three quarters of healthy minutes alone have a cause", alone); alone > 2 {
+	t.Logf("%d of 60 three quarters of healthy minutes alone have a cause", alone)
+	if alone > 2 {
 		t.Errorf("%d of 60 three quarters of healthy minutes alone have a cause", alone)
 	}
-	if t.Logf("%d of 60 equal halves of healthy minutes have a cause", alarms); alarms > 2 {
+	t.Logf("%d of 60 equal halves of healthy minutes have a cause", alarms)
+	if alarms > 2 {
 		t.Errorf("%d of 60 equal halves of healthy minutes have a cause", alarms)
 	}
 	for w, want := range wants {

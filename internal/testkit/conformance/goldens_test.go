@@ -118,7 +118,8 @@ func TestGoldens(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if t.Logf("%d of %d are right", right, len(goldens)); right < goldensRight {
+	t.Logf("%d of %d are right", right, len(goldens))
+	if right < goldensRight {
 		t.Errorf("%d of %d faults are found, want %d", right, len(goldens), goldensRight)
 	}
 }
@@ -311,7 +312,8 @@ func retryStorm(l *lab) {
 			l.request("cart", func(ctx context.Context) (err error) {
 				for _, name := range names {
 					for attempt := range 6 {
-						if err = call(ctx, name, attempt); err == nil {
+						err = call(ctx, name, attempt)
+						if err == nil {
 							break
 						}
 						slog.WarnContext(ctx, "retrying", "err", err)
@@ -422,7 +424,8 @@ func fewRequests(l *lab) {
 	l.says("no cause found", "Most frequent errors", why)
 	for i := range 3 {
 		l.request(anyPath(), func(ctx context.Context) error {
-			if l.step(ctx, "look up", between(1, 2)); i > 0 {
+			l.step(ctx, "look up", between(1, 2))
+			if i > 0 {
 				return errors.New(why)
 			}
 			return nil
@@ -512,7 +515,8 @@ func panics(l *lab) {
 	l.says("(?m)^.*panic.*" + why)
 	load(4, 400, func(i int) {
 		l.request(anyPath(), func(ctx context.Context) error {
-			if l.step(ctx, "SELECT t", between(.2, 1)); i == 350 {
+			l.step(ctx, "SELECT t", between(.2, 1))
+			if i == 350 {
 				panic(why)
 			}
 			return nil

@@ -114,7 +114,8 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 	var s *remote.Sender
 	if endpoint != "" {
 		var err error
-		if s, err = remote.NewSender(endpoint, nil); err != nil {
+		s, err = remote.NewSender(endpoint, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
 		o.Tee = s

@@ -31,13 +31,15 @@ func exact(v any) (_ any, err error) {
 		return math.Float64bits(f), err
 	case []any:
 		for i := range v {
-			if v[i], err = exact(v[i]); err != nil {
+			v[i], err = exact(v[i])
+			if err != nil {
 				return nil, err
 			}
 		}
 	case map[string]any:
 		for k := range v {
-			if v[k], err = exact(v[k]); err != nil {
+			v[k], err = exact(v[k])
+			if err != nil {
 				return nil, err
 			}
 		}

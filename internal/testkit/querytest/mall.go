@@ -73,7 +73,8 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 		add := func(service, name string, parent [8]byte, start, took int64, failed string) [8]byte {
 			id++
 			s := &otel.Span{Name: name, TraceID: trace, SpanID: [8]byte{1, byte(id >> 16), byte(id >> 8), byte(id)}, Parent: parent, Start: start, Duration: took, Ended: true}
-			if s.Attributes = (otel.Attributes{{Name: "tenant", Value: format.StringValue(tenant)}}); failed != "" {
+			s.Attributes = (otel.Attributes{{Name: "tenant", Value: format.StringValue(tenant)}})
+			if failed != "" {
 				s.Status, s.Description = otel.StatusError, failed
 			}
 			if differs && o.Note != "" {

@@ -54,7 +54,8 @@ func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 		part := float64(i) / float64(o.Requests)
 		const alike = .0125 // of 80 requests
 		shared = (1-alike)*shared + math.Sqrt(1-(1-alike)*(1-alike))*noise*r.NormFloat64()
-		if burst--; burst < -60 && r.Float64() < .01 {
+		burst--
+		if burst < -60 && r.Float64() < .01 {
 			burst = 4
 		}
 		factor := math.Exp(shared) * (1 + o.Drift*part)
@@ -81,7 +82,8 @@ func pick(r *rand.Rand, weights []float64) int {
 	}
 	at := r.Float64() * sum
 	for i, w := range weights {
-		if at -= w; at < 0 {
+		at -= w
+		if at < 0 {
 			return i
 		}
 	}

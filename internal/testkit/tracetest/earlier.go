@@ -122,7 +122,8 @@ func unpack(from, to string) error {
 	defer f.Close()
 	r := io.Reader(f)
 	if strings.HasSuffix(from, ".gz") {
-		if r, err = gzip.NewReader(f); err != nil {
+		r, err = gzip.NewReader(f)
+		if err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,8 @@ type Span struct {
 // Add adds a span to a batch. If the span has no time, it gets the time of its entry.
 func Add(b *recorder.Batch, s *Span) {
 	h := s.Span
-	if v, _ := s.Entry.Attribute(format.AttrTime); h.Time == 0 {
+	v, _ := s.Entry.Attribute(format.AttrTime)
+	if h.Time == 0 {
 		h.Time, _ = v.I64()
 	}
 	b.Span(&h)

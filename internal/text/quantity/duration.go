@@ -30,7 +30,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	}
 	var d time.Duration
 	if rest != "" {
-		if d, err = time.ParseDuration(rest); err != nil || rest[0] == '-' || rest[0] == '+' {
+		d, err = time.ParseDuration(rest)
+		if err != nil || rest[0] == '-' || rest[0] == '+' {
 			return 0, ErrDuration
 		}
 	}

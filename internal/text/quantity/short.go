@@ -21,7 +21,8 @@ func AppendShort(b []byte, d time.Duration) []byte {
 		return append(strconv.AppendInt(b, int64(d), 10), "ns"...)
 	}
 	from := len(b)
-	if b = strconv.AppendFloat(b, float64(d)/float64(unit), 'g', 3, 64); bytes.IndexByte(b[from:], 'e') >= 0 {
+	b = strconv.AppendFloat(b, float64(d)/float64(unit), 'g', 3, 64)
+	if bytes.IndexByte(b[from:], 'e') >= 0 {
 		b = strconv.AppendInt(b[:from], int64(d/unit), 10)
 	}
 	return append(b, name...)

@@ -102,7 +102,8 @@ func TestReasonOfCopy(t *testing.T) {
 		for id := range uint32(f.Len()) {
 			e, err := f.Entry(id)
 			must(t, err)
-			if at, _ := e.Attribute(format.AttrTime); e.Metadata.Name == mapping.NameCrash {
+			at, _ := e.Attribute(format.AttrTime)
+			if e.Metadata.Name == mapping.NameCrash {
 				n, _ := at.U64()
 				if late := time.Unix(0, int64(n)).After(later.Add(-time.Minute)); late == copied {
 					t.Errorf("%+v: the crash is %v behind its start", c, time.Until(time.Unix(0, int64(n))))

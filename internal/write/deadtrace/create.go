@@ -34,8 +34,11 @@ func CreateStream(stream string, patience time.Duration, report func(error)) (f 
 		}
 		if isBeingFinished(stream) {
 			alone = 0
-		} else if alone++; alone == 3 {
-			return f, dead, err
+		} else {
+			alone++
+			if alone == 3 {
+				return f, dead, err
+			}
 		}
 		if alone == 0 && time.Now().After(until) {
 			return nil, nil, fmt.Errorf("%w: %w", ErrBeingFinished, err)

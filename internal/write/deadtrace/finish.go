@@ -157,7 +157,8 @@ func (d *dead) look() (state, error) {
 		return stateWhole, nil // entries need not be read
 	}
 	d.mark, _ = osfile.CreateTemp(d.stream) // without this file, a program that starts would see the lock of a living writer
-	if d.s, d.damage, err = d.journal.survey(f, d.size); err != nil {
+	d.s, d.damage, err = d.journal.survey(f, d.size)
+	if err != nil {
 		return stateNothing, fmt.Errorf("open %s: %w", d.stream, err)
 	}
 	switch {
@@ -209,7 +210,8 @@ func (d *dead) hasEqualET() bool {
 func (d *dead) openJournal() (state, error) {
 	b, err := openJournalTail(d.stream, true)
 	if isUnreachable(err) {
-		if d.gone = err; errors.Is(err, journal.ErrElsewhere) && d.o.AtStart {
+		d.gone = err
+		if errors.Is(err, journal.ErrElsewhere) && d.o.AtStart {
 			isNews, giveUp := journal.NoteElsewhere(d.stream + tracename.Journal)
 			if isNews {
 				d.o.report(fmt.Errorf("%s is not finished, because its last records are missing: %w; 'entrace recover' finishes it without them", d.stream, err))
@@ -294,7 +296,8 @@ func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 // mend gives a corrupt stream another name, and replaces it by a stream with its whole entries and a mark.
 // Then it finishes the new stream.
 func (d *dead) mend(ctx context.Context, r *Result) (err error) {
-	if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
+	r.Broken, err = linkBroken(d.f, d.stream)
+	if err != nil {
 		return err
 	}
 	r.Changed = true
@@ -338,7 +341,8 @@ func (d *dead) removeStream(r *Result) error {
 	r.Output, r.EqualET = d.equalET, true
 	if isCorrupt(d.damage) {
 		var err error
-		if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
+		r.Broken, err = linkBroken(d.f, d.stream)
+		if err != nil {
 			return err
 		}
 	}

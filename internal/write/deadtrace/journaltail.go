@@ -64,8 +64,10 @@ func openJournalTail(stream string, change bool) (*journalTail, error) {
 	if fi, err := osfile.Stat(stream); err == nil {
 		b.written = fi.ModTime()
 	}
-	if b.text, b.died = text, died; err == nil {
-		if err = b.lock(); err == nil {
+	b.text, b.died = text, died
+	if err == nil {
+		err = b.lock()
+		if err == nil {
 			err = b.read()
 		}
 		if err != nil {
@@ -232,7 +234,8 @@ func (b *journalTail) move(f *os.File, size int64) error {
 	}
 	c := b.point
 	var err error
-	if c.Tail, err = TailOf(f, size); err != nil {
+	c.Tail, err = TailOf(f, size)
+	if err != nil {
 		return err
 	}
 	c.Size, c.Moved = size, true

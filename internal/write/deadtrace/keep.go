@@ -86,7 +86,8 @@ func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ..
 	for i := range traces {
 		t := &traces[i]
 		there[t.Path] = t
-		if t.Spare = slices.Contains(spare, t.Path); !t.inUse() { // traces in use do not count
+		t.Spare = slices.Contains(spare, t.Path)
+		if !t.inUse() { // traces in use do not count
 			files = append(files, t.File)
 		}
 	}

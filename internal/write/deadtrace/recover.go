@@ -70,7 +70,8 @@ func mendFile(name string) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Output = r.Name; r.Live {
+	r.Output = r.Name
+	if r.Live {
 		return r, fmt.Errorf("recover %s: %w", r.Name, format.ErrLocked)
 	}
 	if r.Reason == mapping.CutClean {
@@ -92,7 +93,8 @@ func mendFile(name string) (*Result, error) {
 	if r.Reason != mapping.CutCorrupt && r.Format != format.ET {
 		return r, errors.Join(f.Truncate(r.GoodBytes), f.Sync())
 	}
-	if r.Broken, err = linkBroken(f, r.Name); err != nil {
+	r.Broken, err = linkBroken(f, r.Name)
+	if err != nil {
 		return r, err
 	}
 	return r, replace(r.Name)
@@ -152,7 +154,8 @@ func Inspect(name string) (*Result, error) {
 	}
 	defer in.Close()
 	s, _, err := b.survey(in, r.Size)
-	if r.Journal = cmp.Or(r.Journal, b.damage(), err); err == nil {
+	r.Journal = cmp.Or(r.Journal, b.damage(), err)
+	if err == nil {
 		r.Pending = b.pending(s)
 	}
 	return r, b.close()

@@ -71,7 +71,8 @@ func (b *journalTail) survey(f io.ReaderAt, size int64) (s *survey, damage, err 
 	if s == nil || damage != nil && !isCorrupt(damage) && !errors.Is(damage, format.ErrTruncated) {
 		return nil, nil, damage
 	}
-	if s.same = same; same && s.size == b.point.Size {
+	s.same = same
+	if same && s.size == b.point.Size {
 		damage = nil // the journal has the entries in the damaged part
 	}
 	if isCorrupt(damage) {

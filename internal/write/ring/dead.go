@@ -144,7 +144,8 @@ func (d *Dead) records(dead *journal.Dead) {
 	if last >= first {
 		d.First, d.Last = time.Unix(0, first), time.Unix(0, last)
 	}
-	if sn.From = d.Began; from > d.Began.UnixNano() {
+	sn.From = d.Began
+	if from > d.Began.UnixNano() {
 		sn.From = time.Unix(0, from)
 	}
 }

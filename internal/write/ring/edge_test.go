@@ -308,7 +308,8 @@ func TestRingOddTimes(t *testing.T) {
 			must(t, rec.Flush(context.Background()))
 			want := tracetest.Outline(t, tracetest.Open(t, rec.StreamPath()))
 			got := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(all())))
-			if got = strings.TrimSuffix(got, " entrace.end)") + ")"; got != want {
+			got = strings.TrimSuffix(got, " entrace.end)") + ")"
+			if got != want {
 				t.Errorf("the snapshot is\n%s, the recording\n%s", got, want)
 			}
 		})

@@ -304,7 +304,8 @@ func (g *Ring) SetPanics(told bool) { g.panics.Store(told) }
 func ServedPanic(message string) (text string, is bool) {
 	rest, is := strings.CutPrefix(message, "http: panic serving ")
 	if !is {
-		if rest, is = strings.CutPrefix(message, "http2: panic serving "); !is {
+		rest, is = strings.CutPrefix(message, "http2: panic serving ")
+		if !is {
 			return "", false
 		}
 	}
@@ -441,7 +442,8 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 			g.moved = true
 			return
 		}
-		if j, err = g.newJournal(""); err != nil { // in memory
+		j, err = g.newJournal("")
+		if err != nil { // in memory
 			return
 		}
 		cause = fmt.Errorf("%w; recording continues in memory", cause)
@@ -482,7 +484,8 @@ type drops struct {
 // Put implements the target of package recorder.
 func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error {
 	streams, err := g.put(r, hint)
-	if epoch := r.Epoch; streams != nil { // the journal of a stream overwrites r.Epoch
+	epoch := r.Epoch
+	if streams != nil { // the journal of a stream overwrites r.Epoch
 		provider := record.Provider(r.Info.User() >> 4 & 63)
 		for _, s := range *streams {
 			if record.Providers(s.providers.Load()).Has(provider) && epoch >= s.epoch {

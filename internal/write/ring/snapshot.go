@@ -92,7 +92,8 @@ func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
 		if seg := g.state.retained.Segment(); seg != nil {
 			sn.hold(seg, seg.End())
 		}
-		if sn.From = g.from(); o.From.After(sn.From) {
+		sn.From = g.from()
+		if o.From.After(sn.From) {
 			sn.From = o.From
 		} else if !o.From.IsZero() {
 			sn.Evicted = g.state.evicted.since(o.From.UnixNano())
@@ -151,7 +152,8 @@ func (sn *Snapshot) Close() {
 	sn.j.Lock()
 	defer sn.j.Unlock()
 	sn.leave()
-	if st := &sn.g.state; sn.g.live.Load() == sn.j { // another journal has another list
+	st := &sn.g.state
+	if sn.g.live.Load() == sn.j { // another journal has another list
 		st.snapshots = slices.DeleteFunc(st.snapshots, func(s *Snapshot) bool { return s == sn })
 	}
 }
@@ -164,13 +166,15 @@ func (sn *Snapshot) read(p *part, buf []byte) (data []byte, err error) {
 	sn.j.Lock()
 	defer sn.j.Unlock()
 	if p.seg == nil {
-		if data = p.data; data == nil {
+		data = p.data
+		if data == nil {
 			return nil, journal.ErrDamaged
 		}
 		p.data = nil
 		return data, nil
 	}
-	if buf, err = p.seg.Copy(buf[:0], p.end); err == nil {
+	buf, err = p.seg.Copy(buf[:0], p.end)
+	if err == nil {
 		delete(sn.held, p.seg)
 		p.seg = nil
 	}

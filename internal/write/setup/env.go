@@ -129,7 +129,8 @@ func (s *Settings) environment() {
 	}
 	if v, ok := env.Lookup(envRedact); ok && o.Redact == nil {
 		var err error
-		if o.Redact, err = redact.Open(v); err != nil {
+		o.Redact, err = redact.Open(v)
+		if err != nil {
 			s.Refused = fmt.Errorf("nothing is recorded, because the policy for secrets cannot be read: %s=%q: %w", envRedact, v, err)
 		}
 	}

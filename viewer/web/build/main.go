@@ -85,7 +85,8 @@ func uniqueClasses(name string) error {
 		case m[2] == "{" && (conditional > 0 || strings.HasPrefix(selector, "@")):
 			conditional++
 		case m[2] == "{":
-			if at[selector]++; at[selector] > 1 && cssClass.MatchString(selector) {
+			at[selector]++
+			if at[selector] > 1 && cssClass.MatchString(selector) {
 				return fmt.Errorf("%s has two rules for %s", name, selector)
 			}
 		case conditional > 0:

@@ -264,7 +264,7 @@ function Causes({ find }: { find: false | ((q: string, from?: number, isHit?: bo
         {x.baseline.text && `; ${plain(x.baseline.text)}`}
       </p>
       {x.deaths.length + x.failures.length + x.where.length > 0 && (
-        <ul class="rows">
+        <ul>
           {x.deaths
             .filter(d => d.text !== x.verdict)
             .map(d => (
