@@ -116,13 +116,18 @@ func (w *workload) mainTime(total int64) Finding {
 	in := op.name
 	switch {
 	case op.name == most.name || strings.HasPrefix(most.name, op.name+" "):
-		in += " itself"
+		in = "no span below it"
 	case len(w.services()) > 1:
 		in += " of " + name(op.service)
 	}
+	much := fmt.Sprintf("%s in %d requests", took(own.took), most.n)
+	if most.n == 1 {
+		much = fmt.Sprintf("%s in 1 request", took(own.took))
+	}
+	share := percent(min(1, float64(own.took)/float64(max(1, most.took))))
 	return Finding{
-		Kind: findTime, Text: fmt.Sprintf("%s: %s, %s in %d requests", most.name, in, took(own.took), most.n), Share: float64(own.took) / float64(total), Row: own.longest,
-		said: fmt.Sprintf("%s of the time of %s is in %s: %s in %d requests", percent(float64(own.took)/float64(max(1, most.took))), most.name, in, took(own.took), most.n),
+		Kind: findTime, Text: fmt.Sprintf("%s: in %s, %s", most.name, in, much), Share: min(1, float64(own.took)/float64(total)), Row: own.longest,
+		said: fmt.Sprintf("%s of the time of %s is in %s: %s", share, most.name, in, much),
 	}
 }
 
