@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"errors"
 	"io"
 	"strings"
 
@@ -90,7 +91,7 @@ func (l *leaf) fill() (err error) {
 		l.batch = l.buffer[:n]
 		l.left -= int64(n)
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		l.ended = true
 		return nil
 	}

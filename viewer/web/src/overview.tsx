@@ -278,7 +278,8 @@ function Causes({ find }: { find: false | ((q: string, from?: number, isHit?: bo
           {x.where.map(f => (
             <li>
               <button disabled={!f.row} onClick={() => f.row && selection.goToRequest(f.row.row)}>
-                <span class="n">{Math.round(100 * f.share)} %</span> {plain(f.text)}
+                <span>{plain(f.text)}</span>
+                <span class="n">{Math.round(100 * f.share)} %</span>
               </button>
             </li>
           ))}
