@@ -130,6 +130,9 @@ func TestExplainNewFailures(t *testing.T) {
 		now := store(t, querytest.Store{Requests: 550, Mix: with(2), Fails: fails}, 70+seed)
 		x, err := analyze.Explain(t.Context(), &analyze.Question{Before: []query.Run{before}, Now: []query.Run{now}, Since: analyze.NoTime})
 		must(t, err)
+		if !x.Found || x.Causes[0].Operation != "quote" || x.Causes[0].Covers.Failed[0] < 100 {
+			t.Errorf("beside a baseline, seed %d: %s, %+v", seed, x.Verdict, x.Causes)
+		}
 		for name, x := range map[string]*analyze.Explanation{
 			"beside a baseline": x,
 			"from the start":    alone(t, querytest.Store{Requests: 600, Mix: with(1), Fails: fails}, 70+seed),

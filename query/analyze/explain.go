@@ -63,6 +63,9 @@ func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	}
 	x.Failures = w.failures()
 	w.cover(x)
+	if !alone {
+		w.blameFailures(x)
+	}
 	before, _ := divided(w.requests)
 	among := false
 	if alone && !selected && q.Since == NoTime && !x.Found && err == nil {

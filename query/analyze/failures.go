@@ -198,6 +198,30 @@ func (w *workload) failures() []Failure {
 	return all[:min(len(all), maxFailures)]
 }
 
+// blameFailures adds a cause for failures that the baseline does not have, unless a cause covers most of the failed
+// requests already: operations without a call in the baseline are not compared otherwise.
+func (w *workload) blameFailures(x *Explanation) {
+	failed, requests := x.Failed[1], x.Looked.Requests[1]
+	covered := slices.ContainsFunc(x.Causes, func(c Cause) bool { return c.Sure && 2*c.Covers.Failed[0] >= failed })
+	for _, f := range x.Failures {
+		isNew := f.State == NewRequest || f.State == New
+		if covered || !isNew || !w.matters(KindError, f.Now.N, requests, failed) {
+			continue
+		}
+		e := Evidence{
+			Kind: KindError, Operation: f.Operation, Pattern: f.Pattern, Before: f.Before, Now: f.Now, Text: f.sentence(false),
+			Share: float64(f.Now.N) / float64(requests), Log10P: f.Log10P, Sure: true, about: item{kind: itemError, name: f.Operation},
+		}
+		c := Cause{
+			Service: f.Service, Score: e.Share, Sure: true, Parts: Parts{Acts: e.Share}, From: NoTime, To: NoTime, Example: f.Row,
+			Covers: Covered{Failed: [2]int{f.Now.N, failed}}, Evidence: []Evidence{e},
+		}
+		c.headedBy(&e)
+		x.Causes = slices.Insert(x.Causes, 0, c)
+		x.Found, covered = true, true
+	}
+}
+
 // sentence returns the text of a failure. If several services have spans, it names the service.
 func (f *Failure) sentence(several bool) string {
 	where := f.Operation
