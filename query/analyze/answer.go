@@ -29,7 +29,6 @@ type Explanation struct {
 	Causes   []Cause      `json:"causes"`     // at most six
 	More     int          `json:"more"`       // the number of causes that are not in Causes
 	Habits   []Evidence   `json:"habits"`     // what calls began or ceased to do although no request is slower or fails, at most three
-	Small    int          `json:"too_small"`  // the number of certain differences that are too small to matter
 	Baseline BaselineNote `json:"baseline"`   // how far the baseline is from the recording
 	Shares   []Evidence   `json:"shares"`     // properties that the selected requests have more often than the others
 	Failed   [2]int       `json:"failed"`     // failed requests, before and now

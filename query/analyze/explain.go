@@ -422,9 +422,6 @@ func (w *workload) rank(more float64) *Explanation {
 		certain := math.Pow(min(1, p/bound), 2)
 		certainly := p >= bound && y >= leastTime
 		sure := certainly && time >= w.rules.weight
-		if certainly && !sure {
-			x.Small++
-		}
 		if !s.edge {
 			c := cause(s.service)
 			c.certain = c.certain || certainly && w.rules.ranksSmall
@@ -474,9 +471,6 @@ func (w *workload) rank(more float64) *Explanation {
 			sure := certainly && w.matters(kind, k, len(now), x.Failed[1])
 			c.certain = c.certain || certainly && w.rules.ranksSmall
 			e := w.oddity(o, kind, o.weight*float64(k)/float64(len(now)), sure)
-			if certainly && !sure {
-				x.Small++
-			}
 			c.Evidence = append(c.Evidence, e)
 		}
 	}

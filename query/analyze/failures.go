@@ -166,7 +166,8 @@ func (w *workload) failures() []Failure {
 	var all []Failure
 	for k, n := range found {
 		total := of[k.of]
-		if n[1] < few || float64(n[1]) < leastFailing*float64(failed) && float64(n[1]) < leastFailing*float64(total[1]) {
+		rare := n[1] < few && len(w.requests) >= 2*fewApart
+		if rare || n[1] == 0 || float64(n[1]) < leastFailing*float64(failed) && float64(n[1]) < leastFailing*float64(total[1]) {
 			continue
 		}
 		f := Failure{

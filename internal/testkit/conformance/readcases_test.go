@@ -24,6 +24,17 @@ func TestReadCases(t *testing.T) {
 		return os.Chmod(name, 0o700)
 	}))
 	cases := map[string][]string{
+		"console-clef":                 {`INFO \{"@t"`}, // the console is not read in these two forms
+		"console-short-levels":         {`INFO "DEBU`},
+		"gotrace-ended-task":           {`─ accept .*\n.*├─ work `},
+		"otlp-aspire-answer":           {`2 spans`, `exit 0`},
+		"otlp-bare-resource-spans":     {`2 spans, 1 log record`, `─ child 1s server\n.*─ ERROR failed`},
+		"otlp-shared-id":               {`─ call 50ms client\n.*─ serve \[back\] 40ms server\n.*─ db `},
+		"query-field-as-value":         {`start: w_start .*\n`, `line: w_line .*\n`, `!nothing`},
+		"replay-html-ok":               {`refused 2 spans .*\nexit 1`, `refused 1 span .*\nexit 1`},
+		"tail-behind-two-rotations":    {`entrace: `}, // needs a program; TestTailSlow does the same
+		"times-without-date":           {`2026-11-01 05:30:00`},
+		"zipkin-v1-annotations":        {`version 1`},
 		"chrome-name-speedscope":       {`chrome +\.trace\.json`},
 		"console-rust-tracing":         {`WARN preparing yaks=3`},
 		"folder-of-foreign-files":      {`(?s)(d/a\.jsonl and 1 other file.*){2}`},

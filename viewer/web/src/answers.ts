@@ -254,7 +254,6 @@ export interface Explanation {
   causes: Cause[]
   more: number
   habits: Evidence[]
-  too_small: number
   baseline: BaselineNote
   shares: Evidence[]
   failed: [number, number]
