@@ -1,10 +1,10 @@
 package redact
 
-import "unicode/utf8"
-
-import "encoding/base64"
-
-import "strings"
+import (
+	"encoding/base64"
+	"strings"
+	"unicode/utf8"
+)
 
 // header finds the value of an HTTP header field. The colon is at i and a blank follows.
 func (f *finder) header(i int) {

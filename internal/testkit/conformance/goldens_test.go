@@ -388,7 +388,7 @@ func downstream(l *lab) {
 
 func vanished(l *lab) {
 	of, gone := l.path(), []string{"charge", "mail", "audit"}[l.secret.IntN(3)]
-	l.says("changed, but no request is slower(?s:.*)no longer .*"+gone+".* of GET /"+of)
+	l.says("changed, but no request is slower(?s:.*)no longer .*" + gone + ".* of GET /" + of)
 	const n = 4000
 	load(8, n, func(i int) {
 		at := anyPath()
