@@ -101,12 +101,12 @@ func locks(v *view.View, list []*Goroutines) string {
 		}
 		return strings.Join(list, ", ")
 	}
-	if len(others) == 0 && waiting > 1 && len(waits) <= mostOfDeadlock {
+	if len(others) == 0 && len(waits) > 1 && len(waits) <= mostOfDeadlock {
 		return fmt.Sprintf("all %d goroutines of open spans wait for a lock: %s; none that could hold it runs, so this is perhaps a deadlock", waiting, few(waits))
 	}
 	text := "waiting for a lock: " + few(waits)
 	if len(others) == 0 {
-		return text + "; no goroutine of an open span does anything else: a goroutine without a span holds it"
+		return text + "; no other goroutine of a span that is as old does anything else"
 	}
 	return text + "; which goroutine holds it is not recorded, and those that do not wait are: " + few(others)
 }
