@@ -54,7 +54,7 @@ func (p callPath) compare(q callPath) int {
 	return cmp.Or(cmp.Compare(p.request, q.request), cmp.Compare(p.parent, q.parent), cmp.Compare(p.own, q.own), cmp.Compare(p.ended, q.ended))
 }
 
-// pathReader reads the paths of spans.
+// A pathReader reads the paths of spans.
 type pathReader struct {
 	texts, routes, status []*columns.Column
 	patterns              map[string]string // a cache
@@ -123,7 +123,7 @@ func (x *pathReader) label(v *view.View, root view.Row) string {
 	return name + " " + route
 }
 
-// status returns the HTTP or gRPC status of a span, or "".
+// statusOf returns the HTTP or gRPC status of a span, or "".
 func (x *pathReader) statusOf(r view.Row) string { return valueOf(x.status, r) }
 
 // ended returns how a call ended: "" for well, else the class of its status or that it failed.

@@ -142,7 +142,7 @@ func (w *workload) clustered(service string, e *Evidence) float64 {
 }
 
 // lasting reports whether the values of an evidence change more at one time than if whole stretches of the recording
-// are exchanged, or if the recording begins elsewhere.
+// are exchanged. It sets when the change began.
 func (w *workload) lasting(service string, e *Evidence, given bool) bool {
 	list := w.points(service, e)
 	n := len(list)
@@ -163,7 +163,7 @@ func (w *workload) lasting(service string, e *Evidence, given bool) bool {
 	means := make([]float64, b)
 	for i := range means {
 		part := slices.Clone(list[i*n/b : (i+1)*n/b])
-		if moved { // single outliers, such as a collection of garbage, do not matter
+		if moved { // the median, because single outliers, such as a collection of garbage, do not matter
 			slices.SortFunc(part, func(a, b point) int { return cmp.Compare(a.value, b.value) })
 			means[i] = part[len(part)/2].value
 			continue
