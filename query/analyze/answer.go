@@ -131,7 +131,6 @@ type Evidence struct {
 
 	about  item
 	odd    *oddity
-	calls  *counted
 	series *series // of a time or of a number of calls, with its parts
 	beside bool    // spans that ran at the same time
 	among  bool    // calls of the same requests are compared, not calls before with calls now
@@ -151,10 +150,10 @@ func name(service string) string { return cmp.Or(service, "(no service)") }
 
 // evidence returns the evidence of a series, without its text.
 func (s *series) evidence(kind Kind, operation string, share, p float64, sure bool) Evidence {
-	shown := cmp.Or(s.most, s)
+	shown := s.shown()
 	return Evidence{
 		Kind: kind, Operation: operation, Before: Count{shown.was, shown.n, shown.med}, Now: Count{shown.slow, shown.m, shown.now}, Over: shown.limit,
-		Share: share, Log10P: -p, Sure: sure, calls: shown.calls, series: s,
+		Share: share, Log10P: -p, Sure: sure, series: s,
 	}
 }
 
@@ -182,7 +181,8 @@ func (e *Evidence) query(service string) string {
 		}
 		return "{ " + of + " && " + query.Where("name", e.Operation) + " && self > " + strconv.FormatInt(over, 10) + "ns }"
 	case KindMoreCalls:
-		return "{ " + query.Where("service", e.calls.to.service) + " && " + query.Where("name", e.calls.to.name) + " && " + query.Where("parent:name", e.calls.from.name) + " }"
+		of := e.series.shown().calls
+		return "{ " + query.Where("service", of.to.service) + " && " + query.Where("name", of.to.name) + " && " + query.Where("parent:name", of.from.name) + " }"
 	case KindSlowerCalls:
 		from, to, _ := strings.Cut(e.Operation, " → ")
 		return "{ " + query.Where("service", to) + " && " + query.Where("parent:service", from) + " }"

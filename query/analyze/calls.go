@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -76,13 +77,11 @@ type arrowCalls struct {
 // A callCount says how often the span with a number calls an operation. A span may have several counts.
 type callCount struct{ span, calls int }
 
-// A counted holds the number of calls of each parent span, multiplied by the average time of a call, so that numbers
-// of calls can be compared in the same way as times.
+// A counted is the arrow of a sample of numbers of calls.
 type counted struct {
 	arrow
 
-	each  int64 // the average time of a call
-	times []duration
+	each int64 // the average time of a call
 }
 
 // did adds an item to a call.
@@ -129,12 +128,6 @@ func (q *request) isNow() bool { return q.now }
 func (c *call) isNow() bool    { return c.request.now }
 func (d duration) isNow() bool { return d.call.request.now }
 
-// A duration is the time of one call.
-type duration struct {
-	took int64
-	call *call
-}
-
 // A workload holds the calls and durations of the services in all runs.
 type workload struct {
 	all      []*call // callers before callees
@@ -142,11 +135,10 @@ type workload struct {
 	numbers  map[item]int // the index of each item in items
 	byName   map[operation][]*call
 	requests []*request
-	own      map[operation][]duration // by operation: for each span, the time in which it was the deepest open span
-	// edges has, by pair of services: for each calling span, how much of the time of its calls no span of the called
-	// service covers.
-	edges   map[operation][]duration
-	counts  []*counted            // the numbers of calls from spans to an operation
+	// times has the samples of times until the runs are read. The time of an edge is how much of the time of a span's
+	// calls no span of the called service covers.
+	times   map[sampled]*sample
+	samples []*sample             // times of operations, times of edges, and numbers of calls, each in a fixed order
 	callers map[operation][]*call // by operation: the call of each span; nil after the runs are read
 	arrows  map[arrow]*arrowCalls // nil after the runs are read
 	routes  map[operation]*route  // by service and name of requests
@@ -165,7 +157,7 @@ type workload struct {
 func workloadOf(ctx context.Context, q *Question, others bool) (w *workload, all int, err error) {
 	w = &workload{
 		rules: withinRecording, triggered: NoTime, items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call),
-		own: make(map[operation][]duration), edges: make(map[operation][]duration), callers: make(map[operation][]*call), arrows: make(map[arrow]*arrowCalls),
+		times: make(map[sampled]*sample), callers: make(map[operation][]*call), arrows: make(map[arrow]*arrowCalls),
 		routes: make(map[operation]*route), kinds: make(map[failureKind]*failureKind), retries: make(map[operation]*retries),
 	}
 	if len(q.Before) > 0 {
@@ -178,7 +170,20 @@ func workloadOf(ctx context.Context, q *Question, others bool) (w *workload, all
 		}
 		all += n
 	}
+	w.samples = slices.SortedFunc(maps.Values(w.times), func(a, b *sample) int {
+		switch {
+		case a.edge == b.edge:
+			return a.compare(b.operation)
+		case b.edge:
+			return -1
+		}
+		return 1
+	})
 	w.count()
+	for _, m := range w.samples {
+		m.sort()
+	}
+	w.times = nil
 	return w, all, nil
 }
 
@@ -379,16 +384,17 @@ func (x *callReader) request(root view.Row, now bool) error {
 				x.did(s.call, item{kind: itemError, name: s.name, text: patternWith(text, true)})
 			}
 		}
-		list, key := x.own, s.operation
+		key := sampled{operation: s.operation}
 		if x.rules.alike {
 			key.path.ended = x.paths.ended(s.row, s.failed) + " " + x.paths.ended(root, q.failed)
 		}
 		// With several services, it is unknown to which of them the time belongs.
 		slices.Sort(s.remotes)
 		if len(slices.Compact(s.remotes)) == 1 {
-			list, key = x.edges, operation{service: key.service, name: s.remotes[0]}
+			key = sampled{operation{service: key.service, name: s.remotes[0]}, true}
 		}
-		list[key] = append(list[key], duration{s.own, s.call})
+		m := at(x.times, key)
+		m.operation, m.edge, m.list = key.operation, key.edge, append(m.list, duration{s.own, s.call})
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (w *workload) called(spans []*member) {
 	}
 }
 
-// count sets w.counts from the calls of all runs. It omits arrows whose calls take too little time, and arrows
+// count adds the samples of numbers of calls of all runs. It omits arrows whose calls take too little time, and arrows
 // along which all spans make the same number of calls.
 func (w *workload) count() {
 	left, total := 0, int64(0)
@@ -74,47 +74,47 @@ func (w *workload) count() {
 		if float64(x.time) < leastTime*float64(total) || len(callers) > left {
 			break
 		}
-		c := &counted{a, max(1, x.time/x.calls), make([]duration, len(callers))}
+		c := &counted{a, max(1, x.time/x.calls)}
+		list := make([]duration, len(callers))
 		for i, by := range callers {
-			c.times[i].call = by
+			list[i].call = by
 		}
 		for _, by := range x.by {
-			c.times[by.span].took += int64(by.calls) * c.each
+			list[by.span].took += int64(by.calls) * c.each
 		}
-		if slices.ContainsFunc(c.times, func(d duration) bool { return d.took != c.times[0].took }) {
+		if slices.ContainsFunc(list, func(d duration) bool { return d.took != list[0].took }) {
 			left -= len(callers)
-			w.counts = append(w.counts, c)
+			w.samples = append(w.samples, &sample{operation: a.operation(), calls: c, list: list})
 		}
 	}
 	w.callers, w.arrows = nil, nil
 }
 
-// moreCalls compares how often spans call other operations. If spans call one operation more often and others less
-// often, only the mix of requests has changed, and moreCalls does not report it.
-func (w *workload) moreCalls(floor int64) (all []*series) {
+// moreCalls judges how often spans call other operations. If spans call one operation more often and others less
+// often, only the mix of requests has changed, and moreCalls leaves it out.
+func moreCalls(all []*series) []*series {
 	grown := make(map[operation]float64) // by operation: the additional calls per span
-	for _, c := range w.counts {
-		was, is := divided(c.times)
-		if len(was) < few || len(is) == 0 {
-			continue
-		}
-		s := w.newSeries(c.operation(), false, was, is, floor)
-		s.step = w.rules.step
-		s.calls, s.far = c, 0
+	for _, s := range all {
+		s.far = 0
 		s.judge(0, 1, nil) // a busy machine does not change counts
-		s.grown = (mean(is) - mean(was)) / float64(c.each)
-		grown[c.from] += s.grown
-		if mean(is) < moreOften*mean(was) {
+		was, is := s.means()
+		s.grown = (is - was) / float64(s.calls.each)
+		grown[s.calls.from] += s.grown
+		if is < moreOften*was {
 			s.p = 0
 		}
-		all = append(all, s)
 	}
 	return slices.DeleteFunc(all, func(s *series) bool { return grown[s.calls.from] < s.grown/2 })
 }
 
-func mean(list []duration) (sum float64) {
-	for _, d := range list {
-		sum += float64(d.took) / float64(len(list))
+// means returns the means of the values before and now.
+func (s *series) means() (was, is float64) {
+	for _, d := range s.list {
+		if d.isNow() {
+			is += float64(d.took) / float64(s.m)
+		} else {
+			was += float64(d.took) / float64(s.n)
+		}
 	}
-	return sum
+	return was, is
 }

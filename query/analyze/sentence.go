@@ -15,8 +15,8 @@ func (e *Evidence) sentence(others, head string) string {
 		of = ": " + e.Operation
 	}
 	value := func(n int64) string { return string(took(n)) }
-	if e.calls != nil {
-		value = func(n int64) string { return fmt.Sprint(n / e.calls.each) }
+	if e.Kind == KindMoreCalls {
+		value = func(n int64) string { return fmt.Sprint(n / e.series.shown().calls.each) }
 	}
 	switch {
 	case e.Kind == KindMoreCalls && e.among:

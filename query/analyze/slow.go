@@ -48,8 +48,11 @@ func (w *workload) slow() (list []Cause) {
 	for _, q := range w.requests {
 		time += float64(q.took)
 	}
-	look := func(op operation, durations []duration, calls *counted) {
-		all := tooks(durations)
+	for _, m := range w.samples {
+		if m.edge {
+			continue
+		}
+		_, all := tooks(m.sorted)
 		tell := func(slow []int64, median int64) {
 			over := 0.0
 			for _, n := range slow {
@@ -59,25 +62,19 @@ func (w *workload) slow() (list []Cause) {
 				return
 			}
 			e := Evidence{
-				Kind: KindSlow, Operation: op.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]},
-				Over: slow[0] - 1, Share: over, Sure: true, calls: calls, among: true, series: &series{operation: op, limit: slow[0] - 1, calls: calls},
+				Kind: KindSlow, Operation: m.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]},
+				Over: slow[0] - 1, Share: over, Sure: true, among: true, series: &series{sample: m, limit: slow[0] - 1},
 			}
-			if calls != nil {
+			if m.calls != nil {
 				e.Kind = KindMoreCalls
 			}
-			add(op.service, e, Parts{Time: over})
+			add(m.service, e, Parts{Time: over})
 		}
-		if calls != nil && all[len(all)/2] == 0 {
-			return // most spans make no calls, for instance because of a cache, so a call is not unusual
+		if m.calls != nil && all[len(all)/2] == 0 {
+			continue // most spans make no calls, for instance because of a cache, so a call is not unusual
 		}
 		tell(stat.Slow(all), all[len(all)/2])
 		tell(mostSlow(all)) // if most calls are slow, compare them with the few fast ones
-	}
-	for op, durations := range w.own {
-		look(op, durations, nil)
-	}
-	for _, c := range w.counts {
-		look(c.operation(), c.times, c)
 	}
 	failed := 0
 	for _, q := range w.requests {
@@ -166,17 +163,13 @@ func (w *workload) group(service string, e *Evidence) *group {
 	g := &group{sides: make(map[bool][]*call)}
 	switch {
 	case e.Over > 0 && !e.series.edge:
-		shown := cmp.Or(e.series.most, e.series)
-		list := w.own[shown.operation]
-		if shown.calls != nil {
-			list = shown.calls.times
-		}
-		_, list = divided(list)
+		shown := e.series.shown()
 		over := shown.limit
-		if slow := stat.Slow(tooks(list)); len(slow) > 0 {
+		_, now := tooks(shown.sorted)
+		if slow := stat.Slow(now); len(slow) > 0 {
 			over = min(over, slow[0]-1) // include calls that were already slow before
 		}
-		for _, d := range list {
+		for _, d := range shown.list {
 			g.add(d.call, d.took > over)
 		}
 	case e.odd != nil:

@@ -69,12 +69,6 @@ func (w *workload) points(service string, e *Evidence) (list []point) {
 		return 0
 	}
 	switch {
-	case e.calls != nil:
-		for _, p := range e.series.each() {
-			for _, d := range p.calls.times {
-				add(d.call, float64((d.took-p.med)/p.calls.each))
-			}
-		}
 	case e.odd != nil:
 		for _, c := range w.all {
 			counts := !e.odd.gone || !c.unfit() && c.does(e.odd.after)
@@ -83,15 +77,15 @@ func (w *workload) points(service string, e *Evidence) (list []point) {
 			}
 		}
 	default:
-		times, moved := w.own, e.series.shifted()
-		if e.series.edge {
-			times = w.edges
-		}
+		moved := e.series.shifted()
 		for _, p := range e.series.each() {
-			for _, d := range times[p.operation] {
-				if moved {
+			for _, d := range p.list {
+				switch {
+				case p.calls != nil:
+					add(d.call, float64((d.took-p.med)/p.calls.each))
+				case moved:
 					add(d.call, math.Log(float64(d.took+1)/float64(p.med+1)))
-				} else {
+				default:
 					add(d.call, is(d.took > p.limit))
 				}
 			}
@@ -158,7 +152,7 @@ func (w *workload) lasting(service string, e *Evidence, given bool) bool {
 	if given && 4*after < n {
 		return isRare(list, after)
 	}
-	moved := e.calls == nil && e.series.shifted()
+	moved := e.series.calls == nil && e.series.shifted()
 	b := min(stretches, n)
 	means := make([]float64, b)
 	for i := range means {
