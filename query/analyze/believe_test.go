@@ -74,6 +74,7 @@ func TestExplainSteady(t *testing.T) {
 		"a route that fails":   {querytest.Store{Mix: quotes, Fails: map[string]float64{"quote": .6}}, []string{"requests GET /quote fail", "context deadline exceeded"}},
 		"a route always fails": {querytest.Store{Mix: quotes, Fails: map[string]float64{"quote": 1}}, []string{"requests GET /quote fail", "context deadline exceeded"}},
 		"a service is refused": {querytest.Store{Fails: map[string]float64{"POST /pay": 1}}, []string{"requests POST /buy fail", "connection refused"}},
+		"one tenant of twelve": {querytest.Store{Slow: map[string]float64{"sql.query": 6}, Tenant: "t3", Tenants: 12, Mix: func(float64) []float64 { return []float64{1, 0, 0, 0} }}, []string{`where .tenant = "t3"`}},
 		"a tenant in the logs": {querytest.Store{Slow: map[string]float64{"sql.query": 20}, Tenant: "t3", InLogs: true, Mix: func(float64) []float64 { return []float64{1, 0, 0, 0} }}, []string{`event.tenant = "t3"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,6 +160,19 @@ func TestExplainOldBaseline(t *testing.T) {
 		must(t, err)
 		if x.Found || len(x.Habits) == 0 || !strings.Contains(x.Baseline.Text, "away in time") {
 			t.Errorf("seed %d: %s, of habits %d, and %q", seed, x.Verdict, len(x.Habits), x.Baseline.Text)
+		}
+	}
+}
+
+// TestExplainBaselineOfAnotherVersion: a baseline that another version recorded is said to be so.
+func TestExplainBaselineOfAnotherVersion(t *testing.T) {
+	before := store(t, querytest.Store{Requests: 60, From: 1, Version: "1.2"}, 1)
+	for version, want := range map[string]string{"1.2": "", "1.3": "the baseline is of version 1.2 and not 1.3"} {
+		now := store(t, querytest.Store{Requests: 60, From: 1, Version: version, Start: time.Minute}, 2)
+		x, err := analyze.Explain(t.Context(), &analyze.Question{Before: []query.Run{before}, Now: []query.Run{now}, Since: analyze.NoTime})
+		must(t, err)
+		if x.Baseline.Text != want {
+			t.Errorf("version %s: %q, want %q", version, x.Baseline.Text, want)
 		}
 	}
 }

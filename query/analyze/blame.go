@@ -260,7 +260,7 @@ func (w *workload) family(o *oddity, n tried, more float64) (kind Kind, weight, 
 }
 
 // unfit reports whether a call has an error or has not ended, and so may leave out things for this reason.
-func (c *call) unfit() bool { return c.bad || c.request.view.Flags(c.row).Open() }
+func (c *call) unfit() bool { return c.bad || c.open }
 
 // in reports whether a call shows the oddity.
 func (o *oddity) in(c *call) bool {

@@ -56,6 +56,7 @@ type call struct {
 	start, end int64
 	items      []int // indexes in workload.items, ascending; all calls have item 0, the zero item
 	bad        bool  // the call has an error
+	open       bool  // it has not ended
 	up         *call // the call of another service that made this call
 }
 
@@ -341,7 +342,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 		last = max(last, s.end)
 		if up == nil || up.call.service != op.service {
 			op.path.own = s.path.own
-			s.call = &call{operation: op, request: q, row: r, start: start, end: s.end, items: []int{0}}
+			s.call = &call{operation: op, request: q, row: r, start: start, end: s.end, items: []int{0}, open: v.Flags(r).Open()}
 			x.all, x.byName[op] = append(x.all, s.call), append(x.byName[op], s.call)
 			if up != nil {
 				s.call.up = up.call

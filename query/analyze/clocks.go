@@ -1,7 +1,6 @@
 package analyze
 
 import (
-	"cmp"
 	"path/filepath"
 	"slices"
 	"time"
@@ -20,7 +19,7 @@ type Clock struct {
 // withinClockError reports whether the calls of an edge are slower by so little that the correction of a clock can be
 // the reason.
 func (w *workload) withinClockError(s *series) bool {
-	shown := cmp.Or(s.most, s)
+	shown := s.shown()
 	for _, c := range w.clocks {
 		if (c.Name == s.service || c.Name == s.name) && shown.now-shown.med <= int64(c.Error) {
 			return true

@@ -569,23 +569,16 @@ func (w *workload) hurts(o *oddity) bool {
 			shows[c.request], names[c.request.route] = true, true
 		}
 	}
-	times := make(map[*route]*[2][]int64)
-	for _, q := range w.requests {
-		if names[q.route] && (!q.now || shows[q]) {
-			of := at(times, q.route)
-			of[q.side()] = append(of[q.side()], q.took)
-		}
-	}
+	alike := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return !names[q.route] || q.now && !shows[q] })
 	was, is, u, variance := 0.0, 0.0, 0.0, 0.0
-	for _, both := range times {
-		if len(both[0]) == 0 || len(both[1]) == 0 {
+	for _, of := range sidesOf(alike) {
+		before, now := of[0].tooks, of[1].tooks
+		if len(before) == 0 || len(now) == 0 {
 			continue
 		}
-		slices.Sort(both[0])
-		slices.Sort(both[1])
-		m := float64(len(both[1]))
-		was, is = was+m*float64(both[0][len(both[0])/2]), is+m*float64(both[1][len(both[1])/2])
-		a, b := stat.RankSum(both[0], both[1])
+		m := float64(len(now))
+		was, is = was+m*float64(before[len(before)/2]), is+m*float64(now[len(now)/2])
+		a, b := stat.RankSum(before, now)
 		u, variance = u+a, variance+b
 	}
 	return is > was*(1+leastHarm) && variance > 0 && stat.Normal(u/math.Sqrt(variance)) >= alpha
@@ -593,16 +586,10 @@ func (w *workload) hurts(o *oddity) bool {
 
 // failsMore reports whether the requests of a name, or with an error, fail more often than before.
 func (w *workload) failsMore() bool {
-	n := make(map[*route]*[2][2]int) // by side: all, and failed
-	for _, q := range w.requests {
-		of := at(n, q.route)
-		of[q.side()][0]++
-		if q.failed || q.bad {
-			of[q.side()][1]++
-		}
-	}
-	for _, of := range n {
-		if of[0][0] > 0 && stat.MoreOften(of[1][1], of[1][0], of[0][1], of[0][0]) >= need(len(n), 0) {
+	sides := sidesOf(w.requests)
+	for _, of := range sides {
+		before, now := len(of[0].tooks), len(of[1].tooks)
+		if before > 0 && stat.MoreOften(of[1].bad, now, of[0].bad, before) >= need(len(sides), 0) {
 			return true
 		}
 	}
@@ -612,22 +599,11 @@ func (w *workload) failsMore() bool {
 // cover sets for each sure cause in how many of the failed and slow requests now it shows. Causes that cover failures
 // go before others.
 func (w *workload) cover(x *Explanation) {
-	before, now := divided(w.requests)
-	limits := make(map[*route][]int64)
-	for _, q := range before {
-		limits[q.route] = append(limits[q.route], q.took)
-	}
-	for _, list := range limits {
-		slices.Sort(list)
-	}
-	slow := make(map[*request]bool)
-	failed := 0
+	sides, slow, failed := sidesOf(w.requests), make(map[*request]bool), x.Failed[1]
+	_, now := divided(w.requests)
 	for _, q := range now {
-		if list := limits[q.route]; len(list) >= fewApart && q.took > list[len(list)-1-len(list)/20] {
+		if list := sides[q.route][0].tooks; len(list) >= fewApart && q.took > list[len(list)-1-len(list)/20] {
 			slow[q] = true
-		}
-		if q.failed {
-			failed++
 		}
 	}
 	for i := range x.Causes {

@@ -81,6 +81,20 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainCorrectedClock: calls between services are no cause if they are slower by no more than a corrected clock may
+// be wrong.
+func TestExplainCorrectedClock(t *testing.T) {
+	before, now := []query.Run{record(t, &querytest.Mall{Requests: 200}, 1)}, []query.Run{record(t, &querytest.Mall{Requests: 200, Delay: 3 * time.Millisecond}, 2)}
+	for exact, found := range map[time.Duration]bool{time.Millisecond: true, 5 * time.Millisecond: false} {
+		q := &analyze.Question{Before: before, Now: now, Since: analyze.NoTime, Clocks: []analyze.Clock{{Name: "stock", Error: exact}}}
+		x, err := analyze.Explain(t.Context(), q)
+		must(t, err)
+		if x.Found != found {
+			t.Errorf("with a clock that may be wrong by %v: %s", exact, x.Verdict)
+		}
+	}
+}
+
 // TestExplainEqualRuns: Explain finds no cause between runs that differ only by noise.
 func TestExplainEqualRuns(t *testing.T) {
 	found := 0

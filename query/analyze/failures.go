@@ -60,6 +60,29 @@ type route struct {
 	most    int64
 }
 
+// A side has the requests of a route on one side of a comparison.
+type side struct {
+	tooks []int64 // ascending
+	bad   int     // requests that failed, or with a call that has an error
+}
+
+// sidesOf returns the two sides of each route of a list of requests.
+func sidesOf(list []*request) map[*route]*[2]side {
+	sides := make(map[*route]*[2]side)
+	for _, q := range list {
+		s := &at(sides, q.route)[q.side()]
+		s.tooks = append(s.tooks, q.took)
+		if q.failed || q.bad {
+			s.bad++
+		}
+	}
+	for _, of := range sides {
+		slices.Sort(of[0].tooks)
+		slices.Sort(of[1].tooks)
+	}
+	return sides
+}
+
 // An ownTime sums the own time of the spans of an operation.
 type ownTime struct {
 	took, most int64
@@ -151,11 +174,10 @@ func (w *workload) failures() []Failure {
 		at *failureKind
 	}
 	found := make(map[key]*[2]int)
-	of, requests, failed := make(map[*route]*[2]int), [2]int{}, 0
+	requests, failed := [2]int{}, 0
 	for _, q := range w.requests {
 		side := q.side()
 		requests[side]++
-		at(of, q.route)[side]++
 		if q.failure != nil {
 			at(found, key{q.route, q.failure})[side]++
 			if q.now {
@@ -163,9 +185,11 @@ func (w *workload) failures() []Failure {
 			}
 		}
 	}
+	sides := sidesOf(w.requests)
 	var all []Failure
 	for k, n := range found {
-		total := of[k.of]
+		of := sides[k.of]
+		total := [2]int{len(of[0].tooks), len(of[1].tooks)}
 		rare := n[1] < few && len(w.requests) >= 2*fewApart
 		if rare || n[1] == 0 || float64(n[1]) < leastFailing*float64(failed) && float64(n[1]) < leastFailing*float64(total[1]) {
 			continue

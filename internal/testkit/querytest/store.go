@@ -1,6 +1,7 @@
 package querytest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -28,10 +29,12 @@ type Store struct {
 	More     int                       // queries that GET /orders makes besides
 	Missing  func(x float64) float64   // the share of GET /item that is answered with 404 and logged as an error
 	Gone     bool                      // GET /item has no span audit
-	Tenant   string                    // only requests of this tenant differ; tenants are t0 to t4
+	Tenant   string                    // only requests of this tenant differ
+	Tenants  int                       // the number of tenants, from t0 on; 5 if 0
 	InLogs   bool                      // the tenant is in a log record, and not on the span
 	Start    time.Duration             // the time of the first request
 	Clock    time.Duration             // how fast the clock of pay is
+	Version  string                    // of both services
 }
 
 // Record records the requests of the store. The seed determines the random noise.
@@ -41,7 +44,7 @@ func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 	x.Add(format.Root())
 	resources := make(map[string]uint32)
 	for _, name := range []string{"shop", "pay"} {
-		of := otel.Resource{Attributes: otel.Attributes{{Name: "service.name", Value: format.StringValue(name)}}}
+		of := otel.Resource{Attributes: textAttributes([]string{"service.name", name, "service.version", o.Version})}
 		resources[name] = x.Add(of.Entry())
 	}
 	noise := o.Noise
@@ -66,7 +69,7 @@ func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 		if o.Mix != nil {
 			weights = o.Mix(part)
 		}
-		tenant := fmt.Sprint("t", r.IntN(5))
+		tenant := fmt.Sprint("t", r.IntN(cmp.Or(o.Tenants, 5)))
 		differs := part >= o.From && (o.Tenant == "" || o.Tenant == tenant)
 		s := storeRequest{x: x, r: r, o: o, id: &id, resources: resources, trace: [16]byte{2, byte(i >> 16), byte(i >> 8), byte(i)}, at: now, factor: factor, part: part, differs: differs, tenant: tenant}
 		s.serve(pick(r, weights))
