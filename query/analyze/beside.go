@@ -146,8 +146,12 @@ func (b *besides) outermost(r view.Row) view.Row {
 // parameter compared is the number of names from which x was chosen.
 func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], compared int) {
 	own := operation{service: x.Service, name: x.Name}
+	var length int64 // the least time that is looked at: a long span runs beside more than a short one, whatever slows it
 	most := func(r view.Row) bool {
 		from, to, timed := during(b.v, r)
+		if more := length - (to - from); more > 0 {
+			from, to = from-more/2, to+more/2
+		}
 		of := c.one
 		if operationOf(b.v, b.outermost(r)) == own {
 			of = c.two // the request itself has the name of x, so a second span must be running
@@ -156,6 +160,15 @@ func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row
 		return timed && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
 	}
 	var ran, rows [2]int64
+	var tooks []int64
+	for r := range in.Sample(besideSample) {
+		from, to, _ := during(b.v, r)
+		tooks = append(tooks, to-from)
+	}
+	if len(tooks) > 0 {
+		slices.Sort(tooks)
+		length = tooks[len(tooks)/2]
+	}
 	for i, set := range [2]view.Set[view.Row]{in, others} {
 		for r := range set.Sample(besideSample) {
 			rows[i]++

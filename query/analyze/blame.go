@@ -12,23 +12,24 @@ import (
 
 // The thresholds of a ranking. docs/explain.md explains their values.
 const (
-	few           = 3      // an operation with fewer values before is not judged
-	slowFloor     = 0.02   // a value is slow if it exceeds the limit of the rules by this share of the time of the median request
-	leastStep     = 0.05   // a median that grew by a smaller share is no cause, however significant the growth is
-	leastShared   = 0.0003 // series with a smaller share of all time are too noisy to estimate the common shift
-	leastTime     = 0.0005 // a cause adds at least this share to the time of all requests
-	leastHarm     = 0.25   // requests are harmed by a changed habit if their median grows by this share
-	leastZ        = 3      // the least z at which a shift of the median counts
-	always        = 0.95   // a habit is done in at least this share of the calls
-	lookAt        = 1.0    // a change is examined if -log10 of its chance is greater
-	alpha         = 2.0    // -log10 of the chance of a false cause in each family of tests
-	eighths       = 8      // the number of parts of a recording; slow calls in only one part are a burst and do not count
-	farOff        = 5      // times this many limits above the median are also compared with all operations
-	calleeNow     = 1.1    // factor for called services, so that they rank before an equal caller
-	notSure       = 0.5    // the weight of a cause without sure evidence
-	splits        = 12     // the number of parts between which a recording without a baseline can be divided
-	fewApart      = 10     // the fewest requests on each side of a division, if there are at least twice as many
-	leastVariance = 3      // a number of errors with a smaller variance is not considered normally distributed
+	few            = 3      // an operation with fewer values before is not judged
+	slowFloor      = 0.02   // a value is slow if it exceeds the limit of the rules by this share of the time of the median request
+	leastStep      = 0.05   // a median that grew by a smaller share is no cause, however significant the growth is
+	leastShared    = 0.0003 // series with a smaller share of all time are too noisy to estimate the common shift
+	leastTime      = 0.0005 // a cause adds at least this share to the time of all requests
+	leastHarm      = 0.25   // requests are harmed by a changed habit if their median grows by this share
+	leastZ         = 3      // the least z at which a shift of the median counts
+	always         = 0.95   // a habit is done in at least this share of the calls
+	lookAt         = 1.0    // a change is examined if -log10 of its chance is greater
+	alpha          = 2.0    // -log10 of the chance of a false cause in each family of tests
+	eighths        = 8      // the number of parts of a recording; slow calls in only one part are a burst and do not count
+	farOff         = 5      // times this many limits above the median are also compared with all operations
+	calleeNow      = 1.1    // factor for called services, so that they rank before an equal caller
+	notSure        = 0.5    // the weight of a cause without sure evidence
+	splits         = 12     // the number of parts between which a recording without a baseline can be divided
+	leastElsewhere = 100    // calls of others tell how many are slow on a busy machine
+	fewApart       = 10     // the fewest requests on each side of a division, if there are at least twice as many
+	leastVariance  = 3      // a number of errors with a smaller variance is not considered normally distributed
 )
 
 // divide makes the requests before index i the baseline, and the others the requests now.

@@ -228,6 +228,11 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others, within b
 		rank = end
 	}
 	roots = slices.DeleteFunc(roots, func(r view.Row) bool { return !chosen.Has(r) && (!others || !names[operationOf(v, r)]) })
+	// The span of a whole command is no request, unless there is nothing else.
+	requests := slices.DeleteFunc(slices.Clone(roots), func(r view.Row) bool { return v.Service(r) == mapping.RunService })
+	if len(requests) > 0 {
+		roots = requests
+	}
 	x := callReader{workload: w, v: v, texts: errorTexts{v: v, ctx: ctx}}
 	if within {
 		x.only = run.Rows
@@ -392,7 +397,11 @@ func (x *callReader) request(root view.Row, now bool) error {
 		// With several services, it is unknown to which of them the time belongs.
 		slices.Sort(s.remotes)
 		if len(slices.Compact(s.remotes)) == 1 {
-			key = sampled{operation{service: key.service, name: s.remotes[0]}, true}
+			key.operation = operation{service: key.service, name: s.remotes[0]}
+			key.edge = true
+			if x.rules.alike {
+				key.path = callPath{request: s.path.request, parent: s.name, own: s.path.own}
+			}
 		}
 		m := at(x.times, key)
 		m.operation, m.edge, m.list = key.operation, key.edge, append(m.list, duration{s.own, s.call})

@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -411,7 +412,7 @@ func (w *workload) rank(more float64) *Explanation {
 		y, p := time*share, s.p
 		if !s.edge && s.calls == nil { // an operation is at least as significant as its whole service
 			q := pools[s.service]
-			all := stat.MoreOften(q.counts[0], q.counts[1], q.counts[2], q.counts[3])
+			all := s.moreSlow(q.counts[0], q.counts[1], q.counts[2], q.counts[3])
 			if q.n > 1 {
 				if q.moved*2 > q.n {
 					all = max(all, stat.Normal(q.u/math.Sqrt(q.variance)/scale))
@@ -474,14 +475,14 @@ func (w *workload) rank(more float64) *Explanation {
 			c.Evidence = append(c.Evidence, e)
 		}
 	}
-	w.leaveOutHabits(x, causes)
+	w.leaveOutHabits(x, slices.Collect(maps.Values(causes)))
 	x.conclude(causes)
 	return x
 }
 
 // leaveOutHabits removes the certainty of habits that calls gave up and of what is new, if nothing else is a cause and no
 // request is slower or fails because of it.
-func (w *workload) leaveOutHabits(x *Explanation, causes map[string]*Cause) {
+func (w *workload) leaveOutHabits(x *Explanation, causes []*Cause) {
 	isHabit := func(e Evidence) bool { return e.Kind == KindNew || e.Kind == KindNoLonger }
 	for _, c := range causes {
 		if slices.ContainsFunc(c.Evidence, func(e Evidence) bool { return e.Sure && !isHabit(e) }) {
@@ -491,12 +492,15 @@ func (w *workload) leaveOutHabits(x *Explanation, causes map[string]*Cause) {
 	for _, c := range causes {
 		for i := range c.Evidence {
 			e := &c.Evidence[i]
-			if e.Sure && isHabit(*e) && !w.hurts(e.odd) {
+			if e.Sure && isHabit(*e) && (w.rules.alike && w.partly(e.odd) || !w.hurts(e.odd)) {
 				e.Sure = false
 				x.Habits = append(x.Habits, *e)
 			}
 		}
 	}
+	slices.SortFunc(x.Habits, func(a, b Evidence) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Pattern, b.Pattern))
+	})
 }
 
 func (c *Cause) weight() float64 {
@@ -536,9 +540,6 @@ func (x *Explanation) conclude(causes map[string]*Cause) {
 	x.order()
 	x.More = max(0, len(x.Causes)-maxCauses)
 	x.Causes = x.Causes[:len(x.Causes)-x.More]
-	slices.SortFunc(x.Habits, func(a, b Evidence) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Pattern, b.Pattern))
-	})
 }
 
 // headedBy makes e the evidence that names the operation of a cause.
@@ -557,8 +558,33 @@ func (x *Explanation) order() {
 	x.Found = slices.ContainsFunc(x.Causes, func(c Cause) bool { return c.Sure })
 }
 
+// partly reports whether most calls keep a habit, or the calls without it do something else in its place. Such calls go
+// another way, for instance because they open a connection, and do not lack anything.
+func (w *workload) partly(o *oddity) bool {
+	if !o.gone {
+		return false
+	}
+	var with, without []*call
+	for _, c := range w.byName[o.operation] {
+		if c.does(o.item) {
+			with = append(with, c)
+		} else if c.request.now && o.in(c) {
+			without = append(without, c)
+		}
+	}
+	had := frequencies(with)
+	for n, f := range frequencies(without) {
+		is := w.items[n].kind == itemSpan || w.items[n].kind == itemCall
+		if is && float64(f.calls) >= nearlyAll*float64(len(without)) && float64(had[n].calls) <= (1-nearlyAll)*float64(len(with)) {
+			return true
+		}
+	}
+	return 2*o.counts[2] > o.counts[3]
+}
+
 // hurts reports whether any requests fail more often than before, or those with calls that show an oddity take clearly
-// longer. A habit that is given up without harm is a change, but no cause.
+// longer: longer than the other requests at the same time, or than those before if nearly all show it. A habit that is
+// given up without harm is a change, but no cause.
 func (w *workload) hurts(o *oddity) bool {
 	if w.failsMore() {
 		return true
@@ -569,10 +595,26 @@ func (w *workload) hurts(o *oddity) bool {
 			shows[c.request], names[c.request.route] = true, true
 		}
 	}
-	alike := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return !names[q.route] || q.now && !shows[q] })
+	tooks := make(map[*route]*[3][]int64) // before, now without the oddity, and now with it
+	for _, q := range w.requests {
+		side := q.side()
+		if shows[q] {
+			side = 2
+		}
+		if names[q.route] {
+			of := at(tooks, q.route)
+			of[side] = append(of[side], q.took)
+		}
+	}
 	was, is, u, variance := 0.0, 0.0, 0.0, 0.0
-	for _, of := range sidesOf(alike) {
-		before, now := of[0].tooks, of[1].tooks
+	for _, of := range tooks {
+		for _, list := range of {
+			slices.Sort(list)
+		}
+		before, now := of[0], of[2]
+		if len(of[1]) >= fewApart {
+			before = of[1]
+		}
 		if len(before) == 0 || len(now) == 0 {
 			continue
 		}

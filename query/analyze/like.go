@@ -190,7 +190,7 @@ func (w *workload) pooled(all []*series) (out []*series) {
 			s.grown += p.grown * float64(p.m)
 		}
 		s.shift, s.auc, s.grown = max(0, s.shift), auc/float64(s.m), s.grown/float64(s.m)
-		p := stat.MoreOften(s.kept[0], s.kept[1], s.was, s.n)
+		p := s.moreSlow(s.kept[0], s.kept[1], s.was, s.n)
 		s.z = 0
 		if s.variance > 0 {
 			s.z = s.u / math.Sqrt(s.variance)

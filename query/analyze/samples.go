@@ -82,6 +82,7 @@ type series struct {
 	most             *series   // the part with most additional time, whose values are shown; nil if there is only s
 	step             float64   // the least growth of the median that matters
 	before           []int64   // the values before, ascending
+	elsewhere        float64   // the share of the calls of others that are slow now
 }
 
 // time returns the approximate total time of the calls before.
@@ -144,18 +145,54 @@ func (w *workload) newSeries(of *sample, floor int64) *series {
 // before from the median of their operation.
 func (s *series) judge(mid, scale float64, off func() []int64) {
 	s.z = (s.z - mid) / scale
-	p := stat.MoreOften(s.kept[0], s.kept[1], s.was, s.n)
+	p := s.moreSlow(s.kept[0], s.kept[1], s.was, s.n)
 	if s.moved() {
 		p = max(p, stat.Normal(s.z))
 	}
 	if k, m := s.kept[0]-s.kept[0]/2, s.kept[1]; k > 0 && s.far > farOff*s.limit {
 		all := off()
 		at, _ := slices.BinarySearch(all, s.far)
-		if q := max(float64(len(all)-at+1)/float64(len(all)+1), float64(s.was)/2/float64(s.n)); float64(m)*q < float64(k) {
+		if q := max(float64(len(all)-at+1)/float64(len(all)+1), float64(s.was)/2/float64(s.n), s.elsewhere/2); float64(m)*q < float64(k) {
 			p = max(p, stat.AtLeast(k, m, q))
 		}
 	}
 	s.p = max(0, p-math.Log10(3)) // the best of three tests
+}
+
+// moreSlow returns -log10 of the chance that k of n values are slow. They must be more than before, and more than
+// elsewhere now, because a busy machine makes some calls of everything slow.
+func (s *series) moreSlow(k, n, k0, n0 int) float64 {
+	p := stat.MoreOften(k, n, k0, n0)
+	if s.elsewhere > 0 {
+		p = min(p, stat.AtLeast(k, n, s.elsewhere))
+	}
+	return p
+}
+
+// setElsewhere sets how many calls of others are slow now: of other services, because a fault of a service may slow all
+// its operations, or else of other operations.
+func setElsewhere(all []*series) {
+	type calls struct{ slow, n int }
+	of := make(map[operation]*calls) // by operation; without a name, by service; the zero operation: all
+	for _, s := range all {
+		if s.edge {
+			continue
+		}
+		for _, key := range []operation{{service: s.service, name: s.name}, {service: s.service}, {}} {
+			c := at(of, key)
+			c.slow, c.n = c.slow+s.slow, c.n+s.m
+		}
+	}
+	total := at(of, operation{})
+	for _, s := range all {
+		for _, key := range []operation{{service: s.service}, {service: s.service, name: s.name}} {
+			own := at(of, key)
+			if n := total.n - own.n; n >= leastElsewhere {
+				s.elsewhere = float64(total.slow-own.slow) / float64(n)
+				break
+			}
+		}
+	}
 }
 
 // shown returns the part of a series whose values are shown.
@@ -239,6 +276,9 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 		slices.Sort(off)
 		return off
 	})
+	if w.rules.alike {
+		setElsewhere(all)
+	}
 	for _, s := range all {
 		s.judge(mid, scale, off)
 	}

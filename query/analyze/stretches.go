@@ -26,8 +26,10 @@ func (w *workload) inTime(x *Explanation, given bool) {
 	if given {
 		more = 0
 	}
+	var causes []*Cause
 	for i := range x.Causes {
 		c := &x.Causes[i]
+		causes = append(causes, c)
 		for k := range c.Evidence {
 			e := &c.Evidence[k]
 			if !e.Sure {
@@ -40,6 +42,9 @@ func (w *workload) inTime(x *Explanation, given bool) {
 				e.Sure = w.lasting(c.Service, e, given)
 			}
 		}
+	}
+	w.leaveOutHabits(x, causes) // what else was a cause may be none any longer
+	for _, c := range causes {
 		at := slices.IndexFunc(c.Evidence, func(e Evidence) bool { return e.Sure })
 		c.Sure = at >= 0
 		if at > 0 {
