@@ -141,23 +141,21 @@ func (b *besides) outermost(r view.Row) view.Row {
 	return b.whole[max(1, sort.Search(len(b.whole), func(i int) bool { return t.Rank(b.whole[i]) > t.Rank(r) }))-1]
 }
 
-// addShares sets the shares of x for two sets of spans. A span counts if, for most of its time, a span with the
-// name of x in another request was running. If any overlap counted, long spans would count more often. The
+// addShares sets the shares of x for two sets of spans. A span counts if, when it began and for most of its time, a
+// span with the name of x in another request was running: what begins later does not slow it. If any overlap counted, long spans would count more often. The
 // parameter compared is the number of names from which x was chosen.
 func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], compared int) {
 	own := operation{service: x.Service, name: x.Name}
 	var length int64 // the least time that is looked at: a long span runs beside more than a short one, whatever slows it
 	most := func(r view.Row) bool {
 		from, to, timed := during(b.v, r)
-		if more := length - (to - from); more > 0 {
-			from, to = from-more/2, to+more/2
-		}
+		to = max(to, from+length)
 		of := c.one
 		if operationOf(b.v, b.outermost(r)) == own {
 			of = c.two // the request itself has the name of x, so a second span must be running
 		}
 		to = max(to, from+1)
-		return timed && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
+		return timed && of.runsAt(c.at, from) && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
 	}
 	var ran, rows [2]int64
 	var tooks []int64
@@ -228,6 +226,15 @@ func (c *covered) add(times []int64, at int64, runs bool) {
 		}
 	}
 	c.before, c.runs = append(c.before, before), append(c.runs, runs)
+}
+
+// runsAt reports whether the required number of spans ran at a time.
+func (c *covered) runsAt(times []int64, at int64) bool {
+	n, found := slices.BinarySearch(times, at)
+	if found {
+		return c.runs[n]
+	}
+	return n > 0 && c.runs[n-1]
 }
 
 // until returns the total time before at in which the required number of spans ran. The slice times is

@@ -28,6 +28,8 @@ const (
 	notSure        = 0.5    // the weight of a cause without sure evidence
 	splits         = 12     // the number of parts between which a recording without a baseline can be divided
 	leastElsewhere = 100    // calls of others tell how many are slow on a busy machine
+	busyShare      = .1     // of all other calls are slow on a busy machine,
+	busyTimes      = 2.5    // and at least this many times as many as before
 	fewApart       = 10     // the fewest requests on each side of a division, if there are at least twice as many
 	leastVariance  = 3      // a number of errors with a smaller variance is not considered normally distributed
 )

@@ -147,7 +147,8 @@ type workload struct {
 	retries map[operation]*retries // by operation without a path
 	apart   int                    // log records that belong to no request
 	rules   rules
-	clocks  []Clock  // the clocks that were corrected
+	clocks  []Clock // the clocks that were corrected
+	clock   func(t Time) string
 	trigger *Trigger // of the flight recorder's latest file
 	// triggered is the time at which the reason for a flight recorder's latest file began; see triggeredAt.
 	triggered Time
@@ -228,10 +229,12 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others, within b
 		rank = end
 	}
 	roots = slices.DeleteFunc(roots, func(r view.Row) bool { return !chosen.Has(r) && (!others || !names[operationOf(v, r)]) })
-	// The span of a whole command is no request, unless there is nothing else.
-	requests := slices.DeleteFunc(slices.Clone(roots), func(r view.Row) bool { return v.Service(r) == mapping.RunService })
-	if len(requests) > 0 {
-		roots = requests
+	// The span of a whole command is no request, unless there is nothing else. Where requests are served, a call
+	// without a caller is none either, such as a query while the program starts.
+	roots = without(roots, func(r view.Row) bool { return v.Service(r) == mapping.RunService })
+	kindOf := func(r view.Row) string { return v.Flags(r).Kind() }
+	if w.rules.alike && slices.ContainsFunc(roots, func(r view.Row) bool { return kindOf(r) == "server" || kindOf(r) == "consumer" }) {
+		roots = without(roots, func(r view.Row) bool { return kindOf(r) == "client" })
 	}
 	x := callReader{workload: w, v: v, texts: errorTexts{v: v, ctx: ctx}}
 	if within {
@@ -250,6 +253,15 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others, within b
 		}
 	}
 	return len(roots), nil
+}
+
+// without returns a list without some of its rows, or the list itself if nothing would be left.
+func without(list []view.Row, drop func(r view.Row) bool) []view.Row {
+	rest := slices.DeleteFunc(slices.Clone(list), drop)
+	if len(rest) == 0 {
+		return list
+	}
+	return rest
 }
 
 // triggeredAt returns the start time of the request for which a flight recorder made a file, or the time at which the
@@ -411,7 +423,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 
 // pathOf returns the path of a span. The slice spans has the earlier spans of the request.
 func (x *callReader) pathOf(s *member, spans []*member) callPath {
-	p := callPath{own: x.paths.own(s.row)}
+	p := callPath{own: x.paths.own(x.v, s.row)}
 	if s.up != nil {
 		p.parent = s.up.name
 	}

@@ -3,10 +3,12 @@ package analyze
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/read/stat"
@@ -42,7 +44,10 @@ func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.clocks = q.Clocks
+	w.clocks, w.clock = q.Clocks, q.Clock
+	if w.clock == nil {
+		w.clock = func(t Time) string { return time.Unix(0, int64(t)).UTC().Format("15:04:05.000") }
+	}
 	slices.SortStableFunc(w.requests, func(a, b *request) int { return cmp.Compare(a.start, b.start) })
 	if len(w.requests) == 0 {
 		return &Explanation{Verdict: "no cause found: there are no requests to compare", Complete: all == 0, Apart: w.apart}, ctx.Err()
@@ -85,11 +90,7 @@ func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	w.divide(0)
 	v := q.Now[0].View
 	if err == nil && alone && len(q.Now) == 1 {
-		clock := q.Clock
-		if clock == nil {
-			clock = func(t Time) string { return time.Unix(0, int64(t)).UTC().Format("15:04:05.000") }
-		}
-		x.Deaths = w.died(v, q.Deaths, clock)
+		x.Deaths = w.died(v, q.Deaths)
 		w.concerns(x, x.Deaths)
 	}
 	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 && alone && err == nil {
@@ -152,11 +153,48 @@ func (w *workload) changed(ctx context.Context) *Explanation {
 	}
 	w.divide(x.Looked.Requests[0])
 	if !x.Found {
+		if x.busy && x.Since != nil {
+			x.slower = w.slower(x.Since.At)
+		}
 		x.Since = nil
 		x.Looked.Requests, x.Failed = [2]int{0, len(w.requests)}, [2]int{0, x.Failed[0] + x.Failed[1]}
 		w.divide(0)
 	}
 	return x
+}
+
+// slower says that requests of most kinds are slower from a time on, at which the workload is divided. It returns "" if
+// they are not.
+func (w *workload) slower(from Time) string {
+	type growth struct {
+		*route
+
+		times float64
+	}
+	var grown []growth
+	kinds := 0
+	for r, of := range sidesOf(w.requests) {
+		before, now := of[0].tooks, of[1].tooks
+		if len(before) < few || len(now) < few {
+			continue
+		}
+		kinds++
+		if times := float64(now[len(now)/2]) / float64(max(1, before[len(before)/2])); times >= busyTimes {
+			grown = append(grown, growth{r, times})
+		}
+	}
+	if kinds == 0 || 2*len(grown) < kinds {
+		return ""
+	}
+	slices.SortFunc(grown, func(a, b growth) int { return cmp.Or(cmp.Compare(b.n, a.n), a.compare(b.operation)) })
+	text := fmt.Sprintf("nearly everything is slower from %s on, as on a busy machine: ", w.clock(from))
+	for i, g := range grown[:min(len(grown), few)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s %.2g times", g.name, g.times)
+	}
+	return text
 }
 
 // setPeriods sets when the calls of the sure causes happened, unless Since says so already.
@@ -202,7 +240,7 @@ func (w *workload) tellState(ctx context.Context, x *Explanation, run query.Run,
 func (w *workload) finish(x *Explanation, others string) {
 	several := len(w.services()) > 1
 	for i := range x.Failures {
-		x.Failures[i].Text = x.Failures[i].sentence(several)
+		x.Failures[i].Text = x.Failures[i].sentence(several, w.clock)
 	}
 	for i := range x.Shares {
 		x.Shares[i].Text = x.Shares[i].sentence(others, "")
@@ -423,6 +461,10 @@ func (w *workload) rank(more float64) *Explanation {
 		certain := math.Pow(min(1, p/bound), 2)
 		certainly := p >= bound && y >= leastTime
 		sure := certainly && time >= w.rules.weight
+		if w.rules.alike {
+			x.busy = x.busy || sure && s.busy
+			sure = sure && !s.busy && min(s.n, s.m) >= fewApart
+		}
 		if !s.edge {
 			c := cause(s.service)
 			c.certain = c.certain || certainly && w.rules.ranksSmall
@@ -695,7 +737,7 @@ func (x *Explanation) verdict(requests int) (text string, alarming bool) {
 	if at := slices.IndexFunc(x.Failures, func(f Failure) bool { return f.State != AsBefore }); at >= 0 {
 		failure = x.Failures[at].Text
 		f := &x.Failures[at]
-		if small := float64(f.Now.N) < leastFailing*float64(f.Now.Of); small {
+		if small := float64(f.Now.N) < leastFailing*float64(f.Now.Of); small && f.State != AtOneTime {
 			failure = ""
 		}
 	}
@@ -711,6 +753,8 @@ func (x *Explanation) verdict(requests int) (text string, alarming bool) {
 		return failure, true
 	case cause != "":
 		return cause, true
+	case x.slower != "":
+		return x.slower, false
 	case len(x.Where) > 0 && requests < 2*fewApart:
 		return "too few requests to find a change; " + absolute(x.Where), false
 	case len(x.Where) > 0:
@@ -734,6 +778,10 @@ func (c *Cause) sentence() string {
 	}
 	if c.Of != "" && c.Of != c.Operation {
 		text += " of " + c.Of
+	}
+	said := strings.TrimPrefix(c.Evidence[0].Pattern, c.Operation+": ")
+	if c.Kind == KindError && said != "" && !strings.HasSuffix(text, said) {
+		text += ": " + said
 	}
 	return text
 }

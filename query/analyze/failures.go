@@ -25,6 +25,8 @@ type Failure struct {
 	Before    Count    `json:"before"`
 	Now       Count    `json:"now"`
 	State     Changed  `json:"state"`
+	From      Time     `json:"from_unix_nano"` // if they failed at one time: from then to To; else NoTime
+	To        Time     `json:"to_unix_nano"`
 	Log10P    float64  `json:"log10p"` // the decimal logarithm of the probability that the difference is chance
 	Row       view.Row `json:"row"`    // an example
 	Text      string   `json:"text"`   // a sentence
@@ -39,6 +41,7 @@ const (
 	New        Changed = "new"              // it did not happen before
 	More       Changed = "more than before" // and not by chance
 	AsBefore   Changed = "as before"
+	AtOneTime  Changed = "at one time" // nearly all of them in a short part of the recording
 	AllFail    Changed = "all of them" // nearly all requests of the name fail, in both parts or without a comparison
 	Some       Changed = ""            // there is nothing to compare with
 )
@@ -164,6 +167,7 @@ func (x *callReader) loggedError(r view.Row) (text string, err error) {
 
 const (
 	leastFailing = .1 // the least share of the requests of a name, and of all failed requests, that is reported
+	leastBurst   = 5  // failures of a kind are a burst
 	nearlyAll    = .9 // so many requests of a name fail that it is not a matter of some of them
 )
 
@@ -212,6 +216,13 @@ func (w *workload) failures() []Failure {
 		if f.State != Some && p < need(len(found), 0) {
 			f.State = AsBefore
 		}
+		f.From, f.To = NoTime, NoTime
+		if (f.State == AsBefore || f.State == Some) && n[1] >= leastBurst {
+			f.From, f.To = w.burstOf(k.of, k.at)
+		}
+		if f.To != NoTime {
+			f.State = AtOneTime
+		}
 		if (f.State == AsBefore || f.State == Some) && float64(n[1]) >= nearlyAll*float64(total[1]) {
 			f.State = AllFail
 		}
@@ -221,6 +232,17 @@ func (w *workload) failures() []Failure {
 		return cmp.Or(cmp.Compare(b.Now.N, a.Now.N), cmp.Compare(a.Request, b.Request), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Pattern, b.Pattern))
 	})
 	return all[:min(len(all), maxFailures)]
+}
+
+// burstOf returns when nearly all failures of a kind happened, or NoTime if they are spread over the recording.
+func (w *workload) burstOf(of *route, kind *failureKind) (from, to Time) {
+	g := &group{sides: make(map[bool][]*call)}
+	for _, q := range w.requests {
+		if q.route == of && q.now {
+			g.sides[q.failure == kind] = append(g.sides[q.failure == kind], &call{start: q.start})
+		}
+	}
+	return g.period()
 }
 
 // blameFailures adds a cause for failures that the baseline does not have, unless a cause covers most of the failed
@@ -234,7 +256,7 @@ func (w *workload) blameFailures(x *Explanation) {
 			continue
 		}
 		e := Evidence{
-			Kind: KindError, Operation: f.Operation, Pattern: f.Pattern, Before: f.Before, Now: f.Now, Text: f.sentence(false),
+			Kind: KindError, Operation: f.Operation, Pattern: f.Pattern, Before: f.Before, Now: f.Now, Text: f.sentence(false, w.clock),
 			Share: float64(f.Now.N) / float64(requests), Log10P: f.Log10P, Sure: true, about: item{kind: itemError, name: f.Operation},
 		}
 		c := Cause{
@@ -248,7 +270,7 @@ func (w *workload) blameFailures(x *Explanation) {
 }
 
 // sentence returns the text of a failure. If several services have spans, it names the service.
-func (f *Failure) sentence(several bool) string {
+func (f *Failure) sentence(several bool, clock func(t Time) string) string {
 	where := f.Operation
 	if several && f.Service != "" {
 		where = f.Service + " " + where
@@ -269,6 +291,8 @@ func (f *Failure) sentence(several bool) string {
 	switch f.State {
 	case NewRequest:
 		text += " (no such request before)"
+	case AtOneTime:
+		text += fmt.Sprintf(", nearly all within %s from %s on", took(int64(f.To-f.From)), clock(f.From))
 	case New, More, AsBefore:
 		text += fmt.Sprintf(" (before %d of %d)", f.Before.N, f.Before.Of)
 	}

@@ -56,18 +56,20 @@ func (p callPath) compare(q callPath) int {
 
 // A pathReader reads the paths of spans.
 type pathReader struct {
-	texts, routes, status []*columns.Column
-	patterns              map[string]string // a cache
-	perName               map[operation]map[callPath]bool
+	texts, routes, urls, status []*columns.Column
+	patterns                    map[string]string // a cache
+	ofURLs                      map[string]bool   // the patterns of URLs
+	perName                     map[operation]map[callPath]bool
 }
 
 func newPathReader(ctx context.Context, v *view.View) (*pathReader, error) {
-	x := &pathReader{patterns: make(map[string]string), perName: make(map[operation]map[callPath]bool)}
+	x := &pathReader{patterns: make(map[string]string), ofURLs: make(map[string]bool), perName: make(map[operation]map[callPath]bool)}
 	for _, f := range []struct {
 		to    *[]*columns.Column
 		names []string
 	}{
 		{&x.routes, []string{"http.route"}},
+		{&x.urls, []string{"url.path", "http.target"}},
 		{&x.texts, []string{"db.query.text", "db.statement", "rpc.method"}},
 		{&x.status, []string{"http.response.status_code", "http.status_code", "rpc.grpc.status_code"}},
 	} {
@@ -102,8 +104,25 @@ func valueOf(list []*columns.Column, r view.Row) string {
 }
 
 // own returns what tells the span at row r from others of its name: its route, and the pattern of its text.
-func (x *pathReader) own(r view.Row) string {
-	text := valueOf(x.texts, r)
+func (x *pathReader) own(v *view.View, r view.Row) string {
+	return x.routeOf(v, r) + x.pattern(valueOf(x.texts, r))
+}
+
+// routeOf returns the route of a span, or the pattern of its URL if its name has none either.
+func (x *pathReader) routeOf(v *view.View, r view.Row) string {
+	route := valueOf(x.routes, r)
+	if route != "" || len(x.urls) == 0 || strings.Contains(v.Name(r), "/") {
+		return route
+	}
+	p := x.pattern(valueOf(x.urls, r))
+	if !x.ofURLs[p] && len(x.ofURLs) >= mostPaths {
+		return ""
+	}
+	x.ofURLs[p] = true
+	return p
+}
+
+func (x *pathReader) pattern(text string) string {
 	p, known := x.patterns[text]
 	if !known {
 		p = patternOf(text)
@@ -111,12 +130,12 @@ func (x *pathReader) own(r view.Row) string {
 			x.patterns[text] = p
 		}
 	}
-	return valueOf(x.routes, r) + p
+	return p
 }
 
-// label returns the name of a request with its route, unless the name ends with the route.
+// label returns the name of a request with its route or URL, unless the name ends with the route.
 func (x *pathReader) label(v *view.View, root view.Row) string {
-	name, route := v.Name(root), valueOf(x.routes, root)
+	name, route := v.Name(root), x.routeOf(v, root)
 	if strings.HasSuffix(name, route) {
 		return name
 	}

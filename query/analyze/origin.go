@@ -139,7 +139,7 @@ func (w *workload) missedBy(d *Death) {
 
 // died sets the services, times and texts of the deaths of a view, and leaves out those of which there is nothing to
 // say: nothing is known of the reason, and no other service missed the process.
-func (w *workload) died(v *view.View, deaths []Death, clock func(t Time) string) []Death {
+func (w *workload) died(v *view.View, deaths []Death) []Death {
 	several := len(v.Files()) > 1
 	deaths = slices.DeleteFunc(slices.Clone(deaths), func(d Death) bool { return !several && d.Reason == "" })
 	if len(deaths) == 0 {
@@ -171,7 +171,7 @@ func (w *workload) died(v *view.View, deaths []Death, clock func(t Time) string)
 			d.Text = name(d.Service) + " died: " + d.Reason
 		}
 		if missed {
-			d.Text += fmt.Sprintf(" at %s; from then on %d of %d requests did not reach it", clock(d.At), d.Missed[0], d.Missed[1])
+			d.Text += fmt.Sprintf(" at %s; from then on %d of %d requests did not reach it", w.clock(d.At), d.Missed[0], d.Missed[1])
 		}
 		told = append(told, d)
 	}

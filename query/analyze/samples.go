@@ -83,6 +83,7 @@ type series struct {
 	step             float64   // the least growth of the median that matters
 	before           []int64   // the values before, ascending
 	elsewhere        float64   // the share of the calls of others that are slow now
+	busy             bool      // this share has grown, as on a busy machine
 }
 
 // time returns the approximate total time of the calls before.
@@ -172,7 +173,7 @@ func (s *series) moreSlow(k, n, k0, n0 int) float64 {
 // setElsewhere sets how many calls of others are slow now: of other services, because a fault of a service may slow all
 // its operations, or else of other operations.
 func setElsewhere(all []*series) {
-	type calls struct{ slow, n int }
+	type calls struct{ slow, n, slow0, n0 int }
 	of := make(map[operation]*calls) // by operation; without a name, by service; the zero operation: all
 	for _, s := range all {
 		if s.edge {
@@ -180,17 +181,20 @@ func setElsewhere(all []*series) {
 		}
 		for _, key := range []operation{{service: s.service, name: s.name}, {service: s.service}, {}} {
 			c := at(of, key)
-			c.slow, c.n = c.slow+s.slow, c.n+s.m
+			c.slow, c.n, c.slow0, c.n0 = c.slow+s.slow, c.n+s.m, c.slow0+s.was, c.n0+s.n
 		}
 	}
 	total := at(of, operation{})
 	for _, s := range all {
 		for _, key := range []operation{{service: s.service}, {service: s.service, name: s.name}} {
 			own := at(of, key)
-			if n := total.n - own.n; n >= leastElsewhere {
-				s.elsewhere = float64(total.slow-own.slow) / float64(n)
-				break
+			slow, n, slow0, n0 := total.slow-own.slow, total.n-own.n, total.slow0-own.slow0, total.n0-own.n0
+			if n < leastElsewhere {
+				continue
 			}
+			s.elsewhere = float64(slow) / float64(n)
+			s.busy = s.elsewhere >= busyShare && s.elsewhere*float64(n0) >= busyTimes*float64(slow0) && stat.MoreOften(slow, n, slow0, n0) >= alpha
+			break
 		}
 	}
 }

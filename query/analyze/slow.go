@@ -17,7 +17,7 @@ import (
 const (
 	farAbove    = 3   // slow calls are reported if their median is at least this many times the median of all calls
 	leastGap    = 0.2 // the least difference between the shares of slow calls and of other calls that have a value
-	gapByRun    = 0.5 // the same for spans that ran at the same time; larger, because many spans do
+	gapByRun    = 0.7 // the same for spans that ran at the same time; larger, because many spans do
 	leastBeside = 0.2 // a cause that only runs beside slow calls explains at least this share of all time
 	inPeriod    = 0.8 // a period is reported if it has at least this share of the slow calls, and at most this share of all calls
 )
