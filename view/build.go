@@ -8,7 +8,6 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
@@ -27,7 +26,7 @@ type builder struct {
 	options Options
 
 	files   []*growingFile
-	parsers []map[bool]*parser
+	parsers []*parser
 	numbers map[*parser]*numbers
 
 	metas     []format.Metadata // without levels
@@ -149,7 +148,7 @@ func (b *builder) run(ctx context.Context, limits []uint32) error {
 	}
 	n := workersFor(total, b.options.Workers)
 	for len(b.parsers) < n {
-		b.parsers = append(b.parsers, make(map[bool]*parser))
+		b.parsers = append(b.parsers, newParser())
 	}
 	return p.run(b.parsers[:n])
 }
@@ -484,7 +483,7 @@ func (b *builder) fold(row Row, was beginning, r *record, name string, at format
 		}
 		setPlace(&m, &at)
 		meta = unknown
-		if len(name) <= maxPlaceSize {
+		if len(m.Name)+len(m.Target)+len(m.ModulePath.Value)+len(m.File.Value) <= maxPlaceSize {
 			meta = b.metaNumber(m)
 		}
 	}
@@ -526,17 +525,14 @@ func (b *builder) began(row Row) beginning {
 	old := b.flags(row)
 	was, ok := b.begun[row]
 	if !ok {
-		e, err := b.entry(row)
+		c, err := b.fileOf(row).parseOne(b.id(row))
 		if err != nil {
 			return beginning{uint16(old), b.meta(row), b.duration(row)}
 		}
-		var c chunk
-		newParser(false).parseEntry(&c, e, b.id(row))
-		was = beginning{uint16(c.records[0].flags), unknown, c.records[0].duration}
-		m := e.Metadata
-		m.Name, m.Target, m.Level = strings.Clone(m.Name), strings.Clone(m.Target), 0
-		if len(m.Name)+len(m.Target) <= maxPlaceSize {
-			was.meta = b.metaNumber(m)
+		r := &c.records[0]
+		was = beginning{uint16(r.flags), unknown, r.duration}
+		if r.meta != unknown {
+			was.meta = b.metaNumber(metadataOf([]byte(c.metas[r.meta])))
 		}
 		b.begun[row] = was
 	}

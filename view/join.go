@@ -356,14 +356,10 @@ func (b *builder) join(first, half Row) {
 	if b.end(half) == 0 {
 		return
 	}
-	f := b.fileOf(half)
-	e, err := f.file.Entry(b.end(half))
+	c, err := b.fileOf(half).parseOne(b.end(half))
 	if err != nil {
 		return
 	}
-	var c chunk
-	newParser(false).parseEntry(&c, e, b.end(half))
-	r := &c.records[0]
 	name, at := "", format.Metadata{}
 	if len(c.names) > 0 {
 		name = c.names[0]
@@ -371,7 +367,7 @@ func (b *builder) join(first, half Row) {
 	if len(c.places) > 0 {
 		at = c.places[0]
 	}
-	b.fold(first, b.began(first), r, name, at)
+	b.fold(first, b.began(first), &c.records[0], name, at)
 }
 
 func (b *builder) setParent(r, to Row) {

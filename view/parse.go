@@ -111,8 +111,6 @@ const (
 //
 // A parser is not safe for concurrent use.
 type parser struct {
-	columns bool
-
 	metas    []string // encoded
 	metaOf   map[string]uint16
 	metaSize int
@@ -137,9 +135,9 @@ type parser struct {
 	pathSize int // the number of names in all shapes
 }
 
-func newParser(columns bool) *parser {
+func newParser() *parser {
 	return &parser{
-		columns: columns, metaOf: make(map[string]uint16), messageOf: make(map[string]uint32),
+		metaOf: make(map[string]uint16), messageOf: make(map[string]uint32),
 		messages: []string{""}, root: &node{kids: make(map[string]*node)},
 	}
 }
@@ -308,25 +306,39 @@ func text(b []byte, p int) ([]byte, int) {
 	return b[at:end:end], end
 }
 
-// number returns the number at p, its kind, and the offset after it. The kind is KindString if the value is not a
-// number. The offset is wire.Nowhere if the number has more than 64 bits.
+// number returns the number at p, its kind, and the offset after it. The kind is KindU64 or KindI64, or KindString if
+// the value is not a number, or needs more than 64 bits.
 func number(b []byte, p int) (uint64, wire.Kind, int) {
-	if p < len(b) && b[p] >= wire.KindU128 {
-		return 0, wire.KindString, wire.Nowhere
-	}
 	end := wire.SkipValues(b, p, 1)
-	if end > len(b) || b[p] != wire.KindU64 && b[p] != wire.KindI64 {
+	if end > len(b) {
+		return 0, wire.KindString, end
+	}
+	kind := wire.Kind(wire.KindU64)
+	switch b[p] {
+	case wire.KindU64, wire.KindU128:
+	case wire.KindI64, wire.KindI128:
+		kind = wire.KindI64
+	default:
 		return 0, wire.KindString, end
 	}
 	switch b[p+1] {
 	case wire.Tag16:
-		return uint64(binary.LittleEndian.Uint16(b[p+2:])), b[p], end
+		return uint64(binary.LittleEndian.Uint16(b[p+2:])), kind, end
 	case wire.Tag32:
-		return uint64(binary.LittleEndian.Uint32(b[p+2:])), b[p], end
+		return uint64(binary.LittleEndian.Uint32(b[p+2:])), kind, end
 	case wire.Tag64:
-		return binary.LittleEndian.Uint64(b[p+2:]), b[p], end
+		return binary.LittleEndian.Uint64(b[p+2:]), kind, end
+	case wire.Tag128:
+		lo, hi := binary.LittleEndian.Uint64(b[p+2:]), binary.LittleEndian.Uint64(b[p+10:])
+		switch {
+		case hi == 0:
+			return lo, kind, end
+		case hi == 1 && lo&1 == 0 && kind == wire.KindI64: // positive, and has 64 bits without its sign
+			return lo>>1 | 1<<63, wire.KindU64, end
+		}
+		return 0, wire.KindString, end
 	}
-	return uint64(b[p+1]), b[p], end
+	return uint64(b[p+1]), kind, end
 }
 
 // isTrue reports whether the value at p is true. It also returns the offset after the value.
@@ -335,8 +347,7 @@ func isTrue(b []byte, p int) (bool, int) {
 	return end <= len(b) && b[p] == wire.KindBool && b[p+1] == 1, end
 }
 
-// value reads the value of field f at p, and returns the offset after the value. It returns wire.Nowhere if the
-// fast path cannot read the value.
+// value reads the value of field f at p, and returns the offset after the value.
 func (v *values) value(b []byte, p int, f field) int {
 	if f == fieldNone || v.seen&(1<<f) != 0 {
 		return wire.SkipValues(b, p, 1)
@@ -371,11 +382,8 @@ func (v *values) value(b []byte, p int, f field) int {
 
 // attributes reads the n attributes at p. guess is their probable shape, or nil. The first result is their shape,
 // or nil if a new shape would exceed a limit. The second is the offset after the attributes, or wire.Nowhere if
-// the fast path cannot read them.
+// they are not in the usual form.
 func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
-	if w.columns {
-		return w.columnsOf(b, p, n, guess, v)
-	}
 	i, at := 0, w.root
 	if guess != nil {
 		for _, k := range guess.path[:min(n, len(guess.path))] {
@@ -470,9 +478,9 @@ var (
 	prefixRecorder = []byte("entrace.")
 )
 
-// parse adds the record of entry id, which is b[p:end], to c. If the fast path cannot read the entry, it returns
-// false and adds nothing.
-func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32) bool {
+// parse adds the record of entry id, which is b[p:end], to c. If columns is set, the entry has version 2. If the
+// entry is not in the usual form, parse returns false and adds nothing.
+func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32, columns bool) bool {
 	b = b[:end]
 	var l wire.Layout
 	n, at := wire.Count(b, l.Parse(b, p))
@@ -489,45 +497,34 @@ func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32) bool {
 		guess = w.last[meta]
 	}
 	var v values
-	s, at := w.attributes(b, at, n, guess, &v)
+	var s *shape
+	if columns {
+		s, at = w.columnsOf(b, at, n, guess, &v)
+	} else {
+		s, at = w.attributes(b, at, n, guess, &v)
+	}
 	if at != end {
 		return false
 	}
 	if meta != unknown {
 		w.last[meta] = s
 	}
-	h := head{
-		parent: l.Parent, meta: meta, shape: unknown, level: b[l.Level], name: wire.TextAt(b, l.Name, l.Target),
-		line: b[l.Line] == 1, module: b[l.Module] == 1, file: b[l.File] == 1, root: id == 0,
-	}
+	r := record{parent: l.Parent, meta: meta, shape: unknown, start: noTime, duration: noTook}
 	if s != nil {
-		h.shape = s.id
+		r.shape = s.id
 	}
-	if b[l.Message] == 1 {
-		h.hasMessage, h.message = true, wire.TextAt(b, l.Message+1, l.Name)
-	}
-	if w.add(c, &h, &v) {
-		c.places = append(c.places, metadataOf(b[l.Name:metaEnd]))
-	}
+	w.add(c, r, b[:metaEnd], &l, id, &v)
 	return true
 }
 
-// A head holds an entry without its attributes.
-type head struct {
-	parent             uint32
-	meta, shape        uint16
-	level              uint8
-	name, message      []byte
-	hasMessage         bool
-	line, module, file bool
-	root               bool
-}
-
-// add adds the record of an entry to c. It reports whether the caller must add the source location of the entry to
-// c.places.
-func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
-	r := record{parent: h.parent, meta: h.meta, shape: h.shape, start: noTime, duration: noTook}
-	flags := uint32(h.level) << levelShift
+// add completes the record r of entry id, and adds it to c. The head of the entry, with the offsets l, is the end of b.
+func (w *parser) add(c *chunk, r record, b []byte, l *wire.Layout, id uint32, v *values) {
+	name, hasMessage := wire.TextAt(b, l.Name, l.Target), b[l.Message] == 1
+	var message []byte
+	if hasMessage {
+		message = wire.TextAt(b, l.Message+1, l.Name)
+	}
+	flags := uint32(b[l.Level]) << levelShift
 	switch v.timeKind {
 	case wire.KindU64:
 		r.start = int64(min(v.time, math.MaxInt64))
@@ -580,15 +577,15 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 	}
 	role := RoleOther
 	switch {
-	case h.root:
+	case id == 0:
 		role = RoleRoot
-	case h.hasMessage && bytes.HasPrefix(h.name, prefixEvent):
+	case hasMessage && bytes.HasPrefix(name, prefixEvent):
 		role = RoleLog
 		if hasSpan {
 			c.wants = append(c.wants, span)
 			flags |= recordWants
 		}
-	case hasSpan && !h.hasMessage && r.start != noTime:
+	case hasSpan && !hasMessage && r.start != noTime:
 		role = RoleSpan
 		r.text = uint32(span)
 		if r.start == 0 { // the start is unknown, as in OTLP
@@ -606,19 +603,19 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 		if r.duration == noTook {
 			flags |= flagOpen
 		}
-	case hasSpan && r.start == noTime && string(h.name) == format.NameSpanEnd:
+	case hasSpan && r.start == noTime && string(name) == format.NameSpanEnd:
 		flags |= recordIsEnd
-		if h.hasMessage {
+		if hasMessage {
 			flags |= recordRenames
-			c.names = append(c.names, string(h.message))
+			c.names = append(c.names, string(message))
 		}
-		if h.module || h.file || h.line {
+		if b[l.Module] == 1 || b[l.File] == 1 || b[l.Line] == 1 {
 			flags |= recordPlaces
-			wantsPlace = true
+			c.places = append(c.places, metadataOf(b[l.Name:]))
 		}
-	case h.parent == 0 && string(h.name) == format.NameResource:
+	case r.parent == 0 && string(name) == format.NameResource:
 		role = RoleResource
-	case h.parent == 0 && bytes.HasPrefix(h.name, prefixRecorder):
+	case r.parent == 0 && bytes.HasPrefix(name, prefixRecorder):
 		role = RoleRecorder
 	}
 	if role == RoleOther {
@@ -627,93 +624,35 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 			flags |= recordIsMarked
 		case v.event:
 			role = RoleEvent
-			if string(h.name) == mapping.NameException {
+			if string(name) == mapping.NameException {
 				flags |= recordExcepts
 			}
-		case v.link && string(h.name) == mapping.NameLink:
+		case v.link && string(name) == mapping.NameLink:
 			role = RoleLink
 		}
 	}
-	if h.hasMessage {
+	if hasMessage {
 		flags |= flagMessage
-		r.text = w.message(h.message)
+		r.text = w.message(message)
 	}
 	r.flags = flags | uint32(role)
 	c.records = append(c.records, r)
-	return wantsPlace
 }
 
-// parseEntry adds to c the record of an entry that the fast path cannot read.
-func (w *parser) parseEntry(c *chunk, e *format.TraceEntry, id uint32) {
+// maxUsual is the maximum size of a text that the encoding in the usual form keeps whole. A longer text is too long
+// for every table of the parser.
+const maxUsual = 1<<16 - 1
+
+// usual encodes an entry in the usual form of version 1. It cuts texts that are too long. If it had to omit an
+// attribute because of its name, whole is false.
+func usual(e *format.TraceEntry) (b []byte, whole bool) {
 	m := &e.Metadata
-	h := head{
-		parent: e.Parent, shape: unknown, level: uint8(m.Level), name: []byte(m.Name), root: id == 0,
-		line: m.Line.Valid, module: m.ModulePath.Valid, file: m.File.Valid, hasMessage: e.Message.Valid, message: []byte(e.Message.Value),
+	for _, s := range []*string{&e.Message.Value, &m.Name, &m.Target, &m.ModulePath.Value, &m.File.Value} {
+		*s = (*s)[:min(len(*s), maxUsual)]
 	}
-	encoded := (&wire.Head{
-		Name: m.Name, Target: m.Target, Level: uint8(m.Level), Module: m.ModulePath.Value, File: m.File.Value, Line: m.Line.Value,
-		HasModule: m.ModulePath.Valid, HasFile: m.File.Valid, HasLine: m.Line.Valid,
-	}).AppendPlace(nil)
-	h.meta = w.meta(encoded)
-	var v values
-	at := w.root
-	var b []byte
-	for i := range e.Attributes {
-		a := &e.Attributes[i]
-		b = wire.AppendString(b[:0], a.Name)
-		if at != nil {
-			at = w.step(at, b, 0, len(b))
-		}
-		v.take(fieldOf[a.Name], a.Value)
-	}
-	if at != nil {
-		h.shape = w.shapeOf(at).id
-	}
-	if w.add(c, &h, &v) {
-		c.places = append(c.places, *m)
-	}
-}
-
-// take does the same as value for a decoded attribute.
-func (v *values) take(f field, a format.Value) {
-	if f == fieldNone || v.seen&(1<<f) != 0 {
-		return
-	}
-	v.seen |= 1 << f
-	asText := func() []byte {
-		if a.Kind() > format.KindBytes {
-			return nil
-		}
-		return []byte(a.Text())
-	}
-	switch f {
-	case fieldTime:
-		if n, ok := a.I64(); ok {
-			v.time, v.timeKind = uint64(n<<1)^uint64(n>>63), wire.KindI64
-		} else if n, ok := a.U64(); ok {
-			v.time, v.timeKind = n, wire.KindU64
-		}
-	case fieldTook:
-		if n, ok := a.U64(); ok {
-			v.took, v.tookKind = n, wire.KindU64
-		}
-	case fieldSpan:
-		v.span = asText()
-	case fieldTrace:
-		v.trace = asText()
-	case fieldParent:
-		v.parent = asText()
-	case fieldKind:
-		v.kind = asText()
-	case fieldStatus:
-		v.status = asText()
-	case fieldEvent:
-		v.event = a.Bool()
-	case fieldContinued:
-		v.continued = a.Bool()
-	case fieldLink:
-		v.link = true
-	}
+	n := len(e.Attributes)
+	e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool { return len(a.Name) > maxUsual })
+	return format.AppendTraceEntry(nil, format.V1, e), len(e.Attributes) == n
 }
 
 // metadataOf decodes a head of parser.metas. It ignores the level.

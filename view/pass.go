@@ -49,8 +49,8 @@ func (s *source) attributeID(id uint32, name string) (uint64, error) {
 
 // parse fills c with the records of its entries. If c.err is nil afterwards, c has a record of every entry.
 func (s *source) parse(w *parser, c *chunk) {
-	e, gap := s.entries, s.entries.Gap()
-	ahead := uint32(chunkEntries) // after an entry that the fast path cannot read, use small steps
+	e, gap, columns := s.entries, s.entries.Gap(), s.entries.Columns()
+	ahead := uint32(chunkEntries) // after an entry that is not in the usual form, use small steps
 	for id := c.first; id < c.last; {
 		from, last := e.Offset(id), min(c.last-id, ahead)+id
 		ahead *= 4
@@ -58,7 +58,7 @@ func (s *source) parse(w *parser, c *chunk) {
 			p := 0
 			for ; id < last; id++ {
 				next := int(e.Offset(id+1) - from)
-				if !w.parse(c, b, p+gap, next, id) {
+				if !w.parse(c, b, p+gap, next, id, columns) {
 					return
 				}
 				p = next
@@ -69,7 +69,11 @@ func (s *source) parse(w *parser, c *chunk) {
 			var entry *format.TraceEntry
 			entry, err = s.file.Entry(id)
 			if err == nil {
-				w.parseEntry(c, entry, id)
+				b, whole := usual(entry)
+				w.parse(c, b, 0, len(b), id, false)
+				if !whole {
+					c.records[len(c.records)-1].shape = unknown
+				}
 				id++
 			}
 		}
@@ -79,6 +83,13 @@ func (s *source) parse(w *parser, c *chunk) {
 		}
 	}
 	c.metas, c.messages, c.shapes = w.metas, w.messages, w.shapes
+}
+
+// parseOne returns a chunk that has only the record of entry id.
+func (s *source) parseOne(id uint32) (*chunk, error) {
+	c := &chunk{first: id, last: id + 1}
+	s.parse(newParser(), c)
+	return c, c.err
 }
 
 // A pass parses the entries of files on several goroutines. It passes the chunks to take in order, and calls take
@@ -104,7 +115,7 @@ type pass struct {
 
 // run parses the entries from p.next to before p.until of each file. Each goroutine uses one parser. At least one
 // parser is required.
-func (p *pass) run(parsers []map[bool]*parser) error {
+func (p *pass) run(parsers []*parser) error {
 	p.moved.L = &p.mu
 	p.ready = make(map[int]*chunk)
 	p.ahead = chunksAhead * len(parsers)
@@ -126,19 +137,14 @@ func workersFor(entries uint64, most int) int {
 	return int(min(uint64(most), 1+entries/(chunkEntries/2)))
 }
 
-func (p *pass) work(w map[bool]*parser) {
+func (p *pass) work(w *parser) {
 	for {
 		c, turn := p.begin()
 		if c == nil {
 			return
 		}
-		s := p.sources[c.file]
-		columns := s.entries.Columns()
-		if w[columns] == nil {
-			w[columns] = newParser(columns)
-		}
-		c.parser = w[columns]
-		s.parse(c.parser, c)
+		c.parser = w
+		p.sources[c.file].parse(w, c)
 		p.end(c, turn)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -17,6 +18,10 @@ import (
 // unsorted siblings, equal ids, and spans that end several times or continue in another file.
 func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 	all := []*format.TraceEntry{format.Root()}
+	long := "long"
+	if r.IntN(20) == 0 {
+		long = strings.Repeat("long ", 1<<14) // its length needs more than 16 bits
+	}
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
 	span := func() format.Value { return format.StringValue(fmt.Sprintf("%016x", r.IntN(n/3+2))) }
 	trace := func() format.Value { return format.StringValue(fmt.Sprintf("%032x", r.IntN(4))) }
@@ -29,6 +34,8 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 			return format.U64Value(math.MaxInt64 - uint64(file))
 		case 2:
 			return format.U128Value(0, uint64(r.IntN(1000)))
+		case 3:
+			return format.I128Value(-int64(r.IntN(2)), uint64(-r.IntN(2)*(1+r.IntN(1000))))
 		}
 		return format.U64Value(uint64(1000 + r.IntN(500)*files + file))
 	}
@@ -75,7 +82,7 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 				add(format.AttrDuration, format.U64Value(uint64(r.IntN(300))))
 			}
 			if r.IntN(4) == 0 {
-				e.Message = format.Some(pick("renamed", "again"))
+				e.Message = format.Some(pick("renamed", "again", long))
 			}
 			if r.IntN(4) == 0 {
 				add(mapping.AttrStatusCode, format.StringValue(pick("OK", "ERROR", "odd")))
@@ -84,7 +91,7 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 				add(mapping.AttrEvent, format.BoolValue(true))
 			}
 		case 8, 9:
-			e.Metadata.Name, e.Message = pick("event", "event x"), format.Some(pick("hello", "payment failed", ""))
+			e.Metadata.Name, e.Message = pick("event", "event x"), format.Some(pick("hello", "payment failed", "", long))
 			add(format.AttrTime, at())
 			if r.IntN(2) == 0 {
 				add(format.AttrSpanID, span())
