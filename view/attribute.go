@@ -140,7 +140,12 @@ func (a *attributeReader) in(b []byte, columns bool, shape uint16) []byte {
 		at = a.find(b, columns, shape)
 	}
 	if at == wire.Nowhere {
-		at, _ = wire.FindAttribute(b, columns, a.name)
+		var ok bool
+		at, ok = wire.FindAttribute(b, columns, a.name)
+		if !ok {
+			b = inUsualForm(b, columns)
+			at, _ = wire.FindAttribute(b, false, a.name)
+		}
 	}
 	if end := wire.SkipValues(b, at, 1); at < len(b) && end <= len(b) {
 		return b[at:end:end]

@@ -113,3 +113,19 @@ func TestColumnOfFilesThatGrowInTurns(t *testing.T) {
 		}
 	}
 }
+
+// TestAttributeBesideLongMessage reads an attribute of a log record whose message has more than 64 KiB.
+func TestAttributeBesideLongMessage(t *testing.T) {
+	for _, version := range []format.Version{format.V1, format.V2} {
+		e := logEntry(0)
+		e.Message = format.Some(strings.Repeat("m", 1<<16))
+		e.Attributes = tracetest.Attributes("of", "long")
+		v := viewOf(t, write(t, version, format.IET, []*format.TraceEntry{format.Root(), e}))
+		value, _ := v.Columns().Attribute("of")(1)
+		c, err := v.Columns().Column(t.Context(), "of")
+		must(t, err)
+		if value.Text() != "long" || len(c.Values) != 1 || c.Codes[1] == 0 {
+			t.Errorf("version %d: the attribute is %q, and in the column %v", version, value.Text(), c.Values)
+		}
+	}
+}

@@ -655,6 +655,21 @@ func usual(e *format.TraceEntry) (b []byte, whole bool) {
 	return format.AppendTraceEntry(nil, format.V1, e), len(e.Attributes) == n
 }
 
+// inUsualForm returns the entry b in the usual form of version 1, or nil if b cannot be decoded. If columns is set, b
+// has version 2.
+func inUsualForm(b []byte, columns bool) []byte {
+	version := format.V1
+	if columns {
+		version = format.V2
+	}
+	var e format.TraceEntry
+	if _, err := format.DecodeTraceEntry(b, version, &e); err != nil {
+		return nil
+	}
+	b, _ = usual(&e)
+	return b
+}
+
 // metadataOf decodes a head of parser.metas. It ignores the level.
 func metadataOf(b []byte) format.Metadata {
 	b = append(bytes.Clone(b), 0, 0) // SkipText reads beyond the end

@@ -19,7 +19,7 @@ import (
 func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 	all := []*format.TraceEntry{format.Root()}
 	long := "long"
-	if r.IntN(20) == 0 {
+	if n < 100 && r.IntN(20) == 0 {
 		long = strings.Repeat("long ", 1<<14) // its length needs more than 16 bits
 	}
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
