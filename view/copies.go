@@ -37,7 +37,7 @@ type copies struct {
 	known     map[string]uint32
 	numbers   []uint32             // by resource; equal resources have the same number
 	times     map[holding]interval // from the first to the last time of the rows
-	process   []int                // by file: an earlier file of the same process, or the file itself
+	process   forest[int]          // the files of a process are a tree, whose root is the first file
 	names     []string             // by file: the name of its process, or "" if the file does not contain the name
 }
 
@@ -114,7 +114,7 @@ func (b *builder) joinResources(sharing []bool) (joined bool) {
 	for n := 1; n < len(b.resources); n++ {
 		r := b.resources[n].row
 		if file := b.fileNumber(r); sharing[file] {
-			of := holding{b.copies.first(file), b.copies.numbers[n]}
+			of := holding{b.copies.process.root(file), b.copies.numbers[n]}
 			first, ok := kept[of]
 			if !ok {
 				kept[of] = n
@@ -421,17 +421,9 @@ func (c *copies) differ(i, j int) bool {
 	return c.names[i] != c.names[j] && c.names[i] != "" && c.names[j] != ""
 }
 
-// first returns the first file that the same process wrote as the given file.
-func (c *copies) first(file int) int {
-	for c.process[file] != file {
-		file = c.process[file]
-	}
-	return file
-}
-
 // join records that the same process wrote files i and j.
 func (c *copies) join(i, j int) {
-	i, j = c.first(i), c.first(j)
+	i, j = c.process.root(i), c.process.root(j)
 	c.process[max(i, j)] = min(i, j)
 }
 
@@ -439,11 +431,11 @@ func (c *copies) join(i, j int) {
 func (c *copies) sharing() []bool {
 	count := make([]int, len(c.process))
 	for i := range c.process {
-		count[c.first(i)]++
+		count[c.process.root(i)]++
 	}
 	all := make([]bool, len(c.process))
 	for i := range all {
-		all[i] = count[c.first(i)] > 1
+		all[i] = count[c.process.root(i)] > 1
 	}
 	return all
 }

@@ -394,39 +394,42 @@ func (b *builder) moveAll(moves []move) {
 	}
 	moves = moves[:last+1]
 	// If a row moves below a later row, a cycle can result. Therefore detach all moving rows with their subtrees
-	// first, and attach them one by one. From a row, tops leads to the root of the subtree that now contains the
-	// row.
-	tops := make([]uint32, b.n)
-	for r := range tops {
-		tops[r] = b.states[r/blockRows].parent[r%blockRows]
+	// first, and attach them one by one. The trees of rows are the subtrees.
+	rows := make(forest[Row], b.n)
+	for r := range rows {
+		rows[r] = b.parent(Row(r))
 	}
 	for _, m := range moves {
-		tops[m.row] = uint32(m.row)
-	}
-	top := func(r Row) Row {
-		at := uint32(r)
-		for tops[at] != at {
-			tops[at] = tops[tops[at]]
-			at = tops[at]
-		}
-		return Row(at)
+		rows[m.row] = m.row
 	}
 	homeless := false
 	for _, m := range moves {
 		to := b.firstOf(m.to)
-		if top(to) == m.row {
+		if rows.root(to) == m.row {
 			to = b.firstOf(b.parent(m.row))
 		}
-		if top(to) == m.row {
+		if rows.root(to) == m.row {
 			to = 0
 		}
 		b.setParent(m.row, to)
-		tops[m.row] = uint32(to)
+		rows[m.row] = to
 		homeless = homeless || b.resource(m.row) == 0
 	}
 	if homeless {
 		b.inheritResources()
 	}
+}
+
+// A forest has trees of rows or of files: for each one its parent, or itself if it is the root of its tree.
+type forest[T Row | int] []T
+
+// root returns the root of the tree that contains x. It shortens the way from x to the root.
+func (f forest[T]) root(x T) T {
+	for f[x] != x {
+		f[x] = f[f[x]]
+		x = f[x]
+	}
+	return x
 }
 
 // inheritResources gives each row without a resource the resource of its parent.
