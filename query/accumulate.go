@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/internal/read/stat"
+	"github.com/entrace-go/entrace/view"
 )
 
 // An accumulator computes one aggregate of one group. Its result does not depend on the order of the values, so
@@ -38,7 +39,7 @@ type keeps struct {
 	duration bool      // value is the field duration
 	twice    bool      // quantiles of many durations are computed with a second pass over the rows
 	// took is a faster form of value, if that is the field duration or self, else nil.
-	took func(b *columns.Block, i int) (d int64, ok bool)
+	took func(v *view.View, b *columns.Block, i int) (d int64, ok bool)
 }
 
 // of returns the aggregate's value for a row. It returns nil for count.

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -20,7 +19,7 @@ import (
 func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.Row]) (*Table, error) {
 	for _, c := range calls {
 		switch alone := len(calls) == 1; {
-		case !alone && (c.fn == "compare" || c.fn == "histogram" || c.fn == "values"):
+		case !alone && functions[c.fn].table:
 			return nil, &Error{Pos: c.pos, Text: c.fn + "() cannot be combined with other functions"}
 		case c.fn == "compare":
 			return m.compareSets(c, rows)
@@ -45,18 +44,7 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 				return nil, err
 			}
 			if f, ok := c.x.(*field); ok && !f.parent {
-				switch f.kind {
-				case fieldDuration:
-					k.duration, k.took = true, view.Took
-				case fieldSelf:
-					k.took = func(b *columns.Block, i int) (int64, bool) {
-						if _, ok := view.Took(b, i); !ok {
-							return 0, false
-						}
-						d, ok := m.v.SelfTime(view.Row(b.First) + view.Row(i))
-						return int64(d), ok
-					}
-				}
+				k.duration, k.took = f.took != nil && f.number != nil, f.took
 			}
 		}
 		n, ok := known[id]

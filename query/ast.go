@@ -21,7 +21,8 @@ type (
 
 	// field is a column or an attribute of a row, or a property of its trace.
 	field struct {
-		kind   fieldKind
+		*definition
+
 		name   string // the name of an attribute
 		parent bool   // the field belongs to the row's parent
 		text   string // as it was written

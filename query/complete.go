@@ -46,7 +46,7 @@ func Complete(ctx context.Context, v *view.View, beginning string) (from int, li
 		list = completions("operator", "|", ">>", ">", "<<", "<", "~", "&&", "||", "!>>", "!<<")
 	case strings.HasSuffix(before, "|") && !strings.HasSuffix(before, "||") && braces == 0:
 		list = completions("function", "count()")
-		for _, name := range append(slices.Sorted(maps.Keys(aggregates)), otherStages...) {
+		for _, name := range functionNames() {
 			if name != "count" {
 				list = append(list, completions("function", name+"(")...)
 			}
@@ -114,7 +114,7 @@ func lastWord(text string, open int) (from int, field, word string) {
 // attributes, then the names of fields with a colon.
 func namesIn(v *view.View) []Completion {
 	var list []Completion
-	add := func(names map[string]fieldKind) {
+	add := func(names map[string]*definition) {
 		list = append(list, completions("name", slices.Sorted(maps.Keys(names))...)...)
 	}
 	add(bareNames)
@@ -127,7 +127,7 @@ func namesIn(v *view.View) []Completion {
 			list = append(list, Completion{"." + attributeName(name), "attribute", k.Entries})
 		}
 	}
-	add(intrinsics)
+	add(scopedNames)
 	return list
 }
 
@@ -139,22 +139,21 @@ func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, err
 	}
 	f, ok := fieldNamed(&tokens[1], true)
 	if !ok {
-		f.kind, f.name = fieldAttribute, strings.Join(tokens[1].parts, ".") // user = eve
+		f.definition, f.name = scopes[""], strings.Join(tokens[1].parts, ".") // user = eve
 	}
 	var texts []string
 	switch {
-	case f.kind.enumOf() != kindNil:
-		texts = enumNames(f.kind.enumOf())
-	case f.kind == fieldService:
-		for _, s := range v.Services() {
-			texts = append(texts, quote(s))
+	case f.kind.isEnum():
+		texts = enumNames(f.kind)
+	case f.kind == kindString && (f.meta != nil || f.resource != nil):
+		c, err := (&machine{v: v}).column(f)
+		if err != nil {
+			return nil, err
 		}
-	case f.kind == fieldName, f.kind == fieldTarget:
-		for _, m := range v.Columns().Metas() {
-			if f.kind == fieldTarget {
-				m.Name = m.Target
+		for code := range c.width {
+			if x := c.value(code); x.kind != kindNil {
+				texts = append(texts, quote(x.s))
 			}
-			texts = append(texts, quote(m.Name))
 		}
 		slices.Sort(texts)
 		texts = slices.Compact(texts)

@@ -134,30 +134,32 @@ func (c *counter) field(name string, out *valueCounts) error {
 // coded counts the values of a field by codes. It returns false if the field has no codes.
 func (c *counter) coded(m *machine, f *field, out *valueCounts) (ok bool, err error) {
 	var codes *codeCounts
-	switch f.kind {
-	case fieldAttribute:
+	switch {
+	case f.inherits:
 		return c.attribute(m, f.name, out)
-	case fieldOfEvent:
+	case f.user && f.of == ofEvent:
 		return true, c.event(m, f.name, out)
-	case fieldLevel, fieldStatus, fieldKindOfSpan:
+	}
+	x, err := m.column(f)
+	if err != nil {
+		return false, err
+	}
+	switch x.in {
+	case inFlags:
 		codes = &c.flags
-	case fieldName:
+	case inMeta:
 		codes = &c.metas
-	case fieldService, fieldOfResource:
+	case inResource:
 		codes = &c.resources
 	}
 	if codes == nil || c.unknown && codes != &c.flags {
 		return false, nil
 	}
-	value, err := m.value(f)
-	if err != nil {
-		return false, err
-	}
 	e := &env{m: m, read: c.v.NewReader()}
 	for code, n := range codes.n {
 		if n != [2]int64{} {
 			e.row = codes.row[code]
-			out.add(value(e), n)
+			out.add(x.row(e), n)
 		}
 	}
 	return true, nil

@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -42,6 +43,22 @@ func TestDocuments(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("there are %d queries in the examples", n)
+	}
+}
+
+// TestNamesInDocuments compares the table of names in docs/query.md with the fields of the language. With -update, it
+// writes the table again.
+func TestNamesInDocuments(t *testing.T) {
+	const page = "../docs/query.md"
+	text := string(tracetest.ReadFile(t, page))
+	at := strings.Index(text, "| name |")
+	end := at + strings.Index(text[at:], "\n\n") + 1
+	if want := query.NamesTable(); text[at:end] != want {
+		if *update {
+			must(t, os.WriteFile(page, []byte(text[:at]+want+text[end:]), 0o644))
+			return
+		}
+		t.Errorf("the names are\n%s\nwant\n%s; write them with -update", text[at:end], want)
 	}
 }
 

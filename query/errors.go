@@ -173,7 +173,7 @@ func (p *parser) noName(t *token, at int) *Error {
 		}
 	}
 	if scope, _, ok := strings.Cut(t.text, ":"); ok {
-		known := slices.DeleteFunc(slices.Sorted(maps.Keys(intrinsics)), func(s string) bool { return !strings.HasPrefix(s, scope+":") })
+		known := slices.DeleteFunc(slices.Sorted(maps.Keys(scopedNames)), func(s string) bool { return !strings.HasPrefix(s, scope+":") })
 		if len(known) > 0 {
 			if s := nearest(t.text, known); isTypo(t.text, s) {
 				return p.fail(t, "did you mean "+s+"?", "%s is not a known name", t.text).trying(p.with(t.pos, t.end, s))
@@ -194,8 +194,8 @@ func (p *parser) noName(t *token, at int) *Error {
 		fix = quote(p.text[t.pos:end])
 		hint = "a text needs quotes: " + fix
 		if before := &p.tokens[max(0, at-2)]; before.kind == tokenWord {
-			if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != kindNil {
-				return p.noValue(f, f.kind.enumOf(), t.text, t.pos, t.end)
+			if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.isEnum() {
+				return p.noValue(f, f.kind, t.text, t.pos, t.end)
 			}
 		}
 	}
@@ -285,7 +285,7 @@ func isNestedSet(word string) bool { return strings.HasPrefix(word, "nestedSet")
 
 // noCall returns the error for a function call inside of a filter.
 func (p *parser) noCall(t *token) *Error {
-	if isStage(t.text) {
+	if isFunction(t.text) {
 		return p.fail(t, "write a | before it", "%s() must come after the filter", t.text).trying("{} | " + p.text)
 	}
 	return p.fail(t, "put quotes around a text with parentheses", "%s() cannot be part of a filter", t.text)
@@ -293,7 +293,7 @@ func (p *parser) noCall(t *token) *Error {
 
 // noSet returns the error for the token t at a position where a filter in braces is expected.
 func (p *parser) noSet(t *token) *Error {
-	if next := &p.tokens[min(p.at+1, len(p.tokens)-1)]; t.kind == tokenWord && isStage(t.text) && next.text == "(" {
+	if next := &p.tokens[min(p.at+1, len(p.tokens)-1)]; t.kind == tokenWord && isFunction(t.text) && next.text == "(" {
 		return p.noCall(t)
 	}
 	return p.fail(t, "", "expected a filter in {…}, found %s", describe(t))
@@ -302,7 +302,7 @@ func (p *parser) noSet(t *token) *Error {
 // metrics returns the error for a TraceQL metrics query, or nil if the query is not one.
 func (p *parser) metrics() *Error {
 	for i, t := range p.tokens[:len(p.tokens)-1] {
-		if t.kind == tokenWord && p.tokens[i+1].text == "(" && refused[t.text] != "" {
+		if t.kind == tokenWord && p.tokens[i+1].text == "(" && functions[t.text].instead != "" {
 			return p.refuse(&p.tokens[i])
 		}
 	}
@@ -311,7 +311,7 @@ func (p *parser) metrics() *Error {
 
 // refuse returns the error for a function of TraceQL metrics.
 func (p *parser) refuse(t *token) *Error {
-	e := p.fail(t, "write "+refused[t.text], "%s() is a TraceQL metrics function, which is not supported", t.text)
+	e := p.fail(t, "write "+functions[t.text].instead, "%s() is a TraceQL metrics function, which is not supported", t.text)
 	for i := range p.tokens {
 		if &p.tokens[i] == t && t.text != "with" {
 			return e.trying(p.tableAt(i))
@@ -329,7 +329,7 @@ func (p *parser) tableAt(at int) string {
 		return text, min(next+1, len(p.tokens)-1)
 	}
 	args, next := inside(at + 1)
-	form := refused[p.tokens[at].text]
+	form := functions[p.tokens[at].text].instead
 	if strings.Contains(args, ",") {
 		form = strings.Replace(form, "…, 0.95", "…", 1)
 	}
@@ -390,7 +390,7 @@ func (p *parser) noStage(t *token) *Error {
 		}
 		return e
 	}
-	names := append(slices.Sorted(maps.Keys(aggregates)), otherStages...)
+	names := functionNames()
 	name := nearest(t.text, names)
 	if t.text == "group" || t.text == "groupby" {
 		name = "by"

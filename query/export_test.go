@@ -13,9 +13,40 @@ import (
 // BareNames are the names of fields that need no scope.
 var BareNames = slices.Sorted(maps.Keys(bareNames))
 
+// NamesTable returns the table of the names in docs/query.md, which the definitions of the fields make.
+func NamesTable() string {
+	var out strings.Builder
+	out.WriteString("| name | exists for | value |\n| --- | --- | --- |\n")
+	line, exists, value := "", "", ""
+	flush := func() {
+		if line != "" {
+			fmt.Fprintf(&out, "|%s | %s | %s |\n", line, exists, value)
+		}
+	}
+	for _, d := range definitions {
+		if d.value != "" {
+			flush()
+			line, exists, value = "", "all rows", d.value
+			switch {
+			case d.message:
+				exists = "log records"
+			case d.of == ofEvent:
+				exists = "spans, events, log records"
+			case d.of == ofLink, d.role == view.RoleSpan:
+				exists = "spans"
+			}
+		}
+		for name := range strings.FieldsSeq(d.names) {
+			line += " `" + name + "`"
+		}
+	}
+	flush()
+	return out.String()
+}
+
 // Comparing reports for each of the numbers whether it is selected by a comparison with n. The number none is no number.
 func Comparing(numbers []int64, none int64, op string, n int64) []bool {
-	node := comparing(func(*columns.Block) []int64 { return numbers }, none, op, n)
+	node := within(func(*columns.Block) []int64 { return numbers }, none, op, n)
 	var set blockBits
 	for i := range numbers {
 		set[i/64] |= 1 << (i % 64)
@@ -30,9 +61,9 @@ func Comparing(numbers []int64, none int64, op string, n int64) []bool {
 
 // UsesFlags reports whether a field has different values for two flags that differ only from usedFlags on.
 func UsesFlags() bool {
-	for _, kind := range []fieldKind{fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen, fieldFailed} {
+	for _, d := range definitions {
 		for i := range 1 << 16 {
-			if flagsValue(kind, view.Flags(i)) != flagsValue(kind, view.Flags(i%usedFlags)) {
+			if d.flags != nil && d.flags(view.Flags(i)) != d.flags(view.Flags(i%usedFlags)) {
 				return true
 			}
 		}

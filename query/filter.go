@@ -37,11 +37,10 @@ type (
 		is          func(e *env) bool
 		event, link bool
 	}
-	// lookup looks up the code of each row in table: 0 is false, 1 is true. For 2, and for a code that is not in
-	// table, it calls is(e).
+	// lookup looks up the code of each row in table. For a code that is not in table, it calls is(e).
 	lookup[C uint16 | uint32] struct {
-		codes func(b *columns.Block, k int) []C
-		table []uint8
+		codes func(e *env, k int, b *columns.Block) []C
+		table []bool
 		is    func(e *env) bool
 		price int
 	}
@@ -153,15 +152,13 @@ func (n *bound) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 func (n *bound) cost() int { return 1000 }
 
 func (n *lookup[C]) refine(e *env, k int, b *columns.Block, set *blockBits) {
-	codes := n.codes(b, k)
+	codes := n.codes(e, k, b)
 	each(set, func(i int) bool {
-		switch c := codes[i]; {
-		case uint64(c) >= uint64(len(n.table)) || n.table[c] == 2:
-			e.row = view.Row(b.First) + view.Row(i)
-			return n.is(e)
-		default:
-			return n.table[c] == 1
+		if c := codes[i]; uint64(c) < uint64(len(n.table)) {
+			return n.table[c]
 		}
+		e.row = view.Row(b.First) + view.Row(i)
+		return n.is(e)
 	})
 }
 func (n *lookup[C]) cost() int { return n.price }
@@ -172,8 +169,8 @@ func (n *numbers) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
 }
 func (n *numbers) cost() int { return 2 }
 
-// comparing returns the node for the comparison of the numbers in a column with n.
-func comparing(of func(b *columns.Block) []int64, none int64, op string, n int64) node {
+// within returns the node for the comparison of the numbers in a column with n.
+func within(of func(b *columns.Block) []int64, none int64, op string, n int64) node {
 	x := &numbers{of: of, none: none, low: n}
 	switch op {
 	case ">", "<=":
@@ -214,27 +211,9 @@ func (m *machine) filter(x expr) (node, error) {
 			return noneOf{n}, err
 		}
 	case *compare:
-		f, ok := x.a.(*field)
-		if !ok || x.b != nil || f.parent {
-			break
+		if f, ok := x.a.(*field); ok && x.b == nil && !f.parent {
+			return m.comparing(f, x)
 		}
-		n, err := m.quick(f, &x.comparison)
-		if err != nil {
-			return nil, err
-		}
-		if a := m.attrs[f.name]; n != nil && a != nil && (x.op == "!~" || x.op == "!=" && x.value.kind != kindNil) {
-			m.lacks[f.text] = lack{x, f, a}
-		}
-		if n == nil {
-			n, err = m.eachRow(x)
-			if err != nil {
-				return nil, err
-			}
-		}
-		if role, ok := f.role(); ok {
-			n = allOf{onlyRole[role], n}
-		}
-		return n, nil
 	case *words:
 		return &textNode{is: m.words(x), texts: textsOf(x)}, nil
 	}
@@ -245,6 +224,48 @@ func (m *machine) filter(x expr) (node, error) {
 func (m *machine) eachRow(x expr) (node, error) {
 	value, err := m.value(x)
 	return &rows{func(e *env) bool { return isTrue(value(e)) }, 50}, err
+}
+
+// comparing compiles the comparison of a field with a constant.
+func (m *machine) comparing(f *field, x *compare) (n node, err error) {
+	c, err := m.column(f)
+	if err != nil {
+		return nil, err
+	}
+	is := func(e *env) bool { return x.holds(c.row(e)) }
+	switch k := x.value.kind; {
+	case f.number != nil && (k == f.kind || k == kindInt):
+		n = within(f.number, f.none, x.op, x.value.n)
+	case c.short != nil:
+		n = &lookup[uint16]{func(_ *env, _ int, b *columns.Block) []uint16 { return c.short(b) }, c.table(&x.comparison), is, 1}
+	case c.long != nil:
+		n = &lookup[uint32]{c.long, c.table(&x.comparison), is, 3}
+		if f.user && (x.op == "!~" || x.op == "!=" && x.value.kind != kindNil) {
+			m.lacks[f.text] = lack{x, f, m.attrs[f.name]}
+		}
+	default:
+		n = &rows{is, 50}
+	}
+	if f.role != 0 {
+		n = allOf{onlyRole(f.role), n}
+	}
+	return n, nil
+}
+
+// table returns for each code whether a comparison is true.
+func (c *column) table(x *comparison) []bool {
+	table := make([]bool, c.width)
+	different := c.width
+	if c.in == inFlags {
+		different = usedFlags
+	}
+	for code := range different {
+		table[code] = x.holds(c.value(code))
+	}
+	for code := different; code < c.width; code += different {
+		copy(table[code:], table[:different])
+	}
+	return table
 }
 
 // boundFilter compiles an expression about events or links. Conditions joined by && apply to the
@@ -280,12 +301,7 @@ func (m *machine) both(first, second expr) (allOf, error) {
 func (m *machine) binds(x expr) (event, link bool) {
 	visit(x, func(x expr) {
 		if f, ok := x.(*field); ok {
-			switch f.kind {
-			case fieldOfEvent, fieldEventName, fieldEventSince:
-				event = true
-			case fieldOfLink, fieldLinkTrace, fieldLinkSpan:
-				link = true
-			}
+			event, link = event || f.of == ofEvent, link || f.of == ofLink
 		}
 	})
 	return event, link
@@ -309,130 +325,10 @@ func visit(x expr, fn func(x expr)) {
 	}
 }
 
-// usedFlags is greater than all flags on which a field depends. The flags above it only say what the view knows.
-const usedFlags = 1 << 14
+// onlyRole selects the rows of a role.
+type onlyRole view.Role
 
-// quick returns a node for a comparison that can be evaluated with columns, or nil for other
-// comparisons.
-func (m *machine) quick(f *field, c *comparison) (node, error) {
-	v := m.v
-	get, err := m.fieldOf(f)
-	if err != nil {
-		return nil, err
-	}
-	is := func(e *env) bool { return c.holds(get(e)) }
-	answer := func(x Value) uint8 {
-		if c.holds(x) {
-			return 1
-		}
-		return 0
-	}
-	switch f.kind {
-	case fieldName, fieldTarget, fieldFile, fieldLine:
-		metas := v.Columns().Metas()
-		table := make([]uint8, len(metas))
-		for i := range metas {
-			table[i] = answer(metaValue(f.kind, &metas[i]))
-		}
-		return &lookup[uint16]{func(b *columns.Block, _ int) []uint16 { return b.Meta }, table, is, 1}, nil
-	case fieldService:
-		var table []uint8
-		for _, r := range v.Columns().Resources() {
-			x := Value{}
-			if s := v.Service(view.Row(r)); r != 0 && s != "" {
-				x = stringValue(s)
-			}
-			table = append(table, answer(x))
-		}
-		return &lookup[uint16]{func(b *columns.Block, _ int) []uint16 { return b.Resource }, table, is, 1}, nil
-	case fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen, fieldFailed:
-		table := make([]uint8, 1<<16)
-		for i := range usedFlags {
-			table[i] = answer(flagsValue(f.kind, view.Flags(i)))
-		}
-		for i := usedFlags; i < len(table); i += usedFlags {
-			copy(table[i:], table[:usedFlags])
-		}
-		return &lookup[uint16]{flagsOf, table, is, 1}, nil
-	case fieldDuration:
-		if c.value.kind == kindInt || c.value.kind == kindDuration {
-			return comparing(func(b *columns.Block) []int64 { return b.Duration }, columns.NoDuration, c.op, c.value.n), nil
-		}
-	case fieldStart:
-		if c.value.kind == kindTime || c.value.kind == kindInt {
-			return comparing(func(b *columns.Block) []int64 { return b.Start }, columns.NoTime, c.op, c.value.n), nil
-		}
-	case fieldMessage:
-		messages := v.Columns().Messages()
-		table := make([]uint8, len(messages))
-		for i, s := range messages {
-			table[i] = answer(stringValue(s))
-		}
-		return &messagesNode{table, answer(Value{}), is}, nil
-	case fieldAttribute, fieldOwn, fieldOfLog:
-		a, err := m.attribute(f.name)
-		if err != nil || len(a.parts) != 1 || a.parts[0].column == nil {
-			return nil, err
-		}
-		return m.quickAttribute(f, a, c, is), nil
-	}
-	return nil, nil //nolint:nilnil // there is no quick node
+func (n onlyRole) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
+	each(set, func(i int) bool { return view.Flags(b.Flags[i]).Role() == view.Role(n) })
 }
-
-func flagsOf(b *columns.Block, _ int) []uint16 { return b.Flags }
-
-// onlyRole has a node for each role that [field.role] returns. The node selects the rows of the
-// role.
-var onlyRole = map[view.Role]node{view.RoleSpan: newOnlyRole(view.RoleSpan), view.RoleLog: newOnlyRole(view.RoleLog)}
-
-func newOnlyRole(role view.Role) node {
-	table := make([]uint8, 1<<16)
-	for i := range table {
-		if view.Flags(i).Role() == role {
-			table[i] = 1
-		}
-	}
-	return &lookup[uint16]{flagsOf, table, nil, 1}
-}
-
-// quickAttribute returns the node for a comparison of an attribute.
-func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(e *env) bool) node {
-	table := make([]uint8, len(a.parts[0].values))
-	for i, x := range a.parts[0].values {
-		if c.holds(x) {
-			table[i] = 1
-		}
-	}
-	if f.kind == fieldAttribute {
-		// A row that does not have the attribute gets the value of its resource.
-		table[0] = 0
-		for _, x := range a.resources {
-			if c.holds(x) {
-				table[0] = 2
-			}
-		}
-	}
-	col := a.parts[0].column
-	return &lookup[uint32]{func(_ *columns.Block, k int) []uint32 { return col.Block(k) }, table, is, 3}
-}
-
-// messagesNode is the node for a comparison of the message.
-type messagesNode struct {
-	table []uint8
-	none  uint8 // the result for rows without a message
-	is    func(e *env) bool
-}
-
-func (n *messagesNode) refine(e *env, _ int, b *columns.Block, set *blockBits) {
-	each(set, func(i int) bool {
-		if !view.Flags(b.Flags[i]).HasMessage() {
-			return n.none == 1
-		}
-		if c := b.Text[i]; c != columns.UnknownText {
-			return n.table[c] == 1
-		}
-		e.row = view.Row(b.First) + view.Row(i)
-		return n.is(e)
-	})
-}
-func (n *messagesNode) cost() int { return 3 }
+func (onlyRole) cost() int { return 1 }

@@ -37,7 +37,7 @@ type coder struct {
 // to the row's code in codes.
 type coded struct {
 	width uint64
-	of    func(b *columns.Block, codes []uint64)
+	of    func(e *env, k int, b *columns.Block, codes []uint64)
 }
 
 // join adds the code of one more expression, which has width codes, to the code of a row. If code is not less than
@@ -54,86 +54,82 @@ const (
 	noCode   = 1 << 40 // a row with this code or a greater one has no code; times maxCodes it is less than 1<<64
 )
 
-// of stores the code of each row of a block in codes.
-func (c *coder) of(b *columns.Block, codes []uint64) {
+// joinAll joins the codes of the rows of a block to codes.
+func joinAll[C uint16 | uint32](codes []uint64, width uint64, list []C) {
+	codes = codes[:len(list)] // spares a check of the bounds for each row
+	for i, code := range list {
+		join(&codes[i], width, uint64(code))
+	}
+}
+
+// of stores the code of each row of block k in codes.
+func (c *coder) of(e *env, k int, b *columns.Block, codes []uint64) {
 	clear(codes)
-	for k := range c.parts {
-		c.parts[k].of(b, codes)
+	for i := range c.parts {
+		c.parts[i].of(e, k, b, codes)
 	}
 }
 
 // coderOf returns a coder for the expressions in by. It returns nil if one of them has no codes, or if they have
 // more than maxCodes codes together.
-func (m *machine) coderOf(by []expr) *coder {
+func (m *machine) coderOf(by []expr) (*coder, error) {
 	c := &coder{width: 1}
 	for _, x := range by {
-		p := m.codedOf(x)
-		if p == nil {
-			return nil
+		p, err := m.codedOf(x)
+		if err != nil || p == nil || c.width*p.width > maxCodes {
+			return nil, err
 		}
 		c.width *= p.width
-		if c.width > maxCodes {
-			return nil
-		}
 		c.parts = append(c.parts, *p)
 	}
-	return c
+	return c, nil
 }
 
-func (m *machine) codedOf(x expr) *coded {
-	of := func(n int, column func(b *columns.Block) []uint16) *coded {
-		width := uint64(n)
-		return &coded{width, func(b *columns.Block, codes []uint64) {
-			list := column(b)
-			codes = codes[:len(list)] // spares a check of the bounds for each row
-			for i, code := range list {
-				join(&codes[i], width, uint64(code))
-			}
-		}}
+// codedOf returns the codes of an expression, or nil if it has none.
+func (m *machine) codedOf(x expr) (*coded, error) {
+	if x, ok := x.(*binary); ok {
+		return m.bucketCodes(x), nil
 	}
-	switch x := x.(type) {
-	case *binary:
-		return m.bucketCodes(x)
-	case *field:
-		var own *coded
-		switch x.kind {
-		case fieldName, fieldTarget:
-			own = of(len(m.v.Columns().Metas()), func(b *columns.Block) []uint16 { return b.Meta })
-		case fieldService:
-			n := len(m.v.Columns().Resources())
-			if x.parent {
-				return m.parentServices(n)
-			}
-			own = of(n, func(b *columns.Block) []uint16 { return b.Resource })
-		case fieldLevel, fieldStatus, fieldKindOfSpan:
-			own = of(1<<16, func(b *columns.Block) []uint16 { return b.Flags })
-		}
-		if !x.parent {
-			return own
-		}
+	f, ok := x.(*field)
+	if !ok {
+		return nil, nil //nolint:nilnil // no codes are no error
 	}
-	return nil
+	c, err := m.column(f)
+	width := uint64(0)
+	if err == nil && (f.role == 0 || c.in == inFlags) { // other codes do not say whether the row has the role
+		width = uint64(c.width)
+	}
+	switch {
+	case width == 0, f.parent && c.short == nil:
+		return nil, err
+	case f.parent:
+		return m.parentCodes(c), nil
+	case c.short != nil:
+		return &coded{width, func(_ *env, _ int, b *columns.Block, codes []uint64) { joinAll(codes, width, c.short(b)) }}, nil
+	}
+	return &coded{width, func(e *env, k int, b *columns.Block, codes []uint64) { joinAll(codes, width, c.long(e, k, b)) }}, nil
 }
 
-// parentServices returns the codes of the service of the parent row. As in [machine.field], the parent must be a
-// span, an event or a log record.
-func (m *machine) parentServices(n int) *coded {
-	return &coded{uint64(n + 1), func(b *columns.Block, codes []uint64) {
+// parentCodes returns the codes of a field of the parent row, and one more for rows without a parent. As in
+// [machine.field], the parent must be a span, an event or a log record.
+func (m *machine) parentCodes(c *column) *coded {
+	none := uint64(c.width)
+	return &coded{none + 1, func(_ *env, _ int, b *columns.Block, codes []uint64) {
 		for i, up := range b.Parent {
 			of := b
 			if up < b.First || int(up-b.First) >= len(b.Flags) {
 				other := m.v.Columns().Block(int(up) / columns.BlockRows)
 				of = &other
 			}
-			code := uint64(n)
+			code := none
 			switch at := up - of.First; view.Flags(of.Flags[at]).Role() {
 			case view.RoleSpan, view.RoleEvent, view.RoleLog:
-				code = uint64(of.Resource[at])
-				if int(of.Resource[at]) >= n {
+				code = uint64(c.short(of)[at])
+				if code >= none {
 					code = noCode
 				}
 			}
-			join(&codes[i], uint64(n)+1, code)
+			join(&codes[i], none+1, code)
 		}
 	}}
 }
@@ -149,7 +145,7 @@ func (m *machine) bucketCodes(x *binary) *coded {
 		}
 	}
 	size, isLiteral := x.b.(*literal)
-	if x.op != "bucket" || !isField || !isLiteral || f.kind != fieldStart || f.parent || size.value.kind != kindDuration {
+	if x.op != "bucket" || !isField || !isLiteral || f.kind != kindTime || f.parent || size.value.kind != kindDuration {
 		return nil
 	}
 	first, last, timed := m.v.Period()
@@ -163,7 +159,7 @@ func (m *machine) bucketCodes(x *binary) *coded {
 		first -= rest // first is now the beginning of its bucket
 	}
 	n := uint64(last-first)/width + 1
-	return &coded{n, func(b *columns.Block, codes []uint64) {
+	return &coded{n, func(_ *env, _ int, b *columns.Block, codes []uint64) {
 		from, code := int64(0), uint64(noCode) // the bucket of the row before
 		for i, at := range b.Start {
 			if at < from || uint64(at-from) >= width || code == noCode { // seldom, because rows are mostly in order of time
@@ -182,7 +178,7 @@ func (m *machine) bucketCodes(x *binary) *coded {
 func (x *grouping) of(k int, b *columns.Block) []member {
 	codes, rows := x.codes[:len(b.Flags)], x.rows[k*words64:(k+1)*words64]
 	if x.coder != nil && rows.Len() > 0 {
-		x.coder.of(b, codes)
+		x.coder.of(&x.e, k, b, codes)
 	}
 	members := x.members[:0]
 	for w, word := range rows {
@@ -243,7 +239,7 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 		case k.took != nil:
 			isMax, isSum := k.fn == "max", k.fn == "sum"
 			for _, r := range members {
-				d, ok := k.took(b, int(r.i))
+				d, ok := k.took(x.e.m.v, b, int(r.i))
 				switch a := x.groups.acc(int(r.group), at); {
 				case !ok:
 				case isMax && a.one.kind == kindDuration: // this case and the next two are faster forms of add
@@ -276,7 +272,10 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 	if err != nil {
 		return nil, err
 	}
-	coder := m.coderOf(by)
+	coder, err := m.coderOf(by)
+	if err != nil {
+		return nil, err
+	}
 	twice := slices.IndexFunc(keep, func(k keeps) bool { return k.duration && k.fn == "quantile" })
 	if coder == nil { // without codes, a second pass would take too long
 		twice = -1

@@ -30,16 +30,15 @@ func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 	var hints []Hint
 	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
 		l := m.lacks[text]
-		role, ofRole := l.field.role()
 		n := 0
 		for k := range m.v.Columns().Blocks() {
 			b := m.v.Columns().Block(k)
 			for i, f := range b.Flags {
 				r, f := view.Row(b.First)+view.Row(i), view.Flags(f)
-				if !m.selectable(f) || ofRole && f.Role() != role || selected.Has(r) || l.a.own(r).kind != kindNil {
+				if !m.selectable(f) || l.field.role != 0 && f.Role() != l.field.role || selected.Has(r) || l.a.own(r).kind != kindNil {
 					continue
 				}
-				if l.field.kind != fieldAttribute || l.a.resource(r).kind == kindNil {
+				if !l.field.inherits || l.a.resource(r).kind == kindNil {
 					n++
 				}
 			}
@@ -80,7 +79,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 		case *compare:
 			f, ok := x.a.(*field)
 			compared[x.a], compared[x.b] = true, true
-			if !ok || !f.kind.isAttribute() {
+			if !ok || !f.user {
 				return
 			}
 			var h Hint
@@ -105,7 +104,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 		case *unary:
 			calculated[x.x] = x.op == "-"
 		case *field:
-			if f := x; f.kind.isAttribute() && !compared[f] {
+			if f := x; f.user && !compared[f] {
 				if names[f.name] && !calculated[f] {
 					add(Hint{f.text + " alone selects the rows where the value is true; for all rows with the attribute, write " + f.text + " != nil", q.with(f.pos, f.end, f.text+" != nil")})
 				} else if h := m.noneHint(f); h.Text != "" {
@@ -141,15 +140,6 @@ func (m *machine) hasNone(name string) bool {
 	return true
 }
 
-// isAttribute reports whether a field is an attribute whose name comes from the application.
-func (k fieldKind) isAttribute() bool {
-	switch k {
-	case fieldAttribute, fieldOwn, fieldOfLog, fieldOfResource, fieldOfEvent, fieldOfLink:
-		return true
-	}
-	return false
-}
-
 // names returns the names of the attributes that rows have.
 func (m *machine) names() map[string]bool {
 	names := make(map[string]bool)
@@ -165,14 +155,14 @@ func (m *machine) names() map[string]bool {
 // meant. The hint is empty if x is not an attribute, or if a row has it.
 func (m *machine) noneHint(x expr) (h Hint) {
 	f, ok := x.(*field)
-	if !ok || !f.kind.isAttribute() || !m.hasNone(f.name) {
+	if !ok || !f.user || !m.hasNone(f.name) {
 		return h
 	}
 	h.Text = "no row has " + f.text
 	other := ""
-	if _, known := bareNames[f.name]; known && f.text == "."+f.name {
+	if bareNames[f.name] != nil && f.text == "."+f.name {
 		other = f.name
-	} else if _, known := intrinsics["span:"+f.name]; known {
+	} else if scopedNames["span:"+f.name] != nil {
 		other = "span:" + f.name
 	} else if name := nearest(f.name, slices.Sorted(maps.Keys(m.names()))); name != "" {
 		scope := strings.TrimSuffix(f.text, attributeName(f.name))

@@ -432,11 +432,11 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	if left, is := a.(*literal); is && !ok && left.value.kind == kindNil && left.word == "" && (op == "=" || op == "!=") {
 		a, c.a, l, ok = b, b, left, true // swap the sides of nil = .x
 	}
-	if f, is := a.(*field); is && ok && f.kind == fieldKindOfSpan {
+	if f, is := a.(*field); is && ok && f.kind == kindSpanKind {
 		name := cmp.Or(l.word, l.value.s)
 		_, isKind := enumNamed(kindSpanKind, name)
 		if _, isRole := enumNamed(kindRole, name); isRole && !isKind { // kind = log is entry:role = log
-			f.kind = fieldRole
+			f.definition = scopedNames["entry:role"]
 		}
 	}
 	if ok && l.value.kind == kindString && p.left != nil && p.at == first+1 && !p.tokens[first].isQuoted(p.text) {
@@ -522,27 +522,23 @@ func (p *parser) regex(s string, pos int) (*regexp.Regexp, error) {
 // isID reports whether x is the id of a span or of a trace.
 func isID(x expr) bool {
 	f, ok := x.(*field)
-	return ok && slices.Contains([]fieldKind{fieldSpanID, fieldParentID, fieldTraceID, fieldLinkTrace, fieldLinkSpan}, f.kind)
+	return ok && f.idSize > 0
 }
 
 // wholeID returns an id in the form of the ids of rows: in lower case, with leading zeros.
 func wholeID(f *field, id string) string {
-	size := 16
-	if f.kind == fieldTraceID || f.kind == fieldLinkTrace {
-		size = 32
-	}
 	id = strings.ToLower(id)
 	if id == "" || strings.Trim(id, "0123456789abcdef") != "" {
 		return id
 	}
 	id = strings.TrimLeft(id, "0")
-	return strings.Repeat("0", max(size-len(id), 0)) + id
+	return strings.Repeat("0", max(f.idSize-len(id), 0)) + id
 }
 
 // fit converts the literal l, with which the query compares x, to a value of the kind of x.
 func (p *parser) fit(x expr, l *literal) (Value, error) {
 	kind := typeOf(x)
-	isEnum := kind >= kindLevel
+	isEnum := kind.isEnum()
 	switch {
 	case isEnum && (l.word != "" || l.value.kind == kindString):
 		name := cmp.Or(l.word, l.value.s)

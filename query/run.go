@@ -111,7 +111,7 @@ func (q *Query) machine(ctx context.Context, v *view.View) *machine {
 func selectedRoles(p *pipeline) uint64 {
 	roles := uint64(1<<view.RoleSpan | 1<<view.RoleEvent | 1<<view.RoleLog | 1<<view.RoleOther)
 	visitFilters(p, func(x expr) {
-		if f, ok := x.(*field); ok && f.kind == fieldRole {
+		if f, ok := x.(*field); ok && f.kind == kindRole {
 			roles = ^uint64(1 << view.RoleFolded)
 		}
 	})

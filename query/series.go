@@ -20,7 +20,7 @@ func Groups(ctx context.Context, v *view.View, rows view.Set[view.Row], by strin
 		return nil, err
 	}
 	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
-	duration := &field{kind: fieldDuration, text: "duration"}
+	duration := &field{definition: bareNames["duration"], text: "duration"}
 	return q.machine(ctx, v).table([]*stageAggregate{a, {fn: "errors", text: "errors"}, {fn: "quantile", x: duration, args: quantiles}}, a.by, rows)
 }
 

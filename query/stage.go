@@ -5,35 +5,6 @@ import (
 	"strings"
 )
 
-// aggregates are the aggregate functions. The value is true if the function needs an expression as
-// an argument.
-var aggregates = map[string]bool{
-	"count": false, "sum": true, "avg": true, "min": true, "max": true, "stddev": true, "p50": true, "p90": true, "p95": true, "p99": true,
-	"quantile": true, "histogram": true, "values": true, "compare": false,
-}
-
-// refused maps functions of TraceQL metrics, which compute time series, to equivalent queries in this language.
-var refused = map[string]string{
-	"rate":                "count() by(bucket(start, 1s))",
-	"count_over_time":     "count() by(bucket(start, 1s))",
-	"min_over_time":       "min(…) by(bucket(start, 1s))",
-	"max_over_time":       "max(…) by(bucket(start, 1s))",
-	"avg_over_time":       "avg(…) by(bucket(start, 1s))",
-	"sum_over_time":       "sum(…) by(bucket(start, 1s))",
-	"quantile_over_time":  "quantile(…, 0.95) by(bucket(start, 1s))",
-	"histogram_over_time": "histogram(…) by(bucket(start, 1s))",
-	"with":                "nothing: all rows are looked at",
-}
-
-// isStage reports whether a name is the name of a stage.
-func isStage(name string) bool {
-	_, ok := aggregates[name]
-	return ok || slices.Contains(otherStages, name)
-}
-
-// otherStages are the stages other than aggregates.
-var otherStages = []string{"by", "bottomk", "coalesce", "limit", "select", "sort", "topk"}
-
 // stage parses a stage. The parser is after the |.
 func (p *parser) stage() (stage, error) {
 	t := p.peek()
@@ -47,7 +18,7 @@ func (p *parser) stage() (stage, error) {
 	p.next()
 	p.braces++ // names are fields here, as within braces
 	defer func() { p.braces-- }()
-	if refused[t.text] != "" {
+	if functions[t.text].instead != "" {
 		return nil, p.refuse(t)
 	}
 	switch t.text {
@@ -73,7 +44,7 @@ func (p *parser) stage() (stage, error) {
 		}
 		return &stageLimit{n}, p.want(")")
 	}
-	if _, ok := aggregates[t.text]; !ok {
+	if functions[t.text].takes == noAggregate {
 		return nil, p.noStage(t)
 	}
 	return p.aggregate(t)
@@ -155,23 +126,24 @@ func (p *parser) sort() (stage, error) {
 // that is a column of the table.
 func (p *parser) column() (expr, error) {
 	t := p.peek()
-	if _, ok := aggregates[t.text]; ok && t.kind == tokenWord && p.tokens[p.at+1].kind == tokenMark && p.tokens[p.at+1].text == "(" {
+	f := functions[t.text]
+	if f.takes != noAggregate && t.kind == tokenWord && p.tokens[p.at+1].kind == tokenMark && p.tokens[p.at+1].text == "(" {
 		p.next()
 		a, err := p.call(t)
 		if err != nil {
 			return nil, err
 		}
-		return &field{text: a.text, pos: t.pos, kind: fieldColumn}, nil
+		return &field{text: a.text, pos: t.pos, definition: tableColumn}, nil
 	}
-	if ok := aggregates[t.text]; t.kind == tokenWord && (ok || t.text == "count") {
+	if t.kind == tokenWord && f.takes != noAggregate && f.takes != aFilter {
 		p.next()
-		return &field{text: t.text, pos: t.pos, kind: fieldColumn}, nil
+		return &field{text: t.text, pos: t.pos, definition: tableColumn}, nil
 	}
 	return p.sum()
 }
 
-// fieldColumn is the kind of a field that is the name of a column of a table.
-const fieldColumn fieldKind = 255
+// tableColumn is the definition of a field that is the name of a column of a table. Rows do not have it.
+var tableColumn = &definition{row: func(*env) Value { return Value{} }}
 
 // aggregate parses an aggregate with its comparison and its by(…).
 func (p *parser) aggregate(t *token) (stage, error) {
@@ -195,8 +167,7 @@ func (p *parser) aggregate(t *token) (stage, error) {
 				return nil, err
 			}
 		}
-		switch t.text {
-		case "histogram", "values", "compare":
+		if functions[t.text].table {
 			return nil, p.fail(op, "", "%s() computes a table, which cannot be compared", t.text)
 		}
 		a.cond = &comparison{op: op.text, value: l.value}
@@ -216,20 +187,20 @@ func (p *parser) aggregate(t *token) (stage, error) {
 
 // call parses the arguments of a function.
 func (p *parser) call(t *token) (*stageAggregate, error) {
-	a := &stageAggregate{fn: t.text, pos: t.pos}
+	a, f := &stageAggregate{fn: t.text, pos: t.pos}, functions[t.text]
 	if err := p.want("("); err != nil {
 		return nil, err
 	}
 	var err error
 	switch {
-	case t.text == "compare":
+	case f.takes == aFilter:
 		a.set, err = p.sets()
 		if err != nil {
 			return nil, err
 		}
 		a.text = "compare({…})"
 		return a, p.want(")")
-	case aggregates[t.text]:
+	case f.takes != rowsAlone:
 		if p.is(")") {
 			err := p.fail(p.peek(), "as in "+t.text+"(duration)", "%s() needs a field or an expression", t.text)
 			return nil, err.trying(p.with(p.peek().pos, p.peek().pos, "duration"))
@@ -238,7 +209,7 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.text != "min" && t.text != "max" && t.text != "values" {
+		if f.takes == aNumber {
 			if err := p.wantNumber(a.x, t); err != nil {
 				return nil, err
 			}
@@ -267,8 +238,8 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 	if t.text == "quantile" && len(a.args) == 0 {
 		return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "quantile() needs the quantiles to compute")
 	}
-	if t.text[0] == 'p' {
-		a.args = []float64{map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}[t.text]}
+	if f.quantile != 0 {
+		a.args = []float64{f.quantile}
 	}
 	a.text = t.text + "(" + strings.Join(texts, ", ") + ")"
 	return a, p.want(")")

@@ -9,40 +9,27 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// stateFields maps fields to states of goroutines. The value of such a field is the time that the span's
-// goroutine spent in these states.
-var stateFields = map[fieldKind][]gotrace.State{
-	fieldRunning: {gotrace.Running}, fieldRunnable: {gotrace.Runnable}, fieldSyscall: {gotrace.Syscall}, fieldGC: {gotrace.GCWork, gotrace.GCWait},
-	fieldMutex: {gotrace.Mutex}, fieldSync: {gotrace.Sync}, fieldChan: {gotrace.Chan}, fieldSelect: {gotrace.Select}, fieldNet: {gotrace.Net},
-	fieldSleep:   {gotrace.Sleep},
-	fieldBlocked: {gotrace.Mutex, gotrace.Sync, gotrace.Chan, gotrace.Select, gotrace.Net, gotrace.Sleep, gotrace.Other},
+// findStates sets m.states, which the fields from Go's execution traces need.
+func (m *machine) findStates() (err error) {
+	m.states, err = m.v.States(m.ctx)
+	if err == nil {
+		m.noStates = NoStates(m.v, m.states)
+	}
+	return err
 }
 
-// stateField compiles a field whose values come from Go's execution traces in the files. The field is nil for
-// spans that no execution trace covers.
-func (m *machine) stateField(f *field) (eval, error) {
-	states, err := m.v.States(m.ctx)
-	if err != nil {
-		return nil, err
-	}
-	m.noStates = NoStates(m.v, states)
-	sum := stateFields[f.kind]
-	return func(e *env) Value {
-		x, ok := states.Of(e.row)
-		switch {
-		case f.kind == fieldStates && m.v.Role(e.row) == view.RoleSpan:
-			return stringValue(x.Join.String())
-		case !ok:
-			return Value{}
-		case f.kind == fieldGoroutine:
-			return intValue(x.Goroutine)
-		}
+// stateField returns the definition of a field that is the time that the goroutine of a span spent in some states. It
+// is nil if no execution trace covers the span.
+func stateField(name, value string, states ...gotrace.State) *definition {
+	row := func(e *env) Value {
+		x, ok := e.m.states.Of(e.row)
 		n := int64(0)
-		for _, s := range sum {
+		for _, s := range states {
 			n += int64(x.Times[s])
 		}
-		return durationValue(n * 1000)
-	}, nil
+		return durationOr(n*1000, ok)
+	}
+	return &definition{names: name, kind: kindDuration, value: value, needs: (*machine).findStates, row: row}
 }
 
 // NoStates returns the reason why the goroutine states of all spans of a view are unknown, or why an execution

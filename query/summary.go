@@ -21,12 +21,12 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 		return nil, err
 	}
 	m := q.machine(ctx, v)
-	spans, err := m.refine(onlyRole[view.RoleSpan], rows)
+	spans, err := m.refine(onlyRole(view.RoleSpan), rows)
 	if err != nil {
 		return nil, err
 	}
 	self := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
-	took := &field{kind: fieldDuration, text: "duration"}
+	took := &field{definition: bareNames["duration"], text: "duration"}
 	stages := []*stageAggregate{{fn: "count"}, {fn: "errors"}, {fn: "quantile", x: took, args: []float64{.5, .95, .99}}, {fn: "max", x: took}, {fn: "sum", x: took}, self}
 	from, err := m.table(stages, self.by, spans)
 	if err != nil {

@@ -58,7 +58,7 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 		return nil, err
 	}
 	if t.spans {
-		n = allOf{onlyRole[view.RoleSpan], n}
+		n = allOf{onlyRole(view.RoleSpan), n}
 	}
 	begun, err := m.refine(n, rows)
 	if err != nil {

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -80,16 +79,16 @@ func (p *parser) isBareAttribute(t *token, at int) bool {
 	if !p.comparisonAt(at+1) || at > 0 && p.operatorAt(at-1) || strings.Contains(t.parts[0], ":") || isNestedSet(t.text) {
 		return false
 	}
-	known := maps.Keys(scopes)
+	known := scopes
 	if len(t.parts) == 1 {
-		known = maps.Keys(bareNames)
+		known = bareNames
 	}
 	for name := range known {
 		if name != "" && isTypo(t.parts[0], name) {
 			return false
 		}
 	}
-	return len(t.parts) > 1 || braceNames[t.text] == 0
+	return len(t.parts) > 1 || braceNames[t.text] == nil
 }
 
 // isUnit reports whether a word is a unit of durations.
@@ -139,7 +138,7 @@ func (p *parser) word() (expr, error) {
 	case p.braces == 0 && !compared:
 		return p.freeText(t)
 	case p.isBareAttribute(t, at):
-		return &field{name: t.text, text: "." + attributeName(t.text), pos: t.pos, end: t.end}, nil
+		return &field{definition: scopes[""], name: t.text, text: "." + attributeName(t.text), pos: t.pos, end: t.end}, nil
 	}
 	return nil, p.noName(t, at)
 }
@@ -149,14 +148,14 @@ func (p *parser) word() (expr, error) {
 // If the query finds nothing, a hint offers the other meaning.
 func (p *parser) isText(f *field, at int) bool {
 	_, ofField := p.left.(*field)
-	if !ofField || strings.Contains(f.text, ":") || f.kind.isAttribute() || !p.is(",") && p.operatorAt(p.at) {
+	if !ofField || strings.Contains(f.text, ":") || f.user || !p.is(",") && p.operatorAt(p.at) {
 		return false
 	}
 	if before := &p.tokens[at-1]; !p.comparisonAt(at-1) && !before.is(",") && (!before.is("(") || p.tokens[at-2].text != "in") {
 		return false
 	}
-	is, other := "a text here; for the field, write ", scopedName(f.kind)
-	isText := bareNames[f.text] != 0
+	is, other := "a text here; for the field, write ", f.scopedName()
+	isText := bareNames[f.text] != nil
 	if !isText {
 		is, other = "a field here; for the text, write ", quote(f.text)
 	}
@@ -210,17 +209,11 @@ func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
 		return nil, err
 	}
 	for _, v := range values {
-		f := &field{pos: t.pos, end: t.end}
-		switch v.kind {
-		case kindLevel:
-			f.kind, f.text = fieldLevel, "level"
-		case kindStatus:
-			f.kind, f.text = fieldStatus, "status"
-		case kindSpanKind:
-			f.kind, f.text = fieldKindOfSpan, "kind"
-		default: // a role: users do not search for roles by name alone
+		if v.kind == kindRole { // users do not search for roles by name alone
 			continue
 		}
+		f := enumField(v.kind)
+		f.pos, f.end = t.pos, t.end
 		c := &compare{comparison: comparison{op: "=", value: v}, a: f}
 		x = &binary{"||", c, x}
 	}

@@ -13,7 +13,7 @@ func typeOf(x expr) valueKind {
 		}
 		return x.value.kind
 	case *field:
-		return x.kind.valueKind()
+		return x.kind
 	case *words, *compare:
 		return kindBool
 	case *unary:
@@ -37,24 +37,6 @@ func typeOf(x expr) valueKind {
 		return max(kindInt, a, b)
 	}
 	return kindNil
-}
-
-// valueKind returns the kind of the values of a field, or kindNil if they can be of any kind.
-func (k fieldKind) valueKind() valueKind {
-	switch k {
-	case fieldName, fieldMessage, fieldTarget, fieldService, fieldFile, fieldStatusMessage, fieldSpanID, fieldParentID, fieldTraceID,
-		fieldRootName, fieldRootService, fieldEventName, fieldLinkTrace, fieldLinkSpan, fieldStates:
-		return kindString
-	case fieldLine, fieldEntry, fieldDepth, fieldChildCount, fieldGoroutine:
-		return kindInt
-	case fieldDuration, fieldSelf, fieldTraceDuration, fieldEventSince, fieldRunning, fieldRunnable, fieldSyscall, fieldGC, fieldMutex, fieldSync, fieldChan, fieldSelect, fieldNet, fieldSleep, fieldBlocked:
-		return kindDuration
-	case fieldStart:
-		return kindTime
-	case fieldOpen:
-		return kindBool
-	}
-	return k.enumOf()
 }
 
 // kindName returns a description of values of a kind, for error texts.
@@ -140,13 +122,9 @@ func (p *parser) wantBool(x expr) *Error {
 	case l.value.kind == kindNil:
 		err.Text = "nil is not a condition"
 	case l.word != "":
-		for _, name := range []string{"level", "status", "kind", "entry:role"} {
-			f, _ := fieldNamed(&token{text: name, parts: []string{name}}, true)
-			if f.kind.enumOf() == l.value.kind {
-				err.Hint = "write " + name + " = " + l.word
-				return err.trying(p.with(pos, end, name+" = "+l.word))
-			}
-		}
+		condition := enumField(l.value.kind).text + " = " + l.word
+		err.Hint = "write " + condition
+		_ = err.trying(p.with(pos, end, condition))
 	case l.value.kind == kindString:
 		err.Hint = "write free text without braces"
 		_ = err.trying(quote(l.value.s))
