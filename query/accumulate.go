@@ -39,7 +39,8 @@ type keeps struct {
 	duration bool      // value is the field duration
 	twice    bool      // quantiles of many durations are computed with a second pass over the rows
 	// took is a faster form of value, if that is the field duration or self, else nil.
-	took func(v *view.View, b *columns.Block, i int) (d int64, ok bool)
+	took func(v *view.View, b *columns.Block, i int) int64
+	same bool // the last aggregate with took has the same
 }
 
 // of returns the aggregate's value for a row. It returns nil for count.

@@ -30,6 +30,7 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 	var keep []keeps
 	at := make([]int, len(calls)) // for each call, the index in keep of its accumulator
 	known := make(map[string]int)
+	last := "" // the expression of the last item of keep that has one
 	for i, c := range calls {
 		k := keeps{fn: c.fn, args: c.args}
 		if len(c.args) > 0 {
@@ -51,6 +52,10 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 		if !ok {
 			n = len(keep)
 			known[id] = n
+			if c.x != nil {
+				k.same = k.took != nil && last == c.x.String()
+				last = c.x.String()
+			}
 			keep = append(keep, k)
 		} else {
 			keep[n].args = slices.Concat(keep[n].args, k.args)

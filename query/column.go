@@ -33,11 +33,11 @@ type definition struct {
 	stored   string                               // the attribute of this name. If the query has a name too, that follows.
 	row      eval
 
-	inherits bool                                                           // a row without the attribute has that of its resource
-	needs    func(m *machine) error                                         // prepares the machine for row
-	number   func(b *columns.Block) []int64                                 // the values, if they are also a column of numbers
-	none     int64                                                          // in number: there is no value
-	took     func(v *view.View, b *columns.Block, i int) (d int64, ok bool) // a faster form of row for durations
+	inherits bool                                              // a row without the attribute has that of its resource
+	needs    func(m *machine) error                            // prepares the machine for row
+	number   func(b *columns.Block) []int64                    // the values, if they are also a column of numbers
+	none     int64                                             // in number: there is no value
+	took     func(v *view.View, b *columns.Block, i int) int64 // for durations, a faster form of row, or columns.NoDuration
 
 	value string // what docs/query.md says about the field. A field without value is in the line of the field before.
 }
@@ -199,7 +199,12 @@ var fieldsOfSpans = []*definition{
 	{
 		names: "duration span:duration", kind: kindDuration, value: "how long the span took; nil while it has not ended",
 		number: func(b *columns.Block) []int64 { return b.Duration }, none: columns.NoDuration,
-		took: func(_ *view.View, b *columns.Block, i int) (int64, bool) { return view.Took(b, i) },
+		took: func(_ *view.View, b *columns.Block, i int) int64 {
+			if view.Flags(b.Flags[i]).Role() != view.RoleSpan {
+				return columns.NoDuration
+			}
+			return b.Duration[i]
+		},
 		row: func(e *env) Value {
 			d, ok := e.m.v.Duration(e.row)
 			return durationOr(int64(d), ok)
@@ -207,12 +212,11 @@ var fieldsOfSpans = []*definition{
 	},
 	{
 		names: "self span:self", kind: kindDuration, value: "the duration without the time in which a child span was open",
-		took: func(v *view.View, b *columns.Block, i int) (int64, bool) {
-			if _, ok := view.Took(b, i); !ok {
-				return 0, false
+		took: func(v *view.View, b *columns.Block, i int) int64 {
+			if d, ok := v.SelfTime(view.Row(b.First) + view.Row(i)); ok {
+				return int64(d)
 			}
-			d, ok := v.SelfTime(view.Row(b.First) + view.Row(i))
-			return int64(d), ok
+			return columns.NoDuration
 		},
 		row: func(e *env) Value {
 			d, ok := e.m.v.SelfTime(e.row)

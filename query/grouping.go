@@ -22,6 +22,9 @@ type grouping struct {
 	numbers []uint32 // by code: the number of its group plus 1, or 0 if the group is not known yet
 	key     []byte
 	members []member
+	took    []int64 // of each member, for an aggregate
+	count   bool    // the only aggregate is count(), which needs no members
+	counts  []int64 // by group: the rows so far, if count is set
 }
 
 // A member is the index of a row in a block, and the number of its group.
@@ -38,6 +41,7 @@ type coder struct {
 type coded struct {
 	width uint64
 	of    func(e *env, k int, b *columns.Block, codes []uint64)
+	short func(b *columns.Block) []uint16 // the codes, if a block has them, otherwise nil
 }
 
 // join adds the code of one more expression, which has width codes, to the code of a row. If code is not less than
@@ -64,9 +68,22 @@ func joinAll[C uint16 | uint32](codes []uint64, width uint64, list []C) {
 
 // of stores the code of each row of block k in codes.
 func (c *coder) of(e *env, k int, b *columns.Block, codes []uint64) {
-	clear(codes)
-	for i := range c.parts {
-		c.parts[i].of(e, k, b, codes)
+	rest := c.parts
+	if len(rest) > 1 && rest[0].short != nil && rest[1].short != nil { // one pass for two fields, such as service and name
+		first, second := rest[0].short(b), rest[1].short(b)
+		codes, second = codes[:len(first)], second[:len(first)]
+		for i, code := range first {
+			at := uint64(0)
+			join(&at, rest[0].width, uint64(code))
+			join(&at, rest[1].width, uint64(second[i]))
+			codes[i] = at
+		}
+		rest = rest[2:]
+	} else {
+		clear(codes)
+	}
+	for i := range rest {
+		rest[i].of(e, k, b, codes)
 	}
 }
 
@@ -105,16 +122,17 @@ func (m *machine) codedOf(x expr) (*coded, error) {
 	case f.parent:
 		return m.parentCodes(c), nil
 	case c.short != nil:
-		return &coded{width, func(_ *env, _ int, b *columns.Block, codes []uint64) { joinAll(codes, width, c.short(b)) }}, nil
+		of := func(_ *env, _ int, b *columns.Block, codes []uint64) { joinAll(codes, width, c.short(b)) }
+		return &coded{width, of, c.short}, nil
 	}
-	return &coded{width, func(e *env, k int, b *columns.Block, codes []uint64) { joinAll(codes, width, c.long(e, k, b)) }}, nil
+	return &coded{width: width, of: func(e *env, k int, b *columns.Block, codes []uint64) { joinAll(codes, width, c.long(e, k, b)) }}, nil
 }
 
 // parentCodes returns the codes of a field of the parent row, and one more for rows without a parent. As in
 // [machine.field], the parent must be a span, an event or a log record.
 func (m *machine) parentCodes(c *column) *coded {
 	none := uint64(c.width)
-	return &coded{none + 1, func(_ *env, _ int, b *columns.Block, codes []uint64) {
+	return &coded{width: none + 1, of: func(_ *env, _ int, b *columns.Block, codes []uint64) {
 		for i, up := range b.Parent {
 			of := b
 			if up < b.First || int(up-b.First) >= len(b.Flags) {
@@ -159,17 +177,19 @@ func (m *machine) bucketCodes(x *binary) *coded {
 		first -= rest // first is now the beginning of its bucket
 	}
 	n := uint64(last-first)/width + 1
-	return &coded{n, func(_ *env, _ int, b *columns.Block, codes []uint64) {
-		from, code := int64(0), uint64(noCode) // the bucket of the row before
+	return &coded{width: n, of: func(_ *env, _ int, b *columns.Block, codes []uint64) {
+		// The bucket of the row before is from from to from+size. Rows are mostly in order of time, so few rows need a
+		// division.
+		from, size, code := int64(0), uint64(0), uint64(noCode)
 		for i, at := range b.Start {
-			if at < from || uint64(at-from) >= width || code == noCode { // seldom, because rows are mostly in order of time
-				code = noCode
+			if uint64(at-from) >= size {
+				size, code = 0, noCode
 				if at >= first {
 					code = uint64(at-first) / width
-					from = first + int64(code*width)
+					from, size = first+int64(code*width), width
 				}
 			}
-			join(&codes[i], n, code)
+			codes[i] = codes[i]*n + code
 		}
 	}}
 }
@@ -197,7 +217,14 @@ func (x *grouping) of(k int, b *columns.Block) []member {
 					x.know(code, n)
 				}
 			}
-			members = append(members, member{int32(i), int32(n - 1)})
+			if x.count {
+				if int(n) > len(x.counts) {
+					x.counts = append(x.counts, make([]int64, int(n)-len(x.counts))...)
+				}
+				x.counts[n-1]++
+			} else {
+				members = append(members, member{int32(i), int32(n - 1)})
+			}
 		}
 	}
 	x.members = members
@@ -238,10 +265,16 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 			}
 		case k.took != nil:
 			isMax, isSum := k.fn == "max", k.fn == "sum"
-			for _, r := range members {
-				d, ok := k.took(x.e.m.v, b, int(r.i))
+			if !k.same {
+				x.took = x.took[:0]
+				for _, r := range members {
+					x.took = append(x.took, k.took(x.e.m.v, b, int(r.i)))
+				}
+			}
+			for i, r := range members {
+				d := x.took[i]
 				switch a := x.groups.acc(int(r.group), at); {
-				case !ok:
+				case d == columns.NoDuration:
 				case isMax && a.one.kind == kindDuration: // this case and the next two are faster forms of add
 					a.one.n = max(a.one.n, d)
 				case k.twice && a.kept != nil && a.ints.spread != nil:
@@ -288,7 +321,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 		all.of(nil) // without by there is one group, even if there are no rows
 	}
 	start := func(g *groups) *grouping {
-		return &grouping{e: env{m: m, read: m.v.NewReader()}, rows: rows, keys: keys, coder: coder, codes: make([]uint64, columns.BlockRows), groups: g, members: make([]member, 0, columns.BlockRows)}
+		return &grouping{count: len(keep) == 1 && keep[0].fn == "count", e: env{m: m, read: m.v.NewReader()}, rows: rows, keys: keys, coder: coder, codes: make([]uint64, columns.BlockRows), groups: g, members: make([]member, 0, columns.BlockRows)}
 	}
 	var mu sync.Mutex
 	ctx, stop := context.WithCancel(m.ctx)
@@ -296,6 +329,10 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 	merge := func(x *grouping) {
 		mu.Lock()
 		defer mu.Unlock()
+		for n, rows := range x.counts {
+			x.groups.acc(n, 0).n = rows
+		}
+		x.counts = x.counts[:0]
 		if !all.merge(keep, x.groups, maxGroups) {
 			stop()
 		}

@@ -21,7 +21,8 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 		return nil, err
 	}
 	m := q.machine(ctx, v)
-	spans, err := m.refine(onlyRole(view.RoleSpan), rows)
+	m.roles = 1 << view.RoleSpan
+	spans, err := m.refine(allOf(nil), rows)
 	if err != nil {
 		return nil, err
 	}

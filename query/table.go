@@ -58,7 +58,7 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 		return nil, err
 	}
 	if t.spans {
-		n = allOf{onlyRole(view.RoleSpan), n}
+		m.roles = 1 << view.RoleSpan
 	}
 	begun, err := m.refine(n, rows)
 	if err != nil {
