@@ -443,12 +443,13 @@ func (m *machine) messageColumn() *column {
 			return stringValue(messages[code])
 		},
 		long: func(e *env, _ int, b *columns.Block) []uint32 {
-			codes := e.buffer(len(b.Flags))
+			codes, texts := e.buffer(len(b.Flags)), b.Text[:len(b.Flags)]
 			for i, f := range b.Flags {
-				codes[i] = none
-				if view.Flags(f).HasMessage() {
-					codes[i] = b.Text[i]
+				code := texts[i]
+				if !view.Flags(f).HasMessage() {
+					code = none
 				}
+				codes[i] = code
 			}
 			return codes
 		},

@@ -152,10 +152,10 @@ func (n *bound) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 func (n *bound) cost() int { return 1000 }
 
 func (n *lookup[C]) refine(e *env, k int, b *columns.Block, set *blockBits) {
-	codes := n.codes(e, k, b)
+	codes, table := n.codes(e, k, b), n.table
 	each(set, func(i int) bool {
-		if c := codes[i]; uint64(c) < uint64(len(n.table)) {
-			return n.table[c]
+		if c := codes[i]; uint64(c) < uint64(len(table)) {
+			return table[c]
 		}
 		e.row = view.Row(b.First) + view.Row(i)
 		return n.is(e)
@@ -238,6 +238,8 @@ func (m *machine) comparing(f *field, x *compare) (n node, err error) {
 		n = within(f.number, f.none, x.op, x.value.n)
 	case c.short != nil:
 		n = &lookup[uint16]{func(_ *env, _ int, b *columns.Block) []uint16 { return c.short(b) }, c.table(&x.comparison), is, 1}
+	case f.message && !x.holds(Value{}): // few rows have a message
+		n = allOf{withMessage{}, &lookup[uint32]{func(_ *env, _ int, b *columns.Block) []uint32 { return b.Text }, c.table(&x.comparison), is, 3}}
 	case c.long != nil:
 		n = &lookup[uint32]{c.long, c.table(&x.comparison), is, 3}
 		if f.user && (x.op == "!~" || x.op == "!=" && x.value.kind != kindNil) {
@@ -259,8 +261,12 @@ func (c *column) table(x *comparison) []bool {
 	if c.in == inFlags {
 		different = usedFlags
 	}
+	last, holds := Value{}, x.holds(Value{})
 	for code := range different {
-		table[code] = x.holds(c.value(code))
+		if v := c.value(code); v != last { // many flags have the same value one after the other
+			last, holds = v, x.holds(v)
+		}
+		table[code] = holds
 	}
 	for code := different; code < c.width; code += different {
 		copy(table[code:], table[:different])
@@ -324,6 +330,26 @@ func visit(x expr, fn func(x expr)) {
 		visit(x.b, fn)
 	}
 }
+
+// withMessage selects the rows that have a message.
+type withMessage struct{}
+
+func (withMessage) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
+	for w, rest := 0, b.Flags; len(rest) > 0; w++ {
+		size := min(64, len(rest))
+		word := uint64(0) // much faster than changing set for each row
+		for i, f := range rest[:size] {
+			bit := uint64(0)
+			if view.Flags(f).HasMessage() {
+				bit = 1
+			}
+			word |= bit << (i & 63) // with & 63, a shift needs no check
+		}
+		set[w] &= word
+		rest = rest[size:]
+	}
+}
+func (withMessage) cost() int { return 1 }
 
 // onlyRole selects the rows of a role.
 type onlyRole view.Role
