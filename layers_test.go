@@ -54,9 +54,9 @@ query/lua                     format github.com/yuin/ internal/core/ view
 viewer                        format internal/core/ internal/otel internal/read/ internal/text/ query query/analyze
                               view
 convert/internal/input        format internal/file/
-convert/otlp                  convert/internal/input format google.golang.org/protobuf/encoding/protowire internal/otel
-                              internal/otel/ view
-convert/internal/foreign      convert/internal/input convert/otlp format internal/otel internal/otel/
+convert/otlp                  convert/internal/input format google.golang.org/protobuf/encoding/protowire
+                              internal/core/ internal/otel internal/otel/ view
+convert/internal/foreign      convert/internal/input format internal/core/ internal/otel internal/otel/
 convert/jaeger                convert/internal/foreign convert/internal/input format internal/otel
 convert/stdouttrace           convert/internal/foreign format internal/otel
 convert/zipkin                convert/internal/foreign format internal/otel

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/chunked"
 )
 
 // A pendingEvent is an event packet whose entry was not written yet. The entry of its parent must be written first.
@@ -31,7 +31,7 @@ type pendingEvent struct {
 }
 
 // An index holds the events of an input, in order. Each needs 96 bytes.
-type index struct{ input.List[pendingEvent] }
+type index struct{ chunked.List[pendingEvent] }
 
 func (x *index) at(i uint32) *pendingEvent { return x.At(int(i)) }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/chunked"
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
@@ -28,7 +29,7 @@ type scanner struct {
 	damage   *input.Error // the first damage after which scanning continued
 	first    [sha256.Size]byte
 
-	events input.List[event] // by number
+	events chunked.List[event] // by number
 	starts []eventsAt
 
 	data  stringData

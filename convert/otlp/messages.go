@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/chunked"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
@@ -29,7 +30,7 @@ type messages struct {
 	encoding codec.Encoding
 	framed   bool // the size of each message precedes it
 	begin    int  // offset after a byte order mark
-	starts   input.List[int64]
+	starts   chunked.List[int64]
 	glued    int64 // the last result of nextGlued
 }
 

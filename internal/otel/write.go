@@ -329,6 +329,22 @@ func (s *Span) dropped(w Writer) {
 // Fill is like Write, but writes to e. It replaces the content of e, and reuses the slice e.Attributes.
 func (s *Span) Fill(e *format.TraceEntry, at Where) { s.Write(&Entry{E: e}, at, &s.Attributes) }
 
+// Each calls fn with the entry of s, as Write writes it, and then with those of its links and events. It ends at the
+// first error. All of them are e, whose content it replaces.
+func (s *Span) Each(e *format.TraceEntry, at Where, fn func(e *format.TraceEntry) error) error {
+	s.Fill(e, at)
+	err := fn(e)
+	for i := 0; i < len(s.Links) && err == nil; i++ {
+		s.Links[i].Fill(e, s.Scope.Name)
+		err = fn(e)
+	}
+	for i := 0; i < len(s.Events) && err == nil; i++ {
+		s.Events[i].Fill(e, s.Scope.Name)
+		err = fn(e)
+	}
+	return err
+}
+
 // Entry is like Write, but returns a new entry.
 func (s *Span) Entry(at Where) *format.TraceEntry {
 	e := new(format.TraceEntry)

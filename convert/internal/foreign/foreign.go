@@ -1,26 +1,21 @@
-// Package foreign converts spans and log records of other formats, most of them JSON. It passes them to package
-// otlp, which writes parents before children, writes equal resources once, and limits memory.
+// Package foreign converts spans and log records of other formats, most of them JSON.
 package foreign
 
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/entrace-go/entrace/convert/internal/input"
-	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
 // A Record holds some spans of one resource, or one log record.
@@ -28,86 +23,19 @@ type Record struct {
 	Resource otel.Resource
 	Spans    []*otel.Span
 	Log      *otel.Log
+
+	at input.Error // where it is in the input, without an error
 }
 
 // An Adder accepts the next record, or an error instead of a record, and reports whether to continue.
 type Adder func(r *Record, err error) bool
 
-// Decode reads JSON values from r, in sequence or in arrays, and writes their records to w as [otlp.Decode] does.
-// The function records must pass each record of a value to add, and return the result of add. The parameter unit is
-// the name of a value in errors. Decode returns the first error, as an [*input.Error]. It does not read on after
-// damaged JSON.
+// Decode reads JSON values from r, in sequence or in arrays, and writes their records to w as [Write] does. The
+// function records must pass each record of a value to add, and return the result of add. The parameter unit is the
+// name of a value in errors. Decode returns the first error, as an [*input.Error]. It does not read on after damaged
+// JSON.
 func Decode[T any](ctx context.Context, r io.Reader, w *format.Writer, unit string, records func(v *T, add Adder) bool) error {
 	return Write(ctx, w, func(yield func(*Record, error) bool) { values(ctx, r, unit, records, yield) })
-}
-
-// Write writes records to w as [otlp.Decode] does. It returns the first error.
-func Write(ctx context.Context, w *format.Writer, records iter.Seq2[*Record, error]) error {
-	next, stop := iter.Pull2(records)
-	defer stop()
-	s := stream{next: next}
-	err := otlp.Decode(ctx, &s, w, nil)
-	return cmp.Or(err, s.err)
-}
-
-// A stream is a reader of records, encoded as OTLP protobuf messages.
-type stream struct {
-	next func() (*Record, error, bool)
-	rest []byte
-	buf  []byte
-	err  error
-}
-
-func (s *stream) Read(b []byte) (int, error) {
-	for len(s.rest) == 0 {
-		r, err, ok := s.next()
-		switch {
-		case !ok:
-			return 0, io.EOF
-		case err != nil:
-			s.err = cmp.Or(s.err, err)
-		default:
-			s.buf = appendFrame(s.buf[:0], r)
-			s.rest = s.buf
-		}
-	}
-	n := copy(b, s.rest)
-	s.rest = s.rest[n:]
-	return n, nil
-}
-
-// appendFrame appends a record as a message, after its size.
-func appendFrame(b []byte, r *Record) []byte {
-	const e = codec.Protobuf
-	var scopes []*codec.ScopeGroup
-	signal := codec.Spans
-	for i, s := range r.Spans {
-		if i == 0 || !sameScope(&s.Scope, &scopes[len(scopes)-1].Scope) {
-			scopes = append(scopes, &codec.ScopeGroup{Scope: s.Scope})
-		}
-		to := scopes[len(scopes)-1]
-		from := len(to.Records)
-		to.Records = e.AppendSpan(to.Records, s)
-		for i := range s.Links {
-			to.Records = e.AppendLink(to.Records, &s.Links[i], i == 0)
-		}
-		for i := range s.Events {
-			to.Records = e.AppendEvent(to.Records, &s.Events[i], i == 0)
-		}
-		to.Records = e.EndSpan(to.Records, from)
-	}
-	if r.Log != nil {
-		signal, scopes = codec.Logs, []*codec.ScopeGroup{{Scope: r.Log.Scope, Records: e.AppendLog(nil, r.Log)}}
-	}
-	from := len(b)
-	b = append(b, 0, 0, 0, 0)
-	b = e.AppendMessage(b, signal, []codec.Group{{Resource: &r.Resource, Scopes: scopes}})
-	binary.BigEndian.PutUint32(b[from:], uint32(len(b)-from-4))
-	return b
-}
-
-func sameScope(a, b *otel.Scope) bool {
-	return a.Name == b.Name && a.Version == b.Version && a.SchemaURL == b.SchemaURL && a.Dropped == b.Dropped && len(a.Attributes)+len(b.Attributes) == 0
 }
 
 // maxValue is the maximum size in bytes of a JSON value.
@@ -126,6 +54,8 @@ func values[T any](ctx context.Context, r io.Reader, unit string, records func(v
 		add := func(r *Record, err error) bool {
 			if err != nil {
 				err = damage(d, in.from, err, input.Unit(unit, n))
+			} else {
+				r.at = input.Error{Offset: in.from, Unit: input.Unit(unit, n)}
 			}
 			return yield(r, err)
 		}

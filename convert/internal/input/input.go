@@ -33,6 +33,7 @@ type Input struct {
 	temp *osfile.Spool
 	err  error
 
+	tempDir  string
 	progress Progress // the reader, if it implements Progress
 }
 
@@ -58,7 +59,8 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 			return in, nil
 		}
 	}
-	in := &Input{data: make([]byte, 0, min(left(r), maxMemory))}
+	in := New(tempDir)
+	in.data = make([]byte, 0, min(left(r), maxMemory))
 	buf := make([]byte, readSize)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -68,8 +70,8 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 		if n < 0 || n > len(buf) {
 			return nil, errors.Join(errors.New("the input's Read returned an invalid count"), in.Close())
 		}
-		if werr := in.add(buf[:n], tempDir); werr != nil {
-			err = fmt.Errorf("copy the input to a temporary file: %w", werr)
+		if werr := in.Add(buf[:n]); werr != nil {
+			err = werr
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
@@ -78,16 +80,23 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 			break
 		}
 	}
-	if in.temp == nil {
-		return in, nil
-	}
-	// The file has no name, and is closed together with the map.
-	file, err := mapfile.New(in.temp.File)
-	in.file = file
-	if err != nil {
+	if err := in.Seal(); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
+}
+
+// New returns an empty Input. After calls of Add, Seal makes its content available. Content of up to 8 MiB is kept in
+// memory. Larger content is in a temporary file in tempDir, or in os.TempDir() if tempDir is empty.
+func New(tempDir string) *Input { return &Input{tempDir: tempDir} }
+
+// Seal ends the content of an Input that [New] has returned.
+func (in *Input) Seal() (err error) {
+	if in.temp == nil {
+		return nil
+	}
+	in.file, err = mapfile.New(in.temp.File) // the file has no name, and is closed together with the map
+	return err
 }
 
 // View opens r as an Input, calls fn with the whole content, and closes the Input. If both r and fn have failed,
@@ -145,24 +154,26 @@ func openFile(f File) *Input {
 	return nil
 }
 
-// add appends b to the content.
-func (in *Input) add(b []byte, tempDir string) (err error) {
+// Add appends b to the content.
+func (in *Input) Add(b []byte) (err error) {
 	if in.temp == nil && len(in.data)+len(b) <= maxMemory {
 		in.data = append(in.data, b...)
 		return nil
 	}
 	if in.temp == nil {
-		in.temp, err = osfile.CreateSpool(tempDir)
-		if err != nil {
-			return err
+		in.temp, err = osfile.CreateSpool(in.tempDir)
+		if err == nil {
+			_, err = in.temp.Write(in.data)
+			in.data = nil
 		}
-		if _, err := in.temp.Write(in.data); err != nil {
-			return err
-		}
-		in.data = nil
 	}
-	_, err = in.temp.Write(b)
-	return err
+	if err == nil {
+		_, err = in.temp.Write(b)
+	}
+	if err != nil {
+		return fmt.Errorf("copy the input to a temporary file: %w", err)
+	}
+	return nil
 }
 
 // Err returns why the input ended early, or nil if the end of the reader was reached.
@@ -226,34 +237,4 @@ func (in *Input) Close() (err error) {
 		err = errors.Join(err, in.temp.Close())
 	}
 	return err
-}
-
-// A List is a slice that grows in chunks. Growing copies at most the first chunk. Copying the whole list would need
-// twice its memory.
-type List[T any] struct {
-	chunks [][]T
-	n      int
-}
-
-const chunkBits = 13
-
-// Len returns the number of items.
-func (l *List[T]) Len() int { return l.n }
-
-// At returns a pointer to item i. A pointer into the first chunk is valid only until the next call of Add.
-func (l *List[T]) At(i int) *T { return &l.chunks[i>>chunkBits][i&(1<<chunkBits-1)] }
-
-// Add appends an item and returns a pointer to it.
-func (l *List[T]) Add(v T) *T {
-	if l.n>>chunkBits == len(l.chunks) {
-		var chunk []T
-		if l.n > 0 {
-			chunk = make([]T, 0, 1<<chunkBits)
-		}
-		l.chunks = append(l.chunks, chunk)
-	}
-	last := &l.chunks[len(l.chunks)-1]
-	*last = append(*last, v)
-	l.n++
-	return l.At(l.n - 1)
 }
