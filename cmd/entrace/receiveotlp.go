@@ -83,7 +83,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	if err != nil {
 		return err
 	}
-	files, err := receive.NewFiles(receive.FilesOptions{
+	files, err := receive.ToFolder(receive.FolderOptions{
 		Dir: f.dir, Redact: policy, Idle: f.otlp.idle, MaxBytes: int64(f.maxBytes), MaxFiles: f.maxFiles, KeepBytes: int64(f.otlp.keep),
 		OnBegun: func(path, service string) {
 			a.say("%s: from %s", path, cmp.Or(service, "a service without a name"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -138,7 +139,7 @@ type running struct {
 
 	listener net.Listener
 	server   *receive.Server
-	files    *receive.Files
+	rec      *recorder.Recorder
 	stop     context.CancelFunc
 	served   chan error
 	file     string // the trace
@@ -183,16 +184,14 @@ func (r *running) start(ctx context.Context) (err error) {
 		return own(err)
 	}
 	collectAt(100) // each request allocates memory, and little of it stays in use
-	r.files, err = receive.NewFiles(receive.FilesOptions{
-		File:    r.file,
-		Redact:  r.flags.policy,
-		OnError: r.tellOf,
-		OnDone:  func(path string, _ uint64, _ int64, err error) { r.tellOf(path, err) },
+	r.rec, err = recorder.Create(r.file, &recorder.Options{
+		Redact:  cmp.Or(r.flags.policy, redact.Off),
+		OnError: func(err error) { r.tellOf(r.file, err) },
 	})
 	if err != nil {
 		return own(errors.Join(err, r.listener.Close()))
 	}
-	r.server = receive.NewServer(r.files, receive.Options{Local: true})
+	r.server = receive.NewServer(receive.ToFile(r.rec), receive.Options{Local: true})
 	serve, stop := context.WithCancel(ctx)
 	r.stop, r.served = stop, make(chan error, 1)
 	go func() { r.served <- r.server.Serve(serve, r.listener) }()
@@ -203,7 +202,7 @@ func (r *running) start(ctx context.Context) (err error) {
 	r.cmd.Env = r.environment(os.Environ())
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if r.flags.console {
-		r.console = &consoleLog{rec: r.files.Recorder(), ref: r.ref}
+		r.console = &consoleLog{rec: r.rec, ref: r.ref}
 		stdout, err := r.console.stream(os.Stdout, "stdout")
 		stderr, err2 := r.console.stream(os.Stderr, "stderr")
 		if err := errors.Join(err, err2); err != nil {
@@ -334,7 +333,7 @@ func (r *running) self() string { return tracename.Base(r.file) + ".self.et" }
 
 // begin records that the command starts.
 func (r *running) begin() {
-	rec := r.files.Recorder()
+	rec := r.rec
 	var parent format.SpanRef
 	var flags uint32 = 1
 	if up := os.Getenv("TRACEPARENT"); up != "" {
@@ -395,7 +394,7 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	if r.console != nil {
 		r.console.close()
 	}
-	rec := r.files.Recorder()
+	rec := r.rec
 	now := time.Now().UnixNano()
 	end := r.span
 	end.Ended, end.Duration, end.Attributes = true, now-r.span.Start, nil
@@ -418,7 +417,7 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	r.tell(b.Write())
 	r.stop()
 	r.tell(<-r.served)
-	r.files.Close(ctx)
+	r.tellOf(format.Find(r.file), rec.Close(ctx))
 	if state == nil {
 		return
 	}

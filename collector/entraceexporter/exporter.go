@@ -76,23 +76,20 @@ func (f *files) Start(context.Context, component.Host) error {
 	if kept, why := rec.Durability(); why != nil {
 		f.log.Warn("the configured durability is not possible", zap.Stringer("durability", kept), zap.Error(why))
 	}
-	f.sink, err = receive.NewFiles(receive.FilesOptions{Recorder: rec})
-	if err == nil {
-		f.rec = rec
-	}
-	return err
+	f.rec, f.sink = rec, receive.ToFile(rec)
+	f.sink.Trusted = true
+	return nil
 }
 
 // Shutdown closes the recorder if no other exporter uses it. The file is then finished.
 func (f *files) Shutdown(ctx context.Context) error {
 	f.mu.Lock()
-	rec, sink := f.rec, f.sink
+	rec := f.rec
 	f.rec, f.sink = nil, nil
 	f.mu.Unlock()
 	if rec == nil {
 		return nil
 	}
-	sink.Close(ctx)
 	return rec.Close(ctx)
 }
 

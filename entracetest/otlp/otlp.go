@@ -33,10 +33,8 @@ type Trace struct {
 func New(t testing.TB, list ...entracetest.Option) *Trace {
 	t.Helper()
 	tr := &Trace{Trace: entracetest.New(t, list...), t: t}
-	files, err := receive.NewFiles(receive.FilesOptions{Recorder: tr.Recorder()})
-	if err != nil {
-		t.Fatalf("entracetest: %v", err)
-	}
+	files := receive.ToFile(tr.Recorder())
+	files.Trusted = true
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("entracetest: %v", err)
@@ -50,7 +48,6 @@ func New(t testing.TB, list ...entracetest.Option) *Trace {
 		if err := <-served; err != nil {
 			t.Errorf("entracetest: %v", err)
 		}
-		files.Close(context.Background())
 	})
 	return tr
 }

@@ -40,7 +40,7 @@ func renew(request []byte, n int) {
 
 // TestSpansTakeNoAllocations counts the allocations for requests whose spans differ only in their trace id.
 func TestSpansTakeNoAllocations(t *testing.T) {
-	f := newFiles(t, receive.FilesOptions{})
+	f := newFiles(t, receive.FolderOptions{})
 	request, n := ofMany(), 0
 	got := hosttest.Allocations(20, func() {
 		n++
@@ -56,7 +56,7 @@ func TestSpansTakeNoAllocations(t *testing.T) {
 
 // BenchmarkTake records requests of 512 spans with 5 attributes each, a typical size of a sender's requests.
 func BenchmarkTake(b *testing.B) {
-	f := newFiles(b, receive.FilesOptions{})
+	f := newFiles(b, receive.FolderOptions{})
 	request := ofMany()
 	b.SetBytes(int64(len(request)))
 	b.ReportAllocs()

@@ -23,14 +23,13 @@ import (
 
 var must = tracetest.Must
 
-// newFiles returns Files that are closed when the test ends. If o names no folder or file, they are in a new
-// folder.
-func newFiles(t testing.TB, o receive.FilesOptions) *receive.Files {
+// newFiles returns Files that are closed when the test ends. If o names no folder, they are in a new one.
+func newFiles(t testing.TB, o receive.FolderOptions) *receive.Files {
 	t.Helper()
-	if o.Dir == "" && o.File == "" {
+	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	f, err := receive.NewFiles(o)
+	f, err := receive.ToFolder(o)
 	must(t, err)
 	t.Cleanup(func() { f.Close(context.Background()) })
 	return f
@@ -45,7 +44,7 @@ func take(t testing.TB, f *receive.Files, signal codec.Signal, b []byte) {
 
 // record passes requests in protobuf to Files. It returns the result and the error of each request, and at the end
 // the entries of all files.
-func record(t *testing.T, o receive.FilesOptions, signal codec.Signal, requests ...[]byte) (done []receive.Result, errs []error, files map[string][]format.TraceEntry) {
+func record(t *testing.T, o receive.FolderOptions, signal codec.Signal, requests ...[]byte) (done []receive.Result, errs []error, files map[string][]format.TraceEntry) {
 	t.Helper()
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
@@ -115,7 +114,7 @@ func TestGoodPartsOfARequestAreKept(t *testing.T) {
 		{"a log record with half an id", codec.Logs, request("s", logRecord("good", 9, id(16, 1))), 1, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			done, errs, files := record(t, receive.FilesOptions{}, tt.signal, tt.request)
+			done, errs, files := record(t, receive.FolderOptions{}, tt.signal, tt.request)
 			_, damaged := errs[0].(*receive.DamageError) //nolint:errorlint // it is never wrapped
 			if done[0].Taken != tt.taken || done[0].Refused != tt.refused || damaged != tt.damaged || errs[0] != nil && !damaged {
 				t.Errorf("got %+v, %v; want %d taken, %d refused, damaged %v", done[0], errs[0], tt.taken, tt.refused, tt.damaged)
@@ -139,7 +138,7 @@ func TestSecretsAreReplacedOnlyOnRequest(t *testing.T) {
 	for policy, want := range map[*redact.Policy]bool{nil: true, redact.Default(): false} {
 		dir := t.TempDir()
 		for signal, b := range map[codec.Signal][]byte{codec.Spans: spans, codec.Logs: logs} {
-			if done, errs, _ := record(t, receive.FilesOptions{Dir: dir, Redact: policy}, signal, b); errs[0] != nil || done[0].Taken != 1 {
+			if done, errs, _ := record(t, receive.FolderOptions{Dir: dir, Redact: policy}, signal, b); errs[0] != nil || done[0].Taken != 1 {
 				t.Errorf("got %+v, %v", done, errs)
 			}
 		}
@@ -165,7 +164,7 @@ func TestSpansThatComeAgainAreRecordedOnce(t *testing.T) {
 		request []byte
 		want    int
 	}{{codec.Spans, spans, 2}, {codec.Logs, logs, 4}, {codec.Spans, logs, 4}} {
-		done, errs, files := record(t, receive.FilesOptions{}, tt.signal, tt.request, tt.request)
+		done, errs, files := record(t, receive.FolderOptions{}, tt.signal, tt.request, tt.request)
 		if err := errors.Join(errs...); err != nil || done[0].Taken != 2 || done[1].Taken != 2 {
 			t.Errorf("got %+v, %v; want 2 taken of each", done, err)
 		}
@@ -182,7 +181,7 @@ func cut(b []byte) []byte { return b[:len(b)-1] }
 
 func TestNothingMakesNoFile(t *testing.T) {
 	empty := message(1, message(1, resource("s"), 2, message(1, message(1, "scope"))))
-	_, errs, files := record(t, receive.FilesOptions{}, codec.Spans, nil, empty, request("s"), request("s", message(5, "bad")))
+	_, errs, files := record(t, receive.FolderOptions{}, codec.Spans, nil, empty, request("s"), request("s", message(5, "bad")))
 	for i, err := range errs {
 		if err != nil {
 			t.Errorf("request %d: %v", i, err)
@@ -199,7 +198,7 @@ func TestRequestMayNameMoreServicesThanThereMayBeOpenFiles(t *testing.T) {
 		for i := range services {
 			b = append(b, request(fmt.Sprint("s", i), span(i+1, 0, "a"))...)
 		}
-		done, errs, files := record(t, receive.FilesOptions{MaxOpen: 4}, codec.Spans, b)
+		done, errs, files := record(t, receive.FolderOptions{MaxOpen: 4}, codec.Spans, b)
 		if errs[0] != nil || done[0].Taken != services || len(files) != want {
 			t.Errorf("got %+v, %v, %d files, want %d", done[0], errs[0], len(files), want)
 		}
@@ -231,7 +230,7 @@ func TestBombsTakeBoundedMemory(t *testing.T) {
 		{"deep values", codec.Logs, request("s", message(5, deep)), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFiles(t, receive.FilesOptions{})
+			f := newFiles(t, receive.FolderOptions{})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			_, err := f.Take(t.Context(), tt.signal, codec.Protobuf, tt.request)
@@ -251,7 +250,7 @@ func TestBombsTakeBoundedMemory(t *testing.T) {
 func TestIdleFilesAreFinished(t *testing.T) {
 	finished := make(chan string, 2)
 	dir := t.TempDir()
-	f := newFiles(t, receive.FilesOptions{Dir: dir, Idle: 50 * time.Millisecond, MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
+	f := newFiles(t, receive.FolderOptions{Dir: dir, Idle: 50 * time.Millisecond, MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -275,7 +274,7 @@ func TestIdleFilesAreFinished(t *testing.T) {
 // parent.
 func TestSpansWaitForNoOtherFile(t *testing.T) {
 	begun := make(map[string]string)
-	f := newFiles(t, receive.FilesOptions{OnBegun: func(path, service string) { begun[service] = path }})
+	f := newFiles(t, receive.FolderOptions{OnBegun: func(path, service string) { begun[service] = path }})
 	// above waits for the entry with this name or message, and returns the name of its parent.
 	above := func(name string) string {
 		t.Helper()
@@ -341,7 +340,7 @@ func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 		}
 		most = max(most, journals)
 	}
-	o := receive.FilesOptions{Dir: dir, OnBegun: func(string, string) { begun++ }, OnError: func(_ string, err error) { t.Error(err) }}
+	o := receive.FolderOptions{Dir: dir, OnBegun: func(string, string) { begun++ }, OnError: func(_ string, err error) { t.Error(err) }}
 	o.OnDone = func(path string, entries uint64, _ int64, err error) {
 		if entries != rounds+3 || err != nil { // the other three are the root, the resource and the end
 			t.Errorf("%s: %d entries, %v", path, entries, err)
@@ -404,7 +403,7 @@ func TestSuspendedFilesHaveABound(t *testing.T) {
 	}
 	const most = 1 + 448
 	finished := make(chan struct{}, most+10)
-	f := newFiles(t, receive.FilesOptions{MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
+	f := newFiles(t, receive.FolderOptions{MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -423,10 +422,10 @@ func TestSuspendedFilesHaveABound(t *testing.T) {
 func TestFullFolderRefusesBeforeAnythingIsTaken(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		o    receive.FilesOptions
+		o    receive.FolderOptions
 	}{
-		{"files", receive.FilesOptions{MaxFiles: 1}},
-		{"bytes", receive.FilesOptions{MaxBytes: 10}},
+		{"files", receive.FolderOptions{MaxFiles: 1}},
+		{"bytes", receive.FolderOptions{MaxBytes: 10}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			done, errs, files := record(t, tt.o, codec.Spans, request("a", span(1, 0, "a")), request("b", span(1, 0, "b")))
@@ -448,7 +447,7 @@ func TestFullFolderRefusesBeforeAnythingIsTaken(t *testing.T) {
 func TestFileThatCannotBeMadeIsNoFaultOfTheSender(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "traces")
 	must(t, os.Mkdir(dir, 0o700))
-	f := newFiles(t, receive.FilesOptions{Dir: dir})
+	f := newFiles(t, receive.FolderOptions{Dir: dir})
 	b := request("a", span(1, 0, "a"))
 	for _, change := range []func() error{func() error { return os.Remove(dir) }, func() error { return os.Mkdir(dir, 0o700) }} {
 		must(t, change())
@@ -463,7 +462,7 @@ func TestFileThatCannotBeMadeIsNoFaultOfTheSender(t *testing.T) {
 // TestSuspendedFilesMakeRoom fills a folder with suspended files. If a sender that found no room tries again,
 // suspended files must be finished and the oldest traces removed.
 func TestSuspendedFilesMakeRoom(t *testing.T) {
-	f := newFiles(t, receive.FilesOptions{MaxOpen: 1, MaxBytes: 32 << 10, KeepBytes: 8 << 10})
+	f := newFiles(t, receive.FolderOptions{MaxOpen: 1, MaxBytes: 32 << 10, KeepBytes: 8 << 10})
 	for i := range 20 {
 		b := request(fmt.Sprint("s", i), span(1, 0, strings.Repeat("a", 4<<10)))
 		tracetest.Eventually(t, fmt.Sprint("service ", i), func() bool {
@@ -481,7 +480,7 @@ func TestOldestFilesMakeRoom(t *testing.T) {
 	for i := range 6 {
 		requests = append(requests, request(fmt.Sprint("s", i), span(1, 0, strings.Repeat("a", 4<<10))))
 	}
-	_, errs, files := record(t, receive.FilesOptions{MaxOpen: 1, KeepBytes: 16 << 10}, codec.Spans, requests...)
+	_, errs, files := record(t, receive.FolderOptions{MaxOpen: 1, KeepBytes: 16 << 10}, codec.Spans, requests...)
 	for i, err := range errs {
 		if err != nil {
 			t.Errorf("request %d: %v", i, err)
@@ -495,7 +494,7 @@ func TestOldestFilesMakeRoom(t *testing.T) {
 // TestDocumentsShareTheBoundOfARequest checks that the limit of records applies to all JSON documents of a request
 // together.
 func TestDocumentsShareTheBoundOfARequest(t *testing.T) {
-	f := newFiles(t, receive.FilesOptions{})
+	f := newFiles(t, receive.FolderOptions{})
 	document := []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[` + strings.Repeat("{},", 1<<16) + `{}]}]}]}`)
 	for n, want := range map[int]error{1: nil, 21: codec.ErrMany} {
 		if _, err := f.Take(t.Context(), codec.Logs, codec.JSON, bytes.Repeat(document, n)); !errors.Is(err, want) {

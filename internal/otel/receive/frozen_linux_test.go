@@ -31,7 +31,7 @@ func TestFrozenFolderTakesRequestsWhole(t *testing.T) {
 	command("mkfs.ext4", "-q", image)
 	command("mount", "-o", "loop", image, dir)
 	defer command("umount", dir)
-	f := newFiles(t, receive.FilesOptions{Dir: dir})
+	f := newFiles(t, receive.FolderOptions{Dir: dir})
 	end := time.Now().Add(9 * time.Second)
 	time.AfterFunc(2*time.Second, func() { command("fsfreeze", "-f", dir) })
 	time.AfterFunc(5*time.Second, func() { command("fsfreeze", "-u", dir) })

@@ -141,7 +141,7 @@ func TestKilledReceiver(t *testing.T) {
 		return // not a child process
 	}
 	limit(t)
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir, MaxOpen: 2})
+	f, err := receive.ToFolder(receive.FolderOptions{Dir: dir, MaxOpen: 2})
 	must(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -49,7 +49,7 @@ func TestManyValuesTakeLittleMemory(t *testing.T) {
 	field, _ := strconv.Atoi(m[1])
 	n, _ := strconv.Atoi(m[2])
 	b := requestOf(protowire.Number(field), nil, n)
-	f := newFiles(t, receive.FilesOptions{})
+	f := newFiles(t, receive.FolderOptions{})
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // numbered returns a request with n spans of about 300 bytes each. Their names have the numbers from first on.
@@ -79,7 +80,7 @@ func TestOverloadTakesRequestsWhole(t *testing.T) {
 		senders, long = 8, time.Second
 	}
 	dir := t.TempDir()
-	f := newFiles(t, receive.FilesOptions{Dir: dir})
+	f := newFiles(t, receive.FolderOptions{Dir: dir})
 	end := time.Now().Add(long)
 	taken, again := overload(t, f, senders, 8192, func() bool { return time.Now().Before(end) })
 	f.Close(context.Background())
@@ -108,7 +109,10 @@ func compareNumbers(t *testing.T, dir string, taken map[string]bool) {
 // TestPartsOfOneFileAreAdmittedTogether sends a request that is larger than the journal, with two resources for the
 // same file.
 func TestPartsOfOneFileAreAdmittedTogether(t *testing.T) {
-	f := newFiles(t, receive.FilesOptions{File: filepath.Join(t.TempDir(), "all.et")})
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "all.et"), nil)
+	must(t, err)
+	defer func() { must(t, rec.Close(context.Background())) }()
+	f := receive.ToFile(rec)
 	const n = 10_000
 	both := append(numbered("shop", 0, n), numbered("stock", n, n)...)
 	if done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, both); err != nil || done.Taken != 2*n {

@@ -5,105 +5,16 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/otel/codec"
 )
-
-// A request holds the offsets of the records, scopes and resources of a message.
-type request struct {
-	records []item
-	scopes  []group // groups of records
-	holders []group // groups of scopes, by resource
-	refused int     // number of spans without ids in the current resource
-}
-
-// A request may have one record, scope or resource for every bytesOfItem bytes, but always minItems. Without a
-// limit, an empty item of two bytes would cost far more memory and time than its size.
-const (
-	minItems    = 1 << 18
-	bytesOfItem = 64
-)
-
-// An item is the position of one record.
-type item struct {
-	off          int64
-	log          bool
-	span, parent spanmap.Key
-}
-
-// A group is a range of records or scopes. It begins where the previous group ends.
-type group struct {
-	head    codec.Head
-	end     int
-	refused int // only in a group of scopes
-}
-
-func (r *request) reset() {
-	*r = request{records: r.records[:0], scopes: r.scopes[:0], holders: r.holders[:0]}
-}
-
-// Span implements codec.Visitor.
-func (r *request) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
-	if *trace == [16]byte{} || *span == [8]byte{} {
-		r.refused++
-		return
-	}
-	i := item{off: off, span: keyOf(trace, span)}
-	if *parent != [8]byte{} {
-		i.parent = keyOf(trace, parent)
-	}
-	r.records = append(r.records, i)
-}
-
-// Log implements codec.Visitor.
-func (r *request) Log(off int64, trace *[16]byte, span *[8]byte) {
-	r.records = append(r.records, item{off: off, log: true, span: keyOf(trace, span)})
-}
-
-// EndScope implements codec.Visitor.
-func (r *request) EndScope(h codec.Head) {
-	if ends(r.scopes) < len(r.records) {
-		r.scopes = append(r.scopes, group{head: h, end: len(r.records)})
-	}
-}
-
-// EndResource implements codec.Visitor.
-func (r *request) EndResource(h codec.Head) {
-	if ends(r.holders) < len(r.scopes) || r.refused > 0 {
-		r.holders = append(r.holders, group{head: h, end: len(r.scopes), refused: r.refused})
-		r.refused = 0
-	}
-}
-
-// ends returns the end of the last group in list, or 0 if list is empty.
-func ends(list []group) int {
-	if len(list) == 0 {
-		return 0
-	}
-	return list[len(list)-1].end
-}
-
-// close ends the last scope and resource if the message ended before them because of damage.
-func (r *request) close() {
-	nowhere := codec.Head{Value: codec.Place{From: -1, To: -1}, URL: codec.Place{From: -1, To: -1}}
-	r.EndScope(nowhere)
-	r.EndResource(nowhere)
-}
-
-func keyOf(trace *[16]byte, span *[8]byte) (k spanmap.Key) {
-	copy(k[:], trace[:])
-	copy(k[16:], span[:])
-	return k
-}
 
 // A mapper writes the records of requests to a recorder. Only one goroutine at a time may use it.
 type mapper struct {
 	writer
 
-	dir   *directory // nil if all services share a file
-	file  uint32
-	order spanmap.Order
-	span  otel.Span
-	log   otel.Log
+	dir  *directory // nil if all services share a file
+	file uint32
+	span otel.Span
+	log  otel.Log
 
 	isLarge bool // this mapper has locked oneLarge
 }
@@ -120,56 +31,70 @@ func (m *mapper) giveUp() {
 	}
 }
 
-// record records the records of one scope.
-func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
-	var scope otel.Scope
-	if head.Value.From >= 0 || head.URL.From >= 0 {
-		if err := r.Scope(head, &scope); err != nil {
-			m.done.Refuse(len(items), err)
-			return
+// record records the records from, from+1, … to-1 of a request, which have the same scope.
+func (m *mapper) record(q *request, from, to int) {
+	_, head := q.ix.Scope(q.ix.Record(from))
+	n := 0
+	for i := from; i < to; i++ {
+		if !q.ix.Record(i).NoID {
+			n++
 		}
 	}
-	if !m.Scope(&scope, len(items)) {
+	var scope otel.Scope
+	if err := q.r.Scope(head, &scope); err != nil {
+		m.done.Refuse(n, err)
 		return
 	}
-	r.OnLarge = func() {
+	if !m.Scope(&scope, n) {
+		return
+	}
+	q.r.OnLarge = func() {
 		oneLarge.Lock()
 		m.isLarge = true
 	}
 	defer func() {
-		r.OnLarge = nil
+		q.r.OnLarge = nil
 		m.giveUp()
 	}()
-	m.order.Reset()
-	for i := range items {
-		if items[i].log {
-			m.order.Add(&spanmap.Key{}, &spanmap.Key{})
-			continue
-		}
-		m.order.Add(&items[i].span, &items[i].parent)
-		if m.dir != nil {
-			m.dir.came(&items[i].span, m.file)
+	within := func(_, up int) bool { return from <= up && up < to }
+	for i := from; i < to; i++ {
+		for _, i := range q.ix.Due(i, within) {
+			if !q.ix.Record(i).NoID {
+				m.one(q, i)
+				m.giveUp()
+			}
 		}
 	}
-	for _, i := range m.order.ParentsFirst() {
-		var err error
-		if items[i].log {
-			err = r.Log(items[i].off, &m.log)
-			if err == nil {
-				m.Log(&m.log)
-			}
-		} else {
-			err = r.Span(items[i].off, &m.span)
-			if err == nil {
-				m.Elsewhere = m.dir != nil && mayBeElsewhere(&m.span) && m.dir.elsewhere(&items[i].parent, m.file)
-				m.Span(&m.span)
-			}
-		}
-		m.giveUp()
-		if err != nil {
+}
+
+// one records record i of a request.
+func (m *mapper) one(q *request, i int) {
+	r := q.ix.Record(i)
+	if r.IsLog {
+		if err := q.r.Log(r.Off, &m.log); err != nil {
 			m.done.Refuse(1, err)
+			return
 		}
+		m.Log(&m.log)
+		return
 	}
+	if err := q.r.Span(r.Off, &m.span); err != nil {
+		m.done.Refuse(1, err)
+		return
+	}
+	m.Elsewhere = false
+	if m.dir != nil {
+		m.dir.came(keyOf(&m.span.TraceID, &m.span.SpanID), m.file)
+		m.Elsewhere = mayBeElsewhere(&m.span) && m.dir.elsewhere(keyOf(&m.span.TraceID, &m.span.Parent), m.file)
+	}
+	m.Span(&m.span)
+}
+
+func keyOf(trace *[16]byte, span *[8]byte) *spanmap.Key {
+	var k spanmap.Key
+	copy(k[:], trace[:])
+	copy(k[16:], span[:])
+	return &k
 }
 
 // mayBeElsewhere reports whether the parent of s may be in the file of another service. For other kinds of spans,
