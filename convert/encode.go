@@ -88,7 +88,7 @@ func (t *Trace) encodeOnce(ctx context.Context, w io.Writer, f Format, o *Option
 func (t *Trace) encodeOwn(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat) error {
 	if t.once != nil {
 		t.once.final = true
-		return t.once.titled(t.once.writeTo(ctx, w, v, to, t.options.Progress))
+		return t.once.titled(t.once.writeTo(ctx, w, v, to, &t.options))
 	}
 	return t.write(ctx, t.view, w, v, to, nil)
 }

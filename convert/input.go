@@ -196,12 +196,18 @@ func (x *source) isStream(v format.Version) bool {
 
 // writeTo writes all whole entries of x to w. After a [*DamageError] the output is complete except for the damaged
 // entries.
-func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat, progress func(done, total int64)) error {
+func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat, o *OpenOptions) error {
 	r, total := x.r, int64(0)
 	if x.src != nil {
 		r, total = x.src.Reader(), x.src.Size()
 	}
-	decode := func(out *format.Writer) error { return x.codec.decode(ctx, r, out) }
+	decode := func(out *format.Writer) error {
+		return x.codec.decode(input.WithRepeated(ctx, func(spans int) {
+			if o.Repeated != nil {
+				o.Repeated(x.title, spans)
+			}
+		}), r, out)
+	}
 	if x.codec == nil {
 		in, err := format.NewReader(r, nil)
 		if err != nil {
@@ -212,8 +218,8 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 		}
 		decode = func(out *format.Writer) error {
 			return copyEntries(ctx, out, in, func(done int64) {
-				if progress != nil && x.src != nil { // without src, r reports the progress
-					progress(done, total)
+				if o.Progress != nil && x.src != nil { // without src, r reports the progress
+					o.Progress(done, total)
 				}
 			})
 		}

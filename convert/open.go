@@ -46,6 +46,10 @@ type OpenOptions struct {
 	// Progress, if set, is called from time to time while a file is decoded. The parameters done and total are in
 	// bytes; total is 0 if it is unknown.
 	Progress func(done, total int64)
+	// Repeated, if set, is called for each input of another format that has spans twice, for example because a sender
+	// got no answer and sent them again. Such a span is in the view once. The parameter spans is the number of spans
+	// that were left out.
+	Repeated func(name string, spans int)
 	// Journal, if set, is called for each file that its recorder did not close. The parameter entries is the number
 	// of entries that are in the journal, or -1 if it is unknown. The parameter missing says why other entries are
 	// missing, as [format.File.Journal] does.
@@ -461,7 +465,7 @@ func (o *opener) load(x *source) error {
 	if err != nil {
 		return errors.Join(err, x.Close())
 	}
-	err = x.writeTo(o.ctx, &limited{w: tmp, left: &o.left}, 0, format.IET, o.options.Progress)
+	err = x.writeTo(o.ctx, &limited{w: tmp, left: &o.left}, 0, format.IET, &o.options)
 	damage, damaged := errors.AsType[*DamageError](err)
 	err = errors.Join(err, x.Close())
 	if err != nil && !damaged {

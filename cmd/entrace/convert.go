@@ -200,6 +200,9 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	}
 	options := &convert.OpenOptions{
 		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once && !auto,
+		Repeated: func(name string, spans int) {
+			a.say("%s: %s in the file twice, shown once", name, count(spans, "span is", "spans are"))
+		},
 		Journal: func(name string, n int, missing error) {
 			if o.follows && errors.Is(missing, format.ErrLocked) {
 				missing = nil

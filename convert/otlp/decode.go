@@ -89,6 +89,7 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 			progress(off)
 		}
 	}
+	input.Repeated(ctx, d.out.Repeated)
 	if d.damage == nil {
 		return nil
 	}

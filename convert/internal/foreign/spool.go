@@ -121,6 +121,7 @@ func (s *spool) write(ctx context.Context, b []byte) error {
 			return err
 		}
 	}
+	input.Repeated(ctx, s.out.Repeated)
 	return nil
 }
 
