@@ -1,4 +1,6 @@
-// Package foreign converts spans and log records of other formats, most of them JSON.
+// Package foreign converts spans and log records of other formats, most of them JSON. A converter passes them as
+// OpenTelemetry's types. Package foreign encodes them as entries, and writes these to the trace, parents before
+// children, when it knows all of them.
 package foreign
 
 import (
