@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/internal/read/archive"
+	"github.com/entrace-go/entrace/internal/read/show"
 )
 
 func (a *app) archiveCommand() *cobra.Command {

@@ -10,16 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/read/show"
 )
 
 func (a *app) catCommand() *cobra.Command {
-	o := lookFlags{time: timeLocal}
+	o := rowFlags{time: timeLocal}
 	c := &cobra.Command{
 		Use:   "cat FILE...",
 		Short: "Print the entries of a trace as they are stored, a line each",
@@ -41,7 +40,7 @@ U64 and I64 are numbers of up to 64 bits, which some programs round, such as old
 	return c
 }
 
-func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
+func (a *app) cat(ctx context.Context, name string, o *rowFlags) error {
 	own, err := inPlace(name, o.from)
 	if err != nil {
 		return err
@@ -87,8 +86,8 @@ func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
 }
 
 // catSelected prints the entries that the flags select. The file can have any format.
-func (a *app) catSelected(ctx context.Context, name string, o *lookFlags) error {
-	l, err := a.lookRows(ctx, []string{name}, o)
+func (a *app) catSelected(ctx context.Context, name string, o *rowFlags) error {
+	l, err := a.openRows(ctx, []string{name}, o)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 type checkOptions struct {
-	lookFlags
+	rowFlags
 
 	expect       string
 	allowPartial bool
@@ -19,7 +19,7 @@ type checkOptions struct {
 }
 
 func (a *app) checkCommand() *cobra.Command {
-	o := checkOptions{lookFlags: lookFlags{time: timeLocal}, expect: "none", limit: 20}
+	o := checkOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true}}, expect: "none", limit: 20}
 	c := &cobra.Command{
 		Use:   "check -q QUERY --expect none|some|N|'>=N' FILE|DIR...",
 		Short: "Fail if a query selects more or fewer rows than expected",
@@ -89,7 +89,7 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 	if err != nil {
 		return err
 	}
-	l, err := a.look(ctx, names, &o.lookFlags)
+	l, err := a.openRows(ctx, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 	if o.limit > 0 && len(rows) > o.limit {
 		rows = rows[:o.limit]
 	}
-	if err := errors.Join(a.rowPrinter(l, w, &o.lookFlags).all(rows), w.Flush()); err != nil {
+	if err := errors.Join(a.rowPrinter(l, w, &o.rowFlags).all(rows), w.Flush()); err != nil {
 		return err
 	}
 	return errNone

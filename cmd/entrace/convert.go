@@ -5,27 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/text/quantity"
-	"github.com/entrace-go/entrace/query/analyze"
-	"github.com/entrace-go/entrace/redact"
+	"github.com/entrace-go/entrace/view"
 )
 
 // convertFlags are the flags of convert.
 type convertFlags struct {
-	lookFlags
+	rowFlags
 
 	to, disk    string
 	weight      string
@@ -42,7 +33,7 @@ func (f *convertFlags) addOut(c *cobra.Command) {
 var weights = [...]string{"time", "cpu"}
 
 func (a *app) convertCommand() *cobra.Command {
-	flags := convertFlags{lookFlags: lookFlags{time: timeLocal}}
+	flags := convertFlags{rowFlags: rowFlags{time: timeLocal}}
 	c := &cobra.Command{
 		Use:   "convert IN [OUT]",
 		Short: "Convert a trace to another format or version",
@@ -133,7 +124,7 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 	if out == "-" {
 		flags.progress = nil
 	}
-	t, err := a.openPart(ctx, names, &flags.lookFlags)
+	t, err := a.openPart(ctx, names, &flags.rowFlags, func(*view.View) {})
 	if err != nil {
 		return err
 	}
@@ -147,142 +138,4 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
 	}
 	return errors.Join(err, t.Damage())
-}
-
-// addLate finds the files and services whose clocks seem to be wrong, adds their corrections to clocks, and returns
-// them.
-func addLate(clocks map[string]time.Duration, t *convert.Trace) (late []analyze.Clock) {
-	var files []string
-	for i := range t.View().Files() {
-		files = append(files, t.Name(i))
-	}
-	late = analyze.Clocks(t.View(), files)
-	for _, c := range late {
-		clocks[c.Name] += c.Late
-	}
-	return late
-}
-
-// open opens files and folders as one view. It reports on stderr which entries come from a crash buffer and which
-// are missing.
-func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.Trace, error) {
-	if err := checkFrom(o.from); err != nil {
-		return nil, err
-	}
-	clocks, auto, err := o.clocks()
-	if err != nil {
-		return nil, err
-	}
-	var room int64 // 0: the default
-	if o.maxTemp != "" {
-		room, err = quantity.ParseBytes(o.maxTemp)
-		if err != nil || room <= 0 {
-			return nil, usagef("--max-temp is %q: must be a size such as 8GiB", o.maxTemp)
-		}
-	}
-	progress := o.progress
-	if progress == nil && !o.once {
-		bar := a.progress()
-		defer bar.done()
-		progress = bar.update
-	}
-	policy, err := policyOf(o.redact)
-	if err != nil {
-		return nil, err
-	}
-	r := redact.New(policy, nil) // nil without the flag
-	stdin := slices.Contains(names, "-")
-	if o.corrects && len(o.clock) == 0 && !stdin {
-		auto = true
-	}
-	if auto && stdin {
-		return nil, usagef("--clock auto reads the files twice, but standard input can be read only once")
-	}
-	options := &convert.OpenOptions{
-		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once && !auto,
-		Repeated: func(name string, spans int) {
-			a.say("%s: %s in the file twice, shown once", name, count(spans, "span is", "spans are"))
-		},
-		Journal: func(name string, n int, missing error) {
-			if o.follows && errors.Is(missing, format.ErrLocked) {
-				missing = nil
-			}
-			a.tellJournal(name, n, missing)
-		},
-	}
-	t, err := convert.Open(ctx, names, options)
-	if t != nil && t.View() != nil && (auto || o.compares) {
-		late := addLate(clocks, t)
-		var texts []string
-		for _, c := range late {
-			texts = append(texts, c.Name+" "+c.Text())
-		}
-		switch text := show.Safe(strings.Join(texts, ", ")); {
-		case len(late) > 0 && auto:
-			a.say("clocks are corrected: %s", text)
-			o.corrected = late
-			err = t.Close()
-			if err == nil {
-				t, err = convert.Open(ctx, names, options)
-			}
-		case len(late) > 0:
-			a.say("clocks seem to be wrong: %s; --clock auto corrects them", text)
-		}
-	}
-	if t == nil {
-		if len(names) == 1 && names[0] != "-" {
-			err = known(names[0], err)
-		}
-		return nil, err
-	}
-	if v := t.View(); v != nil && v.Copies() > 0 {
-		a.say("%s in several files, shown once", count(v.Copies(), "row is", "rows are"))
-	}
-	for _, name := range names {
-		rings, _ := filepath.Glob(filepath.Join(name, "*.ring")) // none if name is a file
-		for _, ring := range rings {
-			if died, err := knownRing(ring); died {
-				a.say("%s", err)
-			}
-		}
-	}
-	for _, text := range t.LeftOut() {
-		a.say("%s", text)
-	}
-	a.tellReplaced(r)
-	return t, nil // t.Damage returns the damage; all intact entries were read
-}
-
-// A progress shows a progress bar for long work. It does so only on a terminal.
-type progress struct {
-	bar   *progressbar.ProgressBar
-	begun time.Time
-	app   *app
-	rows  bool // the bar counts rows, not bytes
-}
-
-func (a *app) progress() *progress { return &progress{begun: time.Now(), app: a} }
-
-// showAfter is the time after which the bar is shown.
-const showAfter = time.Second
-
-func (p *progress) update(done, total int64) {
-	if p.bar == nil {
-		if time.Since(p.begun) < showAfter || !isTerminal(p.app.err) {
-			return
-		}
-		if total == 0 {
-			total = -1
-		}
-		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(!p.rows),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
-	}
-	_ = p.bar.Set64(done) // a bar that cannot be drawn is no reason to stop
-}
-
-func (p *progress) done() {
-	if p.bar != nil {
-		_ = p.bar.Finish()
-		p.bar = nil
-	}
 }

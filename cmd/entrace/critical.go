@@ -11,16 +11,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
 type criticalOptions struct {
-	lookFlags
+	rowFlags
 
 	all      bool
 	inferred bool
@@ -28,7 +27,7 @@ type criticalOptions struct {
 }
 
 func (a *app) criticalCommand() *cobra.Command {
-	o := criticalOptions{lookFlags: lookFlags{time: timeNone, compares: true}}
+	o := criticalOptions{rowFlags: rowFlags{time: timeNone, inputFlags: inputFlags{compares: true}}}
 	c := &cobra.Command{
 		Use:   "critical FILE|DIR...",
 		Short: "Say what a span waited for, from its start to its end",
@@ -61,7 +60,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 	if err != nil || !percent || least < 0 || least > 100 {
 		return usagef("--min is %q: must be a percentage from 0%% to 100%%", o.min)
 	}
-	l, err := a.lookRows(ctx, names, &o.lookFlags)
+	l, err := a.openRows(ctx, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -91,7 +90,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 		}
 	}
 	w := bufio.NewWriter(a.out)
-	p := a.rowPrinter(l, w, &o.lookFlags)
+	p := a.rowPrinter(l, w, &o.rowFlags)
 	for i, r := range spans {
 		err = ctx.Err()
 		if err != nil {

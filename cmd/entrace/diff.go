@@ -12,16 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 )
 
 type diffOptions struct {
-	lookFlags
+	rowFlags
 
 	before, after           []string
 	maxP95, maxCount        string
@@ -31,7 +30,7 @@ type diffOptions struct {
 }
 
 func (a *app) diffCommand() *cobra.Command {
-	o := diffOptions{lookFlags: lookFlags{time: timeLocal}, limit: 30}
+	o := diffOptions{rowFlags: rowFlags{time: timeLocal}, limit: 30}
 	c := &cobra.Command{
 		Use:   "diff BEFORE AFTER | diff --before FILE,... --after FILE,...",
 		Short: "Compare runs of a program, and fail on what got worse",
@@ -254,19 +253,19 @@ func (l *diffLimits) whyNot(p *analyze.PathDiff) string {
 }
 
 // runs opens files. Each file is one run.
-func (a *app) runs(ctx context.Context, names []string, o *lookFlags, allowPartial bool) (runs []query.Run, closeAll func(), err error) {
-	var looks []*look
+func (a *app) runs(ctx context.Context, names []string, o *rowFlags, allowPartial bool) (runs []query.Run, closeAll func(), err error) {
+	var opened []*selected
 	closeAll = func() {
-		for _, l := range looks {
+		for _, l := range opened {
 			_ = l.Close() // nothing was written to it
 		}
 	}
 	for _, name := range names {
-		l, err := a.lookRows(ctx, []string{name}, o)
+		l, err := a.openRows(ctx, []string{name}, o)
 		if err != nil {
 			return nil, closeAll, err
 		}
-		looks = append(looks, l)
+		opened = append(opened, l)
 		if !allowPartial {
 			if err := l.whole(); err != nil {
 				return nil, closeAll, fmt.Errorf("%s: %w", name, err)
@@ -282,12 +281,12 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 	if err != nil {
 		return err
 	}
-	before, done, err := a.runs(ctx, o.before, &o.lookFlags, o.allowPartial)
+	before, done, err := a.runs(ctx, o.before, &o.rowFlags, o.allowPartial)
 	defer done()
 	if err != nil {
 		return err
 	}
-	after, doneAfter, err := a.runs(ctx, o.after, &o.lookFlags, o.allowPartial)
+	after, doneAfter, err := a.runs(ctx, o.after, &o.rowFlags, o.allowPartial)
 	defer doneAfter()
 	if err != nil {
 		return err

@@ -19,14 +19,14 @@ import (
 )
 
 type explainOptions struct {
-	lookFlags
+	rowFlags
 
 	against []string
 	failOn  string
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	o := explainOptions{lookFlags: lookFlags{time: timeLocal, compares: true, corrects: true}}
+	o := explainOptions{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{compares: true, corrects: true}}}
 	c := &cobra.Command{
 		Use:   "explain FILE|DIR...",
 		Short: "Name the cause: what is slower, fails more often, or is no longer done",
@@ -56,7 +56,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	if o.failOn != "" && o.failOn != "cause" {
 		return usagef("--fail-on is %q: must be cause", o.failOn)
 	}
-	baseline := o.lookFlags
+	baseline := o.rowFlags
 	baseline.since, baseline.until = "", ""
 	before, done, err := a.runs(ctx, o.against, &baseline, true)
 	defer done()
@@ -67,7 +67,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	if len(before) == 0 { // here --since divides the requests into before and after, and selects no rows
 		since, o.since = o.since, ""
 	}
-	l, err := a.lookRows(ctx, names, &o.lookFlags)
+	l, err := a.openRows(ctx, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	if err != nil {
 		return err
 	}
-	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.lookFlags), top}
+	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.rowFlags), top}
 	x, err := analyze.Explain(ctx, &analyze.Question{
 		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "", Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
 		Clock: func(t analyze.Time) string { return p.timeOfDay(t, "15:04:05.000") },

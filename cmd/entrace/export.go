@@ -10,14 +10,19 @@ import (
 
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/text/quantity"
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/viewer"
 )
 
+type exportOptions struct {
+	inputFlags
+	selection
+
+	output, maxSize string
+	force           bool
+}
+
 func (a *app) exportCommand() *cobra.Command {
-	var o lookFlags
-	var output, maxSize string
-	var force bool
+	var o exportOptions
 	c := &cobra.Command{
 		Use:   "export FILE|DIR... -o report.html",
 		Short: "Write a page with a trace that needs no program",
@@ -31,7 +36,7 @@ The page needs no program and no network. It finds words, but runs no queries. I
 and 20 MB; --max-size changes the size.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.export(cmd.Context(), args, output, maxSize, force, &o)
+			return a.export(cmd.Context(), args, &o)
 		},
 		ValidArgsFunction: completeTraces,
 	}
@@ -39,35 +44,33 @@ and 20 MB; --max-size changes the size.`,
 	o.addFrom(c)
 	redactFlag(c, &o.redact, redactRead)
 	flags := c.Flags()
-	flags.StringVarP(&output, "output", "o", "", "the `FILE` to write")
-	flags.BoolVar(&force, "force", false, "replace the file if it exists")
-	flags.StringVar(&maxSize, "max-size", "20MB", "how many `BYTES` the page may have")
+	flags.StringVarP(&o.output, "output", "o", "", "the `FILE` to write")
+	flags.BoolVar(&o.force, "force", false, "replace the file if it exists")
+	flags.StringVar(&o.maxSize, "max-size", "20MB", "how many `BYTES` the page may have")
 	return c
 }
 
-func (a *app) export(ctx context.Context, names []string, output, maxSize string, force bool, o *lookFlags) error {
-	most, err := quantity.ParseBytes(maxSize)
+func (a *app) export(ctx context.Context, names []string, o *exportOptions) error {
+	most, err := quantity.ParseBytes(o.maxSize)
 	if err != nil {
 		return usagef("--max-size: %w", err)
 	}
-	if q, err := query.Parse(o.query); err != nil {
-		return asUsage(err)
-	} else if q.MakesTable() {
-		return errTable
+	if _, err := o.parse(); err != nil {
+		return err
 	}
-	if output == "" {
+	if o.output == "" {
 		return usagef("--output is missing: name the file to write, as in -o report.html")
 	}
-	if osfile.Exists(output) && !force {
-		return fmt.Errorf("%w; --force replaces it", thereAlready(output))
+	if osfile.Exists(o.output) && !o.force {
+		return fmt.Errorf("%w; --force replaces it", thereAlready(o.output))
 	}
-	t, err := a.open(ctx, names, o)
+	t, err := a.open(ctx, names, &o.inputFlags)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	h := viewer.New(t.View(), &viewer.Options{Names: t.Name})
-	err = writeNew(output, force, func(w io.Writer) error {
+	err = writeNew(o.output, o.force, func(w io.Writer) error {
 		return h.Static(ctx, w, &viewer.StaticOptions{Query: o.query, MaxBytes: most})
 	})
 	if s, ok := errors.AsType[*viewer.SizeError](err); ok {

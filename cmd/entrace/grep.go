@@ -5,26 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-
-	"github.com/entrace-go/entrace/internal/read/show"
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
 type grepOptions struct {
-	lookFlags
+	rowFlags
 
 	count, byFile, tree, logs bool
 	before, after, limit      int
 }
 
 func (a *app) grepCommand() *cobra.Command {
-	o := grepOptions{lookFlags: lookFlags{time: timeLocal}}
+	o := grepOptions{rowFlags: rowFlags{time: timeLocal}}
 	c := &cobra.Command{
 		Use:   "grep QUERY FILE|DIR...",
 		Short: "Print the spans and log records that a query selects",
@@ -56,23 +53,6 @@ with 0 if there is a match, 1 if there is none, and 2 for anything else.`,
 	return c
 }
 
-// errNone is the error if a query selects no rows, or if diff finds that a limit is exceeded.
-var errNone = fmt.Errorf("%w: there is none", errQuiet)
-
-// asCheck makes err end the command with status 2. An errQuiet, such as errNone, still ends the command with
-// exitData.
-func asCheck(err error) error {
-	if err == nil || errors.Is(err, errNone) {
-		return err
-	}
-	return &checkError{err}
-}
-
-// A checkError ends a command with status 2: the command has no answer.
-type checkError struct{ error }
-
-func (e *checkError) Unwrap() error { return e.error }
-
 func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 	if o.tree && o.json {
 		return usagef("--tree and --json cannot be used together: in JSON, each row names its parent")
@@ -80,7 +60,7 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 	if err := errors.Join(notNegative("limit", o.limit), notNegative("after", o.after), notNegative("before", o.before)); err != nil {
 		return err
 	}
-	l, err := a.lookRows(ctx, names, &o.lookFlags)
+	l, err := a.openRows(ctx, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -115,7 +95,7 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 			p.only, p.first = withAncestors(l.v, setOf(l.v, rows)), l.first()
 			err = p.all(ctx, w, 0)
 		} else {
-			err = a.rowPrinter(l, w, &o.lookFlags).all(rows)
+			err = a.rowPrinter(l, w, &o.rowFlags).all(rows)
 		}
 	}
 	err = errors.Join(err, w.Flush(), l.Damage())
@@ -177,78 +157,4 @@ func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 		}
 	}
 	return query.InTime(v, keep)
-}
-
-// A rowPrinter prints one line for each row, in the form that tree prints.
-type rowPrinter struct {
-	printer
-
-	l    *look
-	json bool
-	w    *bufio.Writer
-
-	names text.Names // of the attributes of a row
-}
-
-func (a *app) rowPrinter(l *look, w *bufio.Writer, o *lookFlags) *rowPrinter {
-	p := &rowPrinter{printer: a.printer(l.v, o.time), l: l, json: o.json, w: w}
-	p.Flat = true
-	p.first = l.first()
-	return p
-}
-
-func (p *rowPrinter) print(r view.Row) error {
-	e, err := p.Read.Entry(r)
-	if err != nil {
-		return err
-	}
-	if p.json {
-		p.B = p.appendJSON(p.B[:0], r, e)
-		_, err := p.w.Write(p.B)
-		return err
-	}
-	p.B = p.B[:0]
-	p.Begin(0)
-	p.Text(show.Dim, p.timeOf(r))
-	if len(p.v.Services()) > 1 {
-		p.Word(show.Green, show.Safe(p.v.Service(r)))
-	}
-	p.Row(r, e)
-	_, err = p.w.Write(append(p.B, '\n'))
-	return err
-}
-
-// name returns the name of row r in the form FILE#ID.
-func (l *look) name(r view.Row) string {
-	file, id := l.v.ID(r)
-	return l.Name(file) + "#" + strconv.FormatUint(uint64(id), 10)
-}
-
-// tree prints the rows below the root in the order of the tree. The parameter most is the maximum depth, or 0 for
-// all depths.
-func (p *rowPrinter) tree(ctx context.Context, only view.Set[view.Row], most int) error {
-	n := 0
-	return p.v.Walk(0, func(r view.Row, depth int, _ bool) error {
-		switch {
-		case r == 0:
-			return nil
-		case most > 0 && depth > most || only != nil && !only.Has(r):
-			return view.SkipChildren
-		}
-		n++
-		if n%linesAtOnce == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return p.print(r)
-	})
-}
-
-// all prints rows.
-func (p *rowPrinter) all(rows []view.Row) error {
-	for _, r := range rows {
-		if err := p.print(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/view"
 )
@@ -56,7 +55,7 @@ type fileState struct {
 }
 
 func (a *app) infoCommand() *cobra.Command {
-	o := lookFlags{time: timeLocal}
+	o := rowFlags{time: timeLocal, selection: selection{tables: true}}
 	c := &cobra.Command{
 		Use:   "info FILE|DIR...",
 		Short: "Say what is in a trace, and whether it is whole",
@@ -75,8 +74,8 @@ func (a *app) infoCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
-	t, err := a.look(ctx, []string{name}, o)
+func (a *app) info(ctx context.Context, name string, o *rowFlags) error {
+	t, err := a.openRows(ctx, []string{name}, o)
 	if err != nil {
 		return err
 	}

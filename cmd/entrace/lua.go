@@ -12,19 +12,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query/lua"
 	"github.com/entrace-go/entrace/recorder"
 )
 
 type luaOptions struct {
-	lookFlags
+	inputFlags
 
+	json      bool
 	threads   int
 	maxMemory string
 	timeout   time.Duration
@@ -146,7 +146,7 @@ func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (f *f
 	if own, err := inPlace(name, o.from); err != nil {
 		return nil, nil, nil, err
 	} else if !own {
-		t, err := a.open(ctx, []string{name}, &o.lookFlags)
+		t, err := a.open(ctx, []string{name}, &o.inputFlags)
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -407,7 +407,7 @@ func onTerminal(t *testing.T, width int, full bool, names ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	a := &app{out: &out, err: io.Discard, width: width}
-	must(t, a.tree(t.Context(), names, &treeOptions{lookFlags: lookFlags{time: timeNone}, full: full}))
+	must(t, a.tree(t.Context(), names, &treeOptions{rowFlags: rowFlags{time: timeNone}, full: full}))
 	return out.String()
 }
 

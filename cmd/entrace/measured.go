@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )

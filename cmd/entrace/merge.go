@@ -1,15 +1,11 @@
 package main
 
 import (
-	"io/fs"
-	"os"
-	"slices"
-
 	"github.com/spf13/cobra"
 )
 
 func (a *app) mergeCommand() *cobra.Command {
-	flags := convertFlags{lookFlags: lookFlags{time: timeLocal, compares: true}}
+	flags := convertFlags{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{compares: true}}}
 	var out string
 	c := &cobra.Command{
 		Use:   "merge FILE|DIR... -o OUT",
@@ -38,22 +34,4 @@ app.20261120T212712.021Z.et and app.et, become one again: a span that was open i
 	flags.addOut(c)
 	set.StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
 	return c
-}
-
-// eachOnce returns names without duplicates: it drops a name, for example of a hard link, if an earlier name means
-// the same file, because the file's spans would be read twice. It prints a note for each dropped name.
-func (a *app) eachOnce(names []string) []string {
-	var infos []fs.FileInfo
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		info, err := os.Stat(name)
-		if err != nil || !info.Mode().IsRegular() {
-			return false
-		}
-		if slices.ContainsFunc(infos, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
-			a.say("%s is the same file as an earlier argument, and is read only once", name)
-			return true
-		}
-		infos = append(infos, info)
-		return false
-	})
 }

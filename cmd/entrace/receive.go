@@ -11,10 +11,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/remote"
 )

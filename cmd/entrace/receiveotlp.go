@@ -13,12 +13,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/internal/otel/listener"
 	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query"
 )
@@ -152,7 +151,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 func (a *app) followReceived(ctx context.Context, path, q string, out io.Writer) {
 	own := *a
 	own.out = out
-	o := tailOptions{follow: true, lines: -1, lookFlags: lookFlags{time: timeLocal, query: q}}
+	o := tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: q}}}
 	err := own.tailFile(ctx, path, o)
 	if ctx.Err() == nil {
 		a.tellOf(path, err)

@@ -10,14 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
 )

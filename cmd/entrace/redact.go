@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/redact"
 )
 
@@ -55,7 +54,7 @@ func replaced(r *redact.Redactor) (all int, rules string) {
 }
 
 func (a *app) redactCommand() *cobra.Command {
-	flags := convertFlags{lookFlags: lookFlags{time: timeLocal, redact: "default"}}
+	flags := convertFlags{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{redact: "default"}}}
 	c := &cobra.Command{
 		Use:   "redact IN OUT",
 		Short: "Write a trace without its secrets",

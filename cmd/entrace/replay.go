@@ -10,17 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/internal/otel/replay"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/view"
 )
 
 // replayFlags are the flags of replay.
 type replayFlags struct {
-	lookFlags
+	rowFlags
 
 	endpoint, shift, ids, speed string
 	headers                     []string
@@ -28,7 +27,7 @@ type replayFlags struct {
 }
 
 func (a *app) replayCommand() *cobra.Command {
-	flags := replayFlags{lookFlags: lookFlags{time: timeLocal}}
+	flags := replayFlags{rowFlags: rowFlags{time: timeLocal}}
 	c := &cobra.Command{
 		Use:   "replay FILE|DIR...",
 		Short: "Send traces by OTLP to another system",
@@ -78,9 +77,10 @@ func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) er
 	if err != nil {
 		return err
 	}
+	whole := func(*view.View) {}
 	if flags.shift == "now" {
 		now := time.Now()
-		flags.whole = func(v *view.View) {
+		whole = func(v *view.View) {
 			if last, ok := replay.LastEnd(v); ok {
 				o.Shift = now.Sub(time.Unix(0, last))
 			}
@@ -97,7 +97,7 @@ func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) er
 	default:
 		o.Key = []byte(flags.ids)
 	}
-	t, err := a.openPart(ctx, a.eachOnce(names), &flags.lookFlags)
+	t, err := a.openPart(ctx, a.eachOnce(names), &flags.rowFlags, whole)
 	if err != nil {
 		return err
 	}

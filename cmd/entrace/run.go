@@ -89,21 +89,6 @@ number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if
 	return c
 }
 
-// A statusError ends the command with a given status.
-type statusError struct {
-	code int
-	err  error // nil if no message is printed
-}
-
-func (e *statusError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e *statusError) Unwrap() error { return e.err }
-
 // The exit codes of run if the command did not run to its end.
 const (
 	exitOwnFailure   = 125
@@ -477,7 +462,7 @@ func (r *running) report(ctx context.Context) {
 		var b strings.Builder
 		d := *r.app
 		d.out = &b
-		o := diffOptions{lookFlags: lookFlags{time: timeLocal}, limit: 30, before: []string{r.flags.against}, after: []string{r.file}}
+		o := diffOptions{rowFlags: rowFlags{time: timeLocal}, limit: 30, before: []string{r.flags.against}, after: []string{r.file}}
 		err := d.diff(ctx, &o)
 		lines := strings.SplitAfterN(b.String(), "\n", againstLines+1)
 		_, _ = io.WriteString(r.err, strings.Join(lines[:min(len(lines), againstLines)], "")) // stderr may be closed
@@ -488,7 +473,7 @@ func (r *running) report(ctx context.Context) {
 	if r.flags.view {
 		shown, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		err := own.view(shown, names, &viewOptions{listen: "127.0.0.1:0", lookFlags: lookFlags{time: timeLocal}})
+		err := own.view(shown, names, &viewOptions{listen: "127.0.0.1:0"})
 		if shown.Err() == nil {
 			r.tell(err)
 		}
@@ -500,8 +485,8 @@ const againstLines = 3
 
 // topLines prints a summary like that of top, in at most five lines.
 func (a *app) topLines(ctx context.Context, names []string) error {
-	o := &lookFlags{time: timeLocal}
-	l, err := a.lookRows(ctx, names, o)
+	o := &rowFlags{time: timeLocal}
+	l, err := a.openRows(ctx, names, o)
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/view"
 )
@@ -98,7 +97,7 @@ func fileName(t *convert.Trace, file int) string {
 var errPartial = errors.New("use --allow-partial to read the file as it is")
 
 // whole returns an error if the trace is damaged or may get more entries.
-func (l *look) whole() error {
+func (l *selected) whole() error {
 	if err := l.Damage(); err != nil {
 		return err
 	}

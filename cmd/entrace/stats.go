@@ -16,16 +16,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/query"
 )
 
 type statsOptions struct {
-	lookFlags
+	rowFlags
 
 	sort           string
 	csv, histogram bool
@@ -33,7 +32,7 @@ type statsOptions struct {
 }
 
 func (a *app) statsCommand() *cobra.Command {
-	o := statsOptions{lookFlags: lookFlags{time: timeLocal}}
+	o := statsOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true}}}
 	c := &cobra.Command{
 		Use:   "stats FILE|DIR...",
 		Short: "Count spans, and say how long they take",
@@ -75,7 +74,7 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	if o.histogram {
 		o.query = strings.TrimSpace(o.query) + " | histogram(duration)"
 	}
-	l, err := a.look(ctx, names, &o.lookFlags)
+	l, err := a.openRows(ctx, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/convert"
@@ -21,13 +19,14 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/read/interest"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
 type tailOptions struct {
-	lookFlags
+	rowFlags
 
 	follow, raw bool
 	lines       int
@@ -35,7 +34,7 @@ type tailOptions struct {
 }
 
 func (a *app) tailCommand() *cobra.Command {
-	o := tailOptions{lines: 10, lookFlags: lookFlags{time: timeLocal}}
+	o := tailOptions{lines: 10, rowFlags: rowFlags{time: timeLocal}}
 	c := &cobra.Command{
 		Use:   "tail [FILE|DIR]",
 		Short: "Print what a trace has last, and with -f what comes",

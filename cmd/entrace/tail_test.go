@@ -134,7 +134,7 @@ func TestTailRowsOfFileThatEndsWhileItIsOpened(t *testing.T) {
 	must(t, rec.Close(t.Context()))
 	var out, errs strings.Builder
 	a := &app{out: &out, err: &errs}
-	l := &lines{app: a, name: name, o: tailOptions{follow: true, lines: -1, lookFlags: lookFlags{query: "{}", time: timeLocal}}}
+	l := &lines{app: a, name: name, o: tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}}}
 	defer func() { l.close() }()
 	must(t, a.follow(t.Context(), g, l))
 	if got := strings.Count(out.String(), "cart loaded"); got != 1 {

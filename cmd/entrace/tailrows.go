@@ -6,13 +6,12 @@ import (
 	"context"
 	"slices"
 
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
 // A rowTail prints rows in the order of time. A span is printed when it ends.
 type rowTail struct {
-	*look
+	*selected
 
 	app   *app
 	o     *tailOptions
@@ -23,11 +22,11 @@ type rowTail struct {
 }
 
 func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTail, error) {
-	l, err := a.lookRows(ctx, []string{name}, &o.lookFlags)
+	l, err := a.openRows(ctx, []string{name}, &o.rowFlags)
 	if err != nil {
 		return nil, err
 	}
-	t := &rowTail{look: l, app: a, o: o, left: o.lines, out: bufio.NewWriter(a.out), shown: l.v.NewSet()}
+	t := &rowTail{selected: l, app: a, o: o, left: o.lines, out: bufio.NewWriter(a.out), shown: l.v.NewSet()}
 	t.lines = lines{app: &app{out: t.out, err: a.err, color: a.color}, o: *o}
 	t.lines.first = l.first()
 	return t, nil
@@ -73,7 +72,7 @@ func (t *rowTail) show(ctx context.Context) error {
 		list = append(list, happened{r, at + int64(took), span})
 	}
 	slices.SortFunc(list, happened.compare)
-	p := t.app.rowPrinter(t.look, t.out, &t.o.lookFlags)
+	p := t.app.rowPrinter(t.selected, t.out, &t.o.rowFlags)
 	if t.left >= 0 {
 		from := len(list)
 		for ; from > 0 && t.left > 0; from-- {
@@ -104,21 +103,13 @@ func (t *rowTail) show(ctx context.Context) error {
 
 // grow prints the rows that are new in the file.
 func (t *rowTail) grow(ctx context.Context) error {
-	q, err := query.Parse(t.o.query)
+	v, err := t.v.Extend(ctx)
 	if err != nil {
 		return err
 	}
-	t.v, err = t.v.Extend(ctx)
-	if err != nil {
-		return err
-	}
-	t.shown = append(t.shown, t.v.NewSet()[len(t.shown):]...)
-	between, err := t.o.between(t.v)
-	if err != nil {
-		return err
-	}
-	t.result, err = q.Run(ctx, t.v, between)
-	if err != nil {
+	t.v = v
+	t.shown = append(t.shown, v.NewSet()[len(t.shown):]...)
+	if err := t.run(ctx, &t.o.rowFlags); err != nil {
 		return err
 	}
 	return t.show(ctx)

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 )
@@ -50,3 +50,14 @@ func (a *app) level(l format.Level) string { return a.paint(show.LevelColor(l), 
 func duration[D int64 | time.Duration](d D) string {
 	return string(quantity.AppendShort(nil, time.Duration(d)))
 }
+
+// count returns n with the singular noun one or the plural noun more.
+func count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + more
+}
+
+// plural returns n with a noun whose plural has an s.
+func plural(n int, noun string) string { return count(n, noun, noun+"s") }

@@ -11,25 +11,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/internal/read/callstack"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
 type topOptions struct {
-	lookFlags
+	rowFlags
 
 	limit int
 }
 
 func (a *app) topCommand() *cobra.Command {
-	o := topOptions{lookFlags: lookFlags{time: timeLocal, compares: true}, limit: 10}
+	o := topOptions{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{compares: true}}, limit: 10}
 	c := &cobra.Command{
 		Use:   "top FILE|DIR...",
 		Short: "Take a first look: what is slow, failed, or never ended",
@@ -57,7 +56,7 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	if o.limit < 1 {
 		return usagef("--limit is %d: must be above 0", o.limit)
 	}
-	l, err := a.lookRows(ctx, names, &o.lookFlags)
+	l, err := a.openRows(ctx, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	if err := a.tellStates(ctx, l.v); err != nil {
 		return err
 	}
-	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.lookFlags), found}
+	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.rowFlags), found}
 	if o.json {
 		err = p.answer(a.out, found, "  ")
 	} else {

@@ -15,20 +15,19 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-	texts "github.com/entrace-go/entrace/internal/text"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/read/show"
+	texts "github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
 func (a *app) treeCommand() *cobra.Command {
-	o := treeOptions{lookFlags: lookFlags{time: timeNone, compares: true}}
+	o := treeOptions{rowFlags: rowFlags{time: timeNone, inputFlags: inputFlags{compares: true}}}
 	c := &cobra.Command{
 		Use:   "tree FILE|DIR...",
 		Short: "Print spans and log records as a tree, with durations",
@@ -71,7 +70,7 @@ func each(names []string, fn func(name string) error) error {
 const maxIndent = 40
 
 type treeOptions struct {
-	lookFlags
+	rowFlags
 
 	depth int  // 0 for all levels
 	bare  bool // print no attributes
@@ -84,7 +83,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	if o.depth < 0 {
 		return usagef("--depth is %d: must not be below 0", o.depth)
 	}
-	l, err := a.lookRows(ctx, names, &o.lookFlags)
+	l, err := a.openRows(ctx, names, &o.rowFlags)
 	if err != nil {
 		return torn(names[0], err)
 	}
@@ -94,7 +93,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	p := a.printer(v, o.time)
 	p.title, p.Bare = title(l.Trace), o.bare
 	if o.selects() {
-		p.only = l.part(&o.lookFlags)
+		p.only = l.part(o.descendants)
 	}
 	if o.states {
 		within := l.result.Rows
@@ -115,7 +114,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 		p.Strip = func(r view.Row) []string { return strip(v, strips, r) }
 	}
 	if o.json {
-		err = a.rowPrinter(l, w, &o.lookFlags).tree(ctx, p.only, o.depth)
+		err = a.rowPrinter(l, w, &o.rowFlags).tree(ctx, p.only, o.depth)
 		return errors.Join(err, w.Flush(), l.Damage())
 	}
 	if o.full {

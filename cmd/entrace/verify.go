@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/read/show"
-
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/secrets"
+	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -50,7 +49,7 @@ there is any. 'entrace redact' removes them.`,
 
 // verifySecrets prints where a trace has secrets.
 func (a *app) verifySecrets(ctx context.Context, name string) error {
-	t, err := a.open(ctx, []string{name}, &lookFlags{})
+	t, err := a.open(ctx, []string{name}, &inputFlags{})
 	if err != nil {
 		return err
 	}

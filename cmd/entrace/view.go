@@ -34,7 +34,7 @@ import (
 )
 
 type viewOptions struct {
-	lookFlags
+	inputFlags
 
 	listen, editor, state string
 	against               []string
@@ -43,7 +43,7 @@ type viewOptions struct {
 }
 
 func (a *app) viewCommand() *cobra.Command {
-	o := viewOptions{listen: "127.0.0.1:0", lookFlags: lookFlags{time: timeLocal}}
+	o := viewOptions{listen: "127.0.0.1:0"}
 	c := &cobra.Command{
 		Use:   "view FILE|DIR...",
 		Short: "Show a trace in the browser",
@@ -65,9 +65,9 @@ ends with ^C or, with --once, five seconds after the last page was closed.`,
 		},
 	}
 	o.addFrom(c)
+	o.addClock(c)
 	redactFlag(c, &o.redact, redactRead)
 	flags := c.Flags()
-	flags.StringArrayVar(&o.clock, "clock", nil, "correct clocks: `NAME=+120ms` adds 120ms to all times of a file or service; auto finds the offsets")
 	flags.StringVar(&o.listen, "listen", o.listen, "the address to listen on")
 	flags.BoolVar(&o.noOpen, "no-open", false, "open no browser")
 	flags.StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
@@ -175,7 +175,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	defer t.close()
 	if len(o.against) > 0 {
-		other, err := a.open(ctx, o.against, &lookFlags{redact: o.redact})
+		other, err := a.open(ctx, o.against, &inputFlags{redact: o.redact})
 		if err != nil {
 			return err
 		}
@@ -265,7 +265,7 @@ type shownTrace struct {
 // openShown opens the trace. With --follow it waits until the trace exists, and before that calls the func waits
 // once. It returns nil if there is an error, or if ctx is done.
 func (a *app) openShown(ctx context.Context, names []string, o *viewOptions, waits func()) (*shownTrace, error) {
-	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.lookFlags) }, say: a.say}
+	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.inputFlags) }, say: a.say}
 	for _, name := range names {
 		s.renamed = append(s.renamed, deadtrace.RotationOf(name))
 	}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"strconv"
+
+	"github.com/entrace-go/entrace/internal/read/show"
+	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A rowPrinter prints one line for each row, in the form that tree prints.
+type rowPrinter struct {
+	printer
+
+	l    *selected
+	json bool
+	w    *bufio.Writer
+
+	names text.Names // of the attributes of a row
+}
+
+func (a *app) rowPrinter(l *selected, w *bufio.Writer, o *rowFlags) *rowPrinter {
+	p := &rowPrinter{printer: a.printer(l.v, o.time), l: l, json: o.json, w: w}
+	p.Flat = true
+	p.first = l.first()
+	return p
+}
+
+func (p *rowPrinter) print(r view.Row) error {
+	e, err := p.Read.Entry(r)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		p.B = p.appendJSON(p.B[:0], r, e)
+		_, err := p.w.Write(p.B)
+		return err
+	}
+	p.B = p.B[:0]
+	p.Begin(0)
+	p.Text(show.Dim, p.timeOf(r))
+	if len(p.v.Services()) > 1 {
+		p.Word(show.Green, show.Safe(p.v.Service(r)))
+	}
+	p.Row(r, e)
+	_, err = p.w.Write(append(p.B, '\n'))
+	return err
+}
+
+// name returns the name of row r in the form FILE#ID.
+func (l *selected) name(r view.Row) string {
+	file, id := l.v.ID(r)
+	return l.Name(file) + "#" + strconv.FormatUint(uint64(id), 10)
+}
+
+// tree prints the rows below the root in the order of the tree. The parameter most is the maximum depth, or 0 for
+// all depths.
+func (p *rowPrinter) tree(ctx context.Context, only view.Set[view.Row], most int) error {
+	n := 0
+	return p.v.Walk(0, func(r view.Row, depth int, _ bool) error {
+		switch {
+		case r == 0:
+			return nil
+		case most > 0 && depth > most || only != nil && !only.Has(r):
+			return view.SkipChildren
+		}
+		n++
+		if n%linesAtOnce == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return p.print(r)
+	})
+}
+
+// all prints rows.
+func (p *rowPrinter) all(rows []view.Row) error {
+	for _, r := range rows {
+		if err := p.print(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

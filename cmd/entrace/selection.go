@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A selection holds the flags that select rows of a trace.
+type selection struct {
+	query, since, until string
+	descendants         bool // the rows below the selected ones belong to the part
+	tables              bool // the command can print the table that a query makes
+}
+
+// rowFlags are the flags of commands that read the rows of traces.
+type rowFlags struct {
+	inputFlags
+	selection
+
+	time timeStyle
+	json bool
+}
+
+// add adds the flags that determine how files are opened and which rows are used.
+func (o *rowFlags) add(c *cobra.Command) {
+	o.addQuery(c)
+	o.addTimes(c)
+}
+
+// addTimes adds the flags of add other than -q.
+func (o *rowFlags) addTimes(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
+	flags.StringVar(&o.until, "until", "", "up to a `TIME`")
+	o.addFrom(c)
+	o.addClock(c)
+}
+
+// addQuery adds -q.
+func (s *selection) addQuery(c *cobra.Command) {
+	c.Flags().StringVarP(&s.query, "query", "q", "", "look only at the rows that this `QUERY` selects")
+}
+
+// addDescendants adds --descendants.
+func (s *selection) addDescendants(c *cobra.Command) {
+	c.Flags().BoolVar(&s.descendants, "descendants", false, "with -q, --since or --until: also the rows below the selected ones, not only the rows above")
+}
+
+// addPrint adds the flags for printing rows.
+func (o *rowFlags) addPrint(c *cobra.Command) {
+	o.addTime(c)
+	c.Flags().BoolVar(&o.json, "json", false, "print JSON, one object on each line")
+}
+
+// addTime adds --time.
+func (o *rowFlags) addTime(c *cobra.Command) {
+	c.Flags().StringVar((*string)(&o.time), "time", string(o.time), "how to print times, a `MODE`: offset from the first, utc, local or none")
+}
+
+// selects reports whether the flags select only a part of the trace.
+func (s *selection) selects() bool { return s.query != "" || s.since != "" || s.until != "" }
+
+// errTable is the error if a command that prints rows gets a query that makes a table.
+var errTable = usagef("the query computes a table, but this command needs rows: print the table with 'entrace stats'")
+
+// parse parses -q. It refuses a query that makes a table, unless the command can print tables.
+func (s *selection) parse() (*query.Query, error) {
+	q, err := query.Parse(s.query)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	if q.MakesTable() && !s.tables {
+		return nil, errTable
+	}
+	return q, nil
+}
+
+// between parses --since and --until. Times of day are in zone.
+func (s *selection) between(v *view.View, zone *time.Location) (*query.Options, error) {
+	between := new(query.Options)
+	for _, x := range []struct {
+		flag, text string
+		at         *time.Time
+	}{{"since", s.since, &between.From}, {"until", s.until, &between.To}} {
+		if x.text == "" {
+			continue
+		}
+		t, err := query.ParseTime(x.text, v, zone)
+		if err != nil {
+			return nil, usagef("--%s: %w", x.flag, err)
+		}
+		*x.at = t
+	}
+	if !between.To.IsZero() && between.To.Before(between.From) {
+		return nil, usagef("--until must not be before --since")
+	}
+	return between, nil
+}
+
+// A selected is an open trace, and the rows of it that a selection has chosen.
+type selected struct {
+	*convert.Trace
+
+	v       *view.View
+	query   *query.Query
+	between *query.Options
+	result  *query.Result
+}
+
+// openRows opens files and selects rows.
+func (a *app) openRows(ctx context.Context, names []string, o *rowFlags) (*selected, error) {
+	if err := o.time.check(); err != nil {
+		return nil, err
+	}
+	q, wrong := o.parse()
+	unfinished, ok := errors.AsType[*query.Error](wrong)
+	if wrong != nil && (!ok || unfinished.Unfinished == "") {
+		return nil, wrong
+	}
+	t, err := a.open(ctx, names, &o.inputFlags)
+	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "{") }) {
+		err = usagef("%w; a query must be before the files in 'entrace grep', and after -q in other commands", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if wrong != nil {
+		return nil, errors.Join(&usageError{unfinished.WithValue(ctx, t.View())}, t.Close())
+	}
+	s := &selected{Trace: t, v: t.View(), query: q}
+	if err := s.run(ctx, o); err != nil {
+		return nil, errors.Join(asUsage(err), t.Close())
+	}
+	if first, last, ok := s.v.Period(); ok && (o.since != "" || o.until != "") && s.result.Rows.Len() == 0 {
+		const layout = "2006-01-02 15:04:05.000"
+		a.say("nothing was selected; the trace is from %s to %s", o.time.at(first, layout), o.time.at(last, layout))
+	}
+	for _, h := range s.result.Hints {
+		a.say("%s", h.Text)
+		a.sayTry(h.Query)
+	}
+	return s, nil
+}
+
+// run runs the query on the view.
+func (s *selected) run(ctx context.Context, o *rowFlags) (err error) {
+	s.between, err = o.between(s.v, o.time.zone())
+	if err == nil {
+		s.result, err = s.query.Run(ctx, s.v, s.between)
+	}
+	return err
+}
+
+// asUsage wraps an error of the query as a usageError. It returns other errors unchanged.
+func asUsage(err error) error {
+	if _, wrong := errors.AsType[*query.Error](err); wrong {
+		return &usageError{err}
+	}
+	return err
+}
+
+// sayTry suggests the query text on a line of its own, quoted for a shell.
+func (a *app) sayTry(text string) {
+	if text != "" {
+		a.say("try %s", shellQuoted(text))
+	}
+}
+
+// shellQuoted returns a text as one argument of a shell.
+func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// first returns the earliest time of all entries, or the zero time if no entry has a time.
+func (s *selected) first() (t time.Time) {
+	if first, _, ok := s.v.Period(); ok {
+		t = time.Unix(0, first).UTC()
+	}
+	return t
+}
+
+// withAncestors returns rows and all their ancestors.
+func withAncestors(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
+	all := v.NewSet()
+	for r := range rows.All() {
+		for ; r != 0 && !all.Has(r); r = v.Parent(r) {
+			all.Add(r)
+		}
+	}
+	return all
+}
+
+// rows returns the selected rows in the order of the query, or in the order of time if the query does not sort.
+func (s *selected) rows() []view.Row {
+	if s.result.Order != nil {
+		return s.result.Order
+	}
+	return query.InTime(s.v, s.result.Rows)
+}
+
+// part returns the selected rows with their ancestors, and with --descendants also their descendants.
+func (s *selected) part(descendants bool) view.Set[view.Row] {
+	part := withAncestors(s.v, s.result.Rows)
+	if descendants {
+		t := s.v.Tree()
+		for r := range s.result.Rows.All() {
+			for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
+				part.Add(t.Row(rank))
+			}
+		}
+	}
+	return part
+}
+
+// openPart opens the part of files that the flags select. It calls whole with the view of all rows.
+func (a *app) openPart(ctx context.Context, names []string, o *rowFlags, whole func(v *view.View)) (*convert.Trace, error) {
+	if !o.selects() {
+		t, err := a.open(ctx, names, &o.inputFlags)
+		if err == nil {
+			whole(t.View())
+		}
+		return t, err
+	}
+	s, err := a.openRows(ctx, names, o)
+	if err != nil {
+		return nil, err
+	}
+	whole(s.v)
+	if s.result.Rows.Len() == 0 {
+		a.say("the query selects nothing, so the output will have no rows")
+	}
+	t, err := s.Select(ctx, s.v, s.part(o.descendants).Has)
+	return t, errors.Join(err, s.Close())
+}
