@@ -6,18 +6,23 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/read/archive"
 	"github.com/entrace-go/entrace/internal/read/show"
 )
 
-func (a *app) archiveCommand() *cobra.Command {
-	var to string
-	var dry bool
-	c := &cobra.Command{
-		Use:   "archive DIR --to TARGET",
-		Short: "Make Parquet of all finished traces of a folder, by service and day",
-		Long: `archive writes the finished traces of a folder as Parquet, for DuckDB, ClickHouse and others.
+type archiveOptions struct {
+	to  string
+	dry bool
+}
+
+func archiveCommand() *command {
+	o := new(archiveOptions)
+	return &command{
+		use:   "archive DIR --to TARGET",
+		short: "Make Parquet of all finished traces of a folder, by service and day",
+		long: `archive writes the finished traces of a folder as Parquet, for DuckDB, ClickHouse and others.
 
   entrace archive traces --to archive                 a folder
   entrace archive traces --to s3://bucket/traces      S3, or a server that speaks its protocol
@@ -34,35 +39,33 @@ archived. Folders in DIR are not searched.
 S3 is set up by AWS_ENDPOINT_URL, AWS_REGION, AWS_CA_BUNDLE and credentials as for other programs:
 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE and the files of ~/.aws, or the role of the
 machine or container.`,
-		Args: takes(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if to == "" {
-				return usagef("--to is missing: name the folder of the archive, or s3://BUCKET/PREFIX")
-			}
-			target, err := archive.Open(to)
-			if err != nil {
-				return &usageError{err}
-			}
-			return a.archive(cmd.Context(), args[0], target, to, dry)
+		args: takes(1, 1),
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&o.to, "to", "", "where the archive is: a folder, or `s3://BUCKET/PREFIX`")
+			flags.BoolVar(&o.dry, "dry-run", false, "write nothing, and print what would be written")
 		},
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		run:      o.run,
+		complete: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
-	c.Flags().StringVar(&to, "to", "", "where the archive is: a folder, or `s3://BUCKET/PREFIX`")
-	c.Flags().BoolVar(&dry, "dry-run", false, "write nothing, and print what would be written")
-	return c
 }
 
-// archive archives the finished traces of dir to target. Messages name the target with the text to.
-func (a *app) archive(ctx context.Context, dir string, target archive.Target, to string, dry bool) error {
+func (o *archiveOptions) run(ctx context.Context, c *console, args []string) error {
+	if o.to == "" {
+		return usagef("--to is missing: name the folder of the archive, or s3://BUCKET/PREFIX")
+	}
+	target, err := archive.Open(o.to)
+	if err != nil {
+		return &usageError{err}
+	}
 	var traces, objects, before int
 	var errs error
-	err := archive.Run(ctx, dir, target, archive.Options{DryRun: dry, Report: func(r *archive.Result, err error) {
+	err = archive.Run(ctx, args[0], target, archive.Options{DryRun: o.dry, Report: func(r *archive.Result, err error) {
 		switch {
 		case err != nil:
 			errs = errors.Join(errs, err)
 			return
 		case r.Left != "":
-			a.say("skipped %s: %s", r.File, r.Left)
+			c.say("skipped %s: %s", r.File, r.Left)
 			return
 		case r.Before:
 			before++
@@ -70,19 +73,19 @@ func (a *app) archive(ctx context.Context, dir string, target archive.Target, to
 		}
 		traces++
 		objects += len(r.Manifest.Objects)
-		for _, o := range r.Manifest.Objects {
-			_, werr := fmt.Fprintf(a.out, "%s: %s, %s\n", show.Safe(r.File), show.Safe(o.Key), plural(o.Rows, "row"))
+		for _, object := range r.Manifest.Objects {
+			_, werr := fmt.Fprintf(c.out, "%s: %s, %s\n", show.Safe(r.File), show.Safe(object.Key), plural(object.Rows, "row"))
 			errs = errors.Join(errs, werr)
 		}
 	}})
 	text := "archived"
-	if dry {
+	if o.dry {
 		text = "would archive"
 	}
-	text += fmt.Sprintf(" %s as %s to %s", plural(traces, "trace"), plural(objects, "object"), show.Safe(to))
+	text += fmt.Sprintf(" %s as %s to %s", plural(traces, "trace"), plural(objects, "object"), show.Safe(o.to))
 	if before > 0 {
 		text += fmt.Sprintf("; %d archived before", before)
 	}
-	_, werr := fmt.Fprintln(a.out, text)
+	_, werr := fmt.Fprintln(c.out, text)
 	return errors.Join(err, errs, werr)
 }

@@ -10,19 +10,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/read/show"
 )
 
-func (a *app) catCommand() *cobra.Command {
-	o := rowFlags{time: timeLocal}
-	c := &cobra.Command{
-		Use:   "cat FILE...",
-		Short: "Print the entries of a trace as they are stored, a line each",
-		Long: `cat prints the entries of a trace as they are stored, in the order of their ids.
+func catCommand() *command {
+	o := &rowFlags{time: timeLocal}
+	return &command{
+		use:   "cat FILE...",
+		short: "Print the entries of a trace as they are stored, a line each",
+		long: `cat prints the entries of a trace as they are stored, in the order of their ids.
 
   entrace cat app.et                            ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…
   entrace cat --json app.et                     an object a line
@@ -31,24 +31,27 @@ func (a *app) catCommand() *cobra.Command {
 - is the standard input. With -q, --since or --until, cat prints the entries of the selected rows, and the
 ends of selected spans. Of a damaged file, cat prints the entries that are whole, and exits with 1. In JSON,
 U64 and I64 are numbers of up to 64 bits, which some programs round, such as old versions of jq.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return each(args, func(name string) error { return a.cat(cmd.Context(), name, &o) })
+		flags: func(flags *pflag.FlagSet) {
+			o.add(flags)
+			flags.BoolVar(&o.json, "json", false, "print one JSON object for each entry")
+		},
+		newest:   true,
+		complete: completeTraces,
+		run: func(ctx context.Context, c *console, args []string) error {
+			return each(args, func(name string) error { return cat(ctx, c, name, o) })
 		},
 	}
-	o.add(c)
-	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object for each entry")
-	return c
 }
 
-func (a *app) cat(ctx context.Context, name string, o *rowFlags) error {
+func cat(ctx context.Context, c *console, name string, o *rowFlags) error {
 	own, err := inPlace(name, o.from)
 	if err != nil {
 		return err
 	}
 	if o.selects() || len(o.clock) > 0 || o.from != "" || name != "-" && !own {
-		return a.catSelected(ctx, name, o)
+		return catSelected(ctx, c, name, o)
 	}
-	f, err := a.content(name)
+	f, err := content(c, name)
 	if err != nil {
 		return err
 	}
@@ -61,7 +64,7 @@ func (a *app) cat(ctx context.Context, name string, o *rowFlags) error {
 		}
 		return err
 	}
-	w := bufio.NewWriterSize(a.out, 64<<10)
+	w := bufio.NewWriterSize(c.out, 64<<10)
 	var line []byte
 	for {
 		e, err := r.Next()
@@ -75,7 +78,7 @@ func (a *app) cat(ctx context.Context, name string, o *rowFlags) error {
 			}
 			return errors.Join(w.Flush(), err)
 		}
-		line = a.appendLine(line[:0], r.ID(), e, o.json)
+		line = appendLine(c, line[:0], r.ID(), e, o.json)
 		if _, err := w.Write(line); err != nil {
 			return err
 		}
@@ -86,13 +89,13 @@ func (a *app) cat(ctx context.Context, name string, o *rowFlags) error {
 }
 
 // catSelected prints the entries that the flags select. The file can have any format.
-func (a *app) catSelected(ctx context.Context, name string, o *rowFlags) error {
-	l, err := a.openRows(ctx, []string{name}, o)
+func catSelected(ctx context.Context, c *console, name string, o *rowFlags) error {
+	l, err := openRows(ctx, c, []string{name}, o)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	w := bufio.NewWriterSize(a.out, 64<<10)
+	w := bufio.NewWriterSize(c.out, 64<<10)
 	var line []byte
 	for i, f := range l.v.Files() {
 		entries := uint32(l.v.Entries(i))
@@ -109,7 +112,7 @@ func (a *app) catSelected(ctx context.Context, name string, o *rowFlags) error {
 			if own, at := l.v.ID(r); own == i && at == id {
 				l.v.Correct(r, e)
 			}
-			line = a.appendLine(line[:0], int64(id), e, o.json)
+			line = appendLine(c, line[:0], int64(id), e, o.json)
 			_, err := w.Write(line)
 			return err
 		})
@@ -121,7 +124,7 @@ func (a *app) catSelected(ctx context.Context, name string, o *rowFlags) error {
 }
 
 // appendLine appends the line that cat and tail print for an entry.
-func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) []byte {
+func appendLine(c *console, b []byte, id int64, e *format.TraceEntry, asJSON bool) []byte {
 	if asJSON {
 		return append(entryjson.Append(b, id, e), '\n')
 	}
@@ -131,20 +134,20 @@ func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) 
 	if t, ok := e.Attribute(format.AttrTime); ok {
 		b = append(appendTime(b, t), ' ')
 	}
-	b = append(append(b, a.level(e.Metadata.Level)...), ' ')
-	b = append(b, a.paint(show.Bold, show.Safe(e.Metadata.Name))...)
+	b = append(append(b, c.level(e.Metadata.Level)...), ' ')
+	b = append(b, c.paint(show.Bold, show.Safe(e.Metadata.Name))...)
 	if e.Message.Valid {
 		b = append(append(b, ": "...), show.Safe(e.Message.Value)...)
 	}
 	if e.Metadata.Target != "" {
-		b = append(append(b, ' '), a.paint(show.Dim, "["+show.Safe(e.Metadata.Target)+"]")...)
+		b = append(append(b, ' '), c.paint(show.Dim, "["+show.Safe(e.Metadata.Target)+"]")...)
 	}
 	for i := range e.Attributes {
 		at := &e.Attributes[i]
 		if at.Name == format.AttrTime {
 			continue
 		}
-		b = append(append(b, ' '), a.paint(show.Dim, show.Safe(at.Name)+"=")...)
+		b = append(append(b, ' '), c.paint(show.Dim, show.Safe(at.Name)+"=")...)
 		b = show.AppendValue(b, at.Value)
 	}
 	return append(b, '\n')

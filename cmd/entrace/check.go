@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 type checkOptions struct {
@@ -18,12 +18,12 @@ type checkOptions struct {
 	limit        int
 }
 
-func (a *app) checkCommand() *cobra.Command {
-	o := checkOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true}}, expect: "none", limit: 20}
-	c := &cobra.Command{
-		Use:   "check -q QUERY --expect none|some|N|'>=N' FILE|DIR...",
-		Short: "Fail if a query selects more or fewer rows than expected",
-		Long: `check fails if a query selects more or fewer rows than expected, for tests and CI.
+func checkCommand() *command {
+	o := &checkOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true}}, expect: "none", limit: 20}
+	return &command{
+		use:   "check -q QUERY --expect none|some|N|'>=N' FILE|DIR...",
+		short: "Fail if a query selects more or fewer rows than expected",
+		long: `check fails if a query selects more or fewer rows than expected, for tests and CI.
 
   entrace check -q 'level = error' --expect none app.et
   entrace check -q '{ name = "GET /cart" && duration > 100ms }' --expect '<=3' app.et
@@ -31,15 +31,17 @@ func (a *app) checkCommand() *cobra.Command {
 
 check exits with 0 if the number of rows is as expected. If not, it prints the rows and exits with 1. After any
 other error it exits with 2, such as for a damaged or unfinished file without --allow-partial.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return asCheck(a.check(cmd.Context(), args, &o)) },
+		flags: func(flags *pflag.FlagSet) {
+			o.add(flags)
+			o.addPrint(flags)
+			flags.StringVar(&o.expect, "expect", o.expect, "how many rows the query must select: none, some, `N`, or >=N and the like")
+			flags.BoolVar(&o.allowPartial, "allow-partial", false, "read a damaged or unfinished file as far as possible")
+			flags.IntVar(&o.limit, "limit", o.limit, "print at most this many rows, 0 for all")
+		},
+		newest:   true,
+		complete: completeTraces,
+		run:      func(ctx context.Context, c *console, args []string) error { return asCheck(o.check(ctx, c, args)) },
 	}
-	o.add(c)
-	o.addPrint(c)
-	flags := c.Flags()
-	flags.StringVar(&o.expect, "expect", o.expect, "how many rows the query must select: none, some, `N`, or >=N and the like")
-	flags.BoolVar(&o.allowPartial, "allow-partial", false, "read a damaged or unfinished file as far as possible")
-	flags.IntVar(&o.limit, "limit", o.limit, "print at most this many rows, 0 for all")
-	return c
 }
 
 // expected returns a function that reports whether a number of rows fulfills --expect.
@@ -78,7 +80,7 @@ func expected(s string) (func(n int) bool, error) {
 	return nil, usagef("--expect is %q: must be none, some, a number, or a number after >=, <=, <, > or !=", s)
 }
 
-func (a *app) check(ctx context.Context, names []string, o *checkOptions) error {
+func (o *checkOptions) check(ctx context.Context, c *console, names []string) error {
 	if o.query == "" {
 		return usagef("-q is missing: give the query to check")
 	}
@@ -89,7 +91,7 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 	if err != nil {
 		return err
 	}
-	l, err := a.openRows(ctx, names, &o.rowFlags)
+	l, err := openRows(ctx, c, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -106,12 +108,12 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 	if want(len(rows)) {
 		return nil
 	}
-	w := bufio.NewWriter(a.out)
-	a.say("%s, expected %s", plural(len(rows), "row"), o.expect)
+	w := bufio.NewWriter(c.out)
+	c.say("%s, expected %s", plural(len(rows), "row"), o.expect)
 	if o.limit > 0 && len(rows) > o.limit {
 		rows = rows[:o.limit]
 	}
-	if err := errors.Join(a.rowPrinter(l, w, &o.rowFlags).all(rows), w.Flush()); err != nil {
+	if err := errors.Join(newRowPrinter(c, l, w, &o.rowFlags).all(rows), w.Flush()); err != nil {
 		return err
 	}
 	return errNone

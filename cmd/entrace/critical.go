@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/query/analyze"
@@ -26,12 +26,12 @@ type criticalOptions struct {
 	min      string // steps with a smaller share of the whole time are folded into one line
 }
 
-func (a *app) criticalCommand() *cobra.Command {
-	o := criticalOptions{rowFlags: rowFlags{time: timeNone, inputFlags: inputFlags{compares: true}}}
-	c := &cobra.Command{
-		Use:   "critical FILE|DIR...",
-		Short: "Say what a span waited for, from its start to its end",
-		Long: `critical prints what a span waited for, one thing after the other, from its start to its end.
+func criticalCommand() *command {
+	o := &criticalOptions{rowFlags: rowFlags{time: timeNone, inputFlags: inputFlags{compares: true}}}
+	return &command{
+		use:   "critical FILE|DIR...",
+		short: "Say what a span waited for, from its start to its end",
+		long: `critical prints what a span waited for, one thing after the other, from its start to its end.
 
   entrace critical app.et                              the slowest span
   entrace critical app.et -q 'name = "GET /cart"'      the slowest GET /cart
@@ -43,24 +43,26 @@ printed below its step.
 
 If the file has Go's execution trace for 95 % of the span or more, the path is measured: what the goroutine
 did, where it waited, which goroutine ended the wait, and what that goroutine did meanwhile.`,
-		RunE: onFiles(a.critical, &o),
+		flags: func(flags *pflag.FlagSet) {
+			o.add(flags)
+			o.addPrint(flags)
+			flags.StringVar(&o.min, "min", "1%", "fold steps that take less than this `SHARE` of the whole")
+			flags.BoolVar(&o.inferred, "inferred", false, "infer the path from times, also where it could be measured")
+			flags.BoolVar(&o.all, "all", false, "print the path of each selected span, the slowest first")
+		},
+		newest:   true,
+		complete: completeTraces,
+		run:      o.run,
 	}
-	o.add(c)
-	o.addPrint(c)
-	flags := c.Flags()
-	flags.StringVar(&o.min, "min", "1%", "fold steps that take less than this `SHARE` of the whole")
-	flags.BoolVar(&o.inferred, "inferred", false, "infer the path from times, also where it could be measured")
-	flags.BoolVar(&o.all, "all", false, "print the path of each selected span, the slowest first")
-	return c
 }
 
-func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) error {
+func (o *criticalOptions) run(ctx context.Context, c *console, names []string) error {
 	text, percent := strings.CutSuffix(o.min, "%")
 	least, err := strconv.ParseFloat(text, 64)
 	if err != nil || !percent || least < 0 || least > 100 {
 		return usagef("--min is %q: must be a percentage from 0%% to 100%%", o.min)
 	}
-	l, err := a.openRows(ctx, names, &o.rowFlags)
+	l, err := openRows(ctx, c, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -85,12 +87,12 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 		spans = []view.Row{slices.MinFunc(spans, slower)}
 	}
 	if !o.inferred {
-		if err := a.tellStates(ctx, l.v); err != nil {
+		if err := tellStates(ctx, c, l.v); err != nil {
 			return err
 		}
 	}
-	w := bufio.NewWriter(a.out)
-	p := a.rowPrinter(l, w, &o.rowFlags)
+	w := bufio.NewWriter(c.out)
+	p := newRowPrinter(c, l, w, &o.rowFlags)
 	for i, r := range spans {
 		err = ctx.Err()
 		if err != nil {

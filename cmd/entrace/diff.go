@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/query"
@@ -29,12 +30,12 @@ type diffOptions struct {
 	limit                   int
 }
 
-func (a *app) diffCommand() *cobra.Command {
-	o := diffOptions{rowFlags: rowFlags{time: timeLocal}, limit: 30}
-	c := &cobra.Command{
-		Use:   "diff BEFORE AFTER | diff --before FILE,... --after FILE,...",
-		Short: "Compare runs of a program, and fail on what got worse",
-		Long: `diff compares runs of a program, and fails if something got worse.
+func diffCommand() *command {
+	o := &diffOptions{rowFlags: rowFlags{time: timeLocal}, limit: 30}
+	return &command{
+		use:   "diff BEFORE AFTER | diff --before FILE,... --after FILE,...",
+		short: "Compare runs of a program, and fail on what got worse",
+		long: `diff compares runs of a program, and fails if something got worse.
 
   entrace diff old.et new.et
   entrace diff old.et new.et --fail-on more-errors
@@ -58,7 +59,7 @@ exchange runs, largest change of all paths), and --max-p95 is +10% by default.
 "Chance" holds for all paths together. A change that can be chance exceeds no limit unless --any-change is
 given. "Too few" means fewer than ` + strconv.Itoa(analyze.MinSamples) + ` spans of a run, or a path that some run does not have. diff does not
 compare a damaged or running file without --allow-partial, and exits with 2.`,
-		Args: func(c *cobra.Command, args []string) error {
+		args: func(c *cobra.Command, args []string) error {
 			switch several := len(o.before)+len(o.after) > 0; {
 			case several && len(args) > 0:
 				return usagef("--before and --after cannot be combined with other FILEs")
@@ -69,26 +70,26 @@ compare a damaged or running file without --allow-partial, and exits with 2.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		flags: func(flags *pflag.FlagSet) {
+			o.add(flags)
+			flags.StringSliceVar(&o.before, "before", nil, "the `FILES` of the runs before")
+			flags.StringSliceVar(&o.after, "after", nil, "the `FILES` of the runs after")
+			flags.BoolVar(&o.json, "json", false, "print JSON, an object for each path")
+			flags.StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, as +10% or +5ms, or none; +10% for three runs or more, else none")
+			flags.StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path there may be for each root span, as +1 or +10%, or none")
+			flags.StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, more-errors, several with commas, or none")
+			flags.BoolVar(&o.anyChange, "any-change", false, "apply the limits also to changes that can be chance")
+			flags.BoolVar(&o.allowPartial, "allow-partial", false, "read damaged or unfinished files as far as possible")
+			flags.IntVar(&o.limit, "limit", o.limit, "how many paths to print, 0 for all")
+		},
+		run: func(ctx context.Context, c *console, args []string) error {
 			if len(args) == 2 {
 				o.before, o.after = args[:1], args[1:]
 			}
-			return asCheck(a.diff(cmd.Context(), &o))
+			return asCheck(o.diff(ctx, c))
 		},
-		ValidArgsFunction: completeTraces,
+		complete: completeTraces,
 	}
-	o.add(c)
-	flags := c.Flags()
-	flags.StringSliceVar(&o.before, "before", nil, "the `FILES` of the runs before")
-	flags.StringSliceVar(&o.after, "after", nil, "the `FILES` of the runs after")
-	flags.BoolVar(&o.json, "json", false, "print JSON, an object for each path")
-	flags.StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, as +10% or +5ms, or none; +10% for three runs or more, else none")
-	flags.StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path there may be for each root span, as +1 or +10%, or none")
-	flags.StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, more-errors, several with commas, or none")
-	flags.BoolVar(&o.anyChange, "any-change", false, "apply the limits also to changes that can be chance")
-	flags.BoolVar(&o.allowPartial, "allow-partial", false, "read damaged or unfinished files as far as possible")
-	flags.IntVar(&o.limit, "limit", o.limit, "how many paths to print, 0 for all")
-	return c
 }
 
 // The values of --fail-on. noLimit switches a limit off.
@@ -253,7 +254,7 @@ func (l *diffLimits) whyNot(p *analyze.PathDiff) string {
 }
 
 // runs opens files. Each file is one run.
-func (a *app) runs(ctx context.Context, names []string, o *rowFlags, allowPartial bool) (runs []query.Run, closeAll func(), err error) {
+func runs(ctx context.Context, c *console, names []string, o *rowFlags, allowPartial bool) (runs []query.Run, closeAll func(), err error) {
 	var opened []*selected
 	closeAll = func() {
 		for _, l := range opened {
@@ -261,7 +262,7 @@ func (a *app) runs(ctx context.Context, names []string, o *rowFlags, allowPartia
 		}
 	}
 	for _, name := range names {
-		l, err := a.openRows(ctx, []string{name}, o)
+		l, err := openRows(ctx, c, []string{name}, o)
 		if err != nil {
 			return nil, closeAll, err
 		}
@@ -276,17 +277,17 @@ func (a *app) runs(ctx context.Context, names []string, o *rowFlags, allowPartia
 	return runs, closeAll, nil
 }
 
-func (a *app) diff(ctx context.Context, o *diffOptions) error {
+func (o *diffOptions) diff(ctx context.Context, c *console) error {
 	limits, err := o.limits()
 	if err != nil {
 		return err
 	}
-	before, done, err := a.runs(ctx, o.before, &o.rowFlags, o.allowPartial)
+	before, done, err := runs(ctx, c, o.before, &o.rowFlags, o.allowPartial)
 	defer done()
 	if err != nil {
 		return err
 	}
-	after, doneAfter, err := a.runs(ctx, o.after, &o.rowFlags, o.allowPartial)
+	after, doneAfter, err := runs(ctx, c, o.after, &o.rowFlags, o.allowPartial)
 	defer doneAfter()
 	if err != nil {
 		return err
@@ -295,7 +296,7 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 	if err != nil {
 		return err
 	}
-	r := diffReport{app: a, d: d, limits: &limits, found: make([]finding, len(d.Paths))}
+	r := diffReport{console: c, d: d, limits: &limits, found: make([]finding, len(d.Paths))}
 	for i := range d.Paths {
 		found, seen := limits.find(&d.Paths[i])
 		r.found[i] = found
@@ -315,12 +316,12 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 	if slices.Contains(o.failOn, failMore) {
 		r.more = len(d.Errors)
 	}
-	w := bufio.NewWriter(a.out)
+	w := bufio.NewWriter(c.out)
 	if o.json {
 		err = r.json(w)
 	} else {
-		fmt.Fprintln(w, a.paint(show.Bold, show.Safe(runNames(o.before)+" → "+runNames(o.after))+": "+r.summary()))
-		fmt.Fprintln(w, a.paint(show.Dim, r.method()))
+		fmt.Fprintln(w, c.paint(show.Bold, show.Safe(runNames(o.before)+" → "+runNames(o.after))+": "+r.summary()))
+		fmt.Fprintln(w, c.paint(show.Dim, r.method()))
 		err = r.table(w, o.limit)
 		for _, e := range d.Errors {
 			fmt.Fprintln(w, "more errors:", show.Safe(show.Short(e.Text, show.MaxValue)))
@@ -330,7 +331,7 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 	err = errors.Join(err, w.Flush())
 	if err == nil && r.failed+r.more > 0 {
 		if o.json {
-			r.verdict(a.err)
+			r.verdict(c.err)
 		}
 		return errNone
 	}
@@ -347,7 +348,7 @@ func runNames(names []string) string {
 
 // A diffReport is a comparison and the findings in it.
 type diffReport struct {
-	*app
+	*console
 
 	d              *analyze.Diff
 	limits         *diffLimits

@@ -132,7 +132,7 @@ func TestDocumentedCommands(t *testing.T) {
 // parses checks that a command in a sentence exists and has the flags that the sentence gives it.
 func parses(t *testing.T, name string, args []string) {
 	t.Helper()
-	c, rest, err := new(app).root().Find(args)
+	c, rest, err := rootCommand(new(console)).Find(args)
 	if err == nil && c.HasParent() {
 		err = c.ParseFlags(slices.DeleteFunc(rest, func(s string) bool { return !strings.HasPrefix(s, "-") || strings.HasSuffix(s, "every") }))
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/internal/read/show"
@@ -25,12 +25,12 @@ type explainOptions struct {
 	failOn  string
 }
 
-func (a *app) explainCommand() *cobra.Command {
-	o := explainOptions{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{compares: true, corrects: true}}}
-	c := &cobra.Command{
-		Use:   "explain FILE|DIR...",
-		Short: "Name the cause: what is slower, fails more often, or is no longer done",
-		Long: `explain names the service and operation to blame for what is slow or fails.
+func explainCommand() *command {
+	o := &explainOptions{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{compares: true, corrects: true}}}
+	return &command{
+		use:   "explain FILE|DIR...",
+		short: "Name the cause: what is slower, fails more often, or is no longer done",
+		long: `explain names the service and operation to blame for what is slow or fails.
 
   entrace explain app.et                           from the largest change on, compared with before
   entrace explain bad.et --against good.et         compared with a healthy recording
@@ -40,25 +40,27 @@ func (a *app) explainCommand() *cobra.Command {
 It ranks causes by the time that services work themselves, by the calls between them, by new or more frequent
 errors, and by what they no longer do. Each cause has its evidence, how often it was seen before, and a command
 that shows it. What can be chance is not a cause. docs/explain.md says how it decides, and how often it is right.`,
-		RunE: onFiles(a.explain, &o),
+		flags: func(flags *pflag.FlagSet) {
+			o.add(flags)
+			o.addTime(flags)
+			flags.Lookup("since").Usage = "explain what began at this `TIME`: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339"
+			flags.StringSliceVar(&o.against, "against", nil, "a `FILE` or folder of healthy runs, to compare with")
+			flags.StringVar(&o.failOn, "fail-on", "", "exit with 1 if there is a `cause`")
+			flags.BoolVar(&o.json, "json", false, "print one JSON object")
+		},
+		newest:   true,
+		complete: completeTraces,
+		run:      o.run,
 	}
-	o.add(c)
-	o.addTime(c)
-	flags := c.Flags()
-	flags.Lookup("since").Usage = "explain what began at this `TIME`: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339"
-	flags.StringSliceVar(&o.against, "against", nil, "a `FILE` or folder of healthy runs, to compare with")
-	flags.StringVar(&o.failOn, "fail-on", "", "exit with 1 if there is a `cause`")
-	flags.BoolVar(&o.json, "json", false, "print one JSON object")
-	return c
 }
 
-func (a *app) explain(ctx context.Context, names []string, o *explainOptions) error {
+func (o *explainOptions) run(ctx context.Context, c *console, names []string) error {
 	if o.failOn != "" && o.failOn != "cause" {
 		return usagef("--fail-on is %q: must be cause", o.failOn)
 	}
 	baseline := o.rowFlags
 	baseline.since, baseline.until = "", ""
-	before, done, err := a.runs(ctx, o.against, &baseline, true)
+	before, done, err := runs(ctx, c, o.against, &baseline, true)
 	defer done()
 	if err != nil {
 		return err
@@ -67,7 +69,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	if len(before) == 0 { // here --since divides the requests into before and after, and selects no rows
 		since, o.since = o.since, ""
 	}
-	l, err := a.openRows(ctx, names, &o.rowFlags)
+	l, err := openRows(ctx, c, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	if err != nil {
 		return err
 	}
-	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.rowFlags), top}
+	p := overviewPrinter{newRowPrinter(c, l, bufio.NewWriter(c.out), &o.rowFlags), top}
 	x, err := analyze.Explain(ctx, &analyze.Question{
 		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "", Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
 		Clock: func(t analyze.Time) string { return p.timeOfDay(t, "15:04:05.000") },
@@ -101,7 +103,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(files, " ")
 	}
 	if o.json {
-		err = p.answer(a.out, &struct {
+		err = p.answer(c.out, &struct {
 			*analyze.Explanation
 
 			State      string     `json:"state"`

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/text/quantity"
@@ -21,12 +21,12 @@ type exportOptions struct {
 	force           bool
 }
 
-func (a *app) exportCommand() *cobra.Command {
-	var o exportOptions
-	c := &cobra.Command{
-		Use:   "export FILE|DIR... -o report.html",
-		Short: "Write a page with a trace that needs no program",
-		Long: `export writes the page of 'entrace view' as one file, for a mail or an issue.
+func exportCommand() *command {
+	o := new(exportOptions)
+	return &command{
+		use:   "export FILE|DIR... -o report.html",
+		short: "Write a page with a trace that needs no program",
+		long: `export writes the page of 'entrace view' as one file, for a mail or an issue.
 
   entrace export app.et -o report.html
   entrace export app.et -o report.html -q '{ span:failed }'      what a query selects, and the rows above
@@ -34,23 +34,21 @@ func (a *app) exportCommand() *cobra.Command {
 
 The page needs no program and no network. It finds words, but runs no queries. It has at most 200,000 rows
 and 20 MB; --max-size changes the size.`,
-		Args: someArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.export(cmd.Context(), args, &o)
+		args: someArgs,
+		flags: func(flags *pflag.FlagSet) {
+			o.addQuery(flags)
+			o.addFrom(flags)
+			redactFlag(flags, &o.redact, redactRead)
+			flags.StringVarP(&o.output, "output", "o", "", "the `FILE` to write")
+			flags.BoolVar(&o.force, "force", false, "replace the file if it exists")
+			flags.StringVar(&o.maxSize, "max-size", "20MB", "how many `BYTES` the page may have")
 		},
-		ValidArgsFunction: completeTraces,
+		run:      o.run,
+		complete: completeTraces,
 	}
-	o.addQuery(c)
-	o.addFrom(c)
-	redactFlag(c, &o.redact, redactRead)
-	flags := c.Flags()
-	flags.StringVarP(&o.output, "output", "o", "", "the `FILE` to write")
-	flags.BoolVar(&o.force, "force", false, "replace the file if it exists")
-	flags.StringVar(&o.maxSize, "max-size", "20MB", "how many `BYTES` the page may have")
-	return c
 }
 
-func (a *app) export(ctx context.Context, names []string, o *exportOptions) error {
+func (o *exportOptions) run(ctx context.Context, c *console, names []string) error {
 	most, err := quantity.ParseBytes(o.maxSize)
 	if err != nil {
 		return usagef("--max-size: %w", err)
@@ -64,7 +62,7 @@ func (a *app) export(ctx context.Context, names []string, o *exportOptions) erro
 	if osfile.Exists(o.output) && !o.force {
 		return fmt.Errorf("%w; --force replaces it", thereAlready(o.output))
 	}
-	t, err := a.open(ctx, names, &o.inputFlags)
+	t, err := open(ctx, c, names, &o.inputFlags)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 type script struct {
 	t   *testing.T
 	cmd *exec.Cmd
-	out console
+	out transcript
 }
 
 // fleetScript starts a script of examples/fleet in dir.

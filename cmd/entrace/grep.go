@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/query"
@@ -20,12 +20,12 @@ type grepOptions struct {
 	before, after, limit      int
 }
 
-func (a *app) grepCommand() *cobra.Command {
-	o := grepOptions{rowFlags: rowFlags{time: timeLocal}}
-	c := &cobra.Command{
-		Use:   "grep QUERY FILE|DIR...",
-		Short: "Print the spans and log records that a query selects",
-		Long: `grep prints the spans, events and log records that a query selects, a line each.
+func grepCommand() *command {
+	o := &grepOptions{rowFlags: rowFlags{time: timeLocal}}
+	return &command{
+		use:   "grep QUERY FILE|DIR...",
+		short: "Print the spans and log records that a query selects",
+		long: `grep prints the spans, events and log records that a query selects, a line each.
 
   entrace grep 'payment failed' app.et                     words, in texts, names and keys
   entrace grep 'level >= warn user = ada' app.et           comparisons
@@ -34,38 +34,40 @@ func (a *app) grepCommand() *cobra.Command {
 A line has time, level, service, name or message, duration and attributes, in the order of time. '' selects
 everything. A word finds parts of words: user-1 also finds user-17. docs/query.md has the language. grep exits
 with 0 if there is a match, 1 if there is none, and 2 for anything else.`,
-		ValidArgsFunction: completeTraces,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		complete: completeTraces,
+		flags: func(flags *pflag.FlagSet) {
+			o.addTimes(flags)
+			o.addPrint(flags)
+			flags.BoolVarP(&o.count, "count", "c", false, "print only the number of matches")
+			flags.BoolVar(&o.byFile, "by-file", false, "with --count, print a line FILE:N for each file")
+			flags.BoolVar(&o.tree, "tree", false, "print the matches as a tree, with the rows above them")
+			flags.BoolVar(&o.logs, "logs", false, "also print all log records below the matches")
+			flags.IntVarP(&o.before, "before", "B", 0, "print this many rows before each match")
+			flags.IntVarP(&o.after, "after", "A", 0, "print this many rows after each match")
+			flags.IntVar(&o.limit, "limit", 0, "print at most this many matches, 0 for all")
+		},
+		newest: true,
+		before: 1,
+		run: func(ctx context.Context, c *console, args []string) error {
 			o.query = args[0]
-			return asCheck(a.grep(cmd.Context(), args[1:], &o))
+			return asCheck(o.grep(ctx, c, args[1:]))
 		},
 	}
-	o.addTimes(c)
-	o.addPrint(c)
-	flags := c.Flags()
-	flags.BoolVarP(&o.count, "count", "c", false, "print only the number of matches")
-	flags.BoolVar(&o.byFile, "by-file", false, "with --count, print a line FILE:N for each file")
-	flags.BoolVar(&o.tree, "tree", false, "print the matches as a tree, with the rows above them")
-	flags.BoolVar(&o.logs, "logs", false, "also print all log records below the matches")
-	flags.IntVarP(&o.before, "before", "B", 0, "print this many rows before each match")
-	flags.IntVarP(&o.after, "after", "A", 0, "print this many rows after each match")
-	flags.IntVar(&o.limit, "limit", 0, "print at most this many matches, 0 for all")
-	return c
 }
 
-func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
+func (o *grepOptions) grep(ctx context.Context, c *console, names []string) error {
 	if o.tree && o.json {
 		return usagef("--tree and --json cannot be used together: in JSON, each row names its parent")
 	}
 	if err := errors.Join(notNegative("limit", o.limit), notNegative("after", o.after), notNegative("before", o.before)); err != nil {
 		return err
 	}
-	l, err := a.openRows(ctx, names, &o.rowFlags)
+	l, err := openRows(ctx, c, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	w := bufio.NewWriterSize(a.out, 64<<10)
+	w := bufio.NewWriterSize(c.out, 64<<10)
 	n := l.result.Rows.Len()
 	switch {
 	case o.count && o.byFile:
@@ -91,11 +93,11 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 			rows = around(l.v, rows, o.before, o.after)
 		}
 		if o.tree {
-			p := a.printer(l.v, o.time)
+			p := newPrinter(c, l.v, o.time)
 			p.only, p.first = withAncestors(l.v, setOf(l.v, rows)), l.first()
 			err = p.all(ctx, w, 0)
 		} else {
-			err = a.rowPrinter(l, w, &o.rowFlags).all(rows)
+			err = newRowPrinter(c, l, w, &o.rowFlags).all(rows)
 		}
 	}
 	err = errors.Join(err, w.Flush(), l.Damage())

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -54,28 +54,31 @@ type fileState struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-func (a *app) infoCommand() *cobra.Command {
-	o := rowFlags{time: timeLocal, selection: selection{tables: true}}
-	c := &cobra.Command{
-		Use:   "info FILE|DIR...",
-		Short: "Say what is in a trace, and whether it is whole",
-		Long: `info says what is in a trace, how its program ended, and whether the file is whole.
+func infoCommand() *command {
+	o := &rowFlags{time: timeLocal, selection: selection{tables: true}}
+	return &command{
+		use:   "info FILE|DIR...",
+		short: "Say what is in a trace, and whether it is whole",
+		long: `info says what is in a trace, how its program ended, and whether the file is whole.
 
   entrace info app.et
   entrace info --json app.et | jq .state
   entrace info traces                  of each trace in a folder`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return each(args, func(name string) error { return a.info(c.Context(), name, &o) })
+		flags: func(flags *pflag.FlagSet) {
+			o.add(flags)
+			o.addTime(flags)
+			flags.BoolVar(&o.json, "json", false, "print a JSON object")
+		},
+		newest:   true,
+		complete: completeTraces,
+		run: func(ctx context.Context, c *console, args []string) error {
+			return each(args, func(name string) error { return printInfo(ctx, c, name, o) })
 		},
 	}
-	o.add(c)
-	o.addTime(c)
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object")
-	return c
 }
 
-func (a *app) info(ctx context.Context, name string, o *rowFlags) error {
-	t, err := a.openRows(ctx, []string{name}, o)
+func printInfo(ctx context.Context, c *console, name string, o *rowFlags) error {
+	t, err := openRows(ctx, c, []string{name}, o)
 	if err != nil {
 		return err
 	}
@@ -119,9 +122,9 @@ func (a *app) info(ctx context.Context, name string, o *rowFlags) error {
 	}
 	in.count(v, only)
 	if o.json {
-		err = a.printJSON(in)
+		err = c.printJSON(in)
 	} else {
-		_, err = fmt.Fprint(a.out, in.text(o.time.zone()))
+		_, err = fmt.Fprint(c.out, in.text(o.time.zone()))
 	}
 	return errors.Join(err, t.Damage())
 }

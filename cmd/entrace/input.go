@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
@@ -35,14 +35,14 @@ type inputFlags struct {
 }
 
 // addFrom adds the flags for opening files of other formats.
-func (o *inputFlags) addFrom(c *cobra.Command) {
-	c.Flags().StringVar(&o.from, "from", "", "the format of the files, from 'entrace convert --list'; by default found by their first bytes")
-	c.Flags().StringVar(&o.maxTemp, "max-temp", "", "how large temporary files may become, 8GiB by default; other formats and compressed files need them")
+func (o *inputFlags) addFrom(flags *pflag.FlagSet) {
+	flags.StringVar(&o.from, "from", "", "the format of the files, from 'entrace convert --list'; by default found by their first bytes")
+	flags.StringVar(&o.maxTemp, "max-temp", "", "how large temporary files may become, 8GiB by default; other formats and compressed files need them")
 }
 
 // addClock adds --clock.
-func (o *inputFlags) addClock(c *cobra.Command) {
-	c.Flags().StringArrayVar(&o.clock, "clock", nil, "correct clocks: `NAME=+120ms` adds 120ms to all times of a file or service; auto finds the offsets")
+func (o *inputFlags) addClock(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&o.clock, "clock", nil, "correct clocks: `NAME=+120ms` adds 120ms to all times of a file or service; auto finds the offsets")
 }
 
 // clocks parses --clock.
@@ -79,7 +79,7 @@ func addLate(clocks map[string]time.Duration, t *convert.Trace) (late []analyze.
 
 // open opens files and folders as one view. It reports on stderr which entries come from a crash buffer and which
 // are missing.
-func (a *app) open(ctx context.Context, names []string, o *inputFlags) (*convert.Trace, error) {
+func open(ctx context.Context, c *console, names []string, o *inputFlags) (*convert.Trace, error) {
 	if err := checkFrom(o.from); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (a *app) open(ctx context.Context, names []string, o *inputFlags) (*convert
 	}
 	progress := o.progress
 	if progress == nil && !o.once {
-		bar := a.progress()
+		bar := c.progress()
 		defer bar.done()
 		progress = bar.update
 	}
@@ -113,15 +113,15 @@ func (a *app) open(ctx context.Context, names []string, o *inputFlags) (*convert
 		return nil, usagef("--clock auto reads the files twice, but standard input can be read only once")
 	}
 	options := &convert.OpenOptions{
-		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once && !auto,
+		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: c.in, Progress: progress, Once: o.once && !auto,
 		Repeated: func(name string, spans int) {
-			a.say("%s: %s in the file twice, shown once", name, count(spans, "span is", "spans are"))
+			c.say("%s: %s in the file twice, shown once", name, count(spans, "span is", "spans are"))
 		},
 		Journal: func(name string, n int, missing error) {
 			if o.follows && errors.Is(missing, format.ErrLocked) {
 				missing = nil
 			}
-			a.tellJournal(name, n, missing)
+			tellJournal(c, name, n, missing)
 		},
 	}
 	t, err := convert.Open(ctx, names, options)
@@ -133,14 +133,14 @@ func (a *app) open(ctx context.Context, names []string, o *inputFlags) (*convert
 		}
 		switch text := show.Safe(strings.Join(texts, ", ")); {
 		case len(late) > 0 && auto:
-			a.say("clocks are corrected: %s", text)
+			c.say("clocks are corrected: %s", text)
 			o.corrected = late
 			err = t.Close()
 			if err == nil {
 				t, err = convert.Open(ctx, names, options)
 			}
 		case len(late) > 0:
-			a.say("clocks seem to be wrong: %s; --clock auto corrects them", text)
+			c.say("clocks seem to be wrong: %s; --clock auto corrects them", text)
 		}
 	}
 	if t == nil {
@@ -150,26 +150,26 @@ func (a *app) open(ctx context.Context, names []string, o *inputFlags) (*convert
 		return nil, err
 	}
 	if v := t.View(); v != nil && v.Copies() > 0 {
-		a.say("%s in several files, shown once", count(v.Copies(), "row is", "rows are"))
+		c.say("%s in several files, shown once", count(v.Copies(), "row is", "rows are"))
 	}
 	for _, name := range names {
 		rings, _ := filepath.Glob(filepath.Join(name, "*.ring")) // none if name is a file
 		for _, ring := range rings {
 			if died, err := knownRing(ring); died {
-				a.say("%s", err)
+				c.say("%s", err)
 			}
 		}
 	}
 	for _, text := range t.LeftOut() {
-		a.say("%s", text)
+		c.say("%s", text)
 	}
-	a.tellReplaced(r)
+	tellReplaced(c, r)
 	return t, nil // t.Damage returns the damage; all intact entries were read
 }
 
 // eachOnce returns names without duplicates: it drops a name, for example of a hard link, if an earlier name means
 // the same file, because the file's spans would be read twice. It prints a note for each dropped name.
-func (a *app) eachOnce(names []string) []string {
+func eachOnce(c *console, names []string) []string {
 	var infos []fs.FileInfo
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		info, err := os.Stat(name)
@@ -177,7 +177,7 @@ func (a *app) eachOnce(names []string) []string {
 			return false
 		}
 		if slices.ContainsFunc(infos, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
-			a.say("%s is the same file as an earlier argument, and is read only once", name)
+			c.say("%s is the same file as an earlier argument, and is read only once", name)
 			return true
 		}
 		infos = append(infos, info)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/show"
@@ -30,12 +30,12 @@ type luaOptions struct {
 	timeout   time.Duration
 }
 
-func (a *app) luaCommand() *cobra.Command {
-	o := luaOptions{threads: 1, maxMemory: "1GiB"}
-	c := &cobra.Command{
-		Use:   "lua SCRIPT FILE",
-		Short: "Run a Lua script of ENTRACE's on a trace",
-		Long: `lua runs a script that was written for ENTRACE's viewer.
+func luaCommand() *command {
+	o := &luaOptions{threads: 1, maxMemory: "1GiB"}
+	return &command{
+		use:   "lua SCRIPT FILE",
+		short: "Run a Lua script of ENTRACE's on a trace",
+		long: `lua runs a script that was written for ENTRACE's viewer.
 
   entrace lua errors.lua app.et
   entrace lua --threads 4 count.lua app.et
@@ -47,18 +47,21 @@ the script returns a list of ids or a filterset, lua prints the ids, one a line:
   return en_filter("meta.level", "EQ", 4, en_filterset_universe())     -- errors
 
 docs/lua.md has the functions.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.lua(cmd.Context(), args[0], args[1], &o) },
+		flags: func(flags *pflag.FlagSet) {
+			o.addFrom(flags)
+			flags.BoolVar(&o.json, "json", false, "print the ids as a JSON list")
+			flags.IntVar(&o.threads, "threads", o.threads, "run the script on this many parts of the file at once")
+			flags.DurationVar(&o.timeout, "timeout", 0, "how long the script may run, 0 for as long as it takes")
+			flags.StringVar(&o.maxMemory, "max-memory", o.maxMemory, "about how much memory the script may use")
+		},
+		newest: true,
+		before: 1,
+		run:    o.run,
 	}
-	o.addFrom(c)
-	flags := c.Flags()
-	flags.BoolVar(&o.json, "json", false, "print the ids as a JSON list")
-	flags.IntVar(&o.threads, "threads", o.threads, "run the script on this many parts of the file at once")
-	flags.DurationVar(&o.timeout, "timeout", 0, "how long the script may run, 0 for as long as it takes")
-	flags.StringVar(&o.maxMemory, "max-memory", o.maxMemory, "about how much memory the script may use")
-	return c
 }
 
-func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error {
+func (o *luaOptions) run(ctx context.Context, c *console, args []string) error {
+	script, name := args[0], args[1]
 	if o.threads < 1 || o.threads > 256 {
 		return usagef("--threads is %d: must be from 1 to 256", o.threads)
 	}
@@ -69,11 +72,11 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 	if script == "-" && name == "-" {
 		return usagef("the standard input cannot be both the script and the file")
 	}
-	text, err := readScript(a.in, script)
+	text, err := readScript(c.in, script)
 	if err != nil {
 		return err
 	}
-	f, opened, damage, err := a.openEntries(ctx, name, o)
+	f, opened, damage, err := openEntries(ctx, c, name, o)
 	if err != nil {
 		return err
 	}
@@ -83,9 +86,9 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the script ran longer than --timeout %s", o.timeout))
 		defer cancel()
 	}
-	w := bufio.NewWriterSize(a.out, 64<<10)
+	w := bufio.NewWriterSize(c.out, 64<<10)
 	out := io.Writer(w)
-	if isTerminal(a.out) {
+	if isTerminal(c.out) {
 		out = terminalWriter{w}
 	}
 	// A call in a script, such as matching a pattern, can last forever and ignores ctx.
@@ -96,12 +99,12 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 		case <-over:
 		case <-time.After(graceTime):
 			if errors.Is(ctx.Err(), context.Canceled) {
-				a.say("interrupted")
-				a.exit(exitInterrupted)
+				c.say("interrupted")
+				c.exit(exitInterrupted)
 				return
 			}
-			a.say("%s", context.Cause(ctx))
-			a.exit(exitData)
+			c.say("%s", context.Cause(ctx))
+			c.exit(exitData)
 		}
 	})()
 	r, err := lua.Run(ctx, f, script, text, &lua.Options{Output: out, Threads: o.threads, MaxMemory: memory})
@@ -142,11 +145,11 @@ func readScript(in io.Reader, name string) (string, error) {
 
 // openEntries opens a file of any format for a script. The caller closes opened. The first error is damage in the
 // file: the script still gets the entries that are whole. The second error says why the file cannot be opened.
-func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (f *format.File, opened io.Closer, damage, err error) {
+func openEntries(ctx context.Context, c *console, name string, o *luaOptions) (f *format.File, opened io.Closer, damage, err error) {
 	if own, err := inPlace(name, o.from); err != nil {
 		return nil, nil, nil, err
 	} else if !own {
-		t, err := a.open(ctx, []string{name}, &o.inputFlags)
+		t, err := open(ctx, c, []string{name}, &o.inputFlags)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -157,7 +160,7 @@ func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (f *f
 		return nil, nil, nil, known(name, torn(name, err))
 	}
 	n, missing := f.Journal()
-	a.tellJournal(f.Name(), n, missing)
+	tellJournal(c, f.Name(), n, missing)
 	return f, f, torn(name, f.Damage()), nil
 }
 

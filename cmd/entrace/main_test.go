@@ -62,38 +62,38 @@ func ended(t *testing.T, kind string, args ...string) string {
 
 var read = tracetest.ReadFile
 
-// A console holds the output of a command, and can be read while the command runs.
-type console struct {
+// A transcript holds the output of a command, and can be read while the command runs.
+type transcript struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (c *console) Write(b []byte) (int, error) {
+func (c *transcript) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.b.Write(b)
 }
 
-func (c *console) String() string {
+func (c *transcript) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.b.String()
 }
 
-// A command is a running command. It runs until the test or another event ends it.
-type command struct {
+// A process is a running command. It runs until the test or another event ends it.
+type process struct {
 	t         *testing.T
-	out, errs console
+	out, errs transcript
 	stop      context.CancelFunc
 	done      chan struct{}
 	code      int
 }
 
 // start runs the command concurrently with the test.
-func start(t *testing.T, args ...string) *command {
+func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	c := &command{t: t, stop: cancel, done: make(chan struct{})}
+	c := &process{t: t, stop: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		c.code = run(ctx, args, strings.NewReader(""), &c.out, &c.errs)
@@ -109,7 +109,7 @@ func start(t *testing.T, args ...string) *command {
 }
 
 // await waits until the output what contains text.
-func (c *command) await(what *console, text string) {
+func (c *process) await(what *transcript, text string) {
 	c.t.Helper()
 	for !strings.Contains(what.String(), text) {
 		select {
@@ -123,7 +123,7 @@ func (c *command) await(what *console, text string) {
 }
 
 // exit waits for the end of the command, and expects the exit status want.
-func (c *command) exit(want int) {
+func (c *process) exit(want int) {
 	c.t.Helper()
 	<-c.done
 	if c.code != want {
@@ -231,7 +231,7 @@ func TestVersionHasCommit(t *testing.T) {
 // TestCommandsAreInGroups checks that the help lists every command in a group.
 func TestCommandsAreInGroups(t *testing.T) {
 	t.Parallel()
-	for _, c := range new(app).root().Commands() {
+	for _, c := range rootCommand(new(console)).Commands() {
 		if c.GroupID == "" && !c.Hidden && c.Name() != "version" {
 			t.Errorf("%s is in no group", c.Name())
 		}
@@ -406,8 +406,9 @@ func TestConvertLiveToFullDisk(t *testing.T) {
 func onTerminal(t *testing.T, width int, full bool, names ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	a := &app{out: &out, err: io.Discard, width: width}
-	must(t, a.tree(t.Context(), names, &treeOptions{rowFlags: rowFlags{time: timeNone}, full: full}))
+	c := &console{out: &out, err: io.Discard, width: width}
+	o := treeOptions{rowFlags: rowFlags{time: timeNone}, full: full}
+	must(t, o.run(t.Context(), c, names))
 	return out.String()
 }
 

@@ -13,7 +13,7 @@ import (
 
 // With the build tag man, the program only writes its man pages into the folder that its argument names.
 func init() {
-	root := (&app{}).root()
+	root := rootCommand(new(console))
 	root.DisableAutoGenTag = true
 	for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
 		c.Long = strings.ReplaceAll(c.Long, "\n  ", "\n      ") // indent examples for Markdown

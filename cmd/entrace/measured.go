@@ -11,13 +11,13 @@ import (
 )
 
 // tellStates reports on stderr which execution traces could not be read, or only in part.
-func (a *app) tellStates(ctx context.Context, v *view.View) error {
+func tellStates(ctx context.Context, c *console, v *view.View) error {
 	states, err := v.States(ctx)
 	if err != nil {
 		return err
 	}
 	for _, problem := range states.Problems() {
-		a.say("%s", problem)
+		c.say("%s", problem)
 	}
 	return nil
 }

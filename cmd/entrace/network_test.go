@@ -63,7 +63,7 @@ func ask(t *testing.T, address, token, host string) (int, string) {
 }
 
 // viewerAt waits until the viewer has an address, and returns the address and the token.
-func viewerAt(c *command) (address, token string) {
+func viewerAt(c *process) (address, token string) {
 	c.t.Helper()
 	c.await(&c.out, "\n")
 	found := regexp.MustCompile(`^entrace: viewer at (http://127\.0\.0\.1:\d+/)#token=(\w{20,})\n$`).FindStringSubmatch(c.out.String())

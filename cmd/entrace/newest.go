@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,29 +13,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// onFiles returns a function that runs a command on the files in its arguments.
-func onFiles[O any](do func(ctx context.Context, names []string, o O) error, o O) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, names []string) error { return do(c.Context(), names, o) }
-}
-
-// takesNewest makes a command use the newest trace of the current folder if its command line names no file. The
+// takesNewest makes the command x use the newest trace of the current folder if its command line names no file. The
 // command has as many arguments before the files as others says.
-func (a *app) takesNewest(c *cobra.Command, others int) {
+func takesNewest(c *console, x *cobra.Command, others int) {
 	most := math.MaxInt
-	if strings.HasSuffix(c.Use, " FILE") {
+	if strings.HasSuffix(x.Use, " FILE") {
 		most = others + 1
 	}
-	c.Args = takes(others, most)
-	c.Use = strings.Replace(strings.Replace(c.Use, "FILE|DIR...", "[FILE|DIR]...", 1), " FILE", " [FILE]", 1)
-	c.Long = strings.TrimSpace(c.Long + "\n\nWithout a FILE, the command reads the newest trace in the current folder.")
-	do := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
+	x.Args = takes(others, most)
+	x.Use = strings.Replace(strings.Replace(x.Use, "FILE|DIR...", "[FILE|DIR]...", 1), " FILE", " [FILE]", 1)
+	x.Long = strings.TrimSpace(x.Long + "\n\nWithout a FILE, the command reads the newest trace in the current folder.")
+	do := x.RunE
+	x.RunE = func(x *cobra.Command, args []string) error {
 		if len(args) > others {
-			return do(c, args)
+			return do(x, args)
 		}
 		if others > 0 {
 			if last := args[others-1]; isTraceName(last) {
-				return usagef("%s is missing before the file %s", strings.Fields(c.Use)[others], last)
+				return usagef("%s is missing before the file %s", strings.Fields(x.Use)[others], last)
 			}
 		}
 		newest, err := newestTrace(".")
@@ -46,8 +40,8 @@ func (a *app) takesNewest(c *cobra.Command, others int) {
 		if newest == "" {
 			return usagef("no FILE was given, and the current folder has no trace%s", otherFolder("."))
 		}
-		a.say("using the newest trace, %s", newest)
-		return do(c, append(args, newest))
+		c.say("using the newest trace, %s", newest)
+		return do(x, append(args, newest))
 	}
 }
 

@@ -11,18 +11,18 @@ import (
 type progress struct {
 	bar   *progressbar.ProgressBar
 	begun time.Time
-	app   *app
+	c     *console
 	rows  bool // the bar counts rows, not bytes
 }
 
-func (a *app) progress() *progress { return &progress{begun: time.Now(), app: a} }
+func (c *console) progress() *progress { return &progress{begun: time.Now(), c: c} }
 
 // showAfter is the time after which the bar is shown.
 const showAfter = time.Second
 
 func (p *progress) update(done, total int64) {
 	if p.bar == nil {
-		if time.Since(p.begun) < showAfter || !isTerminal(p.app.err) {
+		if time.Since(p.begun) < showAfter || !isTerminal(p.c.err) {
 			return
 		}
 		if total == 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text/quantity"
@@ -26,15 +27,16 @@ type receiveFlags struct {
 	maxFiles                int
 	maxBytes, buffer, entry quantity.Bytes
 	otlp                    otlpFlags
+	changed                 func(flag string) bool // reports whether the command line has a flag
 }
 
-func (a *app) receiveCommand() *cobra.Command {
+func receiveCommand() *command {
 	d := remote.Defaults()
-	f := receiveFlags{maxBytes: quantity.Bytes(d.MaxBytes), buffer: quantity.Bytes(d.MaxBuffer), entry: quantity.Bytes(d.MaxEntrySize), otlp: otlpFlags{request: 16 << 20}}
-	c := &cobra.Command{
-		Use:   "receive",
-		Short: "Receive traces over the network",
-		Long: `receive records the traces that other programs send over the network.
+	f := &receiveFlags{maxBytes: quantity.Bytes(d.MaxBytes), buffer: quantity.Bytes(d.MaxBuffer), entry: quantity.Bytes(d.MaxEntrySize), otlp: otlpFlags{request: 16 << 20}}
+	return &command{
+		use:   "receive",
+		short: "Receive traces over the network",
+		long: `receive records the traces that other programs send over the network.
 
   entrace receive --otlp --dir traces                           from OpenTelemetry's SDKs, a file for each service
   entrace receive --listen unix:///run/entrace.sock             from programs with entrace
@@ -57,45 +59,44 @@ With --otlp, receive also takes OTLP at the ports to which SDKs send by default.
 by service.name and service.instance.id, or by process.pid and host.name. receive answers a request when its
 records survive the death of receive, and with 503 when the folder is full; the sender then tries again. OTLP's
 senders have the token in OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN".`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("token-env") && f.tokenEnv != "" && os.Getenv(f.tokenEnv) == "" {
-				return usagef("--token-env: the variable %s is not set", f.tokenEnv)
+		args: cobra.NoArgs,
+		flags: func(flags *pflag.FlagSet) {
+			f.changed = flags.Changed
+			flags.StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the default port is 6142; with --otlp, the address may be empty")
+			flags.StringVar(&f.dir, "dir", ".", "the folder for the traces, created if missing")
+			flags.StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
+			flags.StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
+			flags.StringVar(&f.key, "tls-key", "", "the key of --tls-cert, a PEM file")
+			flags.StringVar(&f.clientCA, "client-ca", "", "accept only senders with a certificate of these authorities, a PEM file")
+			flags.IntVar(&f.connections, "max-connections", d.MaxConnections, "how many senders there may be at once")
+			flags.IntVar(&f.perAddress, "max-per-address", 0, "how many senders one address may have; 0 is a quarter of all, and no limit for this machine")
+			flags.Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
+			flags.IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
+			flags.Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
+			flags.Var(&f.entry, "max-entry", "size of the largest entry")
+			f.otlp.add(flags)
+			for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
+				if err := cobra.MarkFlagFilename(flags, flag, "pem", "crt", "key"); err != nil {
+					panic(err) // the flag is not there
+				}
 			}
-			return a.receive(cmd.Context(), &f)
+			if err := cobra.MarkFlagDirname(flags, "dir"); err != nil {
+				panic(err) // the flag is not there
+			}
 		},
+		run: f.run,
 	}
-	flags := c.Flags()
-	flags.StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the default port is 6142; with --otlp, the address may be empty")
-	flags.StringVar(&f.dir, "dir", ".", "the folder for the traces, created if missing")
-	flags.StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
-	flags.StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
-	flags.StringVar(&f.key, "tls-key", "", "the key of --tls-cert, a PEM file")
-	flags.StringVar(&f.clientCA, "client-ca", "", "accept only senders with a certificate of these authorities, a PEM file")
-	flags.IntVar(&f.connections, "max-connections", d.MaxConnections, "how many senders there may be at once")
-	flags.IntVar(&f.perAddress, "max-per-address", 0, "how many senders one address may have; 0 is a quarter of all, and no limit for this machine")
-	flags.Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
-	flags.IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
-	flags.Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
-	flags.Var(&f.entry, "max-entry", "size of the largest entry")
-	f.otlp.add(c)
-	for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
-		if err := c.MarkFlagFilename(flag, "pem", "crt", "key"); err != nil {
-			panic(err) // the flag is not there
-		}
-	}
-	if err := c.MarkFlagDirname("dir"); err != nil {
-		panic(err) // the flag is not there
-	}
-	return c
 }
 
-func (a *app) receive(ctx context.Context, f *receiveFlags) error {
+func (f *receiveFlags) run(ctx context.Context, c *console, _ []string) error {
+	if f.changed("token-env") && f.tokenEnv != "" && os.Getenv(f.tokenEnv) == "" {
+		return usagef("--token-env: the variable %s is not set", f.tokenEnv)
+	}
 	config, err := f.tls()
 	if err != nil {
 		return err
 	}
-	a = a.locked()
+	c = c.locked()
 	if f.connections < 1 || f.buffer == 0 || f.entry == 0 {
 		return usagef("--max-connections, --max-buffer and --max-entry must be above 0")
 	}
@@ -118,22 +119,22 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 				return // the sender retries, with the same error each time
 			}
 		}
-		a.received(x)
+		received(c, x)
 	}
 	r.OnBegun = func(x remote.Received) {
-		a.say("%s: from %s", x.Path, describe(x.Sender))
+		c.say("%s: from %s", x.Path, describe(x.Sender))
 	}
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
 	if f.otlp.on && f.listen == "" {
-		return a.serveOTLP(ctx, f, r.Token, config)
+		return f.serveOTLP(ctx, c, r.Token, config)
 	}
 	l, err := r.Listen(f.listen)
 	if err != nil {
 		return err
 	}
-	a.say("listening at %s", describe(l.Addr()))
+	c.say("listening at %s", describe(l.Addr()))
 	if !f.otlp.on {
 		return r.Serve(ctx, l)
 	}
@@ -145,7 +146,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 		defer stop()
 		served <- r.Serve(ctx, l)
 	}()
-	err = a.serveOTLP(ctx, f, r.Token, config)
+	err = f.serveOTLP(ctx, c, r.Token, config)
 	stop()
 	return errors.Join(err, <-served)
 }
@@ -167,16 +168,16 @@ func noBound[T int | int64](flag T) T {
 }
 
 // received prints the result of a connection: the file to the standard output, and the error to stderr.
-func (a *app) received(x remote.Received) {
+func received(c *console, x remote.Received) {
 	if x.Path != "" {
-		fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", show.Safe(x.Path), x.Entries, x.Bytes)
+		fmt.Fprintf(c.out, "%s\t%d entries\t%d bytes\n", show.Safe(x.Path), x.Entries, x.Bytes)
 	}
 	if x.Err != nil {
 		what := describe(x.Sender)
 		if x.Path != "" {
 			what = x.Path + ": " + what
 		}
-		a.say("%s: %s", what, x.Err)
+		c.say("%s: %s", what, x.Err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/otel/listener"
 	"github.com/entrace-go/entrace/internal/otel/receive"
@@ -36,8 +36,7 @@ type otlpFlags struct {
 	keep        quantity.Bytes
 }
 
-func (f *otlpFlags) add(c *cobra.Command) {
-	flags := c.Flags()
+func (f *otlpFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.on, "otlp", false, "receive OTLP as well: a file for each service, with the same limits")
 	flags.StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP; empty: do not listen")
 	flags.StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC; empty: do not listen")
@@ -48,7 +47,7 @@ func (f *otlpFlags) add(c *cobra.Command) {
 	flags.Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP if all together are larger than this; 0 keeps all")
 	flags.BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
 	flags.StringSliceVar(&f.hosts, "allow-host", nil, "a host name that stands for this machine in requests over HTTP, such as host.docker.internal")
-	redactFlag(c, &f.redact, "replace secrets in records that come by OTLP")
+	redactFlag(flags, &f.redact, "replace secrets in records that come by OTLP")
 	flags.StringVar(&f.until, "until", "", "end when this `QUERY` selects a record that came by OTLP")
 }
 
@@ -59,7 +58,7 @@ const followGrace = 5 * time.Second
 var errMatched = errors.New("the query of --until has selected something")
 
 // serveOTLP receives OTLP until ctx is done or --until is fulfilled. Then it finishes the files.
-func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, config *tls.Config) error {
+func (f *receiveFlags) serveOTLP(ctx context.Context, c *console, token string, config *tls.Config) error {
 	if f.otlp.connections < 1 || f.otlp.perAddress < 0 {
 		return usagef("--otlp-max-connections must be above 0, and --otlp-max-per-address must not be below 0")
 	}
@@ -85,24 +84,24 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	files, err := receive.ToFolder(receive.FolderOptions{
 		Dir: f.dir, Redact: policy, Idle: f.otlp.idle, MaxBytes: int64(f.maxBytes), MaxFiles: f.maxFiles, KeepBytes: int64(f.otlp.keep),
 		OnBegun: func(path, service string) {
-			a.say("%s: from %s", path, cmp.Or(service, "a service without a name"))
+			c.say("%s: from %s", path, cmp.Or(service, "a service without a name"))
 			if f.otlp.console {
-				following.Go(func() { a.followReceived(follow, path, "", a.out) })
+				following.Go(func() { followReceived(follow, c, path, "", c.out) })
 			}
 			if f.otlp.until != "" {
 				following.Go(func() {
-					a.followReceived(follow, path, f.otlp.until, writerFunc(func() { end(errMatched) }))
+					followReceived(follow, c, path, f.otlp.until, writerFunc(func() { end(errMatched) }))
 				})
 			}
 		},
 		OnDone: func(path string, entries uint64, size int64, err error) {
 			if entries > 0 {
-				fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", show.Safe(path), entries, size)
+				fmt.Fprintf(c.out, "%s\t%d entries\t%d bytes\n", show.Safe(path), entries, size)
 			}
-			a.tellOf(path, err)
+			c.tellOf(path, err)
 		},
 		OnError: func(path string, err error) {
-			a.tellNew(&told, filepath.Dir(path)+fmt.Sprint(err), fmt.Errorf("%s: %w", path, err))
+			tellNew(c, &told, filepath.Dir(path)+fmt.Sprint(err), fmt.Errorf("%s: %w", path, err))
 		},
 	})
 	if err != nil {
@@ -125,10 +124,10 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 		if config != nil {
 			scheme += "s"
 		}
-		a.say("listening for OTLP at %s", scheme+"://"+l.Addr().String())
+		c.say("listening for OTLP at %s", scheme+"://"+l.Addr().String())
 		s := receive.NewServer(files, receive.Options{
 			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, MaxConnections: f.otlp.connections, MaxPerAddress: f.otlp.perAddress,
-			Local: listener.Loopback(l.Addr()), Hosts: f.otlp.hosts, Tell: func(text string) { a.tellNew(&told, text, errors.New(text)) },
+			Local: listener.Loopback(l.Addr()), Hosts: f.otlp.hosts, Tell: func(text string) { tellNew(c, &told, text, errors.New(text)) },
 		})
 		serving.Go(func() {
 			if err := s.Serve(ctx, l); err != nil {
@@ -148,13 +147,11 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 
 // followReceived prints the entries that are written to a file. If q is not "", it prints only the rows
 // that q selects.
-func (a *app) followReceived(ctx context.Context, path, q string, out io.Writer) {
-	own := *a
-	own.out = out
+func followReceived(ctx context.Context, c *console, path, q string, out io.Writer) {
 	o := tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: q}}}
-	err := own.tailFile(ctx, path, o)
+	err := tailFile(ctx, c.to(out), path, o)
 	if ctx.Err() == nil {
-		a.tellOf(path, err)
+		c.tellOf(path, err)
 	}
 }
 
@@ -195,43 +192,10 @@ func (r *repeats) isNew(key string) bool {
 var addresses = regexp.MustCompile(`:\d+\b|"[^"]*"`)
 
 // tellNew prints err, unless an error with the same key was printed within repeatAfter.
-func (a *app) tellNew(r *repeats, key string, err error) {
+func tellNew(c *console, r *repeats, key string, err error) {
 	if r.isNew(addresses.ReplaceAllString(key, "")) {
-		a.tell(err)
+		c.tell(err)
 	}
-}
-
-// tell prints err on stderr, unless err is nil.
-func (a *app) tell(err error) {
-	if err != nil {
-		a.say("%s", err)
-	}
-}
-
-// tellOf prints err and the path of its file on stderr, unless err is nil.
-func (a *app) tellOf(path string, err error) {
-	if err != nil {
-		a.say("%s: %s", path, err)
-	}
-}
-
-// locked returns a copy of a whose outputs several goroutines may use at once.
-func (a *app) locked() *app {
-	own := *a
-	own.out, own.err = &lockedWriter{w: a.out}, &lockedWriter{w: a.err}
-	return &own
-}
-
-// A lockedWriter is a writer that several goroutines may use at once.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lockedWriter) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
 }
 
 // A writerFunc is a writer that calls a func for every Write and drops the bytes.

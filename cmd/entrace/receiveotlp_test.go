@@ -18,7 +18,7 @@ const otlpTrace = `{"resourceSpans": [{"resource": {"attributes": [{"key": "serv
 "events": [{"timeUnixNano": "1790000000000000500", "name": "cache miss"}]}]}]}]}`
 
 // startOTLP starts a receiver, and returns its address for OTLP over HTTP.
-func startOTLP(t *testing.T, args ...string) (c *command, address string) {
+func startOTLP(t *testing.T, args ...string) (c *process, address string) {
 	t.Helper()
 	c = start(t, append([]string{"receive", "--otlp", "--listen", "", "--otlp-http", "127.0.0.1:0", "--otlp-grpc", ""}, args...)...)
 	c.await(&c.errs, "listening for OTLP at http://")
@@ -84,12 +84,12 @@ func TestReceiveOTLPRefusesToListenForOthersWithoutAToken(t *testing.T) {
 func TestSameErrorIsToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		a, told := &app{err: &out}, repeats{}
+		c, told := &console{err: &out}, repeats{}
 		for _, text := range []string{`host "a" at 1.2.3.4:5`, `host "b" at 1.2.3.4:6`, "other"} {
-			a.tellNew(&told, text, errors.New(text))
+			tellNew(c, &told, text, errors.New(text))
 		}
 		time.Sleep(repeatAfter)
-		a.tellNew(&told, "other", errors.New("again"))
+		tellNew(c, &told, "other", errors.New("again"))
 		if got := out.String(); got != "entrace: host \"a\" at 1.2.3.4:5\nentrace: other\nentrace: again\n" {
 			t.Errorf("it prints %s", got)
 		}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/convert"
@@ -41,13 +41,13 @@ type recovery struct {
 	Journal    string         `json:"journal,omitempty"` // why records are missing
 }
 
-func (a *app) recoverCommand() *cobra.Command {
+func recoverCommand() *command {
 	var output string
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "recover FILE|DIR...",
-		Short: "Finish the traces of programs that died",
-		Long: `recover finishes the traces of programs that died.
+	asJSON := false
+	return &command{
+		use:   "recover FILE|DIR...",
+		short: "Finish the traces of programs that died",
+		long: `recover finishes the traces of programs that died.
 
   entrace recover .                        all that died programs left in the current folder
   entrace recover app.iet                  app.iet becomes app.et
@@ -60,21 +60,23 @@ else an ET.
 
 In a DIR, each .iet of a dead program becomes an .et, unless it is whole and read-only. Each ring of a flight
 recorder whose process died becomes a trace DATE-…-crash.et. Files of living processes stay as they are.`,
-		Args: someArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		args: someArgs,
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVarP(&output, "output", "o", "", "write `OUT` instead of changing FILE")
+			flags.BoolVar(&asJSON, "json", false, "print a JSON object")
+		},
+		run: func(ctx context.Context, c *console, args []string) error {
 			if output != "" && len(args) > 1 {
 				return usagef("-o works only with a single FILE")
 			}
-			return each(args, func(name string) error { return a.recover(cmd.Context(), name, output, asJSON) })
+			return each(args, func(name string) error { return recoverName(ctx, c, name, output, asJSON) })
 		},
-		ValidArgsFunction: completeTraces,
+		complete: completeTraces,
 	}
-	c.Flags().StringVarP(&output, "output", "o", "", "write `OUT` instead of changing FILE")
-	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
-	return c
 }
 
-func (a *app) recover(ctx context.Context, name, output string, asJSON bool) error {
+// recoverName recovers a file, or what is in a folder.
+func recoverName(ctx context.Context, c *console, name, output string, asJSON bool) error {
 	if name == "-" && output == "" {
 		return usagef("to recover from the standard input, set -o to the output file")
 	}
@@ -82,15 +84,15 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 		if output != "" {
 			return usagef("-o works only with a single FILE, but %s is a folder", name)
 		}
-		return a.recoverFolder(ctx, name, asJSON)
+		return recoverFolder(ctx, c, name, asJSON)
 	}
-	path, done, cut, err := a.seekable(name)
+	path, done, cut, err := seekable(c, name)
 	if err != nil {
 		return err
 	}
 	defer done()
 	if cut != nil {
-		a.say("%s: %s", name, cut)
+		c.say("%s: %s", name, cut)
 	}
 	if output == "" && path != name {
 		return usagef("to recover a compressed file, set -o to the output file")
@@ -111,7 +113,7 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 	if name == "-" {
 		r.Name = stdinName
 	}
-	return a.recovered(ctx, r, asJSON)
+	return recovered(ctx, c, r, asJSON)
 }
 
 // toFinish returns the name of the file that recover writes for the input name. An IET becomes an ET, unless the
@@ -136,7 +138,7 @@ func toFinish(name string) (string, error) {
 	return base + ".et", nil
 }
 
-func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) error {
+func recovered(ctx context.Context, c *console, r *recorder.Report, asJSON bool) error {
 	v := recovery{
 		File: r.Name, Output: r.Output, Broken: r.Broken, Version: r.Version, Format: r.Format.String(), Entries: r.Entries,
 		Bytes: r.Size, ValidBytes: r.GoodBytes, Discarded: r.Size - r.GoodBytes, Cut: r.Reason, CutOffset: r.GoodBytes, Ended: r.Ended, Pending: r.Pending,
@@ -157,9 +159,9 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 	v.State = state.String()
 	var err error
 	if asJSON {
-		err = a.printJSON(v)
+		err = c.printJSON(v)
 	} else {
-		err = a.printRecovery(&v, r.Finished()+"; "+v.State)
+		err = printRecovery(c, &v, r.Finished()+"; "+v.State)
 	}
 	if err == nil && r.Entries == 0 && r.Reason != mapping.CutClean {
 		return fmt.Errorf("%s: the file ends before its first entry: there is nothing to recover", r.Name)
@@ -170,7 +172,7 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 	return err
 }
 
-func (a *app) printRecovery(v *recovery, finished string) error {
+func printRecovery(c *console, v *recovery, finished string) error {
 	text := show.Safe(finished) + "\n"
 	if v.Journal != "" {
 		text += fmt.Sprintf("%s: records are missing: %s\n", show.Safe(v.Output), show.Safe(v.Journal))
@@ -181,13 +183,13 @@ func (a *app) printRecovery(v *recovery, finished string) error {
 	if v.Broken != "" {
 		text += show.Safe(v.Broken) + ": the original\n"
 	}
-	_, err := io.WriteString(a.out, text)
+	_, err := io.WriteString(c.out, text)
 	return err
 }
 
 // recoverFolder finishes the files that dead processes left in a folder: rings of flight recorders, and
 // plain recordings.
-func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error {
+func recoverFolder(ctx context.Context, c *console, dir string, asJSON bool) error {
 	found := 0
 	var errs error
 	err := tracedir.Recover(ctx, dir, func(r *tracedir.Result, err error) {
@@ -199,12 +201,12 @@ func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error 
 					*name = filepath.Join(dir, filepath.Base(*name))
 				}
 			}
-			errs = errors.Join(errs, a.recovered(ctx, &r.Report, asJSON))
+			errs = errors.Join(errs, recovered(ctx, c, &r.Report, asJSON))
 		}
 	})
 	err = errors.Join(errs, err)
 	if found == 0 && err == nil && !asJSON {
-		_, err = fmt.Fprintf(a.out, "%s: nothing to recover\n", show.Safe(dir))
+		_, err = fmt.Fprintf(c.out, "%s: nothing to recover\n", show.Safe(dir))
 	}
 	return err
 }

@@ -1,19 +1,20 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/redact"
 )
 
-// redactFlag adds the flag --redact to c. *to is "" if the flag is not given.
-func redactFlag(c *cobra.Command, to *string, what string) {
-	c.Flags().StringVar(to, "redact", "", what+"; with a `FILE` by the policy in it")
-	c.Flags().Lookup("redact").NoOptDefVal = "default"
+// redactFlag adds the flag --redact. *to is "" if the flag is not given.
+func redactFlag(flags *pflag.FlagSet, to *string, what string) {
+	flags.StringVar(to, "redact", "", what+"; with a `FILE` by the policy in it")
+	flags.Lookup("redact").NoOptDefVal = "default"
 }
 
 // policyOf returns the policy that the flag --redact names.
@@ -32,7 +33,7 @@ func policyOf(flag string) (*redact.Policy, error) {
 const redactRead = "replace secrets in the output; the files stay as they are"
 
 // tellReplaced prints how many secrets r has replaced, for each rule.
-func (a *app) tellReplaced(r *redact.Redactor) {
+func tellReplaced(c *console, r *redact.Redactor) {
 	if r == nil {
 		return
 	}
@@ -40,7 +41,7 @@ func (a *app) tellReplaced(r *redact.Redactor) {
 	if n, rules := replaced(r); n > 0 {
 		text = count(n, "secret is", "secrets are") + " replaced: " + rules
 	}
-	a.say("%s", text)
+	c.say("%s", text)
 }
 
 // replaced returns how many secrets r has replaced, and a text with the number for each rule.
@@ -53,12 +54,12 @@ func replaced(r *redact.Redactor) (all int, rules string) {
 	return all, strings.Join(by, ", ")
 }
 
-func (a *app) redactCommand() *cobra.Command {
-	flags := convertFlags{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{redact: "default"}}}
-	c := &cobra.Command{
-		Use:   "redact IN OUT",
-		Short: "Write a trace without its secrets",
-		Long: `redact writes a trace without its secrets.
+func redactCommand() *command {
+	o := &convertFlags{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{redact: "default"}}}
+	return &command{
+		use:   "redact IN OUT",
+		short: "Write a trace without its secrets",
+		long: `redact writes a trace without its secrets.
 
   entrace redact app.et clean.et
   entrace redact app.et clean.et --policy policy.json
@@ -66,11 +67,12 @@ func (a *app) redactCommand() *cobra.Command {
 
 It replaces secrets by [redacted]: what the default policy or --policy says. It prints how much each rule has
 replaced. IN stays as it is; delete it when you have looked at OUT.`,
-		Args: takes(2, 2),
-		RunE: func(c *cobra.Command, args []string) error { return a.convert(c.Context(), args[0], args[1], &flags) },
+		args: takes(2, 2),
+		flags: func(flags *pflag.FlagSet) {
+			o.addFrom(flags)
+			flags.StringVar(&o.redact, "policy", o.redact, "the `FILE` that says what is a secret")
+			o.addOut(flags)
+		},
+		run: func(ctx context.Context, c *console, args []string) error { return o.convert(ctx, c, args[0], args[1]) },
 	}
-	flags.addFrom(c)
-	c.Flags().StringVar(&flags.redact, "policy", flags.redact, "the `FILE` that says what is a secret")
-	flags.addOut(c)
-	return c
 }

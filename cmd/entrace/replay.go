@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/otel/replay"
 	"github.com/entrace-go/entrace/internal/read/show"
@@ -26,12 +26,12 @@ type replayFlags struct {
 	dry                         bool
 }
 
-func (a *app) replayCommand() *cobra.Command {
-	flags := replayFlags{rowFlags: rowFlags{time: timeLocal}}
-	c := &cobra.Command{
-		Use:   "replay FILE|DIR...",
-		Short: "Send traces by OTLP to another system",
-		Long: `replay sends a trace to a Collector, Jaeger, Tempo or another system that takes OTLP over HTTP.
+func replayCommand() *command {
+	o := &replayFlags{rowFlags: rowFlags{time: timeLocal}}
+	return &command{
+		use:   "replay FILE|DIR...",
+		short: "Send traces by OTLP to another system",
+		long: `replay sends a trace to a Collector, Jaeger, Tempo or another system that takes OTLP over HTTP.
 
   entrace replay app.et --endpoint http://localhost:4318
   entrace replay traces/ -q '{ status = error }' --descendants
@@ -43,42 +43,42 @@ A request has up to 512 spans or log records in 4 MiB, is compressed, and is sen
 busy or gone for a while.
 
 Exit status: 0 all was accepted, 1 something was refused, 2 wrong usage, or the endpoint cannot be reached.`,
-		Args: someArgs,
-		RunE: onFiles(a.replay, &flags),
+		args: someArgs,
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&o.endpoint, "endpoint", "", "the `URL` that takes OTLP, http://localhost:4318 by default")
+			flags.StringVar(&o.shift, "shift", "none", "change all times: none, an offset such as +2h, or `now`, which moves the end of all files to now")
+			flags.StringVar(&o.ids, "new-ids", "", "give traces and spans new ids; the same `KEY` gives the same ids")
+			flags.Lookup("new-ids").NoOptDefVal = madeKey
+			flags.StringVar(&o.speed, "speed", "max", "`max`, or a factor: 1x is as fast as recorded")
+			flags.StringArrayVar(&o.headers, "header", nil, "send a header, as `NAME=VALUE`")
+			flags.BoolVar(&o.dry, "dry-run", false, "send nothing, and print what would be sent")
+			o.addDescendants(flags)
+			o.add(flags)
+			redactFlag(flags, &o.redact, redactRead)
+		},
+		run: o.run,
 	}
-	set := c.Flags()
-	set.StringVar(&flags.endpoint, "endpoint", "", "the `URL` that takes OTLP, http://localhost:4318 by default")
-	set.StringVar(&flags.shift, "shift", "none", "change all times: none, an offset such as +2h, or `now`, which moves the end of all files to now")
-	set.StringVar(&flags.ids, "new-ids", "", "give traces and spans new ids; the same `KEY` gives the same ids")
-	set.Lookup("new-ids").NoOptDefVal = madeKey
-	set.StringVar(&flags.speed, "speed", "max", "`max`, or a factor: 1x is as fast as recorded")
-	set.StringArrayVar(&flags.headers, "header", nil, "send a header, as `NAME=VALUE`")
-	set.BoolVar(&flags.dry, "dry-run", false, "send nothing, and print what would be sent")
-	flags.addDescendants(c)
-	flags.add(c)
-	redactFlag(c, &flags.redact, redactRead)
-	return c
 }
 
 // madeKey is the value of --new-ids without a key: replay then makes a random key.
 const madeKey = "random"
 
-func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) error {
-	target, err := replay.NewTarget(flags.endpoint, flags.headers)
+func (f *replayFlags) run(ctx context.Context, c *console, names []string) error {
+	target, err := replay.NewTarget(f.endpoint, f.headers)
 	if err != nil {
 		return &usageError{err}
 	}
-	o := &replay.Options{Target: target, DryRun: flags.dry}
-	o.Speed, err = flags.pace()
+	o := &replay.Options{Target: target, DryRun: f.dry}
+	o.Speed, err = f.pace()
 	if err != nil {
 		return err
 	}
-	o.Shift, err = flags.fixedShift()
+	o.Shift, err = f.fixedShift()
 	if err != nil {
 		return err
 	}
 	whole := func(*view.View) {}
-	if flags.shift == "now" {
+	if f.shift == "now" {
 		now := time.Now()
 		whole = func(v *view.View) {
 			if last, ok := replay.LastEnd(v); ok {
@@ -86,48 +86,48 @@ func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) er
 			}
 		}
 	}
-	switch flags.ids {
+	switch f.ids {
 	case "":
 	case madeKey:
 		b := make([]byte, 8)
 		_, _ = rand.Read(b) // Read never fails
 		key := hex.EncodeToString(b)
-		a.say("the new ids are made with the key %s; --new-ids=%s gives other files the same ids", key, key)
+		c.say("the new ids are made with the key %s; --new-ids=%s gives other files the same ids", key, key)
 		o.Key = []byte(key)
 	default:
-		o.Key = []byte(flags.ids)
+		o.Key = []byte(f.ids)
 	}
-	t, err := a.openPart(ctx, a.eachOnce(names), &flags.rowFlags, whole)
+	t, err := openPart(ctx, c, eachOnce(c, names), &f.rowFlags, whole)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	bar := a.progress()
+	bar := c.progress()
 	bar.rows = true
 	defer bar.done()
 	o.Progress = bar.update
 	result, err := replay.Run(ctx, t.View(), o)
 	bar.done()
 	if err == nil || result.Requests > 0 {
-		err = errors.Join(err, a.printReplay(result, flags.dry, target))
+		err = errors.Join(err, printReplay(c, result, f.dry, target))
 	}
 	return errors.Join(err, t.Damage())
 }
 
 // printReplay prints how many records were sent. Records that the endpoint refused are an error.
-func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) error {
+func printReplay(c *console, r *replay.Result, dry bool, target *replay.Target) error {
 	verb := "sent"
 	if dry {
 		verb = "would send"
 	}
-	fmt.Fprintf(a.out, "%s %s and %s in %s of %d bytes to %s\n", verb, plural(int(r.Spans), "span"),
+	fmt.Fprintf(c.out, "%s %s and %s in %s of %d bytes to %s\n", verb, plural(int(r.Spans), "span"),
 		plural(int(r.Logs), "log record"), plural(int(r.Requests), "request"), r.Bytes, show.Safe(target.String()))
 	if r.First != 0 {
 		const layout = "2006-01-02T15:04:05.000Z"
-		fmt.Fprintf(a.out, "from %s to %s\n", time.Unix(0, r.First).UTC().Format(layout), time.Unix(0, r.Last).UTC().Format(layout))
+		fmt.Fprintf(c.out, "from %s to %s\n", time.Unix(0, r.First).UTC().Format(layout), time.Unix(0, r.Last).UTC().Format(layout))
 	}
 	for _, text := range r.Messages {
-		a.say("the endpoint says: %s", text)
+		c.say("the endpoint says: %s", text)
 	}
 	if r.Refused() > 0 {
 		return fmt.Errorf("the endpoint refused %s and %s", plural(int(r.RefusedSpans), "span"), plural(int(r.RefusedLogs), "log record"))

@@ -21,8 +21,8 @@ type rowPrinter struct {
 	names text.Names // of the attributes of a row
 }
 
-func (a *app) rowPrinter(l *selected, w *bufio.Writer, o *rowFlags) *rowPrinter {
-	p := &rowPrinter{printer: a.printer(l.v, o.time), l: l, json: o.json, w: w}
+func newRowPrinter(c *console, l *selected, w *bufio.Writer, o *rowFlags) *rowPrinter {
+	p := &rowPrinter{printer: newPrinter(c, l.v, o.time), l: l, json: o.json, w: w}
 	p.Flat = true
 	p.first = l.first()
 	return p

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -43,12 +43,12 @@ type runFlags struct {
 	noConfigFile              bool
 }
 
-func (a *app) runCommand() *cobra.Command {
-	f := runFlags{protocol: "http/protobuf"}
-	c := &cobra.Command{
-		Use:   "run [flags] -- COMMAND ARGS...",
-		Short: "Run a program and record what it sends by OTLP",
-		Long: `run starts a program and records what its OpenTelemetry SDK sends, in any language.
+func runCommand() *command {
+	f := &runFlags{protocol: "http/protobuf"}
+	return &command{
+		use:   "run [flags] -- COMMAND ARGS...",
+		short: "Run a program and record what it sends by OTLP",
+		long: `run starts a program and records what its OpenTelemetry SDK sends, in any language.
 
   entrace run -- python app.py
   entrace run -o app.et --view -- java -jar app.jar      and open the page at the end
@@ -63,8 +63,19 @@ in plain text.
 
 The standard output is COMMAND's alone, and signals go to COMMAND. run exits as COMMAND does: with 128 plus the
 number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if run itself fails.`,
-		Args: someArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		args: someArgs,
+		flags: func(flags *pflag.FlagSet) {
+			flags.SetInterspersed(false)
+			flags.StringVarP(&f.output, "output", "o", "", "the file, by default COMMAND-PID.et with the id of this process")
+			flags.StringVar(&f.protocol, "protocol", f.protocol, "the protocol that SDKs use: http/protobuf, http/json or grpc")
+			flags.BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
+			redactFlag(flags, &f.redact, "replace secrets in what is recorded")
+			flags.BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
+			flags.StringVar(&f.against, "against", "", "at the end, compare with the run in this `FILE`, as diff does")
+			flags.BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, because SDKs with it ignore other variables")
+			flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the variables that are set and unset")
+		},
+		run: func(ctx context.Context, c *console, args []string) error {
 			if f.protocol != "http/protobuf" && f.protocol != "http/json" && f.protocol != "grpc" {
 				return usagef("--protocol is %q: must be http/protobuf, http/json or grpc", f.protocol)
 			}
@@ -73,20 +84,9 @@ number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if
 			if err != nil {
 				return err
 			}
-			return a.run(cmd.Context(), args, &f)
+			return f.run(ctx, c, args)
 		},
 	}
-	flags := c.Flags()
-	flags.SetInterspersed(false)
-	flags.StringVarP(&f.output, "output", "o", "", "the file, by default COMMAND-PID.et with the id of this process")
-	flags.StringVar(&f.protocol, "protocol", f.protocol, "the protocol that SDKs use: http/protobuf, http/json or grpc")
-	flags.BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
-	redactFlag(c, &f.redact, "replace secrets in what is recorded")
-	flags.BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
-	flags.StringVar(&f.against, "against", "", "at the end, compare with the run in this `FILE`, as diff does")
-	flags.BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, because SDKs with it ignore other variables")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the variables that are set and unset")
-	return c
 }
 
 // The exit codes of run if the command did not run to its end.
@@ -97,10 +97,10 @@ const (
 	exitSignaled     = 128 // plus the number of the signal
 )
 
-func (a *app) run(ctx context.Context, args []string, f *runFlags) error {
+func (f *runFlags) run(ctx context.Context, c *console, args []string) error {
 	ctx = context.WithoutCancel(ctx) // signals go to the command, which may ignore them
-	a = a.locked()
-	r := &running{app: a, flags: f, args: args}
+	c = c.locked()
+	r := &running{console: c, flags: f, args: args}
 	if err := r.start(ctx); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (a *app) run(ctx context.Context, args []string, f *runFlags) error {
 
 // A running holds the command that run has started, and the server that records its spans.
 type running struct {
-	*app
+	*console
 
 	flags *runFlags
 	args  []string
@@ -132,16 +132,11 @@ type running struct {
 	cmd     *exec.Cmd
 	span    otel.Span
 	ref     format.SpanRef
-	console *consoleLog // nil without --console
+	printed *consoleLog // nil without --console
 	kills   int         // how many processes the kernel had killed for lack of memory when the command started
 	signals chan os.Signal
 	passing sync.WaitGroup // the goroutine that passes signals on to the command
 	asked   int64          // when a signal first asked the command to end; 0: never
-}
-
-// hiddenCommand returns a command for a process that run starts itself.
-func hiddenCommand(name string, do func() error) *cobra.Command {
-	return &cobra.Command{Use: name, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return do() }}
 }
 
 // passOn implements drainCommand.
@@ -187,14 +182,14 @@ func (r *running) start(ctx context.Context) (err error) {
 	r.cmd.Env = r.environment(os.Environ())
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if r.flags.console {
-		r.console = &consoleLog{rec: r.rec, ref: r.ref}
-		stdout, err := r.console.stream(os.Stdout, "stdout")
-		stderr, err2 := r.console.stream(os.Stderr, "stderr")
+		r.printed = &consoleLog{rec: r.rec, ref: r.ref}
+		stdout, err := r.printed.stream(os.Stdout, "stdout")
+		stderr, err2 := r.printed.stream(os.Stderr, "stderr")
 		if err := errors.Join(err, err2); err != nil {
 			return own(err)
 		}
 		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
-		defer r.console.started()
+		defer r.printed.started()
 	}
 	r.kills = memoryKills()
 	witness := newWitness()
@@ -228,8 +223,8 @@ func asksToEnd(s os.Signal) bool {
 // wait waits for the command.
 func (r *running) wait() (*os.ProcessState, error) {
 	err := r.cmd.Wait()
-	if r.console != nil {
-		r.console.finish()
+	if r.printed != nil {
+		r.printed.finish()
 	}
 	signal.Stop(r.signals)
 	close(r.signals)
@@ -376,8 +371,8 @@ func parseTraceparent(s string) (r format.SpanRef, flags uint32) {
 
 // end records the end of the command, finishes the file and prints a summary.
 func (r *running) end(ctx context.Context, state *os.ProcessState) {
-	if r.console != nil {
-		r.console.close()
+	if r.printed != nil {
+		r.printed.close()
 	}
 	rec := r.rec
 	now := time.Now().UnixNano()
@@ -447,23 +442,20 @@ func memoryKills() (n int) {
 
 // report prints a summary of the trace to stderr. Depending on the flags, it also compares the trace and shows it.
 func (r *running) report(ctx context.Context) {
-	own := *r.app
-	own.out = r.err
+	own := r.to(r.err)
 	names := []string{format.Find(r.file)} // the files that the run has written
 	self := format.Find(r.self())
 	if _, err := os.Stat(self); err == nil {
 		names = append(names, self)
 	}
-	r.tell(own.topLines(ctx, names))
+	r.tell(topLines(ctx, own, names))
 	if n := r.server.Metrics(); n > 0 {
 		r.say("%s with metrics ignored: only spans and log records are recorded", plural(int(n), "request"))
 	}
 	if r.flags.against != "" {
 		var b strings.Builder
-		d := *r.app
-		d.out = &b
 		o := diffOptions{rowFlags: rowFlags{time: timeLocal}, limit: 30, before: []string{r.flags.against}, after: []string{r.file}}
-		err := d.diff(ctx, &o)
+		err := o.diff(ctx, r.to(&b))
 		lines := strings.SplitAfterN(b.String(), "\n", againstLines+1)
 		_, _ = io.WriteString(r.err, strings.Join(lines[:min(len(lines), againstLines)], "")) // stderr may be closed
 		if !errors.Is(err, errQuiet) {
@@ -473,7 +465,8 @@ func (r *running) report(ctx context.Context) {
 	if r.flags.view {
 		shown, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		err := own.view(shown, names, &viewOptions{listen: "127.0.0.1:0"})
+		o := viewOptions{listen: "127.0.0.1:0"}
+		err := o.run(shown, own, names)
 		if shown.Err() == nil {
 			r.tell(err)
 		}
@@ -484,9 +477,9 @@ func (r *running) report(ctx context.Context) {
 const againstLines = 3
 
 // topLines prints a summary like that of top, in at most five lines.
-func (a *app) topLines(ctx context.Context, names []string) error {
+func topLines(ctx context.Context, c *console, names []string) error {
 	o := &rowFlags{time: timeLocal}
-	l, err := a.openRows(ctx, names, o)
+	l, err := openRows(ctx, c, names, o)
 	if err != nil {
 		return err
 	}
@@ -499,22 +492,22 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 	if found.Errors > 0 {
 		title += ", " + failures(found)
 	}
-	a.say("%s", title)
+	c.say("%s", title)
 	if found.Spans == 1 && found.Logs == 0 {
-		a.say("no OpenTelemetry SDK has sent anything; --console records the lines that the command prints")
+		c.say("no OpenTelemetry SDK has sent anything; --console records the lines that the command prints")
 	}
 	for _, p := range found.Patterns[:min(1, len(found.Patterns))] {
-		a.say("most frequent error: %s, %s", p.Pattern, plural(p.Count, "time"))
+		c.say("most frequent error: %s, %s", p.Pattern, plural(p.Count, "time"))
 	}
 	for _, row := range found.NeverEnded[:min(1, len(found.NeverEnded))] {
-		a.say("never ended: %s", l.v.Name(row))
+		c.say("never ended: %s", l.v.Name(row))
 	}
 	t := found.Self
 	if found.Spans > 1 {
 		name, n, self := slices.Index(t.Columns, "name"), slices.Index(t.Columns, "count"), slices.Index(t.Columns, "self")
 		x := t.Lines[0]
-		a.say("most self time: %s, of %s (count %s)", cell(x[self], o.time), cell(x[name], o.time), cell(x[n], o.time))
+		c.say("most self time: %s, of %s (count %s)", cell(x[self], o.time), cell(x[name], o.time), cell(x[n], o.time))
 	}
-	a.say("'entrace view %s' shows it", strings.Join(names, " "))
+	c.say("'entrace view %s' shows it", strings.Join(names, " "))
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/query"
@@ -32,39 +32,38 @@ type rowFlags struct {
 }
 
 // add adds the flags that determine how files are opened and which rows are used.
-func (o *rowFlags) add(c *cobra.Command) {
-	o.addQuery(c)
-	o.addTimes(c)
+func (o *rowFlags) add(flags *pflag.FlagSet) {
+	o.addQuery(flags)
+	o.addTimes(flags)
 }
 
 // addTimes adds the flags of add other than -q.
-func (o *rowFlags) addTimes(c *cobra.Command) {
-	flags := c.Flags()
+func (o *rowFlags) addTimes(flags *pflag.FlagSet) {
 	flags.StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
 	flags.StringVar(&o.until, "until", "", "up to a `TIME`")
-	o.addFrom(c)
-	o.addClock(c)
+	o.addFrom(flags)
+	o.addClock(flags)
 }
 
 // addQuery adds -q.
-func (s *selection) addQuery(c *cobra.Command) {
-	c.Flags().StringVarP(&s.query, "query", "q", "", "look only at the rows that this `QUERY` selects")
+func (s *selection) addQuery(flags *pflag.FlagSet) {
+	flags.StringVarP(&s.query, "query", "q", "", "look only at the rows that this `QUERY` selects")
 }
 
 // addDescendants adds --descendants.
-func (s *selection) addDescendants(c *cobra.Command) {
-	c.Flags().BoolVar(&s.descendants, "descendants", false, "with -q, --since or --until: also the rows below the selected ones, not only the rows above")
+func (s *selection) addDescendants(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.descendants, "descendants", false, "with -q, --since or --until: also the rows below the selected ones, not only the rows above")
 }
 
 // addPrint adds the flags for printing rows.
-func (o *rowFlags) addPrint(c *cobra.Command) {
-	o.addTime(c)
-	c.Flags().BoolVar(&o.json, "json", false, "print JSON, one object on each line")
+func (o *rowFlags) addPrint(flags *pflag.FlagSet) {
+	o.addTime(flags)
+	flags.BoolVar(&o.json, "json", false, "print JSON, one object on each line")
 }
 
 // addTime adds --time.
-func (o *rowFlags) addTime(c *cobra.Command) {
-	c.Flags().StringVar((*string)(&o.time), "time", string(o.time), "how to print times, a `MODE`: offset from the first, utc, local or none")
+func (o *rowFlags) addTime(flags *pflag.FlagSet) {
+	flags.StringVar((*string)(&o.time), "time", string(o.time), "how to print times, a `MODE`: offset from the first, utc, local or none")
 }
 
 // selects reports whether the flags select only a part of the trace.
@@ -118,7 +117,7 @@ type selected struct {
 }
 
 // openRows opens files and selects rows.
-func (a *app) openRows(ctx context.Context, names []string, o *rowFlags) (*selected, error) {
+func openRows(ctx context.Context, c *console, names []string, o *rowFlags) (*selected, error) {
 	if err := o.time.check(); err != nil {
 		return nil, err
 	}
@@ -127,7 +126,7 @@ func (a *app) openRows(ctx context.Context, names []string, o *rowFlags) (*selec
 	if wrong != nil && (!ok || unfinished.Unfinished == "") {
 		return nil, wrong
 	}
-	t, err := a.open(ctx, names, &o.inputFlags)
+	t, err := open(ctx, c, names, &o.inputFlags)
 	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "{") }) {
 		err = usagef("%w; a query must be before the files in 'entrace grep', and after -q in other commands", err)
 	}
@@ -143,11 +142,11 @@ func (a *app) openRows(ctx context.Context, names []string, o *rowFlags) (*selec
 	}
 	if first, last, ok := s.v.Period(); ok && (o.since != "" || o.until != "") && s.result.Rows.Len() == 0 {
 		const layout = "2006-01-02 15:04:05.000"
-		a.say("nothing was selected; the trace is from %s to %s", o.time.at(first, layout), o.time.at(last, layout))
+		c.say("nothing was selected; the trace is from %s to %s", o.time.at(first, layout), o.time.at(last, layout))
 	}
 	for _, h := range s.result.Hints {
-		a.say("%s", h.Text)
-		a.sayTry(h.Query)
+		c.say("%s", h.Text)
+		c.sayTry(h.Query)
 	}
 	return s, nil
 }
@@ -167,13 +166,6 @@ func asUsage(err error) error {
 		return &usageError{err}
 	}
 	return err
-}
-
-// sayTry suggests the query text on a line of its own, quoted for a shell.
-func (a *app) sayTry(text string) {
-	if text != "" {
-		a.say("try %s", shellQuoted(text))
-	}
 }
 
 // shellQuoted returns a text as one argument of a shell.
@@ -221,21 +213,21 @@ func (s *selected) part(descendants bool) view.Set[view.Row] {
 }
 
 // openPart opens the part of files that the flags select. It calls whole with the view of all rows.
-func (a *app) openPart(ctx context.Context, names []string, o *rowFlags, whole func(v *view.View)) (*convert.Trace, error) {
+func openPart(ctx context.Context, c *console, names []string, o *rowFlags, whole func(v *view.View)) (*convert.Trace, error) {
 	if !o.selects() {
-		t, err := a.open(ctx, names, &o.inputFlags)
+		t, err := open(ctx, c, names, &o.inputFlags)
 		if err == nil {
 			whole(t.View())
 		}
 		return t, err
 	}
-	s, err := a.openRows(ctx, names, o)
+	s, err := openRows(ctx, c, names, o)
 	if err != nil {
 		return nil, err
 	}
 	whole(s.v)
 	if s.result.Rows.Len() == 0 {
-		a.say("the query selects nothing, so the output will have no rows")
+		c.say("the query selects nothing, so the output will have no rows")
 	}
 	t, err := s.Select(ctx, s.v, s.part(o.descendants).Has)
 	return t, errors.Join(err, s.Close())

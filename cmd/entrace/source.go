@@ -18,9 +18,9 @@ const stdinName = "standard input"
 
 // content opens the bytes of the trace name, or of the standard input for "-". It reports on stderr which entries
 // come from a crash buffer and which are missing.
-func (a *app) content(name string) (io.ReadCloser, error) {
+func content(c *console, name string) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(a.in), nil
+		return io.NopCloser(c.in), nil
 	}
 	src, err := deadtrace.OpenSource(format.Find(name), false)
 	if err != nil {
@@ -30,7 +30,7 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 	if src.Size() > src.Stored {
 		n = -1
 	}
-	a.tellJournal(src.Name, n, src.Missing)
+	tellJournal(c, src.Name, n, src.Missing)
 	return struct {
 		io.Reader
 		io.Closer
@@ -40,13 +40,13 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 // tellJournal prints notes about the journal of the file name on stderr. The first says that n entries come from
 // the journal; if n is -1, their number is not known. If missing is not nil, the second says why entries are
 // missing.
-func (a *app) tellJournal(name string, n int, missing error) {
+func tellJournal(c *console, name string, n int, missing error) {
 	if n != 0 {
 		what := "the last entries are"
 		if n > 0 {
 			what = count(n, "entry is", "entries are")
 		}
-		a.say("%s: %s from the crash buffer; 'entrace recover' puts all entries into one file", name, what)
+		c.say("%s: %s from the crash buffer; 'entrace recover' puts all entries into one file", name, what)
 	}
 	switch {
 	case missing == nil:
@@ -55,11 +55,11 @@ func (a *app) tellJournal(name string, n int, missing error) {
 		if _, pid := osfile.LockHolder(format.Find(name)); pid > 0 {
 			by = fmt.Sprintf(" (pid %d)", pid)
 		}
-		a.say("%s: a process%s is still writing the file: run the command again for newer entries", name, by)
+		c.say("%s: a process%s is still writing the file: run the command again for newer entries", name, by)
 	case errors.Is(missing, fs.ErrPermission):
-		a.say("%s: the last entries are missing, because the crash buffer belongs to another user: %s", name, missing)
+		c.say("%s: the last entries are missing, because the crash buffer belongs to another user: %s", name, missing)
 	default:
-		a.say("%s: the last entries are missing: %s", name, missing)
+		c.say("%s: the last entries are missing: %s", name, missing)
 	}
 }
 
@@ -78,8 +78,8 @@ const maxCopied = 8 << 30
 // seekable returns the path of a file with the content of name, for random access. For "-" and for a compressed
 // file, it copies the content to a temporary file, which done removes. cut is the reason why a compressed file
 // could not be read to its end.
-func (a *app) seekable(name string) (path string, done func(), cut, err error) {
-	in := a.in
+func seekable(c *console, name string) (path string, done func(), cut, err error) {
+	in := c.in
 	if name != "-" {
 		f, err := osfile.OpenRead(format.Find(name))
 		if err != nil {

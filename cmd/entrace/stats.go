@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
@@ -29,14 +29,15 @@ type statsOptions struct {
 	sort           string
 	csv, histogram bool
 	every          time.Duration
+	changed        func(flag string) bool // reports whether the command line has a flag
 }
 
-func (a *app) statsCommand() *cobra.Command {
-	o := statsOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true}}}
-	c := &cobra.Command{
-		Use:   "stats FILE|DIR...",
-		Short: "Count spans, and say how long they take",
-		Long: `stats counts spans and says how long they took, or prints the table that a query computes.
+func statsCommand() *command {
+	o := &statsOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true}}}
+	return &command{
+		use:   "stats FILE|DIR...",
+		short: "Count spans, and say how long they take",
+		long: `stats counts spans and says how long they took, or prints the table that a query computes.
 
   entrace stats app.et                                            by service and name
   entrace stats app.et --sort p95                                 by a column of the table
@@ -47,25 +48,25 @@ func (a *app) statsCommand() *cobra.Command {
 The table has, for each service and name, how many spans there are, how many failed, how many began a second,
 and quantiles of durations. self is the sum of the time in which no span directly below was open. docs/query.md
 has the language.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("every") && o.every <= 0 {
-				return usagef("--every is %s: must be a duration above 0, such as 1s", o.every)
-			}
-			return a.stats(cmd.Context(), args, &o)
+		flags: func(flags *pflag.FlagSet) {
+			o.changed = flags.Changed
+			o.add(flags)
+			o.addPrint(flags)
+			flags.StringVar(&o.sort, "sort", "", "sort by this `COLUMN` of the table, such as count, p95 or self; the largest numbers first")
+			flags.BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
+			flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP`, such as 1s, and how long they took")
+			flags.BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
 		},
+		newest:   true,
+		complete: completeTraces,
+		run:      o.run,
 	}
-	o.add(c)
-	o.addPrint(c)
-	flags := c.Flags()
-	flags.StringVar(&o.sort, "sort", "", "sort by this `COLUMN` of the table, such as count, p95 or self; the largest numbers first")
-	flags.BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
-	flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP`, such as 1s, and how long they took")
-	flags.BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
-	return c
 }
 
-func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error {
+func (o *statsOptions) run(ctx context.Context, c *console, names []string) error {
 	switch {
+	case o.changed("every") && o.every <= 0:
+		return usagef("--every is %s: must be a duration above 0, such as 1s", o.every)
 	case o.csv && o.json:
 		return usagef("--csv and --json cannot be used together")
 	case o.every > 0 && o.histogram:
@@ -74,7 +75,7 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	if o.histogram {
 		o.query = strings.TrimSpace(o.query) + " | histogram(duration)"
 	}
-	l, err := a.openRows(ctx, names, &o.rowFlags)
+	l, err := openRows(ctx, c, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -108,16 +109,16 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 			return &usageError{err}
 		}
 	}
-	w := bufio.NewWriter(a.out)
+	w := bufio.NewWriter(c.out)
 	switch {
 	case o.json:
 		err = tableJSON(w, t)
 	case o.csv:
-		err = tableCSV(w, t, isTerminal(a.out))
+		err = tableCSV(w, t, isTerminal(c.out))
 	case o.histogram:
-		err = a.bars(w, t, o.time)
+		err = bars(c, w, t, o.time)
 	default:
-		err = a.table(w, t, o.time)
+		err = printTable(w, t, o.time)
 	}
 	return errors.Join(err, w.Flush(), l.Damage())
 }
@@ -140,9 +141,9 @@ func cell(v query.Value, style timeStyle) string {
 	return show.Safe(v.String())
 }
 
-// table prints a table in columns. Columns of numbers are aligned to the right. table keeps only the texts of one
+// printTable prints a table in columns. Columns of numbers are aligned to the right. It keeps only the texts of one
 // line in memory.
-func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
+func printTable(w io.Writer, t *query.Table, style timeStyle) error {
 	sides := []byte(strings.Repeat("l", len(t.Columns)))
 	for _, line := range t.Lines {
 		for i, v := range line {
@@ -222,7 +223,7 @@ func writeSpaces(b *bytes.Buffer, n int) {
 const maxBar = 50
 
 // bars prints a histogram as bars.
-func (a *app) bars(w io.Writer, t *query.Table, style timeStyle) error {
+func bars(c *console, w io.Writer, t *query.Table, style timeStyle) error {
 	most := int64(1)
 	at := len(t.Columns) - 1
 	count := func(line []query.Value) int64 { n, _ := line[at].Any().(int64); return n }
@@ -238,7 +239,7 @@ func (a *app) bars(w io.Writer, t *query.Table, style timeStyle) error {
 		n := count(line)
 		bar := ""
 		if n > 0 {
-			bar = a.paint(show.Blue, strings.Repeat("█", int(max(1, n*maxBar/most)))) + " "
+			bar = c.paint(show.Blue, strings.Repeat("█", int(max(1, n*maxBar/most)))) + " "
 		}
 		if _, err := fmt.Fprintf(w, "%sfrom %8s to %8s  %s%d\n", strings.Join(append(keys, ""), " "), from, to, bar, n); err != nil {
 			return err

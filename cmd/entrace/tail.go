@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
@@ -33,12 +33,12 @@ type tailOptions struct {
 	folder      bool // after the end of a program, tail continues with the next one
 }
 
-func (a *app) tailCommand() *cobra.Command {
-	o := tailOptions{lines: 10, rowFlags: rowFlags{time: timeLocal}}
-	c := &cobra.Command{
-		Use:   "tail [FILE|DIR]",
-		Short: "Print what a trace has last, and with -f what comes",
-		Long: `tail prints the last log records, events and spans, and with -f what a running program adds.
+func tailCommand() *command {
+	o := &tailOptions{lines: 10, rowFlags: rowFlags{time: timeLocal}}
+	return &command{
+		use:   "tail [FILE|DIR]",
+		short: "Print what a trace has last, and with -f what comes",
+		long: `tail prints the last log records, events and spans, and with -f what a running program adds.
 
   entrace tail app.et
   entrace tail -f app.et                      until the program ends
@@ -47,37 +47,35 @@ func (a *app) tailCommand() *cobra.Command {
 It prints a line for each row of FILE, or of the newest trace in DIR (by default the current folder). A span is
 printed when it has ended, with the time of its end. With -f, tail waits for a FILE that is not there yet. --raw
 prints entries as they are stored, as cat does.`,
-		Args: takes(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.time.check(); err != nil {
-				return err
-			}
-			name := "."
-			if len(args) > 0 {
-				name = args[0]
-			}
-			if o.raw && o.selects() {
-				return usagef("--raw prints all entries: it cannot be used with -q, --since or --until")
-			}
-			return a.tail(cmd.Context(), name, o)
+		args: takes(0, 1),
+		flags: func(flags *pflag.FlagSet) {
+			flags.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
+			flags.IntVarP(&o.lines, "lines", "n", o.lines, "how many lines to begin with, -1 for all")
+			flags.BoolVar(&o.raw, "raw", false, "print entries as they are stored, with --json as cat --json does")
+			o.add(flags)
+			o.addPrint(flags)
 		},
-		ValidArgsFunction: completeTraces,
+		run:      o.run,
+		complete: completeTraces,
 	}
-	flags := c.Flags()
-	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
-	flags.IntVarP(&o.lines, "lines", "n", o.lines, "how many lines to begin with, -1 for all")
-	flags.BoolVar(&o.raw, "raw", false, "print entries as they are stored, with --json as cat --json does")
-	o.add(c)
-	o.addPrint(c)
-	return c
 }
 
-func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
+func (o *tailOptions) run(ctx context.Context, c *console, args []string) error {
+	if err := o.time.check(); err != nil {
+		return err
+	}
+	name := "."
+	if len(args) > 0 {
+		name = args[0]
+	}
+	if o.raw && o.selects() {
+		return usagef("--raw prints all entries: it cannot be used with -q, --since or --until")
+	}
 	if o.follow && name == "-" {
 		return usagef("tail -f cannot follow the standard input: name a file")
 	}
 	if fi, err := os.Stat(name); name == "-" || err != nil || !fi.IsDir() {
-		return a.tailFile(ctx, name, o)
+		return tailFile(ctx, c, name, *o)
 	}
 	o.folder = true
 	seen, was := "", os.FileInfo(nil)
@@ -91,10 +89,10 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 		case newest != "" && (newest != seen || !os.SameFile(now, was)):
 			seen, was = newest, now
 			if !o.follow || strings.HasSuffix(newest, ".iet") { // a finished file is not followed
-				a.say("using the newest trace, %s", newest)
-				err := a.tailFile(ctx, newest, o)
+				c.say("using the newest trace, %s", newest)
+				err := tailFile(ctx, c, newest, *o)
 				if died, ok := errors.AsType[diedError](err); ok { // continue with the next program
-					a.say("%s", died)
+					c.say("%s", died)
 					err = nil
 				}
 				if err != nil || !o.follow {
@@ -115,13 +113,13 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 	}
 }
 
-func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
+func tailFile(ctx context.Context, c *console, name string, o tailOptions) error {
 	for told := false; o.follow; told = true {
 		if _, err := os.Stat(format.Find(name)); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		if !told {
-			a.say("waiting for %s", name)
+			c.say("waiting for %s", name)
 		}
 		if !wait(ctx) {
 			return nil
@@ -134,7 +132,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	case o.follow && !own:
 		return usagef("tail -f follows only ENTRACE's own formats (et, iet)")
 	}
-	l := &lines{app: a, o: o, name: name}
+	l := &lines{console: c, o: o, name: name}
 	defer func() { l.close() }()
 	if !o.follow {
 		err = l.open(ctx, own)
@@ -142,8 +140,8 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 			err = l.begin(ctx)
 		}
 		if err == nil && own && !o.json && !o.asRows() && (l.last == nil || !l.last.ended()) {
-			if word, died := a.died(ctx, l.path()); word == deadtrace.Killed {
-				a.say("%s", died)
+			if word, died := died(ctx, l.path()); word == deadtrace.Killed {
+				c.say("%s", died)
 			}
 		}
 		return torn(name, errors.Join(err, l.damage()))
@@ -158,7 +156,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	err = l.open(ctx, own)
 	if errors.Is(err, format.ErrTruncated) || err == nil && !grows.is(l.path()) { // the file has no first entry yet, or another file has the name now
 		l.close()
-		return a.follow(ctx, grows, l)
+		return follow(ctx, c, grows, l)
 	}
 	if err == nil {
 		err = l.begin(ctx)
@@ -171,7 +169,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		was, _ = osfile.LockHolder(l.path())
 	}
 	if was == osfile.LockFree || l.hasJournal() { // a dead program writes no more entries
-		if _, died := a.died(ctx, l.path()); died != nil || l.hasJournal() {
+		if _, died := died(ctx, l.path()); died != nil || l.hasJournal() {
 			return died
 		}
 	}
@@ -179,7 +177,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		return err
 	}
 	l.follows = true
-	return a.follow(ctx, grows, l)
+	return follow(ctx, c, grows, l)
 }
 
 // asRows reports whether tail prints rows of a view. Otherwise it prints entries as they arrive.
@@ -193,7 +191,7 @@ func (e diedError) Error() string { return string(e) }
 // died returns a [diedError] if the program that wrote a file has died. The error names the state of the file, the
 // spans that were open, and the command that finishes the file. word is the state of the file, or "" if a program
 // is still writing it.
-func (a *app) died(ctx context.Context, name string) (word string, died error) {
+func died(ctx context.Context, name string) (word string, died error) {
 	name = format.Find(name)
 	if lock, _ := osfile.LockHolder(name); lock != osfile.LockFree {
 		return "", nil
@@ -236,7 +234,7 @@ const maxOpen = 10
 
 // follow shows the new entries of a growing file, and then the entries of the files that follow. Files that the
 // program has begun and renamed in the meantime come before the one that has the name now.
-func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
+func follow(ctx context.Context, c *console, g *growing, l *lines) error {
 	first, stream, later := g, g.path, g.later
 	var renamed []string // files that come next
 	for {
@@ -249,7 +247,7 @@ func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
 		if i := slices.IndexFunc(renamed, g.isIn); i >= 0 {
 			renamed = renamed[i+1:]
 		} else if len(renamed) > 0 && rotated && !g.end.IsZero() {
-			a.say("files before %s may have been removed before they were read", renamed[0])
+			c.say("files before %s may have been removed before they were read", renamed[0])
 		}
 		if !rotated && len(renamed) == 0 {
 			return nil // the program has ended
@@ -266,7 +264,7 @@ func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
 		if g != first { // the caller closes the first one
 			g.close()
 		}
-		g, renamed, err = a.openNext(ctx, stream, later, renamed)
+		g, renamed, err = openNext(ctx, c, stream, later, renamed)
 		if err != nil || g == nil {
 			return err
 		}
@@ -276,7 +274,7 @@ func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
 
 // openNext opens the first file of renamed, or, if there is none, the one that has the name stream now. It returns the
 // list of the renamed files that are not read yet, with this file. It returns nil if ctx is done.
-func (a *app) openNext(ctx context.Context, stream string, later *deadtrace.Rotation, renamed []string) (*growing, []string, error) {
+func openNext(ctx context.Context, c *console, stream string, later *deadtrace.Rotation, renamed []string) (*growing, []string, error) {
 	for {
 		if len(renamed) > 0 {
 			next, err := openGrowing(ctx, renamed[0])
@@ -284,7 +282,7 @@ func (a *app) openNext(ctx context.Context, stream string, later *deadtrace.Rota
 				return next, renamed, err
 			}
 			if !osfile.Exists(format.Find(renamed[0])) { // otherwise it has just been finished
-				a.say("%s was removed before it was read", renamed[0])
+				c.say("%s was removed before it was read", renamed[0])
 				renamed = renamed[1:]
 			}
 			continue
@@ -312,7 +310,7 @@ func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) 
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
 			return g.rotated, nil
 		case errors.Is(err, format.ErrTruncated):
-			if _, died := l.died(ctx, g.path); died != nil {
+			if _, died := died(ctx, g.path); died != nil {
 				return false, died
 			}
 			return false, err
@@ -336,7 +334,7 @@ func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) 
 
 // lines prints the last lines of the entries that a file has, and then new entries as they arrive.
 type lines struct {
-	*app
+	*console
 
 	o       tailOptions
 	name    string
@@ -367,7 +365,7 @@ func (l *lines) open(ctx context.Context, own bool) (err error) {
 func (l *lines) openAll(ctx context.Context) (err error) {
 	l.last = nil
 	l.o.follows = l.o.follow
-	l.rows, err = l.openTail(ctx, l.name, &l.o)
+	l.rows, err = openTail(ctx, l.console, l.name, &l.o)
 	if err == nil {
 		l.f, l.first = l.rows.v.Files()[0], l.rows.lines.first
 	}
@@ -526,7 +524,7 @@ func (l *lines) shown(e *format.TraceEntry) bool {
 
 func (l *lines) show(id int64, e *format.TraceEntry) error {
 	if l.o.raw {
-		l.line = l.appendLine(l.line[:0], id, e, l.o.json)
+		l.line = appendLine(l.console, l.line[:0], id, e, l.o.json)
 		_, err := l.out.Write(l.line)
 		return err
 	}

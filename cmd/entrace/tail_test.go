@@ -133,10 +133,10 @@ func TestTailRowsOfFileThatEndsWhileItIsOpened(t *testing.T) {
 	defer g.close()
 	must(t, rec.Close(t.Context()))
 	var out, errs strings.Builder
-	a := &app{out: &out, err: &errs}
-	l := &lines{app: a, name: name, o: tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}}}
+	c := &console{out: &out, err: &errs}
+	l := &lines{console: c, name: name, o: tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}}}
 	defer func() { l.close() }()
-	must(t, a.follow(t.Context(), g, l))
+	must(t, follow(t.Context(), c, g, l))
 	if got := strings.Count(out.String(), "cart loaded"); got != 1 {
 		t.Errorf("got the log record %d times, want it once:\n%s%s", got, &out, &errs)
 	}
@@ -215,7 +215,7 @@ func TestTailSlow(t *testing.T) {
 		if args[0] == "." { // tail waits for the next program: end it after the last record
 			out.last, out.stop = "ERROR 56.", stop
 		}
-		errs := new(console)
+		errs := new(transcript)
 		code := run(ctx, append([]string{"tail", "-f", "-n", "-1", filepath.Join(dir, args[0])}, args[1:]...), nil, out, errs)
 		for i := range 57 {
 			if n := strings.Count(out.String(), fmt.Sprintf(" ERROR %d.", i)); n != 1 || code != exitFine {
@@ -243,7 +243,7 @@ func TestTailSaysWhatWasRemoved(t *testing.T) {
 		}
 		removed = renamed[2]
 	}}
-	errs := new(console)
+	errs := new(transcript)
 	code := run(t.Context(), []string{"tail", "-f", "-n", "-1", name}, nil, out, errs)
 	if want := "files before " + removed + " may have been removed before they were read\n"; code != exitFine || !strings.HasSuffix(errs.String(), want) {
 		t.Errorf("exit %d, it says %q, want %q", code, errs, want)
@@ -257,9 +257,8 @@ func TestViewSaysWhatItSkipped(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.et")
 	rec := traceOf("rotated", name, "0")
 	say(t, rec, 0, 2)
-	errs := new(console)
-	a := &app{err: errs}
-	shown, err := a.openShown(t.Context(), []string{name}, &viewOptions{follow: true}, nil)
+	errs := new(transcript)
+	shown, err := openShown(t.Context(), &console{err: errs}, []string{name}, &viewOptions{follow: true}, nil)
 	must(t, err)
 	defer shown.close()
 	say(t, rec, 2, 30)

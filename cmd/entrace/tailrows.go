@@ -13,7 +13,7 @@ import (
 type rowTail struct {
 	*selected
 
-	app   *app
+	c     *console
 	o     *tailOptions
 	left  int // the number of existing rows that are printed; -1 for all
 	out   *bufio.Writer
@@ -21,13 +21,13 @@ type rowTail struct {
 	lines lines
 }
 
-func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTail, error) {
-	l, err := a.openRows(ctx, []string{name}, &o.rowFlags)
+func openTail(ctx context.Context, c *console, name string, o *tailOptions) (*rowTail, error) {
+	l, err := openRows(ctx, c, []string{name}, &o.rowFlags)
 	if err != nil {
 		return nil, err
 	}
-	t := &rowTail{selected: l, app: a, o: o, left: o.lines, out: bufio.NewWriter(a.out), shown: l.v.NewSet()}
-	t.lines = lines{app: &app{out: t.out, err: a.err, color: a.color}, o: *o}
+	t := &rowTail{selected: l, c: c, o: o, left: o.lines, out: bufio.NewWriter(c.out), shown: l.v.NewSet()}
+	t.lines = lines{console: c.to(t.out), o: *o}
 	t.lines.first = l.first()
 	return t, nil
 }
@@ -72,7 +72,7 @@ func (t *rowTail) show(ctx context.Context) error {
 		list = append(list, happened{r, at + int64(took), span})
 	}
 	slices.SortFunc(list, happened.compare)
-	p := t.app.rowPrinter(t.selected, t.out, &t.o.rowFlags)
+	p := newRowPrinter(t.c, t.selected, t.out, &t.o.rowFlags)
 	if t.left >= 0 {
 		from := len(list)
 		for ; from > 0 && t.left > 0; from-- {

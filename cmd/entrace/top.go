@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/internal/read/callstack"
@@ -27,12 +27,12 @@ type topOptions struct {
 	limit int
 }
 
-func (a *app) topCommand() *cobra.Command {
-	o := topOptions{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{compares: true}}, limit: 10}
-	c := &cobra.Command{
-		Use:   "top FILE|DIR...",
-		Short: "Take a first look: what is slow, failed, or never ended",
-		Long: `top takes a first look at a trace: what is slow, what failed, what never ended.
+func topCommand() *command {
+	o := &topOptions{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{compares: true}}, limit: 10}
+	return &command{
+		use:   "top FILE|DIR...",
+		short: "Take a first look: what is slow, failed, or never ended",
+		long: `top takes a first look at a trace: what is slow, what failed, what never ended.
 
   entrace top app.et
   entrace top shop.et stock.et                     of several services
@@ -43,20 +43,23 @@ ended, with the places where they wait; what grows, and what many goroutines do,
 the runtime; services; the slowest requests, with their slowest part; repeated calls, such as a query in a loop;
 the names with most self time; and the longest gaps. Errors that differ only in numbers, UUIDs and quoted texts
 are counted as one.`,
-		RunE: onFiles(a.top, &o),
+		flags: func(flags *pflag.FlagSet) {
+			o.add(flags)
+			o.addTime(flags)
+			flags.BoolVar(&o.json, "json", false, "print one JSON object")
+			flags.IntVar(&o.limit, "limit", o.limit, "how many rows of each kind to print")
+		},
+		newest:   true,
+		complete: completeTraces,
+		run:      o.run,
 	}
-	o.add(c)
-	o.addTime(c)
-	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object")
-	c.Flags().IntVar(&o.limit, "limit", o.limit, "how many rows of each kind to print")
-	return c
 }
 
-func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
+func (o *topOptions) run(ctx context.Context, c *console, names []string) error {
 	if o.limit < 1 {
 		return usagef("--limit is %d: must be above 0", o.limit)
 	}
-	l, err := a.openRows(ctx, names, &o.rowFlags)
+	l, err := openRows(ctx, c, names, &o.rowFlags)
 	if err != nil {
 		return err
 	}
@@ -69,12 +72,12 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := a.tellStates(ctx, l.v); err != nil {
+	if err := tellStates(ctx, c, l.v); err != nil {
 		return err
 	}
-	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.rowFlags), found}
+	p := overviewPrinter{newRowPrinter(c, l, bufio.NewWriter(c.out), &o.rowFlags), found}
 	if o.json {
-		err = p.answer(a.out, found, "  ")
+		err = p.answer(c.out, found, "  ")
 	} else {
 		err = errors.Join(p.all(), p.w.Flush())
 	}
@@ -197,7 +200,7 @@ func (p *overviewPrinter) all() error {
 	}
 	if len(p.Self.Lines) > 0 && err == nil {
 		p.begins("Self time, without the spans below")
-		err = p.table(p.w, p.Self, p.time)
+		err = printTable(p.w, p.Self, p.time)
 	}
 	if len(p.Gaps) > 0 && err == nil {
 		p.begins("Longest gaps, in which nothing began, ended or was logged")

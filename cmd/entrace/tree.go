@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,8 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/internal/read/show"
@@ -26,12 +24,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-func (a *app) treeCommand() *cobra.Command {
-	o := treeOptions{rowFlags: rowFlags{time: timeNone, inputFlags: inputFlags{compares: true}}}
-	c := &cobra.Command{
-		Use:   "tree FILE|DIR...",
-		Short: "Print spans and log records as a tree, with durations",
-		Long: `tree prints spans and log records as a tree, with durations.
+func treeCommand() *command {
+	o := &treeOptions{rowFlags: rowFlags{time: timeNone, inputFlags: inputFlags{compares: true}}}
+	return &command{
+		use:   "tree FILE|DIR...",
+		short: "Print spans and log records as a tree, with durations",
+		long: `tree prints spans and log records as a tree, with durations.
 
   entrace tree app.et
   entrace tree shop.et stock.et                            a span hangs below its caller in the other file
@@ -40,17 +38,19 @@ func (a *app) treeCommand() *cobra.Command {
 Events and log records are below their span, in the order of time. The attributes in which siblings differ come
 first. On a terminal a line has as many attributes as fit, and a stack has a few lines; --full, or a pipe, has
 all. - is the standard input. Of a damaged file, tree prints the rows that are whole, and exits with 1.`,
-		RunE: onFiles(a.tree, &o),
+		flags: func(flags *pflag.FlagSet) {
+			o.addDescendants(flags)
+			o.add(flags)
+			o.addPrint(flags)
+			flags.IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
+			flags.BoolVar(&o.bare, "no-attributes", false, "print no attributes")
+			flags.BoolVar(&o.states, "states", false, "print what the goroutines of spans did, if the file has an execution trace")
+			flags.BoolVar(&o.full, "full", false, "cut nothing, even on a terminal")
+		},
+		newest:   true,
+		complete: completeTraces,
+		run:      o.run,
 	}
-	o.addDescendants(c)
-	o.add(c)
-	o.addPrint(c)
-	flags := c.Flags()
-	flags.IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
-	flags.BoolVar(&o.bare, "no-attributes", false, "print no attributes")
-	flags.BoolVar(&o.states, "states", false, "print what the goroutines of spans did, if the file has an execution trace")
-	flags.BoolVar(&o.full, "full", false, "cut nothing, even on a terminal")
-	return c
 }
 
 // each calls fn for every name, and joins the errors. If there are several names, each error begins with its name.
@@ -79,18 +79,18 @@ type treeOptions struct {
 	states bool // say what goroutines did
 }
 
-func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
+func (o *treeOptions) run(ctx context.Context, c *console, names []string) error {
 	if o.depth < 0 {
 		return usagef("--depth is %d: must not be below 0", o.depth)
 	}
-	l, err := a.openRows(ctx, names, &o.rowFlags)
+	l, err := openRows(ctx, c, names, &o.rowFlags)
 	if err != nil {
 		return torn(names[0], err)
 	}
 	defer l.Close()
 	v := l.v
-	w := bufio.NewWriterSize(a.out, 64<<10)
-	p := a.printer(v, o.time)
+	w := bufio.NewWriterSize(c.out, 64<<10)
+	p := newPrinter(c, v, o.time)
 	p.title, p.Bare = title(l.Trace), o.bare
 	if o.selects() {
 		p.only = l.part(o.descendants)
@@ -105,7 +105,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 			return err
 		}
 		if text := query.NoStates(v, states); text != "" {
-			a.say("%s", text)
+			c.say("%s", text)
 		}
 		strips, err := analyze.NewStrips(ctx, v, within.All(), math.MaxInt64)
 		if err != nil {
@@ -114,7 +114,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 		p.Strip = func(r view.Row) []string { return strip(v, strips, r) }
 	}
 	if o.json {
-		err = a.rowPrinter(l, w, &o.rowFlags).tree(ctx, p.only, o.depth)
+		err = newRowPrinter(c, l, w, &o.rowFlags).tree(ctx, p.only, o.depth)
 		return errors.Join(err, w.Flush(), l.Damage())
 	}
 	if o.full {
@@ -278,7 +278,7 @@ func title(t *convert.Trace) string {
 
 // A printer draws entries into its line, one after the other.
 type printer struct {
-	*app
+	*console
 	show.Rows
 
 	title  string
@@ -290,12 +290,12 @@ type printer struct {
 	first  time.Time // the earliest time of all entries
 }
 
-func (a *app) printer(v *view.View, style timeStyle) printer {
-	width := a.width
+func newPrinter(c *console, v *view.View, style timeStyle) printer {
+	width := c.width
 	if width == 0 {
-		width = terminalWidth(a.out)
+		width = terminalWidth(c.out)
 	}
-	return printer{app: a, Rows: show.NewRows(v, width, a.color), v: v, time: style}
+	return printer{console: c, Rows: show.NewRows(v, width, c.color), v: v, time: style}
 }
 
 // top returns the children of the root that are shown: first those of the application, then the
@@ -491,16 +491,6 @@ func strip(v *view.View, strips *analyze.Strips, r view.Row) (words []string) {
 		words = append(words, t.State+" "+duration(t.Time))
 	}
 	return words
-}
-
-// terminalWidth returns the width of the terminal w in columns, or 0 if w is not a terminal.
-func terminalWidth(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return width
-		}
-	}
-	return 0
 }
 
 // plain returns s without the escape sequences of paint.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
@@ -17,12 +17,12 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-func (a *app) verifyCommand() *cobra.Command {
-	var lookForSecrets bool
-	c := &cobra.Command{
-		Use:   "verify FILE...",
-		Short: "Look for everything that is wrong or odd in a trace",
-		Long: `verify looks for everything that is wrong or odd in a trace.
+func verifyCommand() *command {
+	secretsOnly := false
+	return &command{
+		use:   "verify FILE...",
+		short: "Look for everything that is wrong or odd in a trace",
+		long: `verify looks for everything that is wrong or odd in a trace.
 
   entrace verify app.et
   entrace verify --secrets app.et        where secrets are, never what they are
@@ -34,22 +34,25 @@ exits with 1 if there is any. It cannot find a bit that flipped within a text.
 
 --secrets looks for secrets that a recorder replaces by default, in files of all formats, and exits with 1 if
 there is any. 'entrace redact' removes them.`,
-		RunE: func(c *cobra.Command, args []string) error {
+		flags: func(flags *pflag.FlagSet) {
+			flags.BoolVar(&secretsOnly, "secrets", false, "look only for secrets")
+		},
+		newest:   true,
+		complete: completeTraces,
+		run: func(ctx context.Context, c *console, args []string) error {
 			return each(args, func(name string) error {
-				if lookForSecrets {
-					return a.verifySecrets(c.Context(), name)
+				if secretsOnly {
+					return verifySecrets(ctx, c, name)
 				}
-				return a.verify(c.Context(), name)
+				return verify(ctx, c, name)
 			})
 		},
 	}
-	c.Flags().BoolVar(&lookForSecrets, "secrets", false, "look only for secrets")
-	return c
 }
 
 // verifySecrets prints where a trace has secrets.
-func (a *app) verifySecrets(ctx context.Context, name string) error {
-	t, err := a.open(ctx, []string{name}, &inputFlags{})
+func verifySecrets(ctx context.Context, c *console, name string) error {
+	t, err := open(ctx, c, []string{name}, &inputFlags{})
 	if err != nil {
 		return err
 	}
@@ -72,12 +75,12 @@ func (a *app) verifySecrets(ctx context.Context, name string) error {
 			}
 			n, rules := replaced(r)
 			found += n
-			if _, err := fmt.Fprintf(a.out, "%s: entry %d: %s (%s)\n", show.Safe(t.Name(file)), id, show.Safe(strings.Join(fields, ", ")), rules); err != nil {
+			if _, err := fmt.Fprintf(c.out, "%s: entry %d: %s (%s)\n", show.Safe(t.Name(file)), id, show.Safe(strings.Join(fields, ", ")), rules); err != nil {
 				return err
 			}
 		}
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s, %s\n", show.Safe(name), count(entries, "entry", "entries"), plural(found, "secret"))
+	_, err = fmt.Fprintf(c.out, "%s: %s, %s\n", show.Safe(name), count(entries, "entry", "entries"), plural(found, "secret"))
 	if err == nil && found > 0 {
 		err = errQuiet
 	}
@@ -86,7 +89,7 @@ func (a *app) verifySecrets(ctx context.Context, name string) error {
 
 // verifyExecTraces reads the execution traces in a file, and calls found for each of them that cannot be read to
 // its end.
-func (a *app) verifyExecTraces(ctx context.Context, path string, found func(problem error)) {
+func verifyExecTraces(ctx context.Context, path string, found func(problem error)) {
 	t, err := convert.Open(ctx, []string{path}, nil)
 	if err != nil {
 		return // the entries have problems, which are reported elsewhere
@@ -101,15 +104,15 @@ func (a *app) verifyExecTraces(ctx context.Context, path string, found func(prob
 	}
 }
 
-func (a *app) verify(ctx context.Context, name string) error {
-	path, done, cut, err := a.seekable(name)
+func verify(ctx context.Context, c *console, name string) error {
+	path, done, cut, err := seekable(c, name)
 	if err != nil {
 		return err
 	}
 	defer done()
 	problems := 0
-	// tell ignores an error of a.out, because the result of the command is the number of problems.
-	tell := func(problem error) { _, _ = fmt.Fprintln(a.out, show.Safe(problem.Error())) }
+	// tell ignores an error of c.out, because the result of the command is the number of problems.
+	tell := func(problem error) { _, _ = fmt.Fprintln(c.out, show.Safe(problem.Error())) }
 	if cut != nil {
 		problems++
 		tell(cut)
@@ -129,18 +132,18 @@ func (a *app) verify(ctx context.Context, name string) error {
 	if err != nil {
 		return known(name, err)
 	}
-	a.verifyExecTraces(ctx, path, func(problem error) {
+	verifyExecTraces(ctx, path, func(problem error) {
 		problems++
 		tell(problem)
 	})
 	state, missing := convert.StateOf(ctx, path, problems == 0)
-	a.tellJournal(r.Name, r.Pending, cmp.Or(r.Journal, missing))
+	tellJournal(c, r.Name, r.Pending, cmp.Or(r.Journal, missing))
 	if name == "-" {
 		r.Name = stdinName
 	} else if path != name {
 		r.Name = name
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s, %s; %s\n", show.Safe(r.Name), count(r.Entries, "entry", "entries"), plural(problems, "problem"), show.Safe(state.String()))
+	_, err = fmt.Fprintf(c.out, "%s: %s, %s; %s\n", show.Safe(r.Name), count(r.Entries, "entry", "entries"), plural(problems, "problem"), show.Safe(state.String()))
 	if err == nil && problems > 0 {
 		err = errQuiet
 	}

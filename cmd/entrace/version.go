@@ -2,12 +2,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // release and commit are set by `make release`. All other values of a build must not depend on the machine.
@@ -22,21 +24,22 @@ type build struct {
 	System  string  `json:"system"`
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand() *command {
 	asJSON := false
-	c := &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+	return &command{
+		use: "version", short: "Print the version", args: cobra.NoArgs,
+		flags: func(flags *pflag.FlagSet) {
+			flags.BoolVar(&asJSON, "json", false, "print one JSON object, with the commit, the version of Go and the system")
+		},
+		run: func(_ context.Context, c *console, _ []string) error {
 			if !asJSON {
-				_, err := fmt.Fprintln(a.out, "entrace", version())
+				_, err := fmt.Fprintln(c.out, "entrace", version())
 				return err
 			}
 			info, _ := debug.ReadBuildInfo()
-			return a.printJSON(buildOf(info))
+			return c.printJSON(buildOf(info))
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, with the commit, the version of Go and the system")
-	return c
 }
 
 func version() string {

@@ -22,7 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
@@ -42,12 +42,13 @@ type viewOptions struct {
 	mayFollow             bool // a file that a program still writes is followed
 }
 
-func (a *app) viewCommand() *cobra.Command {
-	o := viewOptions{listen: "127.0.0.1:0"}
-	c := &cobra.Command{
-		Use:   "view FILE|DIR...",
-		Short: "Show a trace in the browser",
-		Long: `view shows a trace in the browser.
+func viewCommand() *command {
+	o := &viewOptions{listen: "127.0.0.1:0"}
+	var changed func(flag string) bool // reports whether the command line has a flag
+	return &command{
+		use:   "view FILE|DIR...",
+		short: "Show a trace in the browser",
+		long: `view shows a trace in the browser.
 
   entrace view app.et                            if a program still writes it, the page follows
   entrace view --follow traces                   a folder, and what comes into it
@@ -59,29 +60,32 @@ with its token, can see the trace. --listen 0.0.0.0:8080 listens on all interfac
 With --follow, the page shows what is added, waits for files that are not there yet, and goes on with files of
 the next program. A single FILE that a program still writes is followed automatically, unless --follow=false. view
 ends with ^C or, with --once, five seconds after the last page was closed.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.mayFollow = len(args) == 1 && o.redact == "" && !cmd.Flags().Changed("follow")
-			return a.view(cmd.Context(), args, &o)
+		flags: func(flags *pflag.FlagSet) {
+			changed = flags.Changed
+			o.addFrom(flags)
+			o.addClock(flags)
+			redactFlag(flags, &o.redact, redactRead)
+			flags.StringVar(&o.listen, "listen", o.listen, "the address to listen on")
+			flags.BoolVar(&o.noOpen, "no-open", false, "open no browser")
+			flags.StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
+			flags.BoolVar(&o.once, "once", false, "end when the last page is closed")
+			flags.BoolVar(&o.follow, "follow", false, "show also what programs add to the files from now on")
+			flags.StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
+			flags.StringVar(&o.state, "state", "", "what the page shows first: the part of a copied link that begins with ? and ends before #")
+		},
+		newest:   true,
+		complete: completeTraces,
+		run: func(ctx context.Context, c *console, args []string) error {
+			o.mayFollow = len(args) == 1 && o.redact == "" && !changed("follow")
+			return o.run(ctx, c, args)
 		},
 	}
-	o.addFrom(c)
-	o.addClock(c)
-	redactFlag(c, &o.redact, redactRead)
-	flags := c.Flags()
-	flags.StringVar(&o.listen, "listen", o.listen, "the address to listen on")
-	flags.BoolVar(&o.noOpen, "no-open", false, "open no browser")
-	flags.StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
-	flags.BoolVar(&o.once, "once", false, "end when the last page is closed")
-	flags.BoolVar(&o.follow, "follow", false, "show also what programs add to the files from now on")
-	flags.StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
-	flags.StringVar(&o.state, "state", "", "what the page shows first: the part of a copied link that begins with ? and ends before #")
-	return c
 }
 
 // onceAfter is how long --once waits for another page after the last page was closed.
 const onceAfter = 5 * time.Second
 
-func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
+func (o *viewOptions) run(ctx context.Context, c *console, names []string) error {
 	if o.state != "" && (!strings.HasPrefix(o.state, "?") || strings.Contains(o.state, "#")) {
 		return usagef("--state must be the part of a copied link that begins with ? and ends before #")
 	}
@@ -113,7 +117,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	addr, _ := l.Addr().(*net.TCPAddr)
 	if !listener.Loopback(l.Addr()) {
-		a.say("other machines can reach %s; only the token protects the trace, and the token is sent without encryption", l.Addr())
+		c.say("other machines can reach %s; only the token protects the trace, and the token is sent without encryption", l.Addr())
 	}
 	token := rand.Text()
 	host := l.Addr().String()
@@ -139,7 +143,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	go func() { served <- server.Serve(l) }()
 	defer server.Close()
 	address := "http://" + host + "/" + o.state + "#token=" + token
-	if _, err := fmt.Fprintln(a.out, "entrace: viewer at "+address); err != nil {
+	if _, err := fmt.Fprintln(c.out, "entrace: viewer at "+address); err != nil {
 		return err
 	}
 	remove := func() {}
@@ -152,7 +156,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		if !o.noOpen {
 			r, err := openBrowser(ctx, address)
 			if err != nil {
-				a.say("no browser was opened: %s", err)
+				c.say("no browser was opened: %s", err)
 			}
 			remove = r
 		}
@@ -166,8 +170,8 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		Editor: o.editor, Follow: o.follow, Arguments: o.arguments(names),
 	}
 	o.follows = o.follow
-	t, err := a.openShown(ctx, names, o, func() {
-		a.say("%s", options.Waiting)
+	t, err := openShown(ctx, c, names, o, func() {
+		c.say("%s", options.Waiting)
 		show(viewer.New(nil, &options))
 	})
 	if t == nil {
@@ -175,7 +179,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	defer t.close()
 	if len(o.against) > 0 {
-		other, err := a.open(ctx, o.against, &inputFlags{redact: o.redact})
+		other, err := open(ctx, c, o.against, &inputFlags{redact: o.redact})
 		if err != nil {
 			return err
 		}
@@ -264,8 +268,8 @@ type shownTrace struct {
 
 // openShown opens the trace. With --follow it waits until the trace exists, and before that calls the func waits
 // once. It returns nil if there is an error, or if ctx is done.
-func (a *app) openShown(ctx context.Context, names []string, o *viewOptions, waits func()) (*shownTrace, error) {
-	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.inputFlags) }, say: a.say}
+func openShown(ctx context.Context, c *console, names []string, o *viewOptions, waits func()) (*shownTrace, error) {
+	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return open(ctx, c, names, &o.inputFlags) }, say: c.say}
 	for _, name := range names {
 		s.renamed = append(s.renamed, deadtrace.RotationOf(name))
 	}

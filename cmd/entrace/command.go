@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A command is a subcommand of entrace.
+type command struct {
+	use, short, long string
+
+	args   cobra.PositionalArgs
+	newest bool // without a FILE, the command reads the newest trace in the current folder
+	before int  // with newest: how many arguments come before the files
+
+	flags    func(flags *pflag.FlagSet)
+	values   map[string][]string  // the values of flags, for the completion in shells
+	complete cobra.CompletionFunc // the completion of arguments
+
+	run func(ctx context.Context, c *console, args []string) error
+}
+
+// cobra returns the command in the form that package cobra runs.
+func (x *command) cobra(c *console) *cobra.Command {
+	made := &cobra.Command{
+		Use: x.use, Short: x.short, Long: x.long, Args: x.args, ValidArgsFunction: x.complete,
+		RunE: func(made *cobra.Command, args []string) error { return x.run(made.Context(), c, args) },
+	}
+	if x.flags != nil {
+		x.flags(made.Flags())
+	}
+	for flag, values := range x.values {
+		err := made.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		if err != nil {
+			panic(err) // the flag does not exist
+		}
+	}
+	if x.newest {
+		takesNewest(c, made, x.before)
+	}
+	return made
+}
+
+// hiddenCommand returns a command for a process that run starts itself.
+func hiddenCommand(name string, do func() error) *cobra.Command {
+	return &cobra.Command{Use: name, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return do() }}
+}
+
+// completeTraces completes an argument with the names of trace files.
+func completeTraces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"et", "iet"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// takes returns a check that the number of arguments is from least to most.
+func takes(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			_, want, _ := strings.Cut(c.Use, " ")
+			return usagef("%s expects %s, found %s", c.CommandPath(), want, plural(len(args), "argument"))
+		}
+		return nil
+	}
+}
+
+var someArgs = takes(1, math.MaxInt)
