@@ -122,7 +122,8 @@ func (p *rowPrinter) path(ctx context.Context, r view.Row, o *criticalOptions, l
 		case o.json:
 			return p.answer(p.w, m, "")
 		default:
-			return p.measured(m, least)
+			printSections(p.w, p.measured(m, least))
+			return p.unread
 		}
 	}
 	path, ok := analyze.Critical(p.v, r)
@@ -132,7 +133,8 @@ func (p *rowPrinter) path(ctx context.Context, r view.Row, o *criticalOptions, l
 	if o.json {
 		return p.answer(p.w, path, "")
 	}
-	return p.critical(path, least)
+	printSections(p.w, p.critical(path, least))
+	return p.unread
 }
 
 const (
@@ -140,12 +142,9 @@ const (
 	maxAsync        = 20 // the maximum number of asynchronous spans that are printed
 )
 
-// critical prints a critical path for people. It folds steps that take less than the share least of the whole
+// critical returns a critical path for people. It folds steps that take less than the share least of the whole
 // time.
-func (p *rowPrinter) critical(c *analyze.CriticalPath, least float64) error {
-	if err := p.pathHead("inferred from times", c.Span, c.Open, "what is recorded last"); err != nil {
-		return err
-	}
+func (p *rowPrinter) critical(c *analyze.CriticalPath, least float64) section {
 	var lines [][]string
 	folded, short := 0, int64(0)
 	fold := func() {
@@ -161,40 +160,35 @@ func (p *rowPrinter) critical(c *analyze.CriticalPath, least float64) error {
 		}
 		fold()
 		indent := strings.Repeat("  ", min(s.Depth, maxIndent))
-		e, err := p.Read.Entry(s.Span)
-		if err != nil {
-			return err
-		}
 		again := p.printer
 		again.Bare = again.Bare || seen[s.Span]
 		seen[s.Span] = true
-		line := again.LineOf(s.Span, e, utf8.RuneCountInString(indent)+criticalColumns)
+		line := again.LineOf(s.Span, p.entryOf(s.Span), utf8.RuneCountInString(indent)+criticalColumns)
 		text := indent + line
 		if service := p.v.Service(s.Span); len(p.v.Services()) > 1 && service != "" {
 			text += " " + p.paint(show.Green, show.Safe(service))
 		}
 		lines = append(lines, p.step(s.From-c.From, s.Duration, c.Duration, text))
 		for _, r := range s.Beside {
-			e, err := p.Read.Entry(r)
-			if err != nil {
-				return err
-			}
-			lines = append(lines, []string{"", "", "", indent + "  " + p.LineOf(r, e, 0)})
+			lines = append(lines, []string{"", "", "", indent + "  " + p.LineOf(r, p.entryOf(r), 0)})
 		}
 	}
 	fold()
-	if err := p.columns(lines, stepColumns); err != nil || len(c.Async) == 0 {
-		return err
+	head := p.pathHead("inferred from times", c.Span, c.Open, "what is recorded last")
+	return section{head: head, sides: stepColumns, lines: slices.Values(lines), note: p.async(c.Async)}
+}
+
+// async returns the lines about spans that outlive the span above them.
+func (p *rowPrinter) async(spans []view.Row) string {
+	if len(spans) == 0 {
+		return ""
 	}
-	fmt.Fprintln(p.w, p.paint(show.Bold, "asynchronous: these spans outlive the one above them, so the path does not wait for them"))
-	for i, r := range c.Async {
-		if i == maxAsync {
-			fmt.Fprintln(p.w, p.paint(show.Dim, "… "+count(len(c.Async)-i, "more", "more")))
-			break
-		}
-		if err := p.print(r); err != nil {
-			return err
-		}
+	lines := []string{p.paint(show.Bold, "asynchronous: these spans outlive the one above them, so the path does not wait for them")}
+	for _, r := range spans[:min(len(spans), maxAsync)] {
+		lines = append(lines, p.text(r))
 	}
-	return nil
+	if more := len(spans) - maxAsync; more > 0 {
+		lines = append(lines, p.paint(show.Dim, "… "+count(more, "more", "more")))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -320,18 +320,14 @@ func (o *diffOptions) diff(ctx context.Context, c *console) error {
 	if o.json {
 		err = r.json(w)
 	} else {
-		fmt.Fprintln(w, c.paint(show.Bold, show.Safe(runNames(o.before)+" → "+runNames(o.after))+": "+r.summary()))
-		fmt.Fprintln(w, c.paint(show.Dim, r.method()))
-		err = r.table(w, o.limit)
-		for _, e := range d.Errors {
-			fmt.Fprintln(w, "more errors:", show.Safe(show.Short(e.Text, show.MaxValue)))
-		}
-		r.verdict(w)
+		paths := r.paths(o.limit)
+		paths.head = c.paint(show.Bold, show.Safe(runNames(o.before)+" → "+runNames(o.after))+": "+r.summary()) + "\n" + c.paint(show.Dim, r.method())
+		printSections(w, paths)
 	}
 	err = errors.Join(err, w.Flush())
 	if err == nil && r.failed+r.more > 0 {
 		if o.json {
-			r.verdict(c.err)
+			_, _ = fmt.Fprintln(c.err, strings.Join(r.verdict(), "\n")) // stderr may be closed
 		}
 		return errNone
 	}
@@ -384,27 +380,28 @@ func (r *diffReport) method() string {
 	return fmt.Sprintf("\"chance\" is that between %d and %d runs, over all paths together", r.d.Runs[0], r.d.Runs[1])
 }
 
-// verdict prints which limits are exceeded, or that none is exceeded.
-func (r *diffReport) verdict(w io.Writer) {
+// verdict says which limits are exceeded, or that none is exceeded.
+func (r *diffReport) verdict() (lines []string) {
 	texts := r.limits.texts()
 	for i, n := range r.worse {
 		if n > 0 {
-			fmt.Fprintln(w, r.paint(show.Red, fmt.Sprintf("FAIL: %s %s", count(n, "path exceeds", "paths exceed"), texts[i])))
+			lines = append(lines, r.paint(show.Red, fmt.Sprintf("FAIL: %s %s", count(n, "path exceeds", "paths exceed"), texts[i])))
 		}
 	}
 	if r.more > 0 {
-		fmt.Fprintln(w, r.paint(show.Red, "FAIL: "+count(r.more, "error exceeds", "errors exceed")+" --fail-on "+failMore))
+		lines = append(lines, r.paint(show.Red, "FAIL: "+count(r.more, "error exceeds", "errors exceed")+" --fail-on "+failMore))
 	}
 	if r.failed+r.more == 0 && r.limits.String() != "" {
-		fmt.Fprintln(w, "ok: no path exceeds "+r.limits.String())
+		lines = append(lines, "ok: no path exceeds "+r.limits.String())
 	}
 	if r.chance > 0 {
-		fmt.Fprintf(w, "%s a limit, but this can be chance; --any-change makes it a failure\n", count(r.chance, "path exceeds", "paths exceed"))
+		lines = append(lines, count(r.chance, "path exceeds", "paths exceed")+" a limit, but this can be chance; --any-change makes it a failure")
 	}
+	return lines
 }
 
-// table prints the paths for people. Paths that exceed a limit are first.
-func (r *diffReport) table(w io.Writer, most int) error {
+// paths returns the paths for people. Paths that exceed a limit are first. The note has what else was found.
+func (r *diffReport) paths(most int) section {
 	var order []int
 	for _, exceeds := range []bool{true, false} {
 		for i := range r.found {
@@ -461,16 +458,17 @@ func (r *diffReport) table(w io.Writer, most int) error {
 	for i := range lines {
 		lines[i] = lines[i][from:to]
 	}
-	if err := printColumns(w, slices.Values(lines), sides[from:to]); err != nil {
-		return err
-	}
+	var notes []string
 	if left > 0 {
-		fmt.Fprintln(w, r.paint(show.Dim, fmt.Sprintf("… %s with less change, which --limit 0 shows", plural(left, "path"))))
+		notes = append(notes, r.paint(show.Dim, fmt.Sprintf("… %s with less change, which --limit 0 shows", plural(left, "path"))))
 	}
 	if n := r.d.Other[0] + r.d.Other[1]; n > 0 {
-		fmt.Fprintln(w, r.paint(show.Dim, count(n, "span is", "spans are")+" not compared: there are too many paths"))
+		notes = append(notes, r.paint(show.Dim, count(n, "span is", "spans are")+" not compared: there are too many paths"))
 	}
-	return nil
+	for _, e := range r.d.Errors {
+		notes = append(notes, "more errors: "+show.Safe(show.Short(e.Text, show.MaxValue)))
+	}
+	return section{sides: sides[from:to], lines: slices.Values(lines), note: strings.Join(append(notes, r.verdict()...), "\n")}
 }
 
 // diffChange returns the change of p95, and the probability of such a change by chance.

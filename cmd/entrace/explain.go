@@ -85,7 +85,7 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 	if err != nil {
 		return err
 	}
-	p := overviewPrinter{newRowPrinter(c, l, bufio.NewWriter(c.out), &o.rowFlags), top}
+	p := explanationPrinter{overviewPrinter: overviewPrinter{newRowPrinter(c, l, bufio.NewWriter(c.out), &o.rowFlags), top}}
 	x, err := analyze.Explain(ctx, &analyze.Question{
 		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "", Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
 		Clock: func(t analyze.Time) string { return p.timeOfDay(t, "15:04:05.000") },
@@ -110,7 +110,9 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 			NeverEnded []view.Row `json:"never_ended"`
 		}{x, stateText(statesOf(l.Trace)), top.NeverEnded}, "  ")
 	} else {
-		err = errors.Join(p.explanation(x, o), p.w.Flush())
+		p.explanation(x, o)
+		printSections(p.w, p.sections...)
+		err = errors.Join(p.unread, p.w.Flush())
 	}
 	err = errors.Join(err, l.Damage())
 	if err == nil && x.Found && o.failOn != "" {
@@ -132,14 +134,33 @@ func deathsOf(t *convert.Trace) (list []analyze.Death) {
 // mostFindings is how many findings are printed.
 const mostFindings = 5
 
-// line prints a line of an explanation.
-func (p *overviewPrinter) line(color, format string, args ...any) {
-	fmt.Fprintln(p.w, p.paint(color, p.wrapped(show.Safe(fmt.Sprintf(format, args...)))))
+// An explanationPrinter makes the sections of an explanation.
+type explanationPrinter struct {
+	overviewPrinter
+
+	sections []section
 }
 
-func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions) error {
-	p.titleLine()
-	fmt.Fprintln(p.w)
+// begin begins a section.
+func (p *explanationPrinter) begin() { p.sections = append(p.sections, section{}) }
+
+// line adds a line to the last section.
+func (p *explanationPrinter) line(color, format string, args ...any) {
+	p.add(p.paint(color, p.wrapped(show.Safe(fmt.Sprintf(format, args...)))))
+}
+
+// add adds a text to the last section.
+func (p *explanationPrinter) add(text string) {
+	last := &p.sections[len(p.sections)-1]
+	if last.note != "" {
+		last.note += "\n"
+	}
+	last.note += text
+}
+
+func (p *explanationPrinter) explanation(x *analyze.Explanation, o *explainOptions) {
+	p.sections = []section{p.title()}
+	p.begin()
 	p.line(show.Bold, "%s", x.Verdict)
 	n := x.Looked.Requests
 	switch {
@@ -159,14 +180,11 @@ func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions)
 	p.where(x)
 	p.causes(x)
 	for _, s := range x.Shares {
-		fmt.Fprintln(p.w)
+		p.begin()
 		p.line("", "selected: %s", s.Text)
 	}
-	p.runtime()
-	if err := p.never(); err != nil {
-		return err
-	}
-	fmt.Fprintln(p.w)
+	p.sections = append(p.sections, p.runtime(), p.never())
+	p.begin()
 	failed := fmt.Sprintf("failed requests: %d of %d", x.Failed[1], n[1])
 	if n[0] > 0 {
 		failed += fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0])
@@ -186,13 +204,12 @@ func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions)
 		p.line(show.Dim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
 	}
 	if !x.Found {
-		return p.patterns()
+		p.sections = append(p.sections, p.patterns())
 	}
-	return nil
 }
 
-// origin prints the trigger and the deaths that are not in the verdict.
-func (p *overviewPrinter) origin(x *analyze.Explanation) {
+// origin adds the trigger and the deaths that are not in the verdict.
+func (p *explanationPrinter) origin(x *analyze.Explanation) {
 	for _, d := range x.Deaths {
 		if d.Text != x.Verdict {
 			p.line(show.Bold, "%s", d.Text)
@@ -200,28 +217,28 @@ func (p *overviewPrinter) origin(x *analyze.Explanation) {
 	}
 }
 
-// failures prints the failed requests by their innermost failures.
-func (p *overviewPrinter) failures(x *analyze.Explanation) {
+// failures adds the failed requests by their innermost failures.
+func (p *explanationPrinter) failures(x *analyze.Explanation) {
 	for i, f := range x.Failures {
 		if i == 0 {
-			fmt.Fprintln(p.w)
+			p.begin()
 		}
 		p.line("", "%s", f.Text)
 	}
 }
 
-// where prints where the time is, the share in front.
-func (p *overviewPrinter) where(x *analyze.Explanation) {
+// where adds where the time is, the share in front.
+func (p *explanationPrinter) where(x *analyze.Explanation) {
 	for i, f := range x.Where[:min(len(x.Where), mostFindings)] {
 		if i == 0 {
-			fmt.Fprintln(p.w)
+			p.begin()
 		}
 		p.line("", "%3.0f %%  %s", 100*f.Share, f.Text)
 	}
 }
 
-// causes prints what changed.
-func (p *overviewPrinter) causes(x *analyze.Explanation) {
+// causes adds what changed.
+func (p *explanationPrinter) causes(x *analyze.Explanation) {
 	if !x.Found && len(x.Where) > 0 {
 		if len(x.Causes) > 0 {
 			c := &x.Causes[0]
@@ -237,11 +254,11 @@ func (p *overviewPrinter) causes(x *analyze.Explanation) {
 	}
 }
 
-// cause prints a cause with its evidence.
-func (p *overviewPrinter) cause(x *analyze.Explanation, i int) {
+// cause adds a cause with its evidence.
+func (p *explanationPrinter) cause(x *analyze.Explanation, i int) {
 	c := &x.Causes[i]
 	if i == 0 || c.Sure || x.Causes[i-1].Sure {
-		fmt.Fprintln(p.w)
+		p.begin()
 	}
 	head := strings.TrimSpace(c.Service + "  " + c.Operation)
 	if c.Of != "" && c.Of != c.Operation {
@@ -268,5 +285,5 @@ func (p *overviewPrinter) cause(x *analyze.Explanation, i int) {
 	if c.Covers.Text != "" {
 		p.line("", "   %s", c.Covers.Text)
 	}
-	fmt.Fprintln(p.w, "  ", show.Safe(c.Command))
+	p.add("   " + show.Safe(c.Command))
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,7 +126,9 @@ func printInfo(ctx context.Context, c *console, name string, o *rowFlags) error 
 	if o.json {
 		err = c.printJSON(in)
 	} else {
-		_, err = fmt.Fprint(c.out, in.text(o.time.zone()))
+		w := bufio.NewWriter(c.out)
+		printSections(w, in.section(o.time.zone()))
+		err = w.Flush()
 	}
 	return errors.Join(err, t.Damage())
 }
@@ -171,9 +175,10 @@ func (in *info) count(v *view.View, only view.Set[view.Row]) {
 	}
 }
 
-func (in *info) text(zone *time.Location) string {
-	var b strings.Builder
-	row := func(name string, v any) { fmt.Fprintf(&b, "%-12s %s\n", name, show.Safe(fmt.Sprint(v))) }
+// section returns the info for people.
+func (in *info) section(zone *time.Location) section {
+	var lines [][]string
+	row := func(name string, v any) { lines = append(lines, []string{name, show.Safe(fmt.Sprint(v))}) }
 	row("file", in.File)
 	if in.Files > 0 {
 		row("files", in.Files)
@@ -210,7 +215,7 @@ func (in *info) text(zone *time.Location) string {
 	if in.Damage != "" && !in.Live {
 		row("damage", fmt.Sprintf("%s: %s", in.Cut, in.Damage))
 	}
-	return b.String()
+	return section{sides: "ll", lines: slices.Values(lines)}
 }
 
 func clampDuration(n uint64) time.Duration { return time.Duration(min(n, math.MaxInt64)) }

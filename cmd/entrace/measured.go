@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/internal/read/show"
@@ -22,14 +23,11 @@ func tellStates(ctx context.Context, c *console, v *view.View) error {
 	return nil
 }
 
-// measured prints a measured path for people. It folds steps with less than the share least of the whole time.
-func (p *rowPrinter) measured(m *analyze.MeasuredPath, least float64) error {
+// measured returns a measured path for people. It folds steps with less than the share least of the whole time.
+func (p *rowPrinter) measured(m *analyze.MeasuredPath, least float64) section {
 	how := "measured"
 	if m.Join == view.Matched {
 		how += ", found by name and time"
-	}
-	if err := p.pathHead(how, m.Span, m.Open, "the end of the execution trace"); err != nil {
-		return err
 	}
 	var lines [][]string
 	steps, shorter, short := m.Lines(p.v, least)
@@ -41,7 +39,8 @@ func (p *rowPrinter) measured(m *analyze.MeasuredPath, least float64) error {
 		}
 		lines = append(lines, p.step(s.From-m.From, s.Duration, whole, strings.Repeat("  ", min(s.Depth, maxFollowIndent))+p.stepText(m, s)))
 	}
-	return p.columns(p.fold(lines, shorter, "shorter step", short), stepColumns)
+	lines = p.fold(lines, shorter, "shorter step", short)
+	return section{head: p.pathHead(how, m.Span, m.Open, "the end of the execution trace"), sides: stepColumns, lines: slices.Values(lines)}
 }
 
 // maxFollowIndent is the maximum number of levels at which waits are indented. A queue of goroutines has one level
@@ -94,21 +93,16 @@ func requestText(request string) string {
 	return request
 }
 
-// pathHead prints the lines above a critical path.
-func (p *rowPrinter) pathHead(how string, span view.Row, open bool, end string) error {
-	e, err := p.Read.Entry(span)
-	if err != nil {
-		return err
-	}
-	line := p.LineOf(span, e, 0)
+// pathHead returns the lines above a critical path.
+func (p *rowPrinter) pathHead(how string, span view.Row, open bool, end string) string {
+	line := p.LineOf(span, p.entryOf(span), 0)
 	if start, timed := p.v.Time(span); timed {
 		line = p.paint(show.Dim, start.In(p.time.zone()).Format("15:04:05.000000 ")) + line
 	}
-	fmt.Fprintf(p.w, "critical path, %s: %s\n", how, line)
 	if open {
-		fmt.Fprintln(p.w, p.paint(show.Yellow, "it has not ended: the path leads to "+end))
+		line += "\n" + p.paint(show.Yellow, "it has not ended: the path leads to "+end)
 	}
-	return nil
+	return "critical path, " + how + ": " + line
 }
 
 // step returns the columns of a step. The share is empty if the whole time is 0.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
@@ -18,7 +19,8 @@ type rowPrinter struct {
 	json bool
 	w    *bufio.Writer
 
-	names text.Names // of the attributes of a row
+	names  text.Names // of the attributes of a row
+	unread error      // why a row of a section could not be read
 }
 
 func newRowPrinter(c *console, l *selected, w *bufio.Writer, o *rowFlags) *rowPrinter {
@@ -35,9 +37,16 @@ func (p *rowPrinter) print(r view.Row) error {
 	}
 	if p.json {
 		p.B = p.appendJSON(p.B[:0], r, e)
-		_, err := p.w.Write(p.B)
-		return err
+	} else {
+		p.setLine(r, e)
+		p.B = append(p.B, '\n')
 	}
+	_, err = p.w.Write(p.B)
+	return err
+}
+
+// setLine sets p.B to the line of row r.
+func (p *rowPrinter) setLine(r view.Row, e *format.TraceEntry) {
 	p.B = p.B[:0]
 	p.Begin(0)
 	p.Text(show.Dim, p.timeOf(r))
@@ -45,8 +54,22 @@ func (p *rowPrinter) print(r view.Row) error {
 		p.Word(show.Green, show.Safe(p.v.Service(r)))
 	}
 	p.Row(r, e)
-	_, err = p.w.Write(append(p.B, '\n'))
-	return err
+}
+
+// entryOf returns the entry of a row in a section. If it cannot be read, p.unread is the error.
+func (p *rowPrinter) entryOf(r view.Row) *format.TraceEntry {
+	e, err := p.Read.Entry(r)
+	if err != nil {
+		p.unread = err
+		return new(format.TraceEntry)
+	}
+	return e
+}
+
+// text returns the line of row r.
+func (p *rowPrinter) text(r view.Row) string {
+	p.setLine(r, p.entryOf(r))
+	return string(p.B)
 }
 
 // name returns the name of row r in the form FILE#ID.

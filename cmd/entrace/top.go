@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -79,7 +78,8 @@ func (o *topOptions) run(ctx context.Context, c *console, names []string) error 
 	if o.json {
 		err = p.answer(c.out, found, "  ")
 	} else {
-		err = errors.Join(p.all(), p.w.Flush())
+		printSections(p.w, p.sections()...)
+		err = errors.Join(p.unread, p.w.Flush())
 	}
 	return errors.Join(err, l.Damage())
 }
@@ -93,40 +93,43 @@ func failures(o *analyze.Overview) string {
 	return says
 }
 
-// An overviewPrinter prints an overview for people.
+// An overviewPrinter makes the sections of an overview.
 type overviewPrinter struct {
 	*rowPrinter
 	*analyze.Overview
 }
 
-// titleLine prints the name, the state and the contents of a trace.
-func (p *overviewPrinter) titleLine() {
-	fmt.Fprintf(p.w, "%s %s: %s, %s, %s", p.paint(show.Bold, show.Safe(title(p.l.Trace))), show.Safe(stateOfTitle(statesOf(p.l.Trace))),
+// title returns the name, the state and the contents of a trace.
+func (p *overviewPrinter) title() section {
+	text := fmt.Sprintf("%s %s: %s, %s, %s", p.paint(show.Bold, show.Safe(title(p.l.Trace))), show.Safe(stateOfTitle(statesOf(p.l.Trace))),
 		plural(p.Spans, "span"), plural(p.Logs, "log record"), plural(p.Events, "event"))
 	if p.Errors > 0 {
-		fmt.Fprint(p.w, ", ", p.paint(show.Red, failures(p.Overview)))
+		text += ", " + p.paint(show.Red, failures(p.Overview))
 	}
 	if p.First != analyze.NoTime {
-		fmt.Fprintf(p.w, ", %s from %s", duration(clampDuration(uint64(p.Last)-uint64(p.First))), p.time.at(int64(p.First), time.RFC3339))
+		text += fmt.Sprintf(", %s from %s", duration(clampDuration(uint64(p.Last)-uint64(p.First))), p.time.at(int64(p.First), time.RFC3339))
 	}
-	fmt.Fprintln(p.w)
+	return section{head: text}
 }
 
-// rowsBelow prints rows below a head. After each row it prints the line that the func more returns.
-func (p *overviewPrinter) rowsBelow(head string, list []view.Row, more func(r view.Row) string) error {
-	if len(list) == 0 {
-		return nil
+// part returns a section with a head, or an empty section if there are no lines.
+func (p *overviewPrinter) part(head, sides string, lines [][]string) section {
+	if len(lines) == 0 {
+		return section{}
 	}
-	p.begins(head)
+	return section{head: p.paint(show.Bold, head), sides: sides, lines: slices.Values(lines)}
+}
+
+// rows returns rows below a head. Below each row is the text that the func more returns.
+func (p *overviewPrinter) rows(head string, list []view.Row, more func(r view.Row) string) section {
+	var lines [][]string
 	for _, r := range list {
-		if err := p.print(r); err != nil {
-			return err
-		}
+		lines = append(lines, []string{p.text(r)})
 		if s := more(r); s != "" {
-			fmt.Fprintf(p.w, "    %s\n", s)
+			lines = append(lines, []string{"    " + s})
 		}
 	}
-	return nil
+	return p.part(head, "l", lines)
 }
 
 // timeOfDay returns the time of day of t, and its date if the trace began on another day.
@@ -134,8 +137,8 @@ func (p *overviewPrinter) timeOfDay(t analyze.Time, layout string) string {
 	return p.time.timeOfDay(time.Unix(0, int64(t)), time.Unix(0, int64(p.First)), layout)
 }
 
-// never prints the spans that never ended, with the places where they wait.
-func (p *overviewPrinter) never() error {
+// never returns the spans that never ended, with the places where they wait.
+func (p *overviewPrinter) never() section {
 	never, states := "Never ended", statesOf(p.l.Trace)
 	if !slices.ContainsFunc(states, func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
 		never = "Still open"
@@ -150,63 +153,41 @@ func (p *overviewPrinter) never() error {
 	if p.Open > len(p.NeverEnded) {
 		never += fmt.Sprintf(", the %d oldest of %d", len(p.NeverEnded), p.Open)
 	}
-	err := p.rowsBelow(never, p.NeverEnded, p.openPlace)
+	part := p.rows(never, p.NeverEnded, p.openPlace)
 	if p.Locks != "" {
-		fmt.Fprintln(p.w, p.wrapped(show.Safe(p.Locks)))
+		part.note = p.wrapped(show.Safe(p.Locks))
 	}
-	return err
+	return part
 }
 
-// runtime prints the growing values of the runtime, and the stacks of many goroutines.
-func (p *overviewPrinter) runtime() {
-	var list []string
+// runtime returns the growing values of the runtime, and the stacks of many goroutines.
+func (p *overviewPrinter) runtime() section {
+	var lines [][]string
 	for _, g := range p.Growth {
-		list = append(list, fmt.Sprintf("%s: %v → %v in %s", g.Of, g.First, g.Last, duration(g.Time)))
+		lines = append(lines, []string{fmt.Sprintf("%s: %v → %v in %s", g.Of, g.First, g.Last, duration(g.Time))})
 	}
 	for _, g := range p.Goroutines {
 		if g.Count >= manyGoroutines {
-			list = append(list, fmt.Sprintf("%d goroutines in %s, for %s, %d of which ended", g.Count, show.Safe(cmp.Or(callstack.Place(string(g.Stack), ""), g.In)), plural(g.Spans, "span"), g.Ended))
+			lines = append(lines, []string{fmt.Sprintf("%d goroutines in %s, for %s, %d of which ended", g.Count, show.Safe(cmp.Or(callstack.Place(string(g.Stack), ""), g.In)), plural(g.Spans, "span"), g.Ended)})
 		}
 	}
-	if len(list) > 0 {
-		p.begins("The Go runtime")
-		fmt.Fprintln(p.w, strings.Join(list, "\n"))
-	}
+	return p.part("The Go runtime", "l", lines)
 }
 
 // manyGoroutines is the least number of goroutines with the same stack that are reported.
 const manyGoroutines = 10
 
-// begins prints the head of a part.
-func (p *overviewPrinter) begins(head string) { fmt.Fprintf(p.w, "\n%s\n", p.paint(show.Bold, head)) }
-
-// all prints all parts.
-func (p *overviewPrinter) all() error {
-	p.titleLine()
-	err := errors.Join(p.patterns(), p.never())
-	p.runtime()
-	if len(p.Services) > 1 && err == nil {
-		p.begins("Services")
-		err = p.services()
+// sections returns all parts.
+func (p *overviewPrinter) sections() []section {
+	var self section
+	if len(p.Self.Lines) > 0 {
+		self = tableSection(p.Self, p.time)
+		self.head = p.paint(show.Bold, "Self time, without the spans below")
 	}
-	err = errors.Join(err, p.rowsBelow("Slowest requests", p.Slowest, p.slowestPart))
-	if len(p.Waits) > 0 && err == nil {
-		p.begins("Waits, as an execution trace tells")
-		err = p.waits()
+	return []section{
+		p.title(), p.patterns(), p.never(), p.runtime(), p.services(), p.rows("Slowest requests", p.Slowest, p.slowestPart), p.waits(), p.repeats(), self,
+		p.gaps(),
 	}
-	if len(p.Repeats) > 0 && err == nil {
-		p.begins("Repeated calls")
-		err = p.repeats()
-	}
-	if len(p.Self.Lines) > 0 && err == nil {
-		p.begins("Self time, without the spans below")
-		err = printTable(p.w, p.Self, p.time)
-	}
-	if len(p.Gaps) > 0 && err == nil {
-		p.begins("Longest gaps, in which nothing began, ended or was logged")
-		err = p.gaps()
-	}
-	return err
 }
 
 // openPlace returns the place where the goroutine of an open span was last seen: the place in the program of the last
@@ -247,19 +228,20 @@ func (p *overviewPrinter) slowestPart(r view.Row) string {
 	return fmt.Sprintf("%s%s in %s", duration(self), of, what(v, part))
 }
 
-func (p *overviewPrinter) services() error {
+// services returns the services, if there are several.
+func (p *overviewPrinter) services() section {
+	if len(p.Services) < 2 {
+		return section{}
+	}
 	lines := [][]string{{"service", "spans", "logs", "errors"}}
 	for _, x := range p.Services {
 		lines = append(lines, []string{show.Safe(x.Service), strconv.Itoa(x.Spans), strconv.Itoa(x.Logs), strconv.Itoa(x.Errors)})
 	}
-	return p.columns(lines, "lrrr")
+	return p.part("Services", "lrrr", lines)
 }
 
-func (p *overviewPrinter) patterns() error {
-	if len(p.Patterns) == 0 {
-		return nil
-	}
-	p.begins("Most frequent errors")
+// patterns returns the most frequent errors.
+func (p *overviewPrinter) patterns() section {
 	var lines [][]string
 	for _, x := range p.Patterns {
 		lines = append(lines, []string{strconv.Itoa(x.Count), x.Role.String(), show.Safe(x.Pattern)})
@@ -267,20 +249,21 @@ func (p *overviewPrinter) patterns() error {
 	if p.OtherErrors > 0 {
 		lines = append(lines, []string{strconv.Itoa(p.OtherErrors), "", p.paint(show.Dim, "others")})
 	}
-	return p.columns(lines, "rll")
+	return p.part("Most frequent errors", "rll", lines)
 }
 
-// waits prints where spans waited longest.
-func (p *overviewPrinter) waits() error {
+// waits returns where spans waited longest.
+func (p *overviewPrinter) waits() section {
 	var lines [][]string
 	for i := range p.Waits {
 		x := &p.Waits[i]
 		lines = append(lines, []string{p.paint(show.Blue, duration(x.Time)), show.Safe(x.Text())})
 	}
-	return p.columns(lines, "rl")
+	return p.part("Waits, as an execution trace tells", "rl", lines)
 }
 
-func (p *overviewPrinter) repeats() error {
+// repeats returns the calls that requests repeat.
+func (p *overviewPrinter) repeats() section {
 	var lines [][]string
 	for i := range p.Repeats {
 		x := &p.Repeats[i]
@@ -290,10 +273,11 @@ func (p *overviewPrinter) repeats() error {
 		}
 		lines = append(lines, []string{p.paint(show.Blue, duration(x.Time)), show.Safe(show.Short(x.Call(), show.MaxValue)), times + " below " + show.Safe(x.Of)})
 	}
-	return p.columns(lines, "lll")
+	return p.part("Repeated calls", "lll", lines)
 }
 
-func (p *overviewPrinter) gaps() error {
+// gaps returns the longest gaps.
+func (p *overviewPrinter) gaps() section {
 	var lines [][]string
 	for _, g := range p.Gaps {
 		from, after := "", "until the end"
@@ -305,7 +289,7 @@ func (p *overviewPrinter) gaps() error {
 		}
 		lines = append(lines, []string{from + p.paint(show.Blue, duration(g.Duration)), "after " + what(p.v, g.Before), after})
 	}
-	return p.columns(lines, "lll")
+	return p.part("Longest gaps, in which nothing began, ended or was logged", "lll", lines)
 }
 
 // what returns a few words that describe row r.

@@ -492,15 +492,3 @@ func strip(v *view.View, strips *analyze.Strips, r view.Row) (words []string) {
 	}
 	return words
 }
-
-// plain returns s without the escape sequences of paint.
-func plain(s string) string {
-	for {
-		before, after, found := strings.Cut(s, "\x1b[")
-		if !found {
-			return s
-		}
-		_, after, _ = strings.Cut(after, "m")
-		s = before + after
-	}
-}
