@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 
@@ -67,3 +69,16 @@ func takes(least, most int) cobra.PositionalArgs {
 }
 
 var someArgs = takes(1, math.MaxInt)
+
+// each calls fn for every name, and joins the errors. If there are several names, each error begins with its name.
+func each(names []string, fn func(name string) error) error {
+	var errs []error
+	for _, name := range names {
+		err := fn(name)
+		if len(names) > 1 && err != nil && !errors.Is(err, errQuiet) && !strings.Contains(err.Error(), name) {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

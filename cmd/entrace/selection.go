@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -231,4 +232,28 @@ func openPart(ctx context.Context, c *console, names []string, o *rowFlags, whol
 	}
 	t, err := s.Select(ctx, s.v, s.part(o.descendants).Has)
 	return t, errors.Join(err, s.Close())
+}
+
+// runs opens files. Each file is one run.
+func runs(ctx context.Context, c *console, names []string, o *rowFlags, allowPartial bool) (runs []query.Run, closeAll func(), err error) {
+	var opened []*selected
+	closeAll = func() {
+		for _, l := range opened {
+			_ = l.Close() // nothing was written to it
+		}
+	}
+	for _, name := range names {
+		l, err := openRows(ctx, c, []string{name}, o)
+		if err != nil {
+			return nil, closeAll, err
+		}
+		opened = append(opened, l)
+		if !allowPartial {
+			if err := l.whole(); err != nil {
+				return nil, closeAll, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		runs = append(runs, query.Run{View: l.v, Rows: l.result.Rows})
+	}
+	return runs, closeAll, nil
 }

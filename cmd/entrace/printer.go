@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/read/show"
+	texts "github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/view"
+)
+
+// maxIndent is the maximum number of drawn levels. A deeper row prints its depth as a number.
+const maxIndent = 40
+
+// A printer draws entries into its line, one after the other.
+type printer struct {
+	*console
+	show.Rows
+
+	title  string
+	states []convert.State // the states of the files; nil if they are not printed
+	v      *view.View
+	only   view.Set[view.Row]  // the rows to print, nil for all
+	lines  [maxIndent + 1]bool // for each level, whether more rows of this level follow below
+	time   timeStyle
+	first  time.Time // the earliest time of all entries
+}
+
+func newPrinter(c *console, v *view.View, style timeStyle) printer {
+	width := c.width
+	if width == 0 {
+		width = terminalWidth(c.out)
+	}
+	return printer{console: c, Rows: show.NewRows(v, width, c.color), v: v, time: style}
+}
+
+// summary returns the line for the root.
+func (p *printer) summary() string {
+	spans, logs, errs := 0, 0, 0
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	for r := range p.v.Rows() {
+		if p.only != nil && !p.only.Has(r) {
+			continue
+		}
+		f := p.v.Flags(r)
+		start, timed := p.v.Start(r)
+		switch f.Role() {
+		case view.RoleSpan:
+			spans++
+			if took, ended := p.v.Duration(r); ended && timed && start+int64(took) > start {
+				last = max(last, start+int64(took))
+			}
+		case view.RoleLog:
+			logs++
+		case view.RoleEvent:
+		case view.RoleOther:
+			if p.v.Role(p.v.Parent(r)) == view.RoleRecorder {
+				continue // the row belongs to no span, and may be from another time
+			}
+		default:
+			continue
+		}
+		if f.IsError() {
+			errs++
+		}
+		if timed {
+			first, last = min(first, start), max(last, start)
+		}
+	}
+	if first <= last {
+		p.first = time.Unix(0, first).UTC()
+	}
+	what := plural(spans, "span") + ", " + plural(logs, "log record")
+	if errs > 0 {
+		what += ", " + p.paint(show.Red, plural(errs, "error"))
+	}
+	if last > first {
+		what += ", " + duration(time.Unix(0, last).Sub(p.first))
+	}
+	return fmt.Sprintf("%s %s: %s", p.paint(show.Bold, show.Safe(p.title)), show.Safe(stateOfTitle(p.states)), what)
+}
+
+// minWrap is the narrowest terminal, in columns, for which lines are wrapped.
+const minWrap = 20
+
+// wrapped breaks a line into lines that fit on the terminal. All lines but the first are indented. A line that is
+// broken loses its colors.
+func (p *printer) wrapped(line string) string {
+	const indent = "    "
+	text := plain(line)
+	if p.Width < minWrap || utf8.RuneCountInString(text) <= p.Width {
+		return line
+	}
+	var b strings.Builder
+	for utf8.RuneCountInString(text) > p.Width {
+		fits := len(texts.Head(text, len(string([]rune(text)[:p.Width]))))
+		if space := strings.LastIndexByte(text[:fits+1], ' '); strings.TrimLeft(text[:max(0, space)], " ") != "" {
+			fits = space
+		}
+		b.WriteString(text[:fits] + "\n")
+		text = indent + strings.TrimLeft(text[fits:], " ")
+	}
+	return b.String() + text
+}
+
+// A treeLine is a row to print and its position in the tree.
+type treeLine struct {
+	row   view.Row
+	depth int
+	last  bool
+}
+
+// linesAtOnce is the maximum number of rows in a treeBatch.
+const linesAtOnce = 512
+
+// A treeBatch is a sequence of rows that one goroutine prints.
+type treeBatch struct {
+	rows  []treeLine
+	lines [maxIndent + 1]bool // the value of printer.lines before the first row
+	out   []byte
+	err   error
+	done  chan struct{}
+}
+
+// all prints all rows below the root, on several cores. The parameter most is the maximum depth, or 0 for all
+// depths.
+func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
+	jobs := make(chan *treeBatch)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer close(jobs)
+	workers := min(runtime.GOMAXPROCS(0), 8)
+	for range workers {
+		own := *p
+		own.Rows = p.Copy()
+		wait.Go(func() {
+			for b := range jobs {
+				own.batch(b)
+			}
+		})
+	}
+	var ahead, free []*treeBatch
+	finish := func(n int) error {
+		for len(ahead) > n {
+			b := ahead[0]
+			ahead = ahead[1:]
+			<-b.done
+			if _, err := w.Write(b.out); err != nil || b.err != nil {
+				return errors.Join(err, b.err)
+			}
+			free = append(free, b)
+		}
+		return nil
+	}
+	now := new(treeBatch)
+	dispatch := func() error {
+		now.done = make(chan struct{})
+		jobs <- now
+		ahead = append(ahead, now)
+		if err := finish(2 * workers); err != nil {
+			return err
+		}
+		now = new(treeBatch)
+		if n := len(free); n > 0 {
+			now, free = free[n-1], free[:n-1]
+			now.rows = now.rows[:0]
+		}
+		now.lines = p.lines
+		return nil
+	}
+	top := p.top()
+	for i, kid := range top {
+		err := p.v.Walk(kid, func(r view.Row, depth int, last bool) error {
+			depth++
+			if most > 0 && depth > most || p.only != nil && !p.only.Has(r) {
+				return view.SkipChildren
+			}
+			if p.only != nil && depth > 1 {
+				last = p.isLast(r)
+			}
+			last = last && (depth > 1 || i == len(top)-1)
+			now.rows = append(now.rows, treeLine{r, depth, last})
+			if depth <= maxIndent {
+				p.lines[depth] = !last
+			}
+			if len(now.rows) < linesAtOnce {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return dispatch()
+		})
+		if err != nil {
+			return errors.Join(err, finish(0))
+		}
+	}
+	if err := dispatch(); err != nil {
+		return err
+	}
+	return finish(0)
+}
+
+// top returns the children of the root that are shown: first those of the application, then the
+// recorder's own entries. It leaves out clean ends, because the first line reports them.
+func (p *printer) top() []view.Row {
+	var kids, own []view.Row
+	for _, r := range p.v.Children(0) {
+		switch {
+		case tellsNothing(p.v, r), p.only != nil && !p.only.Has(r):
+		case p.v.Role(r) == view.RoleRecorder:
+			own = append(own, r)
+		default:
+			kids = append(kids, r)
+		}
+	}
+	return append(kids, own...)
+}
+
+// isLast reports whether no later sibling of row r is printed.
+func (p *printer) isLast(r view.Row) bool {
+	t := p.v.Tree()
+	for rank, end := t.End(r), t.End(p.v.Parent(r)); rank < end; rank = t.End(t.Row(rank)) {
+		if p.only.Has(t.Row(rank)) {
+			return false
+		}
+	}
+	return true
+}
+
+// batch prints a batch into its buffer.
+func (p *printer) batch(b *treeBatch) {
+	defer close(b.done)
+	p.lines, p.B, b.err = b.lines, b.out[:0], nil
+	for _, l := range b.rows {
+		b.err = p.entry(l.row, l.depth, l.last)
+		if b.err != nil {
+			break
+		}
+	}
+	b.out = p.B
+}
+
+func (p *printer) entry(r view.Row, depth int, last bool) error {
+	e, err := p.Read.WithoutIDs(r)
+	if err != nil {
+		return err
+	}
+	p.Begin(0)
+	p.Start(show.Dim)
+	time := p.timeOf(r)
+	p.B = append(p.B, time...)
+	for i := 1; i < min(depth, maxIndent); i++ {
+		p.B = append(p.B, p.bar(i)...)
+	}
+	if depth <= maxIndent {
+		p.lines[depth] = !last
+	}
+	switch {
+	case depth > maxIndent:
+		p.B = fmt.Appendf(p.B, "⋯%d ", depth)
+	case last:
+		p.B = append(p.B, "└─ "...)
+	default:
+		p.B = append(p.B, "├─ "...)
+	}
+	p.Stop()
+	more := p.Row(r, e)
+	p.B = append(p.B, '\n')
+	if len(more) == 0 {
+		return nil
+	}
+	before := slices.Repeat([]byte(" "), utf8.RuneCountInString(time))
+	for i := 1; i <= min(depth, maxIndent); i++ {
+		before = append(before, p.bar(i)...)
+	}
+	if t := p.v.Tree(); t.End(r) > t.Rank(r)+1 {
+		before = append(before, "│ "...)
+	} else {
+		before = append(before, "  "...)
+	}
+	for _, text := range more {
+		p.below(string(before), text)
+	}
+	return nil
+}
+
+// bar returns the characters that draw one level of the tree to the left of a row.
+func (p *printer) bar(level int) string {
+	if p.lines[level] {
+		return "│  "
+	}
+	return "   "
+}
+
+// fewLines is the maximum number of lines of a long text that are printed to a terminal.
+const fewLines = 6
+
+// below prints a text of several lines, with before in front of each line.
+func (p *printer) below(before, text string) {
+	n := 0
+	for line := range strings.Lines(text) {
+		if p.Width > 0 && n == fewLines {
+			p.Text(show.Dim, fmt.Sprintf("%s… %d more lines, which --full shows", before, strings.Count(text, "\n")+1-n))
+			p.B = append(p.B, '\n')
+			return
+		}
+		line = before + show.Safe(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))
+		if p.Width > 0 {
+			line = show.Short(line, p.Width-1)
+		}
+		p.Text(show.Dim, line)
+		p.B = append(p.B, '\n')
+		n++
+	}
+}
