@@ -47,7 +47,7 @@ func (f *finder) find() {
 				f.argument(i)
 			}
 		case 'k', 'K':
-			if i+1 < len(s) && lower(s[i+1]) == 'e' {
+			if i+2 < len(s) && lower(s[i+1]) == 'e' && (lower(s[i+2]) == 'y' || lower(s[i+2]) == 'n') {
 				f.argument(i)
 			}
 		default:
@@ -342,6 +342,14 @@ const maxList = 256
 // valueEnds are the bytes that end a value without quotes.
 const valueEnds = " \t\r\n&;,\"'`<>\\|(){}[]"
 
+// isValueEnd has true for each byte of valueEnds.
+var isValueEnd = func() (table [256]bool) {
+	for _, c := range []byte(valueEnds) {
+		table[c] = true
+	}
+	return table
+}()
+
 // schemes are the names of authentication schemes, which precede credentials: see RFC 9110, section 11.
 var schemes = [...]string{"bearer", "basic", "digest", "token", "negotiate", "ntlm", "apikey", "oauth", "aws4-hmac-sha256", "hawk"}
 
@@ -395,10 +403,10 @@ func credentialsEnd(s string, i int) int {
 }
 
 func valueEnd(s string, i int) int {
-	if n := strings.IndexAny(s[i:], valueEnds); n >= 0 {
-		return i + n
+	for i < len(s) && !isValueEnd[s[i]] {
+		i++
 	}
-	return len(s)
+	return i
 }
 
 // quoteAt returns the quote at i with the backslashes before it, which it has in a JSON text inside another
@@ -782,7 +790,7 @@ func (f *finder) passFile(i int) {
 	for port < len(s) && (digit(s[port]) || s[port] == '*') {
 		port++
 	}
-	if isPort := port-i > len("999") || s[i+1] == '*'; !isPort || port == len(s) || s[port] != ':' {
+	if isPort := port-i > len("999") || s[i+1] == '*'; !isPort || port+1 >= len(s) || s[port] != ':' || isBlank(s[port+1]) {
 		return
 	}
 	host := s[max(0, i-maxName):i]
