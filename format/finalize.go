@@ -129,6 +129,10 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 		return fail("create", err)
 	}
 	defer tmp.Discard()
+	// After CreateTemp: if the folder is renamed later, the ET cannot get its name.
+	if o.RemoveSource && !osfile.HasName(f, iet) && !osfile.IsRemoved(f) {
+		return fail("create", errMoved)
+	}
 	ahead := newSyncer(tmp.Sync)
 	err = writeET(tmp.File, v, t, f, func(n int64) error {
 		ahead.wrote(n)
@@ -154,6 +158,10 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	}
 	return nil
 }
+
+// errMoved means that the IET, or its folder, was renamed: an ET in its place would be a second trace of the same
+// entries.
+var errMoved = errors.New("the file was renamed")
 
 // tableOf returns the table of f, an IET or IETPrefix file of size bytes, which may stop within an entry. It makes
 // the table from the index x, or if x does not cover the whole file, from a scan.

@@ -130,9 +130,8 @@ func (w *writer) close(ctx context.Context) error {
 	}
 	f := w.file
 	removed, left := f.isRemoved(), false
-	var noFolder error
-	if f.check() != nil {
-		noFolder = osfile.RestoreDir(f.folder, w.name) // if f was removed, the next step returns the error
+	if removed {
+		_ = osfile.RestoreDir(f.folder, w.name) // if it fails, the next step returns an error
 	}
 	if fi, serr := f.f.Stat(); serr == nil && fi.Size() != f.n {
 		err = errors.Join(err, fmt.Errorf("another program changed %s: it has %d bytes, expected %d", w.name, fi.Size(), f.n))
@@ -148,11 +147,8 @@ func (w *writer) close(ctx context.Context) error {
 	case ctx.Err() != nil:
 		left = true
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", w.name, ctx.Err()))
-	case noFolder != nil && !removed: // the IET is in the folder that was renamed, and must not become two traces
-		left = true
-		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", w.name, noFolder))
 	default:
-		lost = format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: true, Index: &f.index})
+		lost = format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: !removed, Index: &f.index})
 		var finalize *format.FinalizeError
 		if errors.As(lost, &finalize) && finalize.Finished {
 			removed = false // the ET has all entries

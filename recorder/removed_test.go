@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,66 @@ func TestNewFileAfterRemoval(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestCloseAfterRenaming renames the growing file or its folder just before Close. No trace is made in the old place,
+// where it would be a second one.
+func TestCloseAfterRenaming(t *testing.T) {
+	for what, do := range map[string]func(stream string) error{
+		"file":   func(stream string) error { return os.Rename(stream, filepath.Join(filepath.Dir(stream), "moved.iet")) },
+		"folder": func(stream string) error { return os.Rename(filepath.Dir(stream), filepath.Dir(stream)+"2") },
+		"folder made again": func(stream string) error {
+			dir := filepath.Dir(stream)
+			return errors.Join(os.Rename(dir, dir+"2"), os.Mkdir(dir, 0o700))
+		},
+	} {
+		for _, name := range []string{"app.et", "app.iet"} {
+			t.Run(what+" "+name, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "traces")
+				must(t, os.Mkdir(dir, 0o700))
+				rec := tracetest.CreateAt(t, filepath.Join(dir, name), nil)
+				writeNamed(t, rec, "before")
+				must(t, do(rec.StreamPath()))
+				must(t, logNamed(rec, "last"))
+				if err := rec.Close(t.Context()); err == nil {
+					t.Error("Close returns no error")
+				}
+				var all []string
+				for _, d := range []string{dir, dir + "2"} {
+					err := recorder.RecoverFolder(t.Context(), d, func(_ *recorder.Report, err error) { must(t, err) })
+					if errors.Is(err, fs.ErrNotExist) {
+						continue
+					}
+					must(t, err)
+					for _, n := range dirNames(t, d) {
+						all = append(all, entryNames(t, filepath.Join(d, n))...)
+					}
+				}
+				if !slices.Equal(all, []string{"before", "last"}) {
+					t.Errorf("the files have %q", all)
+				}
+			})
+		}
+	}
+}
+
+// TestFinalizeRenamed renames the folder of an open IET and makes it again, as can happen before a rotation has
+// finished a file. An ET in the new folder would be a second trace.
+func TestFinalizeRenamed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "traces")
+	must(t, os.Mkdir(dir, 0o700))
+	iet := filepath.Join(dir, "a.iet")
+	deadStream(t, iet)
+	f, err := os.OpenFile(iet, os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	must(t, errors.Join(os.Rename(dir, dir+"2"), os.Mkdir(dir, 0o700)))
+	if err := format.Finalize(t.Context(), iet, filepath.Join(dir, "a.et"), &format.FinalizeOptions{File: f, RemoveSource: true}); err == nil {
+		t.Error("Finalize returns no error")
+	}
+	if got := append(dirNames(t, dir), dirNames(t, dir+"2")...); !slices.Equal(got, []string{"a.iet"}) {
+		t.Errorf("the folders have %q", got)
 	}
 }
 
