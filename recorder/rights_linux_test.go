@@ -30,6 +30,7 @@ var lossOfRights = map[string]func(dir string) error{
 		return errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody))
 	},
 	"chroot":  syscall.Chroot,
+	"jail":    func(string) error { return syscall.Chroot("/proc") }, // another device
 	"unmount": func(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) },
 }
 
@@ -61,6 +62,8 @@ func TestProgramGivesUpRights(t *testing.T) {
 		{how: "chroot", mode: 0o755, end: "kill", name: "app.et"},
 		{how: "chroot", mode: 0o755, end: "close", name: "app.ring"},
 		{how: "chroot", mode: 0o755, end: "kill", name: "app.ring"},
+		{how: "jail", mode: 0o755, end: "close", name: "app.et", says: "record104 is acknowledged"},
+		{how: "jail", mode: 0o755, end: "kill", name: "app.et", says: "record104 is acknowledged"},
 		{how: "unmount", mode: 0o755, end: "close", name: "app.et", flags: syscall.CLONE_NEWNS, says: "close: <nil>"},
 		{how: "unmount", mode: 0o755, end: "kill", name: "app.et", flags: syscall.CLONE_NEWNS},
 		{how: "unmount", mode: 0o755, end: "kill", name: "below/app.et", flags: syscall.CLONE_NEWNS, says: recorder.ErrUnlinked.Error()},

@@ -63,6 +63,7 @@ type fileSink struct {
 	dead error // why nothing more can be written to the file
 
 	folder   os.FileInfo // describes the folder as it was when the file was made
+	root     os.FileInfo // describes / at that time: after chroot, paths say nothing about mounts
 	inMemory bool        // the folder was on a tmpfs
 
 	// magic is written together with the first entry: if it were written alone, a kill could leave a file
@@ -81,7 +82,13 @@ func newFileSink(f *os.File, name string) *fileSink {
 	if err != nil { // somebody has just removed the folder
 		folder, _ = f.Stat()
 	}
-	return &fileSink{f: f, w: f, name: name, folder: folder, inMemory: osfile.OnTmpfs(dir)}
+	return &fileSink{f: f, w: f, name: name, folder: folder, root: root(), inMemory: osfile.OnTmpfs(dir)}
+}
+
+// root describes / or is nil.
+func root() os.FileInfo {
+	fi, _ := os.Stat("/")
+	return fi
 }
 
 func (s *fileSink) begin(v format.Version) {
@@ -239,7 +246,7 @@ func (s *fileSink) check() error {
 
 // isUnmounted reports whether the device of the file is not mounted at its place any more.
 func (s *fileSink) isUnmounted() bool {
-	return s.check() != nil && osfile.IsUnmounted(s.folder, s.name)
+	return s.check() != nil && os.SameFile(root(), s.root) && osfile.IsUnmounted(s.folder, s.name)
 }
 
 // isRemoved reports whether the content of the file disappears with this process, because the file has no name or
