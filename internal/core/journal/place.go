@@ -160,7 +160,7 @@ func createElsewhere(dir string, at Place, o Options) (*Journal, error) {
 // pointTo makes the file o.Beside, which names the journal. It writes a temporary file first and renames it, so
 // that nobody sees an incomplete file.
 func (j *Journal) pointTo(rename func(from, to string) error) error {
-	fi, err := writePointer(j.Name(), j.o.Beside, rename)
+	fi, err := writePointer(j.pool.f, j.Name(), j.o.Beside, rename)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (j *Journal) pointTo(rename func(from, to string) error) error {
 	return j.pool.noteLost(0)
 }
 
-func writePointer(name, beside string, rename func(from, to string) error) (os.FileInfo, error) {
+func writePointer(journal *os.File, name, beside string, rename func(from, to string) error) (os.FileInfo, error) {
 	f, err := osfile.CreateTempAppend(beside)
 	if err != nil {
 		return nil, err
@@ -177,6 +177,10 @@ func writePointer(name, beside string, rename func(from, to string) error) (os.F
 	_, err = fmt.Fprintf(f, "%s\npath %s\ndevice %s\nboot %s\nhost %s\nuid %d\n",
 		pointerHead, name, osfile.Device(filepath.Dir(name)), osfile.BootID(), host, os.Geteuid())
 	fi, serr := f.Stat()
+	if !osfile.IsOwn(journal, f) {
+		// The process has just become another user. A reader would not follow the file to the journal.
+		serr = errors.Join(serr, fmt.Errorf("%w: %s belongs to another user", ErrElsewhere, name))
+	}
 	err = errors.Join(err, serr, f.Close())
 	if err == nil {
 		err = rename(f.Name(), beside)

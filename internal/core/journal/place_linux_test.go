@@ -494,3 +494,30 @@ func TestDynamicUsers(t *testing.T) {
 		}
 	}
 }
+
+// TestJournalOfAnotherUser replaces a journal by one with another owner, as if the process had become another user
+// just before. A reader would not follow the file beside the trace to this journal, so the old one stays.
+func TestJournalOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	own := memoryRoot(t)
+	place := Place{Beside: filepath.Join(t.TempDir(), "j")}
+	old, err := Create(place, small)
+	must(t, err)
+	defer old.Remove()
+	place.Replace = true
+	j, err := Create(place, small)
+	must(t, err)
+	defer j.Remove()
+	must(t, os.Chown(j.Name(), 65534, -1))
+	if err := j.Replace(old); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("Replace: %v", err)
+	}
+	d, err := OpenDead(place.Beside, false)
+	must(t, err)
+	defer d.Close()
+	if d.Name() != old.Name() || !old.HasName() {
+		t.Errorf("%s leads to %s, want %s in %s", place.Beside, d.Name(), old.Name(), own)
+	}
+}
