@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
@@ -33,6 +34,8 @@ type FinalizeOptions struct {
 	File *os.File
 	// Lenient makes Finalize accept a corrupt IET. The ET then has the entries before the damage.
 	Lenient bool
+	// Folder, if set, describes the folder of the IET and the ET. If their folder is another one now, no ET is made.
+	Folder os.FileInfo
 	// Index, if set, is the index of the IET. If it covers the whole file, Finalize does not scan
 	// the file.
 	Index *entrybytes.Index
@@ -130,7 +133,7 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	}
 	defer tmp.Discard()
 	// After CreateTemp: if the folder is renamed later, the ET cannot get its name.
-	if o.RemoveSource && !osfile.HasName(f, iet) && !osfile.IsRemoved(f) {
+	if now, err := os.Stat(filepath.Dir(et)); o.Folder != nil && err == nil && !os.SameFile(now, o.Folder) {
 		return fail("create", errMoved)
 	}
 	ahead := newSyncer(tmp.Sync)
@@ -159,9 +162,9 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	return nil
 }
 
-// errMoved means that the IET, or its folder, was renamed: an ET in its place would be a second trace of the same
+// errMoved means that the folder of the IET was renamed: an ET in its place would be a second trace of the same
 // entries.
-var errMoved = errors.New("the file was renamed")
+var errMoved = errors.New("the folder was renamed")
 
 // tableOf returns the table of f, an IET or IETPrefix file of size bytes, which may stop within an entry. It makes
 // the table from the index x, or if x does not cover the whole file, from a scan.

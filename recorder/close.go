@@ -148,7 +148,7 @@ func (w *writer) close(ctx context.Context) error {
 		left = true
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", w.name, ctx.Err()))
 	default:
-		lost = format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: !removed, Index: &f.index})
+		lost = format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: true, Folder: f.place(), Index: &f.index})
 		var finalize *format.FinalizeError
 		if errors.As(lost, &finalize) && finalize.Finished {
 			removed = false // the ET has all entries

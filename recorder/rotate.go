@@ -468,7 +468,7 @@ func (w *writer) finishOld(old *fileSink, aside string) {
 	w.finished.start(func(ctx context.Context) error {
 		err := osfile.SyncDir(aside)
 		if final {
-			err = format.Finalize(ctx, aside, base+tracename.ET, &format.FinalizeOptions{File: old.f, RemoveSource: true, Index: &old.index})
+			err = format.Finalize(ctx, aside, base+tracename.ET, &format.FinalizeOptions{File: old.f, RemoveSource: true, Folder: old.place(), Index: &old.index})
 		}
 		if err != nil || !final {
 			err = errors.Join(err, old.f.Sync())

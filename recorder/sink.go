@@ -252,3 +252,12 @@ func (s *fileSink) isUnmounted() bool {
 // isRemoved reports whether the content of the file disappears with this process, because the file has no name or
 // its tmpfs is not mounted any more. A renamed file is not removed.
 func (s *fileSink) isRemoved() bool { return osfile.IsRemoved(s.f) || s.inMemory && s.isUnmounted() }
+
+// place returns the folder in which the ET must be. If the file was removed, it returns nil: any folder of the same
+// name will do.
+func (s *fileSink) place() os.FileInfo {
+	if s.isRemoved() {
+		return nil
+	}
+	return s.folder
+}
