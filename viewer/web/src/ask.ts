@@ -1,7 +1,6 @@
 // Hooks for requests of the parts of the page, and helpers for the pointer.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { byName, theme } from './page'
 import * as trace from './trace'
 
 // useAnswer sends a request whenever the key changes. It keeps the last answer until the next one arrives.
@@ -72,59 +71,51 @@ export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | n
   return { value: value.value, failed: failed.value }
 }
 
-// useWidth is the width of an element, in pixels.
-export function useWidth(box: { current: HTMLElement | null }): number {
-  const width = useSignal(0)
-  useEffect(() => {
-    const watch = new ResizeObserver(() => {
-      if (box.current) width.value = box.current.clientWidth
-    })
-    watch.observe(box.current!)
-    return () => watch.disconnect()
-  }, [])
-  return width.value
-}
-
-// usePaint draws a canvas after each rendering of the component, and when the colors change.
-export function usePaint(draw: (canvas: HTMLCanvasElement) => void) {
-  const canvas = useRef<HTMLCanvasElement>(null)
-  void theme.value
-  void byName.value
-  useEffect(() => {
-    if (canvas.current) draw(canvas.current)
-  })
-  return canvas
-}
-
 // drag follows a pointer that was pressed on an element. It calls moved only after the pointer has moved by four
-// pixels. The argument far of done says whether it has. If the drag is canceled, drag calls canceled. The returned
-// function cancels the drag.
+// pixels, or with across, by four pixels to a side. The argument far of done says whether it has. Escape cancels the
+// drag; then drag calls canceled. The returned function cancels it too.
 export function drag(
   e: PointerEvent,
   moved: (e: PointerEvent) => void,
   done: (far: boolean, e: PointerEvent) => void = () => {},
-  canceled = () => {}
+  canceled = () => {},
+  across = false
 ) {
   const el = e.currentTarget as HTMLElement,
-    { clientX, clientY } = e
+    { clientX, clientY } = e,
+    listen = new AbortController(),
+    options = { signal: listen.signal, capture: true }
   let far = false
-  el.setPointerCapture(e.pointerId)
-  const stop = () => {
-    el.onpointermove = el.onpointerup = el.onpointercancel = null
-  }
-  el.onpointermove = e => {
-    far ||= Math.hypot(e.clientX - clientX, e.clientY - clientY) >= 4
-    if (far) moved(e)
-  }
-  el.onpointerup = e => {
-    stop()
-    done(far, e)
-  }
   const cancel = () => {
-    stop()
+    if (listen.signal.aborted) return
+    listen.abort()
     canceled()
   }
-  el.onpointercancel = cancel
+  const on = (e: PointerEvent) => {
+    if (!e.buttons) return cancel() // the button was released outside of the window
+    if (!far && Math.hypot(e.clientX - clientX, across ? 0 : e.clientY - clientY) >= 4) {
+      far = true
+      el.setPointerCapture(e.pointerId) // not before: the click of a captured pointer is a click on el
+    }
+    if (far) moved(e)
+  }
+  const up = (e: PointerEvent) => {
+    listen.abort()
+    done(far, e)
+    if (!far) return
+    const click = (e: Event) => e.stopPropagation() // the end of a drag is no click
+    addEventListener('click', click, true)
+    setTimeout(() => removeEventListener('click', click, true))
+  }
+  const key = (e: KeyboardEvent) => {
+    if (e.key !== 'Escape') return
+    e.stopPropagation()
+    cancel()
+  }
+  addEventListener('pointermove', on, options)
+  addEventListener('pointerup', up, options)
+  addEventListener('pointercancel', cancel, options)
+  addEventListener('keydown', key, options)
   return cancel
 }
 
@@ -134,19 +125,21 @@ export const pull = <T>(
   e: PointerEvent,
   to: { value: T | null },
   next: (e: PointerEvent) => T,
-  done: (last: T | null, e: PointerEvent) => void
+  done: (last: T | null) => void,
+  across = false
 ) =>
   drag(
     e,
     e => {
       to.value = next(e)
     },
-    (_, e) => {
+    () => {
       const last = to.value
       to.value = null
-      done(last, e)
+      done(last)
     },
-    set(to, null)
+    set(to, null),
+    across
   )
 
 // spot returns the position of a pointer relative to an element, and the width of the element, in pixels.

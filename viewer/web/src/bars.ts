@@ -1,4 +1,5 @@
 // The bars of the visible rows, drawn onto one canvas.
+import type { Pen } from './pen'
 import { hasSpans, isError, isOpen, levelOf, roleEvent, roleOf, roleSpan, type TreeRow } from './source'
 
 export interface Bar {
@@ -22,19 +23,6 @@ export interface Axis {
 export interface Period {
   from: bigint
   to: bigint
-}
-
-// frames has the shapes that each canvas has drawn last, for tests of the page.
-export const frames: Record<string, object[]> = { tree: [], strip: [], flame: [], lanes: [], lane: [], heat: [] }
-
-// A Drawn is a shape that was drawn.
-export interface Drawn {
-  kind: 'state' | 'bar' | 'part' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'
-  row: number
-  x: number
-  y: number
-  width: number
-  color: string
 }
 
 // foldsIn returns the parts of periods that lie between two times.
@@ -112,16 +100,8 @@ export function steps(a: Axis, room = 70): bigint[] {
   if (a.folds?.length) return foldedSteps(a, room)
   const most = BigInt(Math.max(1, Math.floor(a.width / room))),
     want = (span + most - 1n) / most
-  let step = whole.find(s => want > 30_000_000_000n && s >= want) ?? (want > 30_000_000_000n ? 86_400_000_000_000n : 1n)
-  while (step < want) {
-    const next = [2n, 5n, 10n].map(f => step * f).find(s => s >= want)
-    if (step >= want) break
-    if (next !== undefined) {
-      step = next
-      break
-    }
-    step *= 10n
-  }
+  let step = want > 30_000_000_000n ? (whole.find(s => s >= want) ?? whole.at(-1)!) : 1n
+  while (step < want) step = [2n, 5n, 10n].map(f => step * f).find(s => s >= want) ?? step * 10n
   const out: bigint[] = []
   for (let t = 0n; t <= span; t += step) out.push(a.from + t)
   return out
@@ -132,49 +112,6 @@ export function steps(a: Axis, room = 70): bigint[] {
 function foldedSteps(a: Axis, room: number): bigint[] {
   const n = Math.max(1, Math.floor(a.width / room / 2))
   return Array.from({ length: n + 1 }, (_, i) => timeAt(a, i / n))
-}
-
-let dark: MediaQueryList | undefined,
-  scheme = '',
-  colors = new Map<string, string>()
-
-// color returns the color of a name for a canvas. Names t0 and so on are the tints of s0 and so on. Each color is
-// computed once per theme, because the computation takes a tenth of a frame.
-export function color(name: string): string {
-  dark ??= matchMedia('(prefers-color-scheme: dark)')
-  const root = document.documentElement,
-    now = root.style.colorScheme + dark.matches
-  if (now !== scheme) {
-    scheme = now
-    colors = new Map()
-  }
-  let c = colors.get(name)
-  if (c === undefined) {
-    // canvases accept only computed colors; forced colors have too few to tell shapes apart
-    root.style.forcedColorAdjust = 'none'
-    root.style.color = /^t\d/.test(name)
-      ? `color-mix(in srgb, var(--s${name.slice(1)}) 32%, var(--bg))`
-      : `var(--${name})`
-    c = getComputedStyle(root).color
-    colors.set(name, c)
-    root.style.color = root.style.forcedColorAdjust = ''
-  }
-  return c
-}
-
-// begin sets the size of a canvas in CSS pixels and clears it. It returns the context to draw on.
-export function begin(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
-  const ratio = devicePixelRatio || 1,
-    c = canvas.getContext('2d')!
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio)
-    canvas.height = Math.round(height * ratio)
-    canvas.style.width = width + 'px'
-    canvas.style.height = height + 'px'
-  }
-  c.setTransform(ratio, 0, 0, ratio, 0, 0)
-  c.clearRect(0, 0, width, height)
-  return c
 }
 
 const barTop = 6,
@@ -196,73 +133,63 @@ export const stateColors: Record<string, string> = {
   other: '#8d8d8d'
 }
 
-// draw draws bars, and vertical lines at the given times.
-export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] {
-  const c = begin(canvas, axis.width + 26, height)
-  const error = color('err'),
-    warn = color('warn'),
-    text = color('tx2'),
-    line = color('line'),
-    ink = color('tx')
-  const drawn: Drawn[] = []
-  const note = (kind: Drawn['kind'], row: number, x: number, y: number, width: number, color: string) =>
-    drawn.push({ kind, row, x, y, width, color })
+// draw draws bars, and vertical lines at the given times. The axis begins ten pixels from the left.
+export function draw(pen: Pen, bars: Bar[], axis: Axis, lines: bigint[]) {
+  const { c, height } = pen
+  let row = 0
+  const note = (kind: string, x: number, y: number, width: number, color: string) =>
+    pen.note(kind, x, y, width, 0, { row, color })
+  const put = (kind: string, color: string, x: number, y: number, width: number, height: number) =>
+    note(kind, x, y, width, pen.fill(color, x, y, width, height))
+  const sight = (t: bigint) => t >= axis.from && t <= axis.to
   c.translate(10, 0)
-  c.save()
-  c.beginPath()
-  c.rect(-10, 0, axis.width + 26, height)
-  c.clip()
-  c.fillStyle = line
-  for (const t of lines) {
-    const at = Math.round(x(axis, t))
-    c.fillRect(at, 0, 1, height)
-    note('line', 0, at, 0, 1, line)
-  }
+  for (const t of lines) put('line', 'line', Math.round(x(axis, t)), 0, 1, height)
   for (const f of axis.folds ?? []) {
     const at = Math.round(x(axis, f.from))
-    c.strokeStyle = text
-    c.lineWidth = 1
     c.setLineDash([2, 3])
-    for (const beside of [-1.5, 1.5]) {
-      c.beginPath()
-      c.moveTo(at + beside, 0)
-      c.lineTo(at + beside, height)
-      c.stroke()
-    }
+    for (const beside of [at - 1.5, at + 1.5])
+      pen.line(
+        'tx2',
+        [
+          [beside, 0],
+          [beside, height]
+        ],
+        1
+      )
     c.setLineDash([])
-    note('fold', 0, at, 0, 3, text)
+    note('fold', at, 0, 3, pen.color('tx2'))
   }
   for (const b of bars) {
-    const { row, flags } = b.of
-    if (b.of.start_unix_nano === null) continue
-    const start = b.of.start_unix_nano - b.by
+    const { flags, start_unix_nano, took_nano } = b.of
+    row = b.of.row
+    if (start_unix_nano === null) continue
+    const start = start_unix_nano - b.by
     const role = roleOf(flags),
-      at = x(axis, start),
-      open = isOpen(flags)
-    const ends = role !== roleSpan ? start : start + (b.of.took_nano ?? 0n)
+      at = x(axis, start)
+    const ends = role !== roleSpan ? start : start + (took_nano ?? 0n)
     if (ends < axis.from || start > axis.to) {
       // an arrow points to the row
       const [tip, back] = ends < axis.from ? [-8, -3] : [axis.width + 14, axis.width + 9]
-      c.fillStyle = text
-      c.beginPath()
-      c.moveTo(back, b.y + 7)
-      c.lineTo(tip, b.y + 11)
-      c.lineTo(back, b.y + 15)
-      c.fill()
-      note('out', row, tip, b.y, 5, text)
+      note(
+        'out',
+        tip,
+        b.y,
+        5,
+        pen.shape('tx2', [
+          [back, b.y + 7],
+          [tip, b.y + 11],
+          [back, b.y + 15]
+        ])
+      )
       continue
     }
     if (role !== roleSpan) {
-      const level = levelOf(flags)
-      c.fillStyle = level >= 4 ? error : level === 3 ? warn : text
-      mark(c, at, b.y + 11, level, role === roleEvent)
-      note('mark', row, at, b.y, 8, c.fillStyle)
+      note('mark', at, b.y, 8, mark(pen, at, b.y + 11, levelOf(flags), role === roleEvent))
       continue
     }
-    const end = x(axis, ends)
-    const w = Math.max(2, end - at)
-    const solid = color('s' + b.shade),
-      tint = color('t' + b.shade)
+    const w = Math.max(2, x(axis, ends) - at)
+    const solid = 's' + b.shade,
+      tint = 't' + b.shade
     const y = b.y + barTop
     b.states.forEach((state, i) => {
       // adjacent parts with the same state become one rectangle
@@ -272,94 +199,92 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
       const from = at + (w * i) / b.states.length,
         wide = Math.max(1, (w * (n - i)) / b.states.length)
       if (from > axis.width + 10 || from + wide < -10) return
-      c.fillStyle = stateColors[state] ?? line // the execution trace does not cover this part
-      c.fillRect(from, y + barHeight + 1, wide, 3)
-      note('state', row, from, y + barHeight + 1, wide, state)
+      // the execution trace does not cover parts of another state
+      pen.fill(stateColors[state] ?? 'line', from, y + barHeight + 1, wide, 3)
+      note('state', from, y + barHeight + 1, wide, state)
     })
-    if (open) {
-      c.save()
-      c.beginPath()
-      c.rect(at, y, w, barHeight)
-      c.clip()
-      c.fillStyle = tint
-      c.fillRect(at, y, w, barHeight)
-      c.strokeStyle = solid
-      c.lineWidth = 1.5
-      c.beginPath()
-      for (let i = Math.max(at, -10) - barHeight; i < Math.min(at + w, axis.width + 10); i += 5) {
-        c.moveTo(i, y + barHeight)
-        c.lineTo(i + barHeight, y)
-      }
-      c.stroke()
-      c.restore()
-      c.strokeStyle = solid
+    if (isOpen(flags)) {
+      pen.within(at, y, w, barHeight, () => {
+        pen.fill(tint, at, y, w, barHeight)
+        for (let i = Math.max(at, -10) - barHeight; i < Math.min(at + w, axis.width + 10); i += 5)
+          pen.line(
+            solid,
+            [
+              [i, y + barHeight],
+              [i + barHeight, y]
+            ],
+            1.5
+          )
+      })
       c.setLineDash([3, 2])
-      c.strokeRect(at + 0.5, y + 0.5, w - 1, barHeight - 1)
+      pen.outline(solid, at, y, w, barHeight, 1)
       c.setLineDash([])
-      note('ghost', row, at, y, w, solid)
+      note('ghost', at, y, w, pen.color(solid))
     } else {
       const whole = !hasSpans(flags)
-      c.fillStyle = whole ? solid : tint
-      c.fillRect(at, y, w, barHeight)
+      put('bar', whole ? solid : tint, at, y, w, barHeight)
       if (!whole && w > 2) {
-        c.strokeStyle = solid
-        c.lineWidth = 1
-        c.strokeRect(at + 0.5, y + 0.5, w - 1, barHeight - 1)
-        for (const p of w > 8 ? b.parts : []) {
-          c.fillStyle = color(`s${p.shade}`)
-          c.fillRect(at + w * p.from, y + 2, Math.max(1, w * (p.to - p.from) - 0.5), barHeight - 4)
-          note('part', row, at + w * p.from, y + 2, w * (p.to - p.from), c.fillStyle)
-        }
+        pen.outline(solid, at, y, w, barHeight, 1)
+        for (const p of w > 8 ? b.parts : [])
+          put('part', 's' + p.shade, at + w * p.from, y + 2, Math.max(1, w * (p.to - p.from) - 0.5), barHeight - 4)
       }
-      note('bar', row, at, y, w, whole ? solid : tint)
     }
-    if (isError(flags) && ends <= axis.to) {
-      c.fillStyle = error
-      c.fillRect(at + w - 3, y - 1, 3, barHeight + 2)
-      note('end', row, at + w - 3, y, 3, error)
-    }
+    if (isError(flags) && ends <= axis.to) put('end', 'err', at + w - 3, y - 1, 3, barHeight + 2)
     for (const p of b.path) {
       if (p.to < axis.from || p.from > axis.to) continue
-      const left = x(axis, p.from),
-        long = Math.max(2, x(axis, p.to) - left)
-      c.fillStyle = ink
-      c.fillRect(left, y + barHeight + 1, long, 2)
-      note('path', row, left, y + barHeight + 1, long, ink)
+      const left = x(axis, p.from)
+      put('path', 'tx', left, y + barHeight + 1, Math.max(2, x(axis, p.to) - left), 2)
     }
     for (const t of b.of.ticks) {
-      const time = t.time_nano - b.by
-      if (time < axis.from || time > axis.to) continue
-      const tx = x(axis, time)
-      c.fillStyle = t.level >= 4 ? error : t.level === 3 ? warn : text
-      if (t.level >= 3) {
-        c.beginPath()
-        c.moveTo(tx - 3, b.y + 3)
-        c.lineTo(tx + 3, b.y + 3)
-        c.lineTo(tx, b.y + 7)
-        c.fill()
-      } else c.fillRect(tx - 0.5, b.y + 3, 1, 4)
-      note('tick', row, tx, b.y + 3, 1, c.fillStyle)
+      const time = t.time_nano - b.by,
+        tx = x(axis, time),
+        color = levelColor(t.level)
+      if (!sight(time)) continue
+      if (t.level < 3) put('tick', color, tx - 0.5, b.y + 3, 1, 4)
+      else
+        note(
+          'tick',
+          tx,
+          b.y + 3,
+          1,
+          pen.shape(color, [
+            [tx - 3, b.y + 3],
+            [tx + 3, b.y + 3],
+            [tx, b.y + 7]
+          ])
+        )
     }
   }
-  c.restore()
-  return drawn
 }
 
-// mark draws the sign of a log record. Its shape shows the level.
-function mark(c: CanvasRenderingContext2D, x: number, y: number, level: number, event: boolean) {
-  c.beginPath()
-  if (event) {
-    c.moveTo(x, y - 5)
-    c.lineTo(x + 5, y)
-    c.lineTo(x, y + 5)
-    c.lineTo(x - 5, y)
-  } else if (level >= 4)
-    for (let i = 0; i < 8; i++)
-      c.lineTo(x + 5 * Math.cos(Math.PI * (i / 4 + 0.125)), y + 5 * Math.sin(Math.PI * (i / 4 + 0.125)))
-  else if (level === 3) {
-    c.moveTo(x, y - 5)
-    c.lineTo(x + 5, y + 4)
-    c.lineTo(x - 5, y + 4)
-  } else c.arc(x, y, 3, 0, 7)
-  c.fill()
+const levelColor = (level: number) => (level >= 4 ? 'err' : level === 3 ? 'warn' : 'tx2')
+
+// mark draws the sign of a log record, and returns its color. Its shape shows the level.
+function mark(pen: Pen, x: number, y: number, level: number, event: boolean): string {
+  const color = levelColor(level)
+  if (event)
+    return pen.shape(color, [
+      [x, y - 5],
+      [x + 5, y],
+      [x, y + 5],
+      [x - 5, y]
+    ])
+  if (level === 3)
+    return pen.shape(color, [
+      [x, y - 5],
+      [x + 5, y + 4],
+      [x - 5, y + 4]
+    ])
+  if (level >= 4) {
+    const corners = [1, 3, 5, 7, 9, 11, 13, 15].map(i => (Math.PI * i) / 8)
+    return pen.shape(
+      color,
+      corners.map(a => [x + 5 * Math.cos(a), y + 5 * Math.sin(a)])
+    )
+  }
+  pen.c.beginPath()
+  pen.c.arc(x, y, 3, 0, 7)
+  const used = pen.use(color)
+  pen.c.fill()
+  return used
 }

@@ -1,11 +1,13 @@
 // The map of all requests by start and duration, and the properties that the requests in a box share.
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
-import { drag, spot, useLatest, usePaint, useWidth } from './ask'
-import { begin, type Cell, clamp, color, frames, quantiles } from './bars'
+import { useEffect } from 'preact/hooks'
+import { drag, set, useLatest } from './ask'
+import { type Cell, clamp, quantiles } from './bars'
+import { Canvas, onKeys, useChart } from './chart'
 import * as page from './page'
 import { none } from './parts'
+import type { Pen } from './pen'
 import * as search from './search'
 import * as selection from './selection'
 import type { Choice, Heat } from './source'
@@ -30,16 +32,7 @@ interface Box {
   y2: number
 }
 
-// A Mark is a part of the drawn map.
-interface Mark {
-  kind: 'cell' | 'open' | 'box'
-  x: number
-  y: number
-  width: number
-  height: number
-  count: number
-  failed: number
-}
+const isIn = (b: Box, { x, y }: { x: number; y: number }) => x >= b.x && x < b.x2 && y >= b.y && y < b.y2
 
 function cellsOf(h: Heat): Cell[] {
   const rows = h.edges.length || 1,
@@ -72,8 +65,8 @@ export function HeatMap({
   find: false | ((q: string) => void)
   children: ComponentChildren
 }) {
-  const holder = useRef<HTMLDivElement>(null)
-  const width = useWidth(holder) - edge - gutter,
+  const chart = useChart(),
+    width = chart.size.value.width - edge - gutter,
     asked = useSignal('') // a box as times and durations, which does not change while the trace grows
   const n = clamp(1, Math.floor(width / cell), 999)
   const { value: h, failed } = useLatest<Heat>(width < 1 ? '' : `${known} ${n}`, () =>
@@ -90,10 +83,7 @@ export function HeatMap({
     tall = rows * high
   const enough = h && h.requests >= fewest // a few requests are better examined one by one
   const b = h && boxOf(h, asked.value),
-    within = (c: Cell) => !b || (c.x >= b.x && c.x < b.x2 && c.y >= b.y && c.y < b.y2)
-  const canvas = usePaint(canvas => {
-    if (h) frames.heat = paint(canvas, h, cells, width, within, b)
-  })
+    within = (c: Cell) => !b || isIn(b, c)
   const at = (x: number) => h!.from_unix_nano! + h!.column_nano * BigInt(x)
   const draw = (b: Box) => {
     asked.value = [at(b.x), at(b.x2), h!.edges[b.y], h!.edges[b.y2]].join()
@@ -103,7 +93,7 @@ export function HeatMap({
     asked.value = asked.value === box ? '' : box
   }
   const place = (e: PointerEvent) => {
-    const { x, y } = spot(canvas, e)
+    const { x, y } = chart.spot(e)
     return { x: clamp(0, Math.floor(x / w), columns - 1), y: clamp(0, Math.floor((tall + top - y) / high), rows - 1) }
   }
   const moved = (b: Box, x: number, y: number): Box => {
@@ -113,66 +103,47 @@ export function HeatMap({
   }
   const press = (e: PointerEvent) => {
     if (e.button || !h?.edges.length) return
-    const from = place(e),
-      was = b,
+    const { x, y } = place(e),
       before = asked.value
-    const inside = was && from.x >= was.x && from.x < was.x2 && from.y >= was.y && from.y < was.y2
+    const inside = b && isIn(b, { x, y }) && b
     const move = (e: PointerEvent) => {
       const to = place(e)
       draw(
         inside
-          ? moved(was, to.x - from.x, to.y - from.y)
-          : {
-              x: Math.min(from.x, to.x),
-              x2: Math.max(from.x, to.x) + 1,
-              y: Math.min(from.y, to.y),
-              y2: Math.max(from.y, to.y) + 1
-            }
+          ? moved(inside, to.x - x, to.y - y)
+          : { x: Math.min(x, to.x), x2: Math.max(x, to.x) + 1, y: Math.min(y, to.y), y2: Math.max(y, to.y) + 1 }
       )
     }
-    const end = (value: string) => {
-      asked.value = value
-    }
-    drag(
-      e,
-      move,
-      far => far || end(''),
-      () => end(before)
-    )
+    drag(e, move, far => far || set(asked, '')(), set(asked, before))
   }
   const hover = (e: PointerEvent) => {
     const p = place(e),
       c = cells.find(c => c.x === p.x && c.y === p.y)
-    canvas.current!.title = c
+    chart.canvas.current!.title = c
       ? `${many(c.count, 'request')}${c.failed ? `, ${count(c.failed)} failed` : ''}, ${duration(BigInt(h!.edges[p.y]!))} to ${duration(BigInt(h!.edges[p.y + 1]!))}, at ${moment(at(p.x), 3)}`
       : ''
   }
-  const key = (e: KeyboardEvent) => {
-    if (e.altKey || e.ctrlKey || e.metaKey) return
-    const by = (
-      { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] } as Record<
-        string,
-        [number, number]
-      >
-    )[e.key]
-    if (by && enough && e.target === holder.current) {
-      const [x, y] = by
-      draw(
-        !b
-          ? { x: Math.floor(columns / 2), x2: Math.ceil(columns * 0.6), y: Math.floor(rows * 0.7), y2: rows }
-          : e.shiftKey
-            ? {
-                ...b,
-                x2: clamp(b.x + 1, b.x2 + x, columns),
-                y2: clamp(b.y + 1, b.y2 + y, rows)
-              }
-            : moved(b, x, y)
-      )
-    } else if (e.key === 'Escape' && asked.value) asked.value = ''
-    else return
-    e.preventDefault()
-    e.stopPropagation()
+  // arrow moves the box, or with Shift, its right or upper side. Without a box, it draws one.
+  const arrow = (x: number, y: number) => (e: KeyboardEvent) => {
+    if (e.altKey || e.ctrlKey || e.metaKey || !enough || e.target !== chart.box.current) return false
+    draw(
+      !b
+        ? { x: Math.floor(columns / 2), x2: Math.ceil(columns * 0.6), y: Math.floor(rows * 0.7), y2: rows }
+        : e.shiftKey
+          ? { ...b, x2: clamp(b.x + 1, b.x2 + x, columns), y2: clamp(b.y + 1, b.y2 + y, rows) }
+          : moved(b, x, y)
+    )
   }
+  const keys = onKeys({
+    ArrowLeft: arrow(-1, 0),
+    ArrowRight: arrow(1, 0),
+    ArrowUp: arrow(0, 1),
+    ArrowDown: arrow(0, -1),
+    Escape: () => {
+      if (!asked.value) return false
+      asked.value = ''
+    }
+  })
   const sums = (f: (c: Cell) => number) =>
     cells.reduce((a, c) => {
       a[c.x]! += f(c)
@@ -183,7 +154,7 @@ export function HeatMap({
     slower = (d: bigint) => ended && (() => all(d))
   const seconds = h ? (Number(h.column_nano) * columns) / 1e9 : 1
   return (
-    <div class="ov" onKeyDown={key}>
+    <div class="ov" onKeyDown={keys}>
       {h && (
         <div class="figs" role="group" aria-label="Figures of the requests">
           <Figure name="Requests" value={count(h.requests)} line={sums(c => c.count)}>
@@ -238,14 +209,24 @@ export function HeatMap({
       )}
       <div
         class="hm"
-        ref={holder}
+        ref={chart.box}
         style={{ paddingLeft: gutter + 'px' }}
         role="group"
         tabIndex={enough ? 0 : undefined}
         aria-label={`Map of ${many(h?.requests ?? 0, 'request')} by when they began and how long they took. Draw a box, or press the arrows, to see what some share`}>
         {failed
           ? none(failed)
-          : enough && <canvas ref={canvas} onPointerDown={press} onPointerMove={hover} aria-hidden />}
+          : enough && (
+              <Canvas
+                of={chart}
+                name="heat"
+                width={width + edge}
+                height={tall + top}
+                paint={pen => paint(pen, h, cells, width, within, b)}
+                onPointerDown={press}
+                onPointerMove={hover}
+              />
+            )}
         {enough &&
           [0, 1, 2, 3, 4].map(i => (
             <span class="ax" aria-hidden style={{ width: gutter - 6 + 'px', top: top + tall * (1 - i / 4) - 6 + 'px' }}>
@@ -388,62 +369,44 @@ function Chosen({
 }
 
 // paint draws the map.
-function paint(
-  canvas: HTMLCanvasElement,
-  h: Heat,
-  cells: Cell[],
-  width: number,
-  within: (c: Cell) => boolean,
-  b: Box | null
-): Mark[] {
+function paint(pen: Pen, h: Heat, cells: Cell[], width: number, within: (c: Cell) => boolean, b: Box | null) {
   const rows = Math.max(1, h.edges.length - 1),
     high = cellHeight(),
     tall = rows * high,
     w = width / h.columns
-  const c = begin(canvas, width + edge, tall + top),
-    shapes: Mark[] = []
+  const { c } = pen
   const most = Math.log(cells.reduce((a, x) => Math.max(a, x.count), 1)) || 1,
     y = (row: number) => top + tall - row * high
   const sums: [number, number][] = Array.from({ length: rows + 1 }, () => [0, 0])
-  c.fillStyle = color('sunk')
-  c.fillRect(0, top, width, tall)
+  pen.fill('sunk', 0, top, width, tall)
   for (const x of cells) {
-    const open = x.y >= h.edges.length - 1,
-      level = Math.log(x.count) / most,
-      inside = within(x)
+    const level = Math.log(x.count) / most,
+      inside = within(x),
+      left = x.x * w
     sums[x.y]![0] += x.count
     if (inside) sums[x.y]![1] += x.count
     const fill = (name: string, alpha: number, from: number, height: number) => {
-      c.fillStyle = color(name)
       c.globalAlpha = alpha * (inside ? 1 : 0.28)
-      c.fillRect(x.x * w, from, Math.max(1.5, w - 0.6), height)
+      pen.fill(name, left, from, Math.max(1.5, w - 0.6), height)
     }
-    if (open) fill('warn', 1, 0, top - 3)
-    else {
-      fill('heat', 1, y(x.y + 1), high - 0.6)
-      fill('heat2', level, y(x.y + 1), high - 0.6)
-      const above = 2 * x.failed > x.count ? 0 : high / 2
-      if (x.failed) fill('err', 0.7 + 0.3 * level, y(x.y + 1) + above, high - above - 0.6)
+    if (x.y >= h.edges.length - 1) {
+      fill('warn', 1, 0, top - 3)
+      pen.note('open', left, 0, w, top - 3, x)
+      continue
     }
-    shapes.push({
-      kind: open ? 'open' : 'cell',
-      x: x.x * w,
-      y: open ? 0 : y(x.y + 1),
-      width: w,
-      height: open ? top - 3 : high,
-      count: x.count,
-      failed: x.failed
-    })
+    const from = y(x.y + 1)
+    fill('heat', 1, from, high - 0.6)
+    fill('heat2', level, from, high - 0.6)
+    const above = 2 * x.failed > x.count ? 0 : high / 2
+    if (x.failed) fill('err', 0.7 + 0.3 * level, from + above, high - above - 0.6)
+    pen.note('cell', left, from, w, high, x)
   }
   c.globalAlpha = 1
-  const widest = Math.sqrt(sums.slice(0, rows).reduce((a, x) => Math.max(a, x[0]), 1))
-  for (const [i, x] of sums.slice(0, rows).entries())
-    for (const [k, n] of x.entries()) {
-      c.fillStyle = color(k ? (b ? 'acc' : 'ctl') : 'line2')
-      c.fillRect(width + 4, y(i + 1), (Math.sqrt(n) / widest) * (edge - 6), high - 0.6)
-    }
-  c.strokeStyle = c.fillStyle = color('tx2')
-  c.setLineDash([4, 4])
+  const ended = sums.slice(0, rows),
+    widest = Math.sqrt(ended.reduce((a, x) => Math.max(a, x[0]), 1))
+  for (const [i, x] of ended.entries())
+    for (const [k, n] of x.entries())
+      pen.fill(k ? (b ? 'acc' : 'ctl') : 'line2', width + 4, y(i + 1), (Math.sqrt(n) / widest) * (edge - 6), high - 0.6)
   c.font = '10px system-ui'
   let label = 1e9
   for (const [name, d] of [
@@ -451,37 +414,33 @@ function paint(
     ['p95', h.p95_nano],
     ['p99', h.p99_nano]
   ] as const) {
-    const i = h.edges.findIndex(e => e > Number(d))
+    const i = h.edges.findIndex(e => e > Number(d)),
+      at = y(i - 0.5)
     if (i < 1) continue
-    c.beginPath()
-    c.moveTo(0, y(i - 0.5))
-    c.lineTo(width, y(i - 0.5))
-    c.stroke()
+    c.setLineDash([4, 4])
+    pen.line(
+      'tx2',
+      [
+        [0, at],
+        [width, at]
+      ],
+      1
+    )
+    c.setLineDash([])
     if (label - y(i) > 10) {
-      c.save()
-      c.strokeStyle = color('bg')
+      pen.use('bg')
       c.lineWidth = 4
-      c.setLineDash([])
-      c.strokeText(name, width + 14, y(i - 0.5) + 3) // an outline, because the bars are under the text
-      c.restore()
-      c.fillText(name, width + 14, y(i - 0.5) + 3)
+      c.strokeText(name, width + 14, at + 3) // an outline, because the bars are under the text
+      pen.use('tx2')
+      c.fillText(name, width + 14, at + 3)
     }
     label = y(i)
   }
-  c.setLineDash([])
   if (b) {
-    c.strokeStyle = color('acc')
+    const box = [b.x * w, y(b.y2), (b.x2 - b.x) * w, (b.y2 - b.y) * high] as const
+    pen.use('acc')
     c.lineWidth = 1.5
-    c.strokeRect(b.x * w, y(b.y2), (b.x2 - b.x) * w, (b.y2 - b.y) * high)
-    shapes.push({
-      kind: 'box',
-      x: b.x * w,
-      y: y(b.y2),
-      width: (b.x2 - b.x) * w,
-      height: (b.y2 - b.y) * high,
-      count: 0,
-      failed: 0
-    })
+    c.strokeRect(...box)
+    pen.note('box', ...box)
   }
-  return shapes
 }

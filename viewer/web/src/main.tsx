@@ -5,7 +5,7 @@ import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
 import { flip, set } from './ask'
-import { frames } from './bars'
+import { drawn } from './chart'
 import { Details } from './details'
 import { Facets } from './facets'
 import { FlameView } from './flame'
@@ -28,7 +28,7 @@ import { list, phone, renew, Tree } from './tree'
 
 declare global {
   interface Window {
-    __entrace?: typeof frames
+    __entrace?: typeof drawn
   }
 }
 
@@ -646,8 +646,7 @@ function press(e: KeyboardEvent) {
       page.sheet.value = phone()
     },
     Escape: () => {
-      if (list.cancel) list.cancel()
-      else if (page.facetsOver.value) page.facetsOver.value = false
+      if (page.facetsOver.value) page.facetsOver.value = false
       else if (page.sheet.value) page.sheet.value = false
       else if (page.root.value) selection.subtree(0)
       else time.wholeAxis()
@@ -740,7 +739,7 @@ async function start() {
   }
   document.title = plain(title()) + ' – entrace'
   addEventListener('keydown', press)
-  window.__entrace = frames
+  window.__entrace = drawn
   const wideEnough = matchMedia('(min-width:1400px)')
   wide.value = wideEnough.matches
   wideEnough.addEventListener('change', e => {

@@ -1,21 +1,16 @@
 // The Go runtime below the rows, on the same time axis: heap, goroutines and collections.
 import { signal } from '@preact/signals'
-import { useAnswer, usePaint } from './ask'
-import { type Axis, begin, color, frames, x } from './bars'
+import { useAnswer } from './ask'
+import { type Axis, x } from './bars'
+import { Canvas } from './chart'
 import * as page from './page'
+import type { Pen, Point } from './pen'
 import type { Runtime, Sample } from './source'
 import { count, duration, many } from './text'
 import * as time from './time'
 import * as trace from './trace'
 
 export const hasRuntime = signal(false)
-
-// A Drawn is a shape that was drawn.
-interface Drawn {
-  kind: 'heap' | 'goroutines' | 'gc'
-  x: number
-  y: number
-}
 
 const height = 46
 
@@ -39,9 +34,6 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
     goroutines = seen(r.goroutines),
     gc = seen(r.collections)
   const most = (list: Sample[]) => Math.max(0, ...list.map(p => p.value))
-  const canvas = usePaint(canvas => {
-    frames.lane = paint(canvas, axis, r, most(heap), most(goroutines))
-  })
   const says = [
     heap.length && `heap up to ${bytes(most(heap))}`,
     goroutines.length && `${count(most(goroutines))} goroutines at most`,
@@ -62,38 +54,34 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
         <br />
         {says || 'no sample in sight'}
       </span>
-      <canvas ref={canvas} role="img" aria-label={'Go runtime: ' + says} style={{ left: left + 'px' }} />
+      <Canvas
+        name="lane"
+        width={axis.width}
+        height={height}
+        paint={pen => paint(pen, axis, r, most(heap), most(goroutines))}
+        role="img"
+        aria-hidden={undefined}
+        aria-label={'Go runtime: ' + says}
+        style={{ left: left + 'px' }}
+      />
     </div>
   )
 }
 
-function paint(canvas: HTMLCanvasElement, axis: Axis, r: Runtime, mostHeap: number, mostGoroutines: number): Drawn[] {
-  const out: Drawn[] = []
-  const c = begin(canvas, axis.width, height)
-  c.fillStyle = color('warn')
+function paint(pen: Pen, axis: Axis, r: Runtime, mostHeap: number, mostGoroutines: number) {
   for (const p of r.collections) {
     const from = p.time_unix_nano,
       to = from + BigInt(Math.round(p.value))
     if (to < axis.from || from > axis.to) continue
     const at = x(axis, from)
-    c.fillRect(at, 2, Math.max(1.5, x(axis, to) - at), height - 4)
-    out.push({ kind: 'gc', x: at, y: 2 })
+    pen.put('gc', 'warn', at, 2, Math.max(1.5, x(axis, to) - at), height - 4)
   }
-  const line = (list: Sample[], most: number, kind: 'heap' | 'goroutines', name: string) => {
+  const line = (list: Sample[], most: number, kind: string, color: string) => {
     if (!most) return
-    c.strokeStyle = color(name)
-    c.lineWidth = 1.5
-    c.beginPath()
-    list.forEach((p, i) => {
-      const at = x(axis, p.time_unix_nano),
-        y = height - 3 - (p.value / most) * (height - 8)
-      if (i) c.lineTo(at, y)
-      else c.moveTo(at, y)
-      if (at >= 0 && at <= axis.width) out.push({ kind, x: at, y })
-    })
-    c.stroke()
+    const points = list.map((p): Point => [x(axis, p.time_unix_nano), height - 3 - (p.value / most) * (height - 8)])
+    pen.line(color, points, 1.5)
+    for (const [x, y] of points) if (x >= 0 && x <= axis.width) pen.note(kind, x, y, 0, 0)
   }
   line(r.heap, mostHeap, 'heap', 's0')
   line(r.goroutines, mostGoroutines, 'goroutines', 's3')
-  return out
 }

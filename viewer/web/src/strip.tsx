@@ -1,10 +1,10 @@
 // The strip above every view. It shows how many rows begin in each part of the time. The user selects a part of
 // the time in it.
-import { useSignal } from '@preact/signals'
-import { useRef } from 'preact/hooks'
-import { pull, spot, useLatest, usePaint, useWidth } from './ask'
-import { type Axis, begin, clamp, color, frames, steps, timeAt, x } from './bars'
+import { useLatest } from './ask'
+import { type Axis, clamp, steps, x } from './bars'
+import { Canvas, onKeys, useChart } from './chart'
 import * as page from './page'
+import type { Pen } from './pen'
 import * as search from './search'
 import type { Strip as StripData } from './source'
 import { count, duration, many, moment } from './text'
@@ -15,14 +15,6 @@ const height = 56,
   bars = 34,
   barWidth = 3
 const edge = 5 // in pixels; so close to an end of the chosen part, the end can be dragged
-
-// A Shape is a shape that was drawn.
-interface Shape {
-  kind: 'bar' | 'error' | 'open' | 'hit' | 'chosen' | 'axis'
-  x: number
-  width: number
-  height: number
-}
 
 // period returns the chosen part of the time, or null if no part is chosen.
 export function period(): time.Period | null {
@@ -37,69 +29,47 @@ export function period(): time.Period | null {
 }
 
 export function Strip() {
-  const box = useRef<HTMLDivElement>(null)
-  const width = useWidth(box),
-    pulled = useSignal<time.Period | null>(null)
+  const chart = useChart(),
+    { width } = chart.size.value
   const m = trace.meta.value!
   const axis: Axis = { from: m.first_unix_nano, to: m.last_unix_nano, width: Math.max(1, width) }
+  chart.axis = axis
   const n = Math.max(1, Math.floor(width / barWidth))
   const q = search.found.value && !search.problem.value ? search.query.value : ''
   useLatest(width < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, async () => {
     time.strip.value = await trace.source.strip(n, q)
   })
-  const part = pulled.value ?? period()
-  const canvas = usePaint(canvas => {
-    frames.strip = paint(canvas, time.strip.value, axis, part, time.axis.value)
-  })
-  const timeOf = (e: PointerEvent) => timeAt(axis, clamp(0, spot(box, e).x / axis.width, 1))
-  // A drag over the strip chooses a part of the time, moves one end of the chosen part, or moves the whole part.
-  const begin = (e: PointerEvent) => {
-    if (e.button) return
-    const at = spot(box, e).x,
-      was = period(),
-      start = timeOf(e)
-    const [from, to] = was ? [x(axis, was.from), x(axis, was.to)] : [-100, -100]
-    const way =
-      Math.abs(at - from) <= edge ? 'from' : Math.abs(at - to) <= edge ? 'to' : at > from && at < to ? 'move' : 'draw'
-    const next = (e: PointerEvent): time.Period => {
-      const t = timeOf(e)
-      const fixed = way === 'from' ? was!.to : way === 'to' ? was!.from : start
-      if (way !== 'move') return fixed < t ? { from: fixed, to: t } : { from: t, to: fixed }
-      let by = t - start
-      if (was!.from + by < axis.from) by = axis.from - was!.from
-      if (was!.to + by > axis.to) by = axis.to - was!.to
-      return { from: was!.from + by, to: was!.to + by }
-    }
-    cancel = pull(e, pulled, next, p => p && time.choose(p))
+  const part = chart.brushed.value ?? period()
+  // moved returns a part of the time, moved but not beyond the whole time.
+  const moved = ({ from, to }: time.Period, by: bigint): time.Period => {
+    if (from + by < axis.from) by = axis.from - from
+    if (to + by > axis.to) by = axis.to - to
+    return { from: from + by, to: to + by }
   }
-  const key_ = (e: KeyboardEvent) => {
-    const span = axis.to - axis.from,
-      p = period()
-    const act = (next: time.Period) => {
-      e.preventDefault()
-      e.stopPropagation()
-      time.choose({
-        from: next.from < axis.from ? axis.from : next.from,
-        to: next.to > axis.to ? axis.to : next.to
-      })
-    }
-    if (e.key === 'Escape' && pulled.value) {
-      cancel()
-      e.stopPropagation()
-      return
-    }
-    const step = p ? (p.to - p.from) / 4n : span / 10n
-    if (e.key === 'ArrowLeft' || e.key === 'ArrowRight') {
-      const by = e.key === 'ArrowLeft' ? -step : step
-      if (!p)
-        act(e.key === 'ArrowLeft' ? { from: axis.to - step, to: axis.to } : { from: axis.from, to: axis.from + step })
-      else if (e.shiftKey) act({ from: p.from, to: p.to + by > p.from ? p.to + by : p.to })
-      else if (p.from + by >= axis.from && p.to + by <= axis.to) act({ from: p.from + by, to: p.to + by })
-      else {
-        e.preventDefault()
-        e.stopPropagation()
-      }
-    }
+  // A drag over the strip chooses a part of the time, moves one end of the chosen part, or moves the whole part.
+  const press = (e: PointerEvent) => {
+    if (e.button) return
+    const at = chart.spot(e).x,
+      was = period()
+    const [from, to] = was ? [x(axis, was.from), x(axis, was.to)] : [-100, -100]
+    const fixed = Math.abs(at - from) <= edge ? was?.to : Math.abs(at - to) <= edge ? was?.from : undefined
+    chart.brush(e, (start, t) => {
+      if (was && fixed === undefined && at > from && at < to) return moved(was, t - start)
+      const other = fixed ?? start
+      return other < t ? { from: other, to: t } : { from: t, to: other }
+    })
+  }
+  // arrow moves the chosen part by a quarter of it, or with Shift, its end. Without such a part, it chooses a tenth of
+  // the time at an end.
+  const arrow = (sign: bigint) => (e: KeyboardEvent) => {
+    const p = period(),
+      tenth = (axis.to - axis.from) / 10n,
+      by = p ? (sign * (p.to - p.from)) / 4n : 0n
+    if (!p) time.choose(sign < 0n ? { from: axis.to - tenth, to: axis.to } : { from: axis.from, to: axis.from + tenth })
+    else if (e.shiftKey) {
+      const to = p.to + by > p.from ? p.to + by : p.to
+      time.choose({ from: p.from < axis.from ? axis.from : p.from, to: to > axis.to ? axis.to : to })
+    } else if (p.from + by >= axis.from && p.to + by <= axis.to) time.choose(moved(p, by))
   }
   const d = time.strip.value
   const sum = (list: number[] | undefined) => (list ?? []).reduce((a, b) => a + b, 0)
@@ -109,7 +79,7 @@ export function Strip() {
   return (
     <div
       class="strip"
-      ref={box}
+      ref={chart.box}
       role="group"
       tabIndex={0}
       aria-label={
@@ -119,10 +89,16 @@ export function Strip() {
           : '. Draw over it, or press the arrows, to choose a part')
       }
       title="Draw over a part to see its rows alone; double click for all"
-      onPointerDown={begin}
-      onKeyDown={key_}
+      onPointerDown={press}
+      onKeyDown={onKeys({ ArrowLeft: arrow(-1n), ArrowRight: arrow(1n) })}
       onDblClick={() => time.choose(null)}>
-      <canvas ref={canvas} aria-hidden />
+      <Canvas
+        of={chart}
+        name="strip"
+        width={axis.width}
+        height={height}
+        paint={pen => d && paint(pen, d, axis, part, time.axis.value)}
+      />
       {steps(axis, 110).map(
         (t, i) =>
           x(axis, t) < axis.width - 70 && (
@@ -139,67 +115,41 @@ export function Strip() {
     </div>
   )
 }
-let cancel = () => {}
 
 // paint draws the strip.
-function paint(
-  canvas: HTMLCanvasElement,
-  d: StripData | null,
-  axis: Axis,
-  part: time.Period | null,
-  zoom: time.Period | null
-): Shape[] {
-  const width = axis.width,
-    c = begin(canvas, width, height)
-  const shapes: Shape[] = []
-  if (!d) return shapes
+function paint(pen: Pen, d: StripData, axis: Axis, part: time.Period | null, zoom: time.Period | null) {
+  const { width } = axis
   const n = d.errors.length,
     each = width / n,
-    most = Math.max(1, ...d.errors.map((_, i) => d.services.reduce((a, l) => a + l[i]!, 0)))
+    sums = d.errors.map((_, i) => d.services.reduce((a, l) => a + l[i]!, 0)),
+    most = Math.max(1, ...sums)
   const [from, to] = part ? [x(axis, part.from), x(axis, part.to)] : [0, width]
-  for (let i = 0; i < n; i++) {
+  for (const [i, sum] of sums.entries()) {
     const at = i * each,
       within = at + each > from && at < to
     // Heights grow with the square root of the number: otherwise small numbers next to large ones would be
     // invisible.
-    const sum = d.services.reduce((a, l) => a + l[i]!, 0),
-      tall = Math.sqrt(sum / most) * bars
-    let y = bars + 6,
-      all = 0
+    const tall = Math.sqrt(sum / most) * bars
+    let y = bars + 6
     d.services.forEach((list, k) => {
       if (!list[i]) return
       const h = Math.max(1, (list[i]! / sum) * tall)
-      c.fillStyle = color((within ? 's' : 't') + k)
       y -= h
-      c.fillRect(at, y, Math.max(1, each - 0.6), h)
-      all += h
+      pen.fill((within ? 's' : 't') + k, at, y, Math.max(1, each - 0.6), h)
     })
-    if (all) shapes.push({ kind: 'bar', x: at, width: each, height: all })
-    const mark = (kind: Shape['kind'], top: number, h: number, name: string) => {
-      c.fillStyle = color(name)
-      c.fillRect(at, top, Math.max(2, each - 0.6), h)
-      shapes.push({ kind, x: at, width: each, height: h })
-    }
-    if (d.errors[i]) mark('error', 0, 4, 'err')
-    if (d.open[i]) mark('open', 4, 2, 'warn')
-    if (d.hits[i]) mark('hit', bars + 6, 3, 'acc')
+    if (sum) pen.note('bar', at, y, each, bars + 6 - y)
+    const wide = Math.max(2, each - 0.6)
+    if (d.errors[i]) pen.put('error', 'err', at, 0, wide, 4)
+    if (d.open[i]) pen.put('open', 'warn', at, 4, wide, 2)
+    if (d.hits[i]) pen.put('hit', 'acc', at, bars + 6, wide, 3)
   }
   if (part) {
-    c.fillStyle = color('shade')
-    c.fillRect(0, 0, from, bars + 9)
-    c.fillRect(to, 0, width - to, bars + 9)
-    c.strokeStyle = color('acc')
-    c.lineWidth = 1.5
-    c.strokeRect(from + 0.75, 0.75, Math.max(2, to - from - 1.5), bars + 8)
-    shapes.push({ kind: 'chosen', x: from, width: to - from, height: bars + 8 })
+    pen.fill('shade', 0, 0, from, bars + 9)
+    pen.fill('shade', to, 0, width - to, bars + 9)
+    pen.outline('acc', from, 0, to - from, bars + 9.5, 1.5)
+    pen.note('chosen', from, 0, to - from, bars + 8)
   }
-  if (zoom) {
-    const [a, b] = [x(axis, zoom.from), x(axis, zoom.to)]
-    c.fillStyle = color('tx2')
-    c.fillRect(a, bars + 9, Math.max(2, b - a), 2)
-    shapes.push({ kind: 'axis', x: a, width: b - a, height: 2 })
-  }
-  return shapes
+  if (zoom) pen.put('axis', 'tx2', x(axis, zoom.from), bars + 9, Math.max(2, x(axis, zoom.to) - x(axis, zoom.from)), 2)
 }
 
 // Chosen shows which rows are omitted, and has buttons to change that.

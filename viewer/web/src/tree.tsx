@@ -1,8 +1,9 @@
 // The tree with its time axis.
 import { batch, effect, signal, useSignal } from '@preact/signals'
-import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { drag, set, spot, useAnswer, useLatest, usePaint } from './ask'
-import { type Axis, type Bar, clamp, draw, foldsIn, frames, steps, timeAt, x, zoomOf } from './bars'
+import { useEffect, useRef } from 'preact/hooks'
+import { drag, set, spot, useAnswer, useLatest } from './ask'
+import { type Axis, type Bar, clamp, draw, foldsIn, steps, x } from './bars'
+import { Canvas, Over, Ruler, useChart, useWheel } from './chart'
 import * as follow from './follow'
 import { Icon, Level } from './icons'
 import { indents, staying } from './indent'
@@ -46,7 +47,6 @@ export const list: {
   fit?: () => void
   more?: () => void
   short?: () => void
-  cancel?: () => void
 } = {}
 
 // pages has the rows of the current shape. If the shape changes, another Pages replaces it.
@@ -121,25 +121,17 @@ function useStrips(rows: [number, number][]) {
 }
 
 export function Tree() {
-  const box = useRef<HTMLDivElement>(null)
+  const chart = useChart(10, 800, 400),
+    size = chart.size.value
   const first = useSignal(0),
-    size = useSignal({ width: 800, height: 400 }),
     nameWidth = Number(page.nameShare.value) || (trace.meta.value!.spans ? 0.42 : 0.7)
-  const drawing = useMemo(
-    () => ({
-      drew: false,
-      place: (_: PointerEvent): number => 0,
-      time: (_: PointerEvent): bigint => 0n
-    }),
-    []
-  )
   void version.value
   const row = rowHeight()
   const coming = current()
   if (coming.total >= 0 || !shown) shown = coming
   const p = shown
-  const visible = Math.ceil(size.value.height / row) + 1
-  const full = Math.floor(size.value.height / row)
+  const visible = Math.ceil(size.height / row) + 1
+  const full = Math.floor(size.height / row)
   // lastTop is a function, because rows may be added between the definition of an effect and its run.
   const lastTop = () => Math.max(0, (shown?.total ?? 0) - full)
   const bottom = lastTop()
@@ -153,10 +145,10 @@ export function Tree() {
   const left = narrow
     ? 4
     : !trace.meta.value!.timed
-      ? size.value.width - 26
-      : clamp(200, size.value.width * nameWidth, size.value.width - 220) + durationWidth()
-  const axisWidth = Math.max(50, size.value.width - left - 26)
-  const axisLeft = left + 10
+      ? size.width - 26
+      : clamp(200, size.width * nameWidth, size.width - 220) + durationWidth()
+  const axisWidth = Math.max(50, size.width - left - 26)
+  const axisLeft = left + chart.left
   const c = time.chosen.value
   const known = `${trace.pace()} ${time.windowText.value}`
   const requests = useLatest<Heat>(
@@ -184,6 +176,7 @@ export function Tree() {
     width: axisWidth,
     folds: time.folded.value ? foldsIn(time.idle(), range.from, range.to) : []
   }
+  chart.axis = axis
   time.outside.value = p.outside
   atEnd.value = p.total >= 0 && top + full >= p.total
   if (atEnd.value && !follow.paused.value) follow.fresh.value = 0
@@ -199,7 +192,7 @@ export function Tree() {
   })
   const indent = indents(
     [...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.depth),
-    (narrow ? size.value.width : left - durationWidth()) * 0.45
+    (narrow ? size.width : left - durationWidth()) * 0.45
   )
 
   // moved cancels a pending request to scroll to a row, because the user scrolls elsewhere.
@@ -306,7 +299,7 @@ export function Tree() {
         ? null
         : { from, to }
   }
-  list.zoom = (by, at = cross.peek() ?? 0.5) => {
+  list.zoom = (by, at = chart.cross.peek() ?? 0.5) => {
     setAxis(time.zoomed(range, by, at))
   }
   list.pan = by => {
@@ -381,31 +374,14 @@ export function Tree() {
     )
   }, [want, coming, p])
 
-  useEffect(() => {
-    const watch = new ResizeObserver(() => {
-      if (!box.current) return
-      const r = box.current.getBoundingClientRect()
-      size.value = { width: r.width, height: r.height }
-    })
-    watch.observe(box.current!)
-    return () => watch.disconnect()
-  }, [])
-
   // The wheel scrolls the rows. With a modifier key, it moves or zooms the time.
+  const by = (pixels: number) => {
+    const height = rowHeight(),
+      end = (shown?.total ?? 0) - Math.floor(chart.size.peek().height / height)
+    first.value = clamp(0, first.peek() + pixels / height, end)
+  }
+  useWheel(chart, list, by)
   useEffect(() => {
-    const by = (pixels: number) => {
-      const height = rowHeight(),
-        end = (shown?.total ?? 0) - Math.floor(size.value.height / height)
-      first.value = clamp(0, first.value + pixels / height, end)
-    }
-    const wheel = (e: WheelEvent) => {
-      e.preventDefault()
-      moved()
-      const at = spot(canvas, e)
-      if (e.ctrlKey || e.metaKey) list.zoom!(zoomOf(e), clamp(0, (at.x - 10) / Math.max(1, at.width - 26), 1))
-      else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
-      else by(e.deltaY)
-    }
     // A finger moves the rows. When it is lifted, they glide on for a while.
     let at = 0,
       speed = 0,
@@ -436,14 +412,12 @@ export function Tree() {
       }
       glide = requestAnimationFrame(on)
     }
-    const el = box.current!
-    el.addEventListener('wheel', wheel, { passive: false })
+    const el = chart.box.current!
     el.addEventListener('touchstart', touch, { passive: true })
     el.addEventListener('touchmove', drag, { passive: false })
     el.addEventListener('touchend', leave, { passive: true })
     return () => {
       cancelAnimationFrame(glide)
-      el.removeEventListener('wheel', wheel)
       el.removeEventListener('touchstart', touch)
       el.removeEventListener('touchmove', drag)
       el.removeEventListener('touchend', leave)
@@ -477,82 +451,23 @@ export function Tree() {
       }
     ]
   })
-  const canvas = usePaint(canvas => {
-    frames.tree = draw(canvas, bars, axis, narrow ? [] : axisLabels, size.value.height)
-  })
-
-  const thumb =
-    p.total > 0 ? clamp(24, (size.value.height * size.value.height) / (p.total * row), size.value.height) : 0
+  const thumb = p.total > 0 ? clamp(24, (size.height * size.height) / (p.total * row), size.height) : 0
   const scroll = (e: PointerEvent) => {
     const move = (e: PointerEvent) =>
-      scrollTo(Math.round(((spot(box, e).y - thumb / 2) / (size.value.height - thumb)) * bottom))
+      scrollTo(Math.round(((spot(chart.box, e).y - thumb / 2) / (size.height - thumb)) * bottom))
     move(e)
     drag(e, move)
   }
   const resize = (e: PointerEvent) =>
     drag(e, e => {
-      page.nameShare.value = (spot(box, e).x / size.value.width).toFixed(3)
+      page.nameShare.value = (spot(chart.box, e).x / size.width).toFixed(3)
     })
   const columns = narrow ? '1fr auto' : `${left - durationWidth()}px ${durationWidth()}px 1fr`
-  const axisLabels = steps(axis)
-  // The functions return the pointer's position on the current axis, from 0 to 1, and its time.
-  drawing.place = e => clamp(0, (spot(box, e).x - axisLeft) / axisWidth, 1)
-  drawing.time = e => timeAt(axis, drawing.place(e))
-  const overBars = (e: MouseEvent) => spot(box, e).x >= axisLeft && !(e.target as HTMLElement).closest('button,.sb')
+  const isOverBars = (e: MouseEvent) =>
+    chart.spot(e).x >= chart.left && !(e.target as HTMLElement).closest('button,.sb')
   // A drag chooses a part of the axis: over the ruler, and with a mouse also over the bars.
   const brush = (e: PointerEvent) => {
-    list.cancel?.()
-    drawing.drew = false
-    if (
-      scale ||
-      p.total <= 0 ||
-      e.button ||
-      (e.currentTarget === box.current && (e.pointerType !== 'mouse' || !overBars(e)))
-    )
-      return
-    const from = drawing.time(e),
-      at = e.clientX
-    const listen = new AbortController(),
-      options = { signal: listen.signal }
-    list.cancel = () => {
-      listen.abort()
-      brushed.value = null
-      delete list.cancel
-    }
-    addEventListener(
-      'pointermove',
-      e => {
-        if (!e.buttons) {
-          list.cancel!()
-          return
-        } // the button was released outside of the window
-        if (!drawing.drew && Math.abs(e.clientX - at) < 5) return
-        drawing.drew = true
-        const to = drawing.time(e)
-        brushed.value = from < to ? [from, to] : [to, from]
-      },
-      options
-    )
-    const end = (e: PointerEvent) => {
-      const b = brushed.value
-      list.cancel!()
-      if (e.type === 'pointerup' && b) time.choose({ from: b[0], to: b[1] })
-      setTimeout(() => {
-        drawing.drew = false
-      }) // after the click event that follows
-    }
-    addEventListener('pointerup', end, options)
-    addEventListener('pointercancel', end, options)
-  }
-  useEffect(
-    () => () => {
-      list.cancel?.()
-      cross.value = null
-    },
-    []
-  )
-  const point = (e: PointerEvent) => {
-    cross.value = narrow || e.pointerType === 'touch' || spot(box, e).x < axisLeft ? null : drawing.place(e)
+    if (!scale && p.total > 0 && !e.button) chart.brush(e)
   }
   return (
     <div class="tree">
@@ -565,29 +480,25 @@ export function Tree() {
           onPointerDown={brush}
           onMouseDown={e => e.preventDefault()}
           onDblClick={time.wholeAxis}>
-          {axisLabels
-            .filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - (i ? 55 : 110))
-            .map((t, i) => (
-              <span style={{ left: x(axis, t) + 4 + 'px' }}>
-                {scale
-                  ? duration(t)
-                  : i === 0 || axis.folds?.length
-                    ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3)
-                    : '+' + duration(t - axis.from)}
-              </span>
-            ))}
+          <Ruler axis={axis} left={4} lengths={scale > 0n} />
         </div>
         {!narrow && <div class="rsz" style={{ left: left - durationWidth() - 4 + 'px' }} onPointerDown={resize} />}
       </div>
       <div
         class="rw"
-        ref={box}
-        onPointerDown={brush}
-        onMouseDown={e => {
-          if (overBars(e) || e.detail > 1) e.preventDefault()
+        ref={chart.box}
+        onPointerDown={e => {
+          if (e.pointerType === 'mouse' && isOverBars(e)) brush(e)
         }}
-        onPointerMove={point}
-        onPointerLeave={set(cross, null)}>
+        onMouseDown={e => {
+          if (isOverBars(e) || e.detail > 1) e.preventDefault()
+        }}
+        onPointerMove={e => {
+          const isOver = !narrow && e.pointerType !== 'touch' && chart.spot(e).x >= chart.left
+          chart.cross.value = isOver ? chart.place(e) : null
+        }}
+        onPointerLeave={set(chart.cross, null)}
+        onWheel={moved}>
         <div
           class="rows"
           role="treegrid"
@@ -606,10 +517,8 @@ export function Tree() {
               indent={indent}
               unreadable={!at && p.unreadable(i)}
               onSelect={() => {
-                if (!drawing.drew) {
-                  page.sheet.value = narrow
-                  select(i)
-                }
+                page.sheet.value = narrow
+                select(i)
               }}
             />
           ))}
@@ -630,13 +539,19 @@ export function Tree() {
             ))}
           </div>
         )}
-        <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />
-        <Over axis={axis} left={axisLeft} />
-        {p.total * row > size.value.height && (
+        <Canvas
+          of={chart}
+          name="tree"
+          width={axisWidth + 26}
+          height={size.height}
+          paint={pen => draw(pen, bars, axis, narrow ? [] : steps(axis))}
+          class="bars"
+          style={{ left: left + 'px' }}
+        />
+        <Over of={chart} axis={axis} left={axisLeft} />
+        {p.total * row > size.height && (
           <div class="sb" aria-hidden onPointerDown={scroll}>
-            <i
-              style={{ top: (bottom ? top / bottom : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }}
-            />
+            <i style={{ top: (bottom ? top / bottom : 0) * (size.height - thumb) + 'px', height: thumb + 'px' }} />
           </div>
         )}
         {p.total === 0 && <Empty />}
@@ -653,35 +568,6 @@ export function Tree() {
       </div>
       {!narrow && <RuntimeLane axis={axis} left={axisLeft} />}
     </div>
-  )
-}
-
-// cross is the position of the pointer on the axis, from 0 to 1. brushed is the part of the time that a drag
-// covers.
-const cross = signal<number | null>(null),
-  brushed = signal<[bigint, bigint] | null>(null)
-
-// Over draws over the bars: the position of the pointer, and the dragged part.
-function Over({ axis, left }: { axis: Axis; left: number }) {
-  const c = cross.value,
-    b = brushed.value
-  const since = (part: number) => duration(timeAt(axis, part) - axis.from)
-  const [from, to] = b ? [x(axis, b[0]), x(axis, b[1])] : [0, 0]
-  return (
-    <>
-      {c !== null && !b && axis.to > axis.from && (
-        <div class="cross" style={{ left: left + c * axis.width + 'px' }}>
-          <span class={c > 0.8 ? 'l' : ''}>
-            {axis.from > 0n && moment(timeAt(axis, c), axis.to - axis.from < 10_000_000n ? 6 : 3) + ', '}+{since(c)}
-          </span>
-        </div>
-      )}
-      {b && (
-        <div class="brush" style={{ left: left + from + 'px', width: to - from + 'px' }}>
-          <span>{duration(b[1] - b[0])}</span>
-        </div>
-      )}
-    </>
   )
 }
 
