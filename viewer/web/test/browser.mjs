@@ -615,12 +615,14 @@ test('bars: requests that are short beside the whole time begin at one place, an
   const { url } = await serve('warehouse.et')
   const page = await open(at(url, '?v=tree'))
   const of = kind => page.evaluate(kind => (window.__entrace?.tree ?? []).filter(d => d.kind === kind), kind)
-  const row = (await until(() => of('part'), d => d.length >= 10))[0].row
-  const [bar] = (await of('bar')).filter(d => d.row === row), parts = (await of('part')).filter(d => d.row === row)
+  const ofKind = (marks, kind) => marks.filter(d => d.kind === kind)
+  const atOnePlace = marks => ofKind(marks, 'bar').every((d, _, bars) => Math.abs(d.x - bars[0].x) < 1)
+  const marks = await until(() => page.evaluate(() => window.__entrace?.tree ?? []), d => ofKind(d, 'part').length >= 10 && atOnePlace(d))
+  const row = marks.find(d => d.kind === 'part').row
+  const bar = marks.find(d => d.kind === 'bar' && d.row === row), parts = marks.filter(d => d.kind === 'part' && d.row === row)
   assert.equal(parts.length, 2, 'reserve and authorize')
   assert.equal(new Set(parts.map(d => d.color)).size, 2)
   assert.ok(parts.every(d => d.x >= bar.x && d.x + d.width <= bar.x + bar.width + 1))
-  assert.ok((await of('bar')).every(d => Math.abs(d.x - bar.x) < 1), 'all begin at one place')
   await page.getByRole('button', { name: 'By length' }).click()
   const widths = await until(() => of('bar'), d => new Set(d.map(d => Math.round(d.x))).size > 5)
   assert.ok(widths.every(d => d.width < bar.width))
