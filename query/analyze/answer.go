@@ -34,10 +34,11 @@ type Explanation struct {
 	Failed   [2]int       `json:"failed"`     // failed requests, before and now
 	Apart    int          `json:"logs_apart"` // log records that belong to no request; they were not analyzed
 
-	odd    []*oddity
-	tried  tried
-	busy   bool   // differences are no cause because all calls became slower
-	slower string // what became slower then
+	odd      []*oddity
+	tried    tried
+	searched bool   // the place of the change was not given
+	busy     bool   // differences are no cause because all calls became slower
+	slower   string // what became slower then
 }
 
 const (

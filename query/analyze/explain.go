@@ -152,6 +152,7 @@ func (w *workload) changed(ctx context.Context) *Explanation {
 		}
 	}
 	w.divide(x.Looked.Requests[0])
+	x.searched = true
 	if !x.Found {
 		if x.busy && x.Since != nil {
 			x.slower = w.slower(x.Since.At)
@@ -463,7 +464,7 @@ func (w *workload) rank(more float64) *Explanation {
 		sure := certainly && time >= w.rules.weight
 		if w.rules.alike {
 			x.busy = x.busy || sure && s.busy
-			sure = sure && !s.busy && min(s.n, s.m) >= fewApart
+			sure = sure && !s.busy && (more == 0 || min(s.n, s.m) >= fewApart) // more: the place was searched for
 		}
 		if !s.edge {
 			c := cause(s.service)
@@ -680,8 +681,8 @@ func (w *workload) failsMore() bool {
 	return false
 }
 
-// cover sets for each sure cause in how many of the failed and slow requests now it shows. Causes that cover failures
-// go before others.
+// cover sets for each sure cause in how many of the failed and slow requests now it shows. If the place of the change
+// was searched for, what harms one or two requests is no sure cause. Causes that cover failures go before others.
 func (w *workload) cover(x *Explanation) {
 	sides, slow, failed := sidesOf(w.requests), make(map[*request]bool), x.Failed[1]
 	_, now := divided(w.requests)
@@ -710,10 +711,18 @@ func (w *workload) cover(x *Explanation) {
 				c.Covers.Slow[0]++
 			}
 		}
+		harmed := len(seen)
 		if kind := c.Kind; kind != KindError && kind != KindWarning && kind != KindNoLonger && kind != KindNew {
 			c.Covers.Failed[0] = 0 // slow requests that also fail, for another reason
+			if len(slow) > 0 {
+				harmed = c.Covers.Slow[0]
+			}
+		}
+		if x.searched && len(seen) > 0 && harmed < few {
+			c.Sure = false
 		}
 	}
+	x.order()
 	ofFailures := func(c Cause) bool { return c.Sure && 2*c.Covers.Failed[0] >= max(few, c.Covers.Failed[1]) }
 	slices.SortStableFunc(x.Causes, func(a, b Cause) int {
 		switch {
