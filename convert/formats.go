@@ -284,9 +284,9 @@ var codecs = []*codec{
 	{
 		FormatInfo: FormatInfo{
 			Format: "measureme", Extensions: []string{".mm_profdata"}, What: "rustc's self profile, versions 8 and 9",
-			LostIn: "which strings were shared, those over 4 MiB", LostOut: "types, as all but times and names becomes arguments; parents across threads",
+			LostIn: "which strings were shared, those over 4 MiB",
 		},
-		decode: measureme.Decode, encode: measureme.Encode, is: begins("MMPD"),
+		decode: measureme.Decode, is: begins("MMPD"),
 	},
 	{
 		FormatInfo: FormatInfo{

@@ -27,7 +27,7 @@ func TestForeignFileGoesBack(t *testing.T) {
 	encoded := func(tr *convert.Trace, to convert.Format) string {
 		var b bytes.Buffer
 		if err := tr.Encode(t.Context(), &b, to, nil); err != nil {
-			return err.Error() // such as a format that cannot hold the times of the sample
+			return err.Error() // such as gotrace for a sample without an execution trace
 		}
 		return b.String()
 	}

@@ -106,7 +106,7 @@ func TestWorkIsLinear(t *testing.T) {
 			e := spanOf(i, 0)
 			e.Metadata.Name = fmt.Sprint("name ", i)
 			return e
-		}, "convert - --to folded,convert - --to measureme"},
+		}, "convert - --to folded"},
 	} {
 		t.Run(shape, func(t *testing.T) {
 			commands := strings.Split(x.commands, ",")

@@ -5,39 +5,29 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"testing"
-
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 
 	"github.com/entrace-go/entrace/format"
 )
 
-var must = tracetest.Must
-
-// profile returns a profile of n spans in groups of ten. Each span has an argument.
+// profile returns a profile of n intervals in groups of ten: one contains the others. Each has an argument.
 func profile(t testing.TB, n int) []byte {
 	t.Helper()
-	return converter.Bytes(t, build(t, func(w *tree) {
-		span := func(parent uint32, name string, arg int, start, end uint64) uint32 {
-			return w.put(tracetest.Entry(name,
-				format.AttrDuration, end-start,
-				attrArg+"0", "key "+strconv.Itoa(arg),
-				attrKind, "Query",
-				attrMadeIDs, true,
-				format.AttrSpanID, fmt.Sprintf("%016x", start+1),
-				attrThread, uint64(1),
-				format.AttrTime, 1_700_000_000_000_000_000+start,
-			), parent)
+	p := parts{meta: plain, data: "Query\xfftypeck\x1ekey 0\xff"}
+	const kind, outer = 0, len("Query\xff")
+	var inner []uint64
+	for i := range 500 {
+		inner = append(inner, id(len(p.data)))
+		p.data += fmt.Sprintf("type_of\x1ekey %d\xff", i)
+	}
+	for i := range n / 10 {
+		at := uint64(i) * 1000
+		for k := range uint64(9) {
+			p.events = append(p.events, interval(id(kind), inner[i%len(inner)], at+k*100+10, at+k*100+60))
 		}
-		for i := range n / 10 {
-			at := uint64(i) * 1000
-			parent := span(0, "typeck", 0, at, at+990)
-			for k := range uint64(9) {
-				span(parent, "type_of", i%500, at+k*100+10, at+k*100+60)
-			}
-		}
-	}))
+		p.events = append(p.events, interval(id(kind), id(outer), at, at+990))
+	}
+	return p.file(t)
 }
 
 func BenchmarkDecode(b *testing.B) {
@@ -49,14 +39,5 @@ func BenchmarkDecode(b *testing.B) {
 		must(b, err)
 		must(b, Decode(context.Background(), bytes.NewReader(p), w))
 		must(b, w.Close())
-	}
-}
-
-func BenchmarkEncode(b *testing.B) {
-	v := mustDecode(b, profile(b, 100_000))
-	b.SetBytes(v.Files()[0].Size())
-	b.ReportAllocs()
-	for b.Loop() {
-		must(b, Encode(context.Background(), io.Discard, v))
 	}
 }

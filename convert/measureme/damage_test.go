@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -25,31 +26,28 @@ type parts struct {
 	index  []uint64
 }
 
-func page(b []byte, tag byte, payload []byte) []byte {
-	return append(appendPageHeader(b, tag, len(payload)), payload...)
+func header(magic string) []byte {
+	return binary.LittleEndian.AppendUint32([]byte(magic), version)
 }
 
-func (p *parts) streams() (events, data, index []byte) {
-	events = appendHeader(nil, magicEvents)
-	for i := range p.events {
-		events = p.events[i].appendTo(events)
-	}
-	data = append(appendHeader(nil, magicStrings), p.meta...)
-	data = append(data, terminator)
-	data = append(data, p.data...)
-	index = appendHeader(nil, magicIndex)
-	for _, n := range append([]uint64{metadataID, metadataOffset}, p.index...) {
-		index = binary.LittleEndian.AppendUint64(index, n)
-	}
+func page(tag byte, payload []byte) []byte {
+	return append(binary.LittleEndian.AppendUint32([]byte{tag}, uint32(len(payload))), payload...)
+}
+
+func (p *parts) streams(t testing.TB) (events, data, index []byte) {
+	t.Helper()
+	events, err := binary.Append(header(magicEvents), binary.LittleEndian, p.events)
+	must(t, err)
+	data = append(header(magicStrings), p.meta+"\xff"+p.data...)
+	index, err = binary.Append(header(magicIndex), binary.LittleEndian, append([]uint64{metadataID, metadataOffset}, p.index...))
+	must(t, err)
 	return events, data, index
 }
 
-func (p *parts) file() []byte {
-	events, data, index := p.streams()
-	b := appendHeader(nil, magicFile)
-	b = page(b, tagStrings, data)
-	b = page(b, tagEvents, events)
-	return page(b, tagIndex, index)
+func (p *parts) file(t testing.TB) []byte {
+	t.Helper()
+	events, data, index := p.streams(t)
+	return slices.Concat(header(magicFile), page(tagStrings, data), page(tagEvents, events), page(tagIndex, index))
 }
 
 // id returns the id of the string at an offset in parts.data, if the metadata is plain.
@@ -60,9 +58,7 @@ func ref(id uint64) string {
 }
 
 func interval(kind, id, start, end uint64) event {
-	e := event{kind: kind, id: id, thread: 1}
-	e.setPayload(start, end)
-	return e
+	return event{kind, id, 1, uint32(start), uint32(end), uint32(start>>32)<<16 | uint32(end>>32)}
 }
 
 // labels returns the events of v in the order of their entries, separated by spaces.
@@ -105,7 +101,7 @@ func TestDecodeStrings(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := parts{meta: plain, data: test.data, events: []event{interval(metadataID, test.id, 1, 2), interval(99, 99, 1, 1)}}
 			p.index = []uint64{5, id(0) - firstRegular, 6, id(0) - firstRegular, 6, id(4) - firstRegular, 7, 1 << 63, 1 << 40, 8}
-			v, err := decode(t, p.file())
+			v, err := decode(t, p.file(t))
 			if !errors.Is(err, test.err) {
 				t.Errorf("the error is %v, want %v", err, test.err)
 			}
@@ -135,7 +131,7 @@ func TestDecodeExponential(t *testing.T) {
 			p.events = append(p.events, interval(99, id(at), i, i))
 			at -= int(i % 2)
 		}
-		if _, err := decode(t, p.file()); !errors.Is(err, errTooLarge) {
+		if _, err := decode(t, p.file(t)); !errors.Is(err, errTooLarge) {
 			t.Errorf("the error is %v, want %v", err, errTooLarge)
 		}
 	}
@@ -145,12 +141,12 @@ func TestDecodeDamage(t *testing.T) {
 	p := parts{meta: plain, data: "k\xffa\xff", events: []event{
 		interval(id(0), id(2), 1, 2), interval(id(0), id(2), 5, 4), {}, interval(id(0), id(2), 0, 9),
 	}}
-	whole := p.file()
+	whole := p.file(t)
 	p.events = append(p.events[:1], p.events[3])
-	events, data, index := p.streams()
-	start := appendHeader(nil, magicFile)
+	events, data, index := p.streams(t)
+	start := header(magicFile)
 	with := func(pages ...[]byte) []byte { return bytes.Join(append([][]byte{start}, pages...), nil) }
-	es, ds, is := page(nil, tagEvents, events), page(nil, tagStrings, data), page(nil, tagIndex, index)
+	es, ds, is := page(tagEvents, events), page(tagStrings, data), page(tagIndex, index)
 	change := func(b []byte, at int, c byte) []byte {
 		b = bytes.Clone(b)
 		b[at] = c
@@ -172,7 +168,7 @@ func TestDecodeDamage(t *testing.T) {
 		{"header only", start, "", format.ErrTruncated, 8},
 		{"no strings", with(es, is), "<invalid>:<invalid> <invalid>:<invalid>", format.ErrTruncated, 8 + len(es) + len(is)},
 		{"no index", with(es, ds), all, format.ErrTruncated, 8 + len(es) + len(ds)},
-		{"half an event", with(ds, is, page(nil, tagEvents, events[:len(events)-3])), "k:a", format.ErrTruncated, 8 + len(ds) + len(is) + 5 + 8 + 32},
+		{"half an event", with(ds, is, page(tagEvents, events[:len(events)-3])), "k:a", format.ErrTruncated, 8 + len(ds) + len(is) + 5 + 8 + 32},
 		{"torn page header", with(es, ds, is, []byte{1, 5}), all, format.ErrTruncated, 8 + len(es) + len(ds) + len(is) + 2},
 		{"torn page", with(is, ds, es[:len(es)-40]), "", format.ErrTruncated, 8 + len(is) + len(ds) + 5},
 		{"stream magic", with(change(es, 6, 'x'), ds, is), "", errMagic, 8 + 5},
@@ -215,7 +211,7 @@ func TestDecodeOthers(t *testing.T) {
 		t.Errorf("the error is %v, want %s", err, want)
 	}
 	p := parts{meta: plain}
-	b := p.file()
+	b := p.file(t)
 	b[8+5+4] = 8
 	_, err = decode(t, b)
 	if want := "page 0 at offset 13: the stream has version 8, but the file has version 9"; err == nil || err.Error() != want {
@@ -270,7 +266,7 @@ func TestDecodeMetadata(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := parts{meta: test.meta, events: []event{interval(99, 99, 0, 1)}}
-			v, err := decode(t, p.file())
+			v, err := decode(t, p.file(t))
 			if !errors.Is(err, test.err) {
 				t.Fatalf("the error is %v, want %v", err, test.err)
 			}

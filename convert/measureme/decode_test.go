@@ -1,9 +1,13 @@
 package measureme
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -33,8 +37,7 @@ func TestDecodeRustc(t *testing.T) {
 			b := sample(t, name)
 			got := make(map[string]int)
 			v := mustDecode(t, b)
-			all := rows(t, v)
-			for _, r := range all {
+			for _, r := range rows(t, v) {
 				got[r.Kind]++
 			}
 			for kind, n := range want {
@@ -42,17 +45,36 @@ func TestDecodeRustc(t *testing.T) {
 					t.Errorf("%d events of kind %s, want %d", got[kind], kind, n)
 				}
 			}
-			ours, others := selfTimes(t, v), reverse(t, b)
-			if !maps.Equal(ours, others) {
-				t.Errorf("self times differ: %v, want %v", ours, others)
+			if ours, theirs := selfTimes(t, v), reverse(t, b); !maps.Equal(ours, theirs) {
+				t.Errorf("self times are %v, want %v", ours, theirs)
 			}
-			again := converter.Bytes(t, v)
-			diff(t, rows(t, mustDecode(t, again)), all)
-			if !maps.Equal(reverse(t, again), others) {
-				t.Error("self times are others after a round trip")
-			}
-			t.Logf("%d bytes, %d events, %d bytes when written again", len(b), len(all), len(again))
 		})
+	}
+}
+
+// TestDecodeNested decodes intervals that nest at random on two threads. The self times must be those of the tools.
+func TestDecodeNested(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p := parts{meta: plain, data: "a\xffb\xffc\xff"}
+		var add func(thread uint32, start, end uint64, depth int)
+		add = func(thread uint32, start, end uint64, depth int) {
+			for at := start; at < end && depth < 5; {
+				from := at + r.Uint64N(end-at+1)
+				at = from + r.Uint64N(end-from+1)
+				add(thread, from, at, depth+1)
+			}
+			e := interval(99, id(2*r.IntN(3)), start, end)
+			e.thread = thread
+			p.events = append(p.events, e)
+		}
+		for i := range uint64(6) {
+			add(uint32(i%2), i*50, i*50+90, 0)
+		}
+		b := p.file(t)
+		if ours, theirs := selfTimes(t, mustDecode(t, b)), reverse(t, b); len(p.events) < 20 || !maps.Equal(ours, theirs) {
+			t.Errorf("seed %d: self times of %d events are %v, want %v", seed, len(p.events), ours, theirs)
+		}
 	}
 }
 
@@ -79,4 +101,20 @@ func TestDecodeTorn(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	diff(t, rows(t, v), []row{{Kind: "Span", Label: "p", Args: []string{}, Thread: 1, Start: 1_700_000_000_000_000_000, End: 1_700_000_000_000_000_010}})
+}
+
+// TestDecodeMemory checks the documented memory by the sum of all that Decode allocates.
+func TestDecodeMemory(t *testing.T) {
+	const n, limit = 200_000, 24<<20 + 96*200_000
+	p := profile(t, n)
+	w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
+	must(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	must(t, Decode(t.Context(), bytes.NewReader(p), w))
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > limit {
+		t.Errorf("%d events allocate %d bytes, want %d at most", n, got, limit)
+	}
+	must(t, w.Close())
 }

@@ -1,6 +1,5 @@
-// Package measureme converts between traces and the self-profiles of rustc (.mm_profdata). A profile has
-// intervals on threads, instants and integers, with labels and text arguments. [Decode] reads versions 8 and 9,
-// [Encode] writes version 9.
+// Package measureme reads the self-profiles of rustc (.mm_profdata), in versions 8 and 9. A profile has intervals on
+// threads, instants and integers, with labels and text arguments.
 //
 // The format is defined by the crates measureme and decodeme: releases 10.1.3 for version 8, and 12.0.3 for version
 // 9 (https://github.com/rust-lang/measureme). Issue 128 of that project proposed the pages.
@@ -57,43 +56,12 @@
 // Of two equal intervals the later record is the parent, as in the tools of measureme. So the self times (the
 // duration of a span without its direct children) are the same as in these tools.
 //
-// # What is lost when decoding
+// # What is lost
 //
 // Lost are the order of records that end at the same time, how strings are shared, which text a virtual id refers
 // to, and bytes that are not UTF-8. None of these has a meaning. A string without a text becomes "<unknown>", as in
 // the tools. A damaged string, or one of more than 4 MiB, becomes "<invalid>". The values of a counter other than
 // wall-time are read as nanoseconds, as in the tools.
-//
-// # How entries become events
-//
-// A span becomes an interval, a span event or log record an instant, and a log record with measureme.value an
-// integer. Other entries, which have no time, are omitted.
-//
-//	kind        measureme.kind, else otel.kind ("internal" if there is none), "event" or "log"
-//	label       the name of a span or event, the message of a log record
-//	thread      thread.id of an entry with measureme.kind, else the number of a lane: spans of
-//	            one resource share lanes, and the spans of one lane nest; an instant outside of
-//	            its span is on an additional lane
-//	arguments   measureme.arg.N; then name=value of all other fields: trace_id, span_id and
-//	            parent_span_id unless they were made, status, scope and level; the attributes by
-//	            their stored names; links, as JSON
-//	metadata    measureme.metadata if nothing begins before the start_time in it, else made from
-//	            the first resource; all resources, up to 64, are in its member "resources"
-//
-// A span that has not ended lasts as long as its file, and has the argument entrace.open=true. A span, event or log
-// record without a time is an instant at the time of its span, or at the start of the profile.
-//
-// # What is lost when encoding
-//
-//   - the types of values: all become texts; bytes are base64
-//   - the duration of a span without a start: the span becomes an instant
-//   - control characters except tab, line feed, form feed and carriage return, because
-//     the tools refuse them: each becomes U+FFFD. An empty name becomes "<unnamed>"
-//   - links beyond the 1,000th of a span
-//   - the parent, except as an argument, if the span does not nest in its parent and is on another lane
-//   - times: a trace of more than 78 hours, or from before 1970, is refused
-//
-// A conversion of a profile to entries and back keeps kinds, labels, arguments, threads, times and numbers.
 //
 // # Crashes
 //

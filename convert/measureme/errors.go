@@ -15,6 +15,3 @@ var (
 	errMetadata = errors.New("the metadata is missing or not a JSON object")
 	errTooMany  = errors.New("more events than a trace can hold")
 )
-
-// errRange is returned for a trace whose times the format cannot represent.
-var errRange = errors.New("measureme: the trace spans more than 78 hours, or begins before 1970")

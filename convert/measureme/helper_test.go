@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
+	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -55,9 +56,12 @@ func diff(t *testing.T, got, want []row) {
 	}
 }
 
-var converter = converttest.Format{Encode: Encode, Decode: Decode, Lossy: true}
+var toOTLP = converttest.Format{
+	Decode: Decode,
+	Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
+}
 
-func TestConverter(t *testing.T) { converter.Run(t) }
+func TestSamples(t *testing.T) { toOTLP.Samples(t, "gold.mm_profdata") }
 
 // decode decodes a profile and returns a view of the trace.
 func decode(t testing.TB, profile []byte) (*view.View, error) {
@@ -67,7 +71,7 @@ func decode(t testing.TB, profile []byte) (*view.View, error) {
 
 func decodeFrom(t testing.TB, r io.Reader) (*view.View, error) {
 	t.Helper()
-	iet, err := converter.Back(t.Context(), t, r, format.V2)
+	iet, err := toOTLP.Back(t.Context(), t, r, format.V2)
 	name := filepath.Join(t.TempDir(), "trace.iet")
 	must(t, os.WriteFile(name, iet, 0o600))
 	return converttest.Open(t, name), err
@@ -141,7 +145,10 @@ func theirs(t testing.TB, name string) []row {
 	return rows
 }
 
-var read = tracetest.ReadFile
+var (
+	must = tracetest.Must
+	read = tracetest.ReadFile
+)
 
 // sample reads a file that is not a part of the project. It skips the test if the file is missing.
 func sample(t testing.TB, name string) []byte {

@@ -9,7 +9,6 @@ const (
 	magicStrings = "MMSD"
 	magicIndex   = "MMSI"
 
-	// version is the version that is written. oldVersion can also be read.
 	version    = 9
 	oldVersion = 8
 
@@ -32,7 +31,6 @@ const (
 	maxNano     = 1<<48 - 1
 	markInstant = maxNano     // instead of the end of an interval: the event is an instant
 	markInteger = maxNano - 1 // instead of the end of an interval: the event is an integer
-	maxEnd      = maxNano - 2 // the latest end of an interval
 
 	eventSize      = 32
 	eventSizeV8    = 24
@@ -42,13 +40,9 @@ const (
 	idSizeV8       = 4
 	metadataOffset = headerSize // where the reference writes the metadata
 
-	// fullPage is the size of the payload of a full page of events. A page that was reserved but never written is a
-	// hole of fullPageSize zero bytes. Several such pages are a hole of a multiple of this size.
-	fullPage     = 256 << 10
-	fullPageSize = pageHeaderSize + fullPage
-	// stringPage is how many bytes of strings make a page. It is less than fullPage, so that the size of a hole
-	// shows which kind of page is missing.
-	stringPage = 64 << 10
+	// fullPageSize is the size of a full page of events. A page that was reserved but never written is a hole of as
+	// many zero bytes. Several such pages are a hole of a multiple of this size.
+	fullPageSize = pageHeaderSize + 256<<10
 )
 
 var streamMagics = [numTags]string{magicEvents, magicStrings, magicIndex}
@@ -63,11 +57,6 @@ type event struct {
 func (e *event) first() uint64  { return uint64(e.low1) | uint64(e.uppers>>16)<<32 }
 func (e *event) second() uint64 { return uint64(e.low2) | uint64(e.uppers&0xffff)<<32 }
 
-func (e *event) setPayload(first, second uint64) {
-	e.low1, e.low2 = uint32(first), uint32(second)
-	e.uppers = uint32(first>>32)<<16 | uint32(second>>32)&0xffff
-}
-
 // parse reads the record of an event of version v from b. b has the whole record.
 func (e *event) parse(b []byte, v uint32) {
 	e.kind, e.id, b = cutPair(b, v)
@@ -81,22 +70,4 @@ func cutPair(b []byte, v uint32) (x, y uint64, rest []byte) {
 		return uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:])), b[8:]
 	}
 	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), b[16:]
-}
-
-// appendTo appends the record of the event in version 9.
-func (e *event) appendTo(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint64(b, e.kind)
-	b = binary.LittleEndian.AppendUint64(b, e.id)
-	b = binary.LittleEndian.AppendUint32(b, e.thread)
-	b = binary.LittleEndian.AppendUint32(b, e.low1)
-	b = binary.LittleEndian.AppendUint32(b, e.low2)
-	return binary.LittleEndian.AppendUint32(b, e.uppers)
-}
-
-func appendHeader(b []byte, magic string) []byte {
-	return binary.LittleEndian.AppendUint32(append(b, magic...), version)
-}
-
-func appendPageHeader(b []byte, tag byte, size int) []byte {
-	return binary.LittleEndian.AppendUint32(append(b, tag), uint32(size))
 }

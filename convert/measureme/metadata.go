@@ -15,7 +15,6 @@ type metadata struct {
 	processID uint32
 	command   string
 	counter   string
-	escaped   bool // text has escapes of Rust and is therefore not JSON
 }
 
 // maxStart is the latest start of a profile with which the times of its events fit in an int64.
@@ -27,7 +26,6 @@ func parseMetadata(text string) (m metadata, ok bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(text), &fields) != nil {
 		// The reference escapes the command in Rust's way.
-		m.escaped = true
 		if json.Unmarshal([]byte(unescapeRust(text)), &fields) != nil {
 			return m, false
 		}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -16,17 +15,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/convert/measureme"
-	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -204,32 +196,6 @@ func compareProfile(t *testing.T, name string) {
 	t.Logf("%s: %d events, %d labels, %d ns of self time", filepath.Base(name), len(theirs), len(want), total)
 }
 
-// compareRewritten encodes a profile with this module's encoder. It compares this module's decoder with analyzeme
-// for the result, and the events of the result with the original ones.
-func compareRewritten(t *testing.T, name string) {
-	t.Helper()
-	v := viewProfile(t, name)
-	again := encodeProfile(t, v)
-	compareProfile(t, again)
-	before, _ := profileOf(t, v)
-	after, _ := profileOf(t, viewProfile(t, again))
-	slices.Sort(before)
-	slices.Sort(after)
-	if !slices.Equal(before, after) {
-		t.Error("written again, the events are others")
-	}
-}
-
-func encodeProfile(t *testing.T, v *view.View) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "ours.mm_profdata")
-	out, err := os.Create(name)
-	must(t, err)
-	defer out.Close()
-	must(t, measureme.Encode(context.Background(), out, v))
-	return name
-}
-
 // TestAnalyzemeFiles compares this module's decoder with analyzeme for files of the reference writer.
 func TestAnalyzemeFiles(t *testing.T) {
 	names, err := filepath.Glob("../../../convert/measureme/testdata/*.mm_profdata")
@@ -247,7 +213,6 @@ func TestAnalyzemeFiles(t *testing.T) {
 		}
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			compareProfile(t, name)
-			compareRewritten(t, name)
 		})
 	}
 }
@@ -279,55 +244,6 @@ fn main() {
 				t.Fatalf("rustc left %v", names)
 			}
 			compareProfile(t, names[0])
-			compareRewritten(t, names[0])
 		})
-	}
-}
-
-// TestAnalyzemeSpans compares this module's encoder with analyzeme for spans that overlap, like the spans of a
-// service.
-func TestAnalyzemeSpans(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "spans.et")
-	rec, err := recorder.Create(name, nil)
-	must(t, err)
-	exp, err := exporter.New(exporter.WithRecorder(rec))
-	must(t, err)
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exp))
-	tracer := provider.Tracer("shop", trace.WithInstrumentationVersion("1"))
-	base := time.Unix(1_700_000_000, 0)
-	at := func(us int) trace.SpanEventOption {
-		return trace.WithTimestamp(base.Add(time.Duration(us) * time.Microsecond))
-	}
-	ended := 0
-	var work func(ctx context.Context, depth, start, end int)
-	work = func(ctx context.Context, depth, start, end int) {
-		ctx, span := tracer.Start(ctx, fmt.Sprintf("work %d\x01", depth), at(start).(trace.SpanStartOption),
-			trace.WithAttributes(attribute.Int("depth", depth), attribute.String("text", "a\x1eb\xff")), trace.WithSpanKind(trace.SpanKindServer))
-		span.AddEvent("half", at((start+end)/2).(trace.EventOption))
-		if depth < 5 {
-			// Siblings overlap, and the last one outlives its parent.
-			for i := range 4 {
-				step := (end - start) / 5
-				work(ctx, depth+1, start+i*step, start+i*step+step*(1+i%3))
-			}
-		}
-		span.End(at(end).(trace.SpanEndOption))
-		ended++
-	}
-	for i := range 5 {
-		work(context.Background(), 0, i*500, i*500+1000+i*7)
-	}
-	must(t, provider.Shutdown(context.Background()))
-	must(t, rec.Close(context.Background()))
-	v := openView(t, name)
-	ours := encodeProfile(t, v)
-	compareProfile(t, ours)
-	_, labels := profileOf(t, viewProfile(t, ours))
-	count := uint64(0)
-	for _, l := range labels {
-		count += l.Intervals
-	}
-	if count != uint64(ended) {
-		t.Errorf("%d intervals of %d spans", count, ended)
 	}
 }
