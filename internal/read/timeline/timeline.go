@@ -30,10 +30,9 @@ import (
 // If a span has not ended, its length is the duration that [view.View.OpenFor] returns.
 type Timeline struct {
 	Processes []Process
-	Made      bool // the times are invented
-	// First and Last are the first and the last time of the trace, or 0 if no row has a time.
-	First, Last int64
-	Flows       int // the number of arrows; 0 before the call of [Timeline.Arrows]
+	Made      bool  // the times are invented
+	First     int64 // the first time of the trace, or 0 if no row has a time
+	Flows     int   // the number of arrows; 0 before the call of [Timeline.Arrows]
 
 	v      *view.View
 	links  bool // whether some span has links
@@ -87,7 +86,7 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 	if int64(v.Len()) > math.MaxInt32/2 {
 		return nil, errTooMany
 	}
-	t := &Timeline{First: math.MaxInt64, Last: math.MinInt64, v: v, groups: make(map[view.Row]int32)}
+	t := &Timeline{First: math.MaxInt64, v: v, groups: make(map[view.Row]int32)}
 	t.survey()
 	read := t.read
 	if t.Made {
@@ -95,9 +94,6 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 	}
 	if err := read(ctx); err != nil {
 		return nil, err
-	}
-	if t.First > t.Last {
-		t.First, t.Last = 0, 0
 	}
 	slices.SortFunc(t.begins, t.compare)
 	if err := ctx.Err(); err != nil {
@@ -150,11 +146,11 @@ func (t *Timeline) read(ctx context.Context) error {
 		switch role := t.v.Role(r); {
 		case role == view.RoleSpan && timed:
 			t.begins = append(t.begins, int32(r))
-			t.First, t.Last = min(t.First, start), max(t.Last, t.end(int32(r)))
+			t.First = min(t.First, start)
 		case role == view.RoleSpan, role == view.RoleEvent, role == view.RoleLog, role == view.RoleOther:
 			t.marks = append(t.marks, int32(r))
 			if timed {
-				t.First, t.Last = min(t.First, start), max(t.Last, start)
+				t.First = min(t.First, start)
 			} else if t.times == nil {
 				t.times = make([]int32, t.v.Len())
 			}
@@ -193,7 +189,7 @@ func (t *Timeline) tree(ctx context.Context) error {
 		return nil
 	})
 	leave(0)
-	t.First, t.Last = 0, max(int64(clock)-1, 0)*Step
+	t.First = 0
 	return err
 }
 
