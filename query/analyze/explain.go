@@ -188,14 +188,11 @@ func (w *workload) slower(from Time) string {
 		return ""
 	}
 	slices.SortFunc(grown, func(a, b growth) int { return cmp.Or(cmp.Compare(b.n, a.n), a.compare(b.operation)) })
-	text := fmt.Sprintf("nearly everything is slower from %s on, as on a busy machine: ", w.clock(from))
-	for i, g := range grown[:min(len(grown), few)] {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s %.2g times", g.name, g.times)
+	var said []string
+	for _, g := range grown[:min(len(grown), few)] {
+		said = append(said, fmt.Sprintf("%s takes %.2g times as long", g.name, g.times))
 	}
-	return text
+	return fmt.Sprintf("nearly everything is slower from %s on, because the machine is busy or what all requests share is slow: %s", w.clock(from), strings.Join(said, ", "))
 }
 
 // setPeriods sets when the calls of the sure causes happened, unless Since says so already.
