@@ -3,14 +3,12 @@ package query
 import (
 	"cmp"
 	endian "encoding/binary"
-	"math"
+	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -62,9 +60,12 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 		}
 		at[i] = n
 	}
-	g, err := m.group(keep, by, rows)
+	g, err := m.group(keep, by, rows, maxGroups)
 	if err != nil {
 		return nil, err
+	}
+	if len(g.keys) > maxGroups {
+		return nil, &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select fewer rows first, or group by fewer fields"}
 	}
 	order := g.sorted()
 	t := &Table{groups: len(by)}
@@ -275,149 +276,4 @@ func (m *machine) havingCount(a *stageAggregate, rows view.Set[view.Row]) view.S
 		}
 	}
 	return out
-}
-
-// compareTop is the maximum number of values that compare() shows for an attribute.
-const compareTop = 10
-
-// A shareOf is a value of an attribute, with the numbers of rows that have it in the selection and in the
-// baseline.
-type shareOf struct {
-	name    string
-	value   Value
-	in, out int64
-}
-
-// compareSets compares how often each value of each attribute occurs in the rows that a filter selects and in the
-// other rows. The table shows percentages of the rows, the largest difference first. It omits attributes with the
-// same value in all rows, and attributes with a different value in nearly every row.
-func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Table, error) {
-	chosen, err := m.set(a.set)
-	if err != nil {
-		return nil, err
-	}
-	t := &Table{Columns: []string{"attribute", "value", "selection %", "baseline %", "difference", "selection", "baseline"}}
-	in, out := int64(0), int64(0)
-	for r := range rows.All() {
-		if chosen.Has(r) {
-			in++
-		} else {
-			out++
-		}
-	}
-	if in == 0 || out == 0 {
-		which := "none"
-		if out == 0 {
-			which = "all"
-		}
-		m.more = append(m.more, Hint{Text: "compare({…}) selects " + which + " of the rows: there is nothing to compare"})
-		return t, nil
-	}
-	share := func(n, of int64) float64 { return math.Round(1000*float64(n)/float64(max(of, 1))) / 10 }
-	var all []shareOf
-	for _, key := range m.v.Columns().Keys() {
-		name, own := mapping.UserName(key.Name)
-		if !own {
-			continue
-		}
-		list, err := m.shares(name, rows, chosen)
-		if err != nil {
-			return nil, err
-		}
-		total := int64(0)
-		for _, s := range list {
-			total += s.in + s.out
-		}
-		isConstant := len(list) == 1 && total == in+out
-		if isConstant || isIDs(len(list), total) || len(list) > maxCompared {
-			continue
-		}
-		all = append(all, list...)
-	}
-	logged, err := m.eventShares(rows, chosen, in, out)
-	if err != nil {
-		return nil, err
-	}
-	all = append(all, logged...)
-	difference := func(s *shareOf) float64 { return share(s.in, in) - share(s.out, out) }
-	slices.SortFunc(all, func(x, y shareOf) int {
-		return cmp.Or(cmp.Compare(math.Abs(difference(&y)), math.Abs(difference(&x))), cmp.Compare(difference(&y), difference(&x)),
-			cmp.Compare(x.name, y.name), Compare(x.value, y.value))
-	})
-	shown := make(map[string]int)
-	for i := range all {
-		s := &all[i]
-		d := math.Round(10*difference(s)) / 10
-		shown[s.name]++
-		if shown[s.name] > compareTop || d == 0 {
-			continue
-		}
-		t.Lines = append(t.Lines, []Value{
-			stringValue(s.name), s.value, floatValue(share(s.in, in)), floatValue(share(s.out, out)), floatValue(d), intValue(s.in), intValue(s.out),
-		})
-	}
-	return t, nil
-}
-
-// eventShares counts the values of those attributes of log records and events directly below spans that differ most.
-func (m *machine) eventShares(rows, chosen view.Set[view.Row], in, out int64) (all []shareOf, err error) {
-	c := counter{ctx: m.ctx, v: m.v, sets: [2]view.Set[view.Row]{m.v.NewSet(), m.v.NewSet()}}
-	for r := range rows.All() {
-		if m.v.Role(r) != view.RoleSpan {
-			continue // the attributes of a log record itself are compared as its own
-		}
-		side := 1
-		if chosen.Has(r) {
-			side = 0
-		}
-		c.sets[side].Add(r)
-	}
-	names, _, err := contrastNames(m.ctx, [2]Run{{m.v, c.sets[0]}, {m.v, c.sets[1]}}, &Contrast{In: in, Others: out})
-	for _, name := range names {
-		attribute, is := strings.CutPrefix(name, eventScope)
-		if !is || err != nil {
-			continue
-		}
-		counts := new(valueCounts)
-		err = c.event(m, attribute, counts)
-		for i, n := range counts.n {
-			all = append(all, shareOf{name: name, value: counts.values[i], in: n[0], out: n[1]})
-		}
-	}
-	return all, err
-}
-
-// shares counts the values of an attribute. It stops after maxCompared different values.
-func (m *machine) shares(name string, rows, chosen view.Set[view.Row]) ([]shareOf, error) {
-	at, err := m.attribute(name)
-	if err != nil {
-		return nil, err
-	}
-	var list []shareOf
-	known := make(map[string]int)
-	var key []byte
-	n := 0
-	for r := range rows.All() {
-		v := at.own(r)
-		if v.kind == kindNil {
-			continue
-		}
-		key = appendKey(key[:0], v)
-		i, ok := known[string(key)]
-		if !ok {
-			i = len(list)
-			known[string(key)] = i
-			list = append(list, shareOf{name: name, value: canonical(v)})
-		}
-		if chosen.Has(r) {
-			list[i].in++
-		} else {
-			list[i].out++
-		}
-		n++
-		if len(list) > maxCompared || n%4096 == 0 && m.ctx.Err() != nil {
-			break
-		}
-	}
-	return list, m.ctx.Err()
 }

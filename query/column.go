@@ -363,6 +363,10 @@ type column struct {
 	long  func(e *env, k int, b *columns.Block) []uint32 // if short is nil, the codes of block k, which are valid until the next call
 }
 
+// hasCodes reports whether the codes tell the values of a field. Codes other than flags do not say whether the row has
+// the field's role.
+func (c *column) hasCodes(f *field) bool { return c.width > 0 && (f.role == 0 || c.in == inFlags) }
+
 // usedFlags is greater than all flags on which a field depends. The flags above it only say what the view knows.
 const usedFlags = 1 << 14
 

@@ -85,11 +85,6 @@ func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 		counters[0].sets[1] = in.View.NewSet()
 		counters = append(counters, &counter{ctx: ctx, v: others.View, sets: [2]view.Set[view.Row]{others.View.NewSet(), others.Rows}})
 	}
-	for _, n := range counters {
-		if err := n.countFixed(); err != nil {
-			return nil, err
-		}
-	}
 	compared := 0
 	for _, n := range looked {
 		compared += n
@@ -133,12 +128,7 @@ func (f *FieldShares) most() float64 {
 // shares returns the shares of a field's values. It returns no values for a field that is constant or an id.
 func (c *Contrast) shares(name string, counts *valueCounts) FieldShares {
 	f := FieldShares{Field: name}
-	total := int64(0)
-	for _, n := range counts.n {
-		total += n[0] + n[1]
-	}
-	isConstant := len(counts.values) == 1 && total == c.In+c.Others
-	if isConstant || isIDs(len(counts.values), total) || len(counts.values) > maxCompared {
+	if !counts.comparable(c.In + c.Others) {
 		return f
 	}
 	for i, v := range counts.values {

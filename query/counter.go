@@ -13,35 +13,6 @@ type counter struct {
 	ctx  context.Context //nolint:containedctx // the context of one call
 	v    *view.View
 	sets [2]view.Set[view.Row]
-	// The rows of each code are counted: by flags, by name and role, and by resource. A query field that depends
-	// only on such a code has the same value in all rows of the code.
-	flags, metas, resources codeCounts
-	unknown                 bool // the view does not know the name or the resource of some rows
-}
-
-// A codeCounts has the number of rows of each set for each code, and one row with the code.
-type codeCounts struct {
-	n   [][2]int64
-	row []view.Row
-}
-
-func newCodeCounts(codes int) codeCounts {
-	return codeCounts{make([][2]int64, codes), make([]view.Row, codes)}
-}
-
-func (c *codeCounts) add(code uint32, side int, r view.Row) {
-	c.n[code][side]++
-	c.row[code] = r
-}
-
-func (c *codeCounts) merge(o *codeCounts) {
-	for i, n := range o.n {
-		if n != [2]int64{} {
-			c.n[i][0] += n[0]
-			c.n[i][1] += n[1]
-			c.row[i] = o.row[i]
-		}
-	}
 }
 
 // valueCounts has the number of rows of each set for each value.
@@ -51,6 +22,7 @@ type valueCounts struct {
 	known  map[string]int
 }
 
+// add adds the number of rows of each set that have the value v.
 func (c *valueCounts) add(v Value, n [2]int64) {
 	if v.kind == kindNil || n == [2]int64{} {
 		return
@@ -69,38 +41,15 @@ func (c *valueCounts) add(v Value, n [2]int64) {
 	c.n[i][1] += n[1]
 }
 
-// roleCodes is the number of roles that are counted separately for each name.
-const roleCodes = 16
-
-// countFixed counts the codes of all rows.
-func (c *counter) countFixed() error {
-	metas, resources := roleCodes*len(c.v.Columns().Metas()), len(c.v.Columns().Resources())
-	c.flags, c.metas, c.resources = newCodeCounts(1<<16), newCodeCounts(metas), newCodeCounts(resources)
-	parts, err := columns.Collect(c.ctx, c.v.Columns().Each, func() (*counter, func(k int)) {
-		p := &counter{flags: newCodeCounts(1 << 16), metas: newCodeCounts(metas), resources: newCodeCounts(resources)}
-		return p, func(k int) {
-			b := c.v.Columns().Block(k)
-			for side, set := range c.sets {
-				for i := range set[k*words64 : (k+1)*words64].All() {
-					r := view.Row(b.First) + i
-					p.flags.add(uint32(b.Flags[i]), side, r)
-					if b.Meta[i] == columns.Unknown || b.Resource[i] == columns.Unknown {
-						p.unknown = true
-						continue
-					}
-					p.metas.add(roleCodes*uint32(b.Meta[i])+uint32(view.Flags(b.Flags[i]).Role()), side, r)
-					p.resources.add(uint32(b.Resource[i]), side, r)
-				}
-			}
-		}
-	})
-	for _, p := range parts {
-		c.flags.merge(&p.flags)
-		c.metas.merge(&p.metas)
-		c.resources.merge(&p.resources)
-		c.unknown = c.unknown || p.unknown
+// comparable reports whether the values can tell rows apart. It is false if all rows have the same value, or if the
+// values are probably ids.
+func (c *valueCounts) comparable(rows int64) bool {
+	total := int64(0)
+	for _, n := range c.n {
+		total += n[0] + n[1]
 	}
-	return err
+	isConstant := len(c.values) == 1 && total == rows
+	return !isConstant && !isIDs(len(c.values), total) && len(c.values) <= maxCompared
 }
 
 // field adds the counts of the values of a field.
@@ -109,60 +58,78 @@ func (c *counter) field(name string, out *valueCounts) error {
 	if err != nil {
 		return err
 	}
-	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
+	f := q.root.stages[0].(*stageAggregate).by[0].(*field) //nolint:forcetypeassert // it is one
 	m := q.machine(c.ctx, c.v)
-	if f, isField := a.by[0].(*field); isField && !f.parent {
-		if ok, err := c.coded(m, f, out); ok || err != nil {
+	if f.of == ofEvent {
+		return c.event(m, f.name, out)
+	}
+	return c.values(m, f, out)
+}
+
+// values adds the counts of the values of a field of the row itself. It stops if there are more than maxCompared values.
+func (c *counter) values(m *machine, f *field, out *valueCounts) error {
+	x, err := m.column(f)
+	if err != nil {
+		return err
+	}
+	if x.hasCodes(f) {
+		counts, err := c.codes(m, x)
+		if counts != nil || err != nil {
+			for code, n := range counts {
+				out.add(x.value(code), n)
+			}
 			return err
 		}
 	}
 	for side, rows := range c.sets {
-		t, err := m.table([]*stageAggregate{a}, a.by, rows)
+		g, err := m.group([]keeps{{fn: "count"}}, []expr{f}, rows, maxCompared+1) // with the group of rows without a value
 		if err != nil {
 			return err
 		}
-		for _, line := range t.Lines {
-			n, _ := line[1].number()
-			var both [2]int64
-			both[side] = int64(n)
-			out.add(line[0], both)
+		for group, key := range g.keys {
+			v, _ := cutKey(key)
+			var n [2]int64
+			n[side] = g.acc(group, 0).n
+			out.add(v, n)
 		}
 	}
 	return nil
 }
 
-// coded counts the values of a field by codes. It returns false if the field has no codes.
-func (c *counter) coded(m *machine, f *field, out *valueCounts) (ok bool, err error) {
-	var codes *codeCounts
-	switch {
-	case f.inherits:
-		return c.attribute(m, f.name, out)
-	case f.user && f.of == ofEvent:
-		return true, c.event(m, f.name, out)
-	}
-	x, err := m.column(f)
-	if err != nil {
-		return false, err
-	}
-	switch x.in {
-	case inFlags:
-		codes = &c.flags
-	case inMeta:
-		codes = &c.metas
-	case inResource:
-		codes = &c.resources
-	}
-	if codes == nil || c.unknown && codes != &c.flags {
-		return false, nil
-	}
-	e := &env{m: m, read: c.v.NewReader()}
-	for code, n := range codes.n {
-		if n != [2]int64{} {
-			e.row = codes.row[code]
-			out.add(x.row(e), n)
+// codes counts the rows of each set for each code of a column. It returns nil if some rows have no code.
+func (c *counter) codes(m *machine, x *column) ([][2]int64, error) {
+	parts, err := columns.Collect(c.ctx, c.v.Columns().Each, func() ([][2]int64, func(k int)) {
+		e, n := &env{m: m, read: c.v.NewReader()}, make([][2]int64, x.width+1)
+		return n, func(k int) {
+			b := c.v.Columns().Block(k)
+			for side, set := range c.sets {
+				rows := set[k*words64 : (k+1)*words64]
+				if x.short != nil {
+					countCodes(n, side, rows, x.short(&b))
+				} else {
+					countCodes(n, side, rows, x.long(e, k, &b))
+				}
+			}
+		}
+	})
+	all := make([][2]int64, x.width+1)
+	for _, n := range parts {
+		for code := range n {
+			all[code][0] += n[code][0]
+			all[code][1] += n[code][1]
 		}
 	}
-	return true, nil
+	if all[x.width] != [2]int64{} {
+		return nil, err
+	}
+	return all[:x.width], err
+}
+
+// countCodes counts the rows of one set for each code. The last number is for all rows without a code.
+func countCodes[C uint16 | uint32](n [][2]int64, side int, rows view.Set[view.Row], codes []C) {
+	for i := range rows.All() {
+		n[min(int(codes[i]), len(n)-1)][side]++
+	}
 }
 
 // eventsOf returns the events and log records to which event.x refers: those directly below a span, or a log record
@@ -208,54 +175,4 @@ func (c *counter) event(m *machine, name string, out *valueCounts) error {
 		}
 	}
 	return nil
-}
-
-// attribute counts the values of an attribute by the codes of its column. It returns false if the column does not
-// have all values.
-func (c *counter) attribute(m *machine, name string, out *valueCounts) (ok bool, err error) {
-	a, err := m.attribute(name)
-	if err != nil || len(a.parts) != 1 || a.parts[0].column == nil || c.unknown {
-		return false, err
-	}
-	p := a.parts[0]
-	own, resources := newCodeCounts(len(p.values)), newCodeCounts(len(a.resources))
-	type part struct {
-		own, resources codeCounts
-		full           bool
-	}
-	parts, err := columns.Collect(c.ctx, c.v.Columns().Each, func() (*part, func(k int)) {
-		x := &part{own: newCodeCounts(len(p.values)), resources: newCodeCounts(len(a.resources))}
-		return x, func(k int) {
-			resource, codes := c.v.Columns().Block(k).Resource, p.column.Block(k)
-			for side, set := range c.sets {
-				for i := range set[k*words64 : (k+1)*words64].All() {
-					switch code := codes[i]; code {
-					case columns.UnknownText:
-						x.full = true
-					case 0:
-						x.resources.n[resource[i]][side]++
-					default:
-						x.own.n[code][side]++
-					}
-				}
-			}
-		}
-	})
-	if err != nil {
-		return false, err
-	}
-	for _, x := range parts {
-		if x.full {
-			return false, nil
-		}
-		own.merge(&x.own)
-		resources.merge(&x.resources)
-	}
-	for code, n := range own.n {
-		out.add(p.values[code], n)
-	}
-	for code, n := range resources.n {
-		out.add(a.resources[code], n)
-	}
-	return true, nil
 }

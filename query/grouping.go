@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
@@ -113,7 +112,7 @@ func (m *machine) codedOf(x expr) (*coded, error) {
 	}
 	c, err := m.column(f)
 	width := uint64(0)
-	if err == nil && (f.role == 0 || c.in == inFlags) { // other codes do not say whether the row has the role
+	if err == nil && c.hasCodes(f) {
 		width = uint64(c.width)
 	}
 	switch {
@@ -299,8 +298,9 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 // manyGroups is the number of groups above which a goroutine merges its groups into the common ones.
 const manyGroups = groupChunk
 
-// group computes the accumulators for each group of rows.
-func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*groups, error) {
+// group computes the accumulators for each group of rows. If there are more than limit groups, it stops, and returns more
+// than limit of them.
+func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row], limit int) (*groups, error) {
 	keys, err := m.evals(by)
 	if err != nil {
 		return nil, err
@@ -333,7 +333,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 			x.groups.acc(n, 0).n = rows
 		}
 		x.counts = x.counts[:0]
-		if !all.merge(keep, x.groups, maxGroups) {
+		if !all.merge(keep, x.groups, limit) {
 			stop()
 		}
 		x.groups.clear()
@@ -356,8 +356,8 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 	for _, x := range started {
 		merge(x)
 	}
-	if len(all.keys) > maxGroups {
-		return nil, &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select fewer rows first, or group by fewer fields"}
+	if len(all.keys) > limit {
+		return all, nil
 	}
 	if err == nil && twice >= 0 {
 		err = m.sortOut(&keep[twice], twice, all, start)
