@@ -163,21 +163,18 @@ func (c *Contrast) threshold(name string, counts *valueCounts) (best ValueShare,
 		in, others int64
 	}
 	var list []numbered
-	all, numbers := int64(0), int64(0)
-	var sum [2]int64
+	numbers := int64(0)
 	for i, v := range counts.values {
 		n := counts.n[i]
-		all += n[0] + n[1]
-		sum[0], sum[1] = sum[0]+n[0], sum[1]+n[1]
 		if x, is := v.number(); is && v.kind != kindDuration && where(name, v) != "" {
 			numbers += n[0] + n[1]
 			list = append(list, numbered{v, x, n[0], n[1]})
 		}
 	}
-	if sum[0] > c.In || sum[1] > c.Others {
+	if counts.sum[0] > c.In || counts.sum[1] > c.Others {
 		return best, false // rows have several values
 	}
-	if len(list) < 3 || float64(numbers) < mostlyNumbers*float64(all) || c.In == 0 || c.Others == 0 {
+	if len(list) < 3 || float64(numbers) < mostlyNumbers*float64(counts.sum[0]+counts.sum[1]) || c.In == 0 || c.Others == 0 {
 		return best, false
 	}
 	slices.SortFunc(list, func(a, b numbered) int { return cmp.Compare(b.number, a.number) })

@@ -19,6 +19,7 @@ type counter struct {
 type valueCounts struct {
 	values []Value
 	n      [][2]int64
+	sum    [2]int64 // of n
 	known  map[string]int
 }
 
@@ -37,17 +38,16 @@ func (c *valueCounts) add(v Value, n [2]int64) {
 		c.known[key] = i
 		c.values, c.n = append(c.values, canonical(v)), append(c.n, [2]int64{})
 	}
-	c.n[i][0] += n[0]
-	c.n[i][1] += n[1]
+	for side, rows := range n {
+		c.n[i][side] += rows
+		c.sum[side] += rows
+	}
 }
 
 // comparable reports whether the values can tell rows apart. It is false if all rows have the same value, or if the
 // values are probably ids.
 func (c *valueCounts) comparable(rows int64) bool {
-	total := int64(0)
-	for _, n := range c.n {
-		total += n[0] + n[1]
-	}
+	total := c.sum[0] + c.sum[1]
 	isConstant := len(c.values) == 1 && total == rows
 	return !isConstant && !isIDs(len(c.values), total) && len(c.values) <= maxCompared
 }
