@@ -40,7 +40,6 @@ type coder struct {
 type coded struct {
 	width uint64
 	of    func(e *env, k int, b *columns.Block, codes []uint64)
-	short func(b *columns.Block) []uint16 // the codes, if a block has them, otherwise nil
 }
 
 // join adds the code of one more expression, which has width codes, to the code of a row. If code is not less than
@@ -67,22 +66,9 @@ func joinAll[C uint16 | uint32](codes []uint64, width uint64, list []C) {
 
 // of stores the code of each row of block k in codes.
 func (c *coder) of(e *env, k int, b *columns.Block, codes []uint64) {
-	rest := c.parts
-	if len(rest) > 1 && rest[0].short != nil && rest[1].short != nil { // one pass for two fields, such as service and name
-		first, second := rest[0].short(b), rest[1].short(b)
-		codes, second = codes[:len(first)], second[:len(first)]
-		for i, code := range first {
-			at := uint64(0)
-			join(&at, rest[0].width, uint64(code))
-			join(&at, rest[1].width, uint64(second[i]))
-			codes[i] = at
-		}
-		rest = rest[2:]
-	} else {
-		clear(codes)
-	}
-	for i := range rest {
-		rest[i].of(e, k, b, codes)
+	clear(codes)
+	for i := range c.parts {
+		c.parts[i].of(e, k, b, codes)
 	}
 }
 
@@ -122,7 +108,7 @@ func (m *machine) codedOf(x expr) (*coded, error) {
 		return m.parentCodes(c), nil
 	case c.short != nil:
 		of := func(_ *env, _ int, b *columns.Block, codes []uint64) { joinAll(codes, width, c.short(b)) }
-		return &coded{width, of, c.short}, nil
+		return &coded{width, of}, nil
 	}
 	return &coded{width: width, of: func(e *env, k int, b *columns.Block, codes []uint64) { joinAll(codes, width, c.long(e, k, b)) }}, nil
 }
