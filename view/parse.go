@@ -313,7 +313,7 @@ func number(b []byte, p int) (uint64, wire.Kind, int) {
 	if end > len(b) {
 		return 0, wire.KindString, end
 	}
-	kind := wire.Kind(wire.KindU64)
+	kind := wire.KindU64
 	switch b[p] {
 	case wire.KindU64, wire.KindU128:
 	case wire.KindI64, wire.KindI128:

@@ -25,9 +25,9 @@ type convertFlags struct {
 }
 
 // addOut adds the flags for the output.
-func (f *convertFlags) addOut(flags *pflag.FlagSet) {
-	flags.StringVar(&f.to, "to", "", "the format of OUT")
-	flags.BoolVar(&f.force, "force", false, "replace OUT if it exists")
+func (o *convertFlags) addOut(flags *pflag.FlagSet) {
+	flags.StringVar(&o.to, "to", "", "the format of OUT")
+	flags.BoolVar(&o.force, "force", false, "replace OUT if it exists")
 }
 
 // weights are the values that frames of a flame graph can have as weights.

@@ -73,9 +73,9 @@ func (p *rowPrinter) text(r view.Row) string {
 }
 
 // name returns the name of row r in the form FILE#ID.
-func (l *selected) name(r view.Row) string {
-	file, id := l.v.ID(r)
-	return l.Name(file) + "#" + strconv.FormatUint(uint64(id), 10)
+func (s *selected) name(r view.Row) string {
+	file, id := s.v.ID(r)
+	return s.Name(file) + "#" + strconv.FormatUint(uint64(id), 10)
 }
 
 // tree prints the rows below the root in the order of the tree. The parameter most is the maximum depth, or 0 for

@@ -97,13 +97,13 @@ func fileName(t *convert.Trace, file int) string {
 var errPartial = errors.New("use --allow-partial to read the file as it is")
 
 // whole returns an error if the trace is damaged or may get more entries.
-func (l *selected) whole() error {
-	if err := l.Damage(); err != nil {
+func (s *selected) whole() error {
+	if err := s.Damage(); err != nil {
 		return err
 	}
-	for i, s := range statesOf(l.Trace) {
-		if s.Word != deadtrace.Ended && !s.Recovered {
-			return fmt.Errorf("%s is %s; %w", fileName(l.Trace, i), s, errPartial)
+	for i, state := range statesOf(s.Trace) {
+		if state.Word != deadtrace.Ended && !state.Recovered {
+			return fmt.Errorf("%s is %s; %w", fileName(s.Trace, i), state, errPartial)
 		}
 	}
 	return nil

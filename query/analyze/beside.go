@@ -155,7 +155,8 @@ func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row
 			of = c.two // the request itself has the name of x, so a second span must be running
 		}
 		to = max(to, from+1)
-		return timed && of.runsAt(c.at, from) && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
+		began := of.until(c.at, from+1) > of.until(c.at, from)
+		return timed && began && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
 	}
 	var ran, rows [2]int64
 	var tooks []int64
@@ -226,15 +227,6 @@ func (c *covered) add(times []int64, at int64, runs bool) {
 		}
 	}
 	c.before, c.runs = append(c.before, before), append(c.runs, runs)
-}
-
-// runsAt reports whether the required number of spans ran at a time.
-func (c *covered) runsAt(times []int64, at int64) bool {
-	n, found := slices.BinarySearch(times, at)
-	if found {
-		return c.runs[n]
-	}
-	return n > 0 && c.runs[n-1]
 }
 
 // until returns the total time before at in which the required number of spans ran. The slice times is

@@ -416,7 +416,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 			}
 		}
 		m := at(x.times, key)
-		m.operation, m.edge, m.list = key.operation, key.edge, append(m.list, duration{s.own, s.call})
+		m.sampled, m.list = key, append(m.list, duration{s.own, s.call})
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (w *workload) count() {
 		}
 		if slices.ContainsFunc(list, func(d duration) bool { return d.took != list[0].took }) {
 			left -= len(callers)
-			w.samples = append(w.samples, &sample{operation: a.operation(), calls: c, list: list})
+			w.samples = append(w.samples, &sample{sampled: sampled{operation: a.operation()}, calls: c, list: list})
 		}
 	}
 	w.callers, w.arrows = nil, nil

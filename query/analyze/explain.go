@@ -108,12 +108,8 @@ func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 func (w *workload) selected(ctx context.Context) (*Explanation, error) {
 	x := w.rank(0)
 	w.exchangeSides(ctx, x)
-	requests := &group{w.requests[0].view, make(map[bool][]*call)}
-	for _, q := range w.requests {
-		requests.sides[q.now] = append(requests.sides[q.now], &call{request: q, row: q.row})
-	}
 	var err error
-	x.Shares, err = w.why(ctx, requests, new(Evidence), 1)
+	x.Shares, err = w.why(ctx, groupOf(w.requests, (*request).isNow), new(Evidence), 1)
 	return x, err
 }
 
@@ -614,8 +610,7 @@ func (w *workload) partly(o *oddity) bool {
 	}
 	had := frequencies(with)
 	for n, f := range frequencies(without) {
-		is := w.items[n].kind == itemSpan || w.items[n].kind == itemCall
-		if is && float64(f.calls) >= nearlyAll*float64(len(without)) && float64(had[n].calls) <= (1-nearlyAll)*float64(len(with)) {
+		if float64(f.calls) >= nearlyAll*float64(len(without)) && float64(had[n].calls) <= (1-nearlyAll)*float64(len(with)) {
 			return true
 		}
 	}

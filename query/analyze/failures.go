@@ -217,14 +217,14 @@ func (w *workload) failures() []Failure {
 			f.State = AsBefore
 		}
 		f.From, f.To = NoTime, NoTime
-		if (f.State == AsBefore || f.State == Some) && n[1] >= leastBurst {
+		if f.State == AsBefore || f.State == Some {
 			f.From, f.To = w.burstOf(k.of, k.at)
-		}
-		if f.To != NoTime {
-			f.State = AtOneTime
-		}
-		if (f.State == AsBefore || f.State == Some) && float64(n[1]) >= nearlyAll*float64(total[1]) {
-			f.State = AllFail
+			switch {
+			case f.To != NoTime && n[1] >= leastBurst:
+				f.State = AtOneTime
+			case float64(n[1]) >= nearlyAll*float64(total[1]):
+				f.State = AllFail
+			}
 		}
 		all = append(all, f)
 	}
@@ -236,13 +236,8 @@ func (w *workload) failures() []Failure {
 
 // burstOf returns when nearly all failures of a kind happened, or NoTime if they are spread over the recording.
 func (w *workload) burstOf(of *route, kind *failureKind) (from, to Time) {
-	g := &group{sides: make(map[bool][]*call)}
-	for _, q := range w.requests {
-		if q.route == of && q.now {
-			g.sides[q.failure == kind] = append(g.sides[q.failure == kind], &call{start: q.start})
-		}
-	}
-	return g.period()
+	requests := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.route != of || !q.now })
+	return groupOf(requests, func(q *request) bool { return q.failure == kind }).period()
 }
 
 // blameFailures adds a cause for failures that the baseline does not have, unless a cause covers most of the failed

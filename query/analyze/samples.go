@@ -19,20 +19,19 @@ type duration struct {
 // for an edge the time of the calls from one service to another, or for an arrow how often a span calls an operation.
 // A number of calls is multiplied by the average time of a call, so that it compares in the same way as a time.
 type sample struct {
-	operation
+	sampled
 
-	edge    bool     // the operation is a service and the name of a service that it calls
 	calls   *counted // nil for times
 	list    []duration
 	sorted  []duration // ascending
 	medians []duration // the median of each request, ascending, because calls of one request depend on each other
 }
 
-// A sampled is the key of a sample of times.
+// A sampled says what a sample is of.
 type sampled struct {
 	operation
 
-	edge bool
+	edge bool // the operation is a service and the name of a service that it calls
 }
 
 func byTook(a, b duration) int { return cmp.Compare(a.took, b.took) }
@@ -173,22 +172,22 @@ func (s *series) moreSlow(k, n, k0, n0 int) float64 {
 // setElsewhere sets how many calls of others are slow now: of other services, because a fault of a service may slow all
 // its operations, or else of other operations.
 func setElsewhere(all []*series) {
-	type calls struct{ slow, n, slow0, n0 int }
-	of := make(map[operation]*calls) // by operation; without a name, by service; the zero operation: all
+	of := make(map[operation]*[4]int) // by operation, without a name by service, and all: slow and all calls, now and before
 	for _, s := range all {
 		if s.edge {
 			continue
 		}
 		for _, key := range []operation{{service: s.service, name: s.name}, {service: s.service}, {}} {
-			c := at(of, key)
-			c.slow, c.n, c.slow0, c.n0 = c.slow+s.slow, c.n+s.m, c.slow0+s.was, c.n0+s.n
+			for i, k := range [4]int{s.slow, s.m, s.was, s.n} {
+				at(of, key)[i] += k
+			}
 		}
 	}
 	total := at(of, operation{})
 	for _, s := range all {
 		for _, key := range []operation{{service: s.service}, {service: s.service, name: s.name}} {
 			own := at(of, key)
-			slow, n, slow0, n0 := total.slow-own.slow, total.n-own.n, total.slow0-own.slow0, total.n0-own.n0
+			slow, n, slow0, n0 := total[0]-own[0], total[1]-own[1], total[2]-own[2], total[3]-own[3]
 			if n < leastElsewhere {
 				continue
 			}

@@ -186,6 +186,16 @@ func (w *workload) group(service string, e *Evidence) *group {
 	return g
 }
 
+// groupOf divides whole requests into two sides.
+func groupOf(requests []*request, in func(q *request) bool) *group {
+	g := &group{requests[0].view, make(map[bool][]*call)}
+	for _, q := range requests {
+		side := in(q)
+		g.sides[side] = append(g.sides[side], &call{request: q, row: q.row, start: q.start})
+	}
+	return g
+}
+
 // period returns when most of the slow or failed calls happened. It returns NoTime for from if they happened at all
 // times, and for to if they lasted until the end.
 func (g *group) period() (from, to Time) {
