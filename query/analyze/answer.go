@@ -37,7 +37,7 @@ type Explanation struct {
 	odd      []*oddity
 	tried    tried
 	searched bool   // the place of the change was not given
-	busy     bool   // differences are no cause because all calls became slower
+	busy     bool   // all calls became slower
 	slower   string // what became slower then
 }
 

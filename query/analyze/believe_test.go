@@ -119,6 +119,47 @@ func TestExplainChange(t *testing.T) {
 	}
 }
 
+// TestExplainBusy: if a busy machine slows everything, no operation is the cause, and the verdict says so.
+func TestExplainBusy(t *testing.T) {
+	for seed := range uint64(5) {
+		x := alone(t, querytest.Store{Requests: 900, From: .6, Stalls: .4}, 80+seed)
+		if x.Found || !strings.HasPrefix(x.Verdict, "nearly everything is slower from ") {
+			t.Errorf("seed %d: %s %+v", seed, x.Verdict, x.Causes)
+		}
+	}
+}
+
+// TestExplainFailuresAtOneTime: failures of a short time are in the verdict, with their time, however few they are.
+func TestExplainFailuresAtOneTime(t *testing.T) {
+	for seed := range uint64(5) {
+		x := alone(t, querytest.Store{Requests: 900, From: .5, Until: .53, Fails: map[string]float64{"POST /pay": 1}}, 90+seed)
+		if x.Found || !strings.Contains(x.Verdict, "requests POST /buy fail: pay POST /pay: ") || !strings.Contains(x.Verdict, ", nearly all within ") {
+			t.Errorf("seed %d: %s", seed, x.Verdict)
+		}
+	}
+}
+
+// TestExplainSeeding: a call without a caller is no request of a program that serves requests.
+func TestExplainSeeding(t *testing.T) {
+	x := alone(t, querytest.Store{Requests: 300, From: 1, Seeding: 300}, 5)
+	if x.Found || x.Looked.Requests != [2]int{0, 300} || strings.Contains(x.Verdict, "sql.exec") {
+		t.Errorf("of %v requests: %s", x.Looked.Requests, x.Verdict)
+	}
+}
+
+// TestExplainAnotherWay: calls that leave out a step because they go another way are slow, but not because they leave it
+// out.
+func TestExplainAnotherWay(t *testing.T) {
+	for seed := range uint64(5) {
+		x := alone(t, querytest.Store{Requests: 900, From: .4, Gone: true, Tenant: "t3", Tenants: 9, Slow: map[string]float64{"GET /item/:id": 60}}, 95+seed)
+		for _, c := range x.Causes {
+			if c.Sure && c.Evidence[0].Kind == analyze.KindNoLonger {
+				t.Errorf("seed %d: %s: %s", seed, x.Verdict, c.Evidence[0].Text)
+			}
+		}
+	}
+}
+
 // TestExplainNewFailures: requests of a name that the baseline lacks, all of which fail, are the verdict: also if they
 // begin within one recording, or are there from the start.
 func TestExplainNewFailures(t *testing.T) {
@@ -193,9 +234,14 @@ func TestExplainDeath(t *testing.T) {
 		}
 	}
 	addEdge, addShop := in(edge, "edge"), in(shop, "shop")
+	path := func(of string) otel.Attributes {
+		return otel.Attributes{{Name: "url.path", Value: format.StringValue(of)}}
+	}
 	for i := range requests {
 		trace, root := [16]byte{3, byte(i)}, [8]byte{3, byte(i)}
-		s := &otel.Span{Name: "GET /", TraceID: trace, SpanID: root, Start: at(i), Duration: 5e6, Ended: true}
+		// A proxy gives all its spans one name. What it serves itself has never reached shop.
+		addEdge(&otel.Span{Name: "edge", TraceID: [16]byte{5, byte(i)}, SpanID: [8]byte{5, byte(i)}, Start: at(i), Duration: 5e6, Ended: true, Attributes: path("/static/app.css")})
+		s := &otel.Span{Name: "edge", TraceID: trace, SpanID: root, Start: at(i), Duration: 5e6, Ended: true, Attributes: path(fmt.Sprint("/item/", i))}
 		if i < reached {
 			addShop(&otel.Span{Name: "GET /item", TraceID: trace, SpanID: [8]byte{4, byte(i)}, Parent: root, Start: at(i) + 1e6, Duration: 3e6, Ended: true})
 		} else {

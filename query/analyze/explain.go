@@ -65,7 +65,7 @@ func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	case q.Since != NoTime:
 		x = w.sinceTime(q.Since)
 	default:
-		x = w.changed(ctx)
+		x = w.changed()
 	}
 	x.Failures = w.failures()
 	w.cover(x)
@@ -123,16 +123,13 @@ func (w *workload) sinceTime(at Time) *Explanation {
 
 // changed compares the requests after the trigger of a flight recorder, or else after the largest change, with earlier
 // ones. The workload is left divided there.
-func (w *workload) changed(ctx context.Context) *Explanation {
+func (w *workload) changed() *Explanation {
 	if w.triggered != NoTime {
 		if x := w.sinceTime(w.triggered); x.Found {
 			return x
 		}
 	}
 	x := w.sinceChange()
-	requests := slices.Clone(w.requests)
-	w.exchange(ctx, x, splits, func(i, k int) { w.requests[i], w.requests[k] = w.requests[k], w.requests[i] }, w.sinceChange)
-	w.requests = requests
 	w.divide(x.Looked.Requests[0])
 	if x.Found {
 		w.inTime(x, false)
@@ -243,6 +240,13 @@ func (w *workload) finish(x *Explanation, others string) {
 		x.Habits[i].Text = x.Habits[i].sentence(others, "")
 	}
 	x.Habits = x.Habits[:min(len(x.Habits), maxHabits)]
+	told := make(map[*series]bool)
+	x.Causes = slices.DeleteFunc(x.Causes, func(c Cause) bool { // calls between two services are in the causes of both
+		of := c.Evidence[0].series
+		known := w.rules.alike && of != nil && told[of]
+		told[of] = true
+		return known
+	})
 	for i := range x.Causes {
 		c := &x.Causes[i]
 		if c.To == NoTime && x.Since != nil && w.near(c.From, x.Since.At) {
@@ -299,36 +303,9 @@ func (w *workload) sinceChange() *Explanation {
 	return x
 }
 
-// exchange measures how often chance gives causes that are as significant as those of x. It swaps requests between
-// the sides at random, and calls again to rank the causes. It swaps whole requests, because the calls of a request
-// depend on each other. The parameter places is the number of places of a change that again considers. If chance
-// did as much in more than one tenth of the exchanges, or one twelfth with several places, no cause of x is sure
-// any longer.
-func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swap func(i, k int), again func() *Explanation) {
-	tries := min(exchanges, mostTries/max(1, places*len(w.requests)))
-	if !x.Found || x.Chance[1] > 0 || tries < exchanges/4 {
-		return
-	}
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same answer each time
-	for x.Chance[1] < tries || x.Chance[0] > 0 && x.Chance[1] < min(exchanges, 2*tries) {
-		r.Shuffle(len(w.requests), swap)
-		x.Chance[1]++
-		if again().surest() >= x.surest() {
-			x.Chance[0]++
-		}
-		if ctx.Err() != nil {
-			return
-		}
-	}
-	if max(10, places)*x.Chance[0] > x.Chance[1] {
-		for i := range x.Causes {
-			x.Causes[i].Sure = false
-		}
-		x.Found = false
-	}
-}
-
-// exchangeSides is exchange for a comparison of two given sides.
+// exchangeSides measures how often chance gives causes that are as significant as those of x. It swaps requests between
+// the two given sides at random. It swaps whole requests, because the calls of a request depend on each other. If chance
+// did as much in more than one tenth of the exchanges, no cause of x is sure any longer.
 func (w *workload) exchangeSides(ctx context.Context, x *Explanation) {
 	_, now := divided(w.requests)
 	defer func() {
@@ -337,10 +314,30 @@ func (w *workload) exchangeSides(ctx context.Context, x *Explanation) {
 			q.now = true
 		}
 	}()
-	w.exchange(ctx, x, 1, func(i, k int) {
-		a, b := w.requests[i], w.requests[k]
-		a.now, b.now = b.now, a.now
-	}, func() *Explanation { return w.rank(0) })
+	tries := min(exchanges, mostTries/max(1, len(w.requests)))
+	if !x.Found || tries < exchanges/4 {
+		return
+	}
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same answer each time
+	for x.Chance[1] < tries || x.Chance[0] > 0 && x.Chance[1] < min(exchanges, 2*tries) {
+		r.Shuffle(len(w.requests), func(i, k int) {
+			a, b := w.requests[i], w.requests[k]
+			a.now, b.now = b.now, a.now
+		})
+		x.Chance[1]++
+		if w.rank(0).surest() >= x.surest() {
+			x.Chance[0]++
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	if 10*x.Chance[0] > x.Chance[1] {
+		for i := range x.Causes {
+			x.Causes[i].Sure = false
+		}
+		x.Found = false
+	}
 }
 
 // surest returns the sum of -log10 of the chances of the sure evidence for the first sure cause, or 0 if no cause
@@ -456,7 +453,7 @@ func (w *workload) rank(more float64) *Explanation {
 		certainly := p >= bound && y >= leastTime
 		sure := certainly && time >= w.rules.weight
 		if w.rules.alike {
-			x.busy = x.busy || sure && s.busy
+			x.busy = x.busy || s.busy
 			sure = sure && !s.busy && (more == 0 || min(s.n, s.m) >= fewApart) // more: the place was searched for
 		}
 		if !s.edge {

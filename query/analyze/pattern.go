@@ -70,6 +70,9 @@ func isPlace(before, number, after string) bool {
 	alone := func(s string, at int) bool {
 		return s == "" || !isWordByte(s[at]) && strings.IndexByte(".:/-", s[at]) < 0
 	}
+	if strings.HasSuffix(before, " at ") { // a position in data
+		return false
+	}
 	return len(number) == 3 && number >= "100" && number < "600" && alone(before, len(before)-1) && alone(after, 0)
 }
 

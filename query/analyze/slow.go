@@ -126,8 +126,10 @@ func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err er
 	err = w.within(ctx, causes)
 	causes = slices.DeleteFunc(causes, func(c Cause) bool {
 		// Any long operation slows others on a busy machine. Only if that costs much time, it is a cause.
+		from, to := w.group(c.Service, &c.Evidence[0]).period()
+		stall := to != NoTime && to-from < w.length()/stretches // everything that is open at that moment is slow
 		besideOnly := !slices.ContainsFunc(c.Evidence[1:], func(e Evidence) bool { return !e.beside })
-		return len(c.Evidence) == 1 || besideOnly && c.Score < leastBeside
+		return stall || len(c.Evidence) == 1 || besideOnly && c.Score < leastBeside
 	})
 	told = len(causes) > 0
 	if told {

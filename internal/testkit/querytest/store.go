@@ -35,6 +35,9 @@ type Store struct {
 	Start    time.Duration             // the time of the first request
 	Clock    time.Duration             // how fast the clock of pay is
 	Version  string                    // of both services
+	Until    float64                   // the part of the requests before the first one that does not differ any more; 0: all differ
+	Stalls   float64                   // the share of all calls that a busy machine delays
+	Seeding  int                       // queries that the program makes while it starts, without a request
 }
 
 // Record records the requests of the store. The seed determines the random noise.
@@ -50,6 +53,13 @@ func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 	noise := o.Noise
 	if noise == 0 {
 		noise = .1
+	}
+	for i := range o.Seeding {
+		q := &otel.Span{Name: "sql.exec", Kind: otel.KindClient, TraceID: [16]byte{9, byte(i >> 8), byte(i)}, SpanID: [8]byte{9, byte(i >> 8), byte(i)}, Ended: true}
+		q.Start, q.Duration = 1_700_000_000_000_000_000-int64(o.Seeding-i)*1e6, 1e5+int64(i)*1e3
+		e := q.Entry(otel.Where{})
+		e.Parent = resources["shop"]
+		x.Add(e)
 	}
 	shared, burst, id := noise*r.NormFloat64(), 0, uint64(0)
 	now := int64(1_700_000_000_000_000_000) + int64(o.Start)
@@ -70,7 +80,7 @@ func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 			weights = o.Mix(part)
 		}
 		tenant := fmt.Sprint("t", r.IntN(cmp.Or(o.Tenants, 5)))
-		differs := part >= o.From && (o.Tenant == "" || o.Tenant == tenant)
+		differs := part >= o.From && (o.Until == 0 || part < o.Until) && (o.Tenant == "" || o.Tenant == tenant)
 		s := storeRequest{x: x, r: r, o: o, id: &id, resources: resources, trace: [16]byte{2, byte(i >> 16), byte(i >> 8), byte(i)}, at: now, factor: factor, part: part, differs: differs, tenant: tenant}
 		s.serve(pick(r, weights))
 		now += int64(10 * float64(time.Millisecond) * r.ExpFloat64())
@@ -113,6 +123,9 @@ func (s *storeRequest) took(operation string, milliseconds float64) int64 {
 	if f := s.o.Slow[operation]; f > 0 && s.differs {
 		d *= f
 	}
+	if s.o.Stalls > 0 && s.differs && s.r.Float64() < s.o.Stalls {
+		d += 30e6 * s.r.ExpFloat64()
+	}
 	return int64(d)
 }
 
@@ -140,6 +153,9 @@ func textAttributes(list []string) (all otel.Attributes) {
 func (s *storeRequest) span(service, name string, id, parent [8]byte, start, took int64, failed string, attributes ...string) int64 {
 	x := &otel.Span{Name: name, TraceID: s.trace, SpanID: id, Parent: parent, Start: start, Duration: took, Ended: true}
 	x.Attributes = textAttributes(attributes)
+	if parent == ([8]byte{}) && s.o.Seeding > 0 {
+		x.Kind = otel.KindServer
+	}
 	if failed != "" {
 		x.Status, x.Description = otel.StatusError, failed
 	}
