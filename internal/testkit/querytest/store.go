@@ -29,6 +29,7 @@ type Store struct {
 	More     int                       // queries that GET /orders makes besides
 	Missing  func(x float64) float64   // the share of GET /item that is answered with 404 and logged as an error
 	Gone     bool                      // GET /item has no span audit
+	Instead  string                    // a longer span that it has in its place
 	Tenant   string                    // only requests of this tenant differ
 	Tenants  int                       // the number of tenants, from t0 on; 5 if 0
 	InLogs   bool                      // the tenant is in a log record, and not on the span
@@ -193,6 +194,8 @@ func (s *storeRequest) serve(route int) {
 		child("sql.query", .4, "", "db.query.text", "select name from item where id=?")
 		if !s.o.Gone || !s.differs {
 			child("audit", .05, "")
+		} else if s.o.Instead != "" {
+			child(s.o.Instead, 5, "")
 		}
 	case 1:
 		child("sql.query", 5, "", "db.query.text", "select id from orders where user=?")
