@@ -535,6 +535,8 @@ export interface Failure {
   before: Count
   now: Count
   state: string
+  from_unix_nano: bigint | null
+  to_unix_nano: bigint | null
   log10p: number
   row: Line
   text: string
