@@ -640,7 +640,8 @@ func TestBesideOfTheSameName(t *testing.T) {
 			In, Others float64
 		}
 	}](t, served(t, all), "/api/why?row=3")
-	if len(got.Beside) != 1 || got.Beside[0].Name != "job" || got.Beside[0].In != 1 || got.Beside[0].Others != 0 {
+	// Of the 15 other slow spans, 8 began while the span of the other process ran; the rest had begun before it.
+	if len(got.Beside) != 1 || got.Beside[0].Name != "job" || got.Beside[0].In != 8./15 || got.Beside[0].Others != 0 {
 		t.Errorf("got %+v", got.Beside)
 	}
 	flame := jsonOf[struct{ Nodes []struct{ Count int } }](t, served(t, all), "/api/flame")
