@@ -193,8 +193,8 @@ export function WhyOf({ row }: { row: number }) {
               {w.of && (
                 <span class="q">
                   {' '}
-                  It ran for most of the time of {percent(b.in, 1)} of the {w.of} ones and {percent(b.others, 1)} of the
-                  others.
+                  It ran when {percent(b.in, 1)} of the {w.of} ones began, and for most of their time; of the others{' '}
+                  {percent(b.others, 1)}.
                 </span>
               )}
             </p>
