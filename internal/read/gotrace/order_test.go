@@ -113,12 +113,15 @@ func TestManySpansOfAGoroutine(t *testing.T) {
 // must give the same result.
 func TestWaitsOutliveSpans(t *testing.T) {
 	p, b := record(t, func(ctx context.Context, p *program) {
-		jobs, done := make(chan func()), make(chan int)
+		jobs, done, begun := make(chan func()), make(chan int), make(chan int)
 		go func() {
+			close(begun)
 			for job := range jobs {
 				job()
 			}
 		}()
+		<-begun
+		time.Sleep(10 * ms) // until the worker waits: inner must not wait for it
 		p.in(ctx, "outer", func(ctx context.Context) {
 			_, end := p.span(ctx, "inner")
 			jobs <- func() { time.Sleep(40 * ms); end(); time.Sleep(20 * ms); done <- 1 }
