@@ -211,18 +211,6 @@ func (f *finder) argument(i int) {
 	}
 }
 
-const blank = " \t"
-
-func isBlank(c byte) bool { return c == ' ' || c == '\t' }
-
-// blanks returns the number of blanks at the beginning of s.
-func blanks(s string) (n int) {
-	for n < len(s) && isBlank(s[n]) {
-		n++
-	}
-	return n
-}
-
 // inURL reports whether the name that begins at i is the name of a URL's parameter.
 func (f *finder) inURL(i int) bool {
 	return i > 0 && (f.s[i-1] == '?' || f.s[i-1] == '&') || i > 5 && f.s[i-6:i] == `\u0026`
@@ -339,17 +327,6 @@ func (f *finder) setting(end, i int, colon bool) {
 // maxList is the maximum size of a list in brackets.
 const maxList = 256
 
-// valueEnds are the bytes that end a value without quotes.
-const valueEnds = " \t\r\n&;,\"'`<>\\|(){}[]"
-
-// isValueEnd has true for each byte of valueEnds.
-var isValueEnd = func() (table [256]bool) {
-	for _, c := range []byte(valueEnds) {
-		table[c] = true
-	}
-	return table
-}()
-
 // schemes are the names of authentication schemes, which precede credentials: see RFC 9110, section 11.
 var schemes = [...]string{"bearer", "basic", "digest", "token", "negotiate", "ntlm", "apikey", "oauth", "aws4-hmac-sha256", "hawk"}
 
@@ -388,95 +365,6 @@ func (f *finder) value(i int) {
 		f.add(i, end, ruleParameter)
 	}
 }
-
-// credentialsEnd is like valueEnd, but if the value is an authentication scheme, the credentials after it are a
-// part of the value.
-func credentialsEnd(s string, i int) int {
-	end := valueEnd(s, i)
-	if isScheme(s[i:end]) && end+1 < len(s) && s[end] == ' ' && s[end+1] != ' ' {
-		// After name=value, the second word may be the next assignment instead of credentials.
-		if to := valueEnd(s, end+1); s[i-1] != '=' || strings.IndexByte(s[end+1:to], '=') < 0 {
-			return to
-		}
-	}
-	return end
-}
-
-func valueEnd(s string, i int) int {
-	for i < len(s) && !isValueEnd[s[i]] {
-		i++
-	}
-	return i
-}
-
-// quoteAt returns the quote at i with the backslashes before it, which it has in a JSON text inside another
-// one, and the size of both.
-func quoteAt(s string, i int) (quote string, size int) {
-	from := i
-	if i+1 < len(s) && (s[i] == 'b' || s[i] == 'N') && isQuote(s[i+1]) { // a literal of Python or SQL
-		from++
-	}
-	j := from
-	for j < len(s) && s[j] == '\\' {
-		j++
-	}
-	if j < len(s) && (isQuote(s[j]) || s[j] == '`') {
-		size = j + 1 - i
-		if strings.HasPrefix(s[j:], `"""`) { // a text of several lines in TOML or Python
-			size += len(`""`)
-		}
-		return s[from : j+1], size
-	}
-	return "", 0
-}
-
-// closing returns where the quoted text that begins at i ends: before the next equal quote, or before a quote
-// that ends a text around it, which has fewer backslashes.
-func closing(s string, i int, quote string) int {
-	for from := i; ; i++ {
-		n := strings.IndexByte(s[i:], quote[len(quote)-1])
-		if n < 0 {
-			return len(s)
-		}
-		i += n
-		end := i
-		for end > from && s[end-1] == '\\' {
-			end--
-		}
-		slashes, level := i-end, len(quote)-1
-		for level > 0 && slashes%2 == 1 { // the quote belongs to a text around it
-			slashes, level = slashes/2, level/2
-		}
-		if slashes%2 == 0 {
-			return max(end, i-len(quote)+1)
-		}
-	}
-}
-
-// isPlain reports whether a value in a text is not a secret, whatever its name. Such values are those that
-// isNone accepts, paths, and placeholders for a secret, such as PASSWORD.
-func isPlain(s string) bool {
-	if isNone(s) || strings.Trim(s, "*") == "" || s[0] == '$' && len(s) <= 3 { // a parameter of SQL
-		return true
-	}
-	if s[0] == '/' && strings.Trim(s, "/._-abcdefghijklmnopqrstuvwxyz0123456789") == "" { // a path
-		return true
-	}
-	return len(s) <= maxPlaceholder && strings.Trim(s, "_ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
-}
-
-// isNone reports whether a value is a word such as "none" or "true", or a number of at most three digits, and
-// so not a secret.
-func isNone(s string) bool {
-	switch s {
-	case "", "true", "false", "null", "nil", "none", "None", "yes", "no", "on", "off", "?", "empty", "missing", "required", "invalid", "unset", "string", "disabled", "enabled", "allowed", "denied":
-		return true
-	}
-	return len(s) < 4 && strings.Trim(s, "0123456789") == ""
-}
-
-// maxPlaceholder is the maximum size of a placeholder for a secret.
-const maxPlaceholder = 12
 
 // colon finds a secret after the colon at i: the user information of a URL, the value of a key in JSON or in a
 // printed map or struct, the value of a header field, or the value in a line of YAML.
@@ -648,37 +536,6 @@ func (f *finder) member(end, i int) {
 	case s[i-1] == ' ' && strings.Trim(s[i:valueEnd(s, i)], "-.0123456789") != "": // a line of YAML
 		f.setting(end, i, true)
 	}
-}
-
-// skipBlank returns the offset after blanks and line breaks at i, which can be escaped.
-func skipBlank(s string, i int) int {
-	for ; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("ntr", s[i+1]) >= 0 {
-			i++
-		} else if strings.IndexByte(" \t\r\n", s[i]) < 0 {
-			break
-		}
-	}
-	return i
-}
-
-// closingBracket returns the offset at which the bracket that opens at i closes.
-func closingBracket(s string, i int) int {
-	depth := 0
-	for ; i < len(s); i++ {
-		switch s[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-			if depth == 0 {
-				return i
-			}
-		case '"':
-			i = closing(s, i+1, `"`)
-		}
-	}
-	return len(s)
 }
 
 // quoted finds the value in SQL's PASSWORD 'value', PASSWORD('value'), SET PASSWORD FOR user = 'value',
