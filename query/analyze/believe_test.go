@@ -136,6 +136,11 @@ func TestExplainFailuresAtOneTime(t *testing.T) {
 		if x.Found || !strings.Contains(x.Verdict, "requests POST /buy fail: pay POST /pay: ") || !strings.Contains(x.Verdict, ", nearly all within ") {
 			t.Errorf("seed %d: %s", seed, x.Verdict)
 		}
+		for _, f := range x.Failures {
+			if timed := f.From != analyze.NoTime && f.To != analyze.NoTime; timed != (f.State == analyze.AtOneTime) {
+				t.Errorf("seed %d: %q from %v to %v", seed, f.State, f.From, f.To)
+			}
+		}
 	}
 }
 

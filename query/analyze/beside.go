@@ -98,8 +98,18 @@ func (b *besides) ran(r view.Row, in, others view.Set[view.Row]) []Beside {
 	// The spans in list were chosen because they ran during r, so r must not count.
 	slow := slices.Clone(in)
 	slow[r/64] &^= 1 << (r % 64)
+	var tooks []int64
+	for r := range slow.Sample(besideSample) {
+		from, to, _ := during(v, r)
+		tooks = append(tooks, to-from)
+	}
+	slices.Sort(tooks)
+	length := int64(1)
+	if len(tooks) > 0 {
+		length = max(length, tooks[len(tooks)/2])
+	}
 	for i, c := range b.coverages(list) {
-		b.addShares(list[i], c, slow, others, len(known))
+		b.addShares(list[i], c, slow, others, length, len(known))
 	}
 	list = slices.DeleteFunc(list, func(x *Beside) bool { return !x.Open && (x.chance || x.In <= x.Others) })
 	slices.SortStableFunc(list, func(a, b *Beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
@@ -142,11 +152,11 @@ func (b *besides) outermost(r view.Row) view.Row {
 }
 
 // addShares sets the shares of x for two sets of spans. A span counts if, when it began and for most of its time, a
-// span with the name of x in another request was running: what begins later does not slow it. If any overlap counted, long spans would count more often. The
-// parameter compared is the number of names from which x was chosen.
-func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], compared int) {
+// span with the name of x in another request was running: what begins later does not slow it. If any overlap counted,
+// long spans would count more often. For the same reason, at least the time length is looked at from the begin of a span
+// on. The parameter compared is the number of names from which x was chosen.
+func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], length int64, compared int) {
 	own := operation{service: x.Service, name: x.Name}
-	var length int64 // the least time that is looked at: a long span runs beside more than a short one, whatever slows it
 	most := func(r view.Row) bool {
 		from, to, timed := during(b.v, r)
 		to = max(to, from+length)
@@ -154,20 +164,10 @@ func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row
 		if operationOf(b.v, b.outermost(r)) == own {
 			of = c.two // the request itself has the name of x, so a second span must be running
 		}
-		to = max(to, from+1)
 		began := of.until(c.at, from+1) > of.until(c.at, from)
 		return timed && began && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
 	}
 	var ran, rows [2]int64
-	var tooks []int64
-	for r := range in.Sample(besideSample) {
-		from, to, _ := during(b.v, r)
-		tooks = append(tooks, to-from)
-	}
-	if len(tooks) > 0 {
-		slices.Sort(tooks)
-		length = tooks[len(tooks)/2]
-	}
 	for i, set := range [2]view.Set[view.Row]{in, others} {
 		for r := range set.Sample(besideSample) {
 			rows[i]++

@@ -240,13 +240,6 @@ func (w *workload) finish(x *Explanation, others string) {
 		x.Habits[i].Text = x.Habits[i].sentence(others, "")
 	}
 	x.Habits = x.Habits[:min(len(x.Habits), maxHabits)]
-	told := make(map[*series]bool)
-	x.Causes = slices.DeleteFunc(x.Causes, func(c Cause) bool { // calls between two services are in the causes of both
-		of := c.Evidence[0].series
-		known := w.rules.alike && of != nil && told[of]
-		told[of] = true
-		return known
-	})
 	for i := range x.Causes {
 		c := &x.Causes[i]
 		if c.To == NoTime && x.Since != nil && w.near(c.From, x.Since.At) {
@@ -266,6 +259,13 @@ func (w *workload) finish(x *Explanation, others string) {
 		c.More = n - len(c.Evidence)
 		c.Covers.Text = c.Covers.text()
 	}
+	told := make(map[*series]bool)
+	x.Causes = slices.DeleteFunc(x.Causes, func(c Cause) bool { // calls between two services are in the causes of both: say them once
+		of := c.Evidence[0].series
+		known := w.rules.alike && len(c.Evidence) == 1 && of != nil && told[of]
+		told[of] = true
+		return known
+	})
 	x.Verdict, x.Alarming = x.verdict(len(w.requests))
 }
 

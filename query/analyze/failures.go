@@ -218,10 +218,10 @@ func (w *workload) failures() []Failure {
 		}
 		f.From, f.To = NoTime, NoTime
 		if f.State == AsBefore || f.State == Some {
-			f.From, f.To = w.burstOf(k.of, k.at)
+			from, to := w.burstOf(k.of, k.at)
 			switch {
-			case f.To != NoTime && n[1] >= leastBurst:
-				f.State = AtOneTime
+			case to != NoTime && n[1] >= leastBurst:
+				f.State, f.From, f.To = AtOneTime, from, to
 			case float64(n[1]) >= nearlyAll*float64(total[1]):
 				f.State = AllFail
 			}
@@ -234,7 +234,8 @@ func (w *workload) failures() []Failure {
 	return all[:min(len(all), maxFailures)]
 }
 
-// burstOf returns when nearly all failures of a kind happened, or NoTime if they are spread over the recording.
+// burstOf returns when nearly all failures of a kind happened. It returns NoTime for from if they are spread over the
+// recording, and for to if they lasted until the end.
 func (w *workload) burstOf(of *route, kind *failureKind) (from, to Time) {
 	requests := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.route != of || !q.now })
 	return groupOf(requests, func(q *request) bool { return q.failure == kind }).period()
