@@ -85,7 +85,7 @@ func ToFolder(o FolderOptions) (*Files, error) {
 }
 
 // Close finishes the files of a folder. If ctx ends before, it leaves the other files as IETs. After Close, Take
-// returns ErrFull.
+// returns ErrFull. Only Files of a folder are closed.
 func (f *Files) Close(ctx context.Context) { f.folder.close(ctx) }
 
 // Take implements Sink. Usually it opens the files of all services in the request before it records anything. If
