@@ -83,6 +83,7 @@ type Cause struct {
 	Command   string     `json:"command"` // a command that shows the evidence; set by commands
 
 	certain bool // it has a certain evidence, which may be too small for a cause or do no harm
+	busy    bool // it has a certain evidence that is no cause because everything is slower
 }
 
 // Covered counts the failed or slow requests to which a cause contributed. A request is slow if it takes longer than

@@ -129,6 +129,50 @@ func TestExplainBusy(t *testing.T) {
 	}
 }
 
+// TestExplainSharedSlows: if most operations take far longer, what they share is slow, and none of them is the cause:
+// also if only for one of them no call before is slow, because there were none just before the given time.
+func TestExplainSharedSlows(t *testing.T) {
+	slow := map[string]float64{"sql.query": 30, "audit": 30, "reserve": 30}
+	pauses := func(x float64) []float64 {
+		if x > .55 && x < .68 {
+			return []float64{1, 1, 0, 0}
+		}
+		return []float64{1, 1, 1, 0}
+	}
+	for seed := range uint64(5) {
+		run := store(t, querytest.Store{Requests: 900, From: .6, Slow: slow, Mix: pauses}, 110+seed)
+		late := analyze.Time(1_700_000_000_000_000_000 + 6200*int64(time.Millisecond))
+		for _, since := range []analyze.Time{analyze.NoTime, late} {
+			x, err := analyze.Explain(t.Context(), &analyze.Question{Now: []query.Run{run}, Since: since})
+			must(t, err)
+			if x.Found || since == analyze.NoTime && !strings.HasPrefix(x.Verdict, "nearly everything is slower from ") {
+				t.Errorf("seed %d: %s %+v", seed, x.Verdict, x.Causes)
+			}
+		}
+	}
+}
+
+// TestExplainStalls: requests that wait while nothing happens are in the verdict, with where they wait.
+func TestExplainStalls(t *testing.T) {
+	quotes := func(float64) []float64 { return []float64{0, 0, 0, 1} }
+	for seed := range uint64(5) {
+		x := alone(t, querytest.Store{Requests: 900, Frozen: 2 * time.Second, Mix: quotes, Slow: map[string]float64{"quote": 4}}, 120+seed)
+		if x.Found || !strings.HasPrefix(x.Verdict, "no change in this file; nothing happened for 2") || !strings.Contains(x.Verdict, " in quote of shop") {
+			t.Errorf("seed %d: %s", seed, x.Verdict)
+		}
+	}
+}
+
+// TestExplainFellowVictims: requests that wait for the same thing are not slow because the others run.
+func TestExplainFellowVictims(t *testing.T) {
+	for seed := range uint64(5) {
+		x := alone(t, querytest.Store{Requests: 900, From: 1, Frozen: 2 * time.Second, Arrive: true}, 130+seed)
+		if strings.Contains(x.Verdict, "while ") {
+			t.Errorf("seed %d: %s", seed, x.Verdict)
+		}
+	}
+}
+
 // TestExplainFailuresAtOneTime: failures of a short time are in the verdict, with their time, however few they are.
 func TestExplainFailuresAtOneTime(t *testing.T) {
 	for seed := range uint64(5) {

@@ -23,8 +23,9 @@ type Beside struct {
 	In      float64  `json:"in"`        // the share of the slow spans that overlap with such spans for most of their time
 	Others  float64  `json:"others"`    // the same for the other spans
 
-	chance bool    // the shares may differ by chance
-	p      float64 // -log10 of the probability that chance does this, for one name
+	typical int64   // the median of the durations of all spans of that name
+	chance  bool    // the shares may differ by chance
+	p       float64 // -log10 of the probability that chance does this, for one name
 }
 
 const (
@@ -109,6 +110,7 @@ func (b *besides) ran(r view.Row, in, others view.Set[view.Row]) []Beside {
 		length = max(length, tooks[len(tooks)/2])
 	}
 	for i, c := range b.coverages(list) {
+		list[i].typical = c.typical
 		b.addShares(list[i], c, slow, others, length, len(known))
 	}
 	list = slices.DeleteFunc(list, func(x *Beside) bool { return !x.Open && (x.chance || x.In <= x.Others) })
@@ -137,7 +139,13 @@ func (b *besides) coverages(list []*Beside) (all []*coverage) {
 		}
 	}
 	for op, m := range missing {
-		b.known[op] = coverageOf(m[0], m[1])
+		var tooks []int64
+		for i, from := range m[0] {
+			tooks = append(tooks, m[1][i]-from)
+		}
+		c := coverageOf(m[0], m[1])
+		c.typical = stat.Quantile(tooks, .5)
+		b.known[op] = c
 	}
 	for _, x := range list {
 		all = append(all, b.known[operation{service: x.Service, name: x.Name}])
@@ -185,6 +193,7 @@ func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row
 type coverage struct {
 	at       []int64 // the times at which spans begin or end, ascending
 	one, two covered
+	typical  int64 // the median of the durations
 }
 
 // A covered is for a required number of running spans, one or two. For each time in coverage.at it has the

@@ -357,14 +357,19 @@ func (x *Explanation) surest() (p float64) {
 	return p
 }
 
-// apart returns how well a division separates the requests: the weight of the first cause, times a factor that is
+// apart returns how well a division separates the requests: the largest weight of a cause, times a factor that is
 // largest if both sides have the same number of requests. It is largest where a change began.
 func (x *Explanation) apart() float64 {
-	if len(x.Causes) == 0 {
-		return 0
+	most := 0.0
+	for _, c := range x.Causes {
+		weight := c.weight()
+		if c.busy { // everything is slower from here on, which is as large a change as one cause
+			weight = c.Score
+		}
+		most = max(most, weight)
 	}
 	before, now := float64(x.Looked.Requests[0]), float64(x.Looked.Requests[1])
-	return x.Causes[0].weight() * math.Sqrt(before*now/(before+now))
+	return most * math.Sqrt(before*now/max(1, before+now))
 }
 
 // An end is one of the two services of an edge, as caller or as called service.
@@ -459,6 +464,7 @@ func (w *workload) rank(more float64) *Explanation {
 		if !s.edge {
 			c := cause(s.service)
 			c.certain = c.certain || certainly && w.rules.ranksSmall
+			c.busy = c.busy || certainly && s.busy
 			c.Parts.Time += y * certain
 			kind := KindSlower
 			if s.calls != nil {

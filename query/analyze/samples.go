@@ -88,6 +88,9 @@ type series struct {
 // time returns the approximate total time of the calls before.
 func (s *series) time() float64 { return float64(s.med) * float64(s.n) }
 
+// shared reports whether the series tells what all operations have in common. All of them have the given time.
+func (s *series) shared(all float64) bool { return min(s.n, s.m) >= 8 && s.time() > leastShared*all }
+
 // newSeries compares the two sides of a sample. It returns nil if one of them has too few values.
 func (w *workload) newSeries(of *sample, floor int64) *series {
 	b, v := tooks(of.sorted)
@@ -251,7 +254,7 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 	}
 	var zs []float64
 	for _, s := range all {
-		if min(s.n, s.m) >= 8 && s.time() > leastShared*time {
+		if s.shared(time) {
 			zs = append(zs, s.z)
 		}
 	}
@@ -281,6 +284,17 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 	})
 	if w.rules.alike {
 		setElsewhere(all)
+		moved := 0
+		for _, s := range all {
+			if s.shared(time) && s.z > leastZ && float64(s.now) >= busyTimes*float64(s.med) {
+				moved++
+			}
+		}
+		if len(zs) >= 5 && 2*moved >= len(zs) { // what all share is slower: the one that grew most is only a victim
+			for _, s := range all {
+				s.busy = true
+			}
+		}
 	}
 	for _, s := range all {
 		s.judge(mid, scale, off)

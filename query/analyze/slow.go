@@ -275,8 +275,9 @@ func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (
 		if slow && i == 0 {
 			longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
 			ran = slices.DeleteFunc(RanBeside(g.view, longest.row, in, others), func(b Beside) bool {
-				// Slow requests of one name overlap more because they are slow.
-				return operation{service: b.Service, name: b.Name} == operationOf(g.view, longest.request.row)
+				// Slow requests of one name overlap more because they are slow. What is itself far slower than usual
+				// waits for the same thing as the slow calls.
+				return operation{service: b.Service, name: b.Name} == operationOf(g.view, longest.request.row) || b.Took > farAbove*farAbove*b.typical
 			})
 		}
 		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {

@@ -22,6 +22,7 @@ type Finding struct {
 	large    bool   // of the heap: it grew by so much that a verdict says it
 	hasQuery bool   // of a repeated call: its query or URL is known
 	asleep   bool   // of a wait: the program called time.Sleep
+	stalls   bool   // of a gap: requests waited in it
 	said     string // the text in the words of a verdict; Text if empty
 }
 
@@ -75,7 +76,7 @@ func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (lis
 		}
 	}
 	list = append(list, w.retried()...)
-	list = append(list, w.gapsOf(top)...)
+	list = append(list, w.gapsOf(top, total)...)
 	if top.Open > 0 {
 		longest := int64(0)
 		for _, r := range top.NeverEnded {
@@ -148,19 +149,58 @@ func (w *workload) retried() []Finding {
 }
 
 // gapsOf returns a gap that has load before it and after it, and in which many requests were to be expected.
-func (w *workload) gapsOf(top *Overview) []Finding {
+func (w *workload) gapsOf(top *Overview, total int64) []Finding {
 	n := len(w.requests)
 	if n < leastAround {
 		return nil
 	}
 	loaded, idle := Time(w.requests[n/10].start), Time(w.requests[n-1-n/10].start)
 	for _, g := range top.Gaps {
-		share := float64(g.Duration) / float64(max(1, w.length()))
-		if share >= leastFinding && g.From >= loaded && g.From+Time(g.Duration) <= idle && float64(n)*share >= leastAround*(1-share) {
-			return []Finding{{Kind: findGap, Text: fmt.Sprintf("nothing happened for %s, %s of the recording", took(g.Duration), percent(share)), Share: share, Row: g.Before}}
+		share, to := float64(g.Duration)/float64(max(1, w.length())), g.From+Time(g.Duration)
+		if g.From < loaded || to > idle || float64(n)*share < leastAround*(1-share) {
+			continue
+		}
+		f := Finding{Kind: findGap, Text: fmt.Sprintf("nothing happened for %s, %s of the recording", took(g.Duration), percent(share)), Share: share, Row: g.Before}
+		in, waiting := w.openDuring(int64(g.From), int64(to))
+		if waited := float64(waiting) * float64(g.Duration) / float64(total); waiting >= few && waited >= leastFinding {
+			f.Share, f.Row, f.stalls = min(1, waited), in.longest, true
+			most := ""
+			if in.n < waiting {
+				most = fmt.Sprintf(", %d of them", in.n)
+			}
+			f.Text = fmt.Sprintf("nothing happened for %s from %s on while %d requests waited%s in %s of %s", took(g.Duration), w.clock(g.From), waiting, most, in.name, name(in.service))
+		}
+		if f.Share >= leastFinding {
+			return []Finding{f}
 		}
 	}
 	return nil
+}
+
+// openDuring returns the number of requests that were open from one time to another, and the operation whose spans
+// most of them had open innermost.
+func (w *workload) openDuring(from, to int64) (in route, requests int) {
+	innermost := make(map[operation]*route)
+	for _, q := range w.requests {
+		if q.start > from || q.start+q.took < to {
+			continue
+		}
+		requests++
+		open, t := q.row, q.view.Tree()
+		for rank, end := t.Rank(q.row), t.End(q.row); rank < end; rank++ {
+			r := t.Row(rank)
+			if begin, until, timed := during(q.view, r); timed && q.view.Role(r) == view.RoleSpan && begin <= from && until >= to {
+				open = r
+			}
+		}
+		op := operationOf(q.view, open)
+		x := at(innermost, op)
+		x.operation, x.longest, x.n = op, open, x.n+1
+		if x.n > in.n || x.n == in.n && op.compare(in.operation) < 0 {
+			in = *x
+		}
+	}
+	return in, requests
 }
 
 // absolute returns the verdict of a recording in which nothing changed: the finding that matters most.
@@ -183,6 +223,8 @@ func absolute(list []Finding) string {
 	}
 	said := time.sentence()
 	switch grows, retry, gap := of(findGrows), of(findRetry), of(findGap); {
+	case gap != nil && gap.stalls:
+		said = gap.Text
 	case grows != nil:
 		said = grows.Text
 	case retry != nil && retry.Share > time.Share/2:

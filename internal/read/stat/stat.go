@@ -79,6 +79,9 @@ func MoreOften(c, m, b, n int) float64 {
 // AtLeast returns -log10 of the probability that at least k of n tries succeed, if each succeeds with probability
 // p.
 func AtLeast(k, n int, p float64) float64 {
+	if p >= 1 {
+		return 0
+	}
 	return surprise(logBinomial(k, n, p), n-k, func(i int) float64 { return float64(n-k-i) / float64(k+i+1) * p / (1 - p) })
 }
 

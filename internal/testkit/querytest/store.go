@@ -39,6 +39,22 @@ type Store struct {
 	Until    float64                   // the part of the requests before the first one that does not differ any more; 0: all differ
 	Stalls   float64                   // the share of all calls that a busy machine delays
 	Seeding  int                       // queries that the program makes while it starts, without a request
+	Frozen   time.Duration             // how long no call ends in the middle of the recording
+	Arrive   bool                      // requests begin in that time nevertheless
+}
+
+// middle returns when the recording is about half over.
+func (o *Store) middle() int64 {
+	return 1_700_000_000_000_000_000 + int64(o.Start) + int64(o.Requests/2)*int64(10*time.Millisecond)
+}
+
+// thawed returns the end of a call that would end at a time if nothing froze.
+func (o *Store) thawed(end int64) int64 {
+	began := o.middle()
+	if thaws := began + int64(o.Frozen); end > began && end < thaws {
+		return thaws + (end-began)%int64(time.Millisecond)
+	}
+	return end
 }
 
 // Record records the requests of the store. The seed determines the random noise.
@@ -84,7 +100,11 @@ func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 		differs := part >= o.From && (o.Until == 0 || part < o.Until) && (o.Tenant == "" || o.Tenant == tenant)
 		s := storeRequest{x: x, r: r, o: o, id: &id, resources: resources, trace: [16]byte{2, byte(i >> 16), byte(i >> 8), byte(i)}, at: now, factor: factor, part: part, differs: differs, tenant: tenant}
 		s.serve(pick(r, weights))
-		now += int64(10 * float64(time.Millisecond) * r.ExpFloat64())
+		next := now + int64(10*float64(time.Millisecond)*r.ExpFloat64())
+		if now < o.middle() && next >= o.middle() && !o.Arrive {
+			next += int64(o.Frozen)
+		}
+		now = next
 	}
 	return x
 }
@@ -152,6 +172,7 @@ func textAttributes(list []string) (all otel.Attributes) {
 
 // span adds a span and returns its end.
 func (s *storeRequest) span(service, name string, id, parent [8]byte, start, took int64, failed string, attributes ...string) int64 {
+	took = s.o.thawed(start+took) - start
 	x := &otel.Span{Name: name, TraceID: s.trace, SpanID: id, Parent: parent, Start: start, Duration: took, Ended: true}
 	x.Attributes = textAttributes(attributes)
 	if parent == ([8]byte{}) && s.o.Seeding > 0 {
