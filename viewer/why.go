@@ -36,7 +36,7 @@ type why struct {
 	Shares  query.Contrast   `json:"shares"`
 	Request query.Contrast   `json:"request"` // the attributes of the spans' requests, if Shares is empty
 	Follows []string         `json:"follows"` // queries for values that the failed spans share because they failed
-	Burst   *burst           `json:"burst"`   // nil if the spans in question did not begin in a burst, or are too few
+	Period  *analyze.Period  `json:"period"`  // when most of the spans in question began; nil: at all times
 	Beside  []analyze.Beside `json:"beside"`
 	CPU     *processorTime   `json:"cpu"`     // nil if there are no samples
 	Against *against         `json:"against"` // nil if the page has no other trace to compare with
@@ -276,7 +276,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 		c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field[0] != '.' || analyze.SaysOutcome(f.Field) })
 		out.Request = contrastOf(c, true, false)
 	}
-	out.Burst = s.burstOf(in, same)
+	out.Period = analyze.PeriodOf(v, in, same)
 	return out, in, nil
 }
 

@@ -119,6 +119,25 @@ func TestExplainChange(t *testing.T) {
 	}
 }
 
+// TestPeriodOf: a period has the calls that are slow in it; calls that are slow at all times have none.
+func TestPeriodOf(t *testing.T) {
+	for until, want := range map[float64]bool{.6: true, 0: false} {
+		o := querytest.Store{Requests: 900, From: .4, Until: until, Slow: map[string]float64{"reserve": 50}}
+		if !want {
+			o.From, o.Tenant = 0, "t2"
+		}
+		v := o.Record(t, 7).View()
+		same, err := runOn(t, v, `{ name = "reserve" }`)
+		must(t, err)
+		slow, err := runOn(t, v, `{ name = "reserve" && duration > 40ms }`)
+		must(t, err)
+		p := analyze.PeriodOf(v, slow.Rows, same.Rows)
+		if (p != nil) != want || want && (p.In != 1 || p.Share < .15 || p.Share > .25) {
+			t.Errorf("until %v: %+v", until, p)
+		}
+	}
+}
+
 // TestExplainBusy: if a busy machine slows everything, no operation is the cause, and the verdict says so.
 func TestExplainBusy(t *testing.T) {
 	for seed := range uint64(5) {

@@ -19,7 +19,6 @@ const (
 	leastGap    = 0.2 // the least difference between the shares of slow calls and of other calls that have a value
 	gapByRun    = 0.7 // the same for spans that ran at the same time; larger, because many spans do
 	leastBeside = 0.2 // a cause that only runs beside slow calls explains at least this share of all time
-	inPeriod    = 0.8 // a period is reported if it has at least this share of the slow calls, and at most this share of all calls
 )
 
 // ofOutcome matches the names of attributes that say how a call ended, and not why, in OpenTelemetry's semantic
@@ -196,48 +195,6 @@ func groupOf(requests []*request, in func(q *request) bool) *group {
 		g.sides[side] = append(g.sides[side], &call{request: q, row: q.row, start: q.start})
 	}
 	return g
-}
-
-// period returns when most of the slow or failed calls happened. It returns NoTime for from if they happened at all
-// times, and for to if they lasted until the end.
-func (g *group) period() (from, to Time) {
-	type at struct {
-		start int64
-		in    bool
-	}
-	var all []at
-	for in, calls := range g.sides {
-		for _, c := range calls {
-			all = append(all, at{c.start, in})
-		}
-	}
-	slices.SortFunc(all, func(a, b at) int { return cmp.Compare(a.start, b.start) })
-	bad := len(g.sides[true])
-	share := float64(bad) / float64(len(all))
-	// Find the part of all calls with the largest excess of such calls over their average share.
-	excess, most, begin, first, end, in, within := 0.0, 0.0, 0, 0, 0, 0, 0
-	for i, c := range all {
-		if excess <= 0 {
-			excess, begin, in = 0, i, 0
-		}
-		excess -= share
-		if c.in {
-			excess++
-			in++
-		}
-		if excess > most {
-			most, first, end, within = excess, begin, i+1, in
-		}
-	}
-	if float64(within) < inPeriod*float64(bad) || float64(end-first) > inPeriod*float64(len(all)) ||
-		stat.MoreOften(within, end-first, bad-within, len(all)-(end-first)) < need(len(all), 0) {
-		return NoTime, NoTime
-	}
-	begins, last, until := all[first].start, all[end-1].start, all[len(all)-1].start
-	if len(all)-end > few && until-last > (last-begins)/10 {
-		return Time(begins), Time(last)
-	}
-	return Time(begins), NoTime
 }
 
 // add adds a call of a request now. It ignores calls of another run than the first call's.

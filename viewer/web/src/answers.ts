@@ -131,7 +131,7 @@ export interface Why {
   shares: Contrast
   request: Contrast
   follows: string[]
-  burst: Burst | null
+  period: Period | null
   beside: Beside[]
   cpu: ProcessorTime | null
   against: Against | null
@@ -381,11 +381,11 @@ export interface Bar {
   count: number
 }
 
-export interface Burst {
+export interface Period {
   from_unix_nano: bigint
   to_unix_nano: bigint
+  in: number
   share: number
-  all: boolean
 }
 
 export interface Beside {

@@ -150,17 +150,17 @@ export function WhyOf({ row }: { row: number }) {
             </>
           )}
           {w.follows.length > 0 && <p class="q says">Follows from it: {plain(w.follows.join(', '))}</p>}
-          {w.burst && (
+          {w.period && (
             <p class="says">
-              {w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began{' '}
+              {w.period.in === 1 ? 'All' : percent(w.period.in, 1)} of the {w.of} ones began{' '}
               <button
                 class="lk"
                 title="Choose this part of the time"
-                onClick={() => time.choose({ from: w.burst!.from_unix_nano, to: w.burst!.to_unix_nano })}>
-                within {duration(w.burst.to_unix_nano - w.burst.from_unix_nano)} from{' '}
-                {moment(w.burst.from_unix_nano, 3)}
+                onClick={() => time.choose({ from: w.period!.from_unix_nano, to: w.period!.to_unix_nano })}>
+                within {duration(w.period.to_unix_nano - w.period.from_unix_nano)} from{' '}
+                {moment(w.period.from_unix_nano, 3)}
               </button>
-              , in {percent(w.burst.share, 1)} of the time.
+              , in {percent(w.period.share, 1)} of the time.
             </p>
           )}
           <p class="says">
