@@ -171,6 +171,17 @@ func TestExplainSharedSlows(t *testing.T) {
 	}
 }
 
+// TestExplainFewCalls: fewer than ten calls on one side of a change that was searched for are too few.
+func TestExplainFewCalls(t *testing.T) {
+	quotes := func(float64) []float64 { return []float64{1, 1, 1, .055} }
+	for seed := range uint64(5) {
+		x := alone(t, querytest.Store{Requests: 900, From: .5, Slow: map[string]float64{"quote": 30}, Mix: quotes}, 140+seed)
+		if x.Found {
+			t.Errorf("seed %d: %s: %s", seed, x.Verdict, x.Causes[0].Evidence[0].Text)
+		}
+	}
+}
+
 // TestExplainStalls: requests that wait while nothing happens are in the verdict, with where they wait.
 func TestExplainStalls(t *testing.T) {
 	quotes := func(float64) []float64 { return []float64{0, 0, 0, 1} }
