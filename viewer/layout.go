@@ -26,14 +26,20 @@ func isShown(v *view.View, r view.Row) bool {
 	return false
 }
 
+// A form describes which rows of the tree can be visible, and which levels are open.
+type form struct {
+	root   view.Row // show only this row and the rows below it; 0: all rows
+	depth  int      // the number of levels that are open
+	only   string   // a query: show only the rows that it selects, and the rows above them
+	window window   // show only the rows that overlap it, and the rows above them
+	least  int64    // omit spans that took fewer nanoseconds, with their log records and events
+}
+
 // A shape describes which rows of the tree are open.
 type shape struct {
-	root    view.Row   // show only this row and the rows below it; 0: all rows
-	depth   int        // the number of levels that are open
+	form
+
 	toggled []view.Row // sorted; rows that are closed in an open level, or open in a closed level
-	only    string     // a query: show only the rows that it selects, and the rows above them
-	window  window     // show only the rows that overlap it, and the rows above them
-	least   int64      // omit spans that took fewer nanoseconds, with their log records and events
 }
 
 // maxToggled is the largest number of rows that a request can toggle.
@@ -42,7 +48,7 @@ const maxToggled = 4000
 // shape reads the shape of a request from its parameters. The parameter x lists the toggled rows. Each number in
 // it is the difference from the row before, in base 36.
 func (q *request) shape() shape {
-	h := shape{root: q.row("root"), depth: q.number("depth", 0, math.MaxInt32), only: q.Get("only")}
+	h := shape{form: form{root: q.row("root"), depth: q.number("depth", 0, math.MaxInt32), only: q.Get("only")}}
 	at := uint64(0)
 	if x := q.Get("x"); x != "" {
 		for d := range strings.SplitSeq(x, ".") {
@@ -74,26 +80,77 @@ func (h *shape) isToggled(r view.Row) bool {
 // A layout holds the visible rows of a shape, in order.
 type layout struct {
 	shape   shape
+	part    view.Set[view.Row] // the rows that are visible if all levels are open; nil means all
 	ranks   *rankSet
 	outside int // the number of omitted outermost rows: they do not overlap the window
 }
 
-// layout returns the layout of a shape.
+const layouts = "layout" // the kind of cached results that layout uses
+
+// layout returns the layout of a shape. If a layout of the same form is cached, the new layout is a copy of it, in
+// which only the rows below the toggled rows are other rows.
 func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
-	return remember(&s.results, "layout", fmt.Sprint(h), func() (*layout, error) { return s.layoutOf(ctx, h) })
+	return remember(&s.results, layouts, fmt.Sprint(h), func() (*layout, error) {
+		for _, like := range s.all(layouts) {
+			if l := like.(*layout); l.shape.form == h.form {
+				return s.toggle(ctx, l, h.toggled)
+			}
+		}
+		return s.layoutOf(ctx, h)
+	})
 }
 
 func (s *state) layoutOf(ctx context.Context, h shape) (*layout, error) {
-	part, outside, err := s.part(ctx, h)
+	part, all, err := s.part(ctx, h.form)
 	if err != nil {
 		return nil, err
 	}
 	t := s.v.Tree()
-	l := &layout{shape: h, ranks: newRankSet(t.Len())}
+	l := &layout{shape: h, part: part, ranks: newRankSet(t.Len())}
+	err = s.show(ctx, l, h.root, 0, func(r view.Row) {
+		if h.window.isSet && (all == nil || all.Has(r)) {
+			l.outside++
+		}
+	})
+	l.ranks.done()
+	return l, err
+}
+
+// toggle returns a copy of a layout in which other rows are toggled.
+func (s *state) toggle(ctx context.Context, l *layout, toggled []view.Row) (*layout, error) {
+	t := s.v.Tree()
+	out := &layout{shape: shape{l.shape.form, toggled}, part: l.part, ranks: &rankSet{Set: slices.Clone(l.ranks.Set)}, outside: l.outside}
+	var ranks []int // of the rows that are toggled in one of the layouts
+	for _, r := range slices.Concat(l.shape.toggled, toggled) {
+		if l.shape.isToggled(r) != out.shape.isToggled(r) {
+			ranks = append(ranks, t.Rank(r))
+		}
+	}
+	slices.Sort(ranks)
+	end := 0
+	for _, rank := range ranks {
+		if rank < end || !out.ranks.Has(rank) {
+			continue // the row is below one of the rows before, or it is not visible
+		}
+		r := t.Row(rank)
+		end = t.End(r)
+		out.ranks.remove(rank, end)
+		if err := s.show(ctx, out, r, s.depth(r, l.shape.root, nil), nil); err != nil {
+			return nil, err
+		}
+	}
+	out.ranks.done()
+	return out, nil
+}
+
+// show adds the visible rows at and below a row to a layout. The argument above is the number of visible rows above
+// the row. For each outermost row that the layout omits, show calls omitted.
+func (s *state) show(ctx context.Context, l *layout, r view.Row, above int, omitted func(view.Row)) error {
+	t, h := s.v.Tree(), &l.shape
 	var ends []int // the ends of the shown rows that contain the row at rank
-	for rank, n := t.Rank(h.root), 0; rank < t.End(h.root); n++ {
+	for rank, last, n := t.Rank(r), t.End(r), 0; rank < last; n++ {
 		if n%(1<<16) == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		r := t.Row(rank)
 		for len(ends) > 0 && ends[len(ends)-1] <= rank {
@@ -103,28 +160,28 @@ func (s *state) layoutOf(ctx context.Context, h shape) (*layout, error) {
 			rank++
 			continue
 		}
-		if part != nil && !part.Has(r) {
-			if len(ends) == 0 && h.window.isSet && (outside == nil || outside.Has(r)) {
-				l.outside++
+		level := above + len(ends)
+		if l.part != nil && !l.part.Has(r) {
+			if level == 0 {
+				omitted(r)
 			}
 			rank = t.End(r)
 			continue
 		}
 		l.ranks.Add(rank)
-		if below := t.End(r); below == rank+1 || (len(ends) < h.depth) == h.isToggled(r) {
+		if below := t.End(r); below == rank+1 || (level < h.depth) == h.isToggled(r) {
 			rank = below
 		} else {
 			ends = append(ends, below)
 			rank++
 		}
 	}
-	l.ranks.done()
-	return l, nil
+	return nil
 }
 
-// part returns the rows that a shape shows if all levels are open, and all, the rows that it would show without
+// part returns the rows that a form shows if all levels are open, and all, the rows that it would show without
 // the window. A nil set stands for all rows.
-func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row], err error) {
+func (s *state) part(ctx context.Context, h form) (part, all view.Set[view.Row], err error) {
 	var rows view.Set[view.Row]
 	if h.only != "" {
 		f, err := s.found(ctx, h.only)

@@ -2,10 +2,14 @@ package viewer_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/viewer"
 )
 
 // TestDeepTraceOpensToItsLastRow opens all levels of a very deep trace, and then shows only the path to
@@ -27,6 +31,37 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 	for i, depth := range r.depths {
 		if want := levels - len(r.depths) + i; depth != want {
 			t.Fatalf("row %d of those above is at level %d, want %d", i, depth, want)
+		}
+	}
+}
+
+// TestToggledRowsAreThoseOfANewLayout opens and closes rows of random traces, also in a window and with a query. Each
+// answer must be that of a handler that has no earlier layout.
+func TestToggledRowsAreThoseOfANewLayout(t *testing.T) {
+	for seed := range uint64(10) {
+		v := viewOf(t, format.ET, randomTrace(seed, 200))
+		r := rand.New(rand.NewPCG(seed, 2))
+		for _, form := range []string{"depth=0", "depth=2", "depth=9", "depth=1&window=1400000000,1500000000", "depth=9&only=slow", "depth=1&least=50000000", "depth=3&root=4"} {
+			h, open := serve(t, v, viewer.Options{}), make(map[int]bool)
+			for range 15 {
+				for range 1 + r.IntN(3) {
+					row := 3 + r.IntN(200)
+					open[row] = !open[row]
+				}
+				var x []string
+				last := 0
+				for row := range 204 {
+					if open[row] {
+						x = append(x, strconv.FormatInt(int64(row-last), 36))
+						last = row
+					}
+				}
+				path := "/api/rows?n=500&" + form + "&x=" + strings.Join(x, ".")
+				got, want := ask(h, "GET", path).Body.String(), ask(serve(t, v, viewer.Options{}), "GET", path).Body.String()
+				if got != want {
+					t.Fatalf("seed %d, %s: got %s\nwant %s", seed, path, got, want)
+				}
+			}
 		}
 	}
 }

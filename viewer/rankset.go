@@ -17,13 +17,26 @@ type rankSet struct {
 
 func newRankSet(n int) *rankSet { return &rankSet{Set: make(view.Set[int], n/64+1)} }
 
-// done computes the sums. It is called after all members have been added.
+// done computes the sums. It is called after the last change.
 func (s *rankSet) done() {
 	s.sums = make([]uint32, len(s.Set))
 	s.n = 0
 	for i, w := range s.Set {
 		s.sums[i] = uint32(s.n)
 		s.n += bits.OnesCount64(w)
+	}
+}
+
+// remove removes the members in [from, to).
+func (s *rankSet) remove(from, to int) {
+	for i := from; i < to; {
+		if i%64 == 0 && i+64 <= to {
+			s.Set[i/64] = 0
+			i += 64
+			continue
+		}
+		s.Set[i/64] &^= 1 << (i % 64)
+		i++
 	}
 }
 

@@ -40,6 +40,16 @@ func (r *results) known(kind, key string) any {
 	return nil
 }
 
+// all returns the results of a kind, the latest first.
+func (r *results) all(kind string) (values []any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range slices.Backward(r.byKind[kind]) {
+		values = append(values, x.value)
+	}
+	return values
+}
+
 // remember returns the result of compute, or the result of an earlier call for the same kind and key.
 func remember[T any](r *results, kind, key string, compute func() (T, error)) (T, error) {
 	if v, ok := r.known(kind, key).(T); ok {

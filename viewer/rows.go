@@ -78,20 +78,20 @@ type tick struct {
 // among the visible rows, at is a row that the answer must contain, and last requests the last rows. With fill,
 // rows opens rows from the top on until fill rows are visible.
 func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
-	form, n, fill := q.shape(), q.number("n", 60, maxRows+1), q.number("fill", 0, maxRows+1)
+	shape, n, fill := q.shape(), q.number("n", 60, maxRows+1), q.number("fill", 0, maxRows+1)
 	first, at := q.number("first", 0, math.MaxInt32), q.row("at")
 	if q.err != nil {
 		return nil, q.err
 	}
 	var toggled []int
 	var err error
-	if fill > 0 && len(form.toggled) == 0 {
-		toggled, err = q.fill(ctx, &form, fill)
+	if fill > 0 && len(shape.toggled) == 0 {
+		toggled, err = q.fill(ctx, &shape, fill)
 		if err != nil {
 			return nil, err
 		}
 	}
-	l, err := q.layout(ctx, form)
+	l, err := q.layout(ctx, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := q.extent(form.root, form.window)
+	x := q.extent(shape.root, shape.window)
 	out := &treeRows{Total: l.ranks.n, First: first, From: x.from, To: x.to, Outside: l.outside, Toggled: toggled}
 	read, ranker, depths := q.v.NewReader(), interest.NewRanker(q.v), make(map[view.Row]int)
 	list := make([]treeRow, len(rows))
@@ -120,8 +120,8 @@ func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		depths[r] = q.depth(r, form.root, depths)
-		if up := q.v.Parent(r); r != form.root && isShown(q.v, up) {
+		depths[r] = q.depth(r, shape.root, depths)
+		if up := q.v.Parent(r); r != shape.root && isShown(q.v, up) {
 			depths[up] = depths[r] - 1
 		}
 		list[i] = q.treeRow(r, e, ranker)
@@ -240,7 +240,7 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 			return toggled, nil
 		}
 		at, _ := slices.BinarySearch(h.toggled, next)
-		h.toggled = slices.Insert(h.toggled, at, next)
+		h.toggled = slices.Insert(slices.Clone(h.toggled), at, next) // a copy, because the cached layout has the old list
 		toggled = append(toggled, int(next))
 	}
 }

@@ -119,7 +119,7 @@ func staticPage(data string) []byte {
 
 func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*staticData, error) {
 	s := h.view()
-	part, _, err := s.part(ctx, shape{only: text})
+	part, _, err := s.part(ctx, form{only: text})
 	if err != nil {
 		return nil, err
 	}

@@ -266,19 +266,42 @@ func (p *problem) Error() string { return p.text }
 
 func badRequest(text string) error { return &problem{status: http.StatusBadRequest, text: text} }
 
+// handlers has the func that answers requests for a path.
+var handlers = map[string]func(h *Handler, ctx context.Context, q *request) (any, error){
+	"api/complete": (*Handler).complete,
+	"api/critical": (*Handler).critical,
+	"api/entry":    (*Handler).entry,
+	"api/explain":  (*Handler).explain,
+	"api/facets":   (*Handler).facets,
+	"api/find":     (*Handler).find,
+	"api/flame":    (*Handler).flame,
+	"api/heat":     (*Handler).heat,
+	"api/lanes":    (*Handler).lanes,
+	"api/logs":     (*Handler).logs,
+	"api/meta":     (*Handler).meta,
+	"api/row":      (*Handler).row,
+	"api/rows":     (*Handler).rows,
+	"api/runtime":  (*Handler).runtime,
+	"api/save":     (*Handler).save,
+	"api/states":   (*Handler).stateStrips,
+	"api/strip":    (*Handler).strip,
+	"api/table":    (*Handler).table,
+	"api/talk":     (*Handler).talk,
+	"api/top":      (*Handler).top,
+	"api/waited":   (*Handler).waitedFor,
+	"api/waits":    (*Handler).waits,
+	"api/way":      (*Handler).way,
+	"api/why":      (*Handler).why,
+}
+
 // api answers a request for data of the trace.
 func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	if path == "api/events" {
 		h.events(w, r)
 		return
 	}
-	calls := map[string]func(ctx context.Context, q *request) (any, error){
-		"api/meta": h.meta, "api/top": h.top, "api/explain": h.explain, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
-		"api/find": h.find, "api/complete": h.complete, "api/row": h.row, "api/way": h.way,
-		"api/strip": h.strip, "api/heat": h.heat, "api/why": h.why, "api/critical": h.critical, "api/flame": h.flame, "api/talk": h.talk, "api/runtime": h.runtime, "api/facets": h.facets, "api/table": h.table, "api/save": h.save, "api/lanes": h.lanes, "api/states": h.stateStrips, "api/waited": h.waitedFor, "api/waits": h.waits,
-	}
-	call := calls[path]
-	if call == nil {
+	answer := handlers[path]
+	if answer == nil {
 		fail(w, http.StatusNotFound, "not found")
 		return
 	}
@@ -304,7 +327,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		s, err = h.correct(r.Context(), s)
 	}
 	if err == nil {
-		a, err = call(r.Context(), &request{state: s, Values: values})
+		a, err = answer(h, r.Context(), &request{state: s, Values: values})
 	}
 	h.restLater()
 	if err != nil {
