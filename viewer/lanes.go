@@ -102,6 +102,10 @@ func (s *state) levelsOf(ctx context.Context, c *selection) (*levels, error) {
 		if v.Role(r) != view.RoleSpan {
 			continue
 		}
+		if c.skip != nil && c.skip.Has(r) {
+			rank = t.End(r) - 1
+			continue
+		}
 		if c.hits != nil && rank >= hitEnd {
 			if !c.hits.Has(r) {
 				continue

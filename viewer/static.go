@@ -58,7 +58,9 @@ type staticData struct {
 	Facets  any                           `json:"facets"`
 	Table   any                           `json:"table"`
 	Flames  map[string]*flameAnswer       `json:"flames"` // by the parameter by: "time", "up" or "count"
-	CSV     string                        `json:"csv"`    // Table as CSV
+	Strip   *strip                        `json:"strip"`
+	Lanes   *laneRuns                     `json:"lanes"`
+	CSV     string                        `json:"csv"` // Table as CSV
 	Strings []string                      `json:"strings"`
 	// The columns of the rows, in the order of the tree. A row number in any answer is a position in these
 	// columns, from 1 on. Up is the position of the row above, or 0 if no row is above.
@@ -70,8 +72,8 @@ type staticData struct {
 }
 
 // Static writes a page of a view as one file, which needs no server. The page does the same as the page of a
-// handler, except that it cannot run queries: it only searches for texts, and its tables are those of the time
-// when it was written.
+// handler, except that it cannot run queries: it only searches for texts, and its tables, its strip and its lanes
+// are those of the time when it was written.
 func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) error {
 	if o == nil {
 		o = new(StaticOptions)
@@ -203,6 +205,28 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 	return d, d.addAnswers(ctx, h, s, text, only, places)
 }
 
+// The strip and the lanes of a static page have these numbers of parts of the time.
+const (
+	staticBins  = 500
+	staticParts = maxBins
+)
+
+// pageOf returns a state for a page that has only some rows: its times, services and colors are those of these rows.
+func (s *state) pageOf(only view.Set[view.Row]) *state {
+	p := &state{v: s.v, generation: s.generation, corrected: s.corrected, files: s.files, facts: s.facts}
+	names, services := make(map[string]bool), make(map[string]bool)
+	for r := range only.All() {
+		names[preview(s.title(r))], services[s.v.Service(r)] = true, true
+	}
+	whole, hues, all := extentOf(s.v, only.All()), maps.Clone(s.hues()), slices.Clone(s.services())
+	maps.DeleteFunc(hues, func(name string, _ int) bool { return !names[name] })
+	all = slices.DeleteFunc(all, func(name string) bool { return !services[name] })
+	p.whole = func() extent { return whole }
+	p.hues = func() map[string]int { return hues }
+	p.services = func() []string { return all }
+	return p
+}
+
 // addAnswers adds the current answers of the handler, limited to the rows of the page.
 func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
 	q := &request{state: s, Values: url.Values{"q": {text}}}
@@ -240,6 +264,23 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		}
 		d.Flames[by] = f
 	}
+	p := s.pageOf(only)
+	x := p.whole()
+	d.Strip, err = p.stripOf(ctx, only, staticBins, x.from, x.to)
+	if err != nil {
+		return err
+	}
+	l, err := p.levelsOf(ctx, &selection{end: s.v.Tree().Len(), skip: chosen.skip})
+	if err != nil {
+		return err
+	}
+	d.Lanes, err = p.runsOf(ctx, l, x.from, x.to, staticParts)
+	if err != nil {
+		return err
+	}
+	for i, r := range d.Lanes.Row {
+		d.Lanes.Row[i] = view.Row(places[r])
+	}
 	number := func(r view.Row) rowNumber { return rowNumber(places[r]) }
 	encode := func(x any, failed error) (out json.RawMessage) {
 		if failed == nil {
@@ -260,20 +301,13 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	if err := errors.Join(err, d.addPaths(ctx, s, only, number), d.addWhy(ctx, s, only, places)); err != nil {
 		return err
 	}
-	a, err := h.meta(ctx, &request{state: s})
+	a, err := h.meta(ctx, &request{state: p})
 	if err != nil {
 		return err
 	}
 	d.Meta, _ = a.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
 	d.Meta["static"], d.Meta["goroutines"] = text, false // the page has no execution traces, except for the waits
-	hues := maps.Clone(s.hues())
-	// Drop the names that no row of the page has.
-	maps.DeleteFunc(hues, func(name string, _ int) bool { return !slices.Contains(d.Strings, name) })
-	d.Meta["names"] = hues
-	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {
-		return !slices.ContainsFunc(d.Entries, func(x *details) bool { return x.Service == name })
-	})
 	return nil
 }
 

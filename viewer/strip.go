@@ -38,7 +38,7 @@ func (h *Handler) strip(ctx context.Context, q *request) (any, error) {
 		return nil, q.err
 	}
 	from, to := x.from, x.to
-	out, err := remember(&q.results, "strip", fmt.Sprint(n, from, to), func() (*strip, error) { return q.stripOf(ctx, n, from, to) })
+	out, err := remember(&q.results, "strip", fmt.Sprint(n, from, to), func() (*strip, error) { return q.stripOf(ctx, nil, n, from, to) })
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,8 @@ type stripPart struct {
 // fineBins is the number of parts of the time that are examined to find gaps.
 const fineBins = 1 << 14
 
-func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
+// stripOf counts the shown rows of a set, or of the whole trace if the set is nil.
+func (s *state) stripOf(ctx context.Context, rows view.Set[view.Row], n int, from, to int64) (*strip, error) {
 	numbers, none, samples := s.serviceNumbers(), len(s.services()), s.sampleMetas()
 	spans := s.times()
 	newPart := func() *stripPart {
@@ -102,8 +103,8 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 				if start == columns.NoTime || len(samples) > 0 && samples[b.Meta[i]] {
 					continue
 				}
-				f := view.Flags(b.Flags[i])
-				if !isShown(s.v, view.Row(b.First)+view.Row(i)) {
+				r, f := view.Row(b.First)+view.Row(i), view.Flags(b.Flags[i])
+				if !isShown(s.v, r) || rows != nil && !rows.Has(r) {
 					continue
 				}
 				for _, t := range [...]int64{start, start + max(0, b.Duration[i])} {

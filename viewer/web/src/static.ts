@@ -10,12 +10,14 @@ import type {
   Explanation,
   Flame,
   Heat,
+  Lanes,
   LogRecord,
   Meta,
   Part,
   Place,
   Shape,
   Source,
+  Strip,
   Table,
   Top,
   TreeRow,
@@ -25,6 +27,7 @@ import type {
 import { isError, isOpen, noTime, Problem, parse, roleEvent, roleLog, roleOf, roleSpan } from './source'
 import { finder, isQuery, wordsOf } from './words'
 
+// Data is staticData in viewer/static.go.
 interface Data {
   meta: Meta & { static: string }
   top: Top
@@ -36,6 +39,8 @@ interface Data {
   facets: Contrast
   table: Table
   flames: Record<string, Flame>
+  strip: Strip
+  lanes: Lanes
   csv: string
   strings: string[]
   up: number[]
@@ -67,11 +72,6 @@ export class Static implements Source {
   private starts: bigint[]
   private tooks: bigint[]
   private whole: Times
-  private from: bigint
-  private to: bigint
-  private begins: number[] // nanoseconds since from
-  private ends: number[]
-  private lastLanes = { key: '', level: new Map<number, number>(), counts: [] as number[] }
   private last = { key: '', rows: [] as number[], outside: 0 }
 
   // open decodes the data of the page.
@@ -94,31 +94,13 @@ export class Static implements Source {
     for (const i of this.all) this.depth[i] = this.up(i) ? this.depth[this.up(i)]! + 1 : 0
     this.starts = [noTime, ...d.entries.map(e => e.start_unix_nano ?? noTime)]
     this.tooks = [-1n, ...d.entries.map(e => e.took_nano ?? -1n)]
-    const times = this.extent(1, n + 1, true)
-    this.whole = times ?? [0n, 0n]
-    ;[this.from, this.to] = this.whole
-    this.begins = this.starts.map(t => Number(t - this.from))
-    this.ends = this.begins.map((at, i) => at + Math.max(0, Number(this.tooks[i])))
-    d.meta.first_unix_nano = this.from
-    d.meta.last_unix_nano = this.to
-    d.meta.timed = !!times
+    this.whole = [d.meta.first_unix_nano, d.meta.last_unix_nano]
   }
 
   private span(i: number): Times {
     const a = this.starts[i]!,
       took = this.tooks[i]!
     return [a, took > 0n ? a + took : a]
-  }
-  // extent returns the first and the last time of some rows, or null if no row has a time. A span that has not
-  // ended counts with the time for which it was open, or only with its start, as in viewer/rows.go.
-  private extent(first: number, end: number, open: boolean): Times | null {
-    let out: Times | null = null
-    for (let i = first; i < end; i++) {
-      if (this.starts[i] === noTime) continue
-      const [a, z] = open || !isOpen(this.flags(i)) ? this.span(i) : [this.starts[i]!, this.starts[i]!]
-      out = [out && out[0] < a ? out[0] : a, out && out[1] > z ? out[1] : z]
-    }
-    return out
   }
   private flags(i: number) {
     return this.d.flags[i - 1]!
@@ -394,25 +376,20 @@ export class Static implements Source {
     return { from: 0, items: [] }
   }
 
-  async strip(n: number, q: string) {
-    const zero = () => new Array<number>(n).fill(0),
-      services = Array.from({ length: 8 }, zero),
-      errors = zero(),
-      open = zero(),
-      hits = q ? zero() : [],
-      is = q ? this.matcher(q) : () => false
-    for (const i of this.all) {
-      if (this.starts[i] === noTime) continue
-      const at = Math.min(
-        n - 1,
-        Number(((this.starts[i]! - this.from) * BigInt(n)) / (this.to > this.from ? this.to - this.from : 1n))
-      )
-      services[Math.max(0, this.d.meta.services.indexOf(this.service(i))) % 8]![at]!++
-      if (isError(this.flags(i))) errors[at]!++
-      if (isOpen(this.flags(i))) open[at]!++
-      if (is(i)) hits[at]!++
-    }
-    return { from_unix_nano: this.from, to_unix_nano: this.to, services, errors, open, hits, idle: [] }
+  async strip(_: number, q: string) {
+    const { strip } = this.d,
+      hits = q ? strip.errors.map(() => 0) : [],
+      [from, to] = this.whole
+    if (q)
+      for (const i of this.hits(q))
+        if (this.starts[i] !== noTime)
+          hits[
+            Math.min(
+              hits.length - 1,
+              Math.floor((Number(this.starts[i]! - from) * hits.length) / Math.max(1, Number(to - from)))
+            )
+          ]!++
+    return { ...strip, hits }
   }
 
   async why(row: number, { window }: Part, of: string) {
@@ -469,124 +446,9 @@ export class Static implements Source {
     return new Blob([this.d.csv])
   }
 
-  // packed returns the lane of each selected span within its service, and the number of lanes of each service. It
-  // assigns lanes as lanes.go does.
-  private packed({ q, window, root }: Part) {
-    const key = `${root} ${window} ${q}`
-    if (this.lastLanes.key === key) return this.lastLanes
-    const isHit = this.matcher(q),
-      spans: number[] = [],
-      level = new Map<number, number>(),
-      last = 199
-    let below = 0
-    for (let i = root || 1; i < this.end[root]!; i++) {
-      if (!this.isSpan(i) || (q && i >= below && !(isHit(i) && this.inside(i, window)))) continue
-      if (q) below = Math.max(below, this.end[i]!)
-      if (this.starts[i] !== noTime && this.inside(i, window)) spans.push(i)
-    }
-    spans.sort((a, b) => this.begins[a]! - this.begins[b]! || a - b)
-    const busy = [...this.d.meta.services, ''].map((): number[] => [])
-    for (const i of spans) {
-      const service = this.serviceOf(i),
-        lane = busy[service]!,
-        begin = this.begins[i]!
-      let at = 0
-      for (let up = this.up(i), n = 0; up && n < 100; up = this.up(up), n++)
-        if (level.has(up) && this.serviceOf(up) === service) {
-          at = Math.min(last, level.get(up)! + 1)
-          break
-        }
-      while (at < last && (lane[at] ?? -Infinity) > begin) at++
-      lane[at] = Math.max(lane[at] ?? -Infinity, this.ends[i]!, begin + 1)
-      level.set(i, at)
-    }
-    this.lastLanes = { key, level, counts: busy.map(l => l.length) }
-    return this.lastLanes
-  }
-
-  private serviceOf(i: number): number {
-    const all = this.d.meta.services,
-      k = all.indexOf(this.service(i))
-    return k < 0 ? all.length : k
-  }
-
-  // lanes merges spans into runs, as lanes.go does. A run stands for the spans of a lane that begin in the same
-  // part of the time, and has the row of the longest one.
-  async lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number) {
-    if (isLimited(part.q)) throw limit('A query')
-    const { level, counts } = this.packed(part)
-    let total = 0
-    const base = counts.map(n => {
-      total += n
-      return total - n
-    })
-    const [a, z] = of
-      ? [of.from, of.to]
-      : (timesOf(part.window) ?? (part.root ? this.extent(part.root, this.end[part.root]!, false) : null) ?? this.whole)
-    const from = Number(a - this.from),
-      to = Number(z - this.from)
-    interface Run {
-      row: number
-      at: number
-      end: number
-      long: number
-      count: number
-      errors: number
-    }
-    let cells = new Map<number, Run>() // by lane and part
-    const add = (key: number, r: Run) => {
-      const c = cells.get(key)
-      if (!c) {
-        cells.set(key, r)
-        return
-      }
-      if (r.long > c.long || (r.long === c.long && r.row < c.row)) {
-        c.row = r.row
-        c.long = r.long
-      }
-      c.at = Math.min(c.at, r.at)
-      c.end = Math.max(c.end, r.end)
-      c.count += r.count
-      c.errors += r.errors
-    }
-    n = Math.min(n, Math.max(1, Math.floor((1 << 20) / Math.max(1, total))))
-    for (const [i, lane] of level) {
-      const at = this.begins[i]!,
-        end = this.ends[i]!
-      if (at > to || end < from) continue
-      add(
-        (base[this.serviceOf(i)]! + lane) * n +
-          Math.min(n - 1, Math.floor(((Math.max(at, from) - from) * n) / Math.max(1, to - from))),
-        { row: i, at, end, long: end - at, count: 1, errors: Number(isError(this.flags(i))) }
-      )
-    }
-    while (cells.size > 8000 && n > 1) {
-      const old = cells,
-        half = (n + 1) >> 1
-      cells = new Map()
-      for (const [key, r] of old) add(Math.floor(key / n) * half + ((key % n) >> 1), r)
-      n = half
-    }
-    const runs = [...cells].sort((a, b) => a[0] - b[0]),
-      names = [...new Set(runs.map(([, r]) => this.name(r.row)))],
-      numbers = new Map(names.map((name, i) => [name, i]))
-    const each = (fn: (r: Run, key: number) => number) => runs.map(([key, r]) => fn(r, key))
-    return {
-      from_unix_nano: a,
-      to_unix_nano: z,
-      packed: true,
-      lanes: counts.map((levels, i) => ({ service: this.d.meta.services[i] ?? '', levels })).filter(l => l.levels),
-      spans: runs.reduce((sum, [, r]) => sum + r.count, 0),
-      names,
-      lane: each((_, key) => Math.floor(key / n)),
-      at: each(r => r.at - from),
-      long: each(r => r.end - r.at),
-      row: each(r => r.row),
-      count: each(r => r.count),
-      errors: each(r => r.errors),
-      open: each(r => Number(isOpen(this.flags(r.row)))),
-      name: each(r => numbers.get(this.name(r.row))!)
-    }
+  async lanes({ q, window, root }: Part) {
+    if ((q && q !== this.d.meta.static) || window || root) throw limit('A part of the spans over time')
+    return this.d.lanes
   }
 
   async save(): Promise<Blob> {
