@@ -48,13 +48,13 @@ func (e *SizeError) Error() string {
 
 // staticData holds the data of a trace in a static page.
 type staticData struct {
-	Meta    map[string]any                `json:"meta"`
+	Meta    *meta                         `json:"meta"`
 	Top     json.RawMessage               `json:"top"`
 	Explain json.RawMessage               `json:"explain"`
 	Heat    json.RawMessage               `json:"heat"`
 	Waits   json.RawMessage               `json:"waits"`
 	Paths   map[rowNumber]json.RawMessage `json:"paths"`
-	Why     map[string][]*why             `json:"why"` // for slow and failed spans, by "NAME SERVICE"; NAME is an index of Strings
+	Why     map[string][]*why             `json:"why"` // for slow and failed spans, by name and service, with a line break between
 	Facets  any                           `json:"facets"`
 	Table   any                           `json:"table"`
 	Flames  map[string]*flameAnswer       `json:"flames"` // by the parameter by: "time", "up" or "count"
@@ -66,8 +66,7 @@ type staticData struct {
 	// columns, from 1 on. Up is the position of the row above, or 0 if no row is above.
 	Up      []int      `json:"up"`
 	Flags   []uint32   `json:"flags"`
-	Names   []int      `json:"names"`
-	Texts   []int      `json:"texts"`
+	Texts   []string   `json:"texts"` // some attributes of each row
 	Entries []*details `json:"entries"`
 }
 
@@ -139,17 +138,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 	for i, r := range rows {
 		places[r] = i + 1
 	}
-	d := &staticData{Strings: []string{}}
-	numbers := make(map[string]int)
-	number := func(s string) int {
-		n, ok := numbers[s]
-		if !ok {
-			n = len(d.Strings)
-			s = strings.Clone(s)
-			numbers[s], d.Strings = n, append(d.Strings, s)
-		}
-		return n
-	}
+	d := new(staticData)
 	read, ranker := v.NewReader(), interest.NewRanker(v)
 	for _, r := range rows {
 		if ctx.Err() != nil {
@@ -169,8 +158,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		if err != nil {
 			return nil, err
 		}
-		d.Names = append(d.Names, number(preview(s.title(r))))
-		d.Texts = append(d.Texts, number(attributesText(ranker.Attributes(r, e))))
+		d.Texts = append(d.Texts, strings.Clone(attributesText(ranker.Attributes(r, e))))
 		x, err := s.detailsOf(ctx, r, cutSize)
 		if err != nil {
 			return nil, err
@@ -298,16 +286,12 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		return err
 	}
 	d.Heat = encode(requests.Heat(heatColumns, heatRows), nil)
-	if err := errors.Join(err, d.addPaths(ctx, s, only, number), d.addWhy(ctx, s, only, places)); err != nil {
+	if err := errors.Join(err, d.addPaths(ctx, s, only, number), d.addWhy(ctx, s, only)); err != nil {
 		return err
 	}
-	a, err := h.meta(ctx, &request{state: p})
-	if err != nil {
-		return err
-	}
-	d.Meta, _ = a.(map[string]any)
-	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
-	d.Meta["static"], d.Meta["goroutines"] = text, false // the page has no execution traces, except for the waits
+	d.Meta = h.metaOf(p)
+	d.Meta.Rows, d.Meta.Follow, d.Meta.Command = len(d.Up)+1, false, ""
+	d.Meta.Static, d.Meta.Goroutines = &text, false // the page has no execution traces, except for the waits
 	return nil
 }
 
@@ -337,11 +321,11 @@ func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.
 const mostWhy = 500
 
 // addWhy adds, for each name and service, how the slow spans and the failed spans differ from the others.
-func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Row], places map[view.Row]int) error {
+func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Row]) error {
 	rows := make(map[string][]view.Row)
 	for r := range only.All() {
 		if s.v.Role(r) == view.RoleSpan {
-			key := fmt.Sprint(d.Names[places[r]-1], " ", s.v.Service(r))
+			key := s.v.Name(r) + "\n" + s.v.Service(r)
 			rows[key] = append(rows[key], r)
 		}
 	}

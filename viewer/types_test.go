@@ -21,6 +21,7 @@ var answers = []struct {
 	name string
 	of   any
 }{
+	{"Meta", meta{}},
 	{"Entry", details{}},
 	{"LogRecord", record{}},
 	{"Found", foundRow{}},
@@ -159,6 +160,8 @@ func (g *generator) typeOf(t reflect.Type, key string) string {
 			inner = "(" + inner + ")"
 		}
 		return inner + "[]"
+	case reflect.Map:
+		return "Record<" + g.typeOf(t.Key(), "") + ", " + g.typeOf(t.Elem(), "") + ">"
 	case reflect.Struct:
 		if g.names[t] == "" {
 			g.names[t] = strings.ToUpper(t.Name()[:1]) + t.Name()[1:]

@@ -104,19 +104,23 @@ export const onKeys = (actions: Record<string, (e: KeyboardEvent) => unknown>) =
   e.stopPropagation()
 }
 
+// moves has the functions of keys and the wheel for the axis in sight. The chart that has the axis sets them.
+export const moves = {
+  zoom: (_by: number, _at?: number) => {}, // at is a position on the axis, from 0 to 1
+  pan: (_by: number) => {},
+  fit: () => {}, // fits the axis to the chosen row
+  short: () => {} // omits short spans
+}
+
 // useWheel makes the wheel over a chart zoom the time with Ctrl, and move it with Shift. scroll, if it is set, is called
 // for other turns; otherwise, the browser scrolls.
-export function useWheel(
-  chart: Chart,
-  move: { zoom?: (by: number, at?: number) => void; pan?: (by: number) => void },
-  scroll?: (pixels: number) => void
-) {
+export function useWheel(chart: Chart, scroll?: (pixels: number) => void) {
   useEffect(() => {
     const box = chart.box.current!
     const wheel = (e: WheelEvent) => {
-      if (e.ctrlKey || e.metaKey) move.zoom!(zoomOf(e), chart.place(e))
+      if (e.ctrlKey || e.metaKey) moves.zoom(zoomOf(e), chart.place(e))
       else if (e.shiftKey || (scroll && Math.abs(e.deltaX) > Math.abs(e.deltaY)))
-        move.pan!((e.deltaX || e.deltaY) / 1000)
+        moves.pan((e.deltaX || e.deltaY) / 1000)
       else if (scroll) scroll(e.deltaY)
       else return
       e.preventDefault()

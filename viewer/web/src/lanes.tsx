@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import { useAnswer } from './ask'
 import { type Axis, clamp } from './bars'
 import { type Block, Blocks } from './blocks'
-import { Ruler, useChart, useWheel } from './chart'
+import { moves, Ruler, useChart, useWheel } from './chart'
 import * as page from './page'
 import { wrong } from './parts'
 import type { Pen } from './pen'
@@ -14,7 +14,6 @@ import { period } from './strip'
 import { count, duration, many, moment, plain } from './text'
 import * as time from './time'
 import * as trace from './trace'
-import { list } from './tree'
 
 const row = 17,
   head = 20 // pixels
@@ -57,15 +56,17 @@ export function LanesView() {
   const fit = (i: number) => {
     time.axis.value = time.around(l!.from_unix_nano + BigInt(l!.at[i]!), BigInt(Math.max(1000, l!.long[i]!)))
   }
-  list.zoom = (by, part = 0.5) => {
+  moves.zoom = (by, part = 0.5) => {
     const next = time.zoomed(range, by, part)
     time.axis.value = next.from <= all.from && next.to >= all.to ? null : next
   }
-  list.pan = by => {
+  moves.pan = by => {
     time.axis.value = time.panned(range, by)
   }
-  list.fit = () => chosen && fit(chosen.i)
-  useWheel(chart, list)
+  moves.fit = () => {
+    if (chosen) fit(chosen.i)
+  }
+  useWheel(chart)
 
   const keys = (move: (to: number | undefined) => void) => {
     const now = chosen ?? runs[0]

@@ -5,7 +5,7 @@ import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
 import { flip, set } from './ask'
-import { drawn } from './chart'
+import { drawn, moves } from './chart'
 import { Details } from './details'
 import { Facets } from './facets'
 import { FlameView } from './flame'
@@ -15,7 +15,9 @@ import { Overview, title } from './overview'
 import * as page from './page'
 import { Choose } from './parts'
 import { Query } from './query'
+import { phone } from './row'
 import { hasRuntime } from './runtime'
+import { scroll } from './scroll'
 import * as search from './search'
 import * as selection from './selection'
 import { Problem } from './source'
@@ -24,7 +26,7 @@ import { TableView } from './table'
 import { count, day, duration, many, plain, written, zone } from './text'
 import * as time from './time'
 import * as trace from './trace'
-import { list, phone, renew, Tree } from './tree'
+import { Tree } from './tree'
 
 declare global {
   interface Window {
@@ -78,7 +80,7 @@ function App() {
             ].join('\n')}
             onClick={() => {
               page.view.value = 'tree'
-              requestAnimationFrame(() => list.end!(true))
+              requestAnimationFrame(() => scroll.end(true))
             }}>
             {plain(m.state.split(' (', 1)[0]!)}
           </button>
@@ -590,7 +592,7 @@ async function take() {
   const begun = performance.now()
   try {
     follow.grow(await trace.source.meta(trace.meta.value!.fingerprint))
-    renew()
+    scroll.renew()
     if (search.query.value && !search.searching.value) await search.find(true)
   } catch {
     /* the stream reports the error */
@@ -616,31 +618,31 @@ function press(e: KeyboardEvent) {
   // These keys scroll a panel that has the focus.
   if (el.closest('.det,.topv') && /^( |PageDown|PageUp|Home|End|ArrowDown|ArrowUp)$/.test(e.key)) return
   const tree: Record<string, () => void> = {
-    j: () => list.move!(1),
-    ArrowDown: () => list.move!(1),
-    k: () => list.move!(-1),
-    ArrowUp: () => list.move!(-1),
-    l: () => list.open!(true),
-    ArrowRight: () => list.open!(true),
-    h: () => list.open!(false),
-    ArrowLeft: () => list.open!(false),
-    g: () => list.end!(false),
-    Home: () => list.end!(false),
-    G: () => list.end!(true),
-    End: () => list.end!(true),
-    PageDown: () => list.page!(1),
-    PageUp: () => list.page!(-1),
-    w: () => list.zoom!(0.8),
-    s: () => list.zoom!(1.25),
-    a: () => list.pan!(-0.2),
-    d: () => list.pan!(0.2),
-    f: () => list.fit!(),
-    E: () => list.more!(),
-    t: () => list.short!(),
+    j: () => scroll.move(1),
+    ArrowDown: () => scroll.move(1),
+    k: () => scroll.move(-1),
+    ArrowUp: () => scroll.move(-1),
+    l: () => scroll.open(),
+    ArrowRight: () => scroll.open(),
+    h: () => scroll.close(),
+    ArrowLeft: () => scroll.close(),
+    g: () => scroll.end(false),
+    Home: () => scroll.end(false),
+    G: () => scroll.end(true),
+    End: () => scroll.end(true),
+    PageDown: () => scroll.turn(1),
+    PageUp: () => scroll.turn(-1),
+    w: () => moves.zoom(0.8),
+    s: () => moves.zoom(1.25),
+    a: () => moves.pan(-0.2),
+    d: () => moves.pan(0.2),
+    f: () => moves.fit(),
+    E: () => scroll.more(),
+    t: () => moves.short(),
     b: time.toggleLengths,
     c: flip(selection.withPath),
     x: () => selection.openToHits(),
-    r: () => list.root!(),
+    r: () => scroll.root(),
     Enter: () => {
       page.details.value = true
       page.sheet.value = phone()

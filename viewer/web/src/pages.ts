@@ -1,5 +1,4 @@
 // The rows of the tree, which are loaded in parts.
-import { signal } from '@preact/signals'
 import { notice } from './page'
 import { textOf } from './search'
 import { Problem, type Rows, type Shape, type TreeRow } from './source'
@@ -19,23 +18,12 @@ export class Pages {
   from = 0n
   to = 0n
 
-  // old has the previous rows. They are shown until the new rows are loaded.
   constructor(
     public shape: Shape,
     readonly q: string,
-    private changed: () => void,
-    readonly fill = 0,
-    private old: Pages | null = null
-  ) {
-    if (old) {
-      this.old = old.parts.length ? old : old.old
-      old.old = null
-      this.total = old.total
-      this.outside = old.outside
-      this.from = old.from
-      this.to = old.to
-    }
-  }
+    private changed: (opened: number[] | null) => void, // called with the rows that the server has opened
+    readonly fill = 0
+  ) {}
 
   // waits reports whether a request for rows is pending. With last, it considers only the request for the last
   // rows.
@@ -68,15 +56,16 @@ export class Pages {
   private async load(p: number, n = pageSize) {
     const stop = new AbortController()
     this.asked.set(p, stop)
+    let opened: number[] | null = null
     try {
       const fill = p === 0 && this.fill ? { fill: this.fill } : {}
-      this.take(
-        await source.rows(
-          this.shape,
-          { ...(p < 0 ? { last: true } : { first: p * pageSize }), n, q: this.q, ...fill },
-          stop.signal
-        )
+      const r = await source.rows(
+        this.shape,
+        { ...(p < 0 ? { last: true } : { first: p * pageSize }), n, q: this.q, ...fill },
+        stop.signal
       )
+      this.take(r)
+      if (this.fill) opened = r.toggled ?? []
     } catch (e) {
       if (stop.signal.aborted) return
       this.failed.add(p)
@@ -84,12 +73,11 @@ export class Pages {
       if (!(e instanceof Problem))
         setTimeout(() => {
           this.failed.delete(p)
-          this.changed()
+          this.changed(null)
         }, 2000)
     }
     this.asked.delete(p)
-    if (!this.asked.size && !this.failed.size) this.old = null
-    this.changed()
+    this.changed(opened)
   }
 
   private take(r: Rows) {
@@ -105,7 +93,6 @@ export class Pages {
     }
     if (this.parts.length > 20) this.parts.shift()
     this.parts.push(r)
-    if (this.fill) filled.value = r.toggled ?? []
   }
 
   // unreadable reports whether a request for the row at a position has failed.
@@ -115,7 +102,7 @@ export class Pages {
 
   at(i: number): TreeRow | null {
     const page = this.parts.findLast(r => r.first <= i && i < r.first + r.rows.length)
-    return page ? page.rows[i - page.first]! : (this.old?.at(i) ?? null)
+    return page ? page.rows[i - page.first]! : null
   }
 
   // place returns the position of a row, or -1 if the row is not loaded.
@@ -124,12 +111,12 @@ export class Pages {
       const k = page.rows.findIndex(r => r.row === row)
       if (k >= 0) return page.first + k
     }
-    return this.old?.place(row) ?? -1
+    return -1
   }
 
   // up returns the parent of a row, if it is loaded.
   up(r: TreeRow): TreeRow | undefined {
-    return this.ups.get(r) ?? this.old?.up(r)
+    return this.ups.get(r)
   }
 
   // above returns the ancestors of the row at a position, the outermost first.
@@ -146,6 +133,3 @@ export class Pages {
     for (const s of this.asked.values()) s.abort()
   }
 }
-
-// filled has the rows that the server opened in the first answer about a trace.
-export const filled = signal<number[] | null>(null)

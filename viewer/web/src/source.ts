@@ -6,12 +6,12 @@ import type {
   Entry,
   Explanation,
   Flame,
-  Format,
   Found,
   Heat,
   Item,
   Lanes,
   LogRecord,
+  Meta,
   Rows,
   Sample,
   State,
@@ -25,41 +25,6 @@ import type {
 } from './answers'
 
 export * from './answers'
-
-export interface File {
-  name: string
-  entries: number
-}
-
-export interface Meta {
-  waiting?: string // the text to show if there is no trace yet; all other fields are then missing
-  fingerprint: string
-  same: boolean
-  files: File[]
-  entries: number
-  rows: number
-  generation: number
-  services: string[]
-  names: Record<string, number>
-  timed: boolean
-  spans: boolean
-  goroutines: boolean
-  first_unix_nano: bigint
-  last_unix_nano: bigint
-  follow: boolean
-  editor: string
-  command: string
-  notices: string[]
-  state: string
-  states: State[]
-  newest: number
-  clocks: { name: string; late: string }[]
-  corrected: { name: string; late: string }[]
-  canCorrect: boolean
-  against: string
-  formats: Format[]
-  static?: string // the query with which a static page was written; undefined for other pages
-}
 
 export interface Runtime {
   heap: Sample[]

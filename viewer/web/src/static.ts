@@ -25,6 +25,7 @@ import type {
   Why
 } from './source'
 import { isError, isOpen, noTime, Problem, parse, roleEvent, roleLog, roleOf, roleSpan } from './source'
+import { head } from './text'
 import { finder, isQuery, wordsOf } from './words'
 
 // Data is staticData in viewer/static.go.
@@ -42,11 +43,9 @@ interface Data {
   strip: Strip
   lanes: Lanes
   csv: string
-  strings: string[]
   up: number[]
   flags: number[]
-  names: number[]
-  texts: number[]
+  texts: string[]
   entries: Entry[]
 }
 
@@ -106,10 +105,11 @@ export class Static implements Source {
     return this.d.flags[i - 1]!
   }
   private name(i: number) {
-    return this.d.strings[this.d.names[i - 1]!]!
+    const { role, message, name } = this.d.entries[i - 1]!
+    return head(role === 'log' ? (message ?? name) : name, 300)
   }
   private text(i: number) {
-    return this.d.strings[this.d.texts[i - 1]!]!
+    return this.d.texts[i - 1]!
   }
   // up returns the row above a row, or 0 if there is none.
   private up(i: number) {
@@ -194,7 +194,7 @@ export class Static implements Source {
   }
 
   async meta() {
-    return { ...this.d.meta, same: true }
+    return this.d.meta
   }
   async top() {
     return this.d.top
@@ -393,7 +393,7 @@ export class Static implements Source {
   }
 
   async why(row: number, { window }: Part, of: string) {
-    const key = (i: number) => `${this.d.names[i - 1]} ${this.service(i)}`,
+    const key = (i: number) => `${this.d.entries[i - 1]!.name}\n${this.service(i)}`,
       list = this.d.why[key(row)],
       outside = !this.inside(row, window)
     if (of.includes('-')) throw limit('What is drawn')

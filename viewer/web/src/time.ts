@@ -1,7 +1,7 @@
 // The chosen part of the time, and the part on the axis.
 import { batch, computed, signal } from '@preact/signals'
 import { act } from './page'
-import type { Strip } from './source'
+import type { Strip, TreeRow } from './source'
 
 export interface Period {
   from: bigint
@@ -64,6 +64,15 @@ export const around = (from: bigint, took: bigint): Period => ({
   from: from - took / 20n,
   to: from + took + took / 20n
 })
+
+// follow moves the part on the axis to a row that is outside of it.
+export function follow({ start_unix_nano: start, took_nano: took }: TreeRow) {
+  const c = chosen.peek(),
+    a = axis.peek() ?? (c && 'from' in c ? c : null)
+  if (!a || start === null || (start + (took ?? 0n) >= a.from && start <= a.to)) return
+  const from = start - (a.to - a.from) / 5n
+  axis.value = { from, to: from + a.to - a.from }
+}
 
 // choose hides the rows outside a part of the time. With null, it shows all rows.
 export function choose(part: typeof chosen.value) {
