@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,6 +84,56 @@ func TestStaticHasNothingElse(t *testing.T) {
 	must(t, json.Unmarshal(d["top"], &top))
 	if top.Spans != 10 || top.Errors != 10 {
 		t.Errorf("Top has %d spans and %d errors", top.Spans, top.Errors)
+	}
+}
+
+// TestStaticRowsAreThoseOfTheTree compares the rows of a static page with those of a handler. A page of some rows must
+// count only these rows.
+func TestStaticRowsAreThoseOfTheTree(t *testing.T) {
+	type line struct {
+		Row, Below, Errors int
+		Flags              uint32
+		Name, Service      string
+		Text               string
+		Ticks              []any
+	}
+	type row struct {
+		Up   int
+		Line line
+	}
+	h := viewer.New(viewOf(t, format.ET, randomTrace(3, 200)), nil)
+	rows := func(q string) (all []row) {
+		must(t, json.Unmarshal(dataOf(t, h, q)["rows"], &all))
+		return all
+	}
+	all := rows("")
+	want := jsonOf[struct{ Rows []line }](t, h, "/api/rows?depth=99&n=500").Rows
+	if len(all) != len(want) {
+		t.Fatalf("the page has %d rows, want %d", len(all), len(want))
+	}
+	for i, w := range want {
+		w.Row, w.Flags = i+1, w.Flags&^(1<<16) // in the page, each row is closed
+		if got := all[i].Line; !reflect.DeepEqual(got, w) {
+			t.Errorf("row %d is %+v, want %+v", i, got, w)
+		}
+	}
+	some := rows("{ span:failed }")
+	for i, r := range some {
+		below, errors := 0, 0
+		for _, x := range some {
+			for up := x.Up; up > 0; up = some[up-1].Up {
+				if up == i+1 {
+					below++
+					errors += int(x.Line.Flags >> 20 & 1)
+				}
+			}
+		}
+		if got := [2]int{r.Line.Below, r.Line.Errors}; got != [2]int{below, errors} {
+			t.Errorf("row %d of some has %d rows and errors below, want %d and %d", i, got, below, errors)
+		}
+	}
+	if len(some) == 0 || len(some) == len(all) {
+		t.Errorf("the query selects %d rows of %d", len(some), len(all))
 	}
 }
 

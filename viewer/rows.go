@@ -131,8 +131,8 @@ func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 		}
 		if rank := q.v.Tree().Rank(r); list[i].Below > 0 && l.ranks.between(rank+1, q.v.Tree().End(r)) > 0 {
 			list[i].Flags |= flagExpanded
-		} else if list[i].Flags&flagSpans != 0 && list[i].Took != nil {
-			list[i].Parts = q.parts(r, *list[i].Took)
+		} else {
+			list[i].Parts = q.parts(&list[i], r)
 		}
 	}
 	out.Above, out.Rows = list[:above], list[above:]
@@ -277,10 +277,12 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 	}
 	for rank, looked := t.Rank(r)+1, 0; rank < t.End(r) && len(x.Ticks) < maxTicks && looked < 10*maxTicks; looked++ {
 		kid := t.Row(rank)
-		switch v.Role(kid) {
-		case view.RoleSpan:
+		role := v.Role(kid)
+		switch {
+		case s.hidden().Has(rank):
+		case role == view.RoleSpan:
 			x.Flags |= flagSpans
-		case view.RoleLog, view.RoleEvent:
+		case role == view.RoleLog || role == view.RoleEvent:
 			if at, timed := v.Start(kid); timed {
 				x.Ticks = append(x.Ticks, tick{at, v.Flags(kid).Level()})
 			}
@@ -290,11 +292,14 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 	return x
 }
 
-// parts returns the inner spans that the bar of a closed span shows.
-func (s *state) parts(r view.Row, took int64) []innerSpan {
+// parts returns the inner spans that the bar of row r shows if the row is closed. x is the row in the tree.
+func (s *state) parts(x *treeRow, r view.Row) []innerSpan {
+	if x.Flags&flagSpans == 0 || x.Took == nil {
+		return []innerSpan{}
+	}
 	v, t := s.v, s.v.Tree()
 	start, _ := v.Start(r)
-	at := func(time int64) float32 { return min(1, max(0, float32(time-start)/float32(max(1, took)))) }
+	at := func(time int64) float32 { return min(1, max(0, float32(time-start)/float32(max(1, *x.Took)))) }
 	type timed struct {
 		innerSpan
 
@@ -309,14 +314,13 @@ func (s *state) parts(r view.Row, took int64) []innerSpan {
 	}
 	last := view.Row(0)
 	for rank := t.Rank(r) + 1; rank < min(t.End(r), t.Rank(r)+maxInner); rank++ {
-		x := t.Row(rank)
-		if v.Role(x) != view.RoleSpan {
+		if v.Role(t.Row(rank)) != view.RoleSpan || s.hidden().Has(rank) {
 			continue
 		}
 		if last != 0 && rank >= t.End(last) {
 			add(last)
 		}
-		last = x
+		last = t.Row(rank)
 	}
 	if last != 0 {
 		add(last)

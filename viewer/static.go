@@ -13,6 +13,7 @@ import (
 	"html"
 	"io"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -62,12 +63,15 @@ type staticData struct {
 	Lanes   *laneRuns                     `json:"lanes"`
 	CSV     string                        `json:"csv"` // Table as CSV
 	Strings []string                      `json:"strings"`
-	// The columns of the rows, in the order of the tree. A row number in any answer is a position in these
-	// columns, from 1 on. Up is the position of the row above, or 0 if no row is above.
-	Up      []int      `json:"up"`
-	Flags   []uint32   `json:"flags"`
-	Texts   []string   `json:"texts"` // some attributes of each row
-	Entries []*details `json:"entries"`
+	// The rows, in the order of the tree. A row number in any answer is a position in Rows, from 1 on.
+	Rows []staticRow `json:"rows"`
+}
+
+// A staticRow is a row of a static page. In its Line, the row is closed.
+type staticRow struct {
+	Up    int      `json:"up"` // the row above; 0 if no row is above
+	Line  treeRow  `json:"line"`
+	Entry *details `json:"entry"`
 }
 
 // Static writes a page of a view as one file, which needs no server. The page does the same as the page of a
@@ -92,7 +96,7 @@ func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) err
 	}
 	page := staticPage(base64.StdEncoding.EncodeToString(packed.Bytes()))
 	if n := int64(len(page)); n > maxBytes {
-		return &SizeError{Rows: len(data.Up), MaxRows: maxRows, Bytes: n, MaxBytes: maxBytes}
+		return &SizeError{Rows: len(data.Rows), MaxRows: maxRows, Bytes: n, MaxBytes: maxBytes}
 	}
 	_, err = w.Write(page)
 	return err
@@ -134,11 +138,12 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 	if len(rows) > maxRows {
 		return nil, &SizeError{Rows: len(rows), MaxRows: maxRows}
 	}
-	places := make(map[view.Row]int, len(rows))
+	places, only := make(map[view.Row]int, len(rows)), v.NewSet()
 	for i, r := range rows {
 		places[r] = i + 1
+		only.Add(r)
 	}
-	d := new(staticData)
+	p, d := s.pageOf(only), new(staticData)
 	read, ranker := v.NewReader(), interest.NewRanker(v)
 	for _, r := range rows {
 		if ctx.Err() != nil {
@@ -148,18 +153,18 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		for up != 0 && places[up] == 0 {
 			up = v.Parent(up)
 		}
-		d.Up = append(d.Up, places[up])
-		flags := uint32(v.Flags(r))
-		if s.errors().Has(t.Rank(r)) {
-			flags |= flagError
-		}
-		d.Flags = append(d.Flags, flags)
 		e, err := read.Entry(r)
 		if err != nil {
 			return nil, err
 		}
-		d.Texts = append(d.Texts, strings.Clone(attributesText(ranker.Attributes(r, e))))
-		x, err := s.detailsOf(ctx, r, cutSize)
+		line := p.treeRow(r, e, ranker)
+		line.Row = view.Row(places[r])
+		line.Parts = p.parts(&line, r)
+		for i := range line.Parts { // the page draws with fewer than 10,000 pixels
+			x := &line.Parts[i]
+			x.From, x.To = roundPart(x.From), roundPart(x.To)
+		}
+		x, err := p.detailsOf(ctx, r, cutSize)
 		if err != nil {
 			return nil, err
 		}
@@ -184,14 +189,12 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 				}
 			}
 		}
-		d.Entries = append(d.Entries, x)
+		d.Rows = append(d.Rows, staticRow{places[up], line, x})
 	}
-	only := v.NewSet()
-	for _, r := range rows {
-		only.Add(r)
-	}
-	return d, d.addAnswers(ctx, h, s, text, only, places)
+	return d, d.addAnswers(ctx, h, s, p, text, only, places)
 }
+
+func roundPart(x float32) float32 { return float32(math.Round(float64(x)*10_000) / 10_000) }
 
 // The strip and the lanes of a static page have these numbers of parts of the time.
 const (
@@ -199,24 +202,43 @@ const (
 	staticParts = maxBins
 )
 
-// pageOf returns a state for a page that has only some rows: its times, services and colors are those of these rows.
+// pageOf returns a state for a page that has only some rows: its tree, times, services and colors are those of these
+// rows.
 func (s *state) pageOf(only view.Set[view.Row]) *state {
 	p := &state{v: s.v, generation: s.generation, corrected: s.corrected, files: s.files, facts: s.facts}
-	names, services := make(map[string]bool), make(map[string]bool)
-	for r := range only.All() {
+	t, names, services := s.v.Tree(), make(map[string]bool), make(map[string]bool)
+	hidden, logs, errors := newRankSet(t.Len()), newRankSet(t.Len()), newRankSet(t.Len())
+	for rank := range t.Len() {
+		r := t.Row(rank)
+		if !only.Has(r) {
+			hidden.Add(rank)
+			continue
+		}
+		if s.logs().Has(rank) {
+			logs.Add(rank)
+		}
+		if s.errors().Has(rank) {
+			errors.Add(rank)
+		}
 		names[preview(s.title(r))], services[s.v.Service(r)] = true, true
 	}
 	whole, hues, all := extentOf(s.v, only.All()), maps.Clone(s.hues()), slices.Clone(s.services())
 	maps.DeleteFunc(hues, func(name string, _ int) bool { return !names[name] })
 	all = slices.DeleteFunc(all, func(name string) bool { return !services[name] })
+	for _, ranks := range []*rankSet{hidden, logs, errors} {
+		ranks.done()
+	}
+	p.hidden = func() *rankSet { return hidden }
+	p.logs = func() *rankSet { return logs }
+	p.errors = func() *rankSet { return errors }
 	p.whole = func() extent { return whole }
 	p.hues = func() map[string]int { return hues }
 	p.services = func() []string { return all }
 	return p
 }
 
-// addAnswers adds the current answers of the handler, limited to the rows of the page.
-func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
+// addAnswers adds the current answers of the handler, limited to the rows of the page. p is the state of the page.
+func (d *staticData) addAnswers(ctx context.Context, h *Handler, s, p *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
 	q := &request{state: s, Values: url.Values{"q": {text}}}
 	c, err := query.ContrastOf(ctx, s.run(s.withoutSamples(only)), s.run(s.v.NewSet()))
 	if err != nil {
@@ -252,7 +274,6 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		}
 		d.Flames[by] = f
 	}
-	p := s.pageOf(only)
 	x := p.whole()
 	d.Strip, err = p.stripOf(ctx, only, staticBins, x.from, x.to)
 	if err != nil {
@@ -290,7 +311,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		return err
 	}
 	d.Meta = h.metaOf(p)
-	d.Meta.Rows, d.Meta.Follow, d.Meta.Command = len(d.Up)+1, false, ""
+	d.Meta.Rows, d.Meta.Follow, d.Meta.Command = len(d.Rows)+1, false, ""
 	d.Meta.Static, d.Meta.Goroutines = &text, false // the page has no execution traces, except for the waits
 	return nil
 }

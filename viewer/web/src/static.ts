@@ -25,7 +25,6 @@ import type {
   Why
 } from './source'
 import { isError, isOpen, noTime, Problem, parse, roleEvent, roleLog, roleOf, roleSpan } from './source'
-import { head } from './text'
 import { finder, isQuery, wordsOf } from './words'
 
 // Data is staticData in viewer/static.go.
@@ -43,10 +42,7 @@ interface Data {
   strip: Strip
   lanes: Lanes
   csv: string
-  up: number[]
-  flags: number[]
-  texts: string[]
-  entries: Entry[]
+  rows: { up: number; line: TreeRow; entry: Entry }[]
 }
 
 type Times = [bigint, bigint]
@@ -81,18 +77,18 @@ export class Static implements Source {
   }
 
   constructor(private d: Data) {
-    const n = d.up.length
+    const n = d.rows.length
     this.end = Array.from({ length: n + 1 }, (_, i) => i + 1)
     this.depth = [0]
-    this.all = d.up.map((_, i) => i + 1)
+    this.all = d.rows.map((_, i) => i + 1)
     for (let i = n; i > 0; i--) {
-      const up = d.up[i - 1]!
+      const { up } = d.rows[i - 1]!
       this.end[up] = Math.max(this.end[up]!, this.end[i]!)
     }
     this.end[0] = n + 1
     for (const i of this.all) this.depth[i] = this.up(i) ? this.depth[this.up(i)]! + 1 : 0
-    this.starts = [noTime, ...d.entries.map(e => e.start_unix_nano ?? noTime)]
-    this.tooks = [-1n, ...d.entries.map(e => e.took_nano ?? -1n)]
+    this.starts = [noTime, ...d.rows.map(({ line }) => line.start_unix_nano ?? noTime)]
+    this.tooks = [-1n, ...d.rows.map(({ line }) => line.took_nano ?? -1n)]
     this.whole = [d.meta.first_unix_nano, d.meta.last_unix_nano]
   }
 
@@ -101,25 +97,18 @@ export class Static implements Source {
       took = this.tooks[i]!
     return [a, took > 0n ? a + took : a]
   }
+  private line(i: number) {
+    return this.d.rows[i - 1]!.line
+  }
   private flags(i: number) {
-    return this.d.flags[i - 1]!
-  }
-  private name(i: number) {
-    const { role, message, name } = this.d.entries[i - 1]!
-    return head(role === 'log' ? (message ?? name) : name, 300)
-  }
-  private text(i: number) {
-    return this.d.texts[i - 1]!
+    return this.line(i).flags
   }
   // up returns the row above a row, or 0 if there is none.
   private up(i: number) {
-    return this.d.up[i - 1]!
+    return this.d.rows[i - 1]!.up
   }
   private isSpan(i: number) {
     return roleOf(this.flags(i)) === roleSpan
-  }
-  private service(i: number) {
-    return this.d.entries[i - 1]!.service
   }
 
   private inside(i: number, window: string): boolean {
@@ -136,7 +125,7 @@ export class Static implements Source {
     if (q === '{ span:open }') return i => isOpen(this.flags(i))
     const finds = finder(q)
     return i => {
-      const e = this.d.entries[i - 1]!
+      const e = this.d.rows[i - 1]!.entry
       return finds(
         [
           e.role === 'log' ? '' : e.name,
@@ -248,49 +237,13 @@ export class Static implements Source {
     const [from_nano, to_nano] = timesOf(s.window) ?? (this.starts[s.root] === noTime ? this.whole : this.span(s.root))
     const bit = (on: boolean, n: number) => (on ? 1 << n : 0)
     const rowOf = (i: number): TreeRow => {
-      const { start_unix_nano, took_nano } = this.d.entries[i - 1]!,
-        below = this.end[i]! - i - 1,
-        ticks: TreeRow['ticks'] = [],
-        parts: TreeRow['parts'] = []
-      let errors = 0,
-        spans = false,
-        last = 0 // the last span; it becomes a part if no span is below it
-      const [start, stop] = this.span(i),
-        part = (t: bigint) => clamp(0, Number(t - start) / Math.max(1, Number(stop - start)), 1),
-        add = () => {
-          const [from, to] = this.span(last)
-          parts.push({ from: part(from), to: part(to), name: this.name(last), service: this.service(last) })
-        }
-      if (below > 0 && !seen.has(i + 1)) {
-        for (let k = i + 1; k < Math.min(this.end[i]!, i + 2000); k++)
-          if (this.isSpan(k) && this.starts[k] !== noTime) {
-            if (last && k >= this.end[last]!) add()
-            last = k
-          }
-        if (last) add()
-      }
-      for (let k = i + 1; k < this.end[i]!; k++) errors += Number(isError(this.flags(k)))
-      if (this.isSpan(i))
-        for (let k = i + 1; k < this.end[i]!; k = this.end[k]!) {
-          const role = roleOf(this.flags(k))
-          spans ||= role === roleSpan
-          if ((role === roleLog || role === roleEvent) && this.starts[k] !== noTime && ticks.length < 50)
-            ticks.push({ time_nano: this.starts[k]!, level: (this.flags(k) >> 4) & 7 })
-        }
+      const line = this.line(i),
+        expanded = line.below > 0 && seen.has(i + 1)
       return {
-        row: i,
-        start_unix_nano,
-        took_nano,
-        below,
-        errors,
-        name: this.name(i),
-        service: this.service(i),
-        text: this.text(i),
+        ...line,
         depth: this.depth[i]! - base,
-        flags:
-          this.flags(i) | bit(below > 0, 18) | bit(below > 0 && seen.has(i + 1), 16) | bit(is(i), 17) | bit(spans, 19),
-        ticks,
-        parts: parts.sort((a, b) => b.to - b.from - (a.to - a.from)).slice(0, 24)
+        flags: line.flags | bit(expanded, 16) | bit(is(i), 17),
+        parts: expanded ? [] : line.parts
       }
     }
     return {
@@ -307,14 +260,14 @@ export class Static implements Source {
 
   private path(i: number): Place[] {
     const out: Place[] = []
-    for (let up = this.up(i); up; up = this.up(up)) out.unshift({ row: up, name: this.name(up) })
+    for (let up = this.up(i); up; up = this.up(up)) out.unshift({ row: up, name: this.line(up).name })
     return out
   }
 
   async entry(row: number) {
-    const e = this.d.entries[row - 1]
-    if (!e) throw limit('This row')
-    return { ...e, path: this.path(row), below: this.end[row]! - row - 1 }
+    const r = this.d.rows[row - 1]
+    if (!r) throw limit('This row')
+    return { ...r.entry, path: this.path(row) }
   }
 
   async logs(row: number) {
@@ -326,10 +279,10 @@ export class Static implements Source {
       list.push({
         row: i,
         time_unix_nano: this.starts[i] === noTime ? null : this.starts[i]!,
-        level: this.d.entries[i - 1]!.level,
-        text: this.name(i),
-        more: this.text(i),
-        in: up && this.isSpan(up) ? this.name(up) : ''
+        level: this.d.rows[i - 1]!.entry.level,
+        text: this.line(i).name,
+        more: this.line(i).text,
+        in: up && this.isSpan(up) ? this.line(up).name : ''
       })
     }
     list.sort((a, b) => Number((a.time_unix_nano ?? 0n) - (b.time_unix_nano ?? 0n)) || a.row - b.row)
@@ -393,7 +346,7 @@ export class Static implements Source {
   }
 
   async why(row: number, { window }: Part, of: string) {
-    const key = (i: number) => `${this.d.entries[i - 1]!.name}\n${this.service(i)}`,
+    const key = (i: number) => `${this.d.rows[i - 1]!.entry.name}\n${this.line(i).service}`,
       list = this.d.why[key(row)],
       outside = !this.inside(row, window)
     if (of.includes('-')) throw limit('What is drawn')
