@@ -117,7 +117,7 @@ type flameAnswer struct {
 // the selection has a query, it compares the selected spans with the other spans of the same names.
 func (s *state) flameOf(ctx context.Context, c *selection, than *side, by string) (*flameAnswer, error) {
 	begins := func(r view.Row) bool { return (c.hits == nil || c.hits.Has(r)) && c.isInside(r) }
-	in, err := s.merged(ctx, c.from, c.end, begins, c.skip)
+	in, err := s.merged(ctx, c.from, c.end, begins, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (s *state) merged(ctx context.Context, from, end int, begins func(r view.Ro
 		if v.Role(r) != view.RoleSpan {
 			continue
 		}
-		if skip != nil && skip.Has(r) {
+		if s.hidden().Has(rank) || skip != nil && skip.Has(r) {
 			rank = t.End(r) - 1
 			continue
 		}

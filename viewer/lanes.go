@@ -102,7 +102,7 @@ func (s *state) levelsOf(ctx context.Context, c *selection) (*levels, error) {
 		if v.Role(r) != view.RoleSpan {
 			continue
 		}
-		if c.skip != nil && c.skip.Has(r) {
+		if s.hidden().Has(rank) {
 			rank = t.End(r) - 1
 			continue
 		}

@@ -191,7 +191,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		}
 		d.Rows = append(d.Rows, staticRow{places[up], line, x})
 	}
-	return d, d.addAnswers(ctx, h, s, p, text, only, places)
+	return d, d.addAnswers(ctx, h, p, text, only, places)
 }
 
 func roundPart(x float32) float32 { return float32(math.Round(float64(x)*10_000) / 10_000) }
@@ -205,7 +205,7 @@ const (
 // pageOf returns a state for a page that has only some rows: its tree, times, services and colors are those of these
 // rows.
 func (s *state) pageOf(only view.Set[view.Row]) *state {
-	p := &state{v: s.v, generation: s.generation, corrected: s.corrected, files: s.files, facts: s.facts}
+	p := &state{v: s.v, against: s.against, generation: s.generation, corrected: s.corrected, files: s.files, facts: s.facts}
 	t, names, services := s.v.Tree(), make(map[string]bool), make(map[string]bool)
 	hidden, logs, errors := newRankSet(t.Len()), newRankSet(t.Len()), newRankSet(t.Len())
 	for rank := range t.Len() {
@@ -237,10 +237,10 @@ func (s *state) pageOf(only view.Set[view.Row]) *state {
 	return p
 }
 
-// addAnswers adds the current answers of the handler, limited to the rows of the page. p is the state of the page.
-func (d *staticData) addAnswers(ctx context.Context, h *Handler, s, p *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
-	q := &request{state: s, Values: url.Values{"q": {text}}}
-	c, err := query.ContrastOf(ctx, s.run(s.withoutSamples(only)), s.run(s.v.NewSet()))
+// addAnswers adds the current answers of the handler, limited to the rows of the page.
+func (d *staticData) addAnswers(ctx context.Context, h *Handler, p *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
+	q := &request{state: p, Values: url.Values{"q": {text}}}
+	c, err := query.ContrastOf(ctx, p.run(p.withoutSamples(only)), p.run(p.v.NewSet()))
 	if err != nil {
 		return err
 	}
@@ -259,13 +259,9 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s, p *state, te
 	if err != nil {
 		return err
 	}
-	chosen.skip = s.v.NewSet()
-	for i := range chosen.skip {
-		chosen.skip[i] = ^only[i]
-	}
 	d.Flames = make(map[string]*flameAnswer)
 	for _, by := range []string{"time", "up", "count"} {
-		f, err := s.flameOf(ctx, chosen, nil, by)
+		f, err := p.flameOf(ctx, chosen, nil, by)
 		if err != nil {
 			return err
 		}
@@ -279,7 +275,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s, p *state, te
 	if err != nil {
 		return err
 	}
-	l, err := p.levelsOf(ctx, &selection{end: s.v.Tree().Len(), skip: chosen.skip})
+	l, err := p.levelsOf(ctx, &selection{end: p.v.Tree().Len()})
 	if err != nil {
 		return err
 	}
@@ -293,21 +289,21 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s, p *state, te
 	number := func(r view.Row) rowNumber { return rowNumber(places[r]) }
 	encode := func(x any, failed error) (out json.RawMessage) {
 		if failed == nil {
-			out, failed = s.encoded(ctx, x, number)
+			out, failed = p.encoded(ctx, x, number)
 		}
 		err = cmp.Or(err, failed)
 		return out
 	}
-	d.Top = encode(analyze.Top(ctx, s.v, only, maxTop, nil))
-	d.Explain = encode(analyze.Explain(ctx, &analyze.Question{Now: []query.Run{s.run(only)}, Since: analyze.NoTime, Within: true}))
-	d.Waits = encode(s.waitPlaces(ctx, only))
-	requests, failed := analyze.RequestsOf(ctx, s.v, only)
+	d.Top = encode(analyze.Top(ctx, p.v, only, maxTop, nil))
+	d.Explain = encode(analyze.Explain(ctx, &analyze.Question{Now: []query.Run{p.run(only)}, Since: analyze.NoTime, Within: true}))
+	d.Waits = encode(p.waitPlaces(ctx, only))
+	requests, failed := analyze.RequestsOf(ctx, p.v, only)
 	err = cmp.Or(err, failed)
 	if err != nil {
 		return err
 	}
 	d.Heat = encode(requests.Heat(heatColumns, heatRows), nil)
-	if err := errors.Join(err, d.addPaths(ctx, s, only, number), d.addWhy(ctx, s, only)); err != nil {
+	if err := errors.Join(err, d.addPaths(ctx, p, only, number), d.addWhy(ctx, p, only)); err != nil {
 		return err
 	}
 	d.Meta = h.metaOf(p)

@@ -175,7 +175,6 @@ type selection struct {
 	from, end int                // the ranks of the rows at and below root
 	hits      view.Set[view.Row] // nil: there is no query
 	inside    view.Set[view.Row] // the rows that overlap the window; nil means all
-	skip      view.Set[view.Row] // rows that are omitted together with all rows below them; nil means none
 	window    window
 	root      view.Row
 }
