@@ -93,7 +93,7 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 	return remember(&s.results, layouts, fmt.Sprint(h), func() (*layout, error) {
 		for _, like := range s.all(layouts) {
 			if l := like.(*layout); l.shape.form == h.form {
-				return s.toggle(ctx, l, h.toggled)
+				return l.toggle(ctx, s.v, h.toggled)
 			}
 		}
 		return s.layoutOf(ctx, h)
@@ -105,9 +105,8 @@ func (s *state) layoutOf(ctx context.Context, h shape) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := s.v.Tree()
-	l := &layout{shape: h, part: part, ranks: newRankSet(t.Len())}
-	err = s.show(ctx, l, h.root, 0, func(r view.Row) {
+	l := &layout{shape: h, part: part, ranks: newRankSet(s.v.Tree().Len())}
+	err = l.show(ctx, s.v, h.root, 0, func(r view.Row) {
 		if h.window.isSet && (all == nil || all.Has(r)) {
 			l.outside++
 		}
@@ -116,9 +115,9 @@ func (s *state) layoutOf(ctx context.Context, h shape) (*layout, error) {
 	return l, err
 }
 
-// toggle returns a copy of a layout in which other rows are toggled.
-func (s *state) toggle(ctx context.Context, l *layout, toggled []view.Row) (*layout, error) {
-	t := s.v.Tree()
+// toggle returns a copy of l in which other rows are toggled.
+func (l *layout) toggle(ctx context.Context, v *view.View, toggled []view.Row) (*layout, error) {
+	t := v.Tree()
 	out := &layout{shape: shape{l.shape.form, toggled}, part: l.part, ranks: &rankSet{Set: slices.Clone(l.ranks.Set)}, outside: l.outside}
 	var ranks []int // of the rows that are toggled in one of the layouts
 	for _, r := range slices.Concat(l.shape.toggled, toggled) {
@@ -135,7 +134,7 @@ func (s *state) toggle(ctx context.Context, l *layout, toggled []view.Row) (*lay
 		r := t.Row(rank)
 		end = t.End(r)
 		out.ranks.remove(rank, end)
-		if err := s.show(ctx, out, r, s.depth(r, l.shape.root, nil), nil); err != nil {
+		if err := out.show(ctx, v, r, depth(v, r, l.shape.root, nil), nil); err != nil {
 			return nil, err
 		}
 	}
@@ -143,10 +142,10 @@ func (s *state) toggle(ctx context.Context, l *layout, toggled []view.Row) (*lay
 	return out, nil
 }
 
-// show adds the visible rows at and below a row to a layout. The argument above is the number of visible rows above
+// show adds the visible rows at and below a row. The argument above is the number of visible rows above
 // the row. For each outermost row that the layout omits, show calls omitted.
-func (s *state) show(ctx context.Context, l *layout, r view.Row, above int, omitted func(view.Row)) error {
-	t, h := s.v.Tree(), &l.shape
+func (l *layout) show(ctx context.Context, v *view.View, r view.Row, above int, omitted func(view.Row)) error {
+	t, h := v.Tree(), &l.shape
 	var ends []int // the ends of the shown rows that contain the row at rank
 	for rank, last, n := t.Rank(r), t.End(r), 0; rank < last; n++ {
 		if n%(1<<16) == 0 && ctx.Err() != nil {
@@ -156,7 +155,7 @@ func (s *state) show(ctx context.Context, l *layout, r view.Row, above int, omit
 		for len(ends) > 0 && ends[len(ends)-1] <= rank {
 			ends = ends[:len(ends)-1]
 		}
-		if !isShown(s.v, r) {
+		if !isShown(v, r) {
 			rank++
 			continue
 		}
@@ -191,7 +190,7 @@ func (s *state) part(ctx context.Context, h form) (part, all view.Set[view.Row],
 		rows = f.rows
 	}
 	if h.least > 0 {
-		rows = s.longer(rows, h.least)
+		rows = longer(s.v, rows, h.least)
 	}
 	if rows != nil {
 		all = withAbove(s.v, rows)
@@ -211,17 +210,17 @@ func (s *state) part(ctx context.Context, h form) (part, all view.Set[view.Row],
 
 // longer returns a set without the spans that took less than least nanoseconds, and without the log records and
 // events of these spans. It keeps spans that failed or are open. If rows is nil, it begins with all rows.
-func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] {
-	out := s.v.NewSet()
-	for r := range s.v.Rows() {
+func longer(v *view.View, rows view.Set[view.Row], least int64) view.Set[view.Row] {
+	out := v.NewSet()
+	for r := range v.Rows() {
 		if rows != nil && !rows.Has(r) {
 			continue
 		}
 		of := r
-		if s.v.Role(r) != view.RoleSpan {
-			of = s.v.Parent(r)
+		if v.Role(r) != view.RoleSpan {
+			of = v.Parent(r)
 		}
-		if took, ended := s.v.Duration(of); ended && int64(took) < least && !s.v.Flags(of).IsError() {
+		if took, ended := v.Duration(of); ended && int64(took) < least && !v.Flags(of).IsError() {
 			continue
 		}
 		out.Add(r)

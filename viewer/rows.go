@@ -120,7 +120,7 @@ func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		depths[r] = q.depth(r, shape.root, depths)
+		depths[r] = depth(q.v, r, shape.root, depths)
 		if up := q.v.Parent(r); r != shape.root && isShown(q.v, up) {
 			depths[up] = depths[r] - 1
 		}
@@ -201,16 +201,16 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 
 // depth returns the number of shown rows above a row, up to and including root. It stops at the first row whose
 // depth is in known.
-func (s *state) depth(r, root view.Row, known map[view.Row]int) (n int) {
+func depth(v *view.View, r, root view.Row, known map[view.Row]int) (n int) {
 	for r != root {
-		r = s.v.Parent(r)
+		r = v.Parent(r)
 		if r == 0 {
 			break
 		}
 		if d, ok := known[r]; ok {
 			return n + d + 1
 		}
-		if isShown(s.v, r) {
+		if isShown(v, r) {
 			n++
 		}
 	}
