@@ -91,11 +91,11 @@ func TestStaticHasNothingElse(t *testing.T) {
 // count only these rows.
 func TestStaticRowsAreThoseOfTheTree(t *testing.T) {
 	type line struct {
-		Row, Below, Errors int
-		Flags              uint32
-		Name, Service      string
-		Text               string
-		Ticks              []any
+		Row, Below, Errors, Depth int
+		Flags                     uint32
+		Name, Service             string
+		Text                      string
+		Ticks                     []any
 	}
 	type row struct {
 		Up   int

@@ -159,6 +159,9 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		}
 		line := p.treeRow(r, e, ranker)
 		line.Row = view.Row(places[r])
+		if above := places[up]; above > 0 {
+			line.Depth = d.Rows[above-1].Line.Depth + 1
+		}
 		line.Parts = p.parts(&line, r)
 		for i := range line.Parts { // the page draws with fewer than 10,000 pixels
 			x := &line.Parts[i]
@@ -194,6 +197,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 	return d, d.addAnswers(ctx, h, p, text, only, places)
 }
 
+// roundPart rounds a position from 0 to 1.
 func roundPart(x float32) float32 { return float32(math.Round(float64(x)*10_000) / 10_000) }
 
 // The strip and the lanes of a static page have these numbers of parts of the time.

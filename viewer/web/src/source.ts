@@ -99,8 +99,6 @@ export interface News {
 
 export type Source = Pick<Server, keyof Server>
 
-export const noTime = -(1n << 63n)
-
 // The flags of a row: view/role.go defines the lower 16 bits, viewer/rows.go the others.
 export const roleOf = (f: number) => f & 15
 export const levelOf = (f: number) => (f >> 4) & 7

@@ -24,7 +24,7 @@ import type {
   WaitPlace,
   Why
 } from './source'
-import { isError, isOpen, noTime, Problem, parse, roleEvent, roleLog, roleOf, roleSpan } from './source'
+import { isError, isOpen, Problem, parse, roleEvent, roleLog, roleOf, roleSpan } from './source'
 import { finder, isQuery, wordsOf } from './words'
 
 // Data is staticData in viewer/static.go.
@@ -61,11 +61,8 @@ const isLimited = (q: string) =>
   isQuery(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q)
 
 export class Static implements Source {
-  private end: number[] // by row, from 1 on: the position after the last row below it
-  private depth: number[]
+  private lines: TreeRow[] // by row; the first one stands for the whole tree
   private all: number[] // the rows
-  private starts: bigint[]
-  private tooks: bigint[]
   private whole: Times
   private last = { key: '', rows: [] as number[], outside: 0 }
 
@@ -77,28 +74,23 @@ export class Static implements Source {
   }
 
   constructor(private d: Data) {
-    const n = d.rows.length
-    this.end = Array.from({ length: n + 1 }, (_, i) => i + 1)
-    this.depth = [0]
+    const tree = { below: d.rows.length, depth: 0, start_unix_nano: null, took_nano: null } as TreeRow
+    this.lines = [tree, ...d.rows.map(r => r.line)]
     this.all = d.rows.map((_, i) => i + 1)
-    for (let i = n; i > 0; i--) {
-      const { up } = d.rows[i - 1]!
-      this.end[up] = Math.max(this.end[up]!, this.end[i]!)
-    }
-    this.end[0] = n + 1
-    for (const i of this.all) this.depth[i] = this.up(i) ? this.depth[this.up(i)]! + 1 : 0
-    this.starts = [noTime, ...d.rows.map(({ line }) => line.start_unix_nano ?? noTime)]
-    this.tooks = [-1n, ...d.rows.map(({ line }) => line.took_nano ?? -1n)]
     this.whole = [d.meta.first_unix_nano, d.meta.last_unix_nano]
   }
 
-  private span(i: number): Times {
-    const a = this.starts[i]!,
-      took = this.tooks[i]!
-    return [a, took > 0n ? a + took : a]
-  }
   private line(i: number) {
-    return this.d.rows[i - 1]!.line
+    return this.lines[i]!
+  }
+  private span(i: number): Times {
+    const { start_unix_nano: start, took_nano: took } = this.line(i),
+      from = start ?? 0n
+    return [from, took && took > 0n ? from + took : from]
+  }
+  // end returns the position after the last row below a row.
+  private end(i: number) {
+    return i + 1 + this.line(i).below
   }
   private flags(i: number) {
     return this.line(i).flags
@@ -114,7 +106,7 @@ export class Static implements Source {
   private inside(i: number, window: string): boolean {
     if (!window) return true
     const w = timesOf(window)
-    if (!w || this.starts[i] === noTime) return false
+    if (!w || this.line(i).start_unix_nano === null) return false
     const [a, z] = this.span(i)
     return a <= w[1] && (z >= w[0] || isOpen(this.flags(i)))
   }
@@ -153,14 +145,8 @@ export class Static implements Source {
       const is = s.only ? this.matcher(s.only) : () => true
       part = new Set()
       for (const i of this.all) {
-        const of = this.isSpan(i) ? i : this.up(i)
-        const short =
-          s.least > 0n &&
-          of > 0 &&
-          !isOpen(this.flags(of)) &&
-          this.tooks[of]! >= 0n &&
-          this.tooks[of]! < s.least &&
-          !isError(this.flags(of))
+        const { flags: f, took_nano: took } = this.line(this.isSpan(i) ? i : this.up(i)),
+          short = took !== null && took < s.least && !isOpen(f) && !isError(f)
         if (short || !is(i) || !this.inside(i, s.window)) continue
         for (let up = i; up && !part.has(up); up = this.up(up)) part.add(up)
       }
@@ -168,15 +154,15 @@ export class Static implements Source {
     const toggled = new Set(s.toggled),
       rows: number[] = []
     let outside = 0
-    const base = this.depth[s.root]!
-    for (let i = s.root || 1; i < this.end[s.root]!; ) {
+    const base = this.line(s.root).depth
+    for (let i = s.root || 1; i < this.end(s.root); ) {
       if (part && !part.has(i)) {
-        if (s.window && this.depth[i] === base) outside++
-        i = this.end[i]!
+        if (s.window && this.line(i).depth === base) outside++
+        i = this.end(i)
         continue
       }
       rows.push(i)
-      i = this.end[i]! === i + 1 || this.depth[i]! - base < s.depth === toggled.has(i) ? this.end[i]! : i + 1
+      i = this.end(i) === i + 1 || this.line(i).depth - base < s.depth === toggled.has(i) ? this.end(i) : i + 1
     }
     this.last = { key, rows, outside }
     return this.last
@@ -209,7 +195,7 @@ export class Static implements Source {
         const open: Set<number> = new Set(toggled)
         const next: number | undefined = rows
           .slice(0, ask.fill)
-          .find(i => this.end[i]! > i + 1 && !seen.has(i + 1) && !open.has(i))
+          .find(i => this.end(i) > i + 1 && !seen.has(i + 1) && !open.has(i))
         if (rows.length >= ask.fill || next === undefined) break
         toggled = [...toggled, next].sort((a, b) => a - b)
       }
@@ -233,15 +219,16 @@ export class Static implements Source {
       }
     const is = ask.q ? this.matcher(ask.q) : () => false,
       seen = new Set(rows),
-      base = this.depth[s.root]!
-    const [from_nano, to_nano] = timesOf(s.window) ?? (this.starts[s.root] === noTime ? this.whole : this.span(s.root))
+      base = this.line(s.root).depth
+    const [from_nano, to_nano] =
+      timesOf(s.window) ?? (this.line(s.root).start_unix_nano === null ? this.whole : this.span(s.root))
     const bit = (on: boolean, n: number) => (on ? 1 << n : 0)
     const rowOf = (i: number): TreeRow => {
       const line = this.line(i),
         expanded = line.below > 0 && seen.has(i + 1)
       return {
         ...line,
-        depth: this.depth[i]! - base,
+        depth: this.line(i).depth - base,
         flags: line.flags | bit(expanded, 16) | bit(is(i), 17),
         parts: expanded ? [] : line.parts
       }
@@ -272,13 +259,13 @@ export class Static implements Source {
 
   async logs(row: number) {
     const list: LogRecord[] = []
-    for (let i = row; i < this.end[row]!; i++) {
+    for (let i = row; i < this.end(row); i++) {
       const role = roleOf(this.flags(i))
       if (role !== roleLog && role !== roleEvent) continue
       const up = this.up(i)
       list.push({
         row: i,
-        time_unix_nano: this.starts[i] === noTime ? null : this.starts[i]!,
+        time_unix_nano: this.line(i).start_unix_nano,
         level: this.d.rows[i - 1]!.entry.level,
         text: this.line(i).name,
         more: this.line(i).text,
@@ -320,7 +307,7 @@ export class Static implements Source {
   async way(q: string, root: number, window: string) {
     const rows = new Set<number>()
     for (const i of this.hits(q, window))
-      if (!root || (i > root && i < this.end[root]!))
+      if (!root || (i > root && i < this.end(root)))
         for (let up = this.up(i); up && up !== this.up(root); up = this.up(up)) rows.add(up)
     return { rows: [...rows].sort((a, b) => a - b).slice(0, 3800), more: rows.size > 3800 }
   }
@@ -333,15 +320,12 @@ export class Static implements Source {
     const { strip } = this.d,
       hits = q ? strip.errors.map(() => 0) : [],
       [from, to] = this.whole
-    if (q)
-      for (const i of this.hits(q))
-        if (this.starts[i] !== noTime)
-          hits[
-            Math.min(
-              hits.length - 1,
-              Math.floor((Number(this.starts[i]! - from) * hits.length) / Math.max(1, Number(to - from)))
-            )
-          ]!++
+    for (const i of q ? this.hits(q) : []) {
+      const start = this.line(i).start_unix_nano
+      if (start === null) continue
+      const part = Number(start - from) / Math.max(1, Number(to - from))
+      hits[Math.min(hits.length - 1, Math.floor(part * hits.length))]!++
+    }
     return { ...strip, hits }
   }
 
@@ -351,23 +335,25 @@ export class Static implements Source {
       outside = !this.inside(row, window)
     if (of.includes('-')) throw limit('What is drawn')
     if (!list || (window && !outside)) throw limit(list ? 'Why in a part of the time' : 'Why of so many names')
-    const took = this.tooks[row]!,
+    const took = this.line(row).took_nano,
       failed = isError(this.flags(row)),
       w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!
     return {
       ...w,
       outside,
-      took_nano: took >= 0n ? took : null,
+      took_nano: took,
       open: isOpen(this.flags(row)),
-      among: w.of === 'failed' ? failed : w.of === 'slow' && took >= w.least_nano,
-      faster: this.all.filter(
-        i =>
+      among: w.of === 'failed' ? failed : w.of === 'slow' && took !== null && took >= w.least_nano,
+      faster: this.all.filter(i => {
+        const x = this.line(i)
+        return (
           this.isSpan(i) &&
           key(i) === key(row) &&
-          !isOpen(this.flags(i)) &&
-          this.tooks[i]! >= 0n &&
-          this.tooks[i]! < took
-      ).length
+          !isOpen(x.flags) &&
+          x.took_nano !== null &&
+          x.took_nano < (took ?? 0n)
+        )
+      }).length
     }
   }
 
