@@ -135,6 +135,9 @@ func TestStaticRowsAreThoseOfTheTree(t *testing.T) {
 	if len(some) == 0 || len(some) == len(all) {
 		t.Errorf("the query selects %d rows of %d", len(some), len(all))
 	}
+	if none := string(dataOf(t, h, `{ name = "nothing" }`)["rows"]); none != "[]" { // the page does not read null
+		t.Errorf("a page without rows has %s", none)
+	}
 }
 
 // TestGapsInWindow checks that the gaps of a window are times within the window in which nothing happened.

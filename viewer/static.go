@@ -143,7 +143,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		places[r] = i + 1
 		only.Add(r)
 	}
-	p, d := s.pageOf(only), new(staticData)
+	p, d := s.pageOf(only), &staticData{Rows: []staticRow{}}
 	read, ranker := v.NewReader(), interest.NewRanker(v)
 	for _, r := range rows {
 		if ctx.Err() != nil {
