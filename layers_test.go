@@ -72,6 +72,7 @@ convert                       convert/chrome convert/folded convert/gotrace conv
                               convert/jaeger convert/measureme convert/otlp convert/parquet convert/perfetto
                               convert/stdouttrace convert/zipkin format github.com/klauspost/compress/
                               golang.org/x/text/encoding/unicode internal/core/ internal/file/ internal/otel internal/read/ internal/write/ recorder redact view
+internal/read/tail            format internal/core/ internal/file/ internal/write/ view
 internal/read/archive         convert/parquet format github.com/minio/ internal/file/ internal/write/ view
 internal/otel/                convert/otlp format github.com/klauspost/compress/
                               google.golang.org/protobuf/encoding/protowire internal/core/ internal/file/ internal/otel

@@ -108,6 +108,12 @@ func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 	}
 }
 
+// Raw returns the encoding of the entry that Next returned last. The slice is valid until the next call of Next.
+func (f *Follower) Raw() []byte { return f.r.Raw() }
+
+// Version returns the disk version of the file.
+func (f *Follower) Version() Version { return f.r.Version() }
+
 // wait returns nil when the file may have a further entry. It returns an error if no further entry can come.
 func (f *Follower) wait(ctx context.Context) error {
 	for looks := 0; ; looks++ {

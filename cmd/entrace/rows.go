@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/show"
@@ -35,25 +36,51 @@ func (p *rowPrinter) print(r view.Row) error {
 	if err != nil {
 		return err
 	}
+	return p.printEntry(r, e)
+}
+
+// printEntry prints row r, whose entry is e.
+func (p *rowPrinter) printEntry(r view.Row, e *format.TraceEntry) error {
 	if p.json {
 		p.B = p.appendJSON(p.B[:0], r, e)
 	} else {
-		p.setLine(r, e)
+		more := p.setLine(r, e)
 		p.B = append(p.B, '\n')
+		for _, text := range more {
+			p.below("    ", text)
+		}
 	}
-	_, err = p.w.Write(p.B)
+	_, err := p.w.Write(p.B)
 	return err
 }
 
-// setLine sets p.B to the line of row r.
-func (p *rowPrinter) setLine(r view.Row, e *format.TraceEntry) {
+// setLine sets p.B to the line of row r. With p.Done, more has the texts of several lines.
+func (p *rowPrinter) setLine(r view.Row, e *format.TraceEntry) (more []string) {
 	p.B = p.B[:0]
 	p.Begin(0)
+	if p.Done {
+		if t, ok := p.ended(r, e); ok {
+			p.Text(show.Dim, p.time.format(t, p.first))
+		}
+		return p.Row(r, e)
+	}
 	p.Text(show.Dim, p.timeOf(r))
 	if len(p.v.Services()) > 1 {
 		p.Word(show.Green, show.Safe(p.v.Service(r)))
 	}
-	p.Row(r, e)
+	return p.Row(r, e)
+}
+
+// ended returns the time at which row r, whose entry is e, became complete. It returns false if that is not known.
+func (p *rowPrinter) ended(r view.Row, e *format.TraceEntry) (time.Time, bool) {
+	t, ok := p.v.Time(r)
+	if !ok && p.v.Role(r) == view.RoleSpan { // the start is not known: the stored duration is the time since 1970
+		v, _ := e.Attribute(format.AttrDuration)
+		n, _ := v.U64()
+		return time.Unix(0, int64(clampDuration(n))), n > 0
+	}
+	took, _ := p.v.Duration(r)
+	return t.Add(took), ok
 }
 
 // entryOf returns the entry of a row in a section. If it cannot be read, p.unread is the error.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -16,12 +15,8 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
-	"github.com/entrace-go/entrace/internal/read/interest"
-	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
-	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -132,19 +127,19 @@ func tailFile(ctx context.Context, c *console, name string, o tailOptions) error
 	case o.follow && !own:
 		return usagef("tail -f follows only ENTRACE's own formats (et, iet)")
 	}
-	l := &lines{console: c, o: o, name: name}
-	defer func() { l.close() }()
-	if !o.follow {
-		err = l.open(ctx, own)
+	t := newTailer(c, name, o)
+	defer func() { t.close() }()
+	if !o.follow || isET(name) {
+		err = t.open(ctx, own)
 		if err == nil {
-			err = l.begin(ctx)
+			err = t.begin(ctx)
 		}
-		if err == nil && own && !o.json && !o.asRows() && (l.last == nil || !l.last.ended()) {
-			if word, died := died(ctx, l.path()); word == deadtrace.Killed {
+		if err == nil && !o.follow && own && !o.json && !o.asRows() && !t.ended() {
+			if word, died := died(ctx, t.name); word == deadtrace.Killed {
 				c.say("%s", died)
 			}
 		}
-		return torn(name, errors.Join(err, l.damage()))
+		return torn(name, errors.Join(err, t.damage()))
 	}
 	// Open the file first: printing can take a while, and the file may be renamed in that time.
 	grows, err := openGrowing(ctx, name)
@@ -153,31 +148,41 @@ func tailFile(ctx context.Context, c *console, name string, o tailOptions) error
 	}
 	defer grows.close()
 	was, _ := osfile.LockHolder(format.Find(name))
-	err = l.open(ctx, own)
-	if errors.Is(err, format.ErrTruncated) || err == nil && !grows.is(l.path()) { // the file has no first entry yet, or another file has the name now
-		l.close()
-		return follow(ctx, c, grows, l)
+	err = t.open(ctx, own)
+	if errors.Is(err, format.ErrTruncated) || err == nil && !grows.is(t.name) { // the file has no first entry yet, or another file has the name now
+		t.close()
+		return follow(ctx, c, grows, t)
 	}
 	if err == nil {
-		err = l.begin(ctx)
+		err = t.begin(ctx)
 	}
-	if err != nil || l.last != nil && l.last.isET || l.last == nil && l.f.Format() == format.ET { // an ET does not grow
-		return errors.Join(err, torn(name, l.damage()))
+	if err != nil || t.isET() {
+		return errors.Join(err, torn(name, t.damage()))
 	}
 	// The lock is held, but entries came from a dead program's journal: the program is about to die.
-	for was == osfile.LockHeld && l.hasJournal() && wait(ctx) {
-		was, _ = osfile.LockHolder(l.path())
+	for was == osfile.LockHeld && t.hasJournal() && wait(ctx) {
+		was, _ = osfile.LockHolder(t.name)
 	}
-	if was == osfile.LockFree || l.hasJournal() { // a dead program writes no more entries
-		if _, died := died(ctx, l.path()); died != nil || l.hasJournal() {
+	if was == osfile.LockFree || t.hasJournal() { // a dead program writes no more entries
+		if _, died := died(ctx, t.name); died != nil || t.hasJournal() {
 			return died
 		}
 	}
-	if err := l.skipIn(grows); err != nil {
+	if err := t.skipIn(grows); err != nil {
 		return err
 	}
-	l.follows = true
-	return follow(ctx, c, grows, l)
+	return follow(ctx, c, grows, t)
+}
+
+// isET reports whether the file name is an ET, to which nothing is added.
+func isET(name string) bool {
+	f, err := osfile.OpenRead(format.Find(name))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	_, stored, err := format.ReadMagic(f)
+	return err == nil && stored == format.ET
 }
 
 // asRows reports whether tail prints rows of a view. Otherwise it prints entries as they arrive.
@@ -234,15 +239,15 @@ const maxOpen = 10
 
 // follow shows the new entries of a growing file, and then the entries of the files that follow. Files that the
 // program has begun and renamed in the meantime come before the one that has the name now.
-func follow(ctx context.Context, c *console, g *growing, l *lines) error {
+func follow(ctx context.Context, c *console, g *growing, t *tailer) error {
 	first, stream, later := g, g.path, g.later
 	var renamed []string // files that come next
 	for {
-		rotated, err := g.show(ctx, l)
-		if err != nil || ctx.Err() != nil || !rotated && !l.o.folder {
+		rotated, err := g.show(ctx, t)
+		if err != nil || ctx.Err() != nil || !rotated && !t.o.folder {
 			return err
 		}
-		l.close()
+		t.close()
 		renamed = append(renamed, later.New()...)
 		if i := slices.IndexFunc(renamed, g.isIn); i >= 0 {
 			renamed = renamed[i+1:]
@@ -302,10 +307,25 @@ func openNext(ctx context.Context, c *console, stream string, later *deadtrace.R
 	}
 }
 
-// show shows new entries until the file ends. It returns true if another file follows.
-func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) {
-	for {
-		id, e, err := g.Next(ctx)
+// show prints new entries until the file ends. It returns true if another file follows.
+func (g *growing) show(ctx context.Context, t *tailer) (rotated bool, err error) {
+	now, cancel := context.WithCancel(ctx)
+	cancel() // with now, Next returns only entries that are in the file already
+	for within := ctx; ; {
+		id, e, err := g.Next(within)
+		if err == nil {
+			g.read(e)
+			within = now
+			err = t.add(g, id, e)
+			if err == nil && !t.isFull() {
+				continue
+			}
+		}
+		if perr := t.printNew(ctx, g); errors.Is(perr, errMoved) {
+			return true, nil
+		} else if perr != nil && ctx.Err() == nil {
+			return false, perr
+		}
 		switch {
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
 			return g.rotated, nil
@@ -314,348 +334,16 @@ func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) 
 				return false, died
 			}
 			return false, err
-		case err != nil:
-			return false, err
-		}
-		g.read(e)
-		if l.o.asRows() {
-			err = l.grow(ctx, g, id)
-		} else {
-			err = l.show(int64(id), e)
-		}
-		if errors.Is(err, errMoved) {
-			return true, nil
-		}
-		if err != nil && ctx.Err() == nil {
+		case err == nil, within == now && errors.Is(err, context.Canceled):
+			within = ctx
+		default:
 			return false, err
 		}
 	}
-}
-
-// lines prints the last lines of the entries that a file has, and then new entries as they arrive.
-type lines struct {
-	*console
-
-	o       tailOptions
-	name    string
-	last    *lastPart            // the end of a large file; nil if rows has the whole file
-	rows    *rowTail             // the whole file, if it had to be read
-	f       *format.File         // the file; used to look up the beginning of a span
-	follows bool                 // the last lines are printed, and new entries follow
-	spans   map[string]spanStart // by span id: open spans whose beginning tail has read
-	first   time.Time
-	line    []byte
-}
-
-// open reads the last entries of a large file in one of ENTRACE's own formats. It reads any other file completely.
-func (l *lines) open(ctx context.Context, own bool) (err error) {
-	if own {
-		l.name = format.Find(l.name)
-	}
-	if own && l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw && !l.o.asRows() { // --raw prints ids, and readLast does not know them
-		l.last, err = readLast(l.name)
-		if err == nil && l.last != nil {
-			return nil
-		}
-	}
-	return l.openAll(ctx)
-}
-
-// openAll reads the whole file.
-func (l *lines) openAll(ctx context.Context) (err error) {
-	l.last = nil
-	l.o.follows = l.o.follow
-	l.rows, err = openTail(ctx, l.console, l.name, &l.o)
-	if err == nil {
-		l.f, l.first = l.rows.v.Files()[0], l.rows.lines.first
-	}
-	return err
-}
-
-// path returns the name of the open file.
-func (l *lines) path() string {
-	if l.last != nil {
-		return l.name
-	}
-	return l.f.Name()
-}
-
-// hasJournal reports whether entries came from the journal of a dead program.
-func (l *lines) hasJournal() bool {
-	if l.f == nil {
-		return false
-	}
-	n, _ := l.f.Journal()
-	return n > 0
-}
-
-// skipIn makes g, the follower of the file, continue after the entries that l has already read.
-func (l *lines) skipIn(g *growing) (err error) {
-	size, id, last := int64(0), int64(0), new(format.TraceEntry)
-	if l.last != nil {
-		// The id of the last entry is not known. The offset takes its place: every entry has more than
-		// one byte, so the offset is greater than the id, and no valid parent is rejected.
-		size, id, last = l.last.end, min(l.last.end, math.MaxUint32/2), l.last.entries[len(l.last.entries)-1]
-	} else {
-		size, id = l.f.WholeSize(), int64(l.f.Len())
-		if id > 0 {
-			last, err = l.f.Entry(uint32(id - 1))
-		}
-	}
-	if err == nil {
-		g.SkipTo(size, uint32(id), last)
-		g.read(last)
-	}
-	return err
-}
-
-func (l *lines) damage() error {
-	if l.rows == nil {
-		return nil
-	}
-	return l.rows.Damage()
-}
-
-// close closes the file. Then l can be used for the next file.
-func (l *lines) close() {
-	switch {
-	case l.rows != nil:
-		_ = l.rows.Close() // nothing was written to it
-	case l.f != nil:
-		_ = l.f.Close()
-	}
-	l.rows, l.f, l.last, l.spans = nil, nil, nil, nil
-	l.follows = true
 }
 
 // errMoved is the error if the name of the followed file belongs to another file now.
 var errMoved = errors.New("the file was renamed")
-
-// grow prints the new rows after entry id of a growing file.
-func (l *lines) grow(ctx context.Context, g *growing, id uint32) error {
-	if l.rows == nil {
-		l.name = g.path
-		if err := l.openAll(ctx); errors.Is(err, fs.ErrNotExist) {
-			return errMoved
-		} else if err != nil {
-			return err
-		}
-		if !g.is(l.path()) {
-			return errMoved
-		}
-		return l.rows.show(ctx)
-	}
-	if int(id) < l.f.Len() {
-		return nil
-	}
-	return l.rows.grow(ctx)
-}
-
-// A spanStart holds the beginning of a span until its end arrives and the span is printed.
-type spanStart struct {
-	name       string
-	start      time.Time
-	attributes []format.Attribute
-}
-
-// maxStarts limits the size of lines.spans, because some spans never end. If the beginning of a span was not kept,
-// the line at its end may have no name.
-const maxStarts = 100_000
-
-// begin prints the last lines of the entries that the file has.
-func (l *lines) begin(ctx context.Context) error {
-	if l.last != nil {
-		from, enough := l.from()
-		if enough {
-			for _, e := range l.last.entries[from:] {
-				if err := l.show(-1, e); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		if err := l.openAll(ctx); err != nil {
-			return err
-		}
-	}
-	if !l.o.raw {
-		return l.rows.show(ctx)
-	}
-	from := 0
-	if l.o.lines >= 0 {
-		from = max(0, l.f.Len()-l.o.lines)
-	}
-	return l.f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return l.show(int64(id), e) })
-}
-
-// from returns the index in l.last of the first entry to print. It also keeps the beginnings of the spans that end
-// in these entries. enough is false if l.last has too few lines, or lacks one of these beginnings.
-func (l *lines) from() (from int, enough bool) {
-	starts := make(map[string]bool)
-	from = len(l.last.entries)
-	left := l.o.lines
-	for i := from - 1; i >= 0 && (left > 0 || len(starts) > 0); i-- {
-		e := l.last.entries[i]
-		id, _ := e.Attribute(format.AttrSpanID)
-		switch {
-		case left > 0 && l.shown(e):
-			left--
-			from = i
-			if e.Metadata.Name == format.NameSpanEnd {
-				starts[id.Text()] = true
-			}
-		case starts[id.Text()] && !e.Message.Valid:
-			delete(starts, id.Text())
-			l.keep(id.Text(), e)
-		}
-	}
-	return from, left == 0 && len(starts) == 0
-}
-
-// shown reports whether tail prints a line for an entry.
-func (l *lines) shown(e *format.TraceEntry) bool {
-	if e.Message.Valid && e.Metadata.Name != format.NameResource && e.Metadata.Name != format.NameSpanEnd {
-		return true
-	}
-	event, _ := e.Attribute(mapping.AttrEvent)
-	_, took := e.Attribute(format.AttrDuration)
-	return event.Bool() || took
-}
-
-func (l *lines) show(id int64, e *format.TraceEntry) error {
-	if l.o.raw {
-		l.line = appendLine(l.console, l.line[:0], id, e, l.o.json)
-		_, err := l.out.Write(l.line)
-		return err
-	}
-	if !l.shown(e) {
-		if span, ok := e.Attribute(format.AttrSpanID); ok && l.follows {
-			l.keep(span.Text(), e)
-		}
-		return nil
-	}
-	t, timed := entryTime(e)
-	var b strings.Builder
-	parts := []string{}
-	add := func(s string) {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
-	attributes := interest.Readable(e)
-	switch d, span := e.Attribute(format.AttrDuration); {
-	case span && !e.Message.Valid || span && e.Metadata.Name == format.NameSpanEnd:
-		s := spanStart{name: e.Metadata.Name, start: t}
-		if e.Metadata.Name == format.NameSpanEnd {
-			s = l.start(e)
-			if e.Message.Valid { // the span was renamed
-				s.name = e.Message.Value
-			}
-			attributes = merged(s.attributes, attributes)
-		}
-		n, _ := d.U64()
-		took := clampDuration(n)
-		t, timed = s.start.Add(took), !s.start.IsZero()
-		if !timed && took > 365*24*time.Hour {
-			took = 0 // the span has no start: this is the time of its end since 1970, not a duration
-		}
-		if e.Metadata.Level == format.LevelError {
-			add(l.level(e.Metadata.Level))
-		}
-		add(l.paint(show.Bold, show.Safe(s.name)))
-		add(l.paint(show.Blue, duration(took)))
-		status, _ := e.Attribute(mapping.AttrStatusDescription)
-		add(show.Safe(status.Text()))
-	case e.Message.Valid:
-		if own, ok := e.Attribute(mapping.AttrLogLevel); ok {
-			add(show.Safe(own.Text()))
-		} else {
-			add(l.level(e.Metadata.Level))
-		}
-		add(show.Safe(e.Message.Value))
-	default:
-		if e.Metadata.Level == format.LevelError {
-			add(l.level(e.Metadata.Level))
-		}
-		add("• " + show.Safe(e.Metadata.Name))
-	}
-	if timed && l.first.IsZero() {
-		l.first = t
-	}
-	if timed {
-		b.WriteString(l.paint(show.Dim, l.o.time.format(t, l.first)))
-	}
-	interest.Sort(attributes)
-	var stacks []string // attributes with several lines of text
-	for i := range attributes {
-		at := &attributes[i]
-		if text := strings.TrimRight(at.Value.Text(), "\n"); at.Value.Kind() == format.KindString && strings.Contains(text, "\n") {
-			stacks = append(stacks, at.Name+":\n    "+strings.ReplaceAll(text, "\n", "\n    "))
-			continue
-		}
-		add(l.paint(show.Dim, show.Safe(at.Name)+"=") + show.Value(at.Value))
-	}
-	b.WriteString(strings.Join(parts, " "))
-	for _, text := range stacks {
-		for line := range strings.Lines(text) {
-			b.WriteString("\n    " + l.paint(show.Dim, show.Safe(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))))
-		}
-	}
-	_, err := fmt.Fprintln(l.out, b.String())
-	return err
-}
-
-// keep stores the beginning of a span until the end of the span is printed.
-func (l *lines) keep(id string, e *format.TraceEntry) {
-	if l.spans == nil {
-		l.spans = make(map[string]spanStart)
-	}
-	if len(l.spans) < maxStarts {
-		l.spans[strings.Clone(id)] = startOf(e)
-	}
-}
-
-func startOf(e *format.TraceEntry) spanStart {
-	e = e.Clone()
-	t, _ := entryTime(e)
-	return spanStart{e.Metadata.Name, t, interest.Readable(e)}
-}
-
-// start returns the beginning of the span that the entry end ends.
-func (l *lines) start(end *format.TraceEntry) spanStart {
-	id, _ := end.Attribute(format.AttrSpanID)
-	if s, ok := l.spans[id.Text()]; ok {
-		delete(l.spans, id.Text())
-		return s
-	}
-	if l.f == nil && l.last != nil { // the span began before the entries in l.last
-		if f, err := recorder.Open(l.name, &format.OpenOptions{Lenient: true}); err == nil {
-			l.f = f
-		}
-	}
-	if l.f != nil {
-		if e, err := l.f.Entry(end.Parent); err == nil {
-			if of, _ := e.Attribute(format.AttrSpanID); of.Text() == id.Text() {
-				return startOf(e)
-			}
-		}
-	}
-	return spanStart{name: "a span"}
-}
-
-// merged returns the attributes of a span: the attributes of its beginning, with the values and additions of its
-// end.
-func merged(begin, end []format.Attribute) []format.Attribute {
-	all := slices.Clone(begin)
-	for _, a := range end {
-		if i := slices.IndexFunc(all, func(b format.Attribute) bool { return a.Name == b.Name }); i >= 0 {
-			all[i].Value = a.Value
-		} else {
-			all = append(all, a)
-		}
-	}
-	return all
-}
 
 func entryTime(e *format.TraceEntry) (time.Time, bool) {
 	v, ok := e.Attribute(format.AttrTime)

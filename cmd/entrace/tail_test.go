@@ -134,9 +134,9 @@ func TestTailRowsOfFileThatEndsWhileItIsOpened(t *testing.T) {
 	must(t, rec.Close(t.Context()))
 	var out, errs strings.Builder
 	c := &console{out: &out, err: &errs}
-	l := &lines{console: c, name: name, o: tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}}}
-	defer func() { l.close() }()
-	must(t, follow(t.Context(), c, g, l))
+	rows := newTailer(c, name, tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}})
+	defer rows.close()
+	must(t, follow(t.Context(), c, g, rows))
 	if got := strings.Count(out.String(), "cart loaded"); got != 1 {
 		t.Errorf("got the log record %d times, want it once:\n%s%s", got, &out, &errs)
 	}

@@ -4,32 +4,343 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
+	"math"
 	"slices"
+	"time"
 
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/tail"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
-// A rowTail prints rows in the order of time. A span is printed when it ends.
-type rowTail struct {
-	*selected
+// A tailer prints the last rows of a trace, and then the rows that become complete in it. A span is printed when it has
+// ended.
+//
+// It has a view of the whole trace if it needs one. Otherwise the rows are those of small traces, made of the last
+// entries of the file and of the entries that follow.
+type tailer struct {
+	*console
 
-	c     *console
-	o     *tailOptions
-	left  int // the number of existing rows that are printed; -1 for all
+	o     tailOptions
+	name  string // of the file
 	out   *bufio.Writer
-	shown view.Set[view.Row]
-	lines lines
+	first time.Time // the time of the first row; before it is known, zero
+
+	part    *tail.Part         // the end of the file; nil if all has the whole file
+	all     *selected          // nil if the file was not read as a whole
+	shown   view.Set[view.Row] // the rows of all that were printed
+	window  *tail.Window       // of the entries that follow
+	file    *format.File       // opened to find the beginnings of spans
+	line    []byte             // of --raw
+	last    uint32             // the id of the last entry that was added
+	pending bool               // rows of entries that were added are not printed
 }
 
-func openTail(ctx context.Context, c *console, name string, o *tailOptions) (*rowTail, error) {
-	l, err := openRows(ctx, c, []string{name}, &o.rowFlags)
-	if err != nil {
-		return nil, err
+func newTailer(c *console, name string, o tailOptions) *tailer {
+	return &tailer{console: c, o: o, name: name, out: bufio.NewWriter(c.out)}
+}
+
+// open reads the last entries of a large file in one of ENTRACE's own formats. It reads any other file completely.
+func (t *tailer) open(ctx context.Context, own bool) error {
+	if own {
+		t.name = format.Find(t.name)
 	}
-	t := &rowTail{selected: l, c: c, o: o, left: o.lines, out: bufio.NewWriter(c.out), shown: l.v.NewSet()}
-	t.lines = lines{console: c.to(t.out), o: *o}
-	t.lines.first = l.first()
-	return t, nil
+	if own && t.o.lines >= 0 && t.o.time != timeOffset && !t.o.raw && !t.o.asRows() {
+		t.part = tail.Open(t.name, t.o.lines)
+		if t.part != nil {
+			return nil
+		}
+	}
+	return t.openAll(ctx)
+}
+
+// openAll reads the whole file.
+func (t *tailer) openAll(ctx context.Context) (err error) {
+	t.o.follows = t.o.follow
+	t.all, err = openRows(ctx, t.console, []string{t.name}, &t.o.rowFlags)
+	if err == nil {
+		t.name, t.shown, t.first = t.all.v.Files()[0].Name(), t.all.v.NewSet(), t.all.first()
+	}
+	return err
+}
+
+// begin prints the last lines of the entries that the file has.
+func (t *tailer) begin(ctx context.Context) error {
+	if t.part != nil {
+		printed, err := t.printPart(ctx)
+		if printed || err != nil {
+			return err
+		}
+		t.part, t.window = nil, nil
+		if err := t.openAll(ctx); err != nil {
+			return err
+		}
+	}
+	if !t.o.raw {
+		return t.showAll(ctx)
+	}
+	f, from := t.all.v.Files()[0], 0
+	if t.o.lines >= 0 {
+		from = max(0, f.Len()-t.o.lines)
+	}
+	return f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return t.printRaw(id, e) })
+}
+
+// printPart prints the last lines of t.part. It returns false if the part has too few.
+func (t *tailer) printPart(ctx context.Context) (bool, error) {
+	from := t.part.Len()
+	for left := t.o.lines; left > 0; {
+		from--
+		if from < 0 {
+			return false, nil
+		}
+		e, err := t.part.Entry(from)
+		if err != nil {
+			return false, nil //nolint:nilerr // reading the whole file says where the error is
+		}
+		if tail.IsLine(e) {
+			left--
+		}
+	}
+	for i := range t.part.Len() {
+		e, err := t.part.Entry(i)
+		if err != nil {
+			return false, nil //nolint:nilerr // as above
+		}
+		if i >= from || !tail.IsLine(e) { // of the entries before, only the beginnings of spans are needed
+			t.windowOf(t.part.Version).Add(t.part.Raw(i), e)
+		}
+	}
+	return true, t.printWindow(ctx)
+}
+
+// windowOf returns the window of the file, which has the given version.
+func (t *tailer) windowOf(v format.Version) *tail.Window {
+	if t.window == nil {
+		t.window = tail.NewWindow(v, t.beginning)
+	}
+	return t.window
+}
+
+// add adds the entry e that g has returned. printNew prints its row.
+func (t *tailer) add(g *growing, id uint32, e *format.TraceEntry) error {
+	if t.o.raw {
+		return t.printRaw(id, e)
+	}
+	if !t.o.asRows() {
+		t.windowOf(g.Version()).Add(g.Raw(), e)
+	}
+	t.last, t.pending = id, true
+	return nil
+}
+
+// isFull reports whether the rows of the added entries should be printed before more are added.
+func (t *tailer) isFull() bool { return t.window != nil && t.window.Full() }
+
+// printNew prints the rows that the added entries make complete.
+func (t *tailer) printNew(ctx context.Context, g *growing) error {
+	if !t.pending {
+		return nil
+	}
+	t.pending = false
+	if t.o.asRows() {
+		return t.grow(ctx, g, int(t.last)+1)
+	}
+	return t.printWindow(ctx)
+}
+
+// beginning returns the encoding of the entry that began the span that end ends.
+func (t *tailer) beginning(end *format.TraceEntry) []byte {
+	if t.all != nil {
+		return tail.BeginningIn(t.all.v.Files()[0], end)
+	}
+	if t.file == nil {
+		var err error
+		t.file, err = recorder.Open(t.name, &format.OpenOptions{Lenient: true})
+		if err != nil {
+			return nil
+		}
+	}
+	return tail.BeginningIn(t.file, end)
+}
+
+// printWindow prints the rows of the small trace.
+func (t *tailer) printWindow(ctx context.Context) error {
+	if t.window == nil {
+		return nil
+	}
+	v, rows, err := t.window.View(ctx)
+	if err != nil {
+		return err
+	}
+	return t.print(ctx, &selected{v: v}, rows)
+}
+
+// showAll prints the complete rows of the whole trace that were not printed yet, in the order of the times at which they
+// ended.
+func (t *tailer) showAll(ctx context.Context) error {
+	v := t.all.v
+	var list []happened
+	for r := range t.all.result.Rows.All() {
+		took, ended := v.Duration(r)
+		span := v.Role(r) == view.RoleSpan
+		if t.shown.Has(r) || span && !ended {
+			continue
+		}
+		t.shown.Add(r)
+		at, _ := v.Start(r)
+		list = append(list, happened{r, at + int64(took), span})
+	}
+	slices.SortFunc(list, happened.compare)
+	rows := make([]view.Row, len(list))
+	for i, h := range list {
+		rows[i] = h.row
+	}
+	if left := t.o.lines; left >= 0 {
+		from, read := len(rows), v.NewReader()
+		for ; from > 0 && left > 0; from-- {
+			e, err := read.Entry(rows[from-1])
+			if err != nil {
+				return err
+			}
+			if t.o.json || tail.IsLine(e) {
+				left--
+			}
+		}
+		rows = rows[from:]
+	}
+	t.o.lines = -1 // from now on, all rows are new, also the rows of later files
+	return t.print(ctx, t.all, rows)
+}
+
+// grow prints the new rows of the whole trace, which may have grown to more than the given number of entries. g follows
+// its file.
+func (t *tailer) grow(ctx context.Context, g *growing, entries int) error {
+	if t.all == nil {
+		t.name = g.path
+		if err := t.openAll(ctx); errors.Is(err, fs.ErrNotExist) {
+			return errMoved
+		} else if err != nil {
+			return err
+		}
+		if !g.is(t.name) {
+			return errMoved
+		}
+		return t.showAll(ctx)
+	}
+	if entries <= t.all.v.Entries(0) {
+		return nil
+	}
+	v, err := t.all.v.Extend(ctx)
+	if err != nil {
+		return err
+	}
+	t.all.v = v
+	t.shown = append(t.shown, v.NewSet()[len(t.shown):]...)
+	if err := t.all.run(ctx, &t.o.rowFlags); err != nil {
+		return err
+	}
+	return t.showAll(ctx)
+}
+
+// print prints those rows that make a line.
+func (t *tailer) print(ctx context.Context, l *selected, rows []view.Row) error {
+	p := newRowPrinter(t.console, l, t.out, &t.o.rowFlags)
+	p.Done, p.Width = true, 0
+	for i, r := range rows {
+		if i%linesAtOnce == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		e, err := p.Read.Entry(r)
+		if err != nil {
+			return err
+		}
+		if !t.o.json && !tail.IsLine(e) {
+			continue
+		}
+		if at, timed := p.ended(r, e); timed && t.first.IsZero() {
+			t.first = at
+		}
+		p.first = t.first
+		if err := p.printEntry(r, e); err != nil {
+			return err
+		}
+	}
+	return t.out.Flush()
+}
+
+// printRaw prints an entry as it is stored.
+func (t *tailer) printRaw(id uint32, e *format.TraceEntry) error {
+	t.line = appendLine(t.console, t.line[:0], int64(id), e, t.o.json)
+	_, err := t.console.out.Write(t.line)
+	return err
+}
+
+// ended reports whether the last entry marks a clean end.
+func (t *tailer) ended() bool {
+	if t.part == nil {
+		return false
+	}
+	last, err := t.part.Entry(t.part.Len() - 1)
+	return err == nil && last.IsEnd()
+}
+
+// isET reports whether the file is an ET, to which nothing is added.
+func (t *tailer) isET() bool {
+	return t.part != nil && t.part.IsET || t.all != nil && t.all.v.Files()[0].Format() == format.ET
+}
+
+// hasJournal reports whether entries came from the journal of a dead program.
+func (t *tailer) hasJournal() bool {
+	if t.all == nil {
+		return false
+	}
+	n, _ := t.all.v.Files()[0].Journal()
+	return n > 0
+}
+
+// skipIn makes g, the follower of the file, continue after the entries that t has already read.
+func (t *tailer) skipIn(g *growing) (err error) {
+	var size, id int64
+	last := new(format.TraceEntry)
+	if t.part != nil {
+		// The id of the last entry is not known. The offset takes its place: every entry has more than
+		// one byte, so the offset is greater than the id, and no valid parent is rejected.
+		size, id = t.part.End, min(t.part.End, math.MaxUint32/2)
+		last, err = t.part.Entry(t.part.Len() - 1)
+	} else {
+		f := t.all.v.Files()[0]
+		size, id = f.WholeSize(), int64(f.Len())
+		if id > 0 {
+			last, err = f.Entry(uint32(id - 1))
+		}
+	}
+	if err == nil {
+		g.SkipTo(size, uint32(id), last)
+		g.read(last)
+	}
+	return err
+}
+
+func (t *tailer) damage() error {
+	if t.all == nil {
+		return nil
+	}
+	return t.all.Damage()
+}
+
+// close closes the file. Then t can be used for the next file.
+func (t *tailer) close() {
+	if t.all != nil {
+		_ = t.all.Close() // nothing was written to it
+	}
+	if t.file != nil {
+		_ = t.file.Close() // as above
+	}
+	t.part, t.all, t.window, t.file = nil, nil, nil, nil
 }
 
 // A happened is a row that can be printed because it is complete. For a span, at is the time of its end.
@@ -53,64 +364,4 @@ func (a happened) compare(b happened) int {
 		return -1
 	}
 	return cmp.Compare(a.row, b.row)
-}
-
-// show prints the complete rows that were not printed yet.
-func (t *rowTail) show(ctx context.Context) error {
-	var list []happened
-	for r := range t.result.Rows.All() {
-		if t.shown.Has(r) {
-			continue
-		}
-		took, ended := t.v.Duration(r)
-		span := t.v.Role(r) == view.RoleSpan
-		if span && !ended {
-			continue
-		}
-		t.shown.Add(r)
-		at, _ := t.v.Start(r)
-		list = append(list, happened{r, at + int64(took), span})
-	}
-	slices.SortFunc(list, happened.compare)
-	p := newRowPrinter(t.c, t.selected, t.out, &t.o.rowFlags)
-	if t.left >= 0 {
-		from := len(list)
-		for ; from > 0 && t.left > 0; from-- {
-			if e, err := p.Read.Entry(list[from-1].row); err != nil {
-				return err
-			} else if t.o.json || t.lines.shown(e) { // the row has a line
-				t.left--
-			}
-		}
-		list, t.left, t.o.lines = list[from:], -1, -1 // from now on, all rows are new, also the rows of later files
-	}
-	for i, h := range list {
-		if i%linesAtOnce == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if t.o.json {
-			if err := p.print(h.row); err != nil {
-				return err
-			}
-		} else if e, err := p.Read.Entry(h.row); err != nil {
-			return err
-		} else if err := t.lines.show(0, e); err != nil {
-			return err
-		}
-	}
-	return t.out.Flush()
-}
-
-// grow prints the rows that are new in the file.
-func (t *rowTail) grow(ctx context.Context) error {
-	v, err := t.v.Extend(ctx)
-	if err != nil {
-		return err
-	}
-	t.v = v
-	t.shown = append(t.shown, v.NewSet()[len(t.shown):]...)
-	if err := t.run(ctx, &t.o.rowFlags); err != nil {
-		return err
-	}
-	return t.show(ctx)
 }

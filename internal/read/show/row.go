@@ -18,6 +18,7 @@ type Rows struct {
 	Line
 
 	Flat     bool                      // each row is one line
+	Done     bool                      // with Flat: rows have ended; without their kinds, and with texts of several lines below
 	Bare     bool                      // no attributes
 	Normal   bool                      // nothing that differs between equal runs of a program
 	LeaveOut []string                  // names of attributes that are not printed
@@ -52,8 +53,8 @@ func (p *Rows) LineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	return string(p.B)
 }
 
-// Row prints the line of an entry. more has the texts to print in separate lines below it. If p.Flat is set, more
-// is empty.
+// Row prints the line of an entry. more has the texts to print in separate lines below it. If p.Flat is set without
+// p.Done, more is empty.
 func (p *Rows) Row(r view.Row, e *format.TraceEntry) (more []string) {
 	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several && !p.Flat {
 		e.Message.Value = first
@@ -66,7 +67,7 @@ func (p *Rows) Row(r view.Row, e *format.TraceEntry) (more []string) {
 	}
 	list := p.attributes(r, e)
 	for i := range e.Attributes {
-		if a := &e.Attributes[i]; IsStack(a.Name) && !p.Normal {
+		if a := &e.Attributes[i]; IsStack(a.Name) && !p.Normal && !p.Done {
 			p.Word(Bold, Safe(callstack.Place(a.Value.Text(), e.Message.Value)))
 		}
 	}
@@ -76,7 +77,7 @@ func (p *Rows) Row(r view.Row, e *format.TraceEntry) (more []string) {
 		if end && IsZero(a.Value) || slices.Contains(p.LeaveOut, a.Name) || p.Normal && IsStack(a.Name) {
 			continue
 		}
-		if text := a.Value.Text(); !p.Flat && a.Value.Kind() == format.KindString && strings.Contains(strings.TrimRight(text, "\n"), "\n") {
+		if text := a.Value.Text(); (!p.Flat || p.Done) && a.Value.Kind() == format.KindString && strings.Contains(strings.TrimRight(text, "\n"), "\n") {
 			if IsStack(a.Name) && p.Width > 0 {
 				text = foldStack(text)
 			}
@@ -120,7 +121,7 @@ func (p *Rows) head(r view.Row, role view.Role, e *format.TraceEntry) {
 	name := Safe(e.Metadata.Name)
 	switch role {
 	case view.RoleSpan:
-		if p.v.Flags(r).IsError() {
+		if p.v.Flags(r).IsError() && (!p.Done || e.Metadata.Level == format.LevelError) {
 			p.level(format.LevelError)
 		}
 		p.Word(Bold, name)
@@ -131,9 +132,11 @@ func (p *Rows) head(r view.Row, role view.Role, e *format.TraceEntry) {
 				p.Word(Dim, w)
 			}
 		}
-		p.attr(e, mapping.AttrKind)
+		if !p.Done {
+			p.attr(e, mapping.AttrKind)
+		}
 		p.attr(e, mapping.AttrStatusDescription)
-		if before, _ := e.Attribute(mapping.AttrContinued); before.Bool() {
+		if before, _ := e.Attribute(mapping.AttrContinued); before.Bool() && !p.Done {
 			p.Word(Dim, "began in the file before")
 		}
 	case view.RoleLog:
@@ -160,7 +163,9 @@ func (p *Rows) head(r view.Row, role view.Role, e *format.TraceEntry) {
 		}
 	default:
 		p.level(e.Metadata.Level)
-		p.Word("", name)
+		if !p.Done || !e.Message.Valid {
+			p.Word("", name)
+		}
 		p.Word("", Safe(e.Message.Value))
 	}
 }

@@ -1,0 +1,110 @@
+package tail
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
+)
+
+const (
+	// partSize is the number of bytes at the end of a file in which a Part finds its entries.
+	partSize = 4 << 20
+	// largeSize is the size of the smallest file of which only a Part is read.
+	largeSize = 4 * partSize
+	// leastSize is the number of bytes at the end of an ET that are searched first.
+	leastSize = 64 << 10
+	// fewEntries is the largest number of entries that count as a coincidence if they follow each other.
+	fewEntries = 32
+)
+
+// A Part holds the last entries of a file, in the order in which they are stored.
+type Part struct {
+	Version format.Version
+	IsET    bool  // nothing can follow the entries
+	End     int64 // the offset in the file at which the last entry ends
+
+	b  []byte
+	at []int // for each entry, its offset in b; then the offset at which the last entry ends
+}
+
+// A source has the bytes of a file.
+type source interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// Open returns the last entries of the file name, at least n if the file has them in its last megabytes. It returns nil if
+// the file has to be read as a whole.
+func Open(name string, n int) *Part {
+	src, err := deadtrace.OpenSource(name, false)
+	if err != nil {
+		return nil
+	}
+	defer src.Close()
+	grows := errors.Is(src.Missing, format.ErrLocked)
+	if src.Size() != src.Stored || src.Missing != nil && !grows {
+		return nil
+	}
+	p := read(src, n, grows)
+	if src.Shrunk() {
+		return nil
+	}
+	return p
+}
+
+// read returns the last entries of src, or nil.
+func read(src source, n int, grows bool) *Part {
+	size := src.Size()
+	version, stored, err := format.ReadMagic(io.NewSectionReader(src, 0, size))
+	if err != nil || size < largeSize || stored == format.IETPrefix {
+		return nil
+	}
+	b := make([]byte, partSize)
+	if _, err := src.ReadAt(b, size-partSize); err != nil {
+		return nil
+	}
+	p := &Part{Version: version, IsET: stored == format.ET, End: size}
+	if !p.IsET {
+		p.find(b, grows)
+		if p.at == nil {
+			return nil
+		}
+		p.End += int64(p.at[len(p.at)-1] - partSize)
+		return p
+	}
+	marks := bytes.Count(b, []byte(mapping.NameEnd)) + bytes.Count(b, []byte(mapping.NameRecovered))
+	for few := leastSize; few <= partSize && (p.at == nil || p.Len() < 4*n); few *= 8 {
+		p.find(b[partSize-few:], false)
+	}
+	if p.at == nil || marks != 1 || !isEndOfET(src, p.at[:p.Len()]) {
+		return nil
+	}
+	last, err := p.Entry(p.Len() - 1)
+	if err != nil || !last.IsEnd() && !last.IsRecovered() {
+		return nil
+	}
+	return p
+}
+
+// find searches b, the last bytes of the file, for entries.
+func (p *Part) find(b []byte, grows bool) {
+	c := chains{b: b, version: p.Version, grows: grows}
+	p.b, p.at = b, c.find()
+}
+
+// Len returns the number of entries.
+func (p *Part) Len() int { return max(0, len(p.at)-1) }
+
+// Raw returns the encoding of entry i of p.
+func (p *Part) Raw(i int) []byte { return p.b[p.at[i]:p.at[i+1]] }
+
+// Entry returns entry i of p. Its texts alias memory of p.
+func (p *Part) Entry(i int) (*format.TraceEntry, error) {
+	e := new(format.TraceEntry)
+	_, err := format.DecodeTraceEntry(p.Raw(i), p.Version, e)
+	return e, err
+}

@@ -1,0 +1,50 @@
+package tail
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/entrace-go/entrace/internal/core/wire"
+)
+
+const (
+	// nearSize is larger than the part of an ET's table that has the offsets below 64 KiB.
+	nearSize = 64 << 10
+	// farSize is the size of every other offset up to 4 GiB.
+	farSize = 5
+)
+
+// isEndOfET reports whether the entries that begin at the given places, in any part of the file, are the last entries of
+// an ET: the table of offsets says the same.
+//
+// Offsets ascend, and each has its shortest form. So the place of an offset in the table follows from the number of
+// those below 64 KiB, and only the beginning and the end of the table are read. The pool after it begins with the number
+// of entries again.
+func isEndOfET(src source, at []int) bool {
+	head := make([]byte, nearSize)
+	if _, err := src.ReadAt(head, wire.MagicSize); err != nil {
+		return false
+	}
+	n, p := wire.Uint32(head, 0)
+	far := int64(n)
+	for p < len(head) && head[p] < wire.Tag32 {
+		_, p = wire.Uint32(head, p)
+		far--
+	}
+	pool := wire.AppendUint(nil, uint64(n))
+	last := make([]byte, farSize*len(at)+len(pool))
+	from := wire.MagicSize + int64(p) + farSize*(far-int64(len(at)))
+	if p >= len(head) || far < int64(len(at)) {
+		return false
+	}
+	if _, err := src.ReadAt(last, from); err != nil || !bytes.HasSuffix(last, pool) {
+		return false
+	}
+	for i := range at {
+		item, first := last[farSize*i:], binary.LittleEndian.Uint32(last[1:])
+		if item[0] != wire.Tag32 || int(binary.LittleEndian.Uint32(item[1:])-first) != at[i]-at[0] {
+			return false
+		}
+	}
+	return true
+}
