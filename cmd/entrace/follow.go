@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/read/readmark"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
@@ -18,7 +19,7 @@ type growing struct {
 	path    string
 	was     os.FileInfo
 	rotated bool                // the last entry says that another file follows
-	end     time.Time           // the time of the last entry, if it marks a clean end
+	end     readmark.Mark       // the last entry, if it marks a clean end
 	later   *deadtrace.Rotation // finds the files that are renamed from now on, this file first
 }
 
@@ -62,26 +63,8 @@ func (g *growing) is(path string) bool {
 func (g *growing) read(e *format.TraceEntry) {
 	g.rotated = e.IsRotated()
 	if e.IsEnd() {
-		g.end, _ = entryTime(e)
+		g.end = readmark.OfEnd(e)
 	}
-}
-
-// isIn reports whether the file was read to its end and is the file name now: the last entries have the same time.
-func (g *growing) isIn(name string) bool {
-	f, err := format.Open(format.Find(name), &format.OpenOptions{Lenient: true})
-	if err != nil || g.end.IsZero() {
-		return false
-	}
-	defer f.Close()
-	return timeAt(f, f.Len()-1).Equal(g.end)
-}
-
-// timeAt returns the time of an entry, or the zero time if it cannot be read.
-func timeAt(f *format.File, id int) (t time.Time) {
-	if e, err := f.Entry(uint32(id)); err == nil {
-		t, _ = entryTime(e)
-	}
-	return t
 }
 
 func (g *growing) close() { _ = g.Close() } // nothing was written to it

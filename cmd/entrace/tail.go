@@ -9,13 +9,13 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/read/readmark"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/view"
 )
@@ -134,7 +134,7 @@ func tailFile(ctx context.Context, c *console, name string, o tailOptions) error
 		if err == nil {
 			err = t.begin(ctx)
 		}
-		if err == nil && !o.follow && own && !o.json && !o.asRows() && !t.ended() {
+		if err == nil && !o.follow && own && !o.json && !o.asRows() && !t.newest.IsEnd() {
 			if word, died := died(ctx, t.name); word == deadtrace.Killed {
 				c.say("%s", died)
 			}
@@ -156,21 +156,20 @@ func tailFile(ctx context.Context, c *console, name string, o tailOptions) error
 	if err == nil {
 		err = t.begin(ctx)
 	}
-	if err != nil || t.isET() {
+	if err != nil || t.isET {
 		return errors.Join(err, torn(name, t.damage()))
 	}
 	// The lock is held, but entries came from a dead program's journal: the program is about to die.
-	for was == osfile.LockHeld && t.hasJournal() && wait(ctx) {
+	for was == osfile.LockHeld && t.died && wait(ctx) {
 		was, _ = osfile.LockHolder(t.name)
 	}
-	if was == osfile.LockFree || t.hasJournal() { // a dead program writes no more entries
-		if _, died := died(ctx, t.name); died != nil || t.hasJournal() {
+	if was == osfile.LockFree || t.died { // a dead program writes no more entries
+		if _, died := died(ctx, t.name); died != nil || t.died {
 			return died
 		}
 	}
-	if err := t.skipIn(grows); err != nil {
-		return err
-	}
+	grows.SkipTo(t.size, t.entries, t.newest)
+	grows.read(t.newest)
 	return follow(ctx, c, grows, t)
 }
 
@@ -248,10 +247,9 @@ func follow(ctx context.Context, c *console, g *growing, t *tailer) error {
 			return err
 		}
 		t.close()
-		renamed = append(renamed, later.New()...)
-		if i := slices.IndexFunc(renamed, g.isIn); i >= 0 {
-			renamed = renamed[i+1:]
-		} else if len(renamed) > 0 && rotated && !g.end.IsZero() {
+		read := false
+		renamed, read = readmark.After(append(renamed, later.New()...), g.end)
+		if !read && len(renamed) > 0 && rotated {
 			c.say("files before %s may have been removed before they were read", renamed[0])
 		}
 		if !rotated && len(renamed) == 0 {
@@ -344,12 +342,3 @@ func (g *growing) show(ctx context.Context, t *tailer) (rotated bool, err error)
 
 // errMoved is the error if the name of the followed file belongs to another file now.
 var errMoved = errors.New("the file was renamed")
-
-func entryTime(e *format.TraceEntry) (time.Time, bool) {
-	v, ok := e.Attribute(format.AttrTime)
-	if !ok {
-		return time.Time{}, false
-	}
-	n, ok := v.I64()
-	return time.Unix(0, n), ok && n != 0
-}

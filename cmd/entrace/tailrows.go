@@ -29,6 +29,13 @@ type tailer struct {
 	out   *bufio.Writer
 	first time.Time // the time of the first row; before it is known, zero
 
+	// How much of the file open has read.
+	size    int64
+	entries uint32             // if the number is not known, a larger one
+	newest  *format.TraceEntry // the last entry; empty if there is none
+	isET    bool               // nothing is added to the file
+	died    bool               // entries came from the journal of a dead program
+
 	part    *tail.Part         // the end of the file; nil if all has the whole file
 	all     *selected          // nil if the file was not read as a whole
 	shown   view.Set[view.Row] // the rows of all that were printed
@@ -44,15 +51,19 @@ func newTailer(c *console, name string, o tailOptions) *tailer {
 }
 
 // open reads the last entries of a large file in one of ENTRACE's own formats. It reads any other file completely.
-func (t *tailer) open(ctx context.Context, own bool) error {
+func (t *tailer) open(ctx context.Context, own bool) (err error) {
 	if own {
 		t.name = format.Find(t.name)
 	}
 	if own && t.o.lines >= 0 && t.o.time != timeOffset && !t.o.raw && !t.o.asRows() {
 		t.part = tail.Open(t.name, t.o.lines)
-		if t.part != nil {
-			return nil
-		}
+	}
+	if t.part != nil {
+		// The number of entries is not known. The offset takes its place: every entry has more than one byte, so the
+		// offset is greater than the id, and no valid parent is rejected.
+		t.size, t.entries, t.isET = t.part.End, uint32(min(t.part.End, math.MaxUint32/2)), t.part.IsET
+		t.newest, err = t.part.Entry(t.part.Len() - 1)
+		return err
 	}
 	return t.openAll(ctx)
 }
@@ -61,8 +72,16 @@ func (t *tailer) open(ctx context.Context, own bool) error {
 func (t *tailer) openAll(ctx context.Context) (err error) {
 	t.o.follows = t.o.follow
 	t.all, err = openRows(ctx, t.console, []string{t.name}, &t.o.rowFlags)
-	if err == nil {
-		t.name, t.shown, t.first = t.all.v.Files()[0].Name(), t.all.v.NewSet(), t.all.first()
+	if err != nil {
+		return err
+	}
+	f := t.all.v.Files()[0]
+	t.name, t.shown, t.first = f.Name(), t.all.v.NewSet(), t.all.first()
+	t.size, t.entries, t.newest, t.isET = f.WholeSize(), uint32(f.Len()), new(format.TraceEntry), f.Format() == format.ET
+	n, _ := f.Journal()
+	t.died = n > 0
+	if t.entries > 0 {
+		t.newest, err = f.Entry(t.entries - 1)
 	}
 	return err
 }
@@ -276,52 +295,6 @@ func (t *tailer) print(ctx context.Context, l *selected, rows []view.Row) error 
 func (t *tailer) printRaw(id uint32, e *format.TraceEntry) error {
 	t.line = appendLine(t.console, t.line[:0], int64(id), e, t.o.json)
 	_, err := t.console.out.Write(t.line)
-	return err
-}
-
-// ended reports whether the last entry marks a clean end.
-func (t *tailer) ended() bool {
-	if t.part == nil {
-		return false
-	}
-	last, err := t.part.Entry(t.part.Len() - 1)
-	return err == nil && last.IsEnd()
-}
-
-// isET reports whether the file is an ET, to which nothing is added.
-func (t *tailer) isET() bool {
-	return t.part != nil && t.part.IsET || t.all != nil && t.all.v.Files()[0].Format() == format.ET
-}
-
-// hasJournal reports whether entries came from the journal of a dead program.
-func (t *tailer) hasJournal() bool {
-	if t.all == nil {
-		return false
-	}
-	n, _ := t.all.v.Files()[0].Journal()
-	return n > 0
-}
-
-// skipIn makes g, the follower of the file, continue after the entries that t has already read.
-func (t *tailer) skipIn(g *growing) (err error) {
-	var size, id int64
-	last := new(format.TraceEntry)
-	if t.part != nil {
-		// The id of the last entry is not known. The offset takes its place: every entry has more than
-		// one byte, so the offset is greater than the id, and no valid parent is rejected.
-		size, id = t.part.End, min(t.part.End, math.MaxUint32/2)
-		last, err = t.part.Entry(t.part.Len() - 1)
-	} else {
-		f := t.all.v.Files()[0]
-		size, id = f.WholeSize(), int64(f.Len())
-		if id > 0 {
-			last, err = f.Entry(uint32(id - 1))
-		}
-	}
-	if err == nil {
-		g.SkipTo(size, uint32(id), last)
-		g.read(last)
-	}
 	return err
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/otel/listener"
+	"github.com/entrace-go/entrace/internal/read/readmark"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
@@ -315,10 +316,15 @@ func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	if err != nil {
 		return nil, err
 	}
+	v := s.now().View()
+	var shown []readmark.Mark
+	for i, f := range v.Files() {
+		shown = append(shown, readmark.Of(f, v.Entries(i)))
+	}
 	var skipped []string
 	for _, r := range s.renamed {
-		renamed := r.New()
-		for _, name := range renamed[slices.IndexFunc(renamed, s.shows)+1:] {
+		renamed, _ := readmark.After(r.New(), shown...)
+		for _, name := range renamed {
 			text := fmt.Sprintf("%s came before the file that the page shows now: 'entrace view %s' shows it", name, name)
 			s.say("%s", text)
 			skipped = append(skipped, text)
@@ -328,19 +334,6 @@ func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	defer s.mu.Unlock()
 	s.all, s.skipped = append(s.all, t), append(s.skipped, skipped...)
 	return t.View(), nil
-}
-
-// shows reports whether the page shows the file name: the last entry that was read from a file is in it, too.
-func (s *shownTrace) shows(name string) bool {
-	f, err := format.Open(format.Find(name), &format.OpenOptions{Lenient: true})
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return slices.ContainsFunc(s.now().View().Files(), func(shown *format.File) bool {
-		last := shown.Len() - 1
-		return last < f.Len() && timeAt(f, last).Equal(timeAt(shown, last))
-	})
 }
 
 // of returns the trace that has the files of v, a view of s.

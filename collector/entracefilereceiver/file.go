@@ -2,7 +2,6 @@ package entracefilereceiver
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"maps"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/read/readmark"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
@@ -37,11 +37,7 @@ type file struct {
 	ended bool       // nothing more will be written
 	sent  int        // the number of records that were sent
 
-	// The next three fields identify the same content in another file: the number of entries that were read, their
-	// size in bytes, and a hash of the last entry.
-	entries int
-	size    int64
-	last    [sha256.Size]byte
+	read readmark.Mark // finds the same entries in another file
 }
 
 // If a file has not grown for quietBeforeDead scans and is not locked, its writer counts as dead. If a removed
@@ -85,15 +81,10 @@ func (x *file) close() {
 	x.file, x.view = nil, nil
 }
 
-// note stores how much was read. It ignores the last entry if recovery has added it, because each recovery adds a
-// different one.
+// note stores how much was read.
 func (x *file) note() {
-	n := x.view.Entries(0)
-	if n > 0 && x.lastEntry(n).IsRecovered() {
-		n--
-	}
-	if n > x.entries {
-		x.entries, x.size, x.last = n, sizeOf(x.file, n), hashOf(x.file, n)
+	if now := readmark.Of(x.file, x.view.Entries(0)); now.Entries > x.read.Entries {
+		x.read = now
 	}
 }
 
@@ -104,24 +95,6 @@ func (x *file) lastEntry(n int) *format.TraceEntry {
 		return new(format.TraceEntry)
 	}
 	return e
-}
-
-// sizeOf returns the total size of the first n entries of a file in bytes, without the gaps between entries.
-func sizeOf(f *format.File, n int) int64 {
-	raw := f.Raw()
-	return raw.Offset(uint32(n)) - raw.Offset(0) - int64(n)*int64(raw.Gap())
-}
-
-// hashOf returns a hash of the last of the first n entries.
-func hashOf(f *format.File, n int) [sha256.Size]byte {
-	b, _ := f.Raw().Append(nil, uint32(n-1)) // no error: n counts only entries that can be read
-	return sha256.Sum256(b)
-}
-
-// continues reports whether x begins with the entries that were read from old. If so, x is a later state
-// of the same trace: its writer has finished the file, or recovery has.
-func (x *file) continues(old *file) bool {
-	return old.entries > 0 && old.entries <= x.entries && sizeOf(x.file, old.entries) == old.size && hashOf(x.file, old.entries) == old.last
 }
 
 // take gives x the read position of old, and closes old.
@@ -137,7 +110,7 @@ func (x *file) reopen() bool {
 	if err != nil {
 		return false
 	}
-	if !now.continues(x) {
+	if !x.read.In(now.file) {
 		now.close()
 		return false
 	}
@@ -276,7 +249,7 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 		there[x] = true
 		was := -1
 		for i, y := range r.files {
-			if !there[y] && x.continues(y) && (was < 0 || y.entries > r.files[was].entries) {
+			if !there[y] && y.read.In(x.file) && (was < 0 || y.read.Entries > r.files[was].read.Entries) {
 				was = i
 			}
 		}
@@ -321,7 +294,7 @@ func (r *reader) known(info os.FileInfo) *file {
 // maxCut scans, shorter returns nil, and x counts as a new file that happens to have the same inode.
 func (r *reader) shorter(x *file) *file {
 	for _, was := range r.files {
-		if was.view == nil && was.gone == 0 && os.SameFile(was.info, x.info) && x.entries < was.entries && was.cut < maxCut {
+		if was.view == nil && was.gone == 0 && os.SameFile(was.info, x.info) && x.read.Entries < was.read.Entries && was.cut < maxCut {
 			was.cut++
 			return was
 		}
