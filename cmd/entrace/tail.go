@@ -237,10 +237,11 @@ func died(ctx context.Context, name string) (word string, died error) {
 const maxOpen = 10
 
 // follow shows the new entries of a growing file, and then the entries of the files that follow. Files that the
-// program has begun and renamed in the meantime come before the one that has the name now.
+// program has begun and renamed in the meantime come before the one that has the name now. It closes all of them.
 func follow(ctx context.Context, c *console, g *growing, t *tailer) error {
-	first, stream, later := g, g.path, g.later
+	stream, later := g.path, g.later
 	var renamed []string // files that come next
+	defer func() { g.close() }()
 	for {
 		rotated, err := g.show(ctx, t)
 		if err != nil || ctx.Err() != nil || !rotated && !t.o.folder {
@@ -264,14 +265,13 @@ func follow(ctx context.Context, c *console, g *growing, t *tailer) error {
 				return nil
 			}
 		}
-		if g != first { // the caller closes the first one
-			g.close()
-		}
-		g, renamed, err = openNext(ctx, c, stream, later, renamed)
-		if err != nil || g == nil {
+		var next *growing
+		next, renamed, err = openNext(ctx, c, stream, later, renamed)
+		if err != nil || next == nil {
 			return err
 		}
-		defer g.close()
+		g.close()
+		g = next
 	}
 }
 
@@ -315,7 +315,7 @@ func (g *growing) show(ctx context.Context, t *tailer) (rotated bool, err error)
 			g.read(e)
 			within = now
 			err = t.add(g, id, e)
-			if err == nil && !t.isFull() {
+			if err == nil && !t.window.Full() {
 				continue
 			}
 		}

@@ -89,14 +89,8 @@ func (t *tailer) openAll(ctx context.Context) (err error) {
 // begin prints the last lines of the entries that the file has.
 func (t *tailer) begin(ctx context.Context) error {
 	if t.part != nil {
-		printed, err := t.printPart(ctx)
-		if printed || err != nil {
-			return err
-		}
-		t.part, t.window = nil, nil
-		if err := t.openAll(ctx); err != nil {
-			return err
-		}
+		t.window = t.part.Window(t.beginning)
+		return t.printWindow(ctx)
 	}
 	if !t.o.raw {
 		return t.showAll(ctx)
@@ -108,56 +102,20 @@ func (t *tailer) begin(ctx context.Context) error {
 	return f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return t.printRaw(id, e) })
 }
 
-// printPart prints the last lines of t.part. It returns false if the part has too few.
-func (t *tailer) printPart(ctx context.Context) (bool, error) {
-	from := t.part.Len()
-	for left := t.o.lines; left > 0; {
-		from--
-		if from < 0 {
-			return false, nil
-		}
-		e, err := t.part.Entry(from)
-		if err != nil {
-			return false, nil //nolint:nilerr // reading the whole file says where the error is
-		}
-		if tail.IsLine(e) {
-			left--
-		}
-	}
-	for i := range t.part.Len() {
-		e, err := t.part.Entry(i)
-		if err != nil {
-			return false, nil //nolint:nilerr // as above
-		}
-		if i >= from || !tail.IsLine(e) { // of the entries before, only the beginnings of spans are needed
-			t.windowOf(t.part.Version).Add(t.part.Raw(i), e)
-		}
-	}
-	return true, t.printWindow(ctx)
-}
-
-// windowOf returns the window of the file, which has the given version.
-func (t *tailer) windowOf(v format.Version) *tail.Window {
-	if t.window == nil {
-		t.window = tail.NewWindow(v, t.beginning)
-	}
-	return t.window
-}
-
 // add adds the entry e that g has returned. printNew prints its row.
 func (t *tailer) add(g *growing, id uint32, e *format.TraceEntry) error {
 	if t.o.raw {
 		return t.printRaw(id, e)
 	}
 	if !t.o.asRows() {
-		t.windowOf(g.Version()).Add(g.Raw(), e)
+		if t.window == nil {
+			t.window = tail.NewWindow(g.Version(), t.beginning)
+		}
+		t.window.Add(g.Raw(), e)
 	}
 	t.last, t.pending = id, true
 	return nil
 }
-
-// isFull reports whether the rows of the added entries should be printed before more are added.
-func (t *tailer) isFull() bool { return t.window != nil && t.window.Full() }
 
 // printNew prints the rows that the added entries make complete.
 func (t *tailer) printNew(ctx context.Context, g *growing) error {

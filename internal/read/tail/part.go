@@ -29,6 +29,8 @@ type Part struct {
 
 	b  []byte
 	at []int // for each entry, its offset in b; then the offset at which the last entry ends
+
+	from int // the first entry of the last lines
 }
 
 // A source has the bytes of a file.
@@ -37,8 +39,8 @@ type source interface {
 	Size() int64
 }
 
-// Open returns the last entries of the file name, at least n if the file has them in its last megabytes. It returns nil if
-// the file has to be read as a whole.
+// Open returns the last entries of the file name, with at least n lines (see [IsLine]). It returns nil if the file has to
+// be read as a whole.
 func Open(name string, n int) *Part {
 	src, err := deadtrace.OpenSource(name, false)
 	if err != nil {
@@ -67,33 +69,44 @@ func read(src source, n int, grows bool) *Part {
 	if _, err := src.ReadAt(b, size-partSize); err != nil {
 		return nil
 	}
-	p := &Part{Version: version, IsET: stored == format.ET, End: size}
+	p := &Part{Version: version, IsET: stored == format.ET}
 	if !p.IsET {
-		p.find(b, grows)
-		if p.at == nil {
+		if !p.find(b, n, grows) {
 			return nil
 		}
-		p.End += int64(p.at[len(p.at)-1] - partSize)
+		p.End = size - partSize + int64(p.at[p.Len()])
 		return p
 	}
 	marks := bytes.Count(b, []byte(mapping.NameEnd)) + bytes.Count(b, []byte(mapping.NameRecovered))
-	for few := leastSize; few <= partSize && (p.at == nil || p.Len() < 4*n); few *= 8 {
-		p.find(b[partSize-few:], false)
-	}
-	if p.at == nil || marks != 1 || !isEndOfET(src, p.at[:p.Len()]) {
-		return nil
+	few := leastSize
+	for !p.find(b[partSize-few:], n, false) {
+		few *= 8
+		if few > partSize {
+			return nil
+		}
 	}
 	last, err := p.Entry(p.Len() - 1)
-	if err != nil || !last.IsEnd() && !last.IsRecovered() {
+	if err != nil || marks != 1 || !last.IsEnd() && !last.IsRecovered() || !isEndOfET(src, p.at[:p.Len()]) {
 		return nil
 	}
 	return p
 }
 
-// find searches b, the last bytes of the file, for entries.
-func (p *Part) find(b []byte, grows bool) {
+// find searches b, the last bytes of the file, for entries with n lines. It returns false if there are fewer.
+func (p *Part) find(b []byte, n int, grows bool) bool {
 	c := chains{b: b, version: p.Version, grows: grows}
 	p.b, p.at = b, c.find()
+	p.from = p.Len()
+	for ; n > 0 && p.from > 0; p.from-- {
+		e, err := p.Entry(p.from - 1)
+		if err != nil {
+			return false
+		}
+		if IsLine(e) {
+			n--
+		}
+	}
+	return n == 0 && p.at != nil
 }
 
 // Len returns the number of entries.
@@ -107,4 +120,16 @@ func (p *Part) Entry(i int) (*format.TraceEntry, error) {
 	e := new(format.TraceEntry)
 	_, err := format.DecodeTraceEntry(p.Raw(i), p.Version, e)
 	return e, err
+}
+
+// Window returns a Window of the file that has the last lines. find is that of [NewWindow].
+func (p *Part) Window(find func(end *format.TraceEntry) []byte) *Window {
+	w := NewWindow(p.Version, find)
+	for i := range p.Len() {
+		// Of the entries before the last lines, only the beginnings of spans are needed.
+		if e, err := p.Entry(i); err == nil && (i >= p.from || !IsLine(e)) {
+			w.Add(p.Raw(i), e)
+		}
+	}
+	return w
 }

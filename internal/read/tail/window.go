@@ -83,8 +83,8 @@ func (w *Window) beginning(id string, end *format.TraceEntry) []byte {
 	return format.AppendTraceEntry(nil, w.version, e)
 }
 
-// Full reports whether the small trace is so large that it should be printed before more is added.
-func (w *Window) Full() bool { return len(w.b) > partSize }
+// Full reports whether the small trace is so large that it should be printed before more is added. A nil Window has none.
+func (w *Window) Full() bool { return w != nil && len(w.b) > partSize }
 
 // BeginningIn returns the encoding of the entry of f that began the span that end ends, or nil.
 func BeginningIn(f *format.File, end *format.TraceEntry) []byte {
