@@ -114,9 +114,9 @@ func Exists(name string) bool {
 func notSymlink(name string) error {
 	fi, err := os.Lstat(name)
 	if err == nil && !fi.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+		return &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
-	return err
+	return nil // if there is no such file, opening it says so
 }
 
 // SyncDir syncs the folder of the file name, so that the names in the folder are durable.
