@@ -316,7 +316,7 @@ func (o *opener) all(names []string) error {
 func (o *opener) keep(x *source) (err error) {
 	o.trace.once = x
 	if x.own {
-		x.src, err = deadtrace.OpenSource(format.Find(x.name), false)
+		x.src, err = deadtrace.OpenSource(format.Find(x.name))
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -294,6 +295,39 @@ func TestCreateNotRegular(t *testing.T) {
 	}
 	if got := string(readFile(t, target)); got != "precious" {
 		t.Errorf("what the link led to is %q now", got)
+	}
+}
+
+// TestRecoverWithoutRights recovers files behind links, which Recover must not change. It reports whole files, and
+// returns an error for others.
+func TestRecoverWithoutRights(t *testing.T) {
+	dir := t.TempDir()
+	iet := deadStream(t, filepath.Join(dir, "stream.iet"))
+	must(t, format.Finalize(t.Context(), filepath.Join(dir, "stream.iet"), filepath.Join(dir, "stream.et"), nil))
+	et := readFile(t, filepath.Join(dir, "stream.et"))
+	for _, x := range []struct {
+		name string // of the link
+		file []byte
+		ask  string // the name that the user says
+		want error
+	}{
+		{"whole.iet", iet, "whole.iet", nil},
+		{"whole.et", et, "whole.et", nil},
+		{"torn.iet", iet[:len(iet)-3], "torn.iet", format.ErrNotRegular},
+		{"torn.et", et[:len(et)-3], "torn.et", format.ErrNotRegular},
+		{"stays.iet", iet, "stays.et", format.ErrNotRegular}, // it has no mark, so an ET must be made
+	} {
+		target := filepath.Join(t.TempDir(), "target")
+		must(t, os.WriteFile(target, x.file, 0o600))
+		must(t, os.Symlink(target, filepath.Join(dir, x.name)))
+		was := dirNames(t, dir)
+		r, err := recorder.Recover(filepath.Join(dir, x.ask), "")
+		if !errors.Is(err, x.want) || err == nil && (r.Reason != mapping.CutClean || r.Output != r.Name) {
+			t.Errorf("%s: %+v, %v, want %v", x.name, r, err, x.want)
+		}
+		if !bytes.Equal(readFile(t, target), x.file) || !slices.Equal(dirNames(t, dir), was) {
+			t.Errorf("%s: Recover has changed files", x.name)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // unreadable, [format.File.Journal] returns [ErrJournalGone], [ErrJournalElsewhere], or the error of
 // reading the journal.
 func Open(name string, o *format.OpenOptions) (*format.File, error) {
-	src, err := deadtrace.OpenSource(format.Find(name), false)
+	src, err := deadtrace.OpenSource(format.Find(name))
 	if err != nil {
 		return nil, err
 	}

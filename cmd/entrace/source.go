@@ -22,7 +22,7 @@ func content(c *console, name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(c.in), nil
 	}
-	src, err := deadtrace.OpenSource(format.Find(name), false)
+	src, err := deadtrace.OpenSource(format.Find(name))
 	if err != nil {
 		return nil, known(name, err)
 	}

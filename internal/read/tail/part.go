@@ -42,7 +42,7 @@ type source interface {
 // Open returns the last entries of the file name, with at least n lines (see [IsLine]). It returns nil if the file has to
 // be read as a whole.
 func Open(name string, n int) *Part {
-	src, err := deadtrace.OpenSource(name, false)
+	src, err := deadtrace.OpenSource(name)
 	if err != nil {
 		return nil
 	}

@@ -58,7 +58,8 @@ func isBeingFinished(stream string) bool {
 
 func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
 	for range 100 { // try again if another process makes or removes the file at the same time
-		if err := undoRotation(stream); err != nil {
+		err := undoRotation(stream)
+		if err != nil && !isUnreachable(err) && !errors.Is(err, format.ErrLocked) { // importJournal reports these
 			return nil, dead, err
 		}
 		f, err := osfile.CreateAppend(stream)
@@ -195,17 +196,14 @@ func openLockedJournal(stream string) (*journal.DeadFile, error) {
 
 // undoRotation handles a death during a rotation: the writer had renamed the IET to a name with a time, but
 // the next IET did not have its name yet. undoRotation renames the IET back, because the journal with this
-// name belongs to it.
+// name belongs to it. The error is [format.ErrLocked] if a living writer is beginning a new file.
 func undoRotation(stream string) error {
 	if osfile.Exists(stream) || !osfile.Exists(stream+tracename.Journal) {
 		return nil
 	}
 	b, err := openJournalTail(stream, true)
 	if err != nil || b == nil {
-		if isUnreachable(err) {
-			return nil // importJournal reports it
-		}
-		return osfile.Ignore(err, format.ErrLocked) // a living writer is beginning a new file
+		return err
 	}
 	defer func() { _ = b.close() }() // the journal was not changed
 	names, err := Archived(stream)

@@ -1,8 +1,32 @@
 // Package deadtrace reads and finishes the files of a recorder whose process died: a stream, app.iet, which
-// may be cut anywhere; its journal, app.iet.buffer; and a text with the reason of the death. [Finish] locks
-// a stream, determines its state, and does what docs/durability.md says for this state. [Folder] finishes
-// the streams of a folder. [Recover] finishes one file, which need not be a stream. [OpenSource] reads the
-// same entries without changing a file. [Keep] removes old traces, and [RemoveTemps] temporary files.
+// may be cut anywhere; its journal, app.iet.buffer; and a text with the reason of the death. [Finish] looks
+// at a stream and then acts. [Folder] does so for the streams of a folder, and [Recover] for a file that a
+// user has named, which may also be an ET or an IETPrefix. [OpenSource] and [Inspect] look at the same files
+// and change nothing. [Keep] removes old traces, and [RemoveTemps] temporary files.
+//
+// To look means to open the file, lock it, read it with its journal, and find its state:
+//
+//	state         found                              act                               left
+//	live          a lock on the file or the journal  nothing: [format.ErrLocked]       all files
+//	elsewhere     a journal for another machine or   nothing at a start; else without  all files
+//	              another version of this module     the journal
+//	noTrace       no trace, or one of another user   nothing                           the file
+//	notWritable   rights to read only, and work      nothing: the error of the system  all files
+//	finished      no work: a whole ET, or an IET     remove the stream that the ET     the ET or IET
+//	              that stays an IET                  was made of
+//	empty         no entries except the root         remove the stream; finish a       nothing, or the
+//	                                                 file that a user named            named file
+//	leftover      a stream, and an ET with the same  remove the stream                 the ET
+//	              entries
+//	whole         a stream that its writer closed    make the ET                       an ET
+//	torn          a stream or IETPrefix that may     cut; append the journal and the   an ET, or the IET
+//	              end inside an entry                mark of recovery; make the ET
+//	corrupt       other damage, or an ET that ends   link to FILE.broken; replace the  FILE.broken, and
+//	              early                              file by its whole entries; then   the file or an ET
+//	                                                 as torn
+//	journalAlone  a journal without a stream         make the stream; look again       an ET, or the IET
+//
+// An IETPrefix, and a file whose name does not end in .iet, have no journal and get no mark of recovery.
 //
 // If the finishing process is killed, another process can finish the same files again: before anything is
 // appended, the stream is cut to the size in the journal's checkpoint. The journal is removed after its

@@ -1,18 +1,14 @@
 package deadtrace
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/core/wire"
-	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
@@ -75,178 +71,19 @@ type Result struct {
 	EqualET bool // the stream was removed, because the ET Output has the same entries
 }
 
-// A dead is a stream that is being finished.
-type dead struct {
-	o       *Options
-	stream  string
-	final   string   // the name of the ET that is made from the stream
-	f       *os.File // the stream, locked
-	size    int64    // size of f in bytes
-	journal *journalTail
-	has     bool  // journal has something that f may lack, or it cannot be reached
-	gone    error // why the journal cannot be reached
-	s       *survey
-	damage  error
-	equalET string       // name of an ET with the same entries
-	mark    *osfile.Temp // a temporary file: it tells CreateStream that the stream is being finished
-}
-
-func newDead(stream string, o *Options) *dead {
-	return &dead{o: o, stream: stream, final: cmp.Or(o.Final, tracename.Base(stream)+tracename.ET)}
-}
-
-func (d *dead) close() error {
-	var err error
-	if d.journal != nil {
-		err = d.journal.close()
-	}
-	if d.f != nil {
-		err = errors.Join(err, osfile.Ignore(d.f.Close(), os.ErrClosed))
-	}
-	if d.mark != nil {
-		d.mark.Discard() // last: CreateStream takes a lock without this file for the lock of a living writer
-	}
-	return err
-}
-
-// look opens, locks and reads the files of d.stream, and returns the state of the stream. It changes
-// nothing, except that it removes the file that names a journal which is gone and not needed.
-func (d *dead) look() (state, error) {
-	f, err := osfile.OpenWrite(d.stream)
-	if errors.Is(err, fs.ErrNotExist) && osfile.Exists(d.stream+tracename.Journal) {
-		return stateJournalAlone, nil
-	}
-	if err != nil {
-		return d.cannotChange(err)
-	}
-	d.f = f
-	if osfile.Locked(d.stream) {
-		return stateLive, lockError(f, osfile.ErrLocked) // return at once, without waiting for the lock
-	}
-	if err := lock(f); err != nil {
-		return stateLive, err
-	}
-	if !osfile.SameFile(f, d.stream) {
-		return stateLive, fmt.Errorf("%s: %w", d.stream, format.ErrLocked) // another process has just renamed or removed it
-	}
-	fi, err := f.Stat()
-	if err != nil {
-		return stateNothing, err
-	}
-	d.size = fi.Size()
-	if in, err := d.openJournal(); in != stateNothing || err != nil {
-		return in, err
-	}
-	if d.o.Owner == Private && !d.has && d.size < wire.MagicSize {
-		d.s = new(survey)
-		return stateEmpty, nil
-	}
-	if d.size > 0 {
-		_, stored, err := format.ReadMagic(f)
-		if err == nil && stored != format.IET {
-			err = notStream(stored)
-		}
-		if err != nil && !errors.Is(err, format.ErrTruncated) {
-			return stateNoTrace, fmt.Errorf("open %s: %w", d.stream, err)
-		}
-	}
-	last := lastMark(f, d.size)
-	readOnly := fi.Mode()&0o200 == 0 // the user does not want the file to change
-	stays := d.o.Owner == Others && !d.has && (last != markNone && (d.o.IET || readOnly) || last == markEnd && d.o.AtStart)
-	if stays && (d.o.IET || !osfile.Exists(d.final)) {
-		return stateWhole, nil // entries need not be read
-	}
-	d.mark, _ = osfile.CreateTemp(d.stream) // without this file, a program that starts would see the lock of a living writer
-	d.s, d.damage, err = d.journal.survey(f, d.size)
-	if err != nil {
-		return stateNothing, fmt.Errorf("open %s: %w", d.stream, err)
-	}
-	switch {
-	case d.isEmpty():
-		return stateEmpty, nil
-	case !d.o.IET && d.journal.empty() && d.gone == nil && d.hasEqualET():
-		return stateLeftover, nil
-	case stays:
-		d.s = nil
-		return stateWhole, nil
-	case isCorrupt(d.damage):
-		return stateCorrupt, nil
-	case d.s.closed && !d.has && d.damage == nil:
-		return stateWhole, nil
-	}
-	return stateTorn, nil
-}
-
-// cannotChange returns the state of a stream that could not be opened for writing because of err.
-func (d *dead) cannotChange(err error) (state, error) {
-	f, rerr := osfile.OpenRead(d.stream)
-	if rerr != nil || errors.Is(err, fs.ErrNotExist) {
-		if errors.Is(rerr, fs.ErrPermission) && d.o.Final == "" {
-			return stateNoTrace, nil // another user owns the stream, and will finish it
-		}
-		return stateNothing, err
-	}
-	defer f.Close()
-	if fi, serr := f.Stat(); serr == nil && !osfile.Exists(d.stream+tracename.Journal) && lastMark(f, fi.Size()) != markNone {
-		return stateWhole, nil
-	}
-	return stateNothing, err
-}
-
-// isEmpty reports whether nothing was recorded.
-func (d *dead) isEmpty() bool {
-	lost := d.gone != nil && (d.o.Owner != Private || !errors.Is(d.gone, journal.ErrGone))
-	return d.s.entries <= 1 && d.journal.empty() && d.journal.damage() == nil && !isCorrupt(d.damage) && !lost
-}
-
-// hasEqualET reports whether an ET with the same entries exists, and sets d.equalET to its name.
-func (d *dead) hasEqualET() bool {
-	d.equalET = equalET(d.stream, d.final, d.f, d.s)
-	return d.equalET != ""
-}
-
-// openJournal opens the journal. It returns stateNothing, or the state of a stream that must not be
-// finished now.
-func (d *dead) openJournal() (state, error) {
-	b, err := openJournalTail(d.stream, true)
-	if isUnreachable(err) {
-		d.gone = err
-		if errors.Is(err, journal.ErrElsewhere) && d.o.AtStart {
-			isNews, giveUp := journal.NoteElsewhere(d.stream + tracename.Journal)
-			if isNews {
-				d.o.report(fmt.Errorf("%s is not finished, because its last records are missing: %w; 'entrace recover' finishes it without them", d.stream, err))
-			}
-			if !giveUp {
-				return stateElsewhere, nil
-			}
-		}
-		err = nil
-	}
-	if err != nil {
-		if errors.Is(err, format.ErrLocked) {
-			return stateLive, err
-		}
-		return stateNothing, err
-	}
-	d.journal, d.has = b, b != nil || d.gone != nil
-	if b == nil {
-		d.journal = newJournalTail(nil, d.stream+tracename.Journal, true)
-	}
-	if d.journal.layout != nil && d.o.elsewhere() {
-		return stateElsewhere, nil
-	}
-	return stateNothing, nil
-}
-
 // Finish finishes the trace of a dead process, as its state requires. stream is the name of its IET. The
 // result is nil if Finish had nothing to do, or if the trace was empty. The error is [format.ErrLocked] if
 // a living process uses the trace, and [fs.ErrNotExist] if no file exists.
 func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
-	d := newDead(stream, o)
+	return newDead(stream, o).lookAndAct(ctx)
+}
+
+// lookAndAct finishes d as its state requires. The result is nil if there was nothing to do, or if the trace was empty.
+func (d *dead) lookAndAct(ctx context.Context) (*Result, error) {
 	in, err := d.look()
 	if in == stateJournalAlone {
 		err = d.makeIET()
-		if errors.Is(err, journal.ErrElsewhere) && o.elsewhere() {
+		if errors.Is(err, journal.ErrElsewhere) && d.o.elsewhere() {
 			return nil, nil //nolint:nilnil // its writer may live, and rotate
 		}
 		if err == nil {
@@ -260,54 +97,72 @@ func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
 	return r, errors.Join(err, d.close())
 }
 
-// act finishes the stream as the state requires.
+// act finishes the file as the state requires.
 func (d *dead) act(ctx context.Context, in state) (*Result, error) {
-	if d.gone != nil && in != stateElsewhere {
-		d.o.report(fmt.Errorf("%s is finished without its last records: %w", d.stream, d.gone))
-		if err := journal.RemoveUnreachable(d.stream + tracename.Journal); err != nil {
+	if d.gone != nil && in > stateFinished {
+		d.o.report(fmt.Errorf("%s is finished without its last records: %w", d.name, d.gone))
+		if err := journal.RemoveUnreachable(d.name + tracename.Journal); err != nil {
 			return nil, err
 		}
 	}
-	r := d.result()
 	switch in {
+	case stateFinished:
+		if d.table != nil {
+			return nil, removeLeftover(d.name)
+		}
 	case stateEmpty:
-		if d.o.Final != "" {
-			if d.s.size == 0 { // the file has no magic
-				return nil, fmt.Errorf("open %s: %w", d.stream, d.damage)
-			}
-			return r, d.finish(ctx, r)
-		}
-		return nil, errors.Join(d.journal.remove(), osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
+		return nil, errors.Join(d.journal.remove(), osfile.Remove(d.f, d.name), osfile.SyncDir(d.name))
 	case stateLeftover:
-		return r, d.removeStream(r)
-	case stateWhole:
-		if d.s == nil || d.o.IET {
-			return nil, nil
-		}
-		fallthrough
-	case stateTorn:
-		return r, d.finish(ctx, r)
+		return d.found, d.removeStream(d.found)
+	case stateWhole, stateTorn:
+		return d.found, d.finish(ctx, d.found)
 	case stateCorrupt:
-		return r, d.mend(ctx, r)
+		return d.found, d.mend(ctx, d.found)
 	}
 	return nil, nil
 }
 
-// mend gives a corrupt stream another name, and replaces it by a stream with its whole entries and a mark.
-// Then it finishes the new stream.
+// removeLeftover removes the IET from which the ET name was made. It exists if a process was killed just after it had
+// made the ET.
+func removeLeftover(name string) error {
+	stream := tracename.Stream(name)
+	if stream == name || !osfile.Exists(stream) {
+		return nil
+	}
+	d := newDead(stream, new(Options))
+	d.final = name
+	in, err := d.look()
+	if err != nil || in != stateLeftover && in != stateEmpty {
+		return d.close() // this is the IET of another trace, or of a living process
+	}
+	_, err = d.act(context.Background(), in)
+	return errors.Join(err, d.close())
+}
+
+// mend gives a corrupt file another name, and replaces it by a file with its whole entries and a mark. Then it finishes
+// a stream.
 func (d *dead) mend(ctx context.Context, r *Result) (err error) {
-	r.Broken, err = linkBroken(d.f, d.stream)
+	r.Broken, err = linkBroken(d.f, d.name)
 	if err != nil {
 		return err
 	}
-	r.Changed = true
-	if err := errors.Join(replace(d.stream), d.close()); err != nil {
+	r.Changed, r.Output = true, d.name
+	isET := d.table != nil
+	if !isET {
+		d.table, err = format.Open(d.name, &format.OpenOptions{Prefix: true, File: d.f})
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := copyTo(d.table, d.name, true); err != nil || isET {
+		return err
+	}
+	if err := d.close(); err != nil {
 		return err
 	}
 	o := *d.o
 	o.Final = d.final
-	after, err := Finish(ctx, d.stream, &o)
-	r.Output = d.stream
+	after, err := Finish(ctx, d.name, &o)
 	if after != nil {
 		r.Output = after.Output
 		if after.Pending > 0 {
@@ -315,22 +170,6 @@ func (d *dead) mend(ctx context.Context, r *Result) (err error) {
 		}
 	}
 	return err
-}
-
-// result returns a Result with the state of d before act changes anything.
-func (d *dead) result() *Result {
-	if d.s == nil {
-		return nil
-	}
-	r := &Result{Report: Report{Report: format.Report{
-		Name: d.stream, Version: d.s.version, Format: format.IET, Entries: d.s.entries, Size: d.size, GoodBytes: d.s.size,
-		Reason: format.CutReasonOf(d.damage), Damage: d.damage, Ended: d.s.closed,
-	}, Output: d.stream, Journal: cmp.Or(d.gone, d.journal.damage())}}
-	if !d.o.IET {
-		r.Output = d.final
-	}
-	r.Pending = d.journal.pending(d.s)
-	return r
 }
 
 // ErrOtherEntries is returned for a stream if its ET exists already and has other entries.
@@ -341,7 +180,7 @@ func (d *dead) removeStream(r *Result) error {
 	r.Output, r.EqualET = d.equalET, true
 	if isCorrupt(d.damage) {
 		var err error
-		r.Broken, err = linkBroken(d.f, d.stream)
+		r.Broken, err = linkBroken(d.f, d.name)
 		if err != nil {
 			return err
 		}
@@ -351,7 +190,7 @@ func (d *dead) removeStream(r *Result) error {
 			return err
 		}
 	}
-	return errors.Join(osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
+	return errors.Join(osfile.Remove(d.f, d.name), osfile.SyncDir(d.name))
 }
 
 // finish appends the records of the journal to the IET, and then makes the final file.
@@ -376,8 +215,8 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 			r.Reason, r.Damage = mapping.CutClean, nil
 		}
 		d.size, d.damage = r.Size, nil
-	} else if osfile.Exists(d.stream + crashtext.Ext) {
-		_ = os.Remove(d.stream + crashtext.Ext) // an empty crash text
+	} else if d.journal.name != "" {
+		_ = d.journal.remove() // there may be an empty crash text
 	}
 	if !d.o.IET && osfile.Exists(r.Output) {
 		switch {
@@ -386,14 +225,14 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 		case d.o.Owner != Others:
 			return fmt.Errorf("%s: %w: %w", r.Output, ErrOtherEntries, fs.ErrExist)
 		}
-		if err := ArchiveEarlier(r.Output, d.stream); err != nil {
+		if err := ArchiveEarlier(r.Output, d.name); err != nil {
 			return err
 		}
 	}
 	switch {
 	case !d.o.IET:
 		r.Changed = true
-		return format.Finalize(ctx, d.stream, r.Output, &format.FinalizeOptions{File: d.f, RemoveSource: true, Lenient: true, Index: &d.s.index})
+		return format.Finalize(ctx, d.name, r.Output, &format.FinalizeOptions{File: d.f, RemoveSource: true, Lenient: true, Index: &d.s.index})
 	case d.s.size < d.size:
 		r.Changed = true
 		return errors.Join(d.f.Truncate(d.s.size), d.f.Sync())
@@ -403,17 +242,14 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 
 // makeIET makes an IET from a journal without an IET.
 func (d *dead) makeIET() error {
-	b, err := openJournalTail(d.stream, false)
-	if err == nil {
-		err = b.close()
+	err := undoRotation(d.name)
+	if errors.Is(err, journal.ErrGone) {
+		err = nil // importJournal reports it
 	}
-	if errors.Is(err, format.ErrLocked) || errors.Is(err, journal.ErrElsewhere) {
-		return err // the writer may be alive and beginning a new file
-	}
-	if err := undoRotation(d.stream); err != nil || osfile.Exists(d.stream) {
+	if err != nil || osfile.Exists(d.name) {
 		return err
 	}
-	f, err := osfile.CreateAppend(d.stream)
+	f, err := osfile.CreateAppend(d.name)
 	if err != nil {
 		return err
 	}
@@ -421,9 +257,9 @@ func (d *dead) makeIET() error {
 	if err := lock(f); err != nil {
 		return err
 	}
-	n, err := importJournal(f, d.stream, d.o.report)
+	n, err := importJournal(f, d.name, d.o.report)
 	if err == nil && n == 0 {
-		err = osfile.Remove(f, d.stream) // the journal has no entries
+		err = osfile.Remove(f, d.name) // the journal has no entries
 	}
 	return err
 }

@@ -1,12 +1,12 @@
 package deadtrace
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"strings"
@@ -17,7 +17,6 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/placer"
 	"github.com/entrace-go/entrace/internal/core/record"
-	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
@@ -27,7 +26,7 @@ import (
 // reason of the death.
 type journalTail struct {
 	f       *journal.DeadFile
-	name    string // name of the journal, or of the file that names the journal
+	name    string // name of the journal, or of the file that names the journal; "" for a file that has no journal
 	change  bool   // f is open for writing
 	dead    *journal.Dead
 	table   *record.Table
@@ -257,49 +256,83 @@ func (b *journalTail) replay(f *os.File, s *survey) error {
 	if _, err := f.Seek(s.end(), io.SeekStart); err != nil {
 		return err
 	}
-	r := b.replayer(f, s)
-	if err := r.begin(); err != nil {
-		return err
+	if root := s.root(); root != nil {
+		if _, err := f.Write(root); err != nil {
+			return err
+		}
 	}
-	if !s.same || s.end() < b.point.Size {
+	if !s.same || s.size < b.point.Size {
 		if err := b.move(f, s.size); err != nil {
 			return err
 		}
 	}
-	if err := r.write(b); err != nil {
-		return err
+	for block, err := range b.blocks(s) {
+		if err == nil {
+			_, err = f.Write(block)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return f.Sync()
 }
 
-// tail returns the bytes that replay would write to the IET f, and their offset, but writes nothing. f has
-// size bytes. If f is corrupt and lenient is not set, tail returns an error.
-func (b *journalTail) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []byte, err error) {
-	s, damage, err := b.survey(f, size)
-	if !lenient && isCorrupt(damage) {
-		err = damage
+// blocks returns the entries that recovery appends to the IET with the survey s: the records of b in order, without
+// spans that are in the IET already, then the text, then the entry which says that the process died. Each block has
+// the encodings of several entries, and is valid until the next one. When the caller asks for the next block, the
+// last one counts as a part of s.
+func (b *journalTail) blocks(s *survey) iter.Seq2[[]byte, error] {
+	return func(yield func(block []byte, err error) bool) {
+		mark := b.adds(s)
+		p := b.placer(s)
+		more := true
+		flush := func(size int) { // yields the staged entries if they have more than size bytes
+			block, staged := p.Out()
+			if !more || len(block) <= size {
+				return
+			}
+			more = yield(block, nil)
+			if !more {
+				return
+			}
+			from := 0
+			for i := range staged {
+				e := &staged[i]
+				s.add(e.End-from, e.ID, e.Parent)
+				from = e.End
+			}
+			p.Flushed(len(staged))
+		}
+		place := func(e *journal.Entry) {
+			if more {
+				p.Place(e) // a record that cannot be placed is dropped; the writer would also have dropped it
+				flush(flushSize)
+			}
+		}
+		b.unwritten(s, p, place)
+		m := b.merge()
+		m.Needs = p.Needs
+		for e := m.Next(); e != nil && more; e = m.Next() {
+			place(e)
+		}
+		for more && p.StagePending() {
+			flush(flushSize)
+		}
+		if more && b.text != "" {
+			p.Place(crashRecord(b.text, b.end(s)))
+		}
+		if more && mark {
+			if _, err := p.Append(RecordOf(recovered(s.damage, max(s.dropped, b.point.Unsaved))), 0); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		flush(0)
 	}
-	if err != nil || !b.adds(s) {
-		return 0, nil, err
-	}
-	at = s.end()
-	var w bytes.Buffer
-	r := b.replayer(&w, s)
-	if err := r.begin(); err != nil {
-		return 0, nil, err
-	}
-	err = r.write(b)
-	return at, w.Bytes(), err
 }
 
-// A replayer appends records to an IET, and updates the survey.
-type replayer struct {
-	w      io.Writer
-	s      *survey
-	placer *placer.Placer
-}
-
-func (b *journalTail) replayer(w io.Writer, s *survey) *replayer {
+// placer returns a Placer that continues the IET with the survey s.
+func (b *journalTail) placer(s *survey) *placer.Placer {
 	p := placer.New(b.table, &placer.Options{
 		Columns: s.version == format.V2, MaxEntrySize: format.DefaultMaxEntrySize,
 		MaxPendingSpans: math.MaxInt, MaxPendingBytes: math.MaxInt, MaxPendingAge: math.MaxInt64,
@@ -317,58 +350,13 @@ func (b *journalTail) replayer(w io.Writer, s *survey) *replayer {
 	if s.same && !b.point.Moved && int64(b.point.Anchor) < int64(s.entries) {
 		p.SetAnchor(b.point.Anchor)
 	}
-	return &replayer{w, s, p}
+	return p
 }
 
-// begin writes the magic and the root if the IET has no entries.
-func (r *replayer) begin() error {
-	if r.s.entries > 0 {
-		return nil
-	}
-	magic := wire.AppendMagic(nil, r.s.version, format.IET)
-	r.s.size = int64(len(magic))
-	r.placer.Resume(0, r.s.size, 0)
-	r.placer.Root()
-	return r.flush(0, magic...)
-}
-
-// flush writes magic and the staged entries if these have more than size bytes.
-func (r *replayer) flush(size int, magic ...byte) error {
-	b, staged := r.placer.Out()
-	if len(b) <= size {
-		return nil
-	}
-	data := b
-	if len(magic) > 0 {
-		data = append(magic, b...)
-	}
-	if _, err := r.w.Write(data); err != nil {
-		return err
-	}
-	from := 0
-	for i := range staged {
-		e := &staged[i]
-		r.s.index.Add(e.End-from, e.ID, e.Parent, false)
-		from = e.End
-	}
-	r.s.entries += len(staged)
-	r.s.size += int64(len(b))
-	r.placer.Flushed(len(staged))
-	return nil
-}
-
-// write writes the records of b in order, without spans that are in the IET already. Then it writes the
-// text and the entry which says that the process died.
-func (r *replayer) write(b *journalTail) (err error) {
-	s := r.s
-	adds := b.adds(s)
-	place := func(e *journal.Entry) {
-		if err == nil {
-			r.placer.Place(e) // a record that cannot be placed is dropped; the writer would also have dropped it
-			err = r.flush(flushSize)
-		}
-	}
-	parked := make(map[[2]record.Ref]bool) // to skip second copies of a record
+// unwritten calls place for each record that waited for its parent, unless it is in the IET with the survey s. It skips
+// second copies of a record.
+func (b *journalTail) unwritten(s *survey, p *placer.Placer, place func(*journal.Entry)) {
+	seen := make(map[[2]record.Ref]bool)
 	b.parked(func(e *journal.Entry) {
 		var rec record.Record
 		if !rec.Parse(e) {
@@ -381,34 +369,14 @@ func (r *replayer) write(b *journalTail) (err error) {
 			written = written && uint64(id) >= binary.LittleEndian.Uint64(rec.Parent[8:])
 			clear(rec.Parent[8:])
 		} else {
-			written = written || !r.placer.Needs(e)
+			written = written || !p.Needs(e)
 		}
 		key := [2]record.Ref{rec.Ref, rec.Parent}
-		if !parked[key] && !written {
+		if !seen[key] && !written {
 			place(e)
 		}
-		parked[key] = true
+		seen[key] = true
 	})
-	m := b.merge()
-	m.Needs = r.placer.Needs
-	for e := m.Next(); e != nil && err == nil; e = m.Next() {
-		place(e)
-	}
-	for err == nil && r.placer.StagePending() {
-		err = r.flush(flushSize)
-	}
-	if err != nil {
-		return err
-	}
-	if b.text != "" {
-		r.placer.Place(crashRecord(b.text, b.end(s)))
-	}
-	if adds {
-		if _, err := r.placer.Append(RecordOf(recovered(s.damage, max(s.dropped, b.point.Unsaved))), 0); err != nil {
-			return err
-		}
-	}
-	return r.flush(0)
 }
 
 // RecoveredEntry returns a new last entry for a file whose writer died.

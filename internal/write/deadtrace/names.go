@@ -22,7 +22,11 @@ import (
 
 // sameEntries reports whether the ET name has exactly the entries of the IET f, whose survey is t.
 func sameEntries(name string, f io.ReaderAt, t *survey) bool {
-	et, err := format.Open(name, nil)
+	in, err := osfile.OpenRead(name)
+	if err != nil {
+		return false
+	}
+	et, err := format.Open(name, &format.OpenOptions{File: in})
 	if err != nil {
 		return false
 	}
@@ -30,18 +34,11 @@ func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 	if et.Format() != format.ET || et.Version() != t.version || et.Len() != t.entries {
 		return false
 	}
-	all := et.Raw()
-	from, size := all.Offset(0), t.size-wire.MagicSize
-	if all.End()-from != size {
+	from, size := et.Raw().Offset(0), t.size-wire.MagicSize
+	if et.WholeSize()-from != size {
 		return false
 	}
-	in, err := osfile.OpenRead(name)
-	if err != nil {
-		return false
-	}
-	defer in.Close()
-	err = compare(io.NewSectionReader(f, wire.MagicSize, size), io.NewSectionReader(in, from, size), size)
-	return err == nil
+	return compare(io.NewSectionReader(f, wire.MagicSize, size), io.NewSectionReader(in, from, size), size) == nil
 }
 
 // equalET returns the name of an ET with exactly the entries of the IET f of a dead process, or "". name is

@@ -18,11 +18,21 @@ type Source struct {
 	Name    string
 	Stored  int64 // number of bytes that are in the file
 	Missing error // the error for [format.File.Journal]
+
+	journal *journalTail // what the file may lack; nil if there is nothing
 }
 
-// OpenSource opens a trace. If an IET is corrupt and lenient is set, entries of the journal replace
-// everything after the damage. If lenient is not set, a corrupt IET is read as it is.
-func OpenSource(name string, lenient bool) (*Source, error) {
+// OpenSource opens a trace. A corrupt IET is read as it is.
+func OpenSource(name string) (*Source, error) {
+	s, err := openSource(name)
+	if err == nil {
+		s.Missing = errors.Join(s.Missing, s.extend(false))
+	}
+	return s, err
+}
+
+// openSource opens a trace and its journal. It does not add the entries of the journal.
+func openSource(name string) (*Source, error) {
 	var b *journalTail
 	var missing error
 	if isStream(name) {
@@ -38,26 +48,36 @@ func OpenSource(name string, lenient bool) (*Source, error) {
 		}
 	}
 	m, err := mapfile.Open(name)
-	if b != nil {
-		// The journal is in memory now, and another process may finish the trace.
-		err = errors.Join(err, b.close())
-	}
+	// The journal is in memory now, and another process may finish the trace.
+	err = errors.Join(err, b.close())
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{File: m, Name: name, Stored: m.Size(), Missing: missing}
-	if b != nil {
-		s.Missing = errors.Join(missing, s.extend(b, lenient))
-	}
-	return s, nil
+	return &Source{File: m, Name: name, Stored: m.Size(), Missing: missing, journal: b}, nil
 }
 
-// extend adds the records of b to s. It returns the reason if records are missing.
-func (s *Source) extend(b *journalTail, lenient bool) error {
+// extend adds the entries of the journal to s. It returns the reason if records are missing. If the IET is corrupt and
+// lenient is set, the entries replace everything after the damage.
+func (s *Source) extend(lenient bool) error {
+	if s.journal == nil {
+		return nil
+	}
 	err := Safely(func() error {
-		at, tail, err := b.tail(s, s.Stored, lenient)
-		if err != nil || tail == nil {
+		stream, damage, err := s.journal.survey(s, s.Stored)
+		switch {
+		case err != nil:
 			return err
+		case isCorrupt(damage) && !lenient:
+			return damage
+		case !s.journal.adds(stream):
+			return nil
+		}
+		at, tail := stream.end(), stream.root()
+		for block, err := range s.journal.blocks(stream) {
+			if err != nil {
+				return err
+			}
+			tail = append(tail, block...)
 		}
 		there := make([]byte, max(0, min(int64(len(tail)), s.Stored-at)))
 		if _, err := s.ReadAt(there, at); err != nil {
@@ -71,7 +91,7 @@ func (s *Source) extend(b *journalTail, lenient bool) error {
 		s.Extend(at, tail)
 		return nil
 	})
-	return errors.Join(err, b.damage())
+	return errors.Join(err, s.journal.damage())
 }
 
 // Safely calls fn and turns a panic into an error. The application must not die because of a file that a

@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
@@ -111,22 +110,17 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 		return 0, err
 	}
 	var w entrybytes.Window
-	var zeros [][]byte // entries of zeros, which may be the last ones; an IET cannot end with them
 	all := f.Raw()
-	for id := range uint32(f.Len()) {
+	for n = f.Len(); n > 0 && to == format.IET; n-- {
+		b, err := w.Entry(all, uint32(n-1))
+		if err != nil || !wire.IsZero(b) {
+			break // an IET cannot end with entries of zeros
+		}
+	}
+	for id := range uint32(n) {
 		b, err := w.Entry(all, id)
-		switch {
-		case err != nil:
-		case to == format.IET && wire.IsZero(b):
-			zeros = append(zeros, slices.Clone(b))
-			continue
-		default:
-			for ; err == nil && len(zeros) > 0; zeros = zeros[1:] {
-				_, err = out.WriteRaw(zeros[0], 0)
-			}
-			if err == nil {
-				_, err = out.WriteRaw(b, f.Parent(id))
-			}
+		if err == nil {
+			_, err = out.WriteRaw(b, f.Parent(id))
 		}
 		if err != nil {
 			return 0, errors.Join(err, out.Abort())
@@ -140,7 +134,7 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 	if err := out.Close(); err != nil {
 		return 0, err
 	}
-	return f.Len() - len(zeros), tmp.Commit(replace)
+	return n, tmp.Commit(replace)
 }
 
 // markDamaged writes to out the reason why the whole entries of f end, unless the last entry of f says how
@@ -152,30 +146,4 @@ func markDamaged(out *format.Writer, f *format.File) error {
 	}
 	_, err = out.Write(recovered(format.CutReasonOf(f.Damage()), 0))
 	return err
-}
-
-// replace replaces the file name by a file with its whole entries.
-func replace(name string) error {
-	whole, err := format.Open(name, &format.OpenOptions{Prefix: true})
-	if err != nil {
-		return err
-	}
-	defer whole.Close()
-	_, err = copyTo(whole, name, true)
-	return err
-}
-
-// save writes the whole entries of the trace name, and the records in its journal, to the file output. It
-// returns the number of entries, and changes no other file.
-func save(name, output string) (entries int, err error) {
-	src, err := OpenSource(name, true)
-	if err != nil {
-		return 0, err
-	}
-	f, err := src.Open(&format.OpenOptions{Prefix: true})
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	return copyTo(f, output, false)
 }

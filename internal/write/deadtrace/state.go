@@ -1,21 +1,23 @@
 package deadtrace
 
-// A state is the condition of a stream. docs/durability.md has a row for each state: the files that are
-// found, and what Finish does.
+// A state is the condition of a file. The package documentation has a table of them; docs/durability.md says
+// the same for users.
 type state uint8
 
-// The states. Finish determines one before it changes a file.
+// The states. dead.look determines one before a file is changed. Those after stateFinished need changes.
 const (
 	stateNothing state = iota // none of the other states
 	stateLive
 	stateElsewhere
 	stateNoTrace
+	stateNotWritable
+	stateFinished
 	stateEmpty
+	stateLeftover
 	stateWhole
 	stateTorn
 	stateCorrupt
 	stateJournalAlone
-	stateLeftover
 )
 
 // The words for the states in messages. A stream without records has no word.

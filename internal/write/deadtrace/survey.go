@@ -58,6 +58,25 @@ func (s *survey) end() int64 {
 	return s.size
 }
 
+// add adds an entry of size bytes, which has the next id.
+func (s *survey) add(size int, id, parent uint32) {
+	s.index.Add(size, id, parent, false)
+	s.entries++
+	s.size += int64(size)
+}
+
+// root returns the magic and the root if the IET has no entries, and adds them to s. Otherwise it returns nil.
+func (s *survey) root() []byte {
+	if s.entries > 0 {
+		return nil
+	}
+	b := wire.AppendMagic(nil, s.version, format.IET)
+	s.size = int64(len(b))
+	b = format.AppendTraceEntry(b, s.version, format.Root())
+	s.add(len(b)-int(s.size), 0, 0)
+	return b
+}
+
 // survey reads the IET f, which has size bytes, and finds the spans and resources to which the records of b
 // refer. If the checkpoint describes f and b has records, the survey ends at the checkpoint. damage says why the
 // entries end early, if they do.
@@ -108,7 +127,7 @@ func (b *journalTail) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Format() != format.IET {
+	if r.Format() != format.IET && (r.Format() == format.ET || b.name != "") {
 		return nil, notStream(r.Format())
 	}
 	s.version, s.size = r.Version(), wire.MagicSize
@@ -138,10 +157,8 @@ func (b *journalTail) look(f io.ReaderAt, size, until int64) (*survey, error) {
 			s.times = append(s.times, 0)
 			s.noteTime(e, id, b.died)
 		}
-		s.index.Add(int(r.Offset()-s.size), id, e.Parent, false)
-		s.entries++
-		s.size = r.Offset()
-		if !wire.IsZero(r.Raw()) {
+		s.add(int(r.Offset()-s.size), id, e.Parent)
+		if r.Format() != format.IET || !wire.IsZero(r.Raw()) {
 			whole, wholeSize = s.entries, s.size
 		}
 		s.closed = e.IsEnd()
