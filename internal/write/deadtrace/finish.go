@@ -113,11 +113,11 @@ func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 	case stateEmpty:
 		return nil, errors.Join(d.journal.remove(), osfile.Remove(d.f, d.name), osfile.SyncDir(d.name))
 	case stateLeftover:
-		return d.found, d.removeStream(d.found)
+		return d.found, d.removeStream()
 	case stateWhole, stateTorn:
-		return d.found, d.finish(ctx, d.found)
+		return d.found, d.finish(ctx)
 	case stateCorrupt:
-		return d.found, d.mend(ctx, d.found)
+		return d.found, d.mend(ctx)
 	}
 	return nil, nil
 }
@@ -141,7 +141,8 @@ func removeLeftover(name string) error {
 
 // mend gives a corrupt file another name, and replaces it by a file with its whole entries and a mark. Then it finishes
 // a stream.
-func (d *dead) mend(ctx context.Context, r *Result) (err error) {
+func (d *dead) mend(ctx context.Context) (err error) {
+	r := d.found
 	r.Broken, err = linkBroken(d.f, d.name)
 	if err != nil {
 		return err
@@ -176,7 +177,8 @@ func (d *dead) mend(ctx context.Context, r *Result) (err error) {
 var ErrOtherEntries = errors.New("the trace exists already, but the .iet beside it has other entries: compare the two files")
 
 // removeStream removes the stream and its journal. The ET d.equalET has all their entries.
-func (d *dead) removeStream(r *Result) error {
+func (d *dead) removeStream() error {
+	r := d.found
 	r.Output, r.EqualET = d.equalET, true
 	if isCorrupt(d.damage) {
 		var err error
@@ -185,25 +187,22 @@ func (d *dead) removeStream(r *Result) error {
 			return err
 		}
 	}
-	if d.journal != nil {
-		if err := d.journal.remove(); err != nil {
-			return err
-		}
+	if err := d.journal.remove(); err != nil {
+		return err
 	}
 	return errors.Join(osfile.Remove(d.f, d.name), osfile.SyncDir(d.name))
 }
 
 // finish appends the records of the journal to the IET, and then makes the final file.
-func (d *dead) finish(ctx context.Context, r *Result) error {
+func (d *dead) finish(ctx context.Context) error {
+	r := d.found
 	if d.has || d.o.AtStart {
 		r.Changed, r.Old = d.has || d.journal.adds(d.s) || d.s.size < d.size, !d.has
 		d.journal.reportDamage(d.o.report)
 		if err := d.journal.replay(d.f, d.s); err != nil {
 			return fmt.Errorf("journal %s: %w", d.journal.name, err)
 		}
-		b := d.journal
-		d.journal = nil
-		if err := b.remove(); err != nil {
+		if err := d.journal.remove(); err != nil {
 			return err
 		}
 		fi, err := d.f.Stat()
@@ -221,7 +220,7 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 	if !d.o.IET && osfile.Exists(r.Output) {
 		switch {
 		case d.has && d.hasEqualET():
-			return d.removeStream(r)
+			return d.removeStream()
 		case d.o.Owner != Others:
 			return fmt.Errorf("%s: %w: %w", r.Output, ErrOtherEntries, fs.ErrExist)
 		}

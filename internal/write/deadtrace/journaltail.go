@@ -196,7 +196,7 @@ func (b *journalTail) empty() bool { return b.records == 0 && b.text == "" }
 func (b *journalTail) adds(s *survey) bool { return !b.empty() || !s.ended && s.entries > 1 }
 
 // remove removes the journal, whose records must all be in the IET. A journal that is unreadable is
-// renamed.
+// renamed. A second call does nothing.
 func (b *journalTail) remove() error {
 	err := error(nil)
 	switch {
@@ -210,6 +210,7 @@ func (b *journalTail) remove() error {
 	if err != nil {
 		return err
 	}
+	b.f = nil
 	// The text is removed last: if only the removal of the journal succeeds, the next recovery finds the
 	// text at the end of the IET, and does not write it again.
 	return osfile.Ignore(os.Remove(strings.TrimSuffix(b.name, tracename.Journal)+crashtext.Ext), fs.ErrNotExist)

@@ -38,10 +38,7 @@ func newDead(name string, o *Options) *dead {
 }
 
 func (d *dead) close() error {
-	var err error
-	if d.journal != nil {
-		err = d.journal.close()
-	}
+	err := d.journal.close()
 	if d.table != nil {
 		err = errors.Join(err, osfile.Ignore(d.table.Close(), format.ErrClosed))
 	}
@@ -174,12 +171,6 @@ func (d *dead) readET() (in state, err error) {
 func (d *dead) isEmpty() bool {
 	lost := d.gone != nil && (d.o.Owner != Private || !errors.Is(d.gone, journal.ErrGone))
 	return d.s.entries <= 1 && d.journal.empty() && d.journal.damage() == nil && !isCorrupt(d.damage) && !lost
-}
-
-// hasEqualET reports whether an ET with the same entries exists, and sets d.equalET to its name.
-func (d *dead) hasEqualET() bool {
-	d.equalET = equalET(d.name, d.final, d.f, d.s)
-	return d.equalET != ""
 }
 
 // openJournal opens the journal. It returns stateNothing, or the state of a stream that must not be

@@ -20,8 +20,32 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// sameEntries reports whether the ET name has exactly the entries of the IET f, whose survey is t.
-func sameEntries(name string, f io.ReaderAt, t *survey) bool {
+// hasEqualET reports whether an ET with exactly the entries of the stream exists, and sets d.equalET to its name. The
+// ET is either d.final or an ET that was renamed since it was made.
+func (d *dead) hasEqualET() bool {
+	names := []string{d.final}
+	if path, base, _, _ := splitName(d.name); path != base {
+		names = append(names, base+tracename.ET)
+		archived, _ := Archived(base + tracename.IET) // without a list of the folder, only these two are compared
+		fi, err := d.f.Stat()
+		for _, other := range archived {
+			o, oerr := os.Lstat(other)
+			if err == nil && oerr == nil && strings.HasSuffix(other, tracename.ET) && !o.ModTime().Before(fi.ModTime().Add(-time.Second)) {
+				names = append(names, other)
+			}
+		}
+	}
+	for _, name := range names {
+		if d.hasSameEntries(name) {
+			d.equalET = name
+			return true
+		}
+	}
+	return false
+}
+
+// hasSameEntries reports whether the ET name has exactly the entries of the stream.
+func (d *dead) hasSameEntries(name string) bool {
 	in, err := osfile.OpenRead(name)
 	if err != nil {
 		return false
@@ -31,45 +55,14 @@ func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 		return false
 	}
 	defer et.Close()
-	if et.Format() != format.ET || et.Version() != t.version || et.Len() != t.entries {
+	if et.Format() != format.ET || et.Version() != d.s.version || et.Len() != d.s.entries {
 		return false
 	}
-	from, size := et.Raw().Offset(0), t.size-wire.MagicSize
+	from, size := et.Raw().Offset(0), d.s.size-wire.MagicSize
 	if et.WholeSize()-from != size {
 		return false
 	}
-	return compare(io.NewSectionReader(f, wire.MagicSize, size), io.NewSectionReader(in, from, size), size) == nil
-}
-
-// equalET returns the name of an ET with exactly the entries of the IET f of a dead process, or "". name is
-// the name of f, and t is its survey. The ET is either final, the planned ET of f, or an ET that was
-// renamed since then.
-func equalET(name, final string, f io.ReaderAt, t *survey) string {
-	if osfile.Exists(final) && sameEntries(final, f, t) {
-		return final
-	}
-	path, base, _, _ := splitName(name)
-	if path == base {
-		return ""
-	}
-	if last := base + tracename.ET; osfile.Exists(last) && sameEntries(last, f, t) {
-		return last
-	}
-	fi, err := os.Lstat(name)
-	if err != nil {
-		return ""
-	}
-	names, err := Archived(base + tracename.IET)
-	if err != nil {
-		return ""
-	}
-	for _, other := range names {
-		o, err := os.Lstat(other)
-		if err == nil && strings.HasSuffix(other, tracename.ET) && !o.ModTime().Before(fi.ModTime().Add(-time.Second)) && sameEntries(other, f, t) {
-			return other
-		}
-	}
-	return ""
+	return compare(io.NewSectionReader(d.f, wire.MagicSize, size), io.NewSectionReader(in, from, size), size) == nil
 }
 
 func isCorrupt(err error) bool {

@@ -27,6 +27,7 @@ func OpenSource(name string) (*Source, error) {
 	s, err := openSource(name)
 	if err == nil {
 		s.Missing = errors.Join(s.Missing, s.extend(false))
+		s.journal = nil // its memory is not needed any more
 	}
 	return s, err
 }
