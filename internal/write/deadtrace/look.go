@@ -55,7 +55,7 @@ func (d *dead) close() error {
 // removes the file that names a journal which is gone and not needed.
 func (d *dead) look() (in state, err error) {
 	d.f, d.denied = osfile.OpenWrite(d.name)
-	if errors.Is(d.denied, fs.ErrNotExist) && osfile.Exists(d.name+tracename.Journal) {
+	if errors.Is(d.denied, fs.ErrNotExist) && isStream(d.name) && osfile.Exists(d.name+tracename.Journal) {
 		return stateJournalAlone, nil
 	}
 	if d.denied != nil {
