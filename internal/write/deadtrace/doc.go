@@ -4,7 +4,7 @@
 // user has named, which may also be an ET or an IETPrefix. [OpenSource] and [Inspect] look at the same files
 // and change nothing. [Keep] removes old traces, and [RemoveTemps] temporary files.
 //
-// To look means to open the file, lock it, read it with its journal, and find its state:
+// To look means to open the file, lock it unless it is a whole ET, read it with its journal, and find its state:
 //
 //	state         found                              act                               left
 //	live          a lock on the file or the journal  nothing: [format.ErrLocked]       all files
@@ -14,8 +14,8 @@
 //	notWritable   rights to read only, and work      nothing: the error of the system  all files
 //	finished      no work: a whole ET, or an IET     remove the stream that the ET     the ET or IET
 //	              that stays an IET                  was made of
-//	empty         no entries except the root         remove the stream; finish a       nothing, or the
-//	                                                 file that a user named            named file
+//	empty         no entries except the root, and    remove the stream                 nothing
+//	              no user has named the file
 //	leftover      a stream, and an ET with the same  remove the stream                 the ET
 //	              entries
 //	whole         a stream that its writer closed    make the ET                       an ET
@@ -26,7 +26,7 @@
 //	                                                 as torn
 //	journalAlone  a journal without a stream         make the stream; look again       an ET, or the IET
 //
-// An IETPrefix, and a file whose name does not end in .iet, have no journal and get no mark of recovery.
+// An IETPrefix, and a file whose name does not end in .iet, have no journal, and get a mark only after damage.
 //
 // If the finishing process is killed, another process can finish the same files again: before anything is
 // appended, the stream is cut to the size in the journal's checkpoint. The journal is removed after its

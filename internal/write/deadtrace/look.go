@@ -19,7 +19,7 @@ type dead struct {
 	o       *Options
 	name    string
 	final   string   // the name of the ET that is made from a stream
-	f       *os.File // the file; locked, unless denied is set
+	f       *os.File // the file; locked, unless it is a whole ET or denied is set
 	denied  error    // why f is open for reading only
 	size    int64    // size of f in bytes
 	journal *journalTail
@@ -74,24 +74,11 @@ func (d *dead) look() (in state, err error) {
 	return in, err
 }
 
-// read locks and reads the open file and its journal, and returns the state of a file that may be changed.
+// read locks and reads the open file and its journal, and returns their state as if the file could be changed.
 func (d *dead) read() (state, error) {
 	if osfile.Locked(d.name) {
 		return stateLive, lockError(d.f, osfile.ErrLocked) // return at once, without waiting for the lock
 	}
-	if d.denied == nil {
-		if err := lock(d.f); err != nil {
-			return stateLive, err
-		}
-		if !osfile.SameFile(d.f, d.name) {
-			return stateLive, fmt.Errorf("%s: %w", d.name, format.ErrLocked) // another process has just renamed or removed it
-		}
-	}
-	fi, err := d.f.Stat()
-	if err != nil {
-		return stateNothing, err
-	}
-	d.size = fi.Size()
 	_, stored, noMagic := format.ReadMagic(d.f)
 	switch {
 	case noMagic != nil:
@@ -101,6 +88,14 @@ func (d *dead) read() (state, error) {
 	case stored == format.ET:
 		return d.readET()
 	}
+	if err := d.lock(); err != nil {
+		return stateLive, err
+	}
+	fi, err := d.f.Stat()
+	if err != nil {
+		return stateNothing, err
+	}
+	d.size = fi.Size()
 	d.journal = newJournalTail(nil, "", false)
 	if stored == format.IET && isStream(d.name) {
 		if in, err := d.openJournal(); in != stateNothing || err != nil {
@@ -149,7 +144,7 @@ func (d *dead) read() (state, error) {
 	return stateWhole, nil
 }
 
-// readET returns the state of an ET.
+// readET returns the state of an ET, and locks a damaged one.
 func (d *dead) readET() (in state, err error) {
 	d.table, err = format.Open(d.name, &format.OpenOptions{Prefix: true, File: d.f})
 	if err != nil {
@@ -159,12 +154,31 @@ func (d *dead) readET() (in state, err error) {
 	if err != nil {
 		return stateNothing, err
 	}
-	r.Live = false // the lock is that of d.f
 	d.found = &Result{Report: Report{Report: *r, Output: d.name}}
-	if r.Damage != nil {
-		return stateCorrupt, nil
+	if r.Damage == nil {
+		return stateFinished, nil
 	}
-	return stateFinished, nil
+	if err := d.lock(); err != nil {
+		return stateLive, err
+	}
+	if fi, err := d.f.Stat(); err != nil || fi.Size() != r.Size {
+		return stateLive, fmt.Errorf("%s: %w: it has just changed", d.name, format.ErrLocked)
+	}
+	return stateCorrupt, nil
+}
+
+// lock locks a file that may be changed.
+func (d *dead) lock() error {
+	if d.denied != nil {
+		return nil
+	}
+	if err := lock(d.f); err != nil {
+		return err
+	}
+	if !osfile.SameFile(d.f, d.name) {
+		return fmt.Errorf("%s: %w", d.name, format.ErrLocked) // another process has just renamed or removed it
+	}
+	return nil
 }
 
 // isEmpty reports whether nothing was recorded.
