@@ -11,9 +11,10 @@
 //	elsewhere     a journal for another machine or   nothing at a start; else without  all files
 //	              another version of this module     the journal
 //	noTrace       no trace, or one of another user   nothing                           the file
-//	notWritable   rights to read only, and work      nothing: the error of the system  all files
-//	finished      no work: a whole ET, or an IET     remove the stream that the ET     the ET or IET
-//	              that stays an IET                  was made of
+//	notWritable   something to do, but only the      nothing: the error of the system  all files
+//	              right to read
+//	finished      nothing to do: a whole ET, or an   remove the stream that the ET     the ET or IET
+//	              IET that stays an IET              was made of
 //	empty         no entries except the root, and    remove the stream                 nothing
 //	              no user has named the file
 //	leftover      a stream, and an ET with the same  remove the stream                 the ET
