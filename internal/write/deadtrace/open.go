@@ -25,7 +25,7 @@ type Source struct {
 // OpenSource opens a trace. A corrupt IET is read as it is.
 func OpenSource(name string) (*Source, error) {
 	s, err := openSource(name)
-	if err == nil {
+	if err == nil && s.journal != nil {
 		s.Missing = errors.Join(s.Missing, s.extend(false))
 		s.journal = nil // its memory is not needed any more
 	}
@@ -49,8 +49,10 @@ func openSource(name string) (*Source, error) {
 		}
 	}
 	m, err := mapfile.Open(name)
-	// The journal is in memory now, and another process may finish the trace.
-	err = errors.Join(err, b.close())
+	if b != nil {
+		// The journal is in memory now, and another process may finish the trace.
+		err = errors.Join(err, b.close())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +62,6 @@ func openSource(name string) (*Source, error) {
 // extend adds the entries of the journal to s. It returns the reason if records are missing. If the IET is corrupt and
 // lenient is set, the entries replace everything after the damage.
 func (s *Source) extend(lenient bool) error {
-	if s.journal == nil {
-		return nil
-	}
 	err := Safely(func() error {
 		stream, damage, err := s.journal.survey(s, s.Stored)
 		switch {

@@ -43,7 +43,9 @@ func save(name, output string) (*Result, error) {
 	if err != nil {
 		return r, err
 	}
-	_ = src.extend(true) // without the journal, the file itself is saved
+	if src.journal != nil {
+		_ = src.extend(true) // on an error, the file itself is saved
+	}
 	f, err := src.Open(&format.OpenOptions{Prefix: true})
 	if err != nil {
 		return r, err
