@@ -20,23 +20,15 @@ import (
 // An encoder adds the attributes of one record, or of one WithAttrs or WithGroup, to its
 // batch.
 type encoder struct {
-	usage
+	budget
 
 	shared *shared
 	b      *recorder.Batch
-	each   func(slog.Attr) bool // calls simple or attr; created once
+	each   func(slog.Attr) bool // adds an attribute and reports whether more can be added; created once
 	groups []string             // the open groups, for ReplaceAttr
 	prefix int                  // size of the names of the open groups, including a dot after each name
 	depth  int
 	extra  []slog.Attr // attributes to add: the results of ReplaceAttr for time, source, level and message
-}
-
-// A usage counts the parts of a record that have limits.
-type usage struct {
-	attrs   int // attributes that were added
-	visited int // attributes and groups
-	bytes   int // of text
-	cut     bool
 }
 
 func (s *shared) encoder() *encoder {
@@ -45,56 +37,14 @@ func (s *shared) encoder() *encoder {
 	}
 	e := &encoder{shared: s, b: s.recorder.Batch()}
 	e.each = func(a slog.Attr) bool {
-		if s.replace == nil && e.simple(&a) {
-			return true
+		kind := a.Value.Kind()
+		if kind == slog.KindLogValuer || s.replace != nil {
+			kind = e.final(&a, kind)
 		}
-		e.attr(a)
+		e.add(&a, kind)
 		return !e.cut || !e.spent() // at a limit, continue until something is cut, so that cut is set
 	}
 	return e
-}
-
-// simple is a fast path for attributes with simple values, such as numbers and texts, that surely
-// fit into the limits. It reports whether it added the attribute.
-func (e *encoder) simple(a *slog.Attr) bool {
-	key, b := a.Key, e.b
-	room := e.shared.maxBytes - e.bytes - e.prefix - utf8.UTFMax*len(key)
-	if key == "" || e.visited >= e.shared.maxAttrs || room < maxTime {
-		return false
-	}
-	switch a.Value.Kind() {
-	case slog.KindString:
-		text := a.Value.String()
-		if len(text) > room {
-			return false
-		}
-		e.bytes += len(text)
-		b.String(key, text)
-	case slog.KindInt64:
-		b.I64(key, a.Value.Int64())
-	case slog.KindUint64:
-		b.U64(key, a.Value.Uint64())
-	case slog.KindFloat64:
-		b.Float(key, a.Value.Float64())
-	case slog.KindBool:
-		b.Bool(key, a.Value.Bool())
-	case slog.KindDuration:
-		b.Duration(key, a.Value.Duration())
-	case slog.KindTime:
-		e.bytes += e.prefix + len(key)
-		e.time(key, a.Value.Time())
-		e.bytes -= e.prefix + len(key)
-	case slog.KindAny:
-		e.bytes += e.prefix + len(key)
-		e.any(key, a.Value.Any())
-		e.bytes -= e.prefix + len(key)
-	default:
-		return false
-	}
-	e.attrs++
-	e.visited++
-	e.bytes += e.prefix + len(key)
-	return true
 }
 
 func (e *encoder) release() {
@@ -104,6 +54,7 @@ func (e *encoder) release() {
 		e.groups, e.extra = e.groups[:0], e.extra[:0]
 	}
 	e.prefix, e.depth = 0, 0
+	e.b.Undo() // a panic, or the end of the goroutine, may have left a record unfinished
 	e.shared.encoders.Put(e)
 }
 
@@ -113,11 +64,11 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 	if levelText == "" && l != base {
 		levelText = levelName(l)
 	}
-	with := e.bytes // the limit applies to the message without the attributes of WithAttrs
-	e.bytes = 0
-	levelText = e.limit(levelText)
-	message = e.limit(message)
-	e.bytes += with
+	all, left := e.shared.limits.bytes, e.bytes
+	e.bytes = all // the attributes of WithAttrs take no room from the message
+	levelText = e.text(levelText)
+	message = e.text(message)
+	e.bytes += left - all
 	if s.call != nil {
 		e.b.BeginAt(s.call, lv, message)
 	} else {
@@ -260,86 +211,101 @@ func (e *encoder) replaceSource(r *slog.Record) *site {
 	return sites.of(e.shared.recorder, pc, "")
 }
 
-// spent reports whether the record has reached a limit.
-func (e *encoder) spent() bool {
-	return e.attrs >= e.shared.maxAttrs || e.visited > 4*e.shared.maxAttrs || e.bytes >= e.shared.maxBytes
+// final resolves the value of a and calls ReplaceAttr. It returns the kind of the final value.
+func (e *encoder) final(a *slog.Attr, kind slog.Kind) slog.Kind {
+	if kind == slog.KindLogValuer {
+		a.Value = a.Value.Resolve()
+		kind = a.Value.Kind()
+	}
+	if e.shared.replace != nil && kind != slog.KindGroup {
+		*a = e.replaced(e.groups, *a)
+		kind = a.Value.Kind()
+	}
+	return kind
 }
 
-// attr resolves the value of a, calls ReplaceAttr and adds the result. For a group it adds the
-// attributes of the group.
-func (e *encoder) attr(a slog.Attr) {
-	a.Value = a.Value.Resolve()
-	if e.shared.replace != nil && a.Value.Kind() != slog.KindGroup {
-		a = e.replaced(e.groups, a)
-	}
-	e.add(a)
-}
-
-// add adds an attribute whose value is resolved and for which ReplaceAttr was called already.
-func (e *encoder) add(a slog.Attr) {
-	if a.Value.Kind() == slog.KindGroup {
-		e.group(a)
+// add adds an attribute whose value is resolved and has the given kind, and for which ReplaceAttr was called already.
+func (e *encoder) add(a *slog.Attr, kind slog.Kind) {
+	if kind == slog.KindGroup {
+		e.group(a.Key, a.Value.Group())
 		return
 	}
-	if a.Key == "" && isEmpty(a) {
+	key, b := a.Key, e.b
+	if key == "" && a.Value.Equal(slog.Value{}) {
 		return
 	}
-	e.visited++
-	if e.spent() {
-		e.cut = true
+	if !e.visit() {
 		return
 	}
-	key := a.Key
-	e.bytes += e.prefix
-	if e.bytes+utf8.UTFMax*len(key) > e.shared.maxBytes {
-		key = e.limit(wire.ValidText(key))
+	e.attrs--
+	e.bytes -= e.prefix
+	if utf8.UTFMax*len(key) > e.bytes {
+		key = e.longKey(key)
 	} else {
-		e.bytes += len(key)
+		e.bytes -= len(key)
 	}
-	e.attrs++
-	e.value(key, a.Value)
+	switch kind {
+	case slog.KindInt64:
+		b.I64(key, a.Value.Int64())
+	case slog.KindUint64:
+		b.U64(key, a.Value.Uint64())
+	case slog.KindFloat64:
+		b.Float(key, a.Value.Float64())
+	case slog.KindBool:
+		b.Bool(key, a.Value.Bool())
+	case slog.KindDuration:
+		b.Duration(key, a.Value.Duration())
+	case slog.KindTime:
+		e.time(key, a.Value.Time())
+	case slog.KindAny:
+		e.any(key, a.Value.Any())
+	default:
+		b.String(key, e.text(a.Value.String()))
+	}
 }
 
-func (e *encoder) group(a slog.Attr) {
-	attrs := a.Value.Group()
-	if len(attrs) == 0 {
+// longKey returns the part of the key of an attribute that fits.
+func (e *encoder) longKey(key string) string { return e.text(wire.ValidText(key)) }
+
+func (e *encoder) group(key string, attrs []slog.Attr) {
+	if len(attrs) == 0 || !e.visit() {
 		return
 	}
-	// Count every visit: a LogValuer can return groups that contain the LogValuer again and no
-	// attribute at all.
-	e.visited++
-	if e.depth == maxDepth || e.spent() {
+	if e.depth == maxDepth {
 		e.cut = true
 		return
 	}
 	e.depth++
 	prefix, groups := e.prefix, len(e.groups)
-	if a.Key != "" {
-		name := e.groupName(a.Key)
+	if key != "" {
+		name := e.groupName(key)
 		e.b.Group(name)
 		e.prefix += len(name) + 1
 		if e.shared.replace != nil {
-			e.groups = append(e.groups, a.Key)
+			e.groups = append(e.groups, key)
 		}
 	}
-	for _, a := range attrs {
-		if e.spent() {
-			e.cut = true
-			break
-		}
-		e.attr(a)
-	}
-	if a.Key != "" {
+	e.all(attrs)
+	if key != "" {
 		e.b.EndGroup()
 	}
 	e.prefix, e.groups = prefix, e.groups[:groups]
 	e.depth--
 }
 
+// all calls each for all attributes that can be added.
+func (e *encoder) all(attrs []slog.Attr) {
+	for _, a := range attrs {
+		if !e.each(a) {
+			return
+		}
+	}
+}
+
 // groupName returns the name of a group, cut to the remaining bytes of the record.
 func (e *encoder) groupName(name string) string {
 	const key = 8 // room for the key of an attribute
-	room := e.shared.maxBytes - e.bytes - e.prefix - key
+	room := e.bytes - e.prefix - key
 	if utf8.UTFMax*len(name) <= room {
 		return name
 	}
@@ -349,22 +315,6 @@ func (e *encoder) groupName(name string) string {
 		name = text.Cut(name, max(room, len("…")))
 	}
 	return name
-}
-
-// limit returns s, cut to the remaining bytes of the record. After a cut, no bytes remain. A cut
-// text ends in "…", even if there is no room for this mark.
-func (e *encoder) limit(s string) string {
-	if e.bytes+len(s) <= e.shared.maxBytes {
-		e.bytes += len(s)
-		return s
-	}
-	room := max(e.shared.maxBytes-e.bytes, len("…"))
-	if len(s) > room {
-		e.cut = true
-		s = text.Cut(s, room)
-	}
-	e.bytes = max(e.bytes, e.shared.maxBytes)
-	return s
 }
 
 // valueText returns the text of v, a value that ReplaceAttr returned for a level or message.

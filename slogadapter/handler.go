@@ -2,7 +2,6 @@ package slogadapter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -52,7 +51,7 @@ type Handler struct {
 	// These fields hold the attributes and groups of WithAttrs and WithGroup. They
 	// never change.
 	with   *recorder.Attributes // nil: no attributes and groups
-	used   usage                // the part of the limits that these attributes use
+	left   budget               // the room that these attributes leave
 	groups []string             // copies of the groups' names, only if ReplaceAttr is set
 	prefix int                  // size of the names of the groups, including a dot after each name
 }
@@ -63,8 +62,7 @@ type shared struct {
 	recorder *recorder.Recorder
 	level    slog.Leveler
 	replace  func([]string, slog.Attr) slog.Attr
-	maxAttrs int
-	maxBytes int
+	limits   budget
 	sites    siteCache
 	encoders sync.Pool // of *encoder
 }
@@ -74,20 +72,22 @@ func New(r *recorder.Recorder, o *Options) *Handler {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &shared{recorder: r, level: o.Level, replace: o.ReplaceAttr, maxAttrs: o.MaxAttrs, maxBytes: o.MaxBytes}
+	s := &shared{recorder: r, level: o.Level, replace: o.ReplaceAttr}
 	if v, ok := s.level.(*slog.LevelVar); s.level == nil || ok && v == nil {
 		s.level = slog.LevelInfo
 		if r.IsRing() {
 			s.level = slog.LevelDebug
 		}
 	}
-	if s.maxAttrs <= 0 {
-		s.maxAttrs = defaultMaxAttrs
+	attrs, bytes := o.MaxAttrs, o.MaxBytes
+	if attrs <= 0 {
+		attrs = defaultMaxAttrs
 	}
-	if s.maxBytes <= 0 {
-		s.maxBytes = defaultMaxBytes
+	if bytes <= 0 {
+		bytes = defaultMaxBytes
 	}
-	return &Handler{shared: s}
+	s.limits = newBudget(attrs, bytes)
+	return &Handler{shared: s, left: s.limits}
 }
 
 // Enabled reports whether records of level l are recorded.
@@ -104,19 +104,17 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
 	e := h.shared.encoder()
 	defer e.release()
-	e.usage, e.prefix, e.groups = h.used, h.prefix, append(e.groups, h.groups...)
+	e.budget, e.prefix, e.groups = h.left, h.prefix, append(e.groups, h.groups...)
 	c.with = e.b.Attributes(h.with, func(b *recorder.Batch) {
-		for _, a := range attrs {
-			e.attr(a)
-		}
-		if e.cut && !h.used.cut {
+		e.all(attrs)
+		if e.cut && !h.left.cut {
 			b.Truncated()
 		}
 	})
-	if e.attrs == h.used.attrs && e.cut == h.used.cut {
+	if e.attrs == h.left.attrs && e.cut == h.left.cut {
 		return h // all attrs were empty
 	}
-	c.used = e.usage
+	c.left = e.budget
 	return &c
 }
 
@@ -131,12 +129,12 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	}
 	e := h.shared.encoder()
 	defer e.release()
-	e.usage, e.prefix = h.used, h.prefix
+	e.budget, e.prefix = h.left, h.prefix
 	name = e.groupName(name)
-	c.prefix, c.used.cut = h.prefix+len(name)+1, e.cut
+	c.prefix, c.left.cut = h.prefix+len(name)+1, e.cut
 	c.with = e.b.Attributes(h.with, func(b *recorder.Batch) {
 		b.Group(name)
-		if e.cut && !h.used.cut {
+		if e.cut && !h.left.cut {
 			b.Truncated()
 		}
 	})
@@ -151,18 +149,9 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		return nil
 	}
 	e := s.encoder()
+	defer e.release()
+	defer recovered(&err)
 	b := e.b
-	whole := false
-	defer func() {
-		p := recover()
-		if !whole {
-			b.Undo() // even if a method of a value has ended the goroutine, as t.FailNow does
-		}
-		if p != nil {
-			err = errors.Join(fmt.Errorf("slogadapter: panic while recording: %s", safecall.Text(p)), b.Write())
-		}
-		e.release()
-	}()
 	var ref format.SpanRef
 	flags := trace.TraceFlags(mapping.DefaultLogFlags) // the default flags are not stored
 	if span := trace.SpanFromContext(ctx); span != noSpan {
@@ -173,7 +162,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		at = mapping.UnixNano(r.Time)
 	}
 	b.Log(ref, at)
-	e.usage = h.used
+	e.budget = h.left
 	if s.replace == nil {
 		e.begin(s.sites.of(s.recorder, r.PC, r.Message), r.Level, "", r.Time, r.Message, flags)
 	} else {
@@ -181,23 +170,29 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	}
 	b.User()
 	for _, a := range e.extra { // extra attributes are in no group
-		e.add(a)
+		e.add(&a, a.Value.Kind())
 	}
 	e.prefix, e.groups = h.prefix, append(e.groups, h.groups...)
 	if h.with != nil {
 		b.Share(h.with)
 	}
 	r.Attrs(e.each)
-	if e.cut && !h.used.cut {
+	if e.cut && !h.left.cut {
 		b.Truncated()
 	}
 	b.End()
-	whole = true
 	err = b.Write()
 	if at != 0 && err == nil {
 		bothways.Slog(s.recorder, ref.SpanID, at, r.Message)
 	}
 	return err
+}
+
+// recovered turns a panic into an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("slogadapter: panic while recording: %s", safecall.Text(p))
+	}
 }
 
 // noSpan is the span that SpanFromContext returns for a context without a span.

@@ -3,6 +3,7 @@ package slogadapter_test
 import (
 	"context"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,7 @@ func TestMaxAttrs(t *testing.T) {
 		{"together one more", nil, 600, 401, 1000, true},
 		{"With alone", nil, 1001, 0, 1000, true},
 		{"option", &slogadapter.Options{MaxAttrs: 3}, 1, 2, 3, false},
+		{"option, the largest", &slogadapter.Options{MaxAttrs: math.MaxInt}, 1, 2, 3, false},
 		{"option, one more", &slogadapter.Options{MaxAttrs: 3}, 2, 2, 3, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

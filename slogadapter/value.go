@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
-	"log/slog"
 	"reflect"
 	"strconv"
 	"time"
@@ -12,28 +11,6 @@ import (
 
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
-
-// value adds an attribute with the value v, which must be resolved.
-func (e *encoder) value(key string, v slog.Value) {
-	switch v.Kind() {
-	case slog.KindInt64:
-		e.b.I64(key, v.Int64())
-	case slog.KindUint64:
-		e.b.U64(key, v.Uint64())
-	case slog.KindFloat64:
-		e.b.Float(key, v.Float64())
-	case slog.KindBool:
-		e.b.Bool(key, v.Bool())
-	case slog.KindDuration:
-		e.b.Duration(key, v.Duration())
-	case slog.KindTime:
-		e.time(key, v.Time())
-	case slog.KindAny:
-		e.any(key, v.Any())
-	default:
-		e.b.String(key, e.limit(v.String()))
-	}
-}
 
 // maxTime is the size of the text of a time.
 const maxTime = len("2006-01-02T15:04:05.999999999+00:00")
@@ -51,11 +28,10 @@ func (e *encoder) time(key string, t time.Time) {
 	if t.Location() != time.UTC {
 		_, offset = t.Zone()
 	}
-	if odd || e.bytes+maxTime > e.shared.maxBytes || offset%60 != 0 {
-		e.b.String(key, e.limit(t.Format(time.RFC3339Nano)))
+	if odd || offset%60 != 0 || !e.take(maxTime) {
+		e.b.String(key, e.text(t.Format(time.RFC3339Nano)))
 		return
 	}
-	e.bytes += maxTime
 	e.b.Time(key, t)
 }
 
@@ -66,14 +42,10 @@ func (e *encoder) any(key string, x any) {
 		e.b.JSON(key, "null")
 		return
 	case []byte:
-		if room := max(e.shared.maxBytes-e.bytes, 0); len(x) > room {
-			x, e.cut = x[:room], true
-		}
-		e.bytes += len(x)
-		e.b.Bytes(key, x)
+		e.b.Bytes(key, e.blob(x))
 		return
 	case error:
-		e.b.String(key, e.limit(errorText(x)))
+		e.b.String(key, e.text(errorText(x)))
 		return
 	case json.Marshaler:
 		text, ok := guarded(x, marshalJSON(x))
@@ -83,11 +55,11 @@ func (e *encoder) any(key string, x any) {
 		return
 	case json.Number:
 		if !e.number(key, string(x)) {
-			e.b.String(key, e.limit(string(x)))
+			e.b.String(key, e.text(string(x)))
 		}
 		return
 	case encoding.TextMarshaler:
-		e.b.String(key, e.limit(marshaledText(x)))
+		e.b.String(key, e.text(marshaledText(x)))
 		return
 	}
 	v := reflect.ValueOf(x)
@@ -106,7 +78,7 @@ func (e *encoder) any(key string, x any) {
 	case reflect.Float32, reflect.Float64:
 		e.b.Float(key, v.Float())
 	case reflect.String:
-		e.b.String(key, e.limit(v.String()))
+		e.b.String(key, e.text(v.String()))
 	default:
 		text, ok := guarded(x, marshalJSON(x))
 		e.json(key, text, ok)
@@ -123,7 +95,7 @@ func marshaledText(x encoding.TextMarshaler) string {
 
 // json adds a JSON text. If isJSON is not set, the text is the error or panic of a method.
 func (e *encoder) json(key, text string, isJSON bool) {
-	if cut := e.limit(text); isJSON && len(cut) == len(text) {
+	if cut := e.text(text); isJSON && len(cut) == len(text) {
 		e.b.JSON(key, cut)
 	} else {
 		e.b.String(key, cut)
@@ -136,7 +108,7 @@ func (e *encoder) scalar(key, text string) bool {
 	case '"':
 		err := json.Unmarshal([]byte(text), &text)
 		if err == nil {
-			e.b.String(key, e.limit(text))
+			e.b.String(key, e.text(text))
 		}
 		return err == nil
 	case 't', 'f':
