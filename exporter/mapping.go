@@ -81,10 +81,10 @@ func (m *mapper) children(s sdktrace.ReadOnlySpan) {
 	m.events(s.Events(), scope)
 }
 
-// start maps a span that starts, with the data that is known at the start.
-func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *recorder.Resource) recorder.Span {
+// start maps a span that starts, with the data that is known at the start, and sets the data of b.
+func (m *mapper) start(s sdktrace.ReadOnlySpan, b *begun, res *recorder.Resource) recorder.Span {
 	start := s.StartTime()
-	b.start = start.Sub(clock)
+	b.name, b.attrs, b.start = s.Name(), s.Attributes(), start.Sub(clock)
 	h := m.begin(s, start, b.name, res)
 	h.Open = true
 	m.b.Span(&h)
@@ -92,13 +92,22 @@ func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *recorder.Resourc
 	m.span.DroppedAttributes, m.span.DroppedEvents, m.span.DroppedLinks = 0, 0, 0
 	m.users = b.attrs
 	m.span.Write(m.b, below, &m.users)
+	if links := s.Links(); len(links) > 0 {
+		b.links, b.droppedLinks = len(links), s.DroppedLinks()
+		m.links(links, m.span.Scope.Name)
+	}
 	return h
 }
 
-// finish maps the end of a span that began as b.
-func (m *mapper) finish(s sdktrace.ReadOnlySpan, b *begun) {
-	sc := s.SpanContext()
-	m.span.Name, m.span.SpanID, m.span.Scope.Name = s.Name(), sc.SpanID(), s.InstrumentationScope().Name
+// finish maps the end of the span r, which began as b, with its new links and all events.
+func (m *mapper) finish(s sdktrace.ReadOnlySpan, r format.SpanRef, b *begun) {
+	m.b.EndSpan(r, mapping.UnixNano(s.EndTime()))
+	scope := s.InstrumentationScope().Name
+	if links := s.Links(); len(links) > 0 {
+		m.links(b.later(links, s.DroppedLinks()), scope)
+	}
+	m.events(s.Events(), scope)
+	m.span.Name, m.span.SpanID, m.span.Scope.Name = s.Name(), r.SpanID, scope
 	m.end(s)
 	m.span.DroppedLinks -= count(b.evicted(s.DroppedLinks()))
 	m.gathered = b.changed(m.gathered[:0], s.Attributes())

@@ -20,12 +20,18 @@ const (
 	markEndAfter = time.Second
 )
 
-// marks reports whether spans log marks to an execution trace.
-func (p *SpanProcessor) marks() bool {
-	return trace.IsEnabled() && (p.flight == nil || p.flight.WantsMarks())
-}
-
-func mark(ctx context.Context, category string, s sdktrace.ReadOnlySpan) {
+// mark logs a mark of the span s, which has begun or ended, if a mark is needed.
+func (p *SpanProcessor) mark(ctx context.Context, s sdktrace.ReadOnlySpan, at moment) {
+	if !trace.IsEnabled() || p.flight != nil && !p.flight.WantsMarks() {
+		return
+	}
+	category := markStart
+	if at != momentStart {
+		if s.EndTime().Sub(s.StartTime()) < markEndAfter {
+			return
+		}
+		category = markEnd
+	}
 	id := s.SpanContext().SpanID()
 	var text [16]byte
 	hex.Encode(text[:], id[:])

@@ -139,14 +139,12 @@ func (x *processorsOf) change(r *recorder.Recorder, fn func([]*SpanProcessor) []
 	}
 }
 
-// leaves reports whether p leaves a span that begins to another processor with the same recorder.
-func (p *SpanProcessor) leaves(s sdktrace.ReadOnlySpan) bool {
+// leaves reports whether p leaves the span r, which begins, to another processor with the same recorder.
+func (p *SpanProcessor) leaves(r format.SpanRef) bool {
 	others := p.others.Load()
 	if others == nil || len(*others) == 0 {
 		return false
 	}
-	sc := s.SpanContext()
-	r := ref(&sc)
 	is := slices.ContainsFunc(*others, func(other *SpanProcessor) bool { return other.open.has(r) })
 	if is {
 		p.open.Set(key(&r), &begun{elsewhere: true})
@@ -154,32 +152,67 @@ func (p *SpanProcessor) leaves(s sdktrace.ReadOnlySpan) bool {
 	return is
 }
 
+// A moment of a span is what a record of the span describes.
+type moment uint8
+
+const (
+	momentStart moment = iota
+	momentEnd          // the end of a span whose start is recorded
+	momentWhole        // the end of a span that began before the processor existed, or could not be written at its start, or was forgotten
+)
+
 // OnStart records the data of a span that is known when it starts.
 func (p *SpanProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	if p.skip(s) || !p.recorder.TakesSpans() || p.leaves(s) {
+	p.on(ctx, s, momentStart)
+}
+
+// OnEnd records the data that a span got since it started.
+func (p *SpanProcessor) OnEnd(s sdktrace.ReadOnlySpan) { p.on(context.Background(), s, momentEnd) }
+
+// on records that s has begun or ended, unless p ignores s.
+func (p *SpanProcessor) on(ctx context.Context, s sdktrace.ReadOnlySpan, at moment) {
+	sc := s.SpanContext()
+	if p.stopped.Load() || !p.unsampled && !sc.IsSampled() {
 		return
 	}
-	if p.marks() {
-		mark(ctx, markStart, s)
+	r := ref(&sc)
+	var b begun
+	if at == momentEnd {
+		var known bool
+		b, known = p.open.Delete(key(&r))
+		if !known {
+			at = momentWhole
+		}
 	}
-	p.result(p.start(ctx, s))
+	// While no new spans are recorded, the ends of spans whose start was recorded still are.
+	if b.elsewhere || at != momentEnd && !p.recorder.TakesSpans() || at == momentStart && p.leaves(r) {
+		return
+	}
+	p.mark(ctx, s, at)
+	p.result(p.record(ctx, s, at, r, &b))
 }
 
-func (p *SpanProcessor) skip(s sdktrace.ReadOnlySpan) bool {
-	return p.stopped.Load() || !p.unsampled && !s.SpanContext().IsSampled()
-}
-
-func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (err error) {
+// record records the start or the end of s. b is the data of the start, which is empty unless s has ended.
+func (p *SpanProcessor) record(ctx context.Context, s sdktrace.ReadOnlySpan, at moment, r format.SpanRef, b *begun) (err error) {
 	defer recovered(&err)
 	m := p.mapper()
 	defer p.release(m)
-	res, rerr := p.resource(s.Resource())
-	b := begun{name: s.Name(), attrs: s.Attributes()}
-	h := m.start(s, &b, res)
-	if links := s.Links(); len(links) > 0 {
-		b.links, b.droppedLinks = len(links), s.DroppedLinks()
-		m.links(links, m.span.Scope.Name)
+	if at == momentEnd {
+		b.labels.unlabel()
+		m.finish(s, r, b)
+		err = m.b.Write()
+		p.ended(s, r)
+		return err
 	}
+	res, rerr := p.resource(s.Resource())
+	if at == momentWhole {
+		m.whole(s, res, false)
+		m.children(s)
+		err = m.b.Write()
+		p.ended(s, r)
+		return errors.Join(rerr, err)
+	}
+	h := m.start(s, b, res)
 	if err := m.b.Write(); err != nil {
 		return errors.Join(rerr, err)
 	}
@@ -187,68 +220,19 @@ func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (er
 		if !h.Remote {
 			b.parent = h.Parent
 		}
-		b.labels = p.label(ctx, h.Ref, b.parent)
+		b.labels = p.label(ctx, r, b.parent)
 	}
-	p.open.Set(key(&h.Ref), &b)
+	p.open.Set(key(&r), b)
 	return rerr
 }
 
-// OnEnd records the data that a span got since it started.
-func (p *SpanProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
-	if p.skip(s) {
-		return
-	}
-	if !p.recorder.TakesSpans() {
-		// No new spans are recorded now. Record only the ends of spans whose start was recorded.
-		if sc := s.SpanContext(); p.recorder.Discards() || !p.open.has(ref(&sc)) {
-			return
-		}
-	}
-	if s.EndTime().Sub(s.StartTime()) >= markEndAfter && p.marks() {
-		mark(context.Background(), markEnd, s)
-	}
-	p.result(p.end(s))
-}
-
-func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
-	defer recovered(&err)
-	m := p.mapper()
-	defer p.release(m)
-	sc := s.SpanContext()
-	r := ref(&sc)
-	b, ok := p.open.Delete(key(&r))
-	if b.elsewhere {
-		return nil
-	}
-	if !ok { // the span began before p existed, or could not be written at its start, or was forgotten
-		res, rerr := p.resource(s.Resource())
-		m.whole(s, res, false)
-		m.children(s)
-		err = errors.Join(rerr, m.b.Write())
-		p.ended(s, s.Events(), r)
-		return err
-	}
-	b.labels.unlabel()
-	m.b.EndSpan(r, mapping.UnixNano(s.EndTime()))
-	scope := s.InstrumentationScope().Name
-	if links := s.Links(); len(links) > 0 {
-		m.links(b.later(links, s.DroppedLinks()), scope)
-	}
-	events := s.Events()
-	m.events(events, scope)
-	m.finish(s, &b)
-	err = m.b.Write()
-	p.ended(s, events, r)
-	return err
-}
-
 // ended reports an ended span, which has been recorded, to the flight recorder.
-func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, events []sdktrace.Event, r format.SpanRef) {
+func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, r format.SpanRef) {
 	if p.flight == nil {
 		return
 	}
 	p.flight.SpanEnded(s.Name(), r, duration(s.StartTime(), s.EndTime()))
-	if text, is := panicOf(s, events); is {
+	if text, is := panicOf(s, s.Events()); is {
 		p.flight.SpanPanicked(s.Name(), r, text)
 	}
 }
