@@ -227,7 +227,7 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 func newWriter(o *Options, in *record.Interner, name string) *writer {
 	w := &writer{
 		o: o, intern: in, name: name, wake: make(chan struct{}, 1), admitting: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
-		published: published{durability: o.Durability}, version: o.Version, checked: time.Now(),
+		published: published{durability: o.Durability}, checked: time.Now(),
 	}
 	w.placer = placer.New(&in.Table, &placer.Options{
 		Columns: o.Version == format.V2, MaxEntrySize: o.MaxEntrySize,
@@ -247,12 +247,10 @@ func newWriter(o *Options, in *record.Interner, name string) *writer {
 // begin writes the magic and the first entry, the root.
 func (w *writer) begin() error {
 	if w.tee != nil {
-		w.tee.begin(w.version)
+		w.tee.begin(w.o.Version)
 	}
-	w.sink.begin(w.version)
-	w.rotation = rotation{began: time.Now()}
-	w.placer.Resume(0, w.sink.size(), 0)
-	w.placer.Root()
+	w.rotation.began = time.Now()
+	w.output.begin(w.o.Version)
 	return w.flush()
 }
 

@@ -28,39 +28,133 @@ func journalOptions(o *Options) journal.Options {
 	}
 }
 
-// newJournal returns a journal for the durability in o. If it cannot be made, newJournal returns a journal
-// in memory and the error. If replace is set, the journal will replace an existing one.
+// newJournal returns a journal for the durability in o. If replace is set, the journal will replace an existing one.
 func newJournal(o *Options, name string, replace bool) (*journal.Journal, error) {
-	jo := journalOptions(o)
-	var err error
-	if o.Durability == DurabilityProcess {
-		var j *journal.Journal
-		j, err = journal.Create(journal.Place{Beside: name, Dir: o.BufferDir, Replace: replace}, jo)
-		if err == nil {
-			return j, nil
-		}
-		err = fmt.Errorf("create the journal (crash buffer): %w", err)
+	if o.Durability != DurabilityProcess {
+		return journal.New(journalOptions(o))
 	}
-	j, herr := journal.New(jo)
-	if herr != nil {
-		return nil, herr // cannot happen: a journal in memory cannot fail
+	j, err := journal.Create(journal.Place{Beside: name, Dir: o.BufferDir, Replace: replace}, journalOptions(o))
+	if err != nil {
+		return nil, fmt.Errorf("create the journal (crash buffer): %w", err)
 	}
-	return j, err
+	return j, nil
 }
 
-// openJournal makes a journal for w, which has none. If the journal survives less than o.Durability
-// promises, the error says why.
-func (w *writer) openJournal() error {
-	j, fallback := newJournal(w.o, w.journalName(), false)
-	if j == nil {
-		return fallback
+// openJournal makes the first journal of w, or another one after suspend. If the journal survives less than
+// o.Durability promises, the error says why.
+func (w *writer) openJournal() error { return errors.Join(w.changeJournal(nil)) }
+
+// changeJournal makes w use a new journal, which replaces old. At this time, old holds only spans that wait for
+// their parents. If old is nil, w has no journal. The new journal is complete before it gets the name of the old one
+// and before calls append to it. So the journal with this name always has all records that are not in the file,
+// even after a crash.
+//
+// If no such journal can be made, w gets a journal in memory, and fallback says why. If err is not nil, w cannot do
+// without old, and calls wait.
+func (w *writer) changeJournal(old *journal.Journal) (fallback, err error) {
+	w.broken.Store(nil)
+	fallback = w.succeedJournal(old)
+	if fallback != nil {
+		err = w.doWithout()
 	}
-	fallback = errors.Join(fallback, w.intern.Attach(j))
-	w.useJournal(j)
-	w.placer.ReparkLeft()
-	w.checkpoint()
+	if old != nil {
+		if err != nil {
+			return fallback, err
+		}
+		if fallback != nil {
+			_ = old.Remove() // the file has all its records; if Remove fails, the journal is empty
+		}
+		w.intern.Detach(old)
+	}
 	w.publishJournal(fallback)
-	return fallback
+	return fallback, err
+}
+
+// succeedJournal makes a journal that replaces old. If it fails, old is unchanged. It fails if the file was moved:
+// recovery would not find a journal that is not beside the file.
+func (w *writer) succeedJournal(old *journal.Journal) error {
+	if old != nil {
+		if err := w.sink.check(); err != nil {
+			return err
+		}
+	}
+	j, err := newJournal(w.o, w.journalName(), old != nil)
+	if err != nil {
+		return err
+	}
+	err = w.intern.Attach(j)
+	if err == nil {
+		w.useJournal(j)
+		err = w.handOver(func() bool { return w.placer.Repark(false) }, func() error {
+			switch {
+			case old == nil:
+				return nil
+			case j.Medium() == journal.Heap:
+				_ = old.Remove() // both journals have no name
+				return nil
+			}
+			return j.Replace(old)
+		})
+	}
+	if err != nil {
+		w.broken.Store(nil) // it says at most why j failed
+		w.intern.Detach(j)
+		_ = j.Remove() // no call has appended to it
+	}
+	return err
+}
+
+// doWithout makes w use a journal in memory. A span is then safe only in the file, so doWithout writes the spans that
+// wait for their parents to the file.
+func (w *writer) doWithout() error {
+	j, err := journal.New(journalOptions(w.o))
+	if err != nil {
+		return err // cannot happen: a journal in memory cannot fail
+	}
+	w.useJournal(j)
+	w.placer.Repark(false)
+	for w.placer.StagePending() {
+	}
+	return w.flush()
+}
+
+// handOver makes a successor of the file or of the journal take its place. park copies the spans that wait for their
+// parents to the journal, where a checkpoint then says that they wait. Only then rename gives the successor its name.
+func (w *writer) handOver(park func() bool, rename func() error) error {
+	if !park() {
+		return errNoRoomToPark
+	}
+	w.checkpoint()
+	if err := w.broken.Load(); err != nil {
+		return *err
+	}
+	return rename()
+}
+
+// errNoRoomToPark means that a new file or journal cannot begin before the journal has more room.
+var errNoRoomToPark = errors.New("the journal has no room for the waiting spans")
+
+// repark copies the spans that wait for their parents again, and moves w.parking.from to the first of the
+// new copies. Older copies are before this position.
+func (w *writer) repark() bool {
+	k := &w.parking
+	if k.stream == nil {
+		return true
+	}
+	at, old := k.stream.Position(), k.live
+	k.live = make(map[*journal.Segment]int)
+	if !w.placer.Repark(true) {
+		// The old copies are needed as before, and so are the new ones that repark made until it failed.
+		for seg, n := range old {
+			k.live[seg] += n
+		}
+		return false
+	}
+	k.from = at
+	for seg := range old {
+		k.done[seg] = true
+	}
+	return true
 }
 
 // suspend writes everything to the file and removes the journal. Calls then wait until the next write makes
@@ -102,6 +196,7 @@ func (w *writer) useJournal(j *journal.Journal) {
 	w.left = newParked(j, journal.StreamLeft)
 	w.reader = j.NewReader()
 	w.reader.Needs = w.placer.Needs
+	w.placer.ReparkLeft()
 }
 
 // publishJournal makes calls append to w.journal. If the journal survives less than the durability
@@ -127,12 +222,9 @@ func (w *writer) publishJournal(fallback error) {
 
 func (w *writer) journalName() string { return w.name + tracename.Journal }
 
-// replaceJournal makes a new journal after the current journal has failed, or was removed or renamed. The
-// new journal is complete before it gets the name of the old one and before calls append to it. So the
-// journal with this name always has all records that are not in the file, even after a crash. Calls wait
+// replaceJournal makes a new journal after the current journal has failed, or was removed or renamed. Calls wait
 // until the new journal is complete.
 func (w *writer) replaceJournal(cause error) {
-	w.broken.Store(nil)
 	if w.staged() { // only the old journal has the staged entries
 		w.broken.CompareAndSwap(nil, &cause)
 		return
@@ -149,77 +241,18 @@ func (w *writer) replaceJournal(cause error) {
 	err := w.flush()
 	var fallback error
 	if err == nil {
-		fallback = w.succeed(old)
-		if fallback != nil {
-			err = w.doWithout(old)
-		}
+		fallback, err = w.changeJournal(old)
 	}
 	if err != nil {
 		// The shards stay closed: calls wait until a later attempt succeeds.
 		w.broken.CompareAndSwap(nil, &cause)
 		return
 	}
-	w.intern.Detach(old)
-	w.publishJournal(fallback)
 	what := "the journal failed"
 	if errors.Is(cause, ErrUnlinked) {
 		what = "the journal was lost"
 	}
 	w.report(errors.Join(fmt.Errorf("%s: %w", what, cause), fallback))
-}
-
-// succeed makes a journal that replaces old. At this time, old holds only spans that wait for their
-// parents. If succeed fails, old is unchanged. It fails if the file was moved: recovery would not find a journal
-// that is not beside the file.
-func (w *writer) succeed(old *journal.Journal) error {
-	if err := w.sink.check(); err != nil {
-		return err
-	}
-	j, err := newJournal(w.o, w.journalName(), true)
-	if err != nil {
-		return err
-	}
-	err = w.intern.Attach(j)
-	if err == nil {
-		w.useJournal(j)
-		w.placer.ReparkLeft()
-		if !w.placer.Repark(false) {
-			err = errNoRoomToPark
-		} else {
-			w.checkpoint()
-			if w.broken.Load() != nil {
-				err = *w.broken.Swap(nil)
-			} else if j.Medium() == journal.Heap {
-				_ = old.Remove() // both journals have no name
-			} else {
-				err = j.Replace(old)
-			}
-		}
-	}
-	if err != nil {
-		w.intern.Detach(j)
-		_ = j.Remove() // no call has appended to it
-	}
-	return err
-}
-
-// doWithout replaces old by a journal in memory. A span is then safe only in the file, so doWithout writes
-// the spans that wait for their parents to the file.
-func (w *writer) doWithout(old *journal.Journal) error {
-	j, err := journal.New(journalOptions(w.o))
-	if err != nil {
-		return err // cannot happen: a journal in memory cannot fail
-	}
-	w.useJournal(j)
-	w.placer.ReparkLeft()
-	w.placer.Repark(false)
-	for w.placer.StagePending() {
-	}
-	if err := w.flush(); err != nil {
-		return err
-	}
-	_ = old.Remove() // the file has all its records; if Remove fails, the journal is empty
-	return nil
 }
 
 // parked holds copies of span records in a stream of the journal.
@@ -295,7 +328,7 @@ func (w *writer) checkpoint() {
 	if w.parking.stream != nil && w.file != nil {
 		var room [32]uint64
 		c := deadtrace.Checkpoint{
-			Size: w.file.n, Tail: w.file.tail, Version: w.version, Anchor: w.placer.Anchor(),
+			Size: w.file.n, Tail: w.file.tail, Version: w.o.Version, Anchor: w.placer.Anchor(),
 			Parked: [2]uint64{w.parking.from, w.parking.stream.Position()}, Positions: w.reader.Positions(room[:0]),
 			Entries: w.entries(), Unsaved: w.unsaved.Load(),
 		}

@@ -26,7 +26,6 @@ import (
 // goroutine uses the other fields and the methods in this file, journal.go, rotate.go and sink.go.
 type writer struct {
 	o        *Options // with defaults filled in
-	version  format.Version
 	intern   *record.Interner
 	name     string // name of the IET
 	final    string // name of the file that close leaves
@@ -63,10 +62,9 @@ type writer struct {
 
 	published published
 
-	sink    sink
-	file    *fileSink // the same as sink, if the sink is a file
-	tee     *teeQueue // nil: the recorder has no Tee
-	placer  *placer.Placer
+	output
+
+	tee     *teeQueue        // nil: the recorder has no Tee
 	journal *journal.Journal // the live journal, or a new journal that will become the live one
 	noted   []byte           // the bytes of the last checkpoint in journal
 	reader  *journal.Reader  // reads journal
@@ -76,7 +74,6 @@ type writer struct {
 	timer    *time.Timer
 	timerAt  time.Time // when timer fires; zero: the timer has no task
 	checked  time.Time
-	rotation rotation
 	leaving  bool  // the file was removed, and its entries count as unsaved
 	unsynced error // the error of the last sync of the previous file
 
@@ -138,11 +135,6 @@ func (w *writer) setTimer() {
 		w.timerAt = at
 		w.timer.Reset(next)
 	}
-}
-
-func (w *writer) staged() bool {
-	b, _ := w.placer.Out()
-	return len(b) > 0
 }
 
 // write writes the records in the journal, in the order of their times as far as possible.
@@ -426,10 +418,10 @@ func (w *writer) checkSize() {
 // still whole. A new file replaces this file when no entry is staged. The error says why the file cannot be
 // mended.
 func (w *writer) mend(cause error) error {
-	root := placer.New(&w.intern.Table, &placer.Options{Columns: w.version == format.V2, MaxEntrySize: w.o.MaxEntrySize})
+	root := placer.New(&w.intern.Table, &placer.Options{Columns: w.o.Version == format.V2, MaxEntrySize: w.o.MaxEntrySize})
 	root.Root()
 	b, _ := root.Out()
-	left, entries, spans, err := w.file.mend(w.version, b)
+	left, entries, spans, err := w.file.mend(w.o.Version, b)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
