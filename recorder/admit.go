@@ -30,44 +30,44 @@ func (r *Recorder) Admit(ctx context.Context, size int) (leave func(), err error
 	return func() {}, nil
 }
 
-func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) {
-	w.patient.Store(true)
+func (in *intake) admit(ctx context.Context, size int) (leave func(), err error) {
+	in.patient.Store(true)
 	ctx, cancel := context.WithTimeoutCause(ctx, admitWait, errNoTurn)
 	defer cancel()
 	select { // one request at a time, so that small requests cannot keep the room from a large one
-	case w.admitting <- struct{}{}:
-		defer func() { <-w.admitting }()
+	case in.admitting <- struct{}{}:
+		defer func() { <-in.admitting }()
 	case <-ctx.Done():
-		return nil, w.noRoom(ctx)
+		return nil, in.noRoom(ctx)
 	}
 	const pause = 2 * time.Millisecond
 	need := int64(2 + (size+size/2)/journal.SegmentSize)
 	for {
-		if err := w.goneErr(); err != nil {
-			w.now() // the writer tries again to make a new file
+		if err := in.goneErr(); err != nil {
+			in.now() // the writer tries again to make a new file
 			return nil, err
 		}
-		if w.closed.Load() {
+		if in.closed.Load() {
 			return nil, ErrClosed
 		}
-		j := w.live.Load()
-		used, reserved := int64(j.Used()), w.reserved.Add(need)
+		j := in.live.Load()
+		used, reserved := int64(j.Used()), in.reserved.Add(need)
 		// j.Shards() segments may be in use, one in each shard, although they are nearly empty. A request
 		// that is larger than the journal is admitted if no other request has reserved room.
 		if used+reserved <= int64(j.Segments()) || reserved == need && used <= int64(j.Shards()) {
 			return func() {
-				w.reserved.Add(-need)
+				in.reserved.Add(-need)
 				need = 0
 			}, nil
 		}
-		w.reserved.Add(-need)
-		w.now()
-		if _, err := w.flushed(); err != nil {
+		in.reserved.Add(-need)
+		in.now()
+		if _, err := in.flushed(); err != nil {
 			return nil, err // for example, the disk is full
 		}
 		select {
 		case <-ctx.Done():
-			return nil, w.noRoom(ctx)
+			return nil, in.noRoom(ctx)
 		case <-time.After(pause):
 		}
 	}
@@ -77,21 +77,21 @@ func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) 
 var errNoTurn = errors.New("no room")
 
 // noRoom returns the error of a request that is not admitted. ctx has ended.
-func (w *writer) noRoom(ctx context.Context) error {
+func (in *intake) noRoom(ctx context.Context) error {
 	if !errors.Is(context.Cause(ctx), errNoTurn) {
 		return ctx.Err() // the sender has ended the request
 	}
-	err := w.overflow()
-	w.failed(err)
+	err := in.overflow()
+	in.failed(err)
 	return err
 }
 
 // overflow returns an ErrOverflow that says whether the disk or the CPU is too slow.
-func (w *writer) overflow() error {
-	if since := w.work.standing(); since >= w.o.MaxBlock/2 {
+func (in *intake) overflow() error {
+	if since := in.work.standing(); since >= in.o.MaxBlock/2 {
 		return fmt.Errorf("%w: the disk has not responded for %v", ErrOverflow, since.Round(time.Millisecond))
 	}
-	if 2*w.work.files.Load() > w.work.total.Load() { // most of the working time is spent in calls of files
+	if 2*in.work.files.Load() > in.work.total.Load() { // most of the working time is spent in calls of files
 		return fmt.Errorf("%w: the disk does not keep up", ErrOverflow)
 	}
 	return fmt.Errorf("%w: the CPU does not keep up", ErrOverflow)

@@ -4,86 +4,46 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/journal"
-	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// published is the state of the writer that other goroutines can read.
-type published struct {
-	written    [2]uint64  // entries, spans
-	dropped    [2]Dropped // entries, spans; dropped by the writer
-	extra      [2]uint64  // entries, spans; not counted in any record
-	previous   [2]uint64  // entries, spans; appended to journals before the live one
-	bytes      int64
-	files      int
-	err        error // the last error that made the recorder lose entries
-	failing    bool  // OnError has been called for err, and no write has succeeded since
-	unlinked   error
-	flushes    uint64 // number of writes, including those that failed
-	flushErr   error  // the error of the last write
-	durability Durability
-	fallback   error // why durability differs from Options.Durability
-}
+// An intake takes the records of calls. Calls and the goroutine of the writer use it without a lock.
+type intake struct {
+	account
 
-// lose counts entries and spans that were counted as written as dropped instead.
-func (p *published) lose(entries, spans int) {
-	for i, n := range [...]int{entries, spans} {
-		p.written[i] -= uint64(n)
-		p.dropped[i].IO += uint64(n)
-	}
+	wake     chan struct{}
+	requests chan *request
+	ended    chan struct{} // closed when the writer is gone
+
+	live    atomic.Pointer[journal.Journal] // the journal to which calls append
+	wait    atomic.Bool                     // calls wait for the file
+	closed  atomic.Bool
+	stuck   atomic.Bool           // a call found no room, and nothing has been written since
+	broken  atomic.Pointer[error] // why the journal cannot be appended to
+	gone    atomic.Pointer[error] // not nil: the file was removed and a new one cannot be made, so calls return this error
+	armed   atomic.Bool           // the goroutine has been woken for the appended records
+	urgent  atomic.Bool           // the goroutine must write at once
+	due     atomic.Bool           // the timer has fired
+	closing atomic.Pointer[closing]
+	waiting atomic.Int32 // number of calls in putLater
+
+	patient   atomic.Bool   // calls that find no room wait for the time patience, not for MaxBlock
+	admitting chan struct{} // holds one item while a request waits for room
+	reserved  atomic.Int64  // number of segments that admit has reserved
+
+	rounds rounds // writes for which calls wait
+	work   work   // working time of the goroutine
 }
 
 // A request is a function that the writer runs.
 type request struct {
 	fn   func(*writer) error
 	done chan error // capacity 1
-}
-
-// droppedCalls counts the entries and spans that calls could not append, by reason. It also has the time in which calls
-// or the writer lost entries.
-type droppedCalls struct {
-	mu sync.Mutex
-
-	entries, spans Dropped
-	from, to       time.Time // when the first and the last entry was lost because the disk was full or slow; zero: none
-}
-
-func (d *droppedCalls) add(err error, entries, spans int) {
-	d.mu.Lock()
-	n := d.entries.reason(err)
-	*n += uint64(entries)
-	*d.spans.reason(err) += uint64(spans)
-	d.mu.Unlock()
-	if n == &d.entries.IO || n == &d.entries.Full || n == &d.entries.Overflow {
-		d.lostNow()
-	}
-}
-
-// lostNow notes that a call or the writer has just lost an entry.
-func (d *droppedCalls) lostNow() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.to = time.Now()
-	if d.from.IsZero() {
-		d.from = d.to
-	}
-}
-
-// describe adds to the entry of a clean end when entries were lost.
-func (d *droppedCalls) describe(end *format.TraceEntry) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.from.IsZero() {
-		end.Add(mapping.AttrDroppedFrom, format.StringValue(d.from.UTC().Format(time.RFC3339Nano)))
-		end.Add(mapping.AttrDroppedTo, format.StringValue(d.to.UTC().Format(time.RFC3339Nano)))
-	}
 }
 
 const (
@@ -94,96 +54,96 @@ const (
 )
 
 // NewHint implements target.
-func (w *writer) NewHint() journal.Hint { return w.live.Load().NewHint() }
+func (in *intake) NewHint() journal.Hint { return in.live.Load().NewHint() }
 
 // Waits implements target.
-func (w *writer) Waits() bool { return w.wait.Load() }
+func (in *intake) Waits() bool { return in.wait.Load() }
 
 // Put implements target.
-func (w *writer) Put(r *journal.Record, hint *journal.Hint, _ *record.LogEvent) error {
-	soon, err := w.live.Load().Append(r, hint)
+func (in *intake) Put(r *journal.Record, hint *journal.Hint, _ *record.LogEvent) error {
+	soon, err := in.live.Load().Append(r, hint)
 	if err != nil {
-		return w.putLater(r, hint, err)
+		return in.putLater(r, hint, err)
 	}
 	switch {
 	case soon:
-		w.now()
-	case w.wait.Load(): // do not wake the writer: the caller calls Wait after its last record
-	case !w.armed.Load() && !w.armed.Swap(true):
-		w.wakeUp()
+		in.now()
+	case in.wait.Load(): // do not wake the writer: the caller calls Wait after its last record
+	case !in.armed.Load() && !in.armed.Swap(true):
+		in.wakeUp()
 	}
 	return nil
 }
 
 // now makes the writer write at once, without waiting for the timer.
-func (w *writer) now() {
-	if !w.urgent.Load() && !w.urgent.Swap(true) {
-		w.wakeUp()
+func (in *intake) now() {
+	if !in.urgent.Load() && !in.urgent.Swap(true) {
+		in.wakeUp()
 	}
 }
 
-func (w *writer) wakeUp() {
+func (in *intake) wakeUp() {
 	select {
-	case w.wake <- struct{}{}:
+	case in.wake <- struct{}{}:
 	default:
 	}
 }
 
 // putLater tries again to append a record that found no room, for at most MaxBlock. If it gives up, it
 // counts the record as dropped, and other calls do not wait until the writer has written something again.
-func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) error {
+func (in *intake) putLater(r *journal.Record, hint *journal.Hint, err error) error {
 	const shortestPause, longestPause = 100 * time.Microsecond, 5 * time.Millisecond
-	w.waiting.Add(1)
-	defer w.waiting.Add(-1)
-	flushes, _ := w.flushed()
+	in.waiting.Add(1)
+	defer in.waiting.Add(-1)
+	flushes, _ := in.flushed()
 	pause := shortestPause
 	for start := time.Now(); ; {
-		j := w.live.Load()
+		j := in.live.Load()
 		switch {
 		case errors.Is(err, journal.ErrTooLarge):
-			return w.refuse(format.ErrTooLarge, r)
-		case w.closed.Load():
-			return w.refuse(ErrClosed, r)
-		case w.goneErr() != nil:
-			w.now() // the writer tries again to make a new file
-			return w.refuse(cmp.Or(w.goneErr(), ErrUnlinked), r)
+			return in.refuse(format.ErrTooLarge, r)
+		case in.closed.Load():
+			return in.refuse(ErrClosed, r)
+		case in.goneErr() != nil:
+			in.now() // the writer tries again to make a new file
+			return in.refuse(cmp.Or(in.goneErr(), ErrUnlinked), r)
 		case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy), errors.Is(err, journal.ErrClosed):
 		default: // the file of the journal failed
 			cause := err // err changes below while the writer reads the copy
-			w.broken.CompareAndSwap(nil, &cause)
+			in.broken.CompareAndSwap(nil, &cause)
 		}
-		w.now()
-		longest, patient := w.o.MaxBlock, w.patient.Load() && !w.stuck.Load()
+		in.now()
+		longest, patient := in.o.MaxBlock, in.patient.Load() && !in.stuck.Load()
 		if patient {
 			longest = max(longest, patience)
 		}
 		late := time.Since(start) >= longest
-		if now, ferr := w.flushed(); ferr != nil && (now != flushes || w.stuck.Load()) && (late || !patient) {
-			w.setStuck(true)
-			return w.refuse(ferr, r) // for example, the disk is full
+		if now, ferr := in.flushed(); ferr != nil && (now != flushes || in.stuck.Load()) && (late || !patient) {
+			in.setStuck(true)
+			return in.refuse(ferr, r) // for example, the disk is full
 		}
 		waited := errors.Is(err, journal.ErrBusy) // Append has already waited for its shard for the longest allowed time
-		if late || !patient && (w.stuck.Load() || waited) {
-			err := w.overflow()
-			w.setStuck(true)
-			w.failed(err)
-			return w.refuse(err, r)
+		if late || !patient && (in.stuck.Load() || waited) {
+			err := in.overflow()
+			in.setStuck(true)
+			in.failed(err)
+			return in.refuse(err, r)
 		}
-		if j == w.live.Load() {
+		if j == in.live.Load() {
 			time.Sleep(pause)
 			pause = min(2*pause, longestPause)
 		}
-		_, err = w.live.Load().Append(r, hint)
+		_, err = in.live.Load().Append(r, hint)
 		if err == nil {
-			w.now()
+			in.now()
 			return nil
 		}
 	}
 }
 
 // goneErr returns the error for calls if the file was removed and a new file cannot be made, else nil.
-func (w *writer) goneErr() error {
-	if gone := w.gone.Load(); gone != nil {
+func (in *intake) goneErr() error {
+	if gone := in.gone.Load(); gone != nil {
 		return *gone
 	}
 	return nil
@@ -191,64 +151,31 @@ func (w *writer) goneErr() error {
 
 // setStuck sets whether calls give up at once instead of waiting for the writer. It is set after a call has
 // waited without success.
-func (w *writer) setStuck(on bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stuck.Store(on)
-	w.live.Load().SetHurry(on)
-}
-
-// flushed returns the number of writes so far, and the error of the last write.
-func (w *writer) flushed() (n uint64, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.published.flushes, w.published.flushErr
+func (in *intake) setStuck(on bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.stuck.Store(on)
+	in.live.Load().SetHurry(on)
 }
 
 // refuse counts a record as dropped and returns err.
-func (w *writer) refuse(err error, r *journal.Record) error {
-	w.Drop(err, r.Info.Entries(), r.Info.Spans())
+func (in *intake) refuse(err error, r *journal.Record) error {
+	in.Drop(err, r.Info.Entries(), r.Info.Spans())
 	return err
 }
 
 // Drop implements target.
-func (w *writer) Drop(err error, entries, spans int) { w.dropped.add(err, entries, spans) }
-
-// failed stores an error because of which entries are lost or late. If no error was stored since the last
-// successful write, it also reports the error.
-func (w *writer) failed(err error) {
-	w.mu.Lock()
-	first := !w.published.failing
-	w.published.err, w.published.failing = err, true
-	w.mu.Unlock()
-	if first {
-		w.report(err)
-	}
-}
-
-// report calls OnError on the goroutine for callbacks.
-func (w *writer) report(err error) {
-	if w.o.OnError != nil {
-		w.callbacks.post("OnError", 0, func() { w.o.OnError(err) })
-	}
-}
-
-// notice calls OnNotice on the goroutine for callbacks.
-func (w *writer) notice(text string) {
-	if w.o.OnNotice != nil {
-		w.callbacks.post("OnNotice", 0, func() { w.o.OnNotice(text) })
-	}
-}
+func (in *intake) Drop(err error, entries, spans int) { in.dropped.add(err, entries, spans) }
 
 // Stats implements target.
-func (w *writer) Stats() Stats {
-	w.mu.Lock()
-	p := w.published
-	entries, spans := w.live.Load().Appended()
-	w.mu.Unlock()
-	w.dropped.mu.Lock()
-	de, ds := w.dropped.entries, w.dropped.spans
-	w.dropped.mu.Unlock()
+func (in *intake) Stats() Stats {
+	in.mu.Lock()
+	p := in.published
+	entries, spans := in.live.Load().Appended()
+	in.mu.Unlock()
+	in.dropped.mu.Lock()
+	de, ds := in.dropped.entries, in.dropped.spans
+	in.dropped.mu.Unlock()
 	count := func(appended, previous, extra, written uint64, byWriter, byCalls Dropped) Counts {
 		c := Counts{Offered: appended + previous + extra + byCalls.Total(), Written: written, Dropped: byWriter}
 		c.Dropped.add(&byCalls)
@@ -262,26 +189,19 @@ func (w *writer) Stats() Stats {
 	}
 }
 
-// Err implements target.
-func (w *writer) Err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return cmp.Or(w.published.err, w.published.unlinked)
-}
-
 // Durability implements target.
-func (w *writer) Durability() (Durability, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.goneErr(); err != nil {
+func (in *intake) Durability() (Durability, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if err := in.goneErr(); err != nil {
 		return DurabilityNone, err
 	}
-	return w.published.durability, w.published.fallback
+	return in.published.durability, in.published.fallback
 }
 
 // ask makes the goroutine of the writer run fn, and returns the error of fn or of ctx.
-func (w *writer) ask(ctx context.Context, fn func(*writer) error) error {
-	q, err := w.send(ctx, fn)
+func (in *intake) ask(ctx context.Context, fn func(*writer) error) error {
+	q, err := in.send(ctx, fn)
 	if err != nil {
 		return err
 	}
@@ -289,15 +209,15 @@ func (w *writer) ask(ctx context.Context, fn func(*writer) error) error {
 }
 
 // send passes fn to the goroutine of the writer and does not wait for its result.
-func (w *writer) send(ctx context.Context, fn func(*writer) error) (*request, error) {
+func (in *intake) send(ctx context.Context, fn func(*writer) error) (*request, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // select below chooses at random between ready cases
 	}
 	q := &request{fn, make(chan error, 1)}
 	select {
-	case w.requests <- q:
+	case in.requests <- q:
 		return q, nil
-	case <-w.ended:
+	case <-in.ended:
 		return nil, ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -320,11 +240,11 @@ func (q *request) wait(ctx context.Context) error {
 }
 
 // Flush implements target.
-func (w *writer) Flush(ctx context.Context) error {
-	if w.closed.Load() {
+func (in *intake) Flush(ctx context.Context) error {
+	if in.closed.Load() {
 		return ErrClosed
 	}
-	return w.ask(ctx, func(w *writer) error { return cmp.Or(w.write(), w.goneErr()) })
+	return in.ask(ctx, func(w *writer) error { return cmp.Or(w.write(), w.goneErr()) })
 }
 
 // anchorWait is the minimum of the time for which the first entry of a flight recorder's trace waits for
@@ -333,8 +253,8 @@ func (w *writer) Flush(ctx context.Context) error {
 const anchorWait = 10 * time.Second
 
 // Append implements target.
-func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint32, err error) {
-	most := w.o.MaxBlock
+func (in *intake) Append(r *journal.Record, parent uint32, anchor bool) (id uint32, err error) {
+	most := in.o.MaxBlock
 	if anchor {
 		most = max(most, anchorWait)
 	}
@@ -342,7 +262,7 @@ func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint3
 	defer cancel()
 	e := journal.Entry{Time: r.Time, Info: r.Info, Data: append([]byte(nil), r.Data[journal.HeadSize:]...)}
 	var n atomic.Uint32
-	q, err := w.send(ctx, func(w *writer) error {
+	q, err := in.send(ctx, func(w *writer) error {
 		id, err := w.append(&e, parent, anchor)
 		n.Store(id)
 		return err
@@ -354,146 +274,30 @@ func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint3
 			return 0, ErrOverflow // the writer may still write the entry, and counts it then
 		}
 	case errors.Is(err, ErrClosed):
-		w.Drop(err, 1, 0)
+		in.Drop(err, 1, 0)
 	default:
 		err = ErrOverflow
-		w.Drop(err, 1, 0)
+		in.Drop(err, 1, 0)
 	}
 	return n.Load(), err
 }
 
 // Wait implements target.
-func (w *writer) Wait() error {
-	n, most := w.rounds.next(), w.o.MaxBlock
+func (in *intake) Wait() error {
+	n, most := in.rounds.next(), in.o.MaxBlock
 	switch {
-	case w.stuck.Load():
+	case in.stuck.Load():
 		most = min(most, shortWait)
-	case w.patient.Load():
+	case in.patient.Load():
 		most = max(most, patience)
 	}
-	w.now()
-	err := w.rounds.wait(n, most)
+	in.now()
+	err := in.rounds.wait(n, most)
 	if errors.Is(err, ErrOverflow) {
-		w.setStuck(true)
+		in.setStuck(true)
 	}
 	return err
 }
 
 // shortWait is how long a call waits for a round while the disk does not respond.
 const shortWait = time.Millisecond
-
-// rounds numbers the writes of the writer. A call waits for the end of a round that begins after its
-// records were appended, and gets the error of that write.
-type rounds struct {
-	mu sync.Mutex
-
-	begun, ended uint64
-	err          error         // the error of the last round that ended
-	woken        chan struct{} // closed when a round has ended or roundTick has passed; nil: nobody waits
-	ticks        bool          // the timer of roundTick is running
-}
-
-// next returns the number of the next round, which writes everything that was appended before this call.
-func (r *rounds) next() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.begun + 1
-}
-
-// begin begins a round. After begin, the caller reads the journal.
-func (r *rounds) begin() {
-	r.mu.Lock()
-	r.begun++
-	r.mu.Unlock()
-}
-
-// end ends the rounds that have begun, and all rounds up to the number n.
-func (r *rounds) end(n uint64, err error) {
-	r.mu.Lock()
-	r.ended, r.err = max(n, r.begun, r.ended), err
-	r.wake()
-	r.mu.Unlock()
-}
-
-// wake wakes all calls of wait. The caller holds r.mu.
-func (r *rounds) wake() {
-	if r.woken != nil {
-		close(r.woken)
-		r.woken = nil
-	}
-}
-
-// roundTick is how often waiting calls check the time. They share one timer, because a
-// timer for each call would cost more than the rest of the call.
-const roundTick = time.Millisecond
-
-// wait returns the error of round n when it has ended, or [ErrOverflow] after the time most.
-func (r *rounds) wait(n uint64, most time.Duration) error {
-	var start time.Time
-	for {
-		r.mu.Lock()
-		if r.ended >= n {
-			err := r.err
-			r.mu.Unlock()
-			return err
-		}
-		if r.woken == nil {
-			r.woken = make(chan struct{})
-		}
-		woken := r.woken
-		if !r.ticks {
-			r.ticks = true
-			time.AfterFunc(roundTick, r.tick)
-		}
-		r.mu.Unlock()
-		switch {
-		case start.IsZero():
-			start = time.Now()
-		case time.Since(start) >= most:
-			return fmt.Errorf("%w: the record is not saved yet", ErrOverflow)
-		}
-		<-woken
-	}
-}
-
-func (r *rounds) tick() {
-	r.mu.Lock()
-	r.ticks = false
-	r.wake()
-	r.mu.Unlock()
-}
-
-// work measures which part of its working time the writer spends in calls of files. Older times have less
-// weight.
-type work struct {
-	since atomic.Int64 // when the running call of a file began, in nanoseconds since 1970; 0: no call is running
-	files atomic.Int64 // nanoseconds spent in calls of files
-	total atomic.Int64 // nanoseconds of work, including the time in calls of files
-}
-
-// end adds the time since begun to the total. A round of work began at that time.
-func (k *work) end(begun time.Time) {
-	k.total.Add(int64(time.Since(begun)))
-	if k.total.Load() > int64(time.Second) {
-		k.total.Store(k.total.Load() / 2)
-		k.files.Store(k.files.Load() / 2)
-	}
-}
-
-// disk calls fn, which writes or syncs a file, and measures how long fn takes.
-func (k *work) disk(fn func() error) error {
-	begun := time.Now()
-	k.since.Store(begun.UnixNano())
-	err := fn()
-	k.since.Store(0)
-	k.files.Add(int64(time.Since(begun)))
-	return err
-}
-
-// standing returns how long the running call of a file has lasted, 0 if no call is running.
-func (k *work) standing() time.Duration {
-	if since := k.since.Load(); since != 0 {
-		return time.Duration(time.Now().UnixNano() - since)
-	}
-	return 0
-}

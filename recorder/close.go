@@ -156,7 +156,7 @@ func (w *writer) close(ctx context.Context) error {
 	}
 	w.unfinished = left
 	if removed && (lost != nil || left) { // the unfinished file has no name
-		w.countLost(f)
+		w.loseWritten(f.index.CutTo(0))
 	}
 	err = errors.Join(err, lost, osfile.Ignore(f.f.Close(), os.ErrClosed), w.finished.wait(ctx))
 	// Files of other recorders need not be finished now: the next start does it.

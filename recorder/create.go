@@ -226,9 +226,13 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 // newWriter returns a writer without a sink. Its goroutine does not run yet.
 func newWriter(o *Options, in *record.Interner, name string) *writer {
 	w := &writer{
-		o: o, intern: in, name: name, wake: make(chan struct{}, 1), admitting: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
-		published: published{durability: o.Durability}, checked: time.Now(),
+		intake: intake{
+			account: account{o: o, published: published{durability: o.Durability}},
+			wake:    make(chan struct{}, 1), admitting: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
+		},
+		intern: in, checked: time.Now(),
 	}
+	w.finisher = finisher{in: &w.intake, name: name}
 	w.placer = placer.New(&in.Table, &placer.Options{
 		Columns: o.Version == format.V2, MaxEntrySize: o.MaxEntrySize,
 		MaxPendingSpans: o.MaxWaitingSpans, MaxPendingBytes: o.MaxWaitingBytes, MaxPendingAge: o.MaxWaitingAge,

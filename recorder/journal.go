@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/entrace-go/entrace/internal/core/journal"
-	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/core/placer"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
@@ -134,29 +134,6 @@ func (w *writer) handOver(park func() bool, rename func() error) error {
 // errNoRoomToPark means that a new file or journal cannot begin before the journal has more room.
 var errNoRoomToPark = errors.New("the journal has no room for the waiting spans")
 
-// repark copies the spans that wait for their parents again, and moves w.parking.from to the first of the
-// new copies. Older copies are before this position.
-func (w *writer) repark() bool {
-	k := &w.parking
-	if k.stream == nil {
-		return true
-	}
-	at, old := k.stream.Position(), k.live
-	k.live = make(map[*journal.Segment]int)
-	if !w.placer.Repark(true) {
-		// The old copies are needed as before, and so are the new ones that repark made until it failed.
-		for seg, n := range old {
-			k.live[seg] += n
-		}
-		return false
-	}
-	k.from = at
-	for seg := range old {
-		k.done[seg] = true
-	}
-	return true
-}
-
 // suspend writes everything to the file and removes the journal. Calls then wait until the next write makes
 // another journal.
 func (w *writer) suspend() error {
@@ -178,14 +155,6 @@ func (w *writer) suspend() error {
 	w.suspended = true
 	w.publish(nil)
 	return nil
-}
-
-// resume makes a new journal after suspend.
-func (w *writer) resume() {
-	w.suspended = false
-	if err := w.openJournal(); err != nil {
-		w.report(err)
-	}
 }
 
 // useJournal makes w read j, and copy waiting spans to j. Calls append to the old journal until
@@ -219,8 +188,6 @@ func (w *writer) publishJournal(fallback error) {
 		w.journal.CloseShards() // calls still have to fail
 	}
 }
-
-func (w *writer) journalName() string { return w.name + tracename.Journal }
 
 // replaceJournal makes a new journal after the current journal has failed, or was removed or renamed. Calls wait
 // until the new journal is complete.
@@ -310,6 +277,28 @@ type parking struct {
 	from uint64 // position in the stream; copies before it are obsolete
 }
 
+// repark copies the spans that wait for their parents again, and moves k.from to the first of the
+// new copies. Older copies are before this position.
+func (k *parking) repark(p *placer.Placer) bool {
+	if k.stream == nil {
+		return true
+	}
+	at, old := k.stream.Position(), k.live
+	k.live = make(map[*journal.Segment]int)
+	if !p.Repark(true) {
+		// The old copies are needed as before, and so are the new ones that repark made until it failed.
+		for seg, n := range old {
+			k.live[seg] += n
+		}
+		return false
+	}
+	k.from = at
+	for seg := range old {
+		k.done[seg] = true
+	}
+	return true
+}
+
 // park implements placer.Options.Park.
 func (w *writer) park(e *journal.Entry) (*journal.Segment, bool) {
 	if w.parking.stream == nil {
@@ -343,14 +332,6 @@ func (w *writer) checkpoint() {
 	w.reader.Release()
 	w.parking.release()
 	w.left.release()
-}
-
-// entries returns the number of entries that are lost if the file disappears, for the checkpoint.
-func (w *writer) entries() uint64 {
-	if w.leaving {
-		return 0
-	}
-	return w.placer.Entries()
 }
 
 // moveCheckpoint changes the last checkpoint after the file has become shorter. The records that were cut

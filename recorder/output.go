@@ -23,6 +23,7 @@ type output struct {
 	file     *fileSink // the same as sink, if the sink is a file
 	placer   *placer.Placer
 	rotation rotation
+	leaving  bool // the file was removed, and its entries count as unsaved
 }
 
 // begin begins the sink and stages the first entry, the root.
@@ -102,6 +103,14 @@ const (
 func (r *rotation) isDue(o *Options, p *placer.Placer, now time.Time) bool {
 	return r.on(o) && p.Entries() >= r.first+minFileEntries &&
 		(r.tooBig(o, p) || o.MaxFileAge > 0 && now.Sub(r.began) >= o.MaxFileAge)
+}
+
+// entries returns the number of entries that are lost if the file disappears, for the checkpoint.
+func (t *output) entries() uint64 {
+	if t.leaving {
+		return 0
+	}
+	return t.placer.Entries()
 }
 
 // A successor is a file that will replace the growing file. It has a temporary name.

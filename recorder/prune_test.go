@@ -22,7 +22,8 @@ func TestPruneOwnFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			stream := filepath.Join(dir, "app.iet")
-			w := &writer{o: &Options{}, name: stream}
+			o := &Options{}
+			f := &finisher{in: &intake{account: account{o: o}}, name: stream}
 			file := func(at time.Time) string {
 				path := filepath.Join(dir, "app."+at.UTC().Format(deadtrace.TimeFormat))
 				must(t, os.WriteFile(path+tracename.ET, nil, 0o600))
@@ -38,11 +39,11 @@ func TestPruneOwnFiles(t *testing.T) {
 					at = at.Add(day) // after the clock was set
 				}
 				own = append(own, file(at))
-				w.finished.ended.Add(own[i])
+				f.finished.ended.Add(own[i])
 			}
 			for keep := 6; keep > 0; keep-- {
-				w.o.KeepFiles = keep
-				must(t, w.prune(t.Context(), now.Add(day)))
+				o.KeepFiles = keep
+				must(t, f.prune(t.Context(), now.Add(day)))
 				left, err := filepath.Glob(filepath.Join(dir, "*"+tracename.ET))
 				must(t, err)
 				for k := range left {
@@ -65,10 +66,10 @@ func TestPruneOwnFiles(t *testing.T) {
 func TestStrangerAtOwnName(t *testing.T) {
 	for _, final := range []string{"app.et", "app.iet"} {
 		dir := t.TempDir()
-		w := &writer{o: &Options{}, name: filepath.Join(dir, "app.iet"), final: filepath.Join(dir, final)}
-		must(t, os.WriteFile(w.name, nil, 0o600)) // the other program has written nothing yet
-		w.finishOwn(t.Context(), nil)
-		if _, err := os.Stat(w.name); err != nil {
+		f := &finisher{in: &intake{account: account{o: &Options{}}}, name: filepath.Join(dir, "app.iet"), final: filepath.Join(dir, final)}
+		must(t, os.WriteFile(f.name, nil, 0o600)) // the other program has written nothing yet
+		f.finishOwn(t.Context(), nil)
+		if _, err := os.Stat(f.name); err != nil {
 			t.Errorf("%s: %v", final, err)
 		}
 	}

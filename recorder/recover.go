@@ -2,17 +2,12 @@ package recorder
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
-	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
@@ -91,65 +86,4 @@ func Recover(name, output string) (*Report, error) {
 func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) error {
 	all := deadtrace.Filter{Base: func(string) bool { return true }}
 	return deadtrace.Folder(ctx, dir, all, &deadtrace.Options{Owner: deadtrace.Others}, func(r *deadtrace.Result, err error) { each(reportOf(r), err) })
-}
-
-// finishOwn finishes files of this path that dead writers have left under names with a time. It returns
-// their paths without extensions. The parameter dead lists files that were renamed to make room for this
-// recording.
-func (w *writer) finishOwn(ctx context.Context, dead []string) []string {
-	own := tracename.Base(filepath.Base(w.name))
-	et := w.final != w.name
-	is := deadtrace.Filter{Base: func(base string) bool { return base == own }, Trace: func(path string) bool {
-		stream := path + tracename.IET
-		if stream == w.name { // a new recording has this name
-			return false
-		}
-		return et || !deadtrace.IsFinished(stream)
-	}}
-	var spare []string
-	for _, name := range dead { // even if they are finished already
-		spare = append(spare, tracename.Base(name))
-		w.finished.ended.Add(tracename.Base(name))
-	}
-	return append(spare, w.finishFolder(ctx, is, &deadtrace.Options{IET: !et, AtStart: true})...)
-}
-
-// finishFamily finishes the files that dead writers of the family have left. It returns the paths of these
-// files without extensions.
-func (w *writer) finishFamily(ctx context.Context) []string {
-	if w.o.Family == nil {
-		return nil
-	}
-	own := tracename.Base(filepath.Base(w.name))
-	is := deadtrace.Filter{Base: func(base string) bool { return base != own && w.o.Family(base) }}
-	return w.finishFolder(ctx, is, &deadtrace.Options{Owner: deadtrace.Others, IET: w.final == w.name, AtStart: true})
-}
-
-func (w *writer) finishFolder(ctx context.Context, is deadtrace.Filter, o *deadtrace.Options) (finished []string) {
-	o.Report = w.report
-	err := deadtrace.Folder(ctx, filepath.Dir(w.name), is, o, func(r *deadtrace.Result, err error) {
-		switch {
-		case errors.Is(err, context.Canceled): // the next start continues
-		case err != nil:
-			w.report(err)
-		case r.Changed:
-			if !r.Old {
-				path := tracename.Base(r.Output)
-				finished = append(finished, path)
-				w.finished.ended.Add(path)
-			}
-			w.notice(reportOf(r).Finished())
-		}
-	})
-	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, fs.ErrNotExist) {
-		w.report(err)
-	}
-	return finished
-}
-
-// prune removes the oldest finished traces of the family until the number and size of the rest are within
-// the options. It never removes the traces in spare.
-func (w *writer) prune(ctx context.Context, now time.Time, spare ...string) error {
-	k := deadtrace.Keep{Files: w.o.KeepFiles, Bytes: w.o.KeepBytes, Family: w.o.Family, Ended: &w.finished.ended, Notice: w.notice}
-	return k.Prune(ctx, w.name, now, spare...)
 }

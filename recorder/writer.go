@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -20,50 +18,14 @@ import (
 // journal and return. One goroutine, which runs the method run, reads the records from the journal and
 // writes them.
 //
-// Ownership: The fields down to ended do not change. Calls and the goroutine use the fields from live to
-// work, and the field waiting, without a lock. The fields from rounds to family have locks of their own. mu
-// guards published; it is never held while a file is used, so that no call waits for a file. Only the
-// goroutine uses the other fields and the methods in this file, journal.go, rotate.go and sink.go.
+// Calls use the intake, and the goroutine tells them there what it has done. The functions that finish earlier files
+// use the finisher. All other fields, with the output, belong to the goroutine.
 type writer struct {
-	o        *Options // with defaults filled in
-	intern   *record.Interner
-	name     string // name of the IET
-	final    string // name of the file that close leaves
-	died     bool   // the records come from a process that died: the last entry is NameRecovered, not NameEnd
-	wake     chan struct{}
-	requests chan *request
-	ended    chan struct{} // closed when the writer is gone
-
-	live    atomic.Pointer[journal.Journal] // the journal to which calls append
-	wait    atomic.Bool                     // calls wait for the file
-	closed  atomic.Bool
-	stuck   atomic.Bool           // a call found no room, and nothing has been written since
-	broken  atomic.Pointer[error] // why the journal cannot be appended to
-	gone    atomic.Pointer[error] // not nil: the file was removed and a new one cannot be made, so calls return this error
-	armed   atomic.Bool           // the goroutine has been woken for the appended records
-	urgent  atomic.Bool           // the goroutine must write at once
-	due     atomic.Bool           // the timer has fired
-	closing atomic.Pointer[closing]
-
-	patient   atomic.Bool   // calls that find no room wait for the time patience, not for MaxBlock
-	admitting chan struct{} // holds one item while a request waits for room
-	reserved  atomic.Int64  // number of segments that admit has reserved
-	work      work          // working time of the goroutine
-
-	// The next fields have locks of their own.
-	rounds    rounds
-	dropped   droppedCalls
-	callbacks callbacks
-	finished  background    // finishes files of this path
-	unsaved   atomic.Uint64 // number of entries of removed files that are not in another file yet
-	family    background    // finishes files of other paths of the family
-
-	mu sync.Mutex
-
-	published published
-
+	intake
+	finisher
 	output
 
+	intern  *record.Interner
 	tee     *teeQueue        // nil: the recorder has no Tee
 	journal *journal.Journal // the live journal, or a new journal that will become the live one
 	noted   []byte           // the bytes of the last checkpoint in journal
@@ -74,12 +36,11 @@ type writer struct {
 	timer    *time.Timer
 	timerAt  time.Time // when timer fires; zero: the timer has no task
 	checked  time.Time
-	leaving  bool  // the file was removed, and its entries count as unsaved
 	unsynced error // the error of the last sync of the previous file
 
-	suspended  bool         // everything is in the file, and w has no journal
-	unfinished bool         // Close has left the file unfinished; callers may read it after ended is closed
-	waiting    atomic.Int32 // number of calls in putLater
+	died       bool // the records come from a process that died: the last entry is NameRecovered, not NameEnd
+	suspended  bool // everything is in the file, and w has no journal
+	unfinished bool // Close has left the file unfinished; callers may read it after ended is closed
 
 	toldTooLarge time.Time // when OnError was last called because an entry was too large
 }
@@ -140,7 +101,10 @@ func (w *writer) setTimer() {
 // write writes the records in the journal, in the order of their times as far as possible.
 func (w *writer) write() error {
 	if w.suspended {
-		w.resume()
+		w.suspended = false
+		if err := w.openJournal(); err != nil {
+			w.report(err)
+		}
 	}
 	// Reset the flags before reading the journal. A call that finds a flag set does not wake the goroutine:
 	// it relies on a round that begins later.
@@ -237,8 +201,8 @@ func (w *writer) flush() error {
 	}
 	w.placer.Flushed(kept)
 	w.mu.Lock()
-	w.countExtra()
 	p := &w.published
+	p.addExtra(w.placer.Extra())
 	p.written[0] += uint64(kept)
 	p.written[1] += spans
 	p.bytes = w.sink.size()
@@ -270,8 +234,8 @@ func (w *writer) dropStaged(err error) {
 // publish stores the result of a write in w.published.
 func (w *writer) publish(err error) {
 	w.mu.Lock()
-	w.countExtra()
 	p := &w.published
+	p.addExtra(w.placer.Extra())
 	p.flushes++
 	p.flushErr = err
 	if err == nil {
@@ -283,19 +247,11 @@ func (w *writer) publish(err error) {
 	}
 }
 
-// countExtra adds to the offered counts the entries and spans that belong to no record, such as resources.
-// The caller holds w.mu.
-func (w *writer) countExtra() {
-	entries, spans := w.placer.Extra()
-	w.published.extra[0] += entries
-	w.published.extra[1] += spans
-}
-
 // drop counts entries and spans that were read from the journal and cannot be written.
 func (w *writer) drop(err error, entries, spans int) {
 	err = ownError(err)
 	w.mu.Lock()
-	w.countExtra()
+	w.published.addExtra(w.placer.Extra())
 	d := &w.published.dropped
 	n := d[0].reason(err)
 	*n += uint64(entries)
