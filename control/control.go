@@ -199,7 +199,7 @@ func (c *Control) startUnlessDenied(ctx context.Context, r Request) {
 // newRing makes the ring, in a file if possible.
 func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	ro := ring.Options{
-		Version: c.o.Version, Bytes: cfg.Ring.Bytes, Taken: &c.on, OnError: c.report, OnLog: c.logged, Redact: c.o.Redact,
+		Version: c.o.Version, Bytes: cfg.Ring.Bytes, Taken: &c.on, OnError: c.report, OnLog: c.logged, OnSpan: c.spanEnded, Redact: c.o.Redact,
 	}
 	if cfg.Ring.Bytes == 0 {
 		ro.Bytes = -1

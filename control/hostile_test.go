@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // In these tests, code outside of the control misbehaves: it panics, blocks, calls back, or changes files.
@@ -186,7 +187,6 @@ func TestHostilePanic(t *testing.T) {
 func TestNilControl(t *testing.T) {
 	var ctl *control.Control
 	ctl.Fire(ask("x"))
-	ctl.Flight().SpanEnded("x", format.SpanRef{}, time.Hour)
 	ctl.Flight().WatchSpans(nil)()
 	if ctl.Enabled(control.Spans) || ctl.Dir() != "" || ctl.Config() != nil || !ctl.Recorder().Discards() || ctl.Stop(ask("x")) || len(ctl.Running()) > 0 {
 		t.Error("a nil Control does something")
@@ -268,12 +268,22 @@ func TestWatchdogRules(t *testing.T) {
 	if n := count(control.TriggerWatchdog, control.VerdictStarted); n != 1 {
 		t.Errorf("%d traces of one span", n)
 	}
-	ctl.Flight().SpanEnded("checkout", ref(1), time.Second)
+	endSpan(t, ctl, "checkout", ref(1), time.Second)
 	if n := count(control.TriggerSpan, control.VerdictCoalesced); n != 1 {
 		t.Errorf("the end of the span that there is a trace of: %v", ctl.Stats().Verdicts)
 	}
-	ctl.Flight().SpanEnded("search", ref(2), time.Second)
+	endSpan(t, ctl, "search", ref(2), time.Second)
 	eventually(t, "the end of the other is a request", func() bool { return count(control.TriggerSpan, control.VerdictStarted) == 1 })
+}
+
+// endSpan records the end of a span as a span processor does.
+func endSpan(t *testing.T, ctl *control.Control, name string, span format.SpanRef, took time.Duration) {
+	t.Helper()
+	b := ctl.Flight().Recorder().Batch()
+	b.Span(&recorder.Span{Ref: span})
+	b.Entry(tracetest.Entry(name))
+	b.Ended(span, name, took)
+	must(t, b.Write())
 }
 
 // TestKeepIfClasses checks that keep_if counts traces that match and other traces separately.

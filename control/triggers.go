@@ -37,38 +37,30 @@ func (c *Control) logged(s *ring.LogEvent) {
 	})
 }
 
+// spanEnded requests a trace if a span was slow, unless the watchdog has already requested one for this span, or if a
+// panic ended it, except for [http.ErrAbortHandler]. For other spans it costs one atomic load.
+func (c *Control) spanEnded(e *record.Event) {
+	name, span := e.Message, format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())}
+	f := c.rules.Load()
+	if f != nil && e.Took > f.slow {
+		if c.watchdog.hasTrace(span) { // the trace of the watchdog is enough
+			c.verdicts.count(TriggerSpan, VerdictCoalesced)
+		} else {
+			c.Fire(Request{
+				Trigger: TriggerSpan, Key: name, Span: span, Took: e.Took, Reason: fmt.Sprintf("span %s took %v", name, e.Took),
+			})
+		}
+	}
+	if e.Panicked && e.Panic != http.ErrAbortHandler.Error() {
+		c.firePanic(e.Panic, "panic in "+name+": "+e.Panic, span)
+	}
+}
+
 // Flight returns the interface that the span processor of this module uses to call the control.
 func (c *Control) Flight() flightrecorder.Recorder { return spanTriggers{c} }
 
 // A spanTriggers implements flightrecorder.Recorder for a control, which may be nil.
 type spanTriggers struct{ *Control }
-
-// SpanEnded requests a trace if the span was slow, unless the watchdog has already requested one for this
-// span. For other spans it costs one atomic load.
-func (c spanTriggers) SpanEnded(name string, span format.SpanRef, took time.Duration) {
-	if c.Control == nil {
-		return
-	}
-	f := c.rules.Load()
-	if f == nil || took <= f.slow {
-		return
-	}
-	if c.watchdog.hasTrace(span) { // the trace of the watchdog is enough
-		c.verdicts.count(TriggerSpan, VerdictCoalesced)
-		return
-	}
-	c.Fire(Request{
-		Trigger: TriggerSpan, Key: name, Span: span, Took: took, Reason: fmt.Sprintf("span %s took %v", name, took),
-	})
-}
-
-// SpanPanicked requests a trace for a panic that ended a span. It ignores [http.ErrAbortHandler].
-func (c spanTriggers) SpanPanicked(name string, span format.SpanRef, text string) {
-	if c.Control == nil || text == http.ErrAbortHandler.Error() {
-		return
-	}
-	c.firePanic(text, "panic in "+name+": "+text, span)
-}
 
 // samePanic is the period in which panics with the same text count as one panic. One panic is reported several
 // times: by each span that it ends, by CapturePanic, and by the server's log record.
@@ -239,7 +231,7 @@ func (w *watchdog) hasTrace(span format.SpanRef) bool {
 	return is
 }
 
-// prune removes spans from traced a few sweeps after they have ended. Before that, SpanEnded may not have
+// prune removes spans from traced a few sweeps after they have ended. Before that, spanEnded may not have
 // been called for them yet.
 func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 	const misses = 3

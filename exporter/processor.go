@@ -200,17 +200,15 @@ func (p *SpanProcessor) record(ctx context.Context, s sdktrace.ReadOnlySpan, at 
 	if at == momentEnd {
 		b.labels.unlabel()
 		m.finish(s, r, b)
-		err = m.b.Write()
-		p.ended(s, r)
-		return err
+		p.ended(m, s, r)
+		return m.b.Write()
 	}
 	res, rerr := p.resource(s.Resource())
 	if at == momentWhole {
 		m.whole(s, res, false)
 		m.children(s)
-		err = m.b.Write()
-		p.ended(s, r)
-		return errors.Join(rerr, err)
+		p.ended(m, s, r)
+		return errors.Join(rerr, m.b.Write())
 	}
 	h := m.start(s, b, res)
 	if err := m.b.Write(); err != nil {
@@ -226,14 +224,14 @@ func (p *SpanProcessor) record(ctx context.Context, s sdktrace.ReadOnlySpan, at 
 	return rerr
 }
 
-// ended reports an ended span, which has been recorded, to the flight recorder.
-func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, r format.SpanRef) {
+// ended adds to the record of m for a flight recorder that the span s has ended.
+func (p *SpanProcessor) ended(m *mapper, s sdktrace.ReadOnlySpan, r format.SpanRef) {
 	if p.flight == nil {
 		return
 	}
-	p.flight.SpanEnded(s.Name(), r, duration(s.StartTime(), s.EndTime()))
+	m.b.Ended(r, s.Name(), duration(s.StartTime(), s.EndTime()))
 	if text, is := panicOf(s, s.Events()); is {
-		p.flight.SpanPanicked(s.Name(), r, text)
+		m.b.Panicked(text)
 	}
 }
 

@@ -71,7 +71,7 @@ type Batch struct {
 	provider record.Provider
 	resource uint16
 	time     int64
-	event    record.LogEvent
+	event    record.Event
 	silent   bool // the record fires no trigger
 	err      error
 
@@ -107,7 +107,7 @@ func (b *Batch) release() {
 // Discard drops the record that is being built, and removes the errors of earlier records.
 func (b *Batch) Discard() {
 	b.kind, b.err, b.handed = 0, nil, 0
-	b.event.Message, b.rec.With = "", nil // release the memory
+	b.event.Message, b.event.Panic, b.rec.With = "", "", nil // release the memory
 	if b.errs.refused > 0 {
 		b.errs.reset()
 	}
@@ -181,11 +181,11 @@ func (b *Batch) handOver() {
 func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 	if !ref.IsValid() {
 		b.begin(record.KindLog, 0, nil, nil, uint16(b.r.latest.Load()), unixNano)
-		b.event.Ref = record.Ref{}
+		b.event.Ref, b.event.Ended = record.Ref{}, false
 		return
 	}
 	b.begin(record.KindLog, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
-	b.event.Ref = keyOf(&ref)
+	b.event.Ref, b.event.Ended = keyOf(&ref), false
 }
 
 // Below sets the resource of a log record that began with Log. If the record is not written below its span,

@@ -60,7 +60,7 @@ func (in *intake) NewHint() journal.Hint { return in.live.Load().NewHint() }
 func (in *intake) Waits() bool { return in.wait.Load() }
 
 // Put implements target.
-func (in *intake) Put(r *journal.Record, hint *journal.Hint, _ *record.LogEvent) error {
+func (in *intake) Put(r *journal.Record, hint *journal.Hint, _ *record.Event) error {
 	soon, err := in.live.Load().Append(r, hint)
 	if err != nil {
 		return in.putLater(r, hint, err)

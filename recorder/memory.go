@@ -49,7 +49,7 @@ type memory struct {
 }
 
 // Put implements target.
-func (m *memory) Put(r *journal.Record, _ *journal.Hint, _ *record.LogEvent) error {
+func (m *memory) Put(r *journal.Record, _ *journal.Hint, _ *record.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

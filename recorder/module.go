@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/journal"
@@ -34,6 +35,15 @@ func (r *Recorder) AppendAnchor(e *format.TraceEntry) (uint32, error) { return r
 // span, or if it has none, below the entry of AppendAnchor. A record with a span must have a message. The record fires no trigger, even if p is ProviderLogs. SetProvider is for packages of
 // this module.
 func (b *Batch) SetProvider(p record.Provider) { b.provider, b.silent = p, true }
+
+// Ended tells a flight recorder that the record that b builds ends the span ref, which took that long. Call it last.
+// Ended is for packages of this module.
+func (b *Batch) Ended(ref format.SpanRef, name string, took time.Duration) {
+	b.event, b.silent = record.Event{Ref: keyOf(&ref), Message: name, Ended: true, Took: took}, false
+}
+
+// Panicked adds to Ended that a panic has ended the span. Panicked is for packages of this module.
+func (b *Batch) Panicked(text string) { b.event.Panicked, b.event.Panic = true, text }
 
 // WithFile runs fn on the goroutine that writes the file of r. If r writes no file and has no Tee, WithFile
 // does nothing. fn may place only records that were built with the interner of r. WithFile is for packages

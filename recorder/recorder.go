@@ -41,7 +41,7 @@ type Recorder struct {
 // flight recorder.
 type target interface {
 	// Put records r. It does not keep the bytes of r.
-	Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error
+	Put(r *journal.Record, hint *journal.Hint, e *record.Event) error
 	// Wait returns when the records of earlier calls of Put are as safe as Durability says. Callers call it
 	// only if Waits returns true.
 	Wait() error

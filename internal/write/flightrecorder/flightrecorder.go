@@ -11,7 +11,7 @@ import (
 // A Recorder is the part of a flight recorder that span processors use. The method Flight of
 // *control.Control returns one. The methods are called concurrently. No lock is held.
 type Recorder interface {
-	// Recorder returns the recorder for the spans.
+	// Recorder returns the recorder for the spans. It hears of the end of a span from recorder.Batch.Ended.
 	Recorder() *recorder.Recorder
 	// WantsLabels reports whether the goroutine that begins a span should set its pprof labels span_id and
 	// trace_id. From them, a profile finds the span that a goroutine works for. first means that the span
@@ -19,10 +19,6 @@ type Recorder interface {
 	WantsLabels(first bool) bool
 	// WantsMarks reports whether spans should write their ids into an execution trace of the runtime.
 	WantsMarks() bool
-	// SpanEnded reports a span and its duration. The span has ended and is recorded.
-	SpanEnded(name string, span format.SpanRef, took time.Duration)
-	// SpanPanicked reports a span that a panic has ended, and the text of the panic. The span is recorded.
-	SpanPanicked(name string, span format.SpanRef, text string)
 	// WatchSpans registers the function spans, which lists open spans. stop unregisters it. spans calls fn
 	// for each open span that began before the given time, until fn returns false. A span without a parent
 	// in this process has the zero SpanRef as its parent.

@@ -58,6 +58,9 @@ type Options struct {
 	// after these were recorded. No lock is held during the call. OnLog must return at once
 	// and must not record.
 	OnLog func(*LogEvent)
+	// OnSpan, if set, is called after a span processor has recorded the end of a span, or has failed to. No lock is
+	// held during the call. OnSpan must return at once and must not record.
+	OnSpan func(*record.Event)
 }
 
 const (
@@ -315,7 +318,7 @@ func ServedPanic(message string) (text string, is bool) {
 }
 
 // tellsOf reports whether OnLog is called for the log record e.
-func (g *Ring) tellsOf(e *record.LogEvent) bool {
+func (g *Ring) tellsOf(e *record.Event) bool {
 	if uint32(e.Level) >= g.level.Load() {
 		return true
 	}
@@ -482,7 +485,7 @@ type drops struct {
 }
 
 // Put implements the target of package recorder.
-func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error {
+func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.Event) error {
 	streams, err := g.put(r, hint)
 	epoch := r.Epoch
 	if streams != nil { // the journal of a stream overwrites r.Epoch
@@ -493,7 +496,13 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) e
 			}
 		}
 	}
-	if err == nil && e != nil && g.o.OnLog != nil && g.tellsOf(e) {
+	switch {
+	case e == nil:
+	case e.Ended:
+		if g.o.OnSpan != nil {
+			g.o.OnSpan(e)
+		}
+	case err == nil && g.o.OnLog != nil && g.tellsOf(e):
 		told := LogEvent{
 			Level: format.Level(e.Level), Message: strings.Clone(e.Message),
 			Span: format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())},
