@@ -38,8 +38,6 @@ type files struct {
 	sink *receive.Files     // the sink of rec
 }
 
-func newFiles(cfg *Config, log *zap.Logger) *files { return &files{cfg: cfg, log: log} }
-
 // Capabilities implements consumer.Traces and consumer.Logs.
 func (*files) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 

@@ -20,10 +20,10 @@ func NewFactory() exporter.Factory {
 			return &Config{MaxFileSize: defaultMaxFileSize, KeepFiles: retain.DefaultFiles, KeepBytes: retain.DefaultBytes}
 		},
 		exporter.WithTraces(func(_ context.Context, set exporter.Settings, cfg component.Config) (exporter.Traces, error) {
-			return newFiles(cfg.(*Config), set.Logger), nil
+			return &files{cfg: cfg.(*Config), log: set.Logger}, nil
 		}, metadata.TracesStability),
 		exporter.WithLogs(func(_ context.Context, set exporter.Settings, cfg component.Config) (exporter.Logs, error) {
-			return newFiles(cfg.(*Config), set.Logger), nil
+			return &files{cfg: cfg.(*Config), log: set.Logger}, nil
 		}, metadata.LogsStability),
 	)
 }

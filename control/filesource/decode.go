@@ -32,12 +32,10 @@ type decoder struct {
 func (d *decoder) spend(n *yaml.Node, path string) bool {
 	d.visited++
 	if d.visited == maxNodes+1 {
-		d.fail(n, path, fmt.Errorf("the file has more than %d keys and values, with those of aliases", maxNodes))
+		d.problem(placeOf(n), path, fmt.Errorf("the file has more than %d keys and values, with those of aliases", maxNodes))
 	}
-	return !d.spent()
+	return d.visited <= maxNodes
 }
-
-func (d *decoder) spent() bool { return d.visited > maxNodes }
 
 // value sets v from the node n at path. A key of a struct is its field name in snake case: per_hour for
 // PerHour.
@@ -152,7 +150,7 @@ func (d *decoder) list(n *yaml.Node, path string, f func(n *yaml.Node, path stri
 		return
 	}
 	for i, n := range l.Content {
-		if d.spent() {
+		if d.visited > maxNodes {
 			return
 		}
 		f(n, path+"["+strconv.Itoa(i)+"]")
@@ -167,7 +165,7 @@ func scalar[T any](d *decoder, n *yaml.Node, path, what string, to *T, parse fun
 	}
 	v, err := parse(s.Value)
 	if err != nil {
-		d.fail(n, path, err)
+		d.problem(placeOf(n), path, err)
 		return
 	}
 	*to = v
@@ -208,11 +206,11 @@ func (d *decoder) visit(n *yaml.Node, path string, kind yaml.Kind, what string) 
 	v := resolve(n)
 	switch {
 	case v.Style&yaml.TaggedStyle != 0:
-		d.fail(n, path, errTag)
+		d.problem(placeOf(n), path, errTag)
 	case v.Kind != kind || isEmpty(v):
-		d.fail(n, path, fmt.Errorf("must be %s, found %s", what, kindOf(v)))
+		d.problem(placeOf(n), path, fmt.Errorf("must be %s, found %s", what, kindOf(v)))
 	case len(v.Value) > maxText:
-		d.fail(n, path, errLong)
+		d.problem(placeOf(n), path, errLong)
 	default:
 		return v, true
 	}

@@ -43,9 +43,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // maxProblems is the maximum number of problems in one error.
 const maxProblems = 20
 
-// fail adds a problem of the value n at path.
-func (d *decoder) fail(n *yaml.Node, path string, err error) { d.problem(placeOf(n), path, err) }
-
+// problem adds a problem of the value that stands at a place and is named by path.
 func (d *decoder) problem(at place, path string, err error) {
 	if path != "" {
 		err = &control.FieldError{Path: path, Err: err}

@@ -109,8 +109,8 @@ func (d *decoder) add(p *gotrace.Part) bool {
 // newLog returns a log record below the parent of p, at the time at which p begins.
 func newLog(p *gotrace.Part, severity uint32, body string) *otel.Log {
 	l := &otel.Log{Time: p.From, HasTime: true, Severity: severity, Body: otel.TextAny(body)}
-	id(l.TraceID[8:], p.Root)
-	id(l.SpanID[:], p.Parent)
+	binary.BigEndian.PutUint64(l.TraceID[8:], p.Root)
+	binary.BigEndian.PutUint64(l.SpanID[:], p.Parent)
 	return l
 }
 
@@ -150,9 +150,9 @@ func spanOf(p *gotrace.Part) *otel.Span {
 		Name: cmp.Or(p.Name, "unknown"), Kind: otel.KindInternal, Flags: 0x100, Start: p.From, Duration: p.To - p.From,
 		Ended: p.Ended || p.Kind != gotrace.Task && p.Kind != gotrace.Region, // only tasks and regions can remain open
 	}
-	id(s.TraceID[8:], p.Root)
-	id(s.SpanID[:], p.ID)
-	id(s.Parent[:], p.Parent)
+	binary.BigEndian.PutUint64(s.TraceID[8:], p.Root)
+	binary.BigEndian.PutUint64(s.SpanID[:], p.ID)
+	binary.BigEndian.PutUint64(s.Parent[:], p.Parent)
 	add := func(a otel.Attribute) { s.Attributes = append(s.Attributes, a) }
 	if p.Goroutine >= 0 {
 		add(number("goroutine", p.Goroutine))
@@ -193,8 +193,6 @@ func stack(frames []gotrace.Frame, line func(f *gotrace.Frame) string) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-func id(to []byte, n uint64) { binary.BigEndian.PutUint64(to, n) }
 
 func text(name, value string) otel.Attribute {
 	return otel.Attribute{Name: name, Value: format.StringValue(value)}

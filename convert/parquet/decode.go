@@ -165,7 +165,7 @@ func (d *decoder) readGroup(ctx context.Context, g pq.RowGroup) error {
 // value shows whether a row has ended.
 func (d *decoder) first(l *leaf, want bool) error {
 	ok, err := l.next()
-	if err == nil && want && (!ok || l.rep() != 0) {
+	if err == nil && want && (!ok || l.value.RepetitionLevel() != 0) {
 		err = errEarly
 	}
 	return d.at(l, err)
@@ -313,10 +313,10 @@ func (d *decoder) mapping(i int) error {
 		if err != nil {
 			return d.at(v, err)
 		}
-		if kok != vok || kok && k.rep() != v.rep() {
+		if kok != vok || kok && k.value.RepetitionLevel() != v.value.RepetitionLevel() {
 			return d.at(v, errPairs)
 		}
-		if !kok || k.rep() == 0 {
+		if !kok || k.value.RepetitionLevel() == 0 {
 			return nil
 		}
 	}

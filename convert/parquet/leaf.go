@@ -98,8 +98,6 @@ func (l *leaf) fill() (err error) {
 	return err
 }
 
-func (l *leaf) rep() int { return l.value.RepetitionLevel() }
-
 // hasElement reports whether the current value is an element of a map, and not the sign of an empty map.
 func (l *leaf) hasElement() bool { return l.value.DefinitionLevel() >= l.elemDef }
 
