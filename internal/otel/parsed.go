@@ -96,8 +96,6 @@ func Names(v format.Value) map[string]bool {
 
 func (p *parsed) text(name string) string { v, _ := p.get(name); return v.Text() }
 
-func (p *parsed) count(name string) uint32 { return p.number(name, 0) }
-
 func (p *parsed) number(name string, absent uint32) uint32 {
 	if v, ok := p.get(name); ok {
 		return numberOr(v, absent)

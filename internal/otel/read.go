@@ -277,7 +277,7 @@ func (r *Reader) Link(e *format.TraceEntry) Link {
 	p.parse(e)
 	l := Link{
 		TraceState: p.text(AttrLinkTraceState), Flags: p.number(AttrLinkFlags, mapping.DefaultTraceFlags),
-		Attributes: p.users, Dropped: p.count(mapping.AttrDroppedAttributes), Metadata: e.Metadata,
+		Attributes: p.users, Dropped: p.number(mapping.AttrDroppedAttributes, 0), Metadata: e.Metadata,
 	}
 	l.TraceID, _ = wire.ParseID[[16]byte](p.text(mapping.AttrLinkTraceID))
 	l.SpanID, _ = wire.ParseID[[8]byte](p.text(mapping.AttrLinkSpanID))
@@ -288,7 +288,7 @@ func (r *Reader) Link(e *format.TraceEntry) Link {
 func (r *Reader) Event(e *format.TraceEntry) Event {
 	p := &r.parsed
 	p.parse(e)
-	ev := Event{Name: e.Metadata.Name, Attributes: p.users, Dropped: p.count(mapping.AttrDroppedAttributes), Metadata: e.Metadata}
+	ev := Event{Name: e.Metadata.Name, Attributes: p.users, Dropped: p.number(mapping.AttrDroppedAttributes, 0), Metadata: e.Metadata}
 	ev.Time, ev.HasTime = p.time(format.AttrTime)
 	return ev
 }
@@ -375,10 +375,10 @@ func (r *Reader) Log(e *format.TraceEntry) *Log {
 		Message: e.Message.Value, Metadata: e.Metadata, Attributes: p.users,
 		Scope: Scope{
 			Name: e.Metadata.Target, Version: p.text(mapping.AttrScopeVersion), SchemaURL: p.text(AttrScopeSchemaURL),
-			Attributes: p.scope, Dropped: p.count(AttrScopeDropped),
+			Attributes: p.scope, Dropped: p.number(AttrScopeDropped, 0),
 		},
 		Severity:     p.number(AttrSeverityNumber, severityOf(e.Metadata.Level, p.text(mapping.AttrLogLevel))),
-		SeverityText: p.text(AttrSeverityText), EventName: p.text(AttrEventName), Dropped: p.count(mapping.AttrDroppedAttributes),
+		SeverityText: p.text(AttrSeverityText), EventName: p.text(AttrEventName), Dropped: p.number(mapping.AttrDroppedAttributes, 0),
 		Body: TextAny(e.Message.Value),
 	}
 	if _, ok := p.get(AttrSeverityText); !ok {
@@ -408,7 +408,7 @@ func (r *Reader) Log(e *format.TraceEntry) *Log {
 func ReadResource(e *format.TraceEntry) *Resource {
 	p := new(parsed)
 	p.parse(e)
-	return &Resource{Attributes: p.users, SchemaURL: p.text(AttrSchemaURL), Dropped: p.count(mapping.AttrDroppedAttributes)}
+	return &Resource{Attributes: p.users, SchemaURL: p.text(AttrSchemaURL), Dropped: p.number(mapping.AttrDroppedAttributes, 0)}
 }
 
 // Service returns the value of the attribute service.name, or "" if the resource has none.

@@ -238,7 +238,7 @@ func (c *cursor) text() string {
 
 // escaped reads the rest of a string that has escapes. b[from:to] are its first characters.
 func (c *cursor) escaped(from, to int) string {
-	mark := c.scratch.mark()
+	mark := len(c.scratch.b)
 	for {
 		c.scratch.b = append(c.scratch.b, c.b[from:to]...)
 		c.i = to
@@ -533,7 +533,7 @@ func (c *cursor) bytes() string {
 	c.space()
 	at := c.i
 	s := c.text()
-	mark := c.scratch.mark()
+	mark := len(c.scratch.b)
 	var err error
 	enc := base64.StdEncoding
 	if strings.ContainsAny(s, "-_") {

@@ -9,9 +9,6 @@ type scratch struct{ b []byte }
 // maxScratch is the maximum capacity of a scratch that reset keeps for reuse.
 const maxScratch = 64 << 10
 
-// mark returns the offset in b at which the next string begins.
-func (t *scratch) mark() int { return len(t.b) }
-
 // since returns the bytes after the offset mark as a string. The string shares the memory of b. It is valid until
 // reset, and nobody may change its bytes before that.
 func (t *scratch) since(mark int) string {

@@ -42,12 +42,14 @@ func (e Encoding) AppendSpan(records []byte, s *otel.Span) []byte {
 }
 
 // EndSpan ends a span. The parameter from is the length of records before AppendSpan.
-func (e Encoding) EndSpan(records []byte, from int) []byte { return endRecord(records, e, Spans, from) }
+func (e Encoding) EndSpan(records []byte, from int) []byte {
+	return endItem(records, e, &signals[Spans].scope[fieldItems], from)
+}
 
 // AppendLog appends a log record to records.
 func (e Encoding) AppendLog(records []byte, l *otel.Log) []byte {
 	from := len(records)
-	return endRecord(logMessage.write(beginRecord(records, e), e, l), e, Logs, from)
+	return endItem(logMessage.write(beginRecord(records, e), e, l), e, &signals[Logs].scope[fieldItems], from)
 }
 
 // AppendLink appends a link to the span that was begun. If first is set, it is the first link of the span.
@@ -112,10 +114,6 @@ func beginRecord(b []byte, e Encoding) []byte {
 		b = append(b, '{')
 	}
 	return b
-}
-
-func endRecord(b []byte, e Encoding, s Signal, from int) []byte {
-	return endItem(b, e, &signals[s].scope[fieldItems], from)
 }
 
 // beginItem begins a message that is an item of a list.

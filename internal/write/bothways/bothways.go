@@ -58,7 +58,7 @@ func note(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, m
 		span     [8]byte
 		time     int64
 		message  string
-	}{address(r), span, unixNano, message})
+	}{uintptr(unsafe.Pointer(r)), span, unixNano, message}) // as a number, r can be freed
 	at := (uint64(unixNano) * 0x9E3779B97F4A7C15) >> 58 // a hash, because some clocks count in large steps
 	own.seen[at].Store(sum)
 	if !own.used.Load() {
@@ -71,6 +71,3 @@ func note(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, m
 		notice.Error(errTwice)
 	}
 }
-
-// address returns the address of r as a number, which does not keep r from being freed.
-func address(r *recorder.Recorder) uintptr { return uintptr(unsafe.Pointer(r)) }

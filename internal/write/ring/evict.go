@@ -26,8 +26,6 @@ type openSpans struct {
 	*spanmap.Sharded[uint64]
 }
 
-func (o openSpans) set(r *record.Ref, start uint64) { o.Set((*spanmap.Key)(r), &start) }
-
 // started stores the place of the start of an open span. It changes nothing if the start is retained
 // already.
 func (o openSpans) started(r *record.Ref, start uint64) {
@@ -37,8 +35,6 @@ func (o openSpans) started(r *record.Ref, start uint64) {
 	}
 	s.Unlock()
 }
-
-func (o openSpans) delete(r *record.Ref) { o.Delete((*spanmap.Key)(r)) }
 
 // get returns the place of the start of a span, and whether the span is open.
 func (o openSpans) get(r *record.Ref) (start uint64, open bool) {

@@ -531,7 +531,8 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 		ref = record.Ref(r.Data[journal.HeadSize : journal.HeadSize+record.RefSize])
 	}
 	if opens && buffers {
-		g.open.set(&ref, startUnknown) // before the append, because evict must retain the start from then on
+		start := uint64(startUnknown)
+		g.open.Set((*spanmap.Key)(&ref), &start) // before the append, because evict must retain the start from then on
 	}
 	if closes || whole {
 		start, known := g.open.get(&ref)
@@ -548,7 +549,7 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	}
 	switch {
 	case closes || whole || opens && err != nil:
-		g.open.delete(&ref)
+		g.open.Delete((*spanmap.Key)(&ref))
 	case opens:
 		g.open.started(&ref, r.Base+1)
 	}
