@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -144,7 +145,7 @@ func (f *frames) Read(b []byte) (int, error) {
 		f.conn.until(f.frame)
 	}
 	n, err := f.conn.Read(b)
-	if f.got == whole && f.idle > 0 && isTimeout(err) {
+	if f.got == whole && f.idle > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("nothing was received for %v: %w", f.idle, err)
 	}
 	f.got += int64(n)

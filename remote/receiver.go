@@ -229,7 +229,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	err := sv.entries(f, in)
 	// Close the connection now, because finishing the file can take a while.
 	_ = conn.Close() // nothing was written to it
-	if cerr := ctxErr(ctx); cerr != nil && isTimeout(err) {
+	if cerr := ctxErr(ctx); cerr != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = cerr
 	}
 	done.Entries, done.Bytes = in.entries, in.size
@@ -260,8 +260,6 @@ func ctxErr(ctx context.Context) error {
 	}
 	return fmt.Errorf("the receiver is shutting down: %w", ctx.Err())
 }
-
-func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // greet does the TLS handshake and reads the token and the magic.
 func (sv *server) greet(ctx context.Context, f *frames) error {

@@ -103,9 +103,6 @@ func newBuilder(files []*format.File, o *Options) *builder {
 	return b
 }
 
-// isFolded reports whether entry id is folded into the row of another entry.
-func (f *growingFile) isFolded(id uint32) bool { return f.folded.Has(id) }
-
 // visible returns the number of entries before id that have rows of their own.
 func (f *growingFile) visible(id uint32) uint32 {
 	w := f.folded[id/64] & (1<<(id%64) - 1)
@@ -352,7 +349,7 @@ func (t *taker) record(r *record, id uint32) {
 	}
 	parent, below := Row(0), Row(0) // the parent in the tree, and the row of the entry's own parent
 	if id > 0 {
-		if f.isFolded(r.parent) && r.parent > 0 {
+		if f.folded.Has(r.parent) && r.parent > 0 {
 			parent = t.unfolded(r.parent, id)
 		} else {
 			parent = f.row(r.parent)
@@ -360,7 +357,7 @@ func (t *taker) record(r *record, id uint32) {
 		below = parent
 	}
 	if r.flags&recordIsEnd != 0 {
-		if !f.isFolded(r.parent) && r.parent > 0 && (t.flags(parent).Role() == RoleSpan || t.isHalf(parent)) {
+		if !f.folded.Has(r.parent) && r.parent > 0 && (t.flags(parent).Role() == RoleSpan || t.isHalf(parent)) {
 			f.fold(id)
 			t.endSpan(parent, r, id, name, at)
 			return
@@ -411,7 +408,7 @@ func (t *taker) record(r *record, id uint32) {
 
 // unfolded returns the row into which the folded entry id is folded. below is a child of entry id.
 func (t *taker) unfolded(id, below uint32) Row {
-	for id > 0 && t.file.isFolded(id) {
+	for id > 0 && t.file.folded.Has(id) {
 		if id >= t.chunk.first && id < below {
 			id = t.chunk.records[id-t.chunk.first].parent
 		} else {

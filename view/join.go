@@ -126,7 +126,7 @@ func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
 			if !ok {
 				h.first = r
 			}
-			ok, h.starts = true, h.starts || b.startsSpan(r)
+			ok, h.starts = true, h.starts || b.flags(r)&flagContinued == 0
 		}
 	}
 	return h, ok
@@ -134,7 +134,7 @@ func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
 
 // foundAt adds row r to the rows of a wanted span. r must be greater than all rows added before.
 func (b *builder) foundAt(s *wantSlot, r Row) {
-	f, starts := b.fileOf(r), b.startsSpan(r)
+	f, starts := b.fileOf(r), b.flags(r)&flagContinued == 0
 	h, ok := b.hitIn(s, f)
 	if ok && (h.starts || !starts) {
 		return
@@ -190,9 +190,6 @@ func (b *builder) best(x want, s *wantSlot) Row {
 	}
 	return noRow
 }
-
-// startsSpan reports whether the span at row r began in its own file, and not in an earlier one.
-func (b *builder) startsSpan(r Row) bool { return b.flags(r)&flagContinued == 0 }
 
 // hang moves rows below the spans that they name: all rows from row was on, and earlier rows whose span is now
 // found.
