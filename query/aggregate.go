@@ -162,19 +162,6 @@ func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.Set[view.Row]
 // maxGroups is the maximum number of groups of a table. Each group takes some hundred bytes.
 var maxGroups = 1 << 20
 
-// evals compiles a list of expressions.
-func (m *machine) evals(list []expr) ([]eval, error) {
-	all := make([]eval, len(list))
-	for i, x := range list {
-		var err error
-		all[i], err = m.value(x)
-		if err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
 // having computes the aggregate for each trace, and selects the rows of the traces for which its comparison is
 // true. If there are expressions in by, it does so for each group of each trace. It processes a few traces at a
 // time, so that it has at most maxGroups groups in memory, or as many as one trace has rows.

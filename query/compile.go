@@ -276,3 +276,16 @@ func (m *machine) findTraces() error {
 
 // traceOf returns the summary of the trace of a row. It is empty if the trace is not known.
 func (m *machine) traceOf(r view.Row) *traceInfo { return &m.traces[m.v.Columns().Trace(uint32(r))] }
+
+// evals compiles a list of expressions.
+func (m *machine) evals(list []expr) ([]eval, error) {
+	all := make([]eval, len(list))
+	for i, x := range list {
+		var err error
+		all[i], err = m.value(x)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

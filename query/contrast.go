@@ -6,18 +6,11 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/entrace-go/entrace/internal/read/stat"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/stat"
 	"github.com/entrace-go/entrace/view"
 )
-
-// maxCompared is the maximum number of values of an attribute that are counted. An attribute with more values is
-// probably an id.
-const maxCompared = 10_000
 
 // A Contrast describes how a set of rows differs from the other rows.
 type Contrast struct {
@@ -193,10 +186,6 @@ func (c *Contrast) threshold(name string, counts *valueCounts) (best ValueShare,
 	return best, best.Difference > 0
 }
 
-// isIDs reports whether a field with this number of different values in this number of rows probably holds ids. It
-// does if a value occurs in fewer than two rows on average.
-func isIDs(values int, rows int64) bool { return rows > 20 && int64(values) > rows/2 }
-
 // IsChance reports whether the difference between two samples may be due to chance. The samples have rows[0] and
 // rows[1] rows, of which with[0] and with[1] have a certain value. IsChance returns true if random samples would
 // differ this much in more than 5 % of cases, when compared values are compared. It uses Fisher's exact test with
@@ -218,45 +207,6 @@ func IsChance(with, rows [2]int64, compared int) bool {
 		with[0], with[1], rows[0], rows[1] = with[1], with[0], rows[1], rows[0]
 	}
 	return 2*math.Pow(10, -stat.MoreOften(int(with[0]), int(rows[0]), int(with[1]), int(rows[1])))*float64(max(1, compared)) > .05
-}
-
-// Where returns a filter for the rows in which a field has the given text. For the field service, an empty text
-// means nil.
-func Where(field, text string) string {
-	if text == "" && field == "service" {
-		return "service = nil"
-	}
-	return where(field, stringValue(text))
-}
-
-// where returns a filter for the rows in which a field has the given value, or "" if there is no such filter.
-func where(field string, v Value) string {
-	if v.kind == kindNil && field[0] != '.' && !slices.Contains(ofAllRows, field) {
-		return "!(" + field + " != nil)" // for a field that only spans have, "= nil" is false for other rows
-	}
-	if text := v.Literal(); text != "" {
-		return field + " = " + text
-	}
-	return ""
-}
-
-// ofAllRows are fields for which "= nil" selects all rows without a value, whatever their role.
-var ofAllRows = []string{"service", "name", "target", "message"}
-
-// Literal returns v in the syntax of queries. It returns "" for NaN and infinite numbers, for which there is no syntax.
-func (v Value) Literal() string {
-	switch v.kind {
-	case kindString, kindTime:
-		return quote(v.String())
-	case kindLevel:
-		return strings.ToLower(v.String())
-	case kindFloat:
-		if f := v.float(); math.IsInf(f, 0) || math.IsNaN(f) {
-			return ""
-		}
-		return strconv.FormatFloat(v.float(), 'f', -1, 64) // queries have no exponents
-	}
-	return v.String()
 }
 
 // A sampled counts the values of an attribute in a sample of rows.

@@ -176,3 +176,11 @@ func (c *counter) event(m *machine, name string, out *valueCounts) error {
 	}
 	return nil
 }
+
+// maxCompared is the maximum number of values of an attribute that are counted. An attribute with more values is
+// probably an id.
+const maxCompared = 10_000
+
+// isIDs reports whether a field with this number of different values in this number of rows probably holds ids. It
+// does if a value occurs in fewer than two rows on average.
+func isIDs(values int, rows int64) bool { return rows > 20 && int64(values) > rows/2 }

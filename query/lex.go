@@ -473,3 +473,5 @@ func parseDuration(s string) (time.Duration, error) {
 	}
 	return time.ParseDuration(s)
 }
+
+var comparisons = []string{"=", "==", "!=", "<", "<=", ">", ">=", "=~", "!~"}

@@ -1,9 +1,7 @@
 package query
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -56,19 +54,23 @@ func (r *Result) SelectedTable(ctx context.Context) (*Table, error) {
 	return t, nil
 }
 
-// A Table is the result of aggregates. It has one line for each group.
-type Table struct {
-	Columns []string
-	Lines   [][]Value
-	groups  int  // the number of columns that come from by(…)
-	spans   bool // the table counts spans only
-}
-
 // Options change how [Query.Run] works.
 type Options struct {
 	// From and To restrict the result to rows whose time overlaps the period between From and To. A zero time sets no
 	// limit.
 	From, To time.Time
+}
+
+// Period returns the times of o, in nanoseconds since 1970. The period of a nil o is unlimited.
+func (o *Options) Period() (from, to int64) {
+	from, to = math.MinInt64, math.MaxInt64
+	if o != nil && !o.From.IsZero() {
+		from = o.From.UnixNano()
+	}
+	if o != nil && !o.To.IsZero() {
+		to = o.To.UnixNano()
+	}
+	return from, to
 }
 
 // Run runs the query on a view. A nil o means the defaults. The error is the error of ctx, or an [*Error].
@@ -245,193 +247,6 @@ func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Ro
 	}, true
 }
 
-// set returns the rows that a spanset selects.
-func (m *machine) set(s spanset) (view.Set[view.Row], error) {
-	switch s := s.(type) {
-	case *filter:
-		return m.where(s.x, nil)
-	case *nested:
-		rows, err := m.set(s.p.set)
-		if err != nil {
-			return nil, err
-		}
-		return m.stages(s.p.stages, rows, new(Result))
-	case *without:
-		has, err := m.set(s.x)
-		if err != nil {
-			return nil, err
-		}
-		traces := m.tracesOf(has)
-		return m.refine(&rows{is: func(e *env) bool { return !m.inTraces(traces, has, e.row) }}, nil)
-	case *both:
-		return m.combine(s)
-	case *structural:
-		return m.structure(s)
-	}
-	return m.v.NewSet(), nil
-}
-
-// tracesOf returns the traces of the rows in s.
-func (m *machine) tracesOf(s view.Set[view.Row]) view.Set[uint32] {
-	t := make(view.Set[uint32], m.v.Columns().Traces()/64+1)
-	for r := range s.All() {
-		t.Add(m.v.Columns().Trace(uint32(r)))
-	}
-	return t
-}
-
-// inTraces reports whether row r belongs to one of the traces. A row without a trace is a trace of its own. It
-// belongs to the traces if it is in the set rows.
-func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r view.Row) bool {
-	n := m.v.Columns().Trace(uint32(r))
-	if n == 0 {
-		return rows.Has(r)
-	}
-	return traces.Has(n)
-}
-
-// combine returns a && b or a || b. The result of && has the rows of a and of b, but only in traces in which both
-// select a row.
-func (m *machine) combine(s *both) (view.Set[view.Row], error) {
-	a, err := m.set(s.a)
-	if err != nil {
-		return nil, err
-	}
-	b, err := m.set(s.b)
-	if err != nil {
-		return nil, err
-	}
-	out := m.v.NewSet()
-	if s.op == "||" {
-		for i := range out {
-			out[i] = a[i] | b[i]
-		}
-		return out, nil
-	}
-	ta, tb := m.tracesOf(a), m.tracesOf(b)
-	for r := range a.All() {
-		if m.inTraces(tb, b, r) {
-			out.Add(r)
-		}
-	}
-	for r := range b.All() {
-		if m.inTraces(ta, a, r) {
-			out.Add(r)
-		}
-	}
-	return out, nil
-}
-
-// structure returns the rows of b that are related to a row of a as the operator requires.
-func (m *machine) structure(s *structural) (view.Set[view.Row], error) {
-	a, err := m.set(s.a)
-	if err != nil {
-		return nil, err
-	}
-	b, err := m.set(s.b)
-	if err != nil {
-		return nil, err
-	}
-	found := m.related(s.op, a, b)
-	switch {
-	case s.negate:
-		for i := range found {
-			found[i] = b[i] &^ found[i]
-		}
-	case s.union:
-		// Also add the rows of a that are related to a row of b. The inverse operator finds them.
-		other := map[string]string{">>": "<<", "<<": ">>", ">": "<", "<": ">", "~": "~"}[s.op]
-		back := m.related(other, b, a)
-		for i := range found {
-			found[i] |= back[i]
-		}
-	}
-	return found, m.ctx.Err()
-}
-
-// related returns the rows of b that have a row of a as an ancestor (>>), parent (>), descendant
-// (<<), child (<) or sibling (~).
-func (m *machine) related(op string, a, b view.Set[view.Row]) view.Set[view.Row] {
-	v := m.v
-	out := v.NewSet()
-	switch op {
-	case ">":
-		for r := range b.All() {
-			if a.Has(v.Parent(r)) && r != 0 {
-				out.Add(r)
-			}
-		}
-	case "<":
-		for r := range a.All() {
-			if up := v.Parent(r); b.Has(up) && r != 0 {
-				out.Add(up)
-			}
-		}
-	case ">>":
-		m.below(a, b, out)
-	case "<<":
-		m.above(a, b, out)
-	case "~":
-		// For each parent, determine whether a has none, one or several of its children.
-		one, more := v.NewSet(), v.NewSet()
-		for r := range a.All() {
-			if up := v.Parent(r); one.Has(up) {
-				more.Add(up)
-			} else {
-				one.Add(up)
-			}
-		}
-		for r := range b.All() {
-			up := v.Parent(r)
-			if v.Role(up) == view.RoleSpan && (more.Has(up) || one.Has(up) && !a.Has(r)) {
-				out.Add(r)
-			}
-		}
-	}
-	return out
-}
-
-// below adds to out the rows of b that are below a row of a.
-func (m *machine) below(a, b, out view.Set[view.Row]) {
-	v := m.v
-	under := v.NewSet() // all rows below a row of a
-	visit := func(r view.Row) {
-		if up := v.Parent(r); r != 0 && (a.Has(up) || under.Has(up)) {
-			under.Add(r)
-			if b.Has(r) {
-				out.Add(r)
-			}
-		}
-	}
-	if v.Columns().ParentsFirst() {
-		for r := range v.Rows() {
-			visit(r)
-		}
-		return
-	}
-	t := v.Tree()
-	for rank := range t.Len() {
-		visit(t.Row(rank))
-	}
-}
-
-// above adds to out the rows of b that are above a row of a.
-func (m *machine) above(a, b, out view.Set[view.Row]) {
-	over := m.v.NewSet()
-	for r := range a.All() {
-		for r != 0 {
-			r = m.v.Parent(r)
-			if over.Has(r) {
-				break
-			}
-			over.Add(r)
-			if b.Has(r) {
-				out.Add(r)
-			}
-		}
-	}
-}
-
 // stages runs the stages on rows, and sets r.Table, r.Order and the selected columns. It returns the remaining rows.
 func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view.Set[view.Row], error) {
 	var by []expr
@@ -521,70 +336,6 @@ func (r *Result) cut(n int, rows view.Set[view.Row]) view.Set[view.Row] {
 		kept.Add(row)
 	}
 	return kept
-}
-
-// InTime returns rows sorted by time. A row without a time has the time of the row before it.
-func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
-	list := slices.Collect(rows.All())
-	times := make(map[view.Row]int64)
-	last := int64(0)
-	for _, r := range list {
-		if t, ok := v.Start(r); ok {
-			last = t
-		} else {
-			times[r] = last
-		}
-	}
-	at := func(r view.Row) int64 {
-		if t, ok := v.Start(r); ok {
-			return t
-		}
-		return times[r]
-	}
-	slices.SortStableFunc(list, func(a, b view.Row) int { return cmp.Compare(at(a), at(b)) })
-	return list
-}
-
-// orderIn compares two values for an ascending or a descending order. Missing values come last in both orders.
-func orderIn(desc bool, a, b Value) int {
-	n := Compare(a, b)
-	if desc && a.class() != math.MaxInt && b.class() != math.MaxInt {
-		return -n
-	}
-	return n
-}
-
-// sort sorts the lines of the table, or the rows if there is no table, by an expression.
-func (m *machine) sort(x expr, desc bool, rows view.Set[view.Row], r *Result) error {
-	less := func(a, b Value) int { return orderIn(desc, a, b) }
-	if r.Table != nil {
-		at := len(r.Table.Columns) - 1
-		if l, ok := x.(*literal); !ok || l.value.kind != kindNil {
-			name := x.String()
-			at = slices.IndexFunc(r.Table.Columns, func(c string) bool {
-				return c == name || c == name+"()" || len(c) > len(name) && c[:len(name)+1] == name+"("
-			})
-			if at < 0 {
-				return &Error{Text: "the table has no column " + name, Hint: "its columns are " + fmt.Sprint(r.Table.Columns)}
-			}
-		}
-		slices.SortStableFunc(r.Table.Lines, func(a, b []Value) int { return less(a[at], b[at]) })
-		return nil
-	}
-	value, err := m.value(x)
-	if err != nil {
-		return err
-	}
-	e := &env{m: m, read: m.v.NewReader()}
-	list := InTime(m.v, rows)
-	keys := make(map[view.Row]Value, len(list))
-	for _, row := range list {
-		e.row = row
-		keys[row] = value(e)
-	}
-	slices.SortStableFunc(list, func(a, b view.Row) int { return less(keys[a], keys[b]) })
-	r.Order = list
-	return nil
 }
 
 // A Run is a view and the set of its rows to compare.

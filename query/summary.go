@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/entrace-go/entrace/view"
 )
@@ -50,20 +49,4 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 		t.Lines = append(t.Lines, slices.Concat(l[:4], []Value{rate}, l[4:]))
 	}
 	return t, nil
-}
-
-// Sort sorts the lines by the column with the given name or prefix of a name. Numbers are sorted in descending
-// order, texts in ascending order.
-func (t *Table) Sort(column string) error {
-	at := slices.Index(t.Columns, column)
-	if at < 0 {
-		at = slices.IndexFunc(t.Columns, func(c string) bool { return strings.HasPrefix(c, column) })
-	}
-	if at < 0 {
-		return &Error{Text: "the table has no column " + column, Hint: "its columns are " + strings.Join(t.Columns, ", ")}
-	}
-	slices.SortStableFunc(t.Lines, func(a, b []Value) int {
-		return orderIn(a[at].kind != kindString || b[at].kind != kindString, a[at], b[at])
-	})
-	return nil
 }

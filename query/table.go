@@ -3,31 +3,34 @@ package query
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/view"
 )
 
-// Where returns a filter for the values of the groups in a line of t. It does not include the filter of the query
-// that computed t. It returns "" if t has no groups, or if no filter can select the rows, for example because a
-// value is NaN.
-func (t *Table) Where(line []Value) string {
-	var all []string
-	for i, v := range line[:min(t.groups, len(line))] {
-		name := t.Columns[i]
-		if name == "service" && v.kind == kindString && v.s == "" {
-			v = Value{} // Summary replaces a missing service by ""
-		}
-		part := where(name, v)
-		if part == "" {
-			return ""
-		}
-		all = append(all, part)
+// A Table is the result of aggregates. It has one line for each group.
+type Table struct {
+	Columns []string
+	Lines   [][]Value
+	groups  int  // the number of columns that come from by(…)
+	spans   bool // the table counts spans only
+}
+
+// Sort sorts the lines by the column with the given name or prefix of a name. Numbers are sorted in descending
+// order, texts in ascending order.
+func (t *Table) Sort(column string) error {
+	at := slices.Index(t.Columns, column)
+	if at < 0 {
+		at = slices.IndexFunc(t.Columns, func(c string) bool { return strings.HasPrefix(c, column) })
 	}
-	if len(all) == 0 && len(line) > 1 && t.Columns[0] == "attribute" && t.Columns[1] == "value" { // t is a table of compare()
-		return where("."+attributeName(line[0].s), line[1])
+	if at < 0 {
+		return &Error{Text: "the table has no column " + column, Hint: "its columns are " + strings.Join(t.Columns, ", ")}
 	}
-	return strings.Join(all, " && ")
+	slices.SortStableFunc(t.Lines, func(a, b []Value) int {
+		return orderIn(a[at].kind != kindString || b[at].kind != kindString, a[at], b[at])
+	})
+	return nil
 }
 
 // Spread counts the rows of each line of t by start time, in periods of equal length. The parameter every is the

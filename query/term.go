@@ -231,3 +231,18 @@ func (p *parser) freeText(t *token) (expr, error) {
 	w.regex, err = p.regex("(?is:"+t.text+")", t.pos)
 	return w, err
 }
+
+// term parses a comparison, or a value that is not compared. In a filter without braces, a number
+// that is not compared is free text.
+func (p *parser) term() (expr, error) {
+	first := p.at
+	x, err := p.compare()
+	if err != nil || p.braces > 0 {
+		return x, err
+	}
+	if l, ok := x.(*literal); ok && l.value.isNumber() && !p.compared(first, p.at-1) {
+		pos, end := p.tokens[first].pos, p.tokens[p.at-1].end
+		return p.freeText(&token{kind: tokenNumber, text: p.text[pos:end], pos: pos, end: end})
+	}
+	return x, nil
+}

@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -51,18 +50,6 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 		err = fmt.Errorf("%q is not a time: write 15:04:05, +30s, -10m or 2026-11-22T15:04:05Z", s)
 	}
 	return t, err
-}
-
-// Period returns the times of o, in nanoseconds since 1970. The period of a nil o is unlimited.
-func (o *Options) Period() (from, to int64) {
-	from, to = math.MinInt64, math.MaxInt64
-	if o != nil && !o.From.IsZero() {
-		from = o.From.UnixNano()
-	}
-	if o != nil && !o.To.IsZero() {
-		to = o.To.UnixNano()
-	}
-	return from, to
 }
 
 // Overlapping returns the rows of a set whose time overlaps the period between from and to, in nanoseconds since

@@ -82,30 +82,6 @@ func place(x expr) (pos, end int) {
 	return 0, 0
 }
 
-// condition parses an expression that can be true or false.
-func (p *parser) condition() (expr, error) {
-	x, err := p.or()
-	if err != nil {
-		return nil, err
-	}
-	return x, p.wantBool(x).orNil()
-}
-
-// term parses a comparison, or a value that is not compared. In a filter without braces, a number
-// that is not compared is free text.
-func (p *parser) term() (expr, error) {
-	first := p.at
-	x, err := p.compare()
-	if err != nil || p.braces > 0 {
-		return x, err
-	}
-	if l, ok := x.(*literal); ok && l.value.isNumber() && !p.compared(first, p.at-1) {
-		pos, end := p.tokens[first].pos, p.tokens[p.at-1].end
-		return p.freeText(&token{kind: tokenNumber, text: p.text[pos:end], pos: pos, end: end})
-	}
-	return x, nil
-}
-
 // wantBool returns an error if the value of an expression can never be a boolean.
 func (p *parser) wantBool(x expr) *Error {
 	k := typeOf(x)
