@@ -3,7 +3,6 @@ package query
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/entrace-go/entrace/view"
@@ -29,15 +28,6 @@ func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 	}
 	slices.SortStableFunc(list, func(a, b view.Row) int { return cmp.Compare(at(a), at(b)) })
 	return list
-}
-
-// orderIn compares two values for an ascending or a descending order. Missing values come last in both orders.
-func orderIn(desc bool, a, b Value) int {
-	n := Compare(a, b)
-	if desc && a.class() != math.MaxInt && b.class() != math.MaxInt {
-		return -n
-	}
-	return n
 }
 
 // sort sorts the lines of the table, or the rows if there is no table, by an expression.

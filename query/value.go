@@ -304,3 +304,12 @@ func canonical(v Value) Value {
 	}
 	return intValue(int64(v.float()))
 }
+
+// orderIn compares two values for an ascending or a descending order. Missing values come last in both orders.
+func orderIn(desc bool, a, b Value) int {
+	n := Compare(a, b)
+	if desc && a.class() != math.MaxInt && b.class() != math.MaxInt {
+		return -n
+	}
+	return n
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -151,4 +152,37 @@ func runNames(names []string) string {
 		return fmt.Sprintf("%s, … %s (%d runs)", names[0], names[len(names)-1], len(names))
 	}
 	return strings.Join(names, ", ")
+}
+
+// limits returns the limits of the flags. The defaults depend on how many runs are compared.
+func (o *diffOptions) limits() (l diffLimits, err error) {
+	l.any, l.p95Text, l.countText = o.anyChange, o.maxP95, o.maxCount
+	if l.p95Text == "" && min(len(o.before), len(o.after)) >= 3 {
+		l.p95Text = usualP95
+	}
+	l.p95, err = parseLimit("max-p95", l.p95Text, "+10% or +5ms", func(s string) (float64, error) {
+		d, err := time.ParseDuration(s)
+		return float64(d), err
+	})
+	if err != nil {
+		return l, err
+	}
+	l.count, err = parseLimit("max-count", o.maxCount, "+1 or +10%", func(s string) (float64, error) {
+		return strconv.ParseFloat(s, 64)
+	})
+	if err != nil {
+		return l, err
+	}
+	for _, f := range o.failOn {
+		switch f {
+		case failErrors:
+			l.newErrors = true
+		case failSpans:
+			l.newSpans = true
+		case failMore, noLimit:
+		default:
+			return l, usagef("--fail-on is %q: must be new-errors, new-spans, more-errors or none", f)
+		}
+	}
+	return l, nil
 }

@@ -218,7 +218,5 @@ func (in *info) section(zone *time.Location) section {
 	return section{sides: "ll", lines: slices.Values(lines)}
 }
 
-func clampDuration(n uint64) time.Duration { return time.Duration(min(n, math.MaxInt64)) }
-
 // maxServices is the maximum number of services in the output of info.
 const maxServices = 20

@@ -4,46 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 )
-
-// takesNewest makes the command x use the newest trace of the current folder if its command line names no file. The
-// command has as many arguments before the files as others says.
-func takesNewest(c *console, x *cobra.Command, others int) {
-	most := math.MaxInt
-	if strings.HasSuffix(x.Use, " FILE") {
-		most = others + 1
-	}
-	x.Args = takes(others, most)
-	x.Use = strings.Replace(strings.Replace(x.Use, "FILE|DIR...", "[FILE|DIR]...", 1), " FILE", " [FILE]", 1)
-	x.Long = strings.TrimSpace(x.Long + "\n\nWithout a FILE, the command reads the newest trace in the current folder.")
-	do := x.RunE
-	x.RunE = func(x *cobra.Command, args []string) error {
-		if len(args) > others {
-			return do(x, args)
-		}
-		if others > 0 {
-			if last := args[others-1]; isTraceName(last) {
-				return usagef("%s is missing before the file %s", strings.Fields(x.Use)[others], last)
-			}
-		}
-		newest, err := newestTrace(".")
-		if err != nil {
-			return err
-		}
-		if newest == "" {
-			return usagef("no FILE was given, and the current folder has no trace%s", otherFolder("."))
-		}
-		c.say("using the newest trace, %s", newest)
-		return do(x, append(args, newest))
-	}
-}
 
 // isTraceName reports whether s is the name of an existing trace or folder.
 func isTraceName(s string) bool {

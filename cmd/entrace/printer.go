@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/show"
 	texts "github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
@@ -323,4 +325,28 @@ func (p *printer) below(before, text string) {
 		p.B = append(p.B, '\n')
 		n++
 	}
+}
+
+// timeOf returns the text in the time column for row r.
+func (p *printer) timeOf(r view.Row) string {
+	if p.time == timeNone {
+		return ""
+	}
+	if t, ok := p.v.Time(r); ok {
+		return p.time.format(t, p.first)
+	}
+	return strings.Repeat(" ", len([]rune(p.time.format(p.first, p.first))))
+}
+
+// tellsNothing reports whether row r needs no line because the state of its file says the same. This is true for
+// the end of a recording that has lost nothing, and for the mark that the file was recovered.
+func tellsNothing(v *view.View, r view.Row) bool {
+	if v.Role(r) != view.RoleRecorder || v.Name(r) != mapping.NameEnd {
+		return v.Role(r) == view.RoleRecorder && v.Name(r) == mapping.NameRecovered
+	}
+	e, err := v.Entry(r)
+	if err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == mapping.AttrDropped && !show.IsZero(a.Value) })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -169,9 +170,6 @@ func asUsage(err error) error {
 	return err
 }
 
-// shellQuoted returns a text as one argument of a shell.
-func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
 // first returns the earliest time of all entries, or the zero time if no entry has a time.
 func (s *selected) first() (t time.Time) {
 	if first, _, ok := s.v.Period(); ok {
@@ -256,4 +254,20 @@ func runs(ctx context.Context, c *console, names []string, o *rowFlags, allowPar
 		runs = append(runs, query.Run{View: l.v, Rows: l.result.Rows})
 	}
 	return runs, closeAll, nil
+}
+
+// errPartial is part of the error for a file that is not whole if --allow-partial is not set.
+var errPartial = errors.New("use --allow-partial to read the file as it is")
+
+// whole returns an error if the trace is damaged or may get more entries.
+func (s *selected) whole() error {
+	if err := s.Damage(); err != nil {
+		return err
+	}
+	for i, state := range statesOf(s.Trace) {
+		if state.Word != deadtrace.Ended && !state.Recovered {
+			return fmt.Errorf("%s is %s; %w", fileName(s.Trace, i), state, errPartial)
+		}
+	}
+	return nil
 }

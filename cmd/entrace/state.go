@@ -1,17 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/convert"
-	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
-	"github.com/entrace-go/entrace/view"
 )
 
 // statesOf returns the states of all files of a trace.
@@ -91,33 +85,4 @@ func fileName(t *convert.Trace, file int) string {
 		return t.View().Files()[file].Name()
 	}
 	return t.Name(file)
-}
-
-// errPartial is part of the error for a file that is not whole if --allow-partial is not set.
-var errPartial = errors.New("use --allow-partial to read the file as it is")
-
-// whole returns an error if the trace is damaged or may get more entries.
-func (s *selected) whole() error {
-	if err := s.Damage(); err != nil {
-		return err
-	}
-	for i, state := range statesOf(s.Trace) {
-		if state.Word != deadtrace.Ended && !state.Recovered {
-			return fmt.Errorf("%s is %s; %w", fileName(s.Trace, i), state, errPartial)
-		}
-	}
-	return nil
-}
-
-// tellsNothing reports whether row r needs no line because the state of its file says the same. This is true for
-// the end of a recording that has lost nothing, and for the mark that the file was recovered.
-func tellsNothing(v *view.View, r view.Row) bool {
-	if v.Role(r) != view.RoleRecorder || v.Name(r) != mapping.NameEnd {
-		return v.Role(r) == view.RoleRecorder && v.Name(r) == mapping.NameRecovered
-	}
-	e, err := v.Entry(r)
-	if err != nil {
-		return false
-	}
-	return !slices.ContainsFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == mapping.AttrDropped && !show.IsZero(a.Value) })
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -38,3 +39,8 @@ func count(n int, one, more string) string {
 
 // plural returns n with a noun whose plural has an s.
 func plural(n int, noun string) string { return count(n, noun, noun+"s") }
+
+// shellQuoted returns a text as one argument of a shell.
+func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func clampDuration(n uint64) time.Duration { return time.Duration(min(n, math.MaxInt64)) }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/entrace-go/entrace/view"
 )
 
 // A timeStyle is a value of --time: the form in which times are printed.
@@ -82,15 +80,4 @@ func turned(t, first time.Time) bool {
 		}
 	}
 	return false
-}
-
-// timeOf returns the text in the time column for row r.
-func (p *printer) timeOf(r view.Row) string {
-	if p.time == timeNone {
-		return ""
-	}
-	if t, ok := p.v.Time(r); ok {
-		return p.time.format(t, p.first)
-	}
-	return strings.Repeat(" ", len([]rune(p.time.format(p.first, p.first))))
 }
