@@ -102,10 +102,10 @@ func FormatOf(file string) (f Format, compressed bool, unknown string, err error
 		return "", false, unreadable(head, file), nil
 	}
 	x := &source{name: file}
-	if err := new(opener).stream(x, head, io.MultiReader(bytes.NewReader(head), r)); err == nil && x.codec != nil {
+	if err := new(opener).detect(x, head, io.MultiReader(bytes.NewReader(head), r)); err == nil && x.codec != nil {
 		f = x.codec.Format
 	}
-	return f, true, x.unknown, x.Close()
+	return f, true, x.guess, x.Close()
 }
 
 // A codec reads and writes files of a format.

@@ -35,10 +35,10 @@ type source struct {
 	title string      // the name in messages
 	info  os.FileInfo // of the file; nil if unknown
 
-	final   bool              // the entries are written to the final output, not to a temporary file
-	own     bool              // the file has one of ENTRACE's own formats and is read directly
-	unknown string            // for a file that is not a trace: what it seems to be
-	src     *deadtrace.Source // the bytes of the file, if its entries can be copied without decoding
+	final  bool              // the entries are written to the final output, not to a temporary file
+	direct bool              // the file is read directly: it has one of ENTRACE's own formats, or does not exist
+	guess  string            // for a file that is not a trace: what it seems to be
+	src    *deadtrace.Source // the bytes of the file, if its entries can be copied without decoding
 
 	codec *codec    // nil for one of ENTRACE's own formats
 	r     io.Reader // the input of codec
@@ -59,19 +59,19 @@ func (x *source) Close() error {
 	return errors.Join(errs...)
 }
 
-// source opens the file called name, which must not be a folder, and detects its format.
-func (o *opener) source(name string) (*source, error) {
+// openSource opens the file called name, which must not be a folder, and detects its format.
+func (o *opener) openSource(name string) (*source, error) {
 	if name == "-" {
 		x := &source{title: "standard input"}
 		head, r, err := peek(o.options.Stdin)
 		if err != nil {
 			return nil, err
 		}
-		return x, o.stream(x, head, r)
+		return x, o.detect(x, head, r)
 	}
 	x := &source{name: name, title: name}
 	if _, err := os.Lstat(name); err != nil {
-		x.own = true // even so, format.Find may find a part of the trace
+		x.direct = true // even so, format.Find may find a part of the trace
 		return x, nil
 	}
 	f, err := openRegular(name)
@@ -88,10 +88,10 @@ func (o *opener) source(name string) (*source, error) {
 	}
 	from := o.options.From
 	_, own := from.Own()
-	x.own = !isWrapped(head) && (own || from == "" && (isOwn(head) || sniff(head, name) == nil))
-	if x.own {
+	x.direct = !isWrapped(head) && (own || from == "" && (isOwn(head) || sniff(head, name) == nil))
+	if x.direct {
 		if from == "" && !isOwn(head) {
-			x.unknown = unreadable(head, name)
+			x.guess = unreadable(head, name)
 		}
 		return x, f.Close()
 	}
@@ -103,11 +103,11 @@ func (o *opener) source(name string) (*source, error) {
 	if o.options.Progress != nil {
 		r = &counter{File: f, total: x.info.Size(), progress: o.options.Progress}
 	}
-	return x, o.stream(x, head, r)
+	return x, o.detect(x, head, r)
 }
 
-// stream detects the format of r, whose first bytes are head, and stores the result in x.
-func (o *opener) stream(x *source, head []byte, r io.Reader) error {
+// detect detects the format of r, whose first bytes are head, and stores the result in x.
+func (o *opener) detect(x *source, head []byte, r io.Reader) error {
 	name := x.name
 	for n := 0; isWrapped(head) && n < maxWrapped; n++ {
 		in := &byteCounter{r: r}
@@ -133,8 +133,8 @@ func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 	}
 	x.codec = sniff(head, name)
 	if x.codec == nil {
-		x.unknown = unreadable(head, name)
-		return errors.Join(x.known(fmt.Errorf("%s: %w", x.title, format.ErrNotEntrace)), x.Close())
+		x.guess = unreadable(head, name)
+		return errors.Join(x.withGuess(fmt.Errorf("%s: %w", x.title, format.ErrNotEntrace)), x.Close())
 	}
 	return nil
 }
@@ -150,12 +150,12 @@ func Plain(r io.Reader) (plain io.Reader, compressed bool, err error) {
 	return &boundedReader{r: out, in: in}, true, err
 }
 
-// known adds to err what the file seems to be, if err says that it is not a trace.
-func (x *source) known(err error) error {
-	if x.unknown == "" || !errors.Is(err, format.ErrNotEntrace) {
+// withGuess adds to err what the file seems to be, if err says that it is not a trace.
+func (x *source) withGuess(err error) error {
+	if x.guess == "" || !errors.Is(err, format.ErrNotEntrace) {
 		return err
 	}
-	return &unknownError{x.title + " " + x.unknown, err}
+	return &unknownError{x.title + " " + x.guess, err}
 }
 
 // An unknownError is the error for a file that is not a trace. It says what the file seems to be.
@@ -211,7 +211,7 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	if x.codec == nil {
 		in, err := format.NewReader(r, nil)
 		if err != nil {
-			return x.known(fmt.Errorf("%s: %w", x.title, err))
+			return x.withGuess(fmt.Errorf("%s: %w", x.title, err))
 		}
 		if v == 0 {
 			v = in.Version()
@@ -286,7 +286,7 @@ func copyEntries(ctx context.Context, w *format.Writer, in *format.Reader, progr
 // damaged returns err as a DamageError. It returns nil if the file only ends early because a process is still
 // writing it.
 func (x *source) damaged(err error) error {
-	if err == nil || errors.Is(err, format.ErrTruncated) && x.own && osfile.Locked(format.Find(x.name)) {
+	if err == nil || errors.Is(err, format.ErrTruncated) && x.direct && osfile.Locked(format.Find(x.name)) {
 		return nil
 	}
 	return &DamageError{err}

@@ -203,7 +203,7 @@ func (m *merger) write(p place) error {
 			m.stack = append(m.stack, up)
 			continue
 		}
-		if err := m.put(top, up, moved); err != nil {
+		if err := m.writeBelow(top, up, moved); err != nil {
 			return err
 		}
 		m.stack = m.stack[:len(m.stack)-1]
@@ -218,9 +218,9 @@ func (m *merger) isHalf(p place) bool {
 	return own && m.first(r) != r || m.v.Stored().IsCopy(r)
 }
 
-// put writes the entry at p below the entry at up, which was already written. The parameter moved is a result of
+// writeBelow writes the entry at p below the entry at up, which was already written. The parameter moved is a result of
 // the method parent.
-func (m *merger) put(p, up place, moved bool) (err error) {
+func (m *merger) writeBelow(p, up place, moved bool) (err error) {
 	f := m.files[p.file]
 	parent := m.ids[up.file][up.id]
 	var id uint32

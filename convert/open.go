@@ -298,12 +298,12 @@ func (o *opener) all(names []string) error {
 			}
 			continue
 		}
-		x, err := o.source(name)
+		x, err := o.openSource(name)
 		if err != nil {
 			return err
 		}
 		if o.options.Once && len(names) == 1 && len(o.options.Clock) == 0 && o.options.Redact == nil {
-			return o.keep(x)
+			return o.setOnce(x)
 		}
 		if err := o.load(x); err != nil {
 			return err
@@ -312,10 +312,10 @@ func (o *opener) all(names []string) error {
 	return nil
 }
 
-// keep makes x the input of a trace that will be encoded once.
-func (o *opener) keep(x *source) (err error) {
+// setOnce makes x the input of a trace that will be encoded once.
+func (o *opener) setOnce(x *source) (err error) {
 	o.trace.once = x
-	if x.own {
+	if x.direct {
 		x.src, err = deadtrace.OpenSource(format.Find(x.name))
 		if err != nil {
 			return err
@@ -353,8 +353,8 @@ func (o *opener) folder(dir string) error {
 	}
 	o.trace.folders = append(o.trace.folders, folder{dir, found, left})
 	for _, name := range found {
-		x, err := o.source(name)
-		foreign := x != nil && !x.own
+		x, err := o.openSource(name)
+		foreign := x != nil && !x.direct
 		if err == nil {
 			err = o.load(x)
 		}
@@ -441,7 +441,7 @@ func holdsTrace(name string, head []byte) bool {
 		return true // reading the first message could take long, because it may be large
 	}
 	x := new(source)
-	err = new(opener).stream(x, head, f)
+	err = new(opener).detect(x, head, f)
 	return errors.Join(err, x.Close()) == nil && len(head) > 0
 }
 
@@ -458,8 +458,8 @@ func isTrace(name string) (head []byte, is bool) {
 
 // load opens the trace in x, and closes x.
 func (o *opener) load(x *source) error {
-	if x.own {
-		return errors.Join(x.known(o.loadOwn(x.name)), x.Close())
+	if x.direct {
+		return errors.Join(x.withGuess(o.loadOwn(x.name)), x.Close())
 	}
 	tmp, err := osfile.CreateSpool(o.options.TempDir)
 	if err != nil {

@@ -70,7 +70,7 @@ func (o *opener) loadZipped(name string, m *zip.File, content *boundedReader) er
 		err = fmt.Errorf("%s: the file is empty", name)
 	}
 	if err == nil {
-		err = o.stream(x, head, r)
+		err = o.detect(x, head, r)
 	}
 	x.name = ""
 	if err != nil { // it is no path

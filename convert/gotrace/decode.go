@@ -71,8 +71,8 @@ var services = [...]int{
 	gotrace.Range: runtime, gotrace.Short: goroutines, gotrace.Sample: goroutines,
 }
 
-// pass passes a record of a service on, and reports whether to continue.
-func (d *decoder) pass(service int, r foreign.Record) bool {
+// emit passes a record of a service on, and reports whether to continue.
+func (d *decoder) emit(service int, r foreign.Record) bool {
 	r.Resource = otel.Resource{Attributes: otel.Attributes{text("service.name", names[service])}}
 	d.stopped = d.stopped || !d.yield(&r, nil)
 	return !d.stopped
@@ -81,7 +81,7 @@ func (d *decoder) pass(service int, r foreign.Record) bool {
 // flush passes the collected spans on, and reports whether to continue.
 func (d *decoder) flush() bool {
 	for service, spans := range d.spans {
-		if len(spans) > 0 && !d.pass(service, foreign.Record{Spans: spans}) {
+		if len(spans) > 0 && !d.emit(service, foreign.Record{Spans: spans}) {
 			return false
 		}
 	}
@@ -92,9 +92,9 @@ func (d *decoder) add(p *gotrace.Part) bool {
 	service := services[p.Kind]
 	switch p.Kind {
 	case gotrace.Log, gotrace.Short:
-		return d.pass(service, foreign.Record{Log: logOf(p)})
+		return d.emit(service, foreign.Record{Log: logOf(p)})
 	case gotrace.Sample:
-		return d.pass(services[p.Below], foreign.Record{Log: sampleOf(p)})
+		return d.emit(services[p.Below], foreign.Record{Log: sampleOf(p)})
 	}
 	waiting := &d.spans[service]
 	*waiting = append(*waiting, spanOf(p))
@@ -103,7 +103,7 @@ func (d *decoder) add(p *gotrace.Part) bool {
 	}
 	all := *waiting
 	*waiting = nil
-	return d.pass(service, foreign.Record{Spans: all})
+	return d.emit(service, foreign.Record{Spans: all})
 }
 
 // newLog returns a log record below the parent of p, at the time at which p begins.

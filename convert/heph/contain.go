@@ -28,11 +28,11 @@ func (v *interval) compare(w *interval) int {
 	return cmp.Compare(w.counter, v.counter)
 }
 
-// contain finds the parent of each of the len(order) events. This is the smallest event on the same stream and
+// findContainers finds the parent of each of the len(order) events. This is the smallest event on the same stream and
 // substream that contains the event. Of two events that overlap only in part, neither contains the other. The
 // function at returns the interval of an event. The function found is called with each event and its parent, or -1
 // if it has none. The slice order is only used as a buffer.
-func contain(order []uint32, at func(i uint32) interval, found func(i uint32, parent int64)) {
+func findContainers(order []uint32, at func(i uint32) interval, found func(i uint32, parent int64)) {
 	for i := range order {
 		order[i] = uint32(i)
 	}

@@ -89,7 +89,7 @@ func foreign(e *format.TraceEntry, ev *event) {
 			name = escapeHeph + name
 		case isTaken(name):
 			name = escapeOTel + name
-		case isIDName(name) && !ids.take(a):
+		case isIDName(name) && !ids.add(a):
 			name = escapeOTel + name
 		case name == mapping.AttrStatusCode && a.Value.Text() == "ERROR":
 			e.Metadata.Level = format.LevelError

@@ -69,8 +69,8 @@ type packetAt struct {
 	size, packet uint32
 }
 
-// note keeps the error of a packet, up to maxDamage of them.
-func (d *decoder) note(err error) {
+// addDamage keeps the error of a packet, up to maxDamage of them.
+func (d *decoder) addDamage(err error) {
 	if len(d.damage) < maxDamage {
 		d.damage = append(d.damage, err)
 	}
@@ -88,7 +88,7 @@ func (d *decoder) scan() error {
 		}
 		p, err := rd.next()
 		if err != nil {
-			d.note(err)
+			d.addDamage(err)
 			continue
 		}
 		if p.Number > math.MaxUint32-2 {
@@ -132,7 +132,7 @@ func (d *decoder) convert() error {
 			return err
 		}
 	}
-	d.events.hang(d.epochs)
+	d.events.findParents(d.epochs)
 	var chain []uint32
 	for i := range uint32(d.events.Len()) {
 		if i%4096 == 0 && d.ctx.Err() != nil {
@@ -142,10 +142,10 @@ func (d *decoder) convert() error {
 		chain = chain[:0]
 		for at := i; ; {
 			v := d.events.at(at)
-			if v.met {
+			if v.visited {
 				break
 			}
-			v.met = true
+			v.visited = true
 			chain = append(chain, at)
 			if v.parent == 0 {
 				break
@@ -168,7 +168,7 @@ func (d *decoder) option(o *packetAt) error {
 		return errors.Join(errChanged, err)
 	}
 	if o.size > maxForeign {
-		d.note(packetError(o.offset, int64(o.packet), "", errTooLarge))
+		d.addDamage(packetError(o.offset, int64(o.packet), "", errTooLarge))
 		return nil
 	}
 	e := &d.entry
@@ -192,7 +192,7 @@ func (d *decoder) event(v *pendingEvent) error {
 		return errChanged
 	}
 	if v.size > maxForeign {
-		d.note(packetError(v.offset, int64(v.packet), "", errTooLarge))
+		d.addDamage(packetError(v.offset, int64(v.packet), "", errTooLarge))
 		return nil // its children go below the root
 	}
 	epoch := uint64(0)

@@ -14,20 +14,20 @@ import (
 
 // A pendingEvent is an event packet whose entry was not written yet. The entry of its parent must be written first.
 type pendingEvent struct {
-	offset     int64
-	substream  uint64
-	start, end uint64 // as in the packet
-	span, up   uint64 // ids of the span and its parent; 0: none
-	trace      uint64 // a hash of the trace id; 0: the packet has none
-	stream     uint32
-	counter    uint32
-	epoch      uint32 // index of its epoch
-	size       uint32
-	packet     uint32
-	parent     uint32 // number of the parent event plus 1; 0: the root
-	entry      uint32 // id of its entry; 0: not written yet
-	top        bool   // the packet itself names its parent
-	met        bool
+	offset      int64
+	substream   uint64
+	start, end  uint64 // as in the packet
+	span, up    uint64 // ids of the span and its parent; 0: none
+	trace       uint64 // a hash of the trace id; 0: the packet has none
+	stream      uint32
+	counter     uint32
+	epoch       uint32 // index of its epoch
+	size        uint32
+	packet      uint32
+	parent      uint32 // number of the parent event plus 1; 0: the root
+	entry       uint32 // id of its entry; 0: not written yet
+	namesParent bool   // the packet itself names its parent
+	visited     bool
 }
 
 // An index holds the events of an input, in order. Each needs 96 bytes.
@@ -41,15 +41,15 @@ var seed = maphash.MakeSeed()
 func (v *pendingEvent) identify(attrs []attribute) {
 	var ids originIDs
 	for i := range attrs {
-		ids.take(&attrs[i])
+		ids.add(&attrs[i])
 	}
-	v.span, v.up, v.top = number(ids.span), number(ids.parent), ids.parent != ""
+	v.span, v.up, v.namesParent = parseID(ids.span), parseID(ids.parent), ids.parent != ""
 	if ids.trace != "" {
 		v.trace = max(maphash.String(seed, strings.ToLower(ids.trace)), 1)
 	}
 }
 
-func number(id string) (n uint64) {
+func parseID(id string) (n uint64) {
 	n, _ = strconv.ParseUint(id, 16, 64) // the id was validated before
 	return n
 }
@@ -57,8 +57,8 @@ func number(id string) (n uint64) {
 // originIDs are the ids in a packet. Of each kind, the first valid id counts.
 type originIDs struct{ trace, span, parent string }
 
-// take stores a if it is an attribute with a valid id, and reports whether it is.
-func (o *originIDs) take(a *attribute) bool {
+// add stores a if it is an attribute with a valid id, and reports whether it is.
+func (o *originIDs) add(a *attribute) bool {
 	to, size := &o.trace, 32
 	switch a.Name {
 	case format.AttrTraceID:
@@ -86,8 +86,8 @@ func (v *pendingEvent) compare(trace, span uint64) int {
 	return cmp.Or(cmp.Compare(v.trace, trace), cmp.Compare(v.span, span))
 }
 
-// hang finds the parents of all events. The parameter epochs has the epochs of the input.
-func (x *index) hang(epochs []uint64) {
+// findParents finds the parents of all events. The parameter epochs has the epochs of the input.
+func (x *index) findParents(epochs []uint64) {
 	order := make([]uint32, x.Len())
 	at := func(i uint32) interval {
 		v := x.at(i)
@@ -98,29 +98,29 @@ func (x *index) hang(epochs []uint64) {
 		}
 	}
 	explicit := false
-	contain(order, at, func(i uint32, parent int64) {
+	findContainers(order, at, func(i uint32, parent int64) {
 		v := x.at(i)
-		explicit = explicit || v.top
-		if v.top || parent < 0 || v.trace != 0 && x.at(uint32(parent)).trace != v.trace {
+		explicit = explicit || v.namesParent
+		if v.namesParent || parent < 0 || v.trace != 0 && x.at(uint32(parent)).trace != v.trace {
 			return
 		}
 		v.parent = uint32(parent) + 1
 	})
 	if explicit {
-		x.name(order)
+		x.findNamedParents(order)
 	}
 }
 
-// name finds the parents that events name by id. The slice order has the numbers of all events, and is sorted
-// again.
-func (x *index) name(order []uint32) {
+// findNamedParents finds the parents that events name by id. The slice order has the numbers of all events, and is
+// sorted again.
+func (x *index) findNamedParents(order []uint32) {
 	slices.SortFunc(order, func(a, b uint32) int {
 		w := x.at(b)
 		return cmp.Or(x.at(a).compare(w.trace, w.span), cmp.Compare(a, b))
 	})
 	for i := range uint32(x.Len()) {
 		v := x.at(i)
-		if !v.top {
+		if !v.namesParent {
 			continue
 		}
 		at, ok := slices.BinarySearchFunc(order, v, func(i uint32, v *pendingEvent) int { return x.at(i).compare(v.trace, v.up) })

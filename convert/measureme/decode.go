@@ -167,7 +167,7 @@ func (d *decoder) readMetadata() {
 		d.meta = metadata{}
 		copy(id[:], d.first[:])
 		if d.whole { // otherwise the error is that the file is truncated
-			d.note(&input.Error{Offset: int64(d.off), Err: errMetadata})
+			d.setDamage(&input.Error{Offset: int64(d.off), Err: errMetadata})
 		}
 	}
 	copy(d.traceID[:], wire.AppendHex(nil, id[:16]))
@@ -207,7 +207,7 @@ func (d *decoder) sort() {
 		case *e == event{}:
 			// Only a part of the page was written to the disk.
 			if !holes {
-				d.note(d.eventError(i, errHole))
+				d.setDamage(d.eventError(i, errHole))
 			}
 			holes = true
 		case end == markInteger:
@@ -215,7 +215,7 @@ func (d *decoder) sort() {
 		case end == markInstant:
 			d.order = append(d.order, placeOf(i, start, start, true))
 		case end < start:
-			d.note(d.eventError(i, errTime))
+			d.setDamage(d.eventError(i, errTime))
 		default:
 			d.order = append(d.order, placeOf(i, start, end, false))
 		}
@@ -308,7 +308,7 @@ func (d *decoder) text(i int64, id uint64) string {
 	s, err := d.strings.text(id)
 	// If the file is truncated, a missing string is no further damage.
 	if err != nil && d.damage == nil && (d.whole || !errors.Is(err, errString)) {
-		d.note(d.eventError(i, err))
+		d.setDamage(d.eventError(i, err))
 	}
 	return s
 }

@@ -91,7 +91,7 @@ func (s *scanner) scan() error {
 		if s.page == 0 {
 			s.first = sha256.Sum256(payload)
 		}
-		if err := s.take(tag, payload); err != nil {
+		if err := s.addPage(tag, payload); err != nil {
 			return err
 		}
 		if len(payload) < int(size) {
@@ -109,8 +109,8 @@ func (s *scanner) fail(offset int, err error) *input.Error {
 // truncated returns the error for a file that ends too early at offset.
 func (s *scanner) truncated(offset int) *input.Error { return s.fail(offset, format.ErrTruncated) }
 
-// note stores err if it is the first damage after which scanning continues.
-func (s *scanner) note(err *input.Error) {
+// setDamage stores err if it is the first damage after which scanning continues.
+func (s *scanner) setDamage(err *input.Error) {
 	if s.damage == nil {
 		s.damage = err
 	}
@@ -143,14 +143,14 @@ func (s *scanner) hole() error {
 		case len(page) < fullPageSize:
 			return s.truncated(at)
 		}
-		s.note(s.fail(at, errHole))
+		s.setDamage(s.fail(at, errHole))
 		s.off += fullPageSize
 	}
 	return nil
 }
 
-// take appends b to a stream. b is the payload of a page, at the offset s.off.
-func (s *scanner) take(tag byte, b []byte) error {
+// addPage appends b to a stream. b is the payload of a page, at the offset s.off.
+func (s *scanner) addPage(tag byte, b []byte) error {
 	st := &s.streams[tag]
 	at := s.off
 	if st.headLen < headerSize {

@@ -96,14 +96,14 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) er
 		j := jobs[signal]
 		j.rows = append(j.rows, r)
 		if len(j.rows) == maxBatch {
-			if err := q.put(j); err != nil {
+			if err := q.add(j); err != nil {
 				return err
 			}
 			jobs[signal] = newJob(signal)
 		}
 	}
 	for _, j := range jobs {
-		if err := q.put(j); err != nil {
+		if err := q.add(j); err != nil {
 			return err
 		}
 	}
@@ -133,8 +133,8 @@ type queue struct {
 	used  chan []byte // buffers of messages that were written, for reuse
 }
 
-// put adds a job. If there are many, it first writes the oldest one.
-func (q *queue) put(j *job) error {
+// add adds a job. If there are many, it first writes the oldest one.
+func (q *queue) add(j *job) error {
 	for len(q.jobs) == cap(q.ahead) {
 		if err := q.write(); err != nil {
 			return err

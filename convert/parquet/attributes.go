@@ -38,7 +38,7 @@ func (d *decoder) attributes() error {
 			}
 			at[m]++
 		default:
-			if err := d.own(letter); err != nil {
+			if err := d.addOwn(letter); err != nil {
 				return err
 			}
 		}
@@ -147,8 +147,8 @@ func parseBig(letter byte, s string) (format.Value, bool) {
 	return format.I128Value(int64(hi), lo), true
 }
 
-// own adds an attribute that has a column of its own.
-func (d *decoder) own(letter byte) error {
+// addOwn adds an attribute that has a column of its own.
+func (d *decoder) addOwn(letter byte) error {
 	col, name := colOrder, ""
 	switch letter {
 	case inTraceID:
@@ -208,7 +208,7 @@ func (d *decoder) unordered() error {
 	add(inKind, colKind, d.texts[colKind] != kindInternal)
 	add(inStatus, colStatus, d.texts[colStatus] != statusUnset)
 	for _, letter := range letters {
-		if err := d.own(letter); err != nil {
+		if err := d.addOwn(letter); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ type boolPages struct {
 
 func newBoolPages(r io.ReaderAt, c *pq.Column, m *meta.ColumnMetaData) *boolPages {
 	p := &boolPages{column: c, codec: pq.LookupCompressionCodec(m.Codec)}
-	p.r = bufio.NewReader(io.NewSectionReader(r, begin(m), m.TotalCompressedSize))
+	p.r = bufio.NewReader(io.NewSectionReader(r, firstPage(m), m.TotalCompressedSize))
 	p.headers = thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(p.r))
 	return p
 }

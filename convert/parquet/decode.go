@@ -82,7 +82,7 @@ const (
 // bind assigns the columns of the file to the columns of the table.
 func (d *decoder) bind() error {
 	for _, l := range d.file.leaves {
-		place, want := d.place(l)
+		place, want := d.fieldOf(l)
 		if place == nil || *place != nil {
 			return d.foreign(l.name, "unknown or duplicate column")
 		}
@@ -104,9 +104,9 @@ func (d *decoder) bind() error {
 	return nil
 }
 
-// place returns the field for the leaf of a column, and the expected type of the column. It returns nil for an
+// fieldOf returns the field for the leaf of a column, and the expected type of the column. It returns nil for an
 // unknown column.
-func (d *decoder) place(l *leaf) (**leaf, meta.Type) {
+func (d *decoder) fieldOf(l *leaf) (**leaf, meta.Type) {
 	path := l.Path()
 	if len(path) == 1 && l.MaxRepetitionLevel() == 0 {
 		for i := range scalars {
@@ -240,7 +240,7 @@ func (d *decoder) readRow() error {
 	if d.total > textsFloor+textsFactor*d.file.size {
 		return d.excess(problem(format.ErrTooLarge, "more text than a file of this size can hold"))
 	}
-	if err := d.make(uint32(id)); err != nil {
+	if err := d.setEntry(uint32(id)); err != nil {
 		return err
 	}
 	if _, err := d.w.Write(&d.entry); err != nil {
@@ -356,8 +356,8 @@ func (d *decoder) optional(column int) format.Optional[string] {
 	return format.Optional[string]{Value: d.texts[column], Valid: d.valid[column]}
 }
 
-// make sets the entry from the current row.
-func (d *decoder) make(id uint32) error {
+// setEntry sets the entry from the current row.
+func (d *decoder) setEntry(id uint32) error {
 	e := &d.entry
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
 	m := &e.Metadata

@@ -234,7 +234,7 @@ func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntr
 			e.restOf(a)
 			continue
 		}
-		if letter := c.take(a); letter != 0 {
+		if letter := c.store(a); letter != 0 {
 			e.order = append(e.order, letter)
 			continue
 		}
@@ -288,9 +288,9 @@ func (e *encoder) hex(id []byte) string {
 	return wire.View(e.hexes[from:])
 }
 
-// take stores an attribute in the field for its column, and returns the letter of the column. It returns 0 if the
+// store stores an attribute in the field for its column, and returns the letter of the column. It returns 0 if the
 // attribute has no column or does not fit.
-func (c *own) take(a *format.Attribute) byte {
+func (c *own) store(a *format.Attribute) byte {
 	var to *string
 	var letter byte
 	digits := 0 // if it is an id: its number of digits

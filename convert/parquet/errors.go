@@ -23,9 +23,9 @@ func problem(err error, detail string) error { return fmt.Errorf("%w: %s", err, 
 // field returns the name of a column for an error.
 func field(column string) string { return "column " + strconv.Quote(column) }
 
-// contain converts a panic or an error of the Parquet library to an error of this package. Damaged input causes
+// convertError converts a panic or an error of the Parquet library to an error of this package. Damaged input causes
 // such panics.
-func contain(err *error) {
+func convertError(err *error) {
 	if r := recover(); r != nil {
 		*err = problem(errCorrupt, fmt.Sprint(r))
 	} else if *err != nil && !errors.Is(*err, errCorrupt) && !errors.Is(*err, errUnsupported) {

@@ -83,7 +83,7 @@ func open(r io.ReaderAt, size int64) (*file, error) {
 
 // parse checks the footer, and lets the library decode it.
 func (f *file) parse(footer []byte) (err error) {
-	defer contain(&err)
+	defer convertError(&err)
 	c := claims{Reader: new(thrift.CompactProtocol).NewReaderFromBytes(footer), size: len(footer)}
 	err = c.check(thrift.STRUCT, 0, 0)
 	if err != nil {
@@ -173,7 +173,7 @@ func (f *file) checkGroups() error {
 		rows += g.NumRows
 		for j := range g.Columns {
 			m := &g.Columns[j].MetaData
-			from, err := begin(m), error(nil)
+			from, err := firstPage(m), error(nil)
 			switch {
 			case from < int64(len(magic)) || m.TotalCompressedSize < 0 || m.TotalCompressedSize > f.end-from:
 				err = problem(errCorrupt, "the values are outside of the data")
@@ -188,8 +188,8 @@ func (f *file) checkGroups() error {
 	return nil
 }
 
-// begin returns the offset at which the pages of a column begin.
-func begin(m *meta.ColumnMetaData) int64 {
+// firstPage returns the offset at which the pages of a column begin.
+func firstPage(m *meta.ColumnMetaData) int64 {
 	if m.DictionaryPageOffset != 0 {
 		return m.DictionaryPageOffset
 	}

@@ -53,7 +53,7 @@ func leavesOf(c *pq.Column, elemDef int, all []*leaf) []*leaf {
 
 // open begins to read the values of a row group.
 func (l *leaf) open(r io.ReaderAt, c pq.ColumnChunk, m *meta.ColumnMetaData) {
-	l.begin, l.pages, l.bools = begin(m), c.(*pq.FileColumnChunk).PagesFrom(r), nil
+	l.begin, l.pages, l.bools = firstPage(m), c.(*pq.FileColumnChunk).PagesFrom(r), nil
 	if l.kind == meta.Boolean {
 		l.bools = newBoolPages(r, l.Column, m)
 	}
@@ -73,7 +73,7 @@ func (l *leaf) next() (bool, error) {
 
 // fill begins a page, or reads some values of it.
 func (l *leaf) fill() (err error) {
-	defer contain(&err)
+	defer convertError(&err)
 	switch {
 	case l.bools != nil:
 		l.batch, err = l.bools.read()

@@ -63,7 +63,7 @@ func Write(ctx context.Context, w *format.Writer, records iter.Seq2[*Record, err
 
 // add adds the records of r. It writes the resource to the trace at once.
 func (s *spool) add(r *Record) (err error) {
-	settle(r.Resource.Attributes)
+	normalize(r.Resource.Attributes)
 	holder, err := s.known.WriteFor(s.out.To, &r.Resource)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *spool) add(r *Record) (err error) {
 		settleSpan(span)
 		s.buf = binary.AppendUvarint(s.buf[:0], uint64(1+len(span.Links)+len(span.Events)))
 		_ = span.Each(&s.entry, otel.Where{}, s.encode) // encode returns no error
-		at, rerr := s.keep(r)
+		at, rerr := s.store(r)
 		if rerr == nil {
 			ix.Span(at, &span.TraceID, &span.SpanID, &span.Parent)
 		}
@@ -84,7 +84,7 @@ func (s *spool) add(r *Record) (err error) {
 		s.buf = binary.AppendUvarint(s.buf[:0], 1)
 		l.Fill(&s.entry, otel.Where{})
 		_ = s.encode(&s.entry)
-		at, rerr := s.keep(r)
+		at, rerr := s.store(r)
 		if rerr == nil {
 			ix.Log(at, &l.TraceID, &l.SpanID)
 		}
@@ -99,8 +99,8 @@ func (s *spool) encode(e *format.TraceEntry) error {
 	return nil
 }
 
-// keep adds the record in buf, which is part of r, to the input of the second reading. It returns its offset there.
-func (s *spool) keep(r *Record) (at int64, err error) {
+// store adds the record in buf, which is part of r, to the input of the second reading. It returns its offset there.
+func (s *spool) store(r *Record) (at int64, err error) {
 	if len(s.buf) > maxRecord {
 		tooLarge := r.at
 		tooLarge.Err = format.ErrTooLarge
@@ -158,16 +158,16 @@ func settleSpan(s *otel.Span) {
 		end = s.End()
 	}
 	s.SetTimes(uint64(s.Start), uint64(end))
-	settle(s.Attributes)
-	settle(s.Scope.Attributes)
+	normalize(s.Attributes)
+	normalize(s.Scope.Attributes)
 	s.TakeMarks()
 	for i := range s.Links {
-		settle(s.Links[i].Attributes)
+		normalize(s.Links[i].Attributes)
 	}
 	for i := range s.Events {
 		ev := &s.Events[i]
 		ev.HasTime = ev.Time != 0
-		settle(ev.Attributes)
+		normalize(ev.Attributes)
 	}
 }
 
@@ -177,13 +177,13 @@ func settleLog(l *otel.Log) {
 		l.Body.Text = wire.ValidText(l.Body.Text)
 	}
 	l.HasTime = l.Time != 0
-	settle(l.Attributes)
-	settle(l.Scope.Attributes)
+	normalize(l.Attributes)
+	normalize(l.Scope.Attributes)
 	l.TakeMarks()
 }
 
-// settle makes texts that are not UTF-8 bytes, and gives attributes with the same name the same encoding.
-func settle(attrs otel.Attributes) {
+// normalize makes texts that are not UTF-8 bytes, and gives attributes with the same name the same encoding.
+func normalize(attrs otel.Attributes) {
 	for i := range attrs {
 		a := &attrs[i]
 		a.Name = wire.ValidText(a.Name)
