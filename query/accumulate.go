@@ -72,8 +72,8 @@ func (a *accumulator) add(k *keeps, v Value) {
 		a.one = v
 		return
 	}
-	a.keep(k)
-	a.put(k, v)
+	a.prepare(k)
+	a.keepNumber(k, v)
 }
 
 // counts reports whether the function counts rows. Queries cannot call the function "errors", which counts only
@@ -83,16 +83,16 @@ func (k *keeps) counts() bool { return k.fn == "count" || k.fn == "errors" }
 // isExtreme reports whether the function is min or max. Their accumulators store only one value.
 func (k *keeps) isExtreme() bool { return k.fn == "min" || k.fn == "max" }
 
-// keep prepares the accumulator for more than one value.
-func (a *accumulator) keep(k *keeps) {
+// prepare prepares the accumulator for more than one value.
+func (a *accumulator) prepare(k *keeps) {
 	if a.kept == nil {
 		a.kept = new(kept)
-		a.put(k, a.one)
+		a.keepNumber(k, a.one)
 	}
 }
 
-// put adds a number to a.kept.
-func (a *accumulator) put(k *keeps, v Value) {
+// keepNumber adds a number to a.kept.
+func (a *accumulator) keepNumber(k *keeps, v Value) {
 	switch k.fn {
 	case "sum", "avg", "stddev":
 		if a.sums == nil {
@@ -170,9 +170,9 @@ func (a *accumulator) merge(k *keeps, b *accumulator) {
 	}
 	a.kind = a.kindWith(b.kind)
 	a.n += b.n
-	a.keep(k)
+	a.prepare(k)
 	if b.kept == nil {
-		a.put(k, b.one)
+		a.keepNumber(k, b.one)
 		return
 	}
 	if b.sums != nil {
@@ -326,7 +326,7 @@ func (a *accumulator) histogram(k *keeps) []int {
 	if a.n == 0 {
 		return nil
 	}
-	a.keep(k)
+	a.prepare(k)
 	list := slices.Sorted(maps.Keys(a.buckets))
 	finite := slices.DeleteFunc(slices.Clone(list), func(b int) bool { return b == bucketOfInf || b == bucketOfMinusInf })
 	if len(finite) == 0 || finite[len(finite)-1]-finite[0] > maxBuckets {

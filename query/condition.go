@@ -228,7 +228,7 @@ func (p *parser) inList(c *compare, t *token) (expr, error) {
 			return nil, err
 		}
 		c.list = append(c.list, v)
-		if !p.take(",") {
+		if !p.accept(",") {
 			return c, p.want(")")
 		}
 	}

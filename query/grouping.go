@@ -199,7 +199,7 @@ func (x *grouping) of(k int, b *columns.Block) []member {
 			if n == 0 {
 				n = x.find(view.Row(b.First)+view.Row(i)) + 1
 				if code < noCode {
-					x.know(code, n)
+					x.setGroup(code, n)
 				}
 			}
 			if x.count {
@@ -226,8 +226,8 @@ func (x *grouping) find(r view.Row) uint32 {
 	return uint32(x.groups.of(x.key))
 }
 
-// know stores the number n, which is one more than the group of a code.
-func (x *grouping) know(code uint64, n uint32) {
+// setGroup stores the number n, which is one more than the group of a code.
+func (x *grouping) setGroup(code uint64, n uint32) {
 	if more := int(code) + 1 - len(x.numbers); more > 0 {
 		x.numbers = append(x.numbers, make([]uint32, more)...)
 	}
@@ -284,8 +284,8 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 // manyGroups is the number of groups above which a goroutine merges its groups into the common ones.
 const manyGroups = groupChunk
 
-// group computes the accumulators for each group of rows. If there are more than limit groups, it stops, and returns more
-// than limit of them.
+// group computes the accumulators for each group of rows. If there are more than limit groups, it stops, and returns
+// more than limit of them.
 func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row], limit int) (*groups, error) {
 	keys, err := m.evals(by)
 	if err != nil {

@@ -47,7 +47,7 @@ func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 			continue
 		}
 		h := Hint{Text: fmt.Sprintf("%d rows have no %s, and are not selected: to select them as well, write (%s %s … || %s = nil)", n, text, text, l.x.op, text)}
-		if from, to := place(l.x); from < to && to <= len(q.text) {
+		if from, to := extent(l.x); from < to && to <= len(q.text) {
 			h.Query = q.with(from, to, "("+q.text[from:to]+" || "+text+" = nil)")
 		}
 		hints = append(hints, h)
@@ -89,7 +89,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 				h = q.otherKind(m, f, x.right)
 			}
 			if h.Query == "" && x.right != nil && !strings.HasPrefix(q.text[f.pos:], f.text) { // no dot, as in user = eve
-				from, to := place(x)
+				from, to := extent(x)
 				text := quote(q.text[from:to])
 				if _, err := parse(q.with(from, to, text)); err == nil { // within braces, text is no free text
 					h = Hint{cmp.Or(h.Text, f.text+" is read as an attribute") + "; to find the text, write " + text, q.with(from, to, text)}

@@ -83,8 +83,8 @@ func (p *parser) next() *token {
 // is reports whether the next token is the given mark.
 func (p *parser) is(mark string) bool { return p.peek().is(mark) }
 
-// take skips the next token if it is the given mark. It reports whether it skipped the token.
-func (p *parser) take(mark string) bool {
+// accept skips the next token if it is the given mark. It reports whether it skipped the token.
+func (p *parser) accept(mark string) bool {
 	if p.is(mark) {
 		p.next()
 		return true
@@ -93,7 +93,7 @@ func (p *parser) take(mark string) bool {
 }
 
 func (p *parser) want(mark string) error {
-	if !p.take(mark) {
+	if !p.accept(mark) {
 		return p.fail(p.peek(), "", "expected %s, found %s", mark, describe(p.peek()))
 	}
 	return nil
@@ -156,7 +156,7 @@ func (p *parser) query() (*pipeline, error) {
 			return nil, err
 		}
 	}
-	for p.take("|") {
+	for p.accept("|") {
 		s, err := p.stage()
 		if err != nil {
 			return nil, err
@@ -274,13 +274,13 @@ func (p *parser) set() (spanset, error) {
 	defer done()
 	t := p.peek()
 	switch {
-	case p.take("!"):
+	case p.accept("!"):
 		x, err := p.set()
 		return &without{x}, err
-	case p.take("{"):
+	case p.accept("{"):
 		x, err := p.braced()
 		return &filter{x}, err
-	case p.take("("):
+	case p.accept("("):
 		q, err := p.query()
 		if err != nil {
 			return nil, err
@@ -300,7 +300,7 @@ func (p *parser) set() (spanset, error) {
 
 // braced parses a filter after its {, including the }.
 func (p *parser) braced() (x expr, err error) {
-	if p.take("}") {
+	if p.accept("}") {
 		return nil, nil
 	}
 	p.braces++

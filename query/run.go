@@ -255,7 +255,7 @@ func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view
 		switch s := s.(type) {
 		case *stageFilter:
 			rows, err = m.where(s.x, rows)
-			r.keep(rows)
+			r.filterOrder(rows)
 		case *stageBy:
 			by = s.list
 		case *stageCoalesce:
@@ -275,7 +275,7 @@ func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view
 			}
 			if s.cond != nil {
 				rows, err = m.having(s, by, rows)
-				r.keep(rows)
+				r.filterOrder(rows)
 				break
 			}
 			var calls []*stageAggregate
@@ -317,8 +317,8 @@ func countTables(list []stage) (n int) {
 	return n
 }
 
-// keep removes from r.Order the rows that are not in the set rows.
-func (r *Result) keep(rows view.Set[view.Row]) {
+// filterOrder removes from r.Order the rows that are not in the set rows.
+func (r *Result) filterOrder(rows view.Set[view.Row]) {
 	if r.Order != nil && rows != nil {
 		r.Order = slices.DeleteFunc(r.Order, func(row view.Row) bool { return !rows.Has(row) })
 	}

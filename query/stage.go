@@ -8,7 +8,7 @@ import (
 // stage parses a stage. The parser is after the |.
 func (p *parser) stage() (stage, error) {
 	t := p.peek()
-	if p.take("{") {
+	if p.accept("{") {
 		x, err := p.braced()
 		return &stageFilter{x}, err
 	}
@@ -84,7 +84,7 @@ func (p *parser) list() ([]expr, error) {
 			return nil, err
 		}
 		all = append(all, x)
-		if !p.take(",") {
+		if !p.accept(",") {
 			return all, p.want(")")
 		}
 	}
@@ -96,7 +96,7 @@ func (p *parser) top(t *token) (stage, error) {
 		return nil, err
 	}
 	s := &stageTop{n: n, bottom: t.text == "bottomk"}
-	if p.take(",") {
+	if p.accept(",") {
 		s.x, err = p.column()
 		if err != nil {
 			return nil, err
@@ -219,7 +219,7 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 	if a.x != nil {
 		texts = append(texts, a.x.String())
 	}
-	for p.take(",") {
+	for p.accept(",") {
 		x, err := p.sum()
 		if err != nil {
 			return nil, err

@@ -10,7 +10,7 @@ func (p *parser) primary() (expr, error) {
 	t := p.peek()
 	switch t.kind {
 	case tokenMark:
-		if !p.take("(") {
+		if !p.accept("(") {
 			return nil, p.fail(t, "", "expected a value, found %s", describe(t))
 		}
 		x, err := p.or()
@@ -176,7 +176,7 @@ func (p *parser) bucket(t *token) (expr, error) {
 	if err := p.wantNumber(a, t); err != nil {
 		return nil, err
 	}
-	if !p.take(",") {
+	if !p.accept(",") {
 		return nil, p.fail(p.peek(), "as in bucket("+a.String()+", 1s)", "bucket() needs a size").trying(p.with(p.peek().pos, p.peek().pos, ", 1s"))
 	}
 	size := p.peek()

@@ -56,8 +56,8 @@ func kindName(k valueKind) string {
 	return "one of " + strings.Join(enumNames(k), ", ")
 }
 
-// place returns the start and end offset of an expression in the query.
-func place(x expr) (pos, end int) {
+// extent returns the start and end offset of an expression in the query.
+func extent(x expr) (pos, end int) {
 	switch x := x.(type) {
 	case *literal:
 		return x.pos, x.end
@@ -66,16 +66,16 @@ func place(x expr) (pos, end int) {
 	case *words:
 		return x.pos, x.pos + len(x.text)
 	case *unary:
-		_, end := place(x.x)
+		_, end := extent(x.x)
 		return x.pos, end
 	case *binary:
-		pos, _ := place(x.a)
-		_, end := place(x.b)
+		pos, _ := extent(x.a)
+		_, end := extent(x.b)
 		return pos, end
 	case *compare:
-		pos, end := place(x.a)
+		pos, end := extent(x.a)
 		if x.right != nil {
-			_, end = place(x.right)
+			_, end = extent(x.right)
 		}
 		return pos, end
 	}
@@ -90,7 +90,7 @@ func (p *parser) wantBool(x expr) *Error {
 			return nil
 		}
 	}
-	pos, end := place(x)
+	pos, end := extent(x)
 	err := p.failAt(pos, "compare it with a value", "%s is %s, which is not a condition", x, kindName(k))
 	switch l, ok := x.(*literal); {
 	case !ok:
@@ -117,7 +117,7 @@ func (p *parser) wantNumber(x expr, t *token) *Error {
 		}
 		return p.failAt(t.pos, "", "nil cannot be used in a computation")
 	default:
-		pos, _ := place(x)
+		pos, _ := extent(x)
 		return p.failAt(pos, "", "%s is %s, but %s needs numbers", x, kindName(k), t.text)
 	}
 }
@@ -133,7 +133,7 @@ func (p *parser) comparable(a, b expr) error {
 	if _, ok := a.(*literal); ok {
 		x, y, j, k = b, a, k, j
 	}
-	pos, end := place(y)
+	pos, end := extent(y)
 	err := p.failAt(pos, "", "%s is %s, but %s is %s", x, kindName(j), y, kindName(k))
 	if l, ok := y.(*literal); ok && j == kindString && l.word == "" {
 		err.Hint = "write " + quote(p.text[pos:end])

@@ -106,8 +106,8 @@ func (w *walker) blank() {
 	}
 }
 
-// take skips blanks and the byte c. It returns false if the next byte is not c.
-func (w *walker) take(c byte) bool {
+// accept skips blanks and the byte c. It returns false if the next byte is not c.
+func (w *walker) accept(c byte) bool {
 	is := w.next(c)
 	if is {
 		w.i++
@@ -224,7 +224,7 @@ func (w *walker) edit(from int, text string) {
 // array parses a list. In a list of arguments, the argument after a flag such as --password is a secret.
 func (w *walker) array(v Verdict) bool {
 	w.i++
-	if w.take(']') {
+	if w.accept(']') {
 		return true
 	}
 	secret, login := false, false
@@ -250,9 +250,9 @@ func (w *walker) array(v Verdict) bool {
 			secret = false
 		}
 		switch {
-		case w.take(']'):
+		case w.accept(']'):
 			return true
-		case !w.take(','):
+		case !w.accept(','):
 			return false
 		}
 	}
@@ -261,7 +261,7 @@ func (w *walker) array(v Verdict) bool {
 // object parses an object.
 func (w *walker) object(v Verdict) bool {
 	w.i++
-	if w.take('}') {
+	if w.accept('}') {
 		return true
 	}
 	key, hasKey := "", false // the value of a member "key" or "name", which is the key of a following member "value"
@@ -279,7 +279,7 @@ func (w *walker) object(v Verdict) bool {
 				w.edit(from, t)
 			}
 		}
-		if !w.take(':') {
+		if !w.accept(':') {
 			return false
 		}
 		isString := w.next('"')
@@ -302,9 +302,9 @@ func (w *walker) object(v Verdict) bool {
 		switch {
 		case !ok:
 			return false
-		case w.take('}'):
+		case w.accept('}'):
 			return true
-		case !w.take(','):
+		case !w.accept(','):
 			return false
 		}
 	}

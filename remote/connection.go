@@ -111,11 +111,11 @@ func (n *numbering) add(b []byte, r *record) []byte {
 		return b
 	}
 	x := node{parent: r.parent, conn: n.conn, ref: r.ref}
-	b, parent, direct := n.place(b, r.parent)
+	b, parent, direct := n.parentID(b, r.parent)
 	raw := r.raw
 	if !direct {
 		n.moved++
-		raw = n.mark(r, parent)
+		raw = n.encodeBelow(r, parent)
 	} else if parent != r.parent {
 		raw = n.moveTo(r, parent)
 	}
@@ -124,10 +124,10 @@ func (n *numbering) add(b []byte, r *record) []byte {
 	return b
 }
 
-// place returns the id on this connection of the entry below which a child of parent is sent. The result direct
-// reports whether this entry is the parent itself. If the entry is a resource that was not sent yet, place appends
+// parentID returns the id on this connection of the entry below which a child of parent is sent. The result direct
+// reports whether this entry is the parent itself. If the entry is a resource that was not sent yet, parentID appends
 // it to b.
-func (n *numbering) place(b []byte, parent uint32) (_ []byte, id uint32, direct bool) {
+func (n *numbering) parentID(b []byte, parent uint32) (_ []byte, id uint32, direct bool) {
 	at := parent
 	for range maxSteps {
 		if at == 0 {
@@ -152,9 +152,9 @@ func (n *numbering) place(b []byte, parent uint32) (_ []byte, id uint32, direct 
 	return b, id, false
 }
 
-// mark returns the encoding of r below the entry parent, which is not its own parent. It adds the ids of the trace
-// and of the span to which r belongs as attributes.
-func (n *numbering) mark(r *record, parent uint32) []byte {
+// encodeBelow returns the encoding of r below the entry parent, which is not its own parent. It adds the ids of the
+// trace and of the span to which r belongs as attributes.
+func (n *numbering) encodeBelow(r *record, parent uint32) []byte {
 	e := &n.entry
 	if _, err := format.DecodeTraceEntry(r.raw, n.version, e); err != nil {
 		// This does not happen, because the recorder has encoded the record. But at least correct the parent.

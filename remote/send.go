@@ -49,14 +49,14 @@ func (l *link) isGone() bool {
 // close ends the connection. If ctx is done, it does not send the closing message of TLS, which would wait for a
 // receiver that reads nothing.
 func (l *link) close(ctx context.Context) {
-	stop := context.AfterFunc(ctx, l.drop)
+	stop := context.AfterFunc(ctx, l.abort)
 	defer stop()
 	_ = l.Close() // an error does not say which entries are lost
 	l.listen.Wait()
 }
 
-// drop ends the connection without the closing message of TLS.
-func (l *link) drop() {
+// abort ends the connection without the closing message of TLS.
+func (l *link) abort() {
 	c := l.Conn
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -106,7 +106,7 @@ func (s *Sender) run() {
 			break
 		}
 	}
-	c.leave()
+	c.disconnect()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Dropped = s.stats.Offered - s.stats.Sent // nothing is sent any more
@@ -150,7 +150,7 @@ func (c *sendLoop) onGone() {
 		return
 	}
 	c.fails, c.failing = 0, false
-	c.leave()
+	c.disconnect()
 }
 
 var (
@@ -163,7 +163,7 @@ var (
 func (c *sendLoop) send(chunk *chunk) error {
 	n := &c.numbering
 	if chunk.trace != n.trace {
-		c.leave()
+		c.disconnect()
 		n.begin(chunk.trace, chunk.version)
 	}
 	for at := 0; at < len(chunk.buf); {
@@ -171,7 +171,7 @@ func (c *sendLoop) send(chunk *chunk) error {
 			c.onGone()
 		}
 		if n.next > fullAt {
-			c.leave()
+			c.disconnect()
 		}
 		c.out, c.starts = c.out[:0], c.starts[:0]
 		if c.link == nil {
@@ -226,8 +226,8 @@ func (c *sendLoop) giveUp(chunk *chunk, at int) int {
 	return len(chunk.buf) - len(rest)
 }
 
-// leave ends the current connection, if any.
-func (c *sendLoop) leave() {
+// disconnect ends the current connection, if any.
+func (c *sendLoop) disconnect() {
 	if c.link != nil {
 		c.link.close(c.ctx)
 		c.link = nil
@@ -337,8 +337,8 @@ func (c *sendLoop) hangUp(err error) {
 	if c.isClosed() {
 		c.lost++
 	}
-	c.link.drop()
-	c.leave()
+	c.link.abort()
+	c.disconnect()
 	c.failed(err)
 }
 

@@ -211,8 +211,8 @@ type keptColumn struct {
 	*columns.Column
 }
 
-// put adds a column. Then it removes the least recently used columns, if the total size exceeds the budget.
-func (k *columnsKept) put(name string, column *columns.Column) {
+// add adds a column. Then it removes the least recently used columns, if the total size exceeds the budget.
+func (k *columnsKept) add(name string, column *columns.Column) {
 	k.list = append(k.list, keptColumn{name, column})
 	size := 0
 	for i, c := range slices.Backward(k.list) {
@@ -244,7 +244,7 @@ func (c columnsOf) Column(ctx context.Context, name string) (*columns.Column, er
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.put(name, made)
+	k.add(name, made)
 	return made, nil
 }
 

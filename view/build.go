@@ -131,7 +131,7 @@ func (f *growingFile) fold(id uint32) {
 
 // run reads the new entries of each file. For file i, it stops before entry limits[i].
 func (b *builder) run(ctx context.Context, limits []uint32) error {
-	p := &pass{ctx: ctx, until: limits, take: b.take}
+	p := &pass{ctx: ctx, until: limits, take: b.addChunk}
 	total := uint64(0)
 	for i, f := range b.files {
 		p.sources = append(p.sources, f.source)
@@ -150,8 +150,8 @@ func (b *builder) run(ctx context.Context, limits []uint32) error {
 	return p.run(b.parsers[:n])
 }
 
-// take adds the records of a chunk to the view under construction.
-func (b *builder) take(c *chunk) error {
+// addChunk adds the records of a chunk to the view under construction.
+func (b *builder) addChunk(c *chunk) error {
 	f := b.files[c.file]
 	if f.damage != nil || f.n != c.first {
 		return nil // the chunk comes after damage

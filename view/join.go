@@ -83,8 +83,8 @@ func (w *wants) slot(trace uint32, span uint64) *wantSlot {
 	}
 }
 
-// look searches the rows [from, to) for wanted spans, and adds what it finds to the slots of w.
-func (b *builder) look(w *wants, from, to uint32) error {
+// findWanted searches the rows [from, to) for wanted spans, and adds what it finds to the slots of w.
+func (b *builder) findWanted(w *wants, from, to uint32) error {
 	if len(w.all) == 0 {
 		return nil
 	}
@@ -191,9 +191,9 @@ func (b *builder) best(x want, s *wantSlot) Row {
 	return noRow
 }
 
-// hang moves rows below the spans that they name: all rows from row was on, and earlier rows whose span is now
+// moveToParents moves rows below the spans that they name: all rows from row was on, and earlier rows whose span is now
 // found.
-func (b *builder) hang(was uint32) error {
+func (b *builder) moveToParents(was uint32) error {
 	for _, h := range b.halves {
 		id, err := b.spanID(h)
 		if err != nil {
@@ -206,10 +206,10 @@ func (b *builder) hang(was uint32) error {
 	for _, x := range b.fresh {
 		fresh.add(x, b.trace(x.row))
 	}
-	if err := b.look(&b.waiting, was, b.n); err != nil {
+	if err := b.findWanted(&b.waiting, was, b.n); err != nil {
 		return err
 	}
-	if err := b.look(&fresh, 0, b.n); err != nil {
+	if err := b.findWanted(&fresh, 0, b.n); err != nil {
 		return err
 	}
 	var moves []move

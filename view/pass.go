@@ -121,9 +121,9 @@ func (p *pass) run(parsers []*parser) error {
 	p.ahead = chunksAhead * len(parsers)
 	var wg sync.WaitGroup
 	for _, w := range parsers[1:] {
-		wg.Go(func() { p.work(w) })
+		wg.Go(func() { p.parseChunks(w) })
 	}
-	p.work(parsers[0])
+	p.parseChunks(parsers[0])
 	wg.Wait()
 	return p.err
 }
@@ -137,7 +137,7 @@ func workersFor(entries uint64, most int) int {
 	return int(min(uint64(most), 1+entries/(chunkEntries/2)))
 }
 
-func (p *pass) work(w *parser) {
+func (p *pass) parseChunks(w *parser) {
 	for {
 		c, turn := p.begin()
 		if c == nil {

@@ -116,7 +116,7 @@ func (b *builder) extend(ctx context.Context) (*View, error) {
 	if err := b.run(ctx, limits); err != nil {
 		return nil, err
 	}
-	if err := b.hang(b.joined); err != nil {
+	if err := b.moveToParents(b.joined); err != nil {
 		return nil, err
 	}
 	b.joined = b.n
