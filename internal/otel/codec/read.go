@@ -201,7 +201,7 @@ func (r *Reader) Scope(h *Head, s *otel.Scope) (err error) {
 		return err
 	}
 	s.Name, s.Version = strings.Clone(s.Name), strings.Clone(s.Version)
-	s.Attributes = keep(s.Attributes)
+	s.Attributes = cloneTexts(s.Attributes)
 	return nil
 }
 
@@ -212,7 +212,7 @@ func (r *Reader) Resource(h *Head, to *otel.Resource) (err error) {
 	if err != nil {
 		return err
 	}
-	to.Attributes = keep(to.Attributes)
+	to.Attributes = cloneTexts(to.Attributes)
 	return nil
 }
 
@@ -233,8 +233,8 @@ func readHead[T any](r *Reader, h *Head, m *message[T], to *T, url *string) erro
 	return r.done(h.Value.From)
 }
 
-// keep copies the texts of attributes, so that they remain valid after the input.
-func keep(attrs otel.Attributes) otel.Attributes {
+// cloneTexts copies the texts of attributes, so that they remain valid after the input.
+func cloneTexts(attrs otel.Attributes) otel.Attributes {
 	for i := range attrs {
 		a := &attrs[i]
 		a.Name = strings.Clone(a.Name)

@@ -83,8 +83,8 @@ func (d *directory) elsewhere(k *spanmap.Key, file uint32) (yes bool) {
 	return yes
 }
 
-// take returns and forgets the spans in other files for which file waits.
-func (d *directory) take(file uint32) []spanmap.Key {
+// popWaits returns and forgets the spans in other files for which file waits.
+func (d *directory) popWaits(file uint32) []spanmap.Key {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	found := d.found[file]

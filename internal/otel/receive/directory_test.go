@@ -15,7 +15,7 @@ func spanKey(n int) (k spanmap.Key) {
 
 func TestDirectory(t *testing.T) {
 	d := newDirectory()
-	d.take(7) // from now on, the directory collects spans for file 7
+	d.popWaits(7) // from now on, the directory collects spans for file 7
 	own, there, late, later := spanKey(1), spanKey(2), spanKey(3), spanKey(4)
 	d.came(&own, 7)
 	d.came(&there, 8)
@@ -23,19 +23,19 @@ func TestDirectory(t *testing.T) {
 		t.Error("only one span came to another file")
 	}
 	d.came(&later, 7)
-	if list := d.take(7); len(list) > 0 {
+	if list := d.popWaits(7); len(list) > 0 {
 		t.Errorf("found are %v, and nothing came to another file since", list)
 	}
 	d.came(&late, 8)
-	if list := d.take(7); len(list) != 1 || list[0] != late {
+	if list := d.popWaits(7); len(list) != 1 || list[0] != late {
 		t.Errorf("found are %v, want %v", list, late)
 	}
-	if list := d.take(7); len(list) > 0 || d.elsewhere(&late, 8) || !d.elsewhere(&late, 7) {
+	if list := d.popWaits(7); len(list) > 0 || d.elsewhere(&late, 8) || !d.elsewhere(&late, 7) {
 		t.Errorf("found again are %v", list)
 	}
 	// Two files may wait for the same span. A file that is finished gets no spans.
-	d.take(9)
-	d.take(10)
+	d.popWaits(9)
+	d.popWaits(10)
 	d.forget(10)
 	both, gone := spanKey(5), spanKey(6)
 	for _, file := range []uint32{7, 9, 7, 9} {
@@ -44,7 +44,7 @@ func TestDirectory(t *testing.T) {
 	d.elsewhere(&gone, 10)
 	d.came(&both, 8)
 	d.came(&gone, 8)
-	if a, b := d.take(7), d.take(9); len(a) != 1 || len(b) != 1 || a[0] != both || b[0] != both {
+	if a, b := d.popWaits(7), d.popWaits(9); len(a) != 1 || len(b) != 1 || a[0] != both || b[0] != both {
 		t.Errorf("found are %v and %v, want %v for both", a, b, both)
 	}
 	if _, ok := d.found[10]; ok {
@@ -55,7 +55,7 @@ func TestDirectory(t *testing.T) {
 		d.elsewhere(&k, 7)
 		d.came(&k, 8)
 	}
-	if n := len(d.take(7)); n != maxFound {
+	if n := len(d.popWaits(7)); n != maxFound {
 		t.Errorf("%d are kept, want %d", n, maxFound)
 	}
 }
@@ -65,7 +65,7 @@ func TestDirectory(t *testing.T) {
 func TestDirectoryMissesNothing(t *testing.T) {
 	const n = 1000
 	d := newDirectory()
-	d.take(7)
+	d.popWaits(7)
 	var elsewhere [n]bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -82,7 +82,7 @@ func TestDirectoryMissesNothing(t *testing.T) {
 	})
 	wg.Wait()
 	told := make(map[spanmap.Key]bool)
-	for _, k := range d.take(7) {
+	for _, k := range d.popWaits(7) {
 		told[k] = true
 	}
 	missed := 0

@@ -130,11 +130,11 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	// If possible, open all files before recording anything, so that the request is refused or accepted as a whole.
 	together := f.folder == nil || len(parts) <= max(1, f.folder.o.MaxOpen/cap(f.turns))
 	for i := range parts {
-		defer f.end(&parts[i])
+		defer f.closePart(&parts[i])
 		if !together {
 			continue
 		}
-		if err := f.begin(&q, &parts[i]); errors.Is(err, ErrFull) {
+		if err := f.openPart(&q, &parts[i]); errors.Is(err, ErrFull) {
 			return Result{}, err
 		}
 	}
@@ -147,19 +147,19 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		var one Result
 		err := p.err
 		if !together {
-			err = f.begin(&q, p)
+			err = f.openPart(&q, p)
 			if err == nil {
 				err = admit(ctx, parts[i:i+1])
 			}
 		}
 		if err == nil && p.file != nil {
-			one, err = p.take(f.folder, &q)
+			one, err = p.record(f.folder, &q)
 			if errors.Is(err, ErrFull) {
 				return Result{}, err // a part was recorded; the sender sends the whole request again
 			}
 		}
 		if !together {
-			f.end(p)
+			f.closePart(p)
 		}
 		if err != nil {
 			one = Result{Refused: p.records, Why: err}

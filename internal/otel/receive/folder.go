@@ -66,9 +66,9 @@ type file struct {
 	bytes     int64 // the size of the file that the quota has counted
 }
 
-// use returns the open file of a service. It creates or resumes the file if necessary. The caller must call leave
+// acquire returns the open file of a service. It creates or resumes the file if necessary. The caller must call release
 // later.
-func (f *folder) use(key, service string, now time.Time) (*file, error) {
+func (f *folder) acquire(key, service string, now time.Time) (*file, error) {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
@@ -168,8 +168,8 @@ func (f *folder) leastRecent(suspended bool) (n int, idle *file) {
 	return n, idle
 }
 
-// leave says that the caller no longer uses x, which it got from [folder.use].
-func (f *folder) leave(x *file) {
+// release says that the caller no longer uses x, which it got from [folder.acquire].
+func (f *folder) release(x *file) {
 	f.count(x)
 	f.mu.Lock()
 	x.users--

@@ -94,8 +94,8 @@ const (
 	manyServices = "many_services"
 )
 
-// begin opens the file of p. The caller must call Files.end later.
-func (f *Files) begin(q *request, p *part) error {
+// openPart opens the file of p. The caller must call closePart later.
+func (f *Files) openPart(q *request, p *part) error {
 	p.err = q.r.Resource(&q.ix.Resources()[q.ix.Resource(q.ix.Record(p.from))], &p.resource)
 	switch {
 	case p.err != nil || p.records == 0:
@@ -109,7 +109,7 @@ func (f *Files) begin(q *request, p *part) error {
 				key, service = manyServices, manyServices
 			}
 		}
-		x, err := f.folder.use(key, service, time.Now())
+		x, err := f.folder.acquire(key, service, time.Now())
 		p.err = err
 		if err == nil {
 			p.file = x
@@ -118,19 +118,19 @@ func (f *Files) begin(q *request, p *part) error {
 	return p.err
 }
 
-// end undoes begin. Further calls for the same part do nothing.
-func (f *Files) end(p *part) {
+// closePart undoes openPart. Further calls for the same part do nothing.
+func (f *Files) closePart(p *part) {
 	if p.leave != nil {
 		p.leave()
 	}
 	if p.file != nil && f.folder != nil {
-		f.folder.leave(p.file)
+		f.folder.release(p.file)
 	}
 	p.file, p.leave = nil, nil
 }
 
-// take records the records of p. The parameter of is nil if all services share a file.
-func (p *part) take(of *folder, q *request) (Result, error) {
+// record records the records of p. The parameter of is nil if all services share a file.
+func (p *part) record(of *folder, q *request) (Result, error) {
 	m, ok := p.file.mappers.Get().(*mapper)
 	if !ok {
 		m = &mapper{writer: writer{rec: p.file.rec, batch: p.file.rec.Batch()}, file: p.file.number}
@@ -142,7 +142,7 @@ func (p *part) take(of *folder, q *request) (Result, error) {
 	m.batch.Discard()
 	m.done, m.scopes, m.scope = Result{}, &q.scopes, otel.Scope{}
 	if m.dir != nil { // tell the recorder about parents that are in other files
-		for _, ids := range m.dir.take(m.file) {
+		for _, ids := range m.dir.popWaits(m.file) {
 			m.batch.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
 		}
 	}

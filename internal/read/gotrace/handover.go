@@ -75,9 +75,9 @@ func (m *meetings) only(goroutine, since int64) int64 {
 	return 0
 }
 
-// met records that the goroutine from may have handed a span to the goroutine to. If p.handovers says which spans
-// it handed over at this meeting, met moves them.
-func (p *spanPass) met(from, to *goroutine, at int64, weak bool) {
+// addMeeting records that the goroutine from may have handed a span to the goroutine to. If p.handovers says which spans
+// it handed over at this meeting, addMeeting moves them.
+func (p *spanPass) addMeeting(from, to *goroutine, at int64, weak bool) {
 	if p.quiet || len(from.open) == 0 {
 		return
 	}
@@ -90,9 +90,9 @@ func (p *spanPass) met(from, to *goroutine, at int64, weak bool) {
 		}
 		x.Handed = at
 		p.addTime(from, at)
-		p.give(from)
+		p.creditOpenSpan(from)
 		p.addTime(to, at)
-		p.give(to)
+		p.creditOpenSpan(to)
 		o := from.open[k]
 		for s := range o.base { // add the work before the handover to the work after it
 			o.base[s] += to.sums[s] - from.sums[s]

@@ -199,7 +199,7 @@ func TestPacked(t *testing.T) {
 			if r.IntN(2) == 0 {
 				want[i][1] = want[i][0]
 			}
-			tr.keep(&tr.Spans[i], &want[i][0], &want[i][1])
+			tr.setTimes(&tr.Spans[i], &want[i][0], &want[i][1])
 		}
 	}
 	for i := range want {

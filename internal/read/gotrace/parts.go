@@ -80,7 +80,7 @@ func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	if errors.Is(err, errDone) {
 		return nil
 	}
-	p.rest()
+	p.emitOpen()
 	switch {
 	case err == nil:
 		return nil
@@ -141,8 +141,8 @@ type rowReader struct {
 	done        bool
 }
 
-// tell passes a part to fn, and returns errDone if fn wants no more.
-func (p *rowReader) tell(x *Part) error {
+// emit passes a part to fn, and returns errDone if fn wants no more.
+func (p *rowReader) emit(x *Part) error {
 	if p.done || !p.fn(x) {
 		p.done = true
 		return errDone
@@ -154,7 +154,7 @@ func (p *rowReader) tell(x *Part) error {
 // trace.
 func (p *rowReader) end(x *Part, at int64, ended bool) error {
 	x.To, x.Ended = at, ended
-	return p.tell(x)
+	return p.emit(x)
 }
 
 // begun returns a part that began at the given time.
@@ -251,7 +251,7 @@ func (p *rowReader) transition(e *trace.Event, st *trace.StateTransition, at int
 	}
 	if to == trace.GoNotExist {
 		delete(p.goroutines, g.Goroutine)
-		return p.ended(g, at, true)
+		return p.emitGoroutine(g, at, true)
 	}
 	return nil
 }
@@ -271,7 +271,7 @@ func (p *rowReader) waited(g *goroutineRow, at int64, ended bool, by int64) erro
 		by = -1
 	}
 	parent := p.below(g)
-	return p.tell(&Part{
+	return p.emit(&Part{
 		Kind: Waiting, ID: p.id(), Parent: parent, Root: parent, Name: c.State.String(), From: from, To: at, Began: from != p.first, Ended: ended, Goroutine: g.Goroutine, By: by,
 		Reason: strings.Clone(g.reason), Stack: c.Stack,
 	})
@@ -293,8 +293,8 @@ func (p *rowReader) below(g *goroutineRow) uint64 {
 	return g.ID
 }
 
-// ended passes a goroutine to fn, and before it the goroutine's open regions.
-func (p *rowReader) ended(g *goroutineRow, at int64, ended bool) error {
+// emitGoroutine passes a goroutine to fn, and before it the goroutine's open regions.
+func (p *rowReader) emitGoroutine(g *goroutineRow, at int64, ended bool) error {
 	for _, x := range slices.Backward(g.regions) {
 		p.open--
 		if err := p.end(x, at, ended); err != nil {
@@ -312,7 +312,7 @@ func (p *rowReader) ended(g *goroutineRow, at int64, ended bool) error {
 		return nil
 	}
 	p.below(g)
-	return p.tell(&g.Part)
+	return p.emit(&g.Part)
 }
 
 func (p *rowReader) taskBegin(e *trace.Event, at int64) error {
@@ -478,11 +478,11 @@ func (p *rowReader) rangeOf(e *trace.Event, at int64) error {
 	return nil
 }
 
-// rest passes the parts that are still open at the end of the trace to fn.
-func (p *rowReader) rest() {
+// emitOpen passes the parts that are still open at the end of the trace to fn.
+func (p *rowReader) emitOpen() {
 	for _, id := range slices.Sorted(maps.Keys(p.goroutines)) {
 		g := p.goroutines[id]
-		if p.waited(g, p.last, false, -1) != nil || p.ended(g, p.last, false) != nil {
+		if p.waited(g, p.last, false, -1) != nil || p.emitGoroutine(g, p.last, false) != nil {
 			return
 		}
 	}
@@ -497,7 +497,7 @@ func (p *rowReader) rest() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.short)) {
-		if p.tell(&Part{Kind: Short, Name: name, From: p.last, To: p.last, Goroutine: -1, By: -1, Count: p.short[name]}) != nil {
+		if p.emit(&Part{Kind: Short, Name: name, From: p.last, To: p.last, Goroutine: -1, By: -1, Count: p.short[name]}) != nil {
 			return
 		}
 	}

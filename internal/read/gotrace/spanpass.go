@@ -119,19 +119,19 @@ func (p *spanPass) finish() {
 		if p.quiet {
 			continue
 		}
-		p.give(g)
-		p.leave(g)
+		p.creditOpenSpan(g)
+		p.storeTimes(g)
 		p.waited(g, p.last)
 	}
 	p.classes.byKey = nil
 }
 
-// leave stores the times of a goroutine in the spans that are open on it.
-func (p *spanPass) leave(g *goroutine) {
+// storeTimes stores the times of a goroutine in the spans that are open on it.
+func (p *spanPass) storeTimes(g *goroutine) {
 	for i := range g.open {
 		if o := &g.open[i]; o.span != NoSpan {
 			times := g.timesSince(&o.base)
-			p.t.keep(&p.t.Spans[o.span], &times, &o.own)
+			p.t.setTimes(&p.t.Spans[o.span], &times, &o.own)
 		}
 	}
 }
@@ -332,7 +332,7 @@ func (p *spanPass) created(g *goroutine, by, at int64, ofRuntime bool) {
 	}
 	if up := p.goroutines[by]; up != nil && !ofRuntime && !g.isCoroutine {
 		g.helps = p.worksFor(up)
-		p.met(up.root(), g, at, false)
+		p.addMeeting(up.root(), g, at, false)
 	}
 	if g.helps != NoSpan && !p.quiet && len(p.t.helpers) < maxHelpers {
 		p.t.helpers = append(p.t.helpers, helper{goroutine: g.id, span: g.helps, from: at})
@@ -355,8 +355,8 @@ func (p *spanPass) worksFor(g *goroutine) int32 {
 // ended removes a goroutine that has ended.
 func (p *spanPass) ended(g *goroutine) {
 	if !p.quiet {
-		p.give(g)
-		p.leave(g)
+		p.creditOpenSpan(g)
+		p.storeTimes(g)
 	}
 	g.leaves()
 	delete(p.goroutines, g.id)
@@ -389,13 +389,13 @@ func (p *spanPass) woken(g *goroutine, e *trace.Event, at int64) {
 	switch a, b := up.root(), g.root(); {
 	case a == b:
 	case g.sends:
-		p.met(b, a, at, false)
+		p.addMeeting(b, a, at, false)
 	case g.raw == Select:
-		p.met(b, a, at, true)
-		p.met(a, b, at, false)
+		p.addMeeting(b, a, at, true)
+		p.addMeeting(a, b, at, false)
 	// The last case of these three is a wait that began before the trace, whose kind is not known.
 	case g.raw == Sync, g.raw == Chan, g.raw == Other && g.class >= 0 && len(p.classes.list[g.class].Stack) == 0:
-		p.met(a, b, at, false)
+		p.addMeeting(a, b, at, false)
 	}
 }
 
@@ -459,9 +459,9 @@ func (g *goroutine) unknown() *prefix {
 	return g.prefix
 }
 
-// give adds the time of a goroutine since a span last began or ended to its latest open span. Without an open
+// creditOpenSpan adds the time of a goroutine since a span last began or ended to its latest open span. Without an open
 // span, the time is added to the prefix.
-func (p *spanPass) give(g *goroutine) {
+func (p *spanPass) creditOpenSpan(g *goroutine) {
 	if n := len(g.open); n > 0 {
 		own := &g.open[n-1].own
 		for s := range own {
@@ -540,7 +540,7 @@ func (p *spanPass) log(e *trace.Event, at int64) error {
 		return errTooMuch
 	}
 	p.addTime(g, at) // the span began before the trace: it gets all earlier work of the goroutine
-	p.give(g)
+	p.creditOpenSpan(g)
 	s := Span{ID: id, Parent: NoSpan, End: at, Goroutine: g.id, ender: g.id}
 	times, own := g.timesSince(new([NumStates]int64)), Times{}
 	if b := g.unknown(); b != nil {
@@ -553,7 +553,7 @@ func (p *spanPass) log(e *trace.Event, at int64) error {
 		}
 		*b = prefix{}
 	}
-	p.t.keep(&s, &times, &own)
+	p.t.setTimes(&s, &times, &own)
 	p.t.Spans = append(p.t.Spans, s)
 	return nil
 }
@@ -573,7 +573,7 @@ func (p *spanPass) begin(g *goroutine, at int64, id uint64) (int32, error) {
 	}
 	i := int32(len(p.t.Spans))
 	p.addTime(g, at)
-	p.give(g)
+	p.creditOpenSpan(g)
 	p.t.Spans = append(p.t.Spans, Span{ID: id, Parent: NoSpan, Begin: at, Goroutine: g.id, ender: g.id})
 	p.t.Spans[i].slot = int32(len(g.open))
 	g.open = append(g.open, opened{span: i, base: g.sums})
@@ -609,10 +609,10 @@ func (p *spanPass) end(i int32, at int64, ender *goroutine) {
 		g.waitFrom = at
 	}
 	p.addTime(g, at)
-	p.give(g)
+	p.creditOpenSpan(g)
 	if k := int(s.slot); k < len(g.open) && g.open[k].span == i {
 		times := g.timesSince(&g.open[k].base)
-		p.t.keep(s, &times, &g.open[k].own)
+		p.t.setTimes(s, &times, &g.open[k].own)
 		p.close(g, k)
 	}
 }

@@ -39,8 +39,8 @@ func (t *Trace) timesOf(s *Span) (times, own Times) {
 	return times, own
 }
 
-// keep stores the times of a span. If it already had times, these stay in the slice, unused.
-func (t *Trace) keep(s *Span, times, own *Times) {
+// setTimes stores the times of a span. If it already had times, these stay in the slice, unused.
+func (t *Trace) setTimes(s *Span, times, own *Times) {
 	if len(t.packed) == 0 {
 		t.packed = append(t.packed, 0) // offset 0 means that a span has no times
 	}

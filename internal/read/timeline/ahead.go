@@ -44,7 +44,7 @@ func (t *Timeline) Detailed(ctx context.Context, fn func(m *Moment, d *Details) 
 		b := ahead[0]
 		ahead = ahead[1:]
 		<-b.done
-		if err := t.hand(b, fn); err != nil {
+		if err := t.eachMoment(b, fn); err != nil {
 			return err
 		}
 		spare = append(spare, b)
@@ -110,8 +110,8 @@ func (t *Timeline) readAhead(b *batch) {
 	close(b.done)
 }
 
-// hand calls fn for each moment of b, and then clears b for reuse.
-func (t *Timeline) hand(b *batch, fn func(m *Moment, d *Details) error) error {
+// eachMoment calls fn for each moment of b, and then clears b for reuse.
+func (t *Timeline) eachMoment(b *batch, fn func(m *Moment, d *Details) error) error {
 	for i := range b.moments {
 		m, d := &b.moments[i], &b.details[i]
 		if m.Kind == Ends {

@@ -84,7 +84,7 @@ func (t *Timeline) Details(r view.Row, d *Details) error {
 	}
 	d.add("scope", e.Metadata.Target)
 	if d.Role != view.RoleSpan {
-		d.place(&e.Metadata)
+		d.addSource(&e.Metadata)
 	}
 	d.attributes(e)
 	return nil
@@ -115,8 +115,8 @@ func (d *Details) span(v *view.View, e *format.TraceEntry) {
 	}
 }
 
-// place adds the source location and the level of an entry.
-func (d *Details) place(m *format.Metadata) {
+// addSource adds the source location and the level of an entry.
+func (d *Details) addSource(m *format.Metadata) {
 	if d.Role != view.RoleEvent {
 		d.add("level", m.Level.String())
 	}
@@ -152,7 +152,7 @@ func (d *Details) attributes(e *format.TraceEntry) {
 				continue
 			}
 		case format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID:
-			if text, ok := d.own(name); ok && text == a.Value.Text() {
+			if text, ok := d.argument(name); ok && text == a.Value.Text() {
 				continue
 			} else if ok {
 				name = "otel.attr." + name
@@ -191,8 +191,8 @@ func (d *Details) attributes(e *format.TraceEntry) {
 	}
 }
 
-// own returns the value of the argument called name, if it is not an attribute.
-func (d *Details) own(name string) (string, bool) {
+// argument returns the value of the argument called name, if it is not an attribute.
+func (d *Details) argument(name string) (string, bool) {
 	for i := range d.Args[:d.owns] {
 		if d.Args[i].Name == name {
 			return d.Args[i].Value.Text(), true

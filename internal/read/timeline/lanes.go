@@ -24,13 +24,13 @@ type interval struct {
 	end int64
 }
 
-// place assigns a lane to an interval, and returns it. This is the lane of the parent, if the interval fits into
+// assign assigns a lane to an interval, and returns it. This is the lane of the parent, if the interval fits into
 // the parent there. Otherwise it is the lowest lane without an open interval. An interval is therefore never
 // inside an unrelated one. on is the lane of the parent, or -1 if the parent has no lane in this group. Intervals
 // must be placed in order.
-func (g *group) place(id int32, start, end int64, parent, on int32) int32 {
+func (g *group) assign(id int32, start, end int64, parent, on int32) int32 {
 	if on < 0 || !g.nests(on, start, end, parent) {
-		on = g.take(start, end)
+		on = g.occupyLane(start, end)
 	}
 	g.lanes[on] = append(g.lanes[on], interval{id, end})
 	return on
@@ -54,9 +54,9 @@ func (g *group) nests(lane int32, start, end int64, parent int32) bool {
 	return false
 }
 
-// take returns the lowest lane without an open interval at time start, and marks it as busy until end. An interval
+// occupyLane returns the lowest lane without an open interval at time start, and marks it as busy until end. An interval
 // that ends at start is not open, even if the new interval has no length.
-func (g *group) take(start, end int64) int32 {
+func (g *group) occupyLane(start, end int64) int32 {
 	for len(g.busy.items) > 0 && g.busy.items[0].end <= start {
 		g.idle.push(g.busy.pop().lane)
 	}

@@ -38,7 +38,7 @@ func (t *Timeline) Moments(ctx context.Context, fn func(m *Moment) error) error 
 	for _, r := range t.begins {
 		start := t.start(r)
 		for len(marks) > 0 {
-			if at := t.at(marks[0]); at > start || at == start && t.turn(marks[0]) == 1 {
+			if at := t.at(marks[0]); at > start || at == start && t.markOrder(marks[0]) == 1 {
 				break
 			}
 			w.mark(marks[0])
@@ -159,7 +159,7 @@ func (w *moments) mark(r int32) {
 	at := w.at(r)
 	w.until(at)
 	group, lane := w.markGroup(r), int32(0)
-	if in := w.in(r); in >= 0 {
+	if in := w.spanDuring(r); in >= 0 {
 		lane = w.lane(in)
 		w.closeEnded(group, lane, in, at)
 	} else {

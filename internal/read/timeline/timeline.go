@@ -99,12 +99,12 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t.place()
+	t.assignLanes()
 	slices.SortFunc(t.marks, func(x, y int32) int {
 		if c := cmp.Compare(t.at(x), t.at(y)); c != 0 {
 			return c
 		}
-		return cmp.Or(cmp.Compare(t.turn(x), t.turn(y)), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(t.markOrder(x), t.markOrder(y)), cmp.Compare(x, y))
 	})
 	return t, ctx.Err()
 }
@@ -242,8 +242,8 @@ func (t *Timeline) at(r int32) int64 {
 	return t.start(r)
 }
 
-// in returns the row of the span during which a mark happens, or -1.
-func (t *Timeline) in(r int32) int32 {
+// spanDuring returns the row of the span during which a mark happens, or -1.
+func (t *Timeline) spanDuring(r int32) int32 {
 	up, at := t.parent(r), t.at(r)
 	if up >= 0 && t.start(up) <= at && at <= t.end(up) {
 		return up
@@ -251,11 +251,11 @@ func (t *Timeline) in(r int32) int32 {
 	return -1
 }
 
-// turn decides the order of a mark and of spans that begin at the same time. It returns 0 if the mark comes before
+// markOrder decides the order of a mark and of spans that begin at the same time. It returns 0 if the mark comes before
 // these spans, and 1 if it comes after them. It returns 1 if the mark's own span begins at that time, because the
 // mark must be inside its span.
-func (t *Timeline) turn(r int32) int {
-	if in := t.in(r); in >= 0 && t.start(in) == t.at(r) {
+func (t *Timeline) markOrder(r int32) int {
+	if in := t.spanDuring(r); in >= 0 && t.start(in) == t.at(r) {
 		return 1
 	}
 	return 0
@@ -304,8 +304,8 @@ func (t *Timeline) isTime(r view.Row) bool {
 	return timed && t.v.Role(r) != view.RoleRecorder
 }
 
-// place assigns lanes to spans. It also finds the processes that need a lane for marks outside of spans.
-func (t *Timeline) place() {
+// assignLanes assigns lanes to spans. It also finds the processes that need a lane for marks outside of spans.
+func (t *Timeline) assignLanes() {
 	groups := make([]*group, len(t.groups)+1)
 	for i := range groups {
 		groups[i] = newGroup()
@@ -318,14 +318,14 @@ func (t *Timeline) place() {
 		if up >= 0 && t.group(up) == g {
 			on = t.lane(up)
 		}
-		on = groups[g].place(r, t.start(r), t.end(r), up, on)
+		on = groups[g].assign(r, t.start(r), t.end(r), up, on)
 		t.setLane(r, on)
 		t.Processes[g].Lanes = max(t.Processes[g].Lanes, on+1)
 		used = used || g == none
 	}
 	for _, r := range t.marks {
 		g := t.markGroup(r)
-		t.Processes[g].Logs = t.Processes[g].Logs || t.in(r) < 0
+		t.Processes[g].Logs = t.Processes[g].Logs || t.spanDuring(r) < 0
 		used = used || g == none
 	}
 	if !used {

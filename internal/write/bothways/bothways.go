@@ -41,7 +41,7 @@ func Slog(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	if slog.used.Load() && !otel.used.Load() {
 		return // usual case: only this way is in use, and the check costs nothing more
 	}
-	note(&slog, &otel, r, span, unixNano, message)
+	warnIfBoth(&slog, &otel, r, span, unixNano, message)
 }
 
 // OTel is like Slog, but for a record of OpenTelemetry's log SDK.
@@ -49,10 +49,10 @@ func OTel(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	if otel.used.Load() && !slog.used.Load() {
 		return
 	}
-	note(&otel, &slog, r, span, unixNano, message)
+	warnIfBoth(&otel, &slog, r, span, unixNano, message)
 }
 
-func note(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
+func warnIfBoth(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	sum := maphash.Comparable(seed, struct {
 		recorder uintptr
 		span     [8]byte
