@@ -17,7 +17,7 @@ import (
 // OpenTelemetry's contrib package autoexport calls it through package exporter/autoexport.
 func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 	c := newConfig(options)
-	u, err := c.use(len(options) == 0)
+	u, err := c.openOrShare(len(options) == 0)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 // span and log exporters that are made without options share one recording.
 func NewLogExporter(options ...Option) (sdklog.Exporter, error) {
 	c := newConfig(options)
-	u, err := c.use(len(options) == 0)
+	u, err := c.openOrShare(len(options) == 0)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ type user struct {
 	once sync.Once
 }
 
-// use opens a recording. If shared is true and a shared recording is open, use returns a further
+// openOrShare opens a recording. If shared is true and a shared recording is open, openOrShare returns a further
 // user of that recording instead. It may print on the console while it holds environment.mu. This
 // cannot deadlock, because only making and ending an exporter lock environment.mu.
-func (c *config) use(shared bool) (*user, error) {
+func (c *config) openOrShare(shared bool) (*user, error) {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
 	if shared && environment.used != nil {
@@ -108,15 +108,15 @@ func (u *user) shutdown(ctx context.Context, exporter func(context.Context) erro
 	u.once.Do(func() {
 		finish := ctx.Err() == nil
 		err = exporter(ctx)
-		if u.leave() {
+		if u.release() {
 			err = errors.Join(err, u.of.recording.close(ctx, finish))
 		}
 	})
 	return err
 }
 
-// leave removes u from the users of its recording, and reports whether u was the last one.
-func (u *user) leave() bool {
+// release removes u from the users of its recording, and reports whether u was the last one.
+func (u *user) release() bool {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
 	u.of.users--

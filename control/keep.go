@@ -19,7 +19,7 @@ func (c *Control) keeps(t *Trace) (bool, error) {
 	if err := t.rec.Flush(context.Background()); err != nil {
 		return true, err
 	}
-	longest, met, err := k.look(t.rec.StreamPath())
+	longest, met, err := k.check(t.rec.StreamPath())
 	if err != nil {
 		return true, err
 	}
@@ -55,9 +55,9 @@ func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 	return best, max(1, k.Longest[best].OneIn)
 }
 
-// look reads the trace in the file name. It returns the duration of the longest span, and whether the trace
+// check reads the trace in the file name. It returns the duration of the longest span, and whether the trace
 // has the attributes in Any and All.
-func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) {
+func (k *KeepIf) check(name string) (longest time.Duration, met bool, err error) {
 	found := make(map[string]map[string]bool) // by name of attribute: for each value, whether the trace has it
 	for _, s := range slices.Concat(k.Any, k.All) {
 		name, value, _ := strings.Cut(s, "=")

@@ -73,8 +73,8 @@ func (t *Trace) explain(open openTree, d *dumps) {
 	}
 	if r.Trigger == TriggerWatchdog {
 		in := open.innermost(r.Span)
-		place := d.place(in)
-		switch own := d.place(r.Span); {
+		place := d.waitsAt(in)
+		switch own := d.waitsAt(r.Span); {
 		case in == r.Span:
 		case place == "" && own != "": // perhaps another goroutine works for that span
 			r.Reason += ", at " + own + ", and " + open[in].name + " below it"
@@ -95,9 +95,9 @@ func (t *Trace) explain(open openTree, d *dumps) {
 	r.Reason += " (" + of + ")"
 }
 
-// place returns the function and line in which the goroutine of the span ref waits, from the dump of the
+// waitsAt returns the function and line in which the goroutine of the span ref waits, from the dump of the
 // goroutines. It returns "" if the dump has no such goroutine, or several.
-func (d *dumps) place(ref format.SpanRef) (place string) {
+func (d *dumps) waitsAt(ref format.SpanRef) (place string) {
 	if d == nil {
 		return ""
 	}

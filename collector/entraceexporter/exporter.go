@@ -91,10 +91,10 @@ func (f *files) Shutdown(ctx context.Context) error {
 	return rec.Close(ctx)
 }
 
-// take encodes a request as OTLP and records it, as "entrace receive" does. When take returns, the records are as
-// safe as the durability guarantees. If take returns an error, nothing was recorded, and the sender may try again.
-// If single records cannot be recorded, take logs their number and returns nil.
-func (f *files) take(ctx context.Context, signal codec.Signal, marshal func() ([]byte, error)) error {
+// record encodes a request as OTLP and records it, as "entrace receive" does. When record returns, the records are as
+// safe as the durability guarantees. If record returns an error, nothing was recorded, and the sender may try again.
+// If single records cannot be recorded, record logs their number and returns nil.
+func (f *files) record(ctx context.Context, signal codec.Signal, marshal func() ([]byte, error)) error {
 	f.mu.Lock()
 	sink := f.sink
 	f.mu.Unlock()
@@ -119,10 +119,10 @@ func (f *files) take(ctx context.Context, signal codec.Signal, marshal func() ([
 
 // ConsumeTraces records spans.
 func (f *files) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
-	return f.take(ctx, codec.Spans, func() ([]byte, error) { return (&ptrace.ProtoMarshaler{}).MarshalTraces(td) })
+	return f.record(ctx, codec.Spans, func() ([]byte, error) { return (&ptrace.ProtoMarshaler{}).MarshalTraces(td) })
 }
 
 // ConsumeLogs records log records.
 func (f *files) ConsumeLogs(ctx context.Context, ld plog.Logs) error {
-	return f.take(ctx, codec.Logs, func() ([]byte, error) { return (&plog.ProtoMarshaler{}).MarshalLogs(ld) })
+	return f.record(ctx, codec.Logs, func() ([]byte, error) { return (&plog.ProtoMarshaler{}).MarshalLogs(ld) })
 }

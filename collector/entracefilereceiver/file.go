@@ -65,7 +65,7 @@ func openFile(path string, info os.FileInfo) (*file, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	x.note()
+	x.storePosition()
 	return x, nil
 }
 
@@ -81,8 +81,8 @@ func (x *file) close() {
 	x.file, x.view = nil, nil
 }
 
-// note stores how much was read.
-func (x *file) note() {
+// storePosition stores how much was read.
+func (x *file) storePosition() {
 	if now := readmark.Of(x.file, x.view.Entries(0)); now.Entries > x.read.Entries {
 		x.read = now
 	}
@@ -97,8 +97,8 @@ func (x *file) lastEntry(n int) *format.TraceEntry {
 	return e
 }
 
-// take gives x the read position of old, and closes old.
-func (x *file) take(old *file) {
+// continueFrom gives x the read position of old, and closes old.
+func (x *file) continueFrom(old *file) {
 	x.seen, x.open, x.sent = old.seen, old.open, old.sent
 	old.close()
 }
@@ -114,7 +114,7 @@ func (x *file) reopen() bool {
 		now.close()
 		return false
 	}
-	now.take(x)
+	now.continueFrom(x)
 	*x = *now
 	return true
 }
@@ -131,10 +131,10 @@ func (x *file) skip() {
 	x.seen = view.Row(x.view.Len())
 }
 
-// next returns the rows of the given role that have become complete. A span is complete when it has ended. An open
+// completed returns the rows of the given role that have become complete. A span is complete when it has ended. An open
 // span is also complete when nothing more will be written, unless another file follows, because the writer repeats
 // open spans in that file.
-func (x *file) next(ctx context.Context, role view.Role) (rows []view.Row, err error) {
+func (x *file) completed(ctx context.Context, role view.Role) (rows []view.Row, err error) {
 	v, err := x.view.Extend(ctx)
 	if err != nil {
 		return nil, err
@@ -142,9 +142,9 @@ func (x *file) next(ctx context.Context, role view.Role) (rows []view.Row, err e
 	x.quiet++
 	if v != x.view {
 		x.view, x.quiet, x.gone = v, 0, 0
-		x.note()
+		x.storePosition()
 	}
-	rotated := x.end()
+	rotated := x.detectEnd()
 	v = x.view
 	still := x.open[:0]
 	add := func(r view.Row) {
@@ -169,8 +169,8 @@ func (x *file) next(ctx context.Context, role view.Role) (rows []view.Row, err e
 	return rows, nil
 }
 
-// end detects whether the file has ended, and whether another file follows it.
-func (x *file) end() (rotated bool) {
+// detectEnd detects whether the file has ended, and whether another file follows it.
+func (x *file) detectEnd() (rotated bool) {
 	if x.quiet >= quietBeforeDead && x.gone == 0 && x.file.Format() != format.ET {
 		if lock, _ := osfile.LockHolder(x.path); lock == osfile.LockFree {
 			x.ended = x.reopen()
@@ -204,7 +204,7 @@ func (x *file) damage() error {
 // scan finds files that are new, renamed or replaced, and sends their new records. If skip is set, scan marks
 // existing records as sent instead.
 func (r *reader) scan(ctx context.Context, skip bool) {
-	paths := r.find()
+	paths := r.findTraces()
 	maps.DeleteFunc(r.told, func(path, _ string) bool { return !slices.Contains(paths, path) })
 	there := make(map[*file]bool)
 	fresh := make(map[string]os.FileInfo)
@@ -238,7 +238,7 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 			continue // the next scan finds its new name
 		}
 		if err != nil {
-			r.tell(path, err)
+			r.logOpenError(path, err)
 			continue
 		}
 		if y := r.shorter(x); y != nil {
@@ -254,7 +254,7 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 			}
 		}
 		if was >= 0 {
-			x.take(r.files[was])
+			x.continueFrom(r.files[was])
 			r.files[was] = x
 		} else {
 			r.files = append(r.files, x)
@@ -305,9 +305,9 @@ func (r *reader) shorter(x *file) *file {
 // maxCut is the number of scans for which a file may have fewer entries than were read from it.
 const maxCut = 100
 
-// tell logs that a file cannot be opened. It ignores the first error of a file, because a file that is being
+// logOpenError logs that a file cannot be opened. It ignores the first error of a file, because a file that is being
 // created is empty for a moment. It logs equal errors only once.
-func (r *reader) tell(path string, err error) {
+func (r *reader) logOpenError(path string, err error) {
 	was, again := r.told[path]
 	text := err.Error()
 	switch {
@@ -340,10 +340,10 @@ func (r *renamed) names() (names []string) {
 	return names
 }
 
-// find returns the names of the traces at the paths. For a path that names a file, these include the files that its
-// program has begun and renamed since the start. If a folder has x.et, find omits x.iet, which will soon be removed. It
-// does not follow symbolic links in folders.
-func (r *reader) find() (names []string) {
+// findTraces returns the names of the traces at the paths. For a path that names a file, these include the files that
+// its program has begun and renamed since the start. If a folder has x.et, find omits x.iet, which will soon be
+// removed. It does not follow symbolic links in folders.
+func (r *reader) findTraces() (names []string) {
 	for _, path := range r.cfg.Paths {
 		list, err := os.ReadDir(path)
 		if err != nil { // it is a file, or it does not exist

@@ -58,7 +58,7 @@ func (r *reader) Start(context.Context, component.Host) error {
 	}
 	ctx, stop := context.WithCancel(context.Background()) // not the ctx of Start, which ends when Start returns
 	r.stop, r.done = stop, make(chan struct{})
-	if len(r.find()) == 0 {
+	if len(r.findTraces()) == 0 {
 		r.log.Info("no trace found yet", zap.Strings("paths", r.cfg.Paths))
 	}
 	if r.cfg.StartAt == atEnd {
@@ -116,7 +116,7 @@ func (r *reader) read(ctx context.Context, x *file) {
 		return
 	}
 	err := safecall.Run(func() error {
-		rows, err := x.next(ctx, r.signal.role)
+		rows, err := x.completed(ctx, r.signal.role)
 		if err == nil && len(rows) > 0 {
 			deliver := messages(func(message []byte) error { return r.deliver(ctx, message) })
 			err = otlp.Encode(ctx, deliver, x.view, &otlp.EncodeOptions{Protobuf: true, Signals: r.signal.kind, Rows: slices.Values(rows)})

@@ -89,7 +89,7 @@ func groups(p *profile.Profile) []*group {
 	g := grouper{places: make(map[string]uint32), groups: make(map[string]*group)}
 	numbers := make(map[*profile.Location]uint32, len(p.Location))
 	for _, l := range p.Location {
-		numbers[l] = g.place(l)
+		numbers[l] = g.locationNumber(l)
 	}
 	for _, s := range p.Sample {
 		found := g.group(s, numbers)
@@ -106,8 +106,8 @@ type grouper struct {
 	text   []byte
 }
 
-// place returns the number of a location. Two locations with the same text have the same number.
-func (g *grouper) place(l *profile.Location) uint32 {
+// locationNumber returns the number of a location. Two locations with the same text have the same number.
+func (g *grouper) locationNumber(l *profile.Location) uint32 {
 	g.text = g.text[:0]
 	for i := range max(len(l.Line), 1) {
 		g.text = appendFrame(g.text, l, i)

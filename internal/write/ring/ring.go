@@ -159,7 +159,7 @@ func New(o *Options) (*Ring, error) {
 		return nil, fmt.Errorf("the note has %d bytes, but there is room for only %d", len(o.Note), MaxNote)
 	}
 	g.level.Store(uint32(noLevel))
-	g.guard.Tell = g.tell
+	g.guard.Tell = g.reportError
 	if g.o.Taken == nil {
 		g.o.Taken = new(atomic.Uint64)
 	}
@@ -172,7 +172,7 @@ func New(o *Options) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.use(j)
+	g.setJournal(j)
 	if err := g.SetNote(g.o.Note); err != nil {
 		return nil, errors.Join(err, j.Remove())
 	}
@@ -199,7 +199,7 @@ func (g *Ring) newJournal(path string) (*journal.Journal, error) {
 		return nil, err
 	}
 	if n := j.Segments(); n < o.Segments {
-		g.tell(fmt.Errorf("the ring has %d bytes instead of %d: not enough memory", n*journal.SegmentSize, g.o.Bytes))
+		g.reportError(fmt.Errorf("the ring has %d bytes instead of %d: not enough memory", n*journal.SegmentSize, g.o.Bytes))
 	}
 	if err := g.intern.Attach(j); err != nil {
 		return nil, errors.Join(err, j.Remove())
@@ -207,8 +207,8 @@ func (g *Ring) newJournal(path string) (*journal.Journal, error) {
 	return j, nil
 }
 
-// use makes j the journal of the ring.
-func (g *Ring) use(j *journal.Journal) {
+// setJournal makes j the journal of the ring.
+func (g *Ring) setJournal(j *journal.Journal) {
 	j.Lock()
 	g.state.retained, g.state.firstSpan = j.NewStream(journal.StreamRetained), 0
 	j.Unlock()
@@ -387,17 +387,17 @@ func (g *Ring) Close() error {
 		return nil
 	}
 	j.CloseShards()
-	g.leaveSnapshots(j)
+	g.dropSnapshots(j)
 	g.intern.Detach(j)
 	return j.Remove()
 }
 
-// leaveSnapshots makes all snapshots drop the segments of j, whose memory is about to be freed.
-func (g *Ring) leaveSnapshots(j *journal.Journal) {
+// dropSnapshots makes all snapshots drop the segments of j, whose memory is about to be freed.
+func (g *Ring) dropSnapshots(j *journal.Journal) {
 	j.Lock()
 	defer j.Unlock()
 	for _, sn := range g.state.snapshots {
-		sn.leave()
+		sn.dropSegments()
 	}
 	g.state.snapshots = nil
 }
@@ -440,7 +440,7 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	if err != nil {
 		if errors.Is(cause, recorder.ErrUnlinked) && old.IsLinked() {
 			if !g.moved {
-				g.tell(fmt.Errorf("ring %s: recording continues in the same file: %w; %w", old.Name(), cause, err))
+				g.reportError(fmt.Errorf("ring %s: recording continues in the same file: %w; %w", old.Name(), cause, err))
 			}
 			g.moved = true
 			return
@@ -453,22 +453,22 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	}
 	err = g.writeNote(j)
 	old.CloseShards()
-	g.leaveSnapshots(old)
+	g.dropSnapshots(old)
 	entries, spans := old.Appended()
 	g.mu.Lock()
 	g.previous[0] += entries
 	g.previous[1] += spans
 	lost := g.previous[0] - min(g.previous[0], g.state.evicted.total.Load())
 	g.state.evicted.add(time.Now().UnixNano(), lost) // old evicts nothing any more
-	g.use(j)
+	g.setJournal(j)
 	g.mu.Unlock()
 	g.intern.Detach(old)
 	err = errors.Join(err, old.Remove())
-	g.tell(errors.Join(fmt.Errorf("ring %s was lost: %w", old.Name(), cause), err))
+	g.reportError(errors.Join(fmt.Errorf("ring %s was lost: %w", old.Name(), cause), err))
 }
 
-// tell calls OnError on a new goroutine.
-func (g *Ring) tell(err error) {
+// reportError calls OnError on a new goroutine.
+func (g *Ring) reportError(err error) {
 	if g.o.OnError != nil {
 		go g.guard.Call("OnError", func() { g.o.OnError(err) })
 	}
@@ -486,7 +486,7 @@ type drops struct {
 
 // Put implements the target of package recorder.
 func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.Event) error {
-	streams, err := g.put(r, hint)
+	streams, err := g.store(r, hint)
 	epoch := r.Epoch
 	if streams != nil { // the journal of a stream overwrites r.Epoch
 		provider := record.Provider(r.Info.User() >> 4 & 63)
@@ -512,8 +512,8 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.Event) erro
 	return err
 }
 
-// put appends a record to the ring if the ring holds such records. It returns the streams.
-func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
+// store appends a record to the ring if the ring holds such records. It returns the streams.
+func (g *Ring) store(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	user := r.Info.User()
 	kind, provider, flags := record.Kind(user&15), record.Provider(user>>4&63), uint8(user>>10)
 	r.Epoch, r.HasMark = math.MaxUint32, false // a record outside the ring is in no snapshot

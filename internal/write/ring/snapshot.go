@@ -87,10 +87,10 @@ func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
 	}
 	sn.j.Hold(attach, func(held []journal.Held) {
 		for _, h := range held {
-			sn.hold(h.Segment, h.End)
+			sn.addSegment(h.Segment, h.End)
 		}
 		if seg := g.state.retained.Segment(); seg != nil {
-			sn.hold(seg, seg.End())
+			sn.addSegment(seg, seg.End())
 		}
 		sn.From = g.from()
 		if o.From.After(sn.From) {
@@ -105,8 +105,8 @@ func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
 	return sn
 }
 
-// hold adds a segment up to the offset end to the snapshot. The caller has locked the journal.
-func (sn *Snapshot) hold(s *journal.Segment, end int) {
+// addSegment adds a segment up to the offset end to the snapshot. The caller has locked the journal.
+func (sn *Snapshot) addSegment(s *journal.Segment, end int) {
 	p := &part{seg: s, base: s.Base(), end: end}
 	sn.held[s] = p
 	if s.Stream() == journal.StreamRetained {
@@ -130,8 +130,8 @@ func (sn *Snapshot) save(s *journal.Segment) {
 	p.seg = nil
 }
 
-// leave drops all segments, because their memory is about to be freed. The caller has locked the journal.
-func (sn *Snapshot) leave() {
+// dropSegments drops all segments, because their memory is about to be freed. The caller has locked the journal.
+func (sn *Snapshot) dropSegments() {
 	for _, p := range sn.held {
 		p.seg = nil
 	}
@@ -151,7 +151,7 @@ func (sn *Snapshot) Close() {
 	defer sn.g.files.Unlock()
 	sn.j.Lock()
 	defer sn.j.Unlock()
-	sn.leave()
+	sn.dropSegments()
 	st := &sn.g.state
 	if sn.g.live.Load() == sn.j { // another journal has another list
 		st.snapshots = slices.DeleteFunc(st.snapshots, func(s *Snapshot) bool { return s == sn })
@@ -213,8 +213,8 @@ type startedSpan struct {
 	order int
 }
 
-// hold returns a copy of a record.
-func hold(e *journal.Entry) journal.Entry {
+// cloneRecord returns a copy of a record.
+func cloneRecord(e *journal.Entry) journal.Entry {
 	c := *e
 	c.Data, c.Segment = slices.Clone(e.Data), nil
 	return c
@@ -294,7 +294,7 @@ func (c *copying) readRetained() {
 
 func (c *copying) wait(e *journal.Entry) {
 	at, _ := c.pending.Put((*spanmap.Key)(&c.rec.Ref))
-	*at = startedSpan{hold(e), c.order}
+	*at = startedSpan{cloneRecord(e), c.order}
 	c.order++
 }
 
@@ -357,7 +357,7 @@ func (c *copying) take(e *journal.Entry) {
 	case began:
 		c.pending.Delete(key)
 		if r.Time+c.duration(r) >= c.from {
-			c.whole = append(c.whole, hold(e))
+			c.whole = append(c.whole, cloneRecord(e))
 		}
 	case r.Kind == record.KindEnd:
 		c.pending.Delete(key)
@@ -401,20 +401,20 @@ func (c *copying) apply(e *journal.Entry) {
 			return // written already: the process died just after it had retained the start
 		}
 		ref := r.Ref
-		c.place(e)
+		c.write(e)
 		for i := range c.late[ref] {
-			c.place(&c.late[ref][i])
+			c.write(&c.late[ref][i])
 		}
 		delete(c.late, ref)
 	case r.Kind == record.KindEnd && !c.to.Knows(&r.Ref):
-		c.late[r.Ref] = append(c.late[r.Ref], hold(e))
+		c.late[r.Ref] = append(c.late[r.Ref], cloneRecord(e))
 	default:
-		c.place(e)
+		c.write(e)
 	}
 }
 
-// place writes a record, unless the record makes no entry.
-func (c *copying) place(e *journal.Entry) {
+// write writes a record, unless the record makes no entry.
+func (c *copying) write(e *journal.Entry) {
 	if e.Info.Entries() > 0 {
 		c.to.Place(e)
 		c.to.Flush(false)
@@ -431,7 +431,7 @@ func (c *copying) orphans() {
 		for i := range c.late[ref] {
 			e := &c.late[ref][i]
 			c.sn.Orphans += uint64(e.Info.Entries())
-			c.place(e)
+			c.write(e)
 		}
 	}
 	c.to.KeepOrphans(keeps)
