@@ -83,7 +83,7 @@ func TestShortIDsOfLinks(t *testing.T) {
 // the filter that a table or a facet has for it.
 func TestCopiedValuesAreFound(t *testing.T) {
 	for _, x := range []any{
-		"a 👩\u200d🚀", "tab\tand\nline", "escape \x1b and \x00 \x7f \u0085", "right \u202e left", `a "quoted" \ word`, `no \xff \u202e escape`, "blank \u00a0",
+		"a 👩\u200d🚀", "tab\tand\nline", "red \x1b[31mtext\x1b[0m", "escape \x1b and \x00 \x7f \u0085", "right \u202e left", `a "quoted" \ word`, `no \xff \u202e escape`, "blank \u00a0",
 		[]byte{0, 0xff, 0xfe, 'a'},
 		[]byte("text\xc3"), []byte("text"), 1e-7, 1.5e300, uint64(1 << 63),
 	} {

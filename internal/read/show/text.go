@@ -70,7 +70,9 @@ func Short(s string, n int) string {
 // Value returns a value as text for people.
 func Value(v format.Value) string { return string(AppendValue(nil, v)) }
 
-var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+// quotes escapes a text in quotes. It keeps the sequences that color text, which Safe would remove, because the text
+// can be copied into a query.
+var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\x1b", `\x1b`)
 
 // AppendValue appends a value as text for people. A text in quotes can be copied into a query.
 func AppendValue(b []byte, v format.Value) []byte {
