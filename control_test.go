@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"runtime"
 	"runtime/pprof"
@@ -24,15 +23,15 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
@@ -42,9 +41,7 @@ var eventually = testkit.Eventually
 
 func read(t *testing.T, name string) *view.View {
 	t.Helper()
-	if _, err := recorder.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(recorder.Verify(name, func(problem error) { t.Error(problem) })))
 	return testkit.View(t, testkit.Open(t, name))
 }
 
@@ -154,9 +151,7 @@ func TestControlEnvironment(t *testing.T) {
 			if want := control.Spans | control.Logs | control.RuntimeMetrics | control.GC; c.Ring.Bytes != 32<<20 || !c.Ring.Persist || c.Ring.Always != want {
 				t.Errorf("the ring is %+v", c.Ring)
 			}
-			if n := len(p.Control().Running()); n != 0 {
-				t.Errorf("%d streams run", n)
-			}
+			expect.Equal(t, len(p.Control().Running()), 0, "streams run")
 			oneSpan(t, p)
 			log.Error("the reason")
 			v := oneTrace(t, p.Control().Dir(), "error")
@@ -176,9 +171,7 @@ func TestControlEnvironment(t *testing.T) {
 			}
 		}},
 		{"stream", map[string]string{"": "stream"}, func(t *testing.T, _ string, p *entrace.Pipeline, log *slog.Logger) {
-			if n := len(p.Control().Running()); n != 1 {
-				t.Fatalf("%d streams run, want 1", n)
-			}
+			expect.MustEqual(t, len(p.Control().Running()), 1, "streams run")
 			log.Info("in the stream")
 			oneSpan(t, p)
 			must(t, p.Shutdown(t.Context()))
@@ -194,9 +187,7 @@ func TestControlEnvironment(t *testing.T) {
 			}
 			rings, err := filepath.Glob(filepath.Join(dir, "a", "b", "ring-*.ring"))
 			must(t, err)
-			if len(rings) != 1 {
-				t.Fatalf("the rings are %q", rings)
-			}
+			expect.MustLen(t, rings, 1, "the rings")
 			d, err := journal.OpenDead(rings[0], false) // the file itself, or the ring in shared memory to which it points
 			must(t, err)
 			defer d.Close()
@@ -255,9 +246,7 @@ func TestControlEnvironment(t *testing.T) {
 			}
 		}},
 		{"a file", map[string]string{"_CONFIG": "control.yaml"}, func(t *testing.T, dir string, p *entrace.Pipeline, _ *slog.Logger) {
-			if got := p.Control().Config().ID; got != "of the file" {
-				t.Fatalf("configuration %q is in force", got)
-			}
+			expect.MustEqual(t, p.Control().Config().ID, "of the file", "configuration in force")
 			if want, err := filepath.EvalSymlinks(filepath.Join(dir, "shop-traces")); p.Control().Dir() != want || err != nil {
 				t.Errorf("the folder is %s, want %s, %v", p.Control().Dir(), want, err)
 			}
@@ -426,9 +415,7 @@ func TestSamplerDecides(t *testing.T) {
 				t.Errorf("%s: with spans on the decision is %v, want %v", next.Description(), got.Decision, want)
 			}
 		}
-		if d := entrace.RecordingSampler(next, on).Description(); !strings.Contains(d, next.Description()) {
-			t.Errorf("the description is %s", d)
-		}
+		expect.Has(t, entrace.RecordingSampler(next, on).Description(), next.Description(), "the description")
 		if got := entrace.RecordingSampler(next, nil).ShouldSample(sdktrace.SamplingParameters{ParentContext: t.Context()}); got.Decision != next.ShouldSample(sdktrace.SamplingParameters{ParentContext: t.Context()}).Decision {
 			t.Errorf("with a nil control the decision is %v", got.Decision)
 		}
@@ -457,24 +444,16 @@ func TestSamplerByDefault(t *testing.T) {
 		q := sdktrace.SamplingParameters{ParentContext: ctx, TraceID: id, Name: "s"}
 		want := next.ShouldSample(q)
 		for _, c := range []*control.Control{off, nil} {
-			if got := entrace.RecordingSampler(next, c).ShouldSample(q); !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: %+v, want %+v", name, got, want)
-			}
+			expect.DeepEqual(t, entrace.RecordingSampler(next, c).ShouldSample(q), want, "%s", name)
 		}
 		if want.Decision == sdktrace.Drop {
 			want.Decision = sdktrace.RecordOnly
 		}
-		if got := entrace.RecordingSampler(next, on).ShouldSample(q); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s, with spans on: %+v, want %+v", name, got, want)
-		}
+		expect.DeepEqual(t, entrace.RecordingSampler(next, on).ShouldSample(q), want, "%s, with spans on", name)
 	}
-	if d := entrace.RecordingSampler(next, on).Description(); !strings.Contains(d, next.Description()) {
-		t.Errorf("the description is %s", d)
-	}
+	expect.Has(t, entrace.RecordingSampler(next, on).Description(), next.Description(), "the description")
 	uncomparable := sdktrace.ParentBased(sdktrace.AlwaysSample(), sdktrace.WithLocalParentSampled(sliceSampler{nil}))
-	if got := entrace.RecordingSampler(uncomparable, on).Description(); !strings.Contains(got, uncomparable.Description()) {
-		t.Errorf("the description is %s", got)
-	}
+	expect.Has(t, entrace.RecordingSampler(uncomparable, on).Description(), uncomparable.Description(), "the description")
 }
 
 // TestFlightRecorderAllocates: with a flight recorder, a span allocates no more than with a
@@ -558,9 +537,7 @@ func TestControlLabels(t *testing.T) {
 	tracer := p.TracerProvider().Tracer("t")
 	want := func(when, labels string) {
 		t.Helper()
-		if got := labelsHere(t); got != labels {
-			t.Errorf("%s the labels are %q, want %q", when, got, labels)
-		}
+		expect.Equal(t, labelsHere(t), labels, "%s the labels", when)
 	}
 	nested := func(ctx context.Context, around string, profiled bool) {
 		t.Helper()
@@ -656,9 +633,7 @@ func TestControlShutdown(t *testing.T) {
 		log := slog.New(slogadapter.New(p.Recorder(), nil))
 		ctx, open := p.TracerProvider().Tracer("t").Start(t.Context(), "open")
 		log.InfoContext(ctx, "last words")
-		if len(ctl.Running()) != 1 {
-			t.Errorf("%d streams run, want 1", len(ctl.Running()))
-		}
+		expect.Equal(t, len(ctl.Running()), 1, "streams run")
 		must(t, errors.Join(p.Shutdown(t.Context()), p.Shutdown(t.Context())))
 		select {
 		case <-e.ended:
@@ -669,9 +644,7 @@ func TestControlShutdown(t *testing.T) {
 		log.Info("too late")
 		for _, name := range []string{"all", "exit"} {
 			files := controlTraces(t, "traces", name)
-			if len(files) != 1 {
-				t.Fatalf("the traces %s are %q", name, files)
-			}
+			expect.MustLen(t, files, 1, "the traces %s", name)
 			v := read(t, files[0])
 			if count(t, v, "open") != 1 || count(t, v, "last words") != 1 || count(t, v, "too late") != 0 {
 				t.Errorf("%s lacks what was recorded before, or has more", name)
@@ -708,9 +681,7 @@ func TestControlShutdown(t *testing.T) {
 		must(t, p.Shutdown(t.Context()))
 		must(t, p.Control().Shutdown(t.Context())) // waits for the goroutines that the first Shutdown has started
 		files := controlTraces(t, filepath.Join(dir, "traces"), "all")
-		if len(files) != 1 {
-			t.Fatalf("the traces are %q", files)
-		}
+		expect.MustLen(t, files, 1, "the traces")
 		if v := read(t, files[0]); count(t, v, "span") != 1 {
 			t.Error("the trace lacks the span")
 		}

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/remote"
 	"github.com/entrace-go/entrace/view"
@@ -91,9 +91,7 @@ func TestEndpoint(t *testing.T) {
 					spans++
 				}
 			}
-			if spans != 1 {
-				t.Errorf("%d spans below the resource were received, want 1", spans)
-			}
+			expect.Equal(t, spans, 1, "spans below the resource received")
 			list, err := os.ReadDir(dir)
 			must(t, err)
 			if want := tt.path == ""; (len(list) == 1) != want || len(list) > 1 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -254,9 +255,7 @@ var commandLinks = []string{
 
 func TestCommandLinks(t *testing.T) {
 	got := slices.Sorted(maps.Keys(linkedBy(t, "./cmd/entrace")))
-	if !slices.Equal(got, commandLinks) {
-		t.Errorf("the command links %q", got)
-	}
+	expect.Slice(t, got, commandLinks, "the command links")
 }
 
 // TestRecordingServesNothing: the packages that a service needs to write its own file do not

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
@@ -18,6 +16,8 @@ import (
 
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -63,9 +63,7 @@ func TestSetupRecordsOpenTelemetrysLogs(t *testing.T) {
 		span.End()
 		must(t, errors.Join(p.ForceFlush(t.Context()), p.Shutdown(t.Context())))
 		emit(t.Context(), log.SeverityError, "after the end")
-		if got, want := messages(t), "request: loaded\nrequest: by slog\nresource: alone"; got != want {
-			t.Errorf("the records are\n%s\nwant\n%s", got, want)
-		}
+		expect.Equal(t, messages(t), "request: loaded\nrequest: by slog\nresource: alone", "the records")
 	}
 }
 
@@ -100,9 +98,7 @@ func TestSetupLeavesLoggerProvider(t *testing.T) {
 			var r log.Record
 			p.LoggerProvider().Logger("t").Emit(t.Context(), r)
 			must(t, p.Shutdown(t.Context()))
-			if got := messages(t) != ""; got != test.recording {
-				t.Errorf("the LoggerProvider of the Pipeline records: %t", got)
-			}
+			expect.Equal(t, messages(t) != "", test.recording, "the LoggerProvider of the Pipeline records")
 		})
 	}
 	entrace.ForgetLoggerProvider()
@@ -181,9 +177,7 @@ func TestExportersOfTheEnvironmentShareARecording(t *testing.T) {
 		r.SetBody(attribute.StringValue("hello"))
 		lp.Logger("t").Emit(t.Context(), r)
 		must(t, lp.Shutdown(t.Context()))
-		if got := messages(t); got != "resource: hello" {
-			t.Errorf("the records are %q", got)
-		}
+		expect.Equal(t, messages(t), "resource: hello", "the records")
 	}
 	setenv(t, map[string]string{"": "ring", "_DIR": "traces"})
 	spans, err := entrace.NewSpanExporter()
@@ -213,7 +207,5 @@ func TestErrorOfOpenTelemetrysLogsAsksForATrace(t *testing.T) {
 		t.Fatalf("there are %q, want a trace", list)
 	}
 	must(t, os.Rename(list[0], "a.et"))
-	if got, want := messages(t), "request: noticed before\nrequest: it broke"; got != want {
-		t.Errorf("the records are %q, want %q", got, want)
-	}
+	expect.Equal(t, messages(t), "request: noticed before\nrequest: it broke", "the records")
 }

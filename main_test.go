@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	must    = tracetest.Must
+	must    = expect.Must
 	flushed = tracetest.Flushed
 )
 

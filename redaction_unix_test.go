@@ -26,8 +26,6 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -39,6 +37,8 @@ import (
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -199,9 +199,7 @@ func wiretap(t *testing.T) (address string, sent func() (dir string)) {
 			wg.Go(func() {
 				defer c.Close()
 				b, _ := io.ReadAll(c) // a killed program resets the connection
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), b, 0o600); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), b, 0o600))
 			})
 		}
 	})
@@ -253,9 +251,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 					t.Errorf("nothing is said of what was replaced:\n%s", out)
 				}
 				for _, found := range occurrences(t, dir, canary) {
-					if !strings.Contains(found, ".crash, ") { // the runtime writes the crash file, without redaction
-						t.Errorf("before recovery: %s", found)
-					}
+					expect.Has(t, found, ".crash, ", "before recovery") // the runtime writes the crash file, without redaction
 				}
 				for _, d := range []string{dir, filepath.Join(dir, "shop-traces")} {
 					names, _ := filepath.Glob(filepath.Join(d, "*.iet"))

@@ -27,6 +27,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
@@ -54,9 +55,7 @@ func reports(t *testing.T) func() string {
 // wantNoReport fails the test if something was reported.
 func wantNoReport(t *testing.T, told func() string) {
 	t.Helper()
-	if got := told(); got != "" {
-		t.Errorf("it reported %s", got)
-	}
+	expect.Equal(t, told(), "", "it reported")
 }
 
 // clean unsets all variables that the tests set, and changes to a new working directory.
@@ -92,9 +91,7 @@ func TestSetupDefaults(t *testing.T) {
 	told := reports(t)
 	p := setup(t)
 	want := fmt.Sprintf("my%%20shop%%2F..%%2F%%C3%%A9-%d.et", os.Getpid())
-	if got := filepath.Base(p.Recorder().Path()); got != want {
-		t.Errorf("the path is %s, want %s", got, want)
-	}
+	expect.Equal(t, filepath.Base(p.Recorder().Path()), want, "the path")
 	slog.New(slogadapter.New(p.Recorder(), nil)).Info("hello")
 	oneSpan(t, p)
 	must(t, p.ForceFlush(t.Context()))
@@ -143,13 +140,9 @@ func TestEnvironmentSays(t *testing.T) {
 	mine := tracetest.NewInMemoryExporter()
 	p := setup(t, entrace.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
 	oneSpan(t, p)
-	if n := flushed(t, p.Recorder()).Stats().Spans.Written; n != 0 {
-		t.Errorf("%d spans are written before the batch is due", n)
-	}
+	expect.Equal(t, flushed(t, p.Recorder()).Stats().Spans.Written, 0, "spans written before the batch is due")
 	must(t, p.ForceFlush(t.Context()))
-	if n := len(mine.GetSpans()); n != 1 {
-		t.Errorf("the other exporter has %d spans, want 1", n)
-	}
+	expect.Equal(t, len(mine.GetSpans()), 1, "spans of the other exporter")
 	must(t, p.Shutdown(t.Context()))
 	name := filepath.Base(p.Recorder().Path())
 	if !strings.HasPrefix(name, fmt.Sprintf("shop-%d-20", os.Getpid())) || !strings.HasSuffix(name, "Z.iet") {
@@ -210,12 +203,8 @@ func TestBadValues(t *testing.T) {
 			if got := told(); !strings.Contains(got, name) || !strings.Contains(got, fmt.Sprintf("%q", value)) || strings.Contains(got, "\n") {
 				t.Errorf("it reported %q, want %s and %q once", got, name, value)
 			}
-			if got, want := filepath.Base(p.Recorder().Path()), fmt.Sprintf("shop-%d.et", os.Getpid()); got != want {
-				t.Errorf("the file is %s, want %s", got, want)
-			}
-			if n := flushed(t, p.Recorder()).Stats().Spans.Written; n != 1 {
-				t.Errorf("%d spans are written, want 1", n)
-			}
+			expect.Equal(t, filepath.Base(p.Recorder().Path()), fmt.Sprintf("shop-%d.et", os.Getpid()), "the file")
+			expect.Equal(t, flushed(t, p.Recorder()).Stats().Spans.Written, 1, "spans written")
 		})
 	}
 }
@@ -261,9 +250,7 @@ func TestDisabled(t *testing.T) {
 	}
 	s.End()
 	slog.New(slogadapter.New(p.Recorder(), nil)).Info("dropped")
-	if _, err := p.Recorder().Append(format.Root()); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, expect.Err(p.Recorder().Append(format.Root())))
 	must(t, errors.Join(p.ForceFlush(t.Context()), p.Shutdown(t.Context())))
 	if names, _ := os.ReadDir(dir); len(names) != 0 {
 		t.Errorf("there is %v", names)
@@ -318,9 +305,7 @@ func slowNeighbour(t *testing.T, mode entrace.Mode) {
 			entrace.WithSpanExporter("slow", func(context.Context) (sdktrace.SpanExporter, error) { return hangs, nil }))
 		oneSpan(t, p)
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
-		if err := p.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s, %v: Shutdown: %v, want DeadlineExceeded", mode, timeout, err)
-		}
+		expect.Is(t, p.Shutdown(ctx), context.DeadlineExceeded, "%s, %v: Shutdown", mode, timeout)
 		cancel()
 		close(hangs)
 		r, err := recorder.Inspect("a.et")
@@ -346,9 +331,7 @@ func TestSetupBorrowedRecorder(t *testing.T) {
 	p := setup(t, exporter.WithRecorder(rec), entrace.WithoutGlobals())
 	oneSpan(t, p)
 	must(t, p.Shutdown(t.Context()))
-	if _, err := rec.Append(format.Root()); err != nil {
-		t.Errorf("after Shutdown: %v", err)
-	}
+	expect.Is(t, expect.Err(rec.Append(format.Root())), nil, "after Shutdown")
 }
 
 // TestSetupShutdownDead: Shutdown with a context that is done leaves a complete IET.
@@ -364,9 +347,7 @@ func shutdownDead(t *testing.T, mode entrace.Mode, want int) {
 	oneSpan(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Shutdown: %v, want the context's error", err)
-	}
+	expect.Is(t, p.Shutdown(ctx), context.Canceled, "Shutdown")
 	r, err := recorder.Inspect("a.et")
 	must(t, err)
 	if r.Format != format.IET || r.Reason != mapping.CutClean || !r.Ended || r.Entries != want {
@@ -387,9 +368,7 @@ func TestPathWithoutFolder(t *testing.T) {
 	p := setup(t, entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "unknown_service:shop.exe"))))
 	oneSpan(t, p)
 	must(t, p.Shutdown(t.Context()))
-	if _, err := os.Stat(filepath.Join(dir, "new", "sub", "shop.et")); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, expect.Err(os.Stat(filepath.Join(dir, "new", "sub", "shop.et"))))
 	if fi, err := os.Stat("new"); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", fi.Mode(), err)
 	}

@@ -11,14 +11,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 
 	"go.opentelemetry.io/otel"
 
@@ -26,6 +23,8 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/view"
 )
@@ -128,9 +127,7 @@ func TestSlogDefault(t *testing.T) {
 	must(t, p.Shutdown(context.Background()))
 	slog.Info("later")
 	for _, want := range []string{`level=INFO msg="cart loaded" items=3`, `msg="by package log"`, "msg=later"} {
-		if !strings.Contains(console(), want) {
-			t.Errorf("stderr has %q, not %s", console(), want)
-		}
+		expect.Has(t, console(), want, "stderr has")
 	}
 	if strings.Contains(console(), "not wanted") {
 		t.Errorf("stderr has %q", console())
@@ -166,9 +163,7 @@ func TestSlogDefaultWithoutRecorder(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 			slog.Info("said")
-			if !strings.Contains(console(), "msg=said") {
-				t.Errorf("stderr has %q", console())
-			}
+			expect.Has(t, console(), "msg=said", "stderr has")
 			must(t, p.Shutdown(context.Background()))
 		})
 	}
@@ -191,25 +186,19 @@ func TestSlogDefaultComesBack(t *testing.T) {
 		}
 		otel.Handle(errors.New("on purpose"))
 		for range 2 {
-			if err := p.Recorder().Close(context.Background()); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, p.Recorder().Close(context.Background()))
 			_, span := p.TracerProvider().Tracer("").Start(context.Background(), "late")
 			slog.Info("late")
 			span.End()
 		}
-		if err := p.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, p.Shutdown(context.Background()))
 	}()
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
 		t.Fatal("deadlock")
 	}
-	if !strings.Contains(console(), "on purpose") {
-		t.Errorf("stderr has %q", console())
-	}
+	expect.Has(t, console(), "on purpose", "stderr has")
 }
 
 // TestLogHandler: the console uses its own level, the recorder uses
@@ -360,9 +349,7 @@ func TestLinesOfPackageLog(t *testing.T) {
 			return nil
 		}))
 		want := []string{"ERROR http: panic serving  true true", "ERROR no price true true", "INFO printed true " + strconv.FormatBool(flags != log.LstdFlags), "INFO said true true"}
-		if !slices.Equal(got, want) {
-			t.Errorf("recorded are\n%q, want\n%q", got, want)
-		}
+		expect.Slice(t, got, want, "recorded")
 	}
 }
 

@@ -17,11 +17,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -111,9 +111,7 @@ func TestCrashLabels(t *testing.T) {
 			t.Setenv("GODEBUG", "")
 			setenv(t, tt.env)
 			setup(t)
-			if got := os.Getenv("GODEBUG"); got != tt.want {
-				t.Errorf("GODEBUG is %q, want %q", got, tt.want)
-			}
+			expect.Equal(t, os.Getenv("GODEBUG"), tt.want, "GODEBUG")
 			if !strings.Contains(told(), tt.told) || (tt.told == "") != (told() == "") {
 				t.Errorf("it reported %q, want %q", told(), tt.told)
 			}

@@ -1,7 +1,6 @@
 package collector_test
 
 import (
-	"reflect"
 	"testing"
 
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -9,10 +8,10 @@ import (
 
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/codec"
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // A seen is a Visitor that stores the arguments of its calls: the offsets of records, the heads,
 // and the ids of the last record.
@@ -96,9 +95,7 @@ func TestCodecAgreesWithPdata(t *testing.T) {
 			t.Fatalf("%d spans, %v; %d log records, %v", td.SpanCount(), err, ld.LogRecordCount(), lerr)
 		}
 		same := func(what string, got, want any) {
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("encoding %d: %s is\n%+v\nwant\n%+v", e, what, got, want)
-			}
+			expect.DeepEqual(t, got, want, "encoding %d: %s", e, what)
 		}
 		var readSpan otel.Span
 		var readLog otel.Log

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/collector/entraceexporter"
 	"github.com/entrace-go/entrace/collector/entracefilereceiver"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestReadmesNameEveryOption compares the tables of options in the READMEs with the fields of the Config
@@ -19,9 +19,7 @@ import (
 func TestReadmesNameEveryOption(t *testing.T) {
 	for folder, cfg := range map[string]any{"entraceexporter": entraceexporter.Config{}, "entracefilereceiver": entracefilereceiver.Config{}} {
 		b, err := os.ReadFile(filepath.Join(folder, "README.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got, want []string
 		for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(b), -1) {
 			got = append(got, row[1])
@@ -29,9 +27,7 @@ func TestReadmesNameEveryOption(t *testing.T) {
 		for field := range reflect.TypeOf(cfg).Fields() {
 			want = append(want, field.Tag.Get("mapstructure"))
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("the README of %s has the options %q, want %q", folder, got, want)
-		}
+		expect.Slice(t, got, want, "the README of %s has the options", folder)
 	}
 }
 

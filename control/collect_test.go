@@ -2,10 +2,11 @@ package control
 
 import (
 	"os"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestSignalsOfOneInstantAreOneCall sends a burst of signals, and one more signal later.
@@ -28,8 +29,6 @@ func TestSignalsOfOneInstantAreOneCall(t *testing.T) {
 		close(ch)
 		<-done
 		want := []time.Duration{0, sameInstant, time.Second + 30*time.Millisecond}
-		if !slices.Equal(calls, want) {
-			t.Errorf("the calls are at %v, want %v", calls, want)
-		}
+		expect.Slice(t, calls, want, "the calls are at")
 	})
 }

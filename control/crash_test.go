@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
@@ -49,9 +50,7 @@ func startChild(t *testing.T, what, dir string) *process {
 		for r := bufio.NewReader(out); ; {
 			line, err := r.ReadString('\n')
 			if err != nil {
-				if err != io.EOF {
-					t.Error(err)
-				}
+				expect.Equal(t, err, io.EOF, "err")
 				return // an incomplete last line does not count
 			}
 			p.mu.Lock()
@@ -152,9 +151,7 @@ func TestKillAndRecover(t *testing.T) {
 			}
 		}
 		now := crashTraces(t, dir)
-		if len(now) != len(before)+1 {
-			t.Fatalf("%d traces of crashes after %d deaths; the process said: %s", len(now), round+1, &p.err)
-		}
+		expect.MustEqual(t, len(now), len(before)+1, "traces of crashes after %d deaths; the process said: %s", round+1, &p.err)
 		onlyTraces(t, dir)
 		i := slices.IndexFunc(now, func(name string) bool { return !slices.Contains(before, name) })
 		w := everyLink(t, now[i])
@@ -186,13 +183,9 @@ func TestRingOfLivingProcess(t *testing.T) {
 		t.Errorf("Recover finds %+v, %v", crashes, err)
 	}
 	r.quiet()
-	if _, err := os.Stat(rings[0]); err != nil {
-		t.Fatalf("the ring of the living process: %v", err)
-	}
+	expect.MustIs(t, expect.Err(os.Stat(rings[0])), nil, "the ring of the living process")
 	first := crashTraces(t, dir)
-	if len(first) != 1 {
-		t.Fatalf("the traces are %q", first)
-	}
+	expect.MustLen(t, first, 1, "the traces")
 	everyLink(t, first[0]).has(said)
 	living.mu.Lock()
 	n := len(living.said)
@@ -227,14 +220,10 @@ func TestRecoverAtOnce(t *testing.T) {
 			crashes, _, err := recovered(dir)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, err)
 			for _, c := range crashes {
 				found++
-				if c.Err != nil {
-					t.Errorf("%s: %v", c.Name, c.Err)
-				}
+				expect.Is(t, c.Err, nil, "%s", c.Name)
 			}
 		})
 	}
@@ -282,23 +271,17 @@ func TestWaysToDie(t *testing.T) {
 			}
 			c := crashes[0]
 			w := everyLink(t, c.Output)
-			if n := w.messages()["load"]; n != 100 {
-				t.Errorf("the trace has %d log records, want 100", n)
-			}
+			expect.Equal(t, w.messages()["load"], 100, "log records of the trace")
 			id := w.one("the last one")
 			if _, ended := w.ended(id); ended {
 				t.Error("the last span has ended")
 			}
 			goes := slices.Contains([]string{"nil", "map", "panic", "shutdown"}, tt.how)
-			if failed := w.v.Flags(w.row(id)).Failed(); failed != goes {
-				t.Errorf("the span failed: %t, want %t", failed, goes)
-			}
+			expect.Equal(t, w.v.Flags(w.row(id)).Failed(), goes, "the span failed")
 			stacks := w.named("goroutines")
 			dying := 0
 			for _, i := range stacks {
-				if w.entries[i].Parent != id {
-					t.Errorf("a stack is below entry %d, want %d", w.entries[i].Parent, id)
-				}
+				expect.Equal(t, w.entries[i].Parent, id, "a stack is below entry")
 				if strings.Contains(w.attr(i, "stack"), "control_test.die") {
 					dying++
 				}
@@ -368,9 +351,7 @@ func TestKillWhileTracing(t *testing.T) {
 			crashed++
 		}
 	}
-	if crashed != rounds {
-		t.Errorf("%d traces of crashes, want %d", crashed, rounds)
-	}
+	expect.Equal(t, crashed, rounds, "traces of crashes")
 	t.Logf("%d streams were without an end", killed)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
@@ -129,18 +130,14 @@ func TestTornRing(t *testing.T) {
 		})
 		crashes := crashTraces(t, dir)
 		if d.what == "none" || d.what == "one record" {
-			if len(crashes) != 1 {
-				t.Fatalf("%s: the traces are %q", d.what, crashes)
-			}
+			expect.MustLen(t, crashes, 1, "%s: the traces", d.what)
 			w := links(t, crashes[0])
 			want := map[string]int{"load": 2000, "the needle of the haystack": 1}
 			if d.told {
 				delete(want, "the needle of the haystack")
 			}
 			for text, n := range want {
-				if got := w.messages()[text]; got != n {
-					t.Errorf("%s: %d records %q, want %d", d.what, got, text, n)
-				}
+				expect.Equal(t, w.messages()[text], n, "%s: records %q", d.what, text)
 			}
 		}
 	}
@@ -186,13 +183,9 @@ func TestNotRings(t *testing.T) {
 		}
 	}
 	for _, name := range []string{filepath.Join(dir, "ring-folder.ring"), filepath.Join(dir, "ring-link.ring"), outside} {
-		if _, err := os.Lstat(name); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, expect.Err(os.Lstat(name)))
 	}
-	if n := len(traceFiles(t, dir)); n != 0 {
-		t.Errorf("%d traces were made of nothing", n)
-	}
+	expect.Equal(t, len(traceFiles(t, dir)), 0, "traces made of nothing")
 }
 
 func init() { children["truncate"] = truncated }
@@ -255,9 +248,7 @@ func threeTraces(t *testing.T, child string) []string {
 		t.Fatalf("the process ended with %v: %s", p.cmd.ProcessState, &p.err)
 	}
 	files := traceFiles(t, dir)
-	if len(files) != 3 {
-		t.Fatalf("the traces are %q", files)
-	}
+	expect.MustLen(t, files, 3, "the traces")
 	onlyTraces(t, dir)
 	return files
 }

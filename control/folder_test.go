@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -134,9 +135,7 @@ func TestFolderBytesAndAge(t *testing.T) {
 			if !slices.Equal(left, tt.left) {
 				t.Errorf("%q are left, want %q", left, tt.left)
 			}
-			if _, err := os.Stat(other); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, expect.Err(os.Stat(other)))
 			r.quiet()
 		})
 	}

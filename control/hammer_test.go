@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/httpapi"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
@@ -120,9 +121,7 @@ func TestHammer(t *testing.T) {
 			t.Errorf("stop answers %d: %s", w.Code, w.Body)
 		}
 	}
-	if n := len(r.ctl.Running()); n != 0 {
-		t.Errorf("%d streams run", n)
-	}
+	expect.Equal(t, len(r.ctl.Running()), 0, "streams run")
 	want := strings.Split((first.Ring.Always | all).String(), ",") // the providers of snapshots are also on
 	eventually(t, fmt.Sprintf("%q and no others are on", want), func() bool { return slices.Equal(r.ctl.Stats().On, want) })
 	if r.ctl.Enabled(bitB) {
@@ -131,9 +130,7 @@ func TestHammer(t *testing.T) {
 	for i := range 4 { // four streams can run again
 		r.start(api(fmt.Sprint("s", i)))
 	}
-	if v := r.verdict(api("s4")); v != control.VerdictNoSlot {
-		t.Errorf("the verdict on a fifth stream is %q", v)
-	}
+	expect.Equal(t, r.verdict(api("s4")), control.VerdictNoSlot, "the verdict on a fifth stream")
 	for i := range 4 {
 		r.stop(api(fmt.Sprint("s", i)))
 	}

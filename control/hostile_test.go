@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -74,12 +75,8 @@ func TestHostileShutdown(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	within(t, "Shutdown", func() {
-		if err := ctl.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the first says %v", err)
-		}
-		if err := ctl.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the second says %v", err)
-		}
+		expect.Is(t, ctl.Shutdown(ctx), context.DeadlineExceeded, "the first says")
+		expect.Is(t, ctl.Shutdown(ctx), context.DeadlineExceeded, "the second says")
 	})
 	if _, err := ctl.Start(t.Context(), ask("deep")); err == nil {
 		t.Error("a stream begins after Shutdown")
@@ -265,9 +262,7 @@ func TestWatchdogRules(t *testing.T) {
 		n := asked.Load()
 		eventually(t, "another look", func() bool { return asked.Load() > n+1 })
 	}
-	if n := count(control.TriggerWatchdog, control.VerdictStarted); n != 1 {
-		t.Errorf("%d traces of one span", n)
-	}
+	expect.Equal(t, count(control.TriggerWatchdog, control.VerdictStarted), 1, "traces of one span")
 	endSpan(t, ctl, "checkout", ref(1), time.Second)
 	if n := count(control.TriggerSpan, control.VerdictCoalesced); n != 1 {
 		t.Errorf("the end of the span that there is a trace of: %v", ctl.Stats().Verdicts)

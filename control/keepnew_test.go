@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -24,9 +25,7 @@ func wantFile(t *testing.T, name string, want bool) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	if (err == nil) != want {
-		t.Errorf("%s is there: %v, want %v", filepath.Base(name), err == nil, want)
-	}
+	expect.Equal(t, err == nil, want, "%s is there", filepath.Base(name))
 }
 
 // TestKeepNewTracesWhenTheClockWasSet checks that new traces remain, and that older traces are removed
@@ -83,9 +82,7 @@ func TestKeepALongStream(t *testing.T) {
 	r.stop(api("deep"))
 	wantFile(t, deep.Path(), true)
 	wantFile(t, last.Path(), true)
-	if n := len(traceFiles(t, dir)); n != 3 {
-		t.Errorf("there are %d traces, want 3", n)
-	}
+	expect.Equal(t, len(traceFiles(t, dir)), 3, "traces")
 	_, err = r.ctl.Start(t.Context(), api("asked"))
 	must(t, err)
 	wantFile(t, deep.Path(), true) // the stream ended last
@@ -221,9 +218,7 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 			must(t, errors.Join(err, f.Close()))
 			crashes, _, err := recovered(dir)
 			must(t, err)
-			if len(crashes) != 1 {
-				t.Fatalf("recovered are %+v", crashes)
-			}
+			expect.MustLen(t, crashes, 1, "recovered")
 			if c := crashes[0]; c.Err == nil && countText(t, c.Output, "why it died") != 7 {
 				t.Errorf("recovered are %+v", crashes)
 			}

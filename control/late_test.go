@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
@@ -20,9 +21,7 @@ func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
 		}
 	}
 	c, err := New(&Options{Config: config("first")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	answer := make(chan struct{})
 	var written []string
 	c.applying.Lock()
@@ -33,27 +32,17 @@ func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
 		var n struct {
 			Config string `json:"config"`
 		}
-		if err := json.Unmarshal(note, &n); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, json.Unmarshal(note, &n))
 		written = append(written, n.Config)
-		if err := c.ring.SetNote(note); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, c.ring.SetNote(note))
 	})
 	c.applying.Unlock()
 	for _, id := range []string{"second", "third", "fourth"} {
-		if err := c.SetConfig(config(id)); err != nil {
-			t.Errorf("SetConfig of %s: %v", id, err)
-		}
+		expect.Is(t, c.SetConfig(config(id)), nil, "SetConfig of %s", id)
 	}
-	if _, err := c.Start(t.Context(), Request{Trigger: TriggerAPI}); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, expect.Err(c.Start(t.Context(), Request{Trigger: TriggerAPI})))
 	close(answer)
-	if err := c.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, c.Shutdown(context.Background()))
 	if n := len(written); n < 1 || n > 2 || written[n-1] != "fourth" {
 		t.Errorf("the notes are of %q, want that of fourth behind one at most", written)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -86,9 +87,7 @@ func walk(t testing.TB, name string) (*walked, []error) {
 		return nil, append(problems, err)
 	}
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, f.Close())
 	})
 	w := &walked{t: t, name: filepath.Base(name), entries: make([]format.TraceEntry, f.Len())}
 	err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
@@ -220,19 +219,13 @@ func TestEveryLink(t *testing.T) {
 			open.End()
 			for _, trace := range r.wait(3) {
 				w := everyLink(t, trace.Path())
-				if got := w.attr(w.head, "config.name"); got != trace.Name {
-					t.Errorf("the trace says that it is %q, want %q", got, trace.Name)
-				}
-				if n := w.messages()["inside"]; n != 5 {
-					t.Errorf("%s has %d log records, want 5", w.name, n)
-				}
+				expect.Equal(t, w.attr(w.head, "config.name"), trace.Name, "the trace says")
+				expect.Equal(t, w.messages()["inside"], 5, "log records of %s", w.name)
 				if trace.Name == "narrow" { // the trace has no spans, so the ids in its log records lead nowhere
 					continue
 				}
 				for _, id := range w.named("inner") {
-					if up := w.up(id); w.entries[up].Metadata.Name != "open" {
-						t.Errorf("%s: the inner span is below %q", w.name, w.entries[up].Metadata.Name)
-					}
+					expect.Equal(t, w.entries[w.up(id)].Metadata.Name, "open", "%s: the inner span is below", w.name)
 				}
 			}
 			r.quiet()

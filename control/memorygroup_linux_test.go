@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func init() { children["small memory"] = inSmallMemory }
@@ -64,7 +65,5 @@ func TestFlightRecorderInSmallMemoryGroup(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if files := traceFiles(t, dir); len(files) != 1 {
-		t.Errorf("the traces are %q", files)
-	}
+	expect.Len(t, traceFiles(t, dir), 1, "the traces")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/setup"
@@ -31,9 +32,7 @@ func TestOffIsOff(t *testing.T) {
 		if c.Enabled(control.Spans | control.Logs) {
 			t.Errorf("%s: spans or logs are on", name)
 		}
-		if n := hosttest.Allocations(1000, func() { c.Enabled(control.Spans) }); n != 0 {
-			t.Errorf("%s: Enabled allocates %v", name, n)
-		}
+		expect.Equal(t, hosttest.Allocations(1000, func() { c.Enabled(control.Spans) }), 0, "%s: Enabled allocates", name)
 	}
 	if !r.ctl.Enabled(control.RuntimeMetrics) {
 		t.Error("what the ring has is not on")
@@ -48,9 +47,7 @@ func TestOffIsOff(t *testing.T) {
 			t.Errorf("%s: a refused record allocates %v", name, n)
 		}
 	}
-	if n := on.ctl.Stats().Ring.Entries; n != 0 {
-		t.Errorf("%d entries of refused records are in the ring", n)
-	}
+	expect.Equal(t, on.ctl.Stats().Ring.Entries, 0, "entries of refused records in the ring")
 }
 
 // TestDroppedSpan compares the allocations of a dropped span with and without a control.

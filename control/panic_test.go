@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // panicRig returns a rig with the configuration that Env has for panics.
@@ -73,15 +74,9 @@ func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 			r.serve(c.h(r))
 			w := r.last(1)
 			want := strings.Replace(c.reason, "ID", w.attr(w.head, "request.trace_id"), 1)
-			if got := w.attr(w.head, "reason"); got != want {
-				t.Errorf("the reason is %q, want %q", got, want)
-			}
-			if got := w.attr(w.head, "trigger"); got != string(control.TriggerPanic) {
-				t.Errorf("the trigger is %q", got)
-			}
-			if has := w.attr(w.head, "request.span_id") != ""; has != c.span {
-				t.Errorf("it names its span: %t, want %t", has, c.span)
-			}
+			expect.Equal(t, w.attr(w.head, "reason"), want, "the reason")
+			expect.Equal(t, w.attr(w.head, "trigger"), string(control.TriggerPanic), "the trigger")
+			expect.Equal(t, w.attr(w.head, "request.span_id") != "", c.span, "it names its span")
 			r.quiet()
 			r.wait(1) // the other reports of the panic have made no trace
 		})
@@ -132,7 +127,5 @@ func TestPanicsAreLimited(t *testing.T) {
 	}
 	r.wait(1)
 	r.quiet()
-	if n := len(r.traces()); n != 1 {
-		t.Errorf("%d traces, want 1", n)
-	}
+	expect.Equal(t, len(r.traces()), 1, "traces")
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var must = tracetest.Must
+var must = expect.Must
 
 // patience is how long a test waits for an event that must happen.
 const patience = 60 * time.Second
@@ -110,9 +111,7 @@ func rigOf(t testing.TB, cfg *control.Config) *rig {
 // end shuts the rig down. It can be called twice.
 func (r *rig) end() {
 	r.t.Helper()
-	if err := errors.Join(r.p.Shutdown(context.Background()), r.ctl.Shutdown(context.Background())); err != nil {
-		r.t.Error(err)
-	}
+	expect.OK(r.t, errors.Join(r.p.Shutdown(context.Background()), r.ctl.Shutdown(context.Background())))
 }
 
 // traces returns the traces that are finished and kept.
@@ -142,9 +141,7 @@ func (r *rig) quiet() {
 func (r *rig) wait(n int) []*control.Trace {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprint(n, " traces"), func() bool { return len(r.traces()) >= n })
-	if got := len(r.traces()); got != n {
-		r.t.Fatalf("%d traces, want %d", got, n)
-	}
+	expect.MustEqual(r.t, len(r.traces()), n, "traces")
 	return r.traces()
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -69,9 +70,7 @@ func TestWindow(t *testing.T) {
 		}
 	}
 	for i := range wide {
-		if up := w.up(w.one(fmt.Sprint("wide ", i))); up != w.one(fmt.Sprintf("nested %d", nested-1)) {
-			t.Errorf("the wide span %d is below entry %d", i, up)
-		}
+		expect.Equal(t, w.up(w.one(fmt.Sprint("wide ", i))), w.one(fmt.Sprintf("nested %d", nested-1)), "the wide span %d is below entry", i)
 	}
 	if w.missing > 0 {
 		t.Errorf("%d entries miss their span, all of which are open", w.missing)
@@ -89,9 +88,7 @@ func TestWindow(t *testing.T) {
 	for _, span := range open {
 		span.End()
 	}
-	if st := r.ctl.Stats().Ring; st.Open != 0 {
-		t.Errorf("%d spans are open in the end", st.Open)
-	}
+	expect.Equal(t, r.ctl.Stats().Ring.Open, 0, "spans open in the end")
 	r.quiet()
 }
 
@@ -204,9 +201,7 @@ func TestSnapshotIsPartOfStream(t *testing.T) {
 	}
 	for i, b := range taken {
 		w := everyLink(t, b.trace.Path())
-		if d := w.number(w.head, "dropped.overflow"); d != 0 {
-			t.Errorf("the ring has dropped %d entries", d)
-		}
+		expect.Equal(t, w.number(w.head, "dropped.overflow"), 0, "entries that the ring has dropped")
 		from := b.trace.StartTime.UnixNano() - w.number(w.head, "window.got_nano")
 		have := w.loaded()
 		missing, wanted := 0, 0

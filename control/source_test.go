@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/filesource"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // A configFile is the file of a configuration that changes during a test.
@@ -70,9 +71,7 @@ func TestRequestVersusConfig(t *testing.T) {
 	for i, step := range steps {
 		f.change(r.ctl, fmt.Sprint("c", i+1), step.traces)
 		for k, want := range step.want {
-			if got := r.verdict(api("import of orders")); got != want {
-				t.Errorf("configuration %d, call %d: the verdict is %q, want %q", i+1, k, got, want)
-			}
+			expect.Equal(t, r.verdict(api("import of orders")), want, "configuration %d, call %d: the verdict", i+1, k)
 		}
 	}
 	r.stop(api("import of orders"))
@@ -84,14 +83,10 @@ func TestRequestVersusConfig(t *testing.T) {
 			}
 		}
 	}
-	if got := r.ctl.Stats().Verdicts[control.TriggerAPI][control.VerdictStarted]; got != started {
-		t.Errorf("%d requests are counted as started, want %d", got, started)
-	}
+	expect.Equal(t, r.ctl.Stats().Verdicts[control.TriggerAPI][control.VerdictStarted], started, "requests counted as started")
 	for _, trace := range r.wait(int(started)) {
 		w := everyLink(t, trace.Path())
-		if got := w.attr(w.head, "config.id"); got != trace.Config.ID {
-			t.Errorf("the trace is of configuration %q, want %q", got, trace.Config.ID)
-		}
+		expect.Equal(t, w.attr(w.head, "config.id"), trace.Config.ID, "the trace is of configuration")
 	}
 	r.quiet()
 }
@@ -112,20 +107,12 @@ func TestStreamKeepsItsConfig(t *testing.T) {
 			r.log.Info(strings.Repeat("x", 200)) // more than the new limits, which do not apply to this stream
 		}
 	}
-	if got := running.Config.ID; got != "old" {
-		t.Errorf("the stream goes by %q", got)
-	}
+	expect.Equal(t, running.Config.ID, "old", "the stream goes by")
 	r.stop(api("deep"))
 	w := r.last(1)
-	if got := w.attr(w.head, "config.id"); got != "old" {
-		t.Errorf("the trace says that it is of configuration %q, want old", got)
-	}
-	if got := w.attr(w.one("trace end"), "end.reason"); got != "stopped" {
-		t.Errorf("the stream ended for %q", got)
-	}
-	if errs := r.errors(); len(errs) != 0 {
-		t.Errorf("reported: %v", errs)
-	}
+	expect.Equal(t, w.attr(w.head, "config.id"), "old", "the trace says that it is of configuration")
+	expect.Equal(t, w.attr(w.one("trace end"), "end.reason"), "stopped", "the stream ended for")
+	expect.Len(t, r.errors(), 0, "reported")
 
 	last := fmt.Sprint("new-", n-1)
 	for i, broken := range []string{
@@ -148,9 +135,7 @@ func TestStreamKeepsItsConfig(t *testing.T) {
 		return len(r.traces()) == 2
 	})
 	w = everyLink(t, second.Path())
-	if got := w.attr(w.head, "config.id"); got != last {
-		t.Errorf("the next trace says that it is of configuration %q, want %q", got, last)
-	}
+	expect.Equal(t, w.attr(w.head, "config.id"), last, "the next trace says that it is of configuration")
 }
 
 // TestProviderTypo checks the error for a provider that does not exist.
@@ -176,12 +161,8 @@ func TestProviderTypo(t *testing.T) {
 	f.write("typo", typo)
 	eventually(t, "it is refused", func() bool { return r.ctl.Stats().Refused == 1 && len(r.errors()) == 1 })
 	check(r.errors()[0])
-	if got := r.ctl.Config().ID; got != "right" {
-		t.Errorf("configuration %q is in force", got)
-	}
+	expect.Equal(t, r.ctl.Config().ID, "right", "configuration in force")
 	r.start(api("x"))
 	w := r.last(1)
-	if got := w.attr(w.head, "config.id"); got != "right" {
-		t.Errorf("the trace says that it is of configuration %q", got)
-	}
+	expect.Equal(t, w.attr(w.head, "config.id"), "right", "the trace says that it is of configuration")
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -117,15 +118,11 @@ func TestNestedTraces(t *testing.T) {
 					t.Errorf("%s: there was nothing to stop", step)
 				}
 				for _, p := range []control.Set{bitA, bitB} {
-					if got, want := r.ctl.Enabled(p), tt.on[i]&p != 0; got != want {
-						t.Errorf("after %s: %v is on: %t, want %t", step, p, got, want)
-					}
+					expect.Equal(t, r.ctl.Enabled(p), tt.on[i]&p != 0, "after %s: %v is on", step, p)
 				}
 				f.tell(t, fmt.Sprint(i))
 			}
-			if got := f.told(); got != tt.calls {
-				t.Errorf("the provider was told %q, want %q", got, tt.calls)
-			}
+			expect.Equal(t, f.told(), tt.calls, "the provider was told")
 			for _, trace := range r.wait(2) {
 				w := everyLink(t, trace.Path())
 				var got []string
@@ -137,9 +134,7 @@ func TestNestedTraces(t *testing.T) {
 				if trace.Name == "large" {
 					want = tt.large
 				}
-				if !slices.Equal(got, want) {
-					t.Errorf("the trace %s has %q, want %q", trace.Name, got, want)
-				}
+				expect.Slice(t, got, want, "the trace %s has", trace.Name)
 			}
 			r.quiet()
 		})
@@ -165,18 +160,14 @@ func TestProviderConflict(t *testing.T) {
 	}))
 	r.start(api("deep"))
 	r.log.Info("recorded all the same")
-	if why := r.ctl.Stats().Off["cpu.profile"]; !strings.Contains(why, "already in use") {
-		t.Errorf("the account says that the provider is off for %q", why)
-	}
+	expect.Has(t, r.ctl.Stats().Off["cpu.profile"], "already in use", "the account says that the provider is off for")
 	r.stop(api("deep"))
 	w := r.last(1)
 	id := w.one("provider off")
 	if got := w.attr(id, "error"); w.attr(id, "provider") != "cpu.profile" || !strings.Contains(got, "already in use") {
 		t.Errorf("the trace says of %s: %q", w.attr(id, "provider"), got)
 	}
-	if w.entries[id].Parent != w.head {
-		t.Errorf("that is below entry %d", w.entries[id].Parent)
-	}
+	expect.Equal(t, w.entries[id].Parent, w.head, "that is below entry")
 	if w.messages()["recorded all the same"] != 1 {
 		t.Error("the log record is not in the trace")
 	}
@@ -253,9 +244,7 @@ func TestStreamIsFull(t *testing.T) {
 		})
 		w := r.last(round + 1)
 		end := w.one("trace end")
-		if got := w.attr(end, "end.reason"); got != "max_bytes" {
-			t.Errorf("the stream ended for %q, want max_bytes", got)
-		}
+		expect.Equal(t, w.attr(end, "end.reason"), "max_bytes", "the stream ended for")
 		if got := w.messages()[text]; got < most/1000 || got > n {
 			t.Errorf("the stream has %d of %d records", got, n)
 		}
@@ -290,9 +279,7 @@ func TestStreamEnds(t *testing.T) {
 			t.Errorf("%s ended for %q", trace.Name, got)
 		}
 	}
-	if v := r.verdict(api("stopped")); v != control.VerdictClosed {
-		t.Errorf("after Shutdown the verdict is %q", v)
-	}
+	expect.Equal(t, r.verdict(api("stopped")), control.VerdictClosed, "after Shutdown the verdict")
 	onlyTraces(t, dir)
 }
 
@@ -325,9 +312,7 @@ func TestStreamTimeout(t *testing.T) {
 		}{{59 * time.Second, 4}, {2 * time.Second, 2}, {58 * time.Second, 2}, {2 * time.Second, 1}, {24 * time.Hour, 1}} {
 			time.Sleep(step.after)
 			synctest.Wait()
-			if got := len(r.ctl.Running()); got != step.running {
-				t.Errorf("%d streams run %v later, want %d", got, step.after, step.running)
-			}
+			expect.Equal(t, len(r.ctl.Running()), step.running, "streams run %v later", step.after)
 		}
 		if !r.stop(byHand) {
 			t.Error("the stream that was asked for by hand has ended")
@@ -338,9 +323,7 @@ func TestStreamTimeout(t *testing.T) {
 			if trace.Request.Key == "by hand" {
 				want = "stopped"
 			}
-			if got := w.attr(w.one("trace end"), "end.reason"); got != want {
-				t.Errorf("the stream %q ended for %q, want %q", trace.Request.Key, got, want)
-			}
+			expect.Equal(t, w.attr(w.one("trace end"), "end.reason"), want, "the stream %q ended for", trace.Request.Key)
 		}
 		r.quiet()
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // answersWhileStuck makes all calls that must not block while a trace of ctl is blocked. Each must return
@@ -19,17 +20,13 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 	call := func(name string, fn func() error) {
 		t.Helper()
 		within(t, name, func() {
-			if err := fn(); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			expect.Is(t, fn(), nil, "%s", name)
 		})
 	}
 	inForce := func(id string) {
 		t.Helper()
 		call("Config", func() error {
-			if got := ctl.Config().ID; got != id {
-				t.Errorf("configuration %q is in force, want %q", got, id)
-			}
+			expect.Equal(t, ctl.Config().ID, id, "configuration in force")
 			return nil
 		})
 	}
@@ -68,15 +65,11 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 		}
 		return nil
 	})
-	if n := len(ctl.Running()); n != 0 {
-		t.Errorf("%d streams run after Stop", n)
-	}
+	expect.Equal(t, len(ctl.Running()), 0, "streams run after Stop")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	call("Start with a context that ends", func() error {
-		if _, err := ctl.Start(ctx, ask("deep")); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a stream begins: %v", err)
-		}
+		expect.Is(t, expect.Err(ctl.Start(ctx, ask("deep"))), context.DeadlineExceeded, "a stream begins")
 		return nil
 	})
 }
@@ -131,9 +124,7 @@ func TestStopOfAStreamThatHasNotBegun(t *testing.T) {
 	r.ctl.Fire(ask("shot"))
 	<-g.entered
 	r.ctl.Fire(ask("deep"))
-	if n := len(r.ctl.Running()); n != 0 {
-		t.Errorf("%d streams run", n)
-	}
+	expect.Equal(t, len(r.ctl.Running()), 0, "streams run")
 	if !r.ctl.Stop(ask("deep")) || r.ctl.Stop(ask("deep")) {
 		t.Error("Stop does not find the stream, or finds it twice")
 	}

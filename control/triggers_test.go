@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/httpapi"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -85,9 +86,7 @@ func TestFirstError(t *testing.T) {
 		r.log.Error("after a minute")
 		synctest.Wait()
 		w = r.last(2)
-		if n := w.messages()["after a minute"]; n != 1 {
-			t.Errorf("the second trace has the error %d times", n)
-		}
+		expect.Equal(t, w.messages()["after a minute"], 1, "times that the second trace has the error")
 		if n := sum(r.ctl.Stats(), control.TriggerLog); n != errs+2 {
 			t.Errorf("%d verdicts, want one for each of %d errors: %v", n, errs+2, r.ctl.Stats().Verdicts)
 		}
@@ -133,9 +132,7 @@ func TestLogHandler(t *testing.T) {
 	elsewhere.Warn("no reason")
 	elsewhere.Error("the reason")
 	w := r.last(1)
-	if got := w.attr(w.head, "key"); got != "the reason" {
-		t.Errorf("the reason is %q", got)
-	}
+	expect.Equal(t, w.attr(w.head, "key"), "the reason", "the reason")
 }
 
 // TestSlowSpan ends spans below and above the limit.
@@ -149,9 +146,7 @@ func TestSlowSpan(t *testing.T) {
 			name  string
 			takes time.Duration
 		}{{"POST /fast", 800 * time.Millisecond}, {"GET /slow", 900 * time.Millisecond}, {"POST /slow", 900 * time.Millisecond}} {
-			if n := len(r.traces()); n != 0 {
-				t.Fatalf("%d traces before %s", n, span.name)
-			}
+			expect.MustEqual(t, len(r.traces()), 0, "traces before %s", span.name)
 			_, s := r.tracer.Start(context.Background(), span.name)
 			time.Sleep(span.takes)
 			s.End()
@@ -275,13 +270,9 @@ func TestAskByHTTP(t *testing.T) {
 	}
 	for _, s := range steps {
 		w := local(h, s.method, s.target)
-		if w.Code != s.status {
-			t.Errorf("%s %s answers %d, want %d: %s", s.method, s.target, w.Code, s.status, w.Body)
-		}
+		expect.Equal(t, w.Code, s.status, "%s %s answers %s", s.method, s.target, w.Body)
 		files := traceFiles(t, r.ctl.Dir()) // a snapshot is finished before the response
-		if len(files) != s.traces {
-			t.Fatalf("there are %d traces after %s %s, want %d", len(files), s.method, s.target, s.traces)
-		}
+		expect.MustEqual(t, len(files), s.traces, "traces after %s %s", s.method, s.target)
 		if w.Code == 429 && w.Header().Get("Retry-After") == "" {
 			t.Error("429 does not say when to ask again")
 		}
@@ -293,17 +284,13 @@ func TestAskByHTTP(t *testing.T) {
 		}
 	}
 	running := r.ctl.Running()
-	if len(running) != 1 {
-		t.Fatalf("%d streams run, want 1", len(running))
-	}
+	expect.MustEqual(t, len(running), 1, "streams run")
 	if w := local(h, "POST", "/stop/"+running[0].ID); w.Code != 200 {
 		t.Errorf("stop answers %d: %s", w.Code, w.Body)
 	}
 	for i, trace := range r.wait(3) {
 		w := everyLink(t, trace.Path())
-		if got, want := w.attr(w.head, "manual") == "true", i == 1; got != want {
-			t.Errorf("the trace is by hand: %t, want %t", got, want)
-		}
+		expect.Equal(t, w.attr(w.head, "manual") == "true", i == 1, "the trace is by hand")
 	}
 	for _, name := range []string{
 		"../control.go", "..%2fcontrol.go", "%2e%2e/x.et", "..", ".", "", "/etc/passwd", "%2fetc%2fpasswd", "x.et", "a%00b",
@@ -324,9 +311,7 @@ func TestAskByHTTP(t *testing.T) {
 	q.RemoteAddr = "192.0.2.1:80"
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, q)
-	if w.Code != 403 {
-		t.Errorf("another machine gets %d, want 403", w.Code)
-	}
+	expect.Equal(t, w.Code, 403, "another machine gets")
 	r.wait(3)
 	r.quiet()
 }
@@ -350,17 +335,11 @@ func TestHandlerPanics(t *testing.T) {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 		return nil
 	}
-	if got := serve(http.ErrAbortHandler); got != any(http.ErrAbortHandler) {
-		t.Errorf("the panic went on with %v", got)
-	}
-	if n := len(r.traces()); n != 0 {
-		t.Errorf("%d traces of a request that was given up", n)
-	}
+	expect.Equal(t, serve(http.ErrAbortHandler), any(http.ErrAbortHandler), "the panic went on")
+	expect.Equal(t, len(r.traces()), 0, "traces of a request that was given up")
 	type odd struct{ n int }
 	for i, value := range []any{"on purpose", io.ErrUnexpectedEOF, odd{3}, unprintable{}} {
-		if got := serve(value); got != value {
-			t.Errorf("the panic went on with %v, want %v", got, value)
-		}
+		expect.Equal(t, serve(value), value, "the panic went on")
 		w := r.last(i + 1)
 		text := fmt.Sprint(value) // even if String of the value panics
 		found := false
@@ -373,9 +352,7 @@ func TestHandlerPanics(t *testing.T) {
 		if !found {
 			t.Errorf("the trace has not the panic %q with its stack", text)
 		}
-		if got := w.attr(w.head, "key"); got != text {
-			t.Errorf("the key is %q, want %q", got, text)
-		}
+		expect.Equal(t, w.attr(w.head, "key"), text, "the key")
 		if n := len(w.named("the last one")); n != i+2 {
 			t.Errorf("the trace has %d of the last spans, want %d", n, i+2)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/control/httpapi"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
@@ -103,9 +104,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 			if text := string(body); answer.StatusCode != http.StatusOK || !strings.Contains(text, `"verdict": "unfinished"`) || !strings.Contains(text, `"`+filepath.Base(iet)+`"`) {
 				t.Errorf("the answer is %d %s", answer.StatusCode, text)
 			}
-			if n := countText(t, iet, strings.Repeat("x", 100)); n != deepRecords {
-				t.Errorf("the IET has %d records, want %d", n, deepRecords)
-			}
+			expect.Equal(t, countText(t, iet, strings.Repeat("x", 100)), deepRecords, "records of the IET")
 			if st := r.ctl.Stats(); st.Unfinished != 1 || st.Lost != 0 || st.Kept != 0 {
 				t.Errorf("it counts %+v", st)
 			}
@@ -124,9 +123,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 			case "the next start":
 				rigOf(t, deepTrace(dir)).end()
 			}
-			if n := countText(t, et, strings.Repeat("x", 100)); n != deepRecords {
-				t.Errorf("the ET has %d records, want %d", n, deepRecords)
-			}
+			expect.Equal(t, countText(t, et, strings.Repeat("x", 100)), deepRecords, "records of the ET")
 			if _, err := os.Stat(iet); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the IET is still there: %v", err)
 			}
@@ -157,9 +154,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	if tr.Verdict() != control.VerdictUnfinished || filepath.Ext(tr.Path()) != ".iet" || !errors.Is(tr.Err(), syscall.EFBIG) {
 		t.Errorf("the trace is %s, %s, %v", tr.Verdict(), tr.Path(), tr.Err())
 	}
-	if n := countText(t, tr.Path(), text); n != 1000 {
-		t.Errorf("the IET has %d records, want 1000", n)
-	}
+	expect.Equal(t, countText(t, tr.Path(), text), 1000, "records of the IET")
 	_, finished, err := recovered(dir)
 	if err != nil || len(finished) != 1 || countText(t, filepath.Join(dir, finished[0]), text) != 1000 {
 		t.Errorf("Recover has finished %q: %v", finished, err)
@@ -199,9 +194,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	if tr.Verdict() != control.VerdictStarted || !errors.Is(tr.Err(), syscall.EFBIG) {
 		t.Errorf("the trace is %s, %v", tr.Verdict(), tr.Err())
 	}
-	if n := countText(t, tr.Path(), strings.Repeat("x", 100)); n != deepRecords {
-		t.Errorf("%d records are there, want %d", n, deepRecords)
-	}
+	expect.Equal(t, countText(t, tr.Path(), strings.Repeat("x", 100)), deepRecords, "records there")
 	there, dropped := countText(t, tr.Path(), strings.Repeat("y", 50_000)), droppedIn(t, tr.Path())
 	behind := countText(t, tr.Path(), "room again")
 	if dropped == 0 || behind == 0 || there+behind+dropped != large+tries {
@@ -239,9 +232,7 @@ func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
 			t.Errorf("recovered are %+v, %v", crashes, err)
 		}
 		wantFile(t, ring, true)
-		if files := traceFiles(t, dir); len(files) != 0 {
-			t.Errorf("the traces are %q", files)
-		}
+		expect.Len(t, traceFiles(t, dir), 0, "the traces")
 		crashes, _, err = recovered(dir)
 		must(t, err)
 		if len(crashes) != 1 || crashes[0].Err != nil || countText(t, crashes[0].Output, "why it died") != records {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // A foreignContext is a context of a type that package context does not know. Package context therefore
@@ -105,15 +106,11 @@ func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 					got = w.entries[w.up(g)].Metadata.Name
 				}
 			}
-			if got != c.below {
-				t.Errorf("the stack is below %q, want %q", got, c.below)
-			}
+			expect.Equal(t, got, c.below, "the stack is below")
 			want := "span GET /b is open for 2h0m0s"
 			want += c.where
 			want += fmt.Sprintf(" (trace %s)", sc.TraceID())
-			if got := w.attr(w.head, "reason"); got != want {
-				t.Errorf("the reason is\n%q, want\n%q", got, want)
-			}
+			expect.Equal(t, w.attr(w.head, "reason"), want, "the reason")
 		})
 	}
 }
@@ -134,9 +131,7 @@ func TestReasonNamesTheRequest(t *testing.T) {
 			must(t, r.ctl.Shutdown(t.Context()))
 			w := everyLink(t, r.traces()[0].Path())
 			want := "ERROR: pricing failed (request GET /orders, trace " + get.SpanContext().TraceID().String() + ")"
-			if got := w.attr(w.head, "reason"); got != want {
-				t.Errorf("the reason is %q, want %q", got, want)
-			}
+			expect.Equal(t, w.attr(w.head, "reason"), want, "the reason")
 		})
 	}
 }

@@ -16,10 +16,11 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 var read = tracetest.ReadFile
 
@@ -114,13 +115,9 @@ func TestVersions(t *testing.T) {
 		return format.AppendTraceEntry(b, v, e)
 	}
 	v2 := stream(t, file(format.V1, e), format.IET, format.V2)
-	if want := file(format.V2, &sorted); !bytes.Equal(v2, want) {
-		t.Errorf("version 1 to 2 gives\n%q, want\n%q", v2, want)
-	}
+	expect.Slice(t, v2, file(format.V2, &sorted), "version 1 to 2")
 	v1 := stream(t, v2, format.IET, format.V1)
-	if want := file(format.V1, &sorted); !bytes.Equal(v1, want) {
-		t.Errorf("version 2 to 1 gives\n%q, want\n%q", v1, want)
-	}
+	expect.Slice(t, v1, file(format.V1, &sorted), "version 2 to 1")
 	// A conversion of a real file from 2 to 1 and back loses nothing.
 	theirs := read(t, fixture(format.V2, format.ET))
 	v1 = stream(t, theirs, format.ET, format.V1)
@@ -136,9 +133,7 @@ func TestTornInput(t *testing.T) {
 		must(t, os.WriteFile(in, whole[:len(whole)-3], 0o600))
 		for _, to := range formats {
 			out := filepath.Join(t.TempDir(), "out")
-			if err := encodeFile(t.Context(), in, out, convert.Format(to.String()), nil); !errors.Is(err, format.ErrTruncated) {
-				t.Errorf("%v to %v: %v, want ErrTruncated", from, to, err)
-			}
+			expect.Is(t, encodeFile(t.Context(), in, out, convert.Format(to.String()), nil), format.ErrTruncated, "%v to %v", from, to)
 			f, err := format.Open(out, nil)
 			if err != nil {
 				t.Errorf("%v to %v: %v", from, to, err)
@@ -253,9 +248,7 @@ func TestCancel(t *testing.T) {
 	cancel()
 	out := filepath.Join(t.TempDir(), "out.et")
 	err := encodeFile(ctx, fixture(format.V1, format.IET), out, convert.ET, nil)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("File: %v, want the context's error", err)
-	}
+	expect.Is(t, err, context.Canceled, "File")
 	if names, _ := os.ReadDir(filepath.Dir(out)); len(names) != 0 {
 		t.Errorf("there is %v", names)
 	}
@@ -281,9 +274,7 @@ func TestStreamWriteFails(t *testing.T) {
 	for _, to := range formats {
 		for _, room := range []int{0, 5, 1000, 100000} {
 			err := encodeOnce(t.Context(), &failingWriter{room}, bytes.NewReader(in), to, nil)
-			if !errors.Is(err, errFull) {
-				t.Errorf("%v with room for %d bytes: %v, want the writer's error", to, room, err)
-			}
+			expect.Is(t, err, errFull, "%v with room for %d bytes", to, room)
 		}
 	}
 	if names, _ := os.ReadDir(temp); len(names) != 0 {
@@ -317,13 +308,9 @@ func TestReplaceNoRecording(t *testing.T) {
 			t.Errorf("replace %v: %v, want ErrLocked", replace, err)
 		}
 	}
-	if err := encodeFile(t.Context(), in, rec.Path(), convert.ET, nil); !errors.Is(err, format.ErrLocked) {
-		t.Errorf("to what the recording will be: %v, want ErrLocked", err)
-	}
+	expect.Is(t, encodeFile(t.Context(), in, rec.Path(), convert.ET, nil), format.ErrLocked, "to what the recording will be")
 	must(t, rec.Close(t.Context()))
 	f := tracetest.OpenFile(t, rec.Path())
-	if f.Len() != 3 {
-		t.Errorf("the recording has %d entries, want 3", f.Len())
-	}
+	expect.Equal(t, f.Len(), 3, "entries of the recording")
 	must(t, encodeFile(t.Context(), in, rec.Path(), convert.ET, &convert.Options{Replace: true})) // now no process records to it
 }

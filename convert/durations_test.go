@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -67,9 +68,7 @@ func TestLastEndWithoutDuration(t *testing.T) {
 			got = append(got, v.Name(r)+": "+took)
 		}
 		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s has %q, want %q", what, got, want)
-		}
+		expect.Slice(t, got, want, "%s has", what)
 	}
 	check("the file", tr.View())
 	for format, write := range outputs(t, tr) {

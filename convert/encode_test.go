@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -23,7 +24,7 @@ func known(t *testing.T, c codec) {
 	t.Cleanup(func() { codecs = before })
 }
 
-var must = tracetest.Must
+var must = expect.Must
 
 // fill writes a root and other entries, entries in all.
 func fill(t *testing.T, w *format.Writer, entries int) {
@@ -33,9 +34,7 @@ func fill(t *testing.T, w *format.Writer, entries int) {
 		if i > 0 {
 			e = tracetest.Entry("entry")
 		}
-		if _, err := w.Write(e); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, expect.Err(w.Write(e)))
 	}
 }
 
@@ -94,15 +93,11 @@ func TestDamagedInput(t *testing.T) {
 				if x.cancel {
 					want = context.Canceled
 				}
-				if !errors.Is(err, want) {
-					t.Errorf("the error is %v, want %v", err, want)
-				}
+				expect.Is(t, err, want, "the error")
 				if _, is := errors.AsType[*DamageError](err); is != (x.there && x.err != nil) {
 					t.Errorf("the error is %T", err)
 				}
-				if there := len(files(t, filepath.Dir(out))) == 1; there != x.there {
-					t.Errorf("the output is there: %v", there)
-				}
+				expect.Equal(t, len(files(t, filepath.Dir(out))) == 1, x.there, "the output is there")
 				if !x.there {
 					return
 				}
@@ -122,9 +117,7 @@ func TestEncodeFileFails(t *testing.T) {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "out")
 		known(t, codec{encode: func(_ context.Context, w io.Writer, v *view.View) error {
-			if _, err := fmt.Fprint(w, v.Len()); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, expect.Err(fmt.Fprint(w, v.Len())))
 			if _, err := os.Lstat(out); err == nil {
 				t.Error("the output is there before it is complete")
 			}
@@ -132,9 +125,7 @@ func TestEncodeFileFails(t *testing.T) {
 		}})
 		tr, err := Open(t.Context(), []string{filepath.Join("..", "format", "testdata", "v1.et")}, &OpenOptions{Once: want == nil})
 		must(t, err)
-		if err := tr.EncodeFile(t.Context(), out, "test", nil); !errors.Is(err, want) {
-			t.Errorf("the error is %v, want %v", err, want)
-		}
+		expect.Is(t, tr.EncodeFile(t.Context(), out, "test", nil), want, "the error")
 		must(t, tr.Close())
 		if names := files(t, dir); (len(names) == 1) != (want == nil) {
 			t.Errorf("the folder has %v", names)

@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -198,9 +199,7 @@ func TestMergeAnyVersions(t *testing.T) {
 						names = append(names, at.Name)
 					}
 					slices.Sort(names)
-					if !slices.Equal(names, want) {
-						t.Errorf("versions %v: a resource has %v, want %v", versions, names, want)
-					}
+					expect.Slice(t, names, want, "versions %v: a resource has", versions)
 				case view.RoleSpan:
 					up, err := out.Entry(out.Parent(id))
 					must(t, err)
@@ -221,9 +220,7 @@ func TestMergeAnyVersions(t *testing.T) {
 func TestMergeSame(t *testing.T) {
 	v := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}})
 	got, _ := merge(t, format.V1, v, v)
-	if want := "root(one(a[trace_id](b)) entrace.end entrace.end)"; got != want {
-		t.Errorf("the tree is %s, want %s", got, want)
-	}
+	expect.Equal(t, got, "root(one(a[trace_id](b)) entrace.end entrace.end)", "the tree")
 }
 
 // TestMergeEmpty merges a file that ends after its magic. It adds no entries, but the result must not look like a
@@ -234,9 +231,7 @@ func TestMergeEmpty(t *testing.T) {
 	must(t, os.WriteFile(file, []byte("\x00ENTRACE\x01\x01"), 0o600))
 	for _, files := range [][]*format.File{{a, openFile(t, file)}, {openFile(t, file), a}} {
 		got, _ := merge(t, format.V1, files...)
-		if want := "root(entrace.end one(a[trace_id]))"; got != want {
-			t.Errorf("the tree is %s, want %s", got, want)
-		}
+		expect.Equal(t, got, "root(entrace.end one(a[trace_id]))", "the tree")
 	}
 }
 
@@ -246,9 +241,7 @@ func TestMergeRing(t *testing.T) {
 	a := service(t, format.V1, "one", []part{{name: "a", span: 1, up: 4, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}})
 	b := service(t, format.V1, "two", []part{{name: "c", span: 3, up: 2, at: 3, below: -1}, {name: "d", span: 4, up: 3, at: 4, below: 0}, {name: "e", span: 5, up: 5, at: 5, below: -1}})
 	got, out := merge(t, format.V1, a, b)
-	if out.Len() != 1+2+5+2 {
-		t.Errorf("%d entries: %s", out.Len(), got)
-	}
+	expect.Equal(t, out.Len(), 1+2+5+2, "entries: %s", got)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		if n := strings.Count(words(got)+" ", name+" ") + strings.Count(got, name+"["); n < 1 {
 			t.Errorf("%s is not there: %s", name, got)

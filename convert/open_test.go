@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query/analyze"
@@ -109,18 +109,14 @@ func TestOpenAnything(t *testing.T) {
 		}
 	}
 	_, err = convert.Open(t.Context(), []string{filepath.Join(dir, "a.jsonl")}, &convert.OpenOptions{MaxTemp: 100})
-	if err == nil || !strings.Contains(err.Error(), "larger than the limit") {
-		t.Errorf("with little room: %v", err)
-	}
+	expect.Says(t, err, "larger than the limit", "with little room")
 }
 
 // TestOpenFolder checks that opening a folder opens the traces in it, and that an IET is ignored if there is its
 // ET.
 func TestOpenFolder(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := convert.Open(t.Context(), []string{dir}, nil); !errors.Is(err, convert.ErrNoTrace) {
-		t.Errorf("of an empty folder: %v", err)
-	}
+	expect.Is(t, expect.Err(convert.Open(t.Context(), []string{dir}, nil)), convert.ErrNoTrace, "of an empty folder")
 	put := func(name string, f *format.File) {
 		b := read(t, f.Name())
 		must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
@@ -208,9 +204,7 @@ func TestOpenCompressedDamaged(t *testing.T) {
 			if x.is != nil && !errors.Is(err, x.is) || (err == nil) != (what == "whole") || corrupt != (what == "damaged") {
 				t.Errorf("%s: damage %v, want %v", what, err, x.is)
 			}
-			if n := tr.View().Entries(0); n != x.n {
-				t.Errorf("%s: %d entries, want %d", what, n, x.n)
-			}
+			expect.Equal(t, tr.View().Entries(0), x.n, "%s: entries", what)
 		}
 	}
 }
@@ -281,9 +275,7 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	if files := c.View().Files(); len(files) != 1 {
 		t.Errorf("%d files are traces, want app.et alone", len(files))
 	}
-	if got := c.LeftOut(); !slices.Equal(got, want) {
-		t.Errorf("LeftOut is %q, want %q", got, want)
-	}
+	expect.Slice(t, c.LeftOut(), want, "LeftOut")
 }
 
 // TestProgressOfLargeFile opens a file that is mapped, and a smaller one that is not.
@@ -342,9 +334,7 @@ func TestOpenExecutionTrace(t *testing.T) {
 		must(t, err)
 		v := tr.View()
 		r := querytest.Result(t, v, "{ span:mutex > 90ms && span:states = matched || span:mutex > 90ms && span:states = marked }")
-		if r.Rows.Len() != 1 {
-			t.Fatalf("Go %s: %d tasks waited for a mutex: %v", version, r.Rows.Len(), r.Hints)
-		}
+		expect.MustEqual(t, r.Rows.Len(), 1, "Go %s: tasks waited for a mutex: %v", version, r.Hints)
 		for row := range r.Rows.All() {
 			m, err := analyze.Measured(t.Context(), v, row)
 			must(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
@@ -50,9 +51,7 @@ func TestStateOfFile(t *testing.T) {
 	}
 	copyOf("app.iet", "killed.iet", 0)
 	must(t, rec.Close(t.Context()))
-	if got := stateIn(running, 0).String(); got != "ended" {
-		t.Errorf("a file that was closed since it was opened is %q", got)
-	}
+	expect.Equal(t, stateIn(running, 0).String(), "ended", "a file that was closed since it was opened")
 	_, err := recorder.Recover(in("killed.iet"), in("recovered.et"))
 	must(t, err)
 	copyOf("app.et", "half.et", 20)
@@ -79,9 +78,7 @@ func TestStateOfFile(t *testing.T) {
 	}
 
 	rec, err = recorder.Create(in("long.et"), &recorder.Options{MaxFileEntries: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 20 {
 		said(t, rec, "one")
 	}
@@ -119,9 +116,7 @@ func TestStateOfFile(t *testing.T) {
 		{"y.et", "ended"},
 		{"z.et", "ended"},
 	} {
-		if got := state(x.name).String(); got != x.want {
-			t.Errorf("the state of %s is %q, want %q", x.name, got, x.want)
-		}
+		expect.Equal(t, state(x.name).String(), x.want, "the state of %s", x.name)
 		for _, whole := range []bool{false, x.want != "damaged"} {
 			if got, _ := convert.StateOf(t.Context(), in(x.name), whole); got.String() != x.want {
 				t.Errorf("StateOf(%s, %t) is %q, want %q", x.name, whole, got, x.want)
@@ -131,9 +126,7 @@ func TestStateOfFile(t *testing.T) {
 	t.Run("of each file of several", func(t *testing.T) {
 		tr := opened(t, nil, in("killed.iet"), in("app.et"), in("recovered.et"))
 		for i, want := range []string{"killed", "ended", "killed, recovered"} {
-			if got := stateIn(tr, i).String(); got != want {
-				t.Errorf("of file %d it is %q, want %q", i, got, want)
-			}
+			expect.Equal(t, stateIn(tr, i).String(), want, "of file %d", i)
 		}
 	})
 }
@@ -153,9 +146,7 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 		_, err := rec.AppendAnchor(e)
 		must(t, err)
 		must(t, rec.Close(t.Context()))
-		if got := stateIn(opened(t, nil, rec.Path()), 0).String(); got != x.want {
-			t.Errorf("of trigger %s it is %q, want %q", x.trigger, got, x.want)
-		}
+		expect.Equal(t, stateIn(opened(t, nil, rec.Path()), 0).String(), x.want, "of trigger %s", x.trigger)
 		if got, _ := convert.StateOf(t.Context(), rec.Path(), true); got.String() != x.want {
 			t.Errorf("of trigger %s StateOf has %q, want %q", x.trigger, got, x.want)
 		}
@@ -184,9 +175,7 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 	}
 	must(t, rec.Close(t.Context()))
 	name := filepath.Join(dead, "app.et")
-	if got := stateIn(opened(t, nil, filepath.Join(dead, "app.iet")), 0).String(); got != "killed" {
-		t.Errorf("before recovery the state is %q, want killed", got)
-	}
+	expect.Equal(t, stateIn(opened(t, nil, filepath.Join(dead, "app.iet")), 0).String(), "killed", "before recovery the state")
 	for range 2 { // the second call has nothing to do
 		r, err := recorder.Recover(name, "")
 		must(t, err)
@@ -194,9 +183,7 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 			t.Errorf("recovery makes a file of %d entries, want root, span and the end", r.Entries)
 		}
 	}
-	if got := stateIn(opened(t, nil, name), 0).String(); got != "killed, recovered" {
-		t.Errorf("after recovery the state is %q, want killed, recovered", got)
-	}
+	expect.Equal(t, stateIn(opened(t, nil, name), 0).String(), "killed, recovered", "after recovery the state")
 }
 
 // TestStateSaysWhyProgramDied checks that the state of a file whose program panicked has the panic, before and
@@ -212,9 +199,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 	must(t, os.WriteFile(in("dead.iet.crash"), []byte("panic: out of stock\n\ngoroutine 7 [running]:\n"), 0o600))
 	check := func(name, want string) {
 		t.Helper()
-		if got := stateIn(opened(t, nil, in(name)), 0).String(); got != want {
-			t.Errorf("the state of %s is %q, want %q", name, got, want)
-		}
+		expect.Equal(t, stateIn(opened(t, nil, in(name)), 0).String(), want, "the state of %s", name)
 	}
 	check("dead.iet", "killed (panic: out of stock)")
 	_, err := recorder.Recover(in("dead.et"), "")
@@ -251,9 +236,7 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	got := tr.State(v, 0).Word
 	runtime.ReadMemStats(&after)
-	if want := deadtrace.Ended; got != want {
-		t.Errorf("the state is %q, want %q", got, want)
-	}
+	expect.Equal(t, got, deadtrace.Ended, "the state")
 	if got := after.TotalAlloc - before.TotalAlloc; got > 100_000 {
 		t.Errorf("the state of a view of %d rows, of which one is new, takes %d bytes", v.Len(), got)
 	}
@@ -262,12 +245,8 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	_, err = file.Write(end)
 	must(t, err)
 	v, err = v.Extend(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := tr.State(v, 0).String(), "ended, 7 entries dropped from 2026-01-02T23:59:58Z to 2026-01-03T00:00:01Z"; got != want {
-		t.Errorf("the state of the ended file is %q, want %q", got, want)
-	}
+	must(t, err)
+	expect.Equal(t, tr.State(v, 0).String(), "ended, 7 entries dropped from 2026-01-02T23:59:58Z to 2026-01-03T00:00:01Z", "the state of the ended file")
 }
 
 // TestStateOfClosedFileNeedsNoView checks that the state of a large closed file needs little memory, because the

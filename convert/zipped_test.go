@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // zipOf writes a ZIP with files.
@@ -53,9 +54,7 @@ func TestZip(t *testing.T) {
 		"256 times":                     zipOf(t, [2]string{"a.json", line + strings.Repeat(" ", 1<<20)}, [2]string{"b.json", line}),
 	} {
 		tr, err := convert.Open(t.Context(), []string{bad}, nil)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error is %v, want %s", err, want)
-		}
+		expect.Says(t, err, want, "the error")
 		if tr != nil {
 			must(t, tr.Close())
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/entracetest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // request records a span of a request with n child spans of database queries.
@@ -159,9 +160,7 @@ func TestFailure(t *testing.T) {
 		t.Errorf("%v, %v", fi.Mode(), err)
 	}
 	tr, err := convert.Open(t.Context(), []string{paths["TestFailing"]}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	if s := tr.State(tr.View(), 0); s.Word != "ended" || tr.View().Len() < 7 {
 		t.Errorf("it is %v with %d rows", s, tr.View().Len())
 	}
@@ -175,18 +174,14 @@ func TestFailure(t *testing.T) {
 	}
 
 	report := filepath.Join(dir, "test.json")
-	if err := os.WriteFile(report, out, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, os.WriteFile(report, out, 0o600))
 	kept := filepath.Join(dir, "kept")
 	if out, err := exec.CommandContext(t.Context(), "sh", "collect.sh", report, kept).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for test, path := range paths {
 		for _, ext := range []string{"", ".html"} {
-			if _, err := os.Stat(filepath.Join(kept, filepath.Base(path)+ext)); err != nil {
-				t.Errorf("%s: %v", test, err)
-			}
+			expect.Is(t, expect.Err(os.Stat(filepath.Join(kept, filepath.Base(path)+ext))), nil, "%s", test)
 		}
 	}
 	action, err := os.ReadFile("../action.yml")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -100,9 +101,7 @@ func logs(t *testing.T, name string) []string {
 			continue
 		}
 		e, err := v.Entry(row)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		words := []string{v.Name(v.Parent(row)) + ":", e.Metadata.Level.String(), e.Metadata.Target, e.Message.Value}
 		for _, a := range e.Attributes {
 			switch a.Name {
@@ -159,22 +158,16 @@ func TestBesideOTLP(t *testing.T) {
 			t.Errorf("%v: received are %v", args, received)
 		}
 		want := []string{"GET /cart: INFO example.com/otlp cart loaded items=3"}
-		if got := logs(t, filepath.Join(dir, "otlp.et")); !slices.Equal(got, want) {
-			t.Errorf("%v: the records are %q, want %q", args, got, want)
-		}
+		expect.Slice(t, logs(t, filepath.Join(dir, "otlp.et")), want, "%v: the records", args)
 	}
 }
 
 // TestPageHasTheExample checks that docs/otlp.md shows the code of the example.
 func TestPageHasTheExample(t *testing.T) {
 	page, err := os.ReadFile("../docs/otlp.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	source, err := os.ReadFile("otlp/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	parts := strings.Split(string(source), "\t// PAGE\n")[1:]
 	for _, part := range parts {
 		part, _, _ = strings.Cut(part, "\t// END\n")
@@ -194,12 +187,8 @@ func TestLive(t *testing.T) {
 	cmd := exec.Command(build(t, "live"))
 	cmd.Dir = dir
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
+	expect.Must(t, cmd.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "live.iet") {
 		t.Errorf("it says %q, %v", line, err)
 	}
@@ -207,9 +196,7 @@ func TestLive(t *testing.T) {
 	// The file is a tenth of a second behind the program. A part takes as long, so at this moment one
 	// part ends and the next one begins. Wait until the next part is open.
 	time.Sleep(50 * time.Millisecond)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // an error, because the process was killed
 	// The crash buffer holds the records that were not in the file yet.
 	if r, err := recorder.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
@@ -233,15 +220,11 @@ func TestLive(t *testing.T) {
 func follow(t *testing.T, name, entry string) {
 	t.Helper()
 	f, err := format.Follow(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	defer f.Close()
 	for {
 		_, e, err := f.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		if e.Metadata.Name == entry {
 			return
 		}
@@ -266,16 +249,12 @@ func TestBothWaysAreShownOnce(t *testing.T) {
 	var files []*format.File
 	for _, name := range []string{"sent.et", "otlp.et"} {
 		f, err := format.Open(filepath.Join(dir, name), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		defer f.Close()
 		files = append(files, f)
 	}
 	v, err := view.New(t.Context(), files, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	n := 0
 	for r := range v.Rows() {
 		if v.Role(r) == view.RoleSpan && v.Name(r) == "GET /cart" || v.Role(r) == view.RoleLog {
@@ -304,9 +283,7 @@ logger_provider:
   processors:
     - simple: {exporter: {console: {}}}
 `
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, os.WriteFile(file, []byte(config), 0o600))
 	dir, out := run(t, "configfile", "OTEL_CONFIG_FILE="+file)
 	if n := count(t, filepath.Join(dir, "app.et")); n[view.RoleSpan] != 1 || n[view.RoleLog] != 1 || !strings.Contains(out, "read 3 files") {
 		t.Errorf("there are %v, and the console has\n%s", n, out)

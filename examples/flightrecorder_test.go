@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -28,12 +29,8 @@ func startRecorder(t *testing.T, exe, dir string) *flightRecorder {
 	r := &flightRecorder{cmd: exec.Command(exe, "-listen", "127.0.0.1:0", "-dir", dir), dir: dir}
 	r.cmd.Stderr = os.Stderr
 	out, err := r.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
+	expect.Must(t, r.cmd.Start())
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill()
 		_ = r.cmd.Wait()
@@ -68,9 +65,7 @@ func (r *flightRecorder) traces(t *testing.T, n int) (names []string) {
 	for _, name := range list {
 		parts := strings.Split(strings.TrimSuffix(filepath.Base(name), ".et"), "-")
 		names = append(names, parts[len(parts)-1])
-		if _, err := recorder.Verify(name, func(p error) { t.Errorf("%s: %v", name, p) }); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, expect.Err(recorder.Verify(name, func(p error) { t.Errorf("%s: %v", name, p) })))
 	}
 	slices.Sort(names)
 	return names
@@ -91,9 +86,7 @@ func TestFlightRecorder(t *testing.T) {
 		t.Helper()
 		want = append(want, name)
 		slices.Sort(want)
-		if got := r.traces(t, len(want)); !slices.Equal(got, want) {
-			t.Errorf("there are %q, want %q", got, want)
-		}
+		expect.Slice(t, r.traces(t, len(want)), want, "r.traces")
 	}
 	r.get(t, "/error?x=1")
 	r.get(t, "/error?x=2")
@@ -132,9 +125,7 @@ func hang(t *testing.T, name string) {
 	found := 0
 	for id := range v.Rows() {
 		e, err := v.Entry(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		if url, _ := e.Attribute("url.full"); !strings.HasSuffix(url.Text(), "/hang?user=ada") {
 			continue
 		}
@@ -147,7 +138,5 @@ func hang(t *testing.T, name string) {
 			}
 		}
 	}
-	if found != 1 {
-		t.Errorf("%d stacks of the request that hangs, want 1", found)
-	}
+	expect.Equal(t, found, 1, "stacks of the request that hangs")
 }

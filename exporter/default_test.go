@@ -9,6 +9,7 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -32,9 +33,7 @@ func TestErrorsComeBack(t *testing.T) {
 		defer close(done)
 		for i := range 3 {
 			if i == 1 {
-				if err := rec.Close(context.Background()); err != nil { // every later call fails
-					t.Error(err)
-				}
+				expect.OK(t, rec.Close(context.Background())) // every later call fails
 			}
 			ctx, s := tp.Tracer("").Start(context.Background(), "s")
 			slog.InfoContext(ctx, "in the span")

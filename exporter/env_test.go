@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -66,17 +67,13 @@ func TestPathOfFolder(t *testing.T) {
 		must(t, e.Shutdown(t.Context()))
 		list, err := filepath.Glob(filepath.Join(path, "*-"+strconv.Itoa(os.Getpid())+".et"))
 		must(t, err)
-		if len(list) != 1 {
-			t.Errorf("%s=%s: there are %q", variable, path, list)
-		}
+		expect.Len(t, list, 1, "%s=%s", variable, path)
 	}
 	t.Chdir(t.TempDir())
 	must(t, os.WriteFile("taken", nil, 0o600))
 	t.Setenv(variable, "taken/")
 	said := variable + "=" + strings.TrimSuffix(strconv.Quote(filepath.FromSlash("taken/")), `"`)
-	if _, err := exporter.New(); err == nil || !strings.Contains(err.Error(), said) {
-		t.Errorf("of a folder that cannot be the error is %v", err)
-	}
+	expect.Says(t, expect.Err(exporter.New()), said, "of a folder that cannot be the error")
 }
 
 // TestOldDurability: the former durability "buffered" is taken as process, and a message says so.
@@ -88,8 +85,6 @@ func TestOldDurability(t *testing.T) {
 	if d, err := e.Recorder().Durability(); d != recorder.DurabilityProcess || err != nil {
 		t.Errorf("the durability is %v, %v", d, err)
 	}
-	if want := "DURABILITY=\\\"buffered\\\" is ignored"; !strings.Contains(told(), want) {
-		t.Errorf("it told %q, want %q", told(), want)
-	}
+	expect.Has(t, told(), "DURABILITY=\\\"buffered\\\" is ignored", "it told")
 	must(t, e.Shutdown(t.Context()))
 }

@@ -8,13 +8,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -28,14 +25,16 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
 var (
-	must    = testkit.Must
+	must    = expect.Must
 	flushed = testkit.Flushed
 )
 
@@ -50,9 +49,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func finish(t testing.TB, rec *recorder.Recorder) *view.View {
 	t.Helper()
 	must(t, rec.Close(context.Background()))
-	if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) })))
 	f := testkit.OpenFile(t, rec.Path())
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
@@ -135,9 +132,7 @@ func TestTwoProcessorsRecordASpanOnce(t *testing.T) {
 			}
 		}
 		want := []string{"outerfalse", "innerfalse", "alonefalse", "eventfalse", "eventfalse", "eventfalse", "lastfalse"}
-		if !slices.Equal(got, want) {
-			t.Errorf("in the order %v there are %q, want %q", order, got, want)
-		}
+		expect.Slice(t, got, want, "in the order %v", order)
 	}
 }
 
@@ -290,9 +285,7 @@ func TestLossless(t *testing.T) {
 	for i, want := range want {
 		e, err := v.Files()[0].Entry(uint32(i + 1))
 		must(t, err)
-		if got := text(e); got != want {
-			t.Errorf("entry %d is\n%s\nwant\n%s", i+1, got, want)
-		}
+		expect.Equal(t, text(e), want, "entry %d", i+1)
 	}
 	for id, want := range map[uint32]view.Role{1: view.RoleResource, 2: view.RoleSpan, 3: view.RoleLink, 4: view.RoleLink, 5: view.RoleEvent, 6: view.RoleEvent} {
 		if got := v.Role(view.Row(id)); got != want {
@@ -321,9 +314,7 @@ func TestPlainSpan(t *testing.T) {
   duration_nano U64 0
   otel.clock_skew_nano I64 -3
   otel.status_code String "OK"`
-	if got := text(e); got != want {
-		t.Errorf("the span is\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, text(e), want, "the span")
 	e, err = v.Files()[0].Entry(3)
 	must(t, err)
 	want = `INFO "plain" []
@@ -386,9 +377,7 @@ func TestManyLinks(t *testing.T) {
 		}
 		return nil
 	}))
-	if got, want := strings.Join(ids, ""), "1234"; got != want {
-		t.Errorf("links %s are there, want %s", got, want)
-	}
+	expect.Equal(t, strings.Join(ids, ""), "1234", "links there")
 }
 
 // TestSDKTrees records random traces with the SDK, once live and once in batches. Both files must show the
@@ -472,9 +461,7 @@ func TestExporterShutdown(t *testing.T) {
 	if err := e.ExportSpans(t.Context(), stubs.Snapshots()); err == nil || !strings.Contains(err.Error(), "shut down") {
 		t.Errorf("ExportSpans after Shutdown: %v, want an error", err)
 	}
-	if err := e.Shutdown(t.Context()); err != nil {
-		t.Errorf("the second Shutdown: %v", err)
-	}
+	expect.Is(t, e.Shutdown(t.Context()), nil, "the second Shutdown")
 	f := testkit.OpenFile(t, path)
 	if f.Format() != format.ET || f.Len() != 4 {
 		t.Errorf("%v of %d entries, want an ET of 4", f.Format(), f.Len())
@@ -487,15 +474,11 @@ func TestBorrowedRecorder(t *testing.T) {
 	rec := create(t, nil)
 	p := spanProcessor(t, rec)
 	must(t, errors.Join(newExporter(t, rec).Shutdown(t.Context()), p.Shutdown(t.Context())))
-	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "x"}}); err != nil {
-		t.Errorf("after both have shut down: %v", err)
-	}
+	expect.Is(t, expect.Err(rec.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "x"}})), nil, "after both have shut down")
 	e := newExporter(t, rec)
 	must(t, rec.Close(t.Context()))
 	stubs := tracetest.SpanStubs{{Name: "s", SpanContext: spanContext(1, 1, false, "")}}
-	if err := e.ExportSpans(t.Context(), stubs.Snapshots()); !errors.Is(err, recorder.ErrClosed) {
-		t.Errorf("after the recorder was closed, ExportSpans returns %v", err)
-	}
+	expect.Is(t, e.ExportSpans(t.Context(), stubs.Snapshots()), recorder.ErrClosed, "after the recorder was closed, ExportSpans")
 }
 
 func TestShutdownDeadContext(t *testing.T) {
@@ -513,9 +496,7 @@ func TestShutdownDeadContext(t *testing.T) {
 		path := filepath.Join(dir, fmt.Sprintf("%d.et", i))
 		e, err := open(exporter.WithPath(path))
 		must(t, err)
-		if err := e.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Shutdown: %v, want the context's error", err)
-		}
+		expect.Is(t, e.Shutdown(ctx), context.Canceled, "Shutdown")
 		r, err := recorder.Inspect(path)
 		must(t, err)
 		if r.Format != format.IET || r.Reason != mapping.CutClean || !r.Ended {
@@ -589,9 +570,7 @@ func TestProcessorReportsOnce(t *testing.T) {
 		_, s := tp.Tracer("").Start(t.Context(), "s")
 		s.End()
 	}
-	if reports != 1 {
-		t.Errorf("%d reports, want 1", reports)
-	}
+	expect.Equal(t, reports, 1, "reports")
 }
 
 // TestExportAllocations: exporting 100 spans in one batch allocates at most 20 times.
@@ -653,9 +632,7 @@ func TestRandomExports(t *testing.T) {
 		batch := spans[:k]
 		spans = spans[k:]
 		wg.Go(func() {
-			if err := e.ExportSpans(context.Background(), batch); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, e.ExportSpans(context.Background(), batch))
 		})
 	}
 	wg.Wait()
@@ -672,9 +649,7 @@ func TestRandomExports(t *testing.T) {
 			at++
 		}
 	}
-	if at != n {
-		t.Fatalf("%d spans came back, want %d", at, n)
-	}
+	expect.MustEqual(t, at, n, "spans came back")
 	for i, p := range parents {
 		want := uint32(1) // the resource
 		if p >= 0 {

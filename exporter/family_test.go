@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
@@ -99,9 +100,7 @@ func TestDeadSiblings(t *testing.T) {
 			if err == nil {
 				err = e.Shutdown(t.Context())
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, err)
 		})
 	}
 	both.Wait()
@@ -224,9 +223,7 @@ func TestSecondProcess(t *testing.T) {
 		t.Error("the file of the other process was changed")
 	}
 	for _, want := range []string{"level=WARN", "recording to " + filepath.Base(other) + " instead", "app.iet: " + format.ErrLocked.Error(), "put {pid} into OTEL_EXPORTER_ENTRACE_PATH"} {
-		if !strings.Contains(told(), want) {
-			t.Errorf("it said %q, want %q", told(), want)
-		}
+		expect.Has(t, told(), want, "it said")
 	}
 }
 
@@ -314,9 +311,7 @@ func TestStrangersStay(t *testing.T) {
 		started(t)
 	}
 	for _, base := range want {
-		if _, err := os.Stat(base + ".et"); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, expect.Err(os.Stat(base+".et")))
 	}
 	if list, err := filepath.Glob(".*"); err != nil || len(list) > 0 {
 		t.Errorf("there is %q, %v", list, err)

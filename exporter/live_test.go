@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -218,15 +219,11 @@ func TestLiveIsInFile(t *testing.T) {
 	_, inner := tp.Tracer("").Start(ctx, "inner")
 	inner.End()
 	outer.End()
-	if n := count(); n != 6 {
-		t.Errorf("%d entries when the spans have ended, want 6", n)
-	}
+	expect.Equal(t, count(), 6, "entries when the spans have ended")
 	must(t, errors.Join(tp.Shutdown(context.WithoutCancel(ctx)), p.Shutdown(t.Context())))
 	_, late := tp.Tracer("").Start(t.Context(), "late")
 	late.End()
-	if n := count(); n != 6 {
-		t.Errorf("%d entries after Shutdown, want 6", n)
-	}
+	expect.Equal(t, count(), 6, "entries after Shutdown")
 }
 
 // TestLateProcessor ends spans that began before the processor was registered, and spans that are

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
@@ -120,9 +120,7 @@ func TestLogRecordsReadAsTheyWereEmitted(t *testing.T) {
 		span.End()
 		must(t, errors.Join(lp.Shutdown(t.Context()), tp.Shutdown(t.Context())))
 		logs, above := logsOf(t, finish(t, rec))
-		if len(logs) != 2*len(tests) {
-			t.Fatalf("%s: there are %d log records, want %d", way, len(logs), 2*len(tests))
-		}
+		expect.MustEqual(t, len(logs), 2*len(tests), "%s: log records", way)
 		count := make(map[string]int)
 		for _, l := range logs {
 			count[fmt.Sprintf("severity %d, level %s, message %q", l.Severity, l.Metadata.Level, l.Message)]++
@@ -146,9 +144,7 @@ func TestLogRecordsReadAsTheyWereEmitted(t *testing.T) {
 				t.Errorf("%s: below %s there is %+v", way, above[i], l)
 			}
 		}
-		if inSpan != len(tests) {
-			t.Errorf("%s: %d records are below the span, want %d", way, inSpan, len(tests))
-		}
+		expect.Equal(t, inSpan, len(tests), "%s: records below the span", way)
 	}
 }
 
@@ -170,9 +166,7 @@ func TestLogValuesReadAsTheyWereEmitted(t *testing.T) {
 	for i, l := range logs {
 		// The exporter converts values with setup.Any as well.
 		want := setup.Any(kinds[i].Value)
-		if len(l.Attributes) != 1 {
-			t.Fatalf("%s: the attributes are %+v", l.EventName, l.Attributes)
-		}
+		expect.MustLen(t, l.Attributes, 1, "%s: the attributes", l.EventName)
 		got := l.Attributes[0].Any()
 		if l.EventName == "not text" || l.EventName == "bad strings" {
 			continue // these texts become bytes, and U+FFFD in a body
@@ -181,9 +175,7 @@ func TestLogValuesReadAsTheyWereEmitted(t *testing.T) {
 			t.Errorf("%s: the attribute is %+v and the body %+v, want %+v", l.EventName, got, l.Body, want)
 		}
 	}
-	if len(logs) != len(kinds) {
-		t.Errorf("there are %d records, want %d", len(logs), len(kinds))
-	}
+	expect.Equal(t, len(logs), len(kinds), "records")
 }
 
 // TestLogRecordGoesBelowItsOwnResource: two LoggerProviders with different resources share a recorder and emit
@@ -209,9 +201,7 @@ func TestLogRecordGoesBelowItsOwnResource(t *testing.T) {
 			n[service]++
 		}
 	}
-	if want := map[string]int{"a": 3, "b": 3}; !reflect.DeepEqual(n, want) {
-		t.Errorf("the records are below %v, want %v", n, want)
-	}
+	expect.DeepEqual(t, n, map[string]int{"a": 3, "b": 3}, "the records are below")
 }
 
 // TestLogProcessorEnds: after Shutdown, the processor ignores records without an error, and Export returns
@@ -235,9 +225,7 @@ func TestLogProcessorEnds(t *testing.T) {
 		must(t, errors.Join(p.ForceFlush(ctx), p.Shutdown(ctx), e.ForceFlush(ctx), e.Shutdown(ctx)))
 	}
 	must(t, p.OnEmit(ctx, new(sdklog.Record)))
-	if err := e.Export(ctx, make([]sdklog.Record, 1)); !errors.Is(err, sdklog.ErrExporterShutdown) {
-		t.Errorf("Export after Shutdown returns %v", err)
-	}
+	expect.Is(t, e.Export(ctx, make([]sdklog.Record, 1)), sdklog.ErrExporterShutdown, "Export after Shutdown")
 	if p.Enabled(ctx, sdklog.EnabledParameters{}) {
 		t.Error("it is enabled after Shutdown")
 	}
@@ -259,9 +247,7 @@ func TestLogProcessorWithDoneContext(t *testing.T) {
 	must(t, p.OnEmit(done, new(sdklog.Record)))
 	must(t, e.Export(done, make([]sdklog.Record, 1)))
 	for _, err := range []error{p.ForceFlush(done), p.Shutdown(done), e.Shutdown(done)} {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("a call with a context that is done returns %v", err)
-		}
+		expect.Is(t, err, context.Canceled, "a call with a context that is done")
 	}
 	if logs, _ := logsOf(t, finish(t, rec)); len(logs) != 2 {
 		t.Errorf("there are %d records, want 2", len(logs))
@@ -284,9 +270,7 @@ func TestLogProcessorReportsFailureOnce(t *testing.T) {
 	}
 	e, err := exporter.NewLogExporter(exporter.WithRecorder(rec))
 	must(t, err)
-	if err := e.Export(t.Context(), make([]sdklog.Record, 2)); !errors.Is(err, recorder.ErrClosed) {
-		t.Errorf("Export returns %v", err)
-	}
+	expect.Is(t, e.Export(t.Context(), make([]sdklog.Record, 2)), recorder.ErrClosed, "Export")
 }
 
 // TestLogProcessorOpensTheFileOfTheSpans: a span processor and a log processor with the same path record to one
@@ -481,9 +465,7 @@ func TestReportThatIsLoggedEnds(t *testing.T) {
 	notice.SetConsole(loggingConsole{func() { reported++; emit() }})
 	must(t, rec.Close(t.Context()))
 	emit()
-	if reported != 1 {
-		t.Errorf("it reported %d times, want once", reported)
-	}
+	expect.Equal(t, reported, 1, "times that it reported")
 }
 
 // A loggingError is an error whose Error method logs.

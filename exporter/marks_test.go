@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/setup"
 )
@@ -63,9 +64,7 @@ func TestMarks(t *testing.T) {
 		if marks == "off" {
 			want = nil
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("marks %s: %v, want %v", marks, got, want)
-		}
+		expect.Slice(t, got, want, "marks %s", marks)
 		var order []string // no other goroutine has such events
 		for _, m := range regexp.MustCompile(`Category="otel\.span"| TaskBegin `).FindAll(out, -1) {
 			order = append(order, string(m))

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -23,7 +24,7 @@ import (
 func TestOpenSpansKeepMonotonicTime(t *testing.T) {
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
 	p, err := NewSpanProcessor(WithRecorder(rec))
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	before := time.Now()
 	_, now := tp.Tracer("t").Start(t.Context(), "now")
@@ -44,8 +45,8 @@ func TestOpenSpansKeepMonotonicTime(t *testing.T) {
 	now.End()
 	old.End()
 	ctx := context.WithoutCancel(t.Context())
-	tracetest.Must(t, tp.Shutdown(ctx))
-	tracetest.Must(t, rec.Close(ctx))
+	expect.Must(t, tp.Shutdown(ctx))
+	expect.Must(t, rec.Close(ctx))
 }
 
 // TestErrorOfRecorderIsReportedOnce checks that a call that gets the error of a failed write does not report it again,
@@ -54,9 +55,7 @@ func TestErrorOfRecorderIsReportedOnce(t *testing.T) {
 	full := func() error { return &fs.PathError{Op: "write", Path: "app.iet", Err: syscall.ENOSPC} }
 	last := full()
 	for err, want := range map[error]bool{last: true, full(): true, fmt.Errorf("record: %w", last): true, io.ErrShortWrite: false} {
-		if got := isLast(err, last); got != want {
-			t.Errorf("%v: got %v, want %v", err, got, want)
-		}
+		expect.Equal(t, isLast(err, last), want, "%v", err)
 	}
 	if isLast(last, nil) {
 		t.Error("without an error of the recorder, the call must report its own")

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -69,9 +70,7 @@ func TestGivenTimesComeBack(t *testing.T) {
 			want[s.SpanContext().SpanID()] = [2]int64{s.StartTime().UnixNano(), s.EndTime().UnixNano()}
 		}
 		v := finish(t, rec)
-		if len(want) != spans {
-			t.Fatalf("%d spans have ended, want %d", len(want), spans)
-		}
+		expect.MustEqual(t, len(want), spans, "spans have ended")
 		wrong := 0
 		for row := range view.Row(v.Len()) {
 			id := v.Ref(row).SpanID

@@ -16,12 +16,13 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/jsontest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // fixtures are files that entrace_core wrote: see testdata/README.md.
 var fixtures = []string{"v1.iet", "v1.ietprefix", "v1.et", "v2.iet", "v2.ietprefix", "v2.et"}
@@ -114,9 +115,7 @@ func TestFileFixtures(t *testing.T) {
 			f, err := format.Open(fixture(t, name), nil)
 			must(t, err)
 			defer f.Close()
-			if f.Len() != len(want) {
-				t.Fatalf("Len is %d, want %d", f.Len(), len(want))
-			}
+			expect.MustEqual(t, f.Len(), len(want), "Len")
 			for id := range uint32(f.Len()) {
 				e, err := f.Entry(id)
 				must(t, err)
@@ -124,9 +123,7 @@ func TestFileFixtures(t *testing.T) {
 				if got := f.Children(id); len(got)+len(kids[id]) > 0 && !reflect.DeepEqual(got, kids[id]) {
 					t.Errorf("children of %d are %v, want %v", id, got, kids[id])
 				}
-				if got := f.Parent(id); got != e.Parent {
-					t.Errorf("parent of %d is %d, want %d", id, got, e.Parent)
-				}
+				expect.Equal(t, f.Parent(id), e.Parent, "parent of %d", id)
 				for _, a := range e.Attributes {
 					first, _ := e.Attribute(a.Name)
 					v, ok, err := f.Attribute(id, a.Name)
@@ -221,9 +218,7 @@ func TestScoreman(t *testing.T) {
 	})
 	must(t, err)
 	got := fmt.Sprint(f.Len(), len(f.Children(0)), deepest, attrs, f.Size(), f.WholeSize(), f.Damage())
-	if want := "736 11 3 1503 154514 154514 <nil>"; got != want {
-		t.Errorf("scoreman.iet has %s, want %s", got, want)
-	}
+	expect.Equal(t, got, "736 11 3 1503 154514 154514 <nil>", "scoreman.iet has")
 	et := filepath.Join(t.TempDir(), "scoreman.et")
 	must(t, format.Finalize(t.Context(), name, et, nil))
 	g, err := format.Open(et, nil)
@@ -259,8 +254,6 @@ func TestVerifyNamesNumberedAttributes(t *testing.T) {
 			}
 		})
 		must(t, err)
-		if n != want {
-			t.Errorf("%q: %d problems, want %d", names, n, want)
-		}
+		expect.Equal(t, n, want, "%q: problems", names)
 	}
 }

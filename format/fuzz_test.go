@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // maxFuzzSize limits the input, so that one run of a fuzz target is short.
@@ -42,14 +43,10 @@ func fuzzFiles(f *testing.F) [][]byte {
 		)
 	}
 	names, err := filepath.Glob("testdata/*.*et*")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		if len(b) <= maxFuzzSize {
 			out = append(out, b)
 		}
@@ -100,9 +97,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 		var e TraceEntry
 		n, err := DecodeTraceEntry(b, v, &e)
 		if err != nil {
-			if n != 0 {
-				t.Errorf("%d bytes are taken in spite of %v", n, err)
-			}
+			expect.Equal(t, n, 0, "bytes taken in spite of %v", err)
 			if ok := errors.Is(err, ErrUnsupported); ok != (v.Check() != nil) {
 				t.Errorf("version %d: %v", v, err)
 			} else if at, typed := errorOffset(err); !ok && (!typed || at < 0 || at > int64(len(b))) {
@@ -115,9 +110,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 		}
 		// The bytes of the entry alone decode to the same entry, and no prefix of them decodes.
 		for size := range min(n, 300) {
-			if _, err := DecodeTraceEntry(b[:size], v, new(TraceEntry)); !errors.Is(err, ErrTruncated) {
-				t.Fatalf("%d of %d bytes: %v, want %v", size, n, err, ErrTruncated)
-			}
+			expect.MustIs(t, expect.Err(DecodeTraceEntry(b[:size], v, new(TraceEntry))), ErrTruncated, "%d of %d bytes", size, n)
 		}
 		// If SkipEntry accepts the entry, it finds the same size and parent as the decoder.
 		if parent, size, ok := wire.SkipEntry(b, v.hasColumns()); ok && (size != n || parent != e.Parent) {

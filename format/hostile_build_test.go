@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
@@ -394,9 +395,7 @@ func TestHostileBuilder(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := fakeFile{Version: v, Format: sf, Entries: fakes(20)}.build()
 		for i, raw := range tr.raws {
-			if want := AppendTraceEntry(nil, v, &tr.Entries[i].TraceEntry); !bytes.Equal(raw.b, want) {
-				t.Errorf("entry %d is % x, want % x", i, raw.b, want)
-			}
+			expect.Slice(t, raw.b, AppendTraceEntry(nil, v, &tr.Entries[i].TraceEntry), "entry %d", i)
 		}
 		name := writeFile(t, "x."+sf.String(), tr.b)
 		r, found := problems(t, name)
@@ -427,9 +426,4 @@ func encodeValueAfterName(e *wire.Encoder, v *Value) {
 	encodeValue(e, v)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must

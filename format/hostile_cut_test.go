@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
@@ -63,12 +64,8 @@ func TestCutAtEveryByteReader(t *testing.T) {
 			cut := tr.b[:size:size]
 			raws, err := drain(cut)
 			n, _ := tr.wholeAt(size)
-			if diff := sameStrings(raws, want[:n]); diff != "" {
-				t.Fatalf("cut at %d: %s", size, diff)
-			}
-			if wrong := tr.cutError(err, size); wrong != "" {
-				t.Fatalf("cut at %d: %s", size, wrong)
-			}
+			expect.MustEqual(t, sameStrings(raws, want[:n]), "", "cut at %d", size)
+			expect.MustEqual(t, tr.cutError(err, size), "", "cut at %d", size)
 			// The entries must be the same if the bytes arrive in smaller pieces.
 			slow, serr := drainReader(iotest.HalfReader(iotest.DataErrReader(bytes.NewReader(cut))), nil)
 			if diff := sameStrings(slow, raws); diff != "" || fmt.Sprint(serr) != fmt.Sprint(err) {
@@ -299,9 +296,7 @@ func checkAnyFile(t testing.TB, name string, b []byte) {
 			if f.Parent(uint32(i)) != parents[i] {
 				t.Errorf("parent of %d is %d, Reader says %d", i, f.Parent(uint32(i)), parents[i])
 			}
-			if _, err := f.Entry(uint32(i)); err != nil {
-				t.Errorf("entry %d: %v", i, err)
-			}
+			expect.Is(t, expect.Err(f.Entry(uint32(i))), nil, "entry %d", i)
 		}
 	}
 	kids := 0
@@ -343,9 +338,7 @@ func drainParents(t testing.TB, b []byte) (raws []string, parents []uint32, err 
 			if errors.Is(err, io.EOF) && !errors.Is(err, ErrTruncated) {
 				err = nil
 			}
-			if r.Offset() != last {
-				t.Errorf("after %v the offset is %d, want %d", err, r.Offset(), last)
-			}
+			expect.Equal(t, r.Offset(), last, "after %v the offset", err)
 			return raws, parents, err
 		}
 		raw := r.Raw()

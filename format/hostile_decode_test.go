@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // entryLengths are the length fields of the entry that rich returns.
@@ -35,9 +36,7 @@ func wantLength(t *testing.T, what string, err error, from, to int, claimed uint
 		t.Errorf("%s: error %v (%T), want a *lengthError within", what, err, err)
 		return
 	}
-	if l.Claimed != claimed {
-		t.Errorf("%s: %v: claims %d, want %d", what, err, l.Claimed, claimed)
-	}
+	expect.Equal(t, l.Claimed, claimed, "%s: %v: claims", what, err)
 	if at, ok := errorOffset(err); !ok || at < int64(from) || at > int64(to) {
 		t.Errorf("%s: %v: offset %d, want one in [%d, %d]", what, err, at, from, to)
 	}
@@ -85,9 +84,7 @@ func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 	wantBounded(t, "Reader", len(tr.b), func() {
 		raws, err := drain(tr.b)
 		check("Reader", err)
-		if len(raws) != 1 {
-			t.Errorf("Reader gives %d entries, want 1", len(raws))
-		}
+		expect.Equal(t, len(raws), 1, "entries that Reader gives")
 	})
 	for _, lenient := range []bool{false, true} {
 		wantBounded(t, "Open", len(tr.b), func() {
@@ -102,9 +99,7 @@ func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 			defer f.Close()
 			if tr.Format != ET {
 				check("Damage", f.Damage())
-				if f.Len() != 1 {
-					t.Errorf("%d entries, want 1", f.Len())
-				}
+				expect.Equal(t, f.Len(), 1, "entries")
 				return
 			}
 			_, err = f.Entry(1)
@@ -113,9 +108,7 @@ func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 			if err == nil {
 				t.Error("Attribute gives no error")
 			}
-			if _, err := f.Entry(2); err != nil {
-				t.Errorf("the entry behind: %v", err)
-			}
+			expect.Is(t, expect.Err(f.Entry(2)), nil, "the entry behind")
 		})
 	}
 	wantBounded(t, "Verify", len(tr.b), func() {
@@ -211,9 +204,7 @@ func TestLengthOfSparseEntry(t *testing.T) {
 		const size = 64 << 20
 		must(t, os.Truncate(name, size))
 		limits := ReaderOptions{MaxEntrySize: 1 << 20}
-		if _, err := Open(name, &OpenOptions{ReaderOptions: limits}); !errors.Is(err, errTrailingBytes) {
-			t.Errorf("v%d: Open: %v, want errTrailingBytes", v, err)
-		}
+		expect.Is(t, expect.Err(Open(name, &OpenOptions{ReaderOptions: limits})), errTrailingBytes, "v%d: Open", v)
 		f, err := Open(name, &OpenOptions{ReaderOptions: limits, Lenient: true})
 		must(t, err)
 		defer f.Close()
@@ -255,9 +246,7 @@ func TestBadParents(t *testing.T) {
 				}
 				n, err := followAll(t, name)
 				wantCorrupt(t, "Follow", err, id, at, errBadParent)
-				if n != c.entry {
-					t.Errorf("Follow gives %d entries, want %d", n, c.entry)
-				}
+				expect.Equal(t, n, c.entry, "entries that Follow gives")
 				if sf == ET { // the pool of an ET holds its tree
 					f, err := Open(name, nil)
 					must(t, err)
@@ -396,9 +385,7 @@ func TestLongNumbersInTables(t *testing.T) {
 						}
 						return
 					}
-					if oerr != nil {
-						t.Fatal(oerr)
-					}
+					must(t, oerr)
 					defer f.Close()
 					if diff := sameStrings(raws, tr.rawStrings()); diff != "" || err != nil || f.Len() != 5 {
 						t.Errorf("Reader: %s, error %v; File has %d entries, want 5", diff, err, f.Len())
@@ -443,9 +430,7 @@ func TestBadTags(t *testing.T) {
 				wantCorrupt(t, "DecodeTraceEntry", err, noEntry, tr.raws[1].at[c.field], c.err)
 				raws, err := drain(tr.b)
 				wantCorrupt(t, "Reader", err, 1, at, c.err)
-				if len(raws) != 1 {
-					t.Errorf("Reader gives %d entries, want 1", len(raws))
-				}
+				expect.Equal(t, len(raws), 1, "entries that Reader gives")
 				_, err = followAll(t, name)
 				wantCorrupt(t, "Follow", err, 1, at, c.err)
 				if _, found := problems(t, name); len(found) != 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestBadPool damages the pool of the tree that fakes(6) returns: 0 has the children 1 and 2, 1 has 3 and 4, and 2
@@ -73,14 +74,10 @@ func TestBadPool(t *testing.T) {
 					t.Fatalf("Open is not lenient: %v", err)
 				}
 				defer lf.Close()
-				if !errors.Is(lf.Damage(), errBadPool) {
-					t.Errorf("Damage is %v, want %v", lf.Damage(), errBadPool)
-				}
+				expect.Is(t, lf.Damage(), errBadPool, "Damage")
 				raws, err := drain(tr.b)
 				if c.reader {
-					if !errors.Is(err, errBadPool) {
-						t.Errorf("Reader: %v, want %v", err, errBadPool)
-					}
+					expect.Is(t, err, errBadPool, "Reader")
 				} else if diff := sameStrings(raws, tr.rawStrings()); diff != "" || err != nil || lf.Len() != 7 {
 					t.Errorf("Reader: %s, %v; lenient File has %d entries, want 7", diff, err, lf.Len())
 				}
@@ -149,18 +146,14 @@ func TestBadOffsets(t *testing.T) {
 					t.Errorf("Reader: %v, want offset %d as Open says", err, tr.at[c.field])
 				}
 				if c.fits {
-					if diff := sameStrings(raws, tr.rawStrings()[:6]); diff != "" {
-						t.Errorf("Reader: %s", diff)
-					}
+					expect.Equal(t, sameStrings(raws, tr.rawStrings()[:6]), "", "Reader")
 				}
 				f, err := Open(name, &OpenOptions{Lenient: true})
 				if err != nil {
 					t.Fatalf("Open is not lenient: %v", err)
 				}
 				defer f.Close()
-				if !errors.Is(f.Damage(), errBadOffset) {
-					t.Errorf("Damage is %v, want %v", f.Damage(), errBadOffset)
-				}
+				expect.Is(t, f.Damage(), errBadOffset, "Damage")
 				if c.fits && f.Len() != 6 {
 					t.Errorf("lenient File has %d entries, want the 6 before", f.Len())
 				}
@@ -184,9 +177,7 @@ func TestEntryEnds(t *testing.T) {
 					e, err := f.Entry(id)
 					switch {
 					case id != 3 && id != 4:
-						if err != nil {
-							t.Errorf("entry %d: %v", id, err)
-						}
+						expect.Is(t, err, nil, "entry %d", id)
 					case err == nil:
 						t.Errorf("entry %d: %+v without an error", id, e)
 					case id == 3 && by > 0:
@@ -224,9 +215,7 @@ func TestEntryEnds(t *testing.T) {
 						wantCorrupt(t, what, err, 4, -1, nil)
 					}
 				}
-				if len(raws) != 4 {
-					t.Errorf("Reader gives %d entries, want 4", len(raws))
-				}
+				expect.Equal(t, len(raws), 4, "entries that Reader gives")
 			})
 		}
 	}
@@ -239,16 +228,12 @@ func TestTrailingGarbage(t *testing.T) {
 		end := len(tr.b) - len(garbage)
 		name := writeFile(t, "x."+sf.String(), tr.b)
 		raws, err := drain(tr.b)
-		if diff := sameStrings(raws, tr.rawStrings()); diff != "" {
-			t.Errorf("Reader: %s", diff)
-		}
+		expect.Equal(t, sameStrings(raws, tr.rawStrings()), "", "Reader")
 		if at, ok := errorOffset(err); !ok || at != int64(end) {
 			t.Errorf("Reader: %v, want an error at offset %d", err, end)
 		}
 		r, err := Inspect(name)
-		if err != nil {
-			t.Fatalf("Inspect: %v, want a report", err)
-		}
+		expect.MustIs(t, err, nil, "Inspect")
 		if r.Entries < 6 || r.Reason != mapping.CutCorrupt {
 			t.Errorf("Inspect: %+v, want 6 entries or more, and corrupt", r)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/mapfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // notOnWindows skips a test that changes the size of a mapped file.
@@ -223,9 +224,7 @@ func TestGrowsWhileMapped(t *testing.T) {
 		check()
 		w, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 		must(t, err)
-		if _, err := w.Write(tr.b[cut:]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(w.Write(tr.b[cut:])))
 		must(t, w.Close())
 		check()
 		now, err := Open(name, nil)
@@ -254,14 +253,10 @@ func TestFollowByteByByte(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // Next returns entries that are in the file, but does not wait
 		for size, next := wire.MagicSize+1, 0; size <= len(tr.b); size++ {
-			if _, err := w.Write(tr.b[size-1 : size]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, expect.Err(w.Write(tr.b[size-1:size])))
 			id, e, err := fl.Next(ctx)
 			if n, _ := tr.wholeAt(size); n == next {
-				if !errors.Is(err, context.Canceled) {
-					t.Fatalf("%d bytes, %d entries whole: entry %d, %v, want nothing yet", size, n, id, err)
-				}
+				expect.MustIs(t, err, context.Canceled, "%d bytes, %d entries whole: entry %d", size, n, id)
 				continue
 			}
 			if err != nil || id != uint32(next) {
@@ -357,9 +352,7 @@ func TestCloseWhileReading(t *testing.T) {
 			if closed != 1 || again != 1 {
 				t.Errorf("%d times closed, %d times %v, want once each", closed, again, ErrClosed)
 			}
-			if err := f.Close(); !errors.Is(err, ErrClosed) {
-				t.Errorf("Close again: %v, want %v", err, ErrClosed)
-			}
+			expect.Is(t, f.Close(), ErrClosed, "Close again")
 		}
 	})
 }
@@ -376,9 +369,7 @@ func TestEverythingAfterClose(t *testing.T) {
 		"Walk":      func() error { return f.Walk(0, func(uint32, *TraceEntry) error { return nil }) },
 		"Close":     func() error { return f.Close() },
 	} {
-		if err := call(); !errors.Is(err, ErrClosed) {
-			t.Errorf("%s: %v, want %v", what, err, ErrClosed)
-		}
+		expect.Is(t, call(), ErrClosed, "%s", what)
 	}
 }
 

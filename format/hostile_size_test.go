@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // fabricate writes a trace of the root and n entries that the func entry returns.
@@ -104,9 +105,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 			}
 			name := writeFile(t, "x.iet", fabricate(t, V2, IET, 1, func(int) *TraceEntry { return e }))
 			return func() {
-				if _, err := Verify(name, func(error) {}); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, expect.Err(Verify(name, func(error) {})))
 			}
 		})
 	})
@@ -330,9 +329,7 @@ func TestMaxEntrySize(t *testing.T) {
 					t.Errorf("%s of an entry of %d bytes with a limit of %d: %v (%T), want a *lengthError", what, len(tr.raws[2].b), limit, err, err)
 				}
 			}
-			if len(raws) != 2 {
-				t.Errorf("Reader with a limit of %d gives %d entries, want 2", limit, len(raws))
-			}
+			expect.Equal(t, len(raws), 2, "entries that Reader with a limit of %d gives", limit)
 		}
 		for _, limit := range []int{len(tr.raws[2].b), 0, -1, math.MaxInt} {
 			if raws, err := drainReader(bytes.NewReader(tr.b), &ReaderOptions{MaxEntrySize: limit}); err != nil || len(raws) != 3 {

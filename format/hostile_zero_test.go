@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func zeroTails() []int {
@@ -59,9 +60,7 @@ func TestZeroTail(t *testing.T) {
 					end := len(tr.b) - zeros
 					raws, err := drain(tr.b)
 					wantZeroTail(t, "Reader", err, entries, end)
-					if diff := sameStrings(raws, tr.rawStrings()); diff != "" {
-						t.Errorf("Reader: %s", diff)
-					}
+					expect.Equal(t, sameStrings(raws, tr.rawStrings()), "", "Reader")
 					if zeros < 100 {
 						_, err = drainReader(iotest.OneByteReader(bytes.NewReader(tr.b)), nil)
 						wantZeroTail(t, "byte by byte", err, entries, end)
@@ -163,9 +162,7 @@ func TestAllZero(t *testing.T) {
 		wantZeroTail(t, "Verify", r.Damage, 0, wire.MagicSize)
 	})
 	name := writeFile(t, "x.iet", make([]byte, 4096))
-	if _, err := Open(name, &OpenOptions{Lenient: true}); !errors.Is(err, ErrNotEntrace) {
-		t.Errorf("Open of zeros: %v, want %v", err, ErrNotEntrace)
-	}
+	expect.Is(t, expect.Err(Open(name, &OpenOptions{Lenient: true})), ErrNotEntrace, "Open of zeros")
 }
 
 // TestFollowLongZeros checks that Follow reads many zeros in linear time, and stops when its context is done.
@@ -223,9 +220,7 @@ func TestEmptyFrame(t *testing.T) {
 		tr := fakeFile{Version: v, Format: IETPrefix, Entries: small(3), Tail: tail}.build()
 		raws, err := drain(tr.b)
 		wantCorrupt(t, "Reader", err, 4, tr.ends[3], nil)
-		if diff := sameStrings(raws, tr.rawStrings()); diff != "" {
-			t.Errorf("Reader: %s", diff)
-		}
+		expect.Equal(t, sameStrings(raws, tr.rawStrings()), "", "Reader")
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/mapfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // plainTables reads the tables of the ET b in a simple way, one number after the other. It returns the same errors
@@ -211,9 +212,7 @@ func TestChildrenAsInPool(t *testing.T) {
 			}
 		}()
 		for id := range want {
-			if got := f.Children(uint32(id)); !slices.Equal(got, want[id]) {
-				t.Errorf("children of %d are %v, want %v", id, got, want[id])
-			}
+			expect.Slice(t, f.Children(uint32(id)), want[id], "children of %d", id)
 		}
 		<-done
 		if got := f.Children(301); got != nil {
@@ -306,9 +305,7 @@ func TestPositions(t *testing.T) {
 			off += 1 + r.Uint64N(most)
 		}
 		for i, o := range want {
-			if p.at(i) != o {
-				t.Fatalf("gaps of up to %d: offset %d is %d, want %d", most, i, p.at(i), o)
-			}
+			expect.MustEqual(t, p.at(i), o, "gaps of up to %d: offset %d", most, i)
 		}
 		q := p
 		q.cut(77)
@@ -366,9 +363,7 @@ func TestFinalizeSizes(t *testing.T) {
 					}
 					last, total = done, of
 				}}
-				if err := Finalize(context.Background(), iet, et, o); err != nil {
-					t.Errorf("v%d, %v, %s: %v", v, sf, what, err)
-				}
+				expect.Is(t, Finalize(context.Background(), iet, et, o), nil, "v%d, %v, %s", v, sf, what)
 				got, err := os.ReadFile(et)
 				if err != nil || !bytes.Equal(got, want) {
 					t.Errorf("v%d, %v, %s: another ET, %v", v, sf, what, err)
@@ -390,9 +385,7 @@ func TestFinalizeShorterSource(t *testing.T) {
 		must(t, err)
 		tab.prefixed = sf == IETPrefix
 		err = writeET(io.Discard, V1, tab, bytes.NewReader(b[:len(b)-3]), func(int64) error { return nil })
-		if !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("%v: %v, want %v", sf, err, io.ErrUnexpectedEOF)
-		}
+		expect.Is(t, err, io.ErrUnexpectedEOF, "%v", sf)
 	}
 }
 
@@ -411,9 +404,7 @@ func TestSyncerKeepsError(t *testing.T) {
 		s.wrote(n)
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.stop(); !errors.Is(err, failed) {
-		t.Errorf("stop: %v, want %v", err, failed)
-	}
+	expect.Is(t, s.stop(), failed, "stop")
 	s = newSyncer(func() error { t.Error("sync of what is small"); return nil })
 	s.wrote(syncSize - 1)
 	must(t, s.stop())

@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -36,13 +37,9 @@ func TestOnDiskNumbers(t *testing.T) {
 		{"KindU128", int(format.KindU128), 6},
 		{"KindI128", int(format.KindI128), 7},
 	} {
-		if x.got != x.want {
-			t.Errorf("%s is %d, want %d", x.name, x.got, x.want)
-		}
+		expect.Equal(t, x.got, x.want, "%s", x.name)
 	}
-	if got, want := string(wire.AppendMagic(nil, format.V2, format.IET)), "\x00ENTRACE\x02\x01"; got != want {
-		t.Errorf("the magic is %q, want %q", got, want)
-	}
+	expect.Equal(t, string(wire.AppendMagic(nil, format.V2, format.IET)), "\x00ENTRACE\x02\x01", "the magic")
 	for _, x := range []struct {
 		v    format.Version
 		want string
@@ -50,9 +47,7 @@ func TestOnDiskNumbers(t *testing.T) {
 		{format.V1, "\x00\x00\x04root\x00\x00\x00\x00\x00\x00"},
 		{format.V2, "\x00\x00\x04root\x00\x00\x00\x00\x00\x00\x00"},
 	} {
-		if got := string(format.AppendTraceEntry(nil, x.v, format.Root())); got != x.want {
-			t.Errorf("the root of version %d is %q, want %q", x.v, got, x.want)
-		}
+		expect.Equal(t, string(format.AppendTraceEntry(nil, x.v, format.Root())), x.want, "the root of version %d", x.v)
 	}
 }
 

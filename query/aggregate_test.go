@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -57,9 +58,7 @@ func mixed(r *rand.Rand, n int) (entries []*format.TraceEntry, numbers []*big.Ra
 func tableText(t *testing.T, v *view.View, text string) string {
 	t.Helper()
 	q, err := query.Parse(text)
-	if err != nil {
-		t.Fatal(text, err)
-	}
+	expect.MustIs(t, err, nil, "%v", text)
 	r, err := q.Run(t.Context(), v, nil)
 	must(t, err)
 	var lines []string
@@ -157,9 +156,7 @@ func TestAggregatesOfOddNumbers(t *testing.T) {
 		{[]format.Value{whole(1), float(1), text("1")}, "| count() by(.x)", "2:1 2:2; 7:1 2:1"},
 		{[]format.Value{whole(1), float(1), text("1")}, "| values(.x)", "2:1 2:2; 7:1 2:1"},
 	} {
-		if got := tableText(t, viewOf(t, records(c.values...)), c.text); got != c.want {
-			t.Errorf("%s of %v is %s, want %s", c.text, c.values, got, c.want)
-		}
+		expect.Equal(t, tableText(t, viewOf(t, records(c.values...)), c.text), c.want, "%s of %v", c.text, c.values)
 	}
 	v := viewOf(t, records(hashes...))
 	for text, want := range map[string]int{
@@ -168,8 +165,6 @@ func TestAggregatesOfOddNumbers(t *testing.T) {
 		".x - 9223372036854775808 < 1024": 3, "-9223372036854775808 < .x": 4, ".x + 9223372036854775807 > 2.5e19": 1, ".x > -9223372036854775807 - 9": 4,
 	} {
 		r := querytest.Result(t, v, text)
-		if got := r.Rows.Len(); got != want {
-			t.Errorf("%s selects %d rows, want %d", text, got, want)
-		}
+		expect.Equal(t, r.Rows.Len(), want, "rows that %s selects", text)
 	}
 }

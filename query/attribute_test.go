@@ -7,6 +7,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/show"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
@@ -50,18 +51,14 @@ func TestFieldNameOnTheRightIsText(t *testing.T) {
 			".step = " + name: 1, "step=" + name: 1, "{ .step = " + name + " }": 1, "name = " + name: 1, ".step in (x, " + name + ")": 1,
 			"{ .step not in (" + name + ") }": every - 1, ".step != " + name: every - 1, ".step contains " + name: 1, ".step =~ " + name: 1,
 		} {
-			if got := resultOf(t, v, text).Rows.Len(); got != want {
-				t.Errorf("%s selects %d rows, want %d", text, got, want)
-			}
+			expect.Equal(t, resultOf(t, v, text).Rows.Len(), want, "rows that %s selects", text)
 		}
 	}
 	for text, want := range map[string]int{
 		".n > span:duration": every, ".n > duration * 1": every, ".n < duration + 20ns": 0, "duration = self": every, "duration < .n": every,
 		`{ "depths" < name }`: every - 1, ".step = span:name": every,
 	} {
-		if got := resultOf(t, v, text).Rows.Len(); got != want {
-			t.Errorf("%s selects %d rows, want %d", text, got, want)
-		}
+		expect.Equal(t, resultOf(t, v, text).Rows.Len(), want, "rows that %s selects", text)
 	}
 }
 
@@ -73,9 +70,7 @@ func TestShortIDsOfLinks(t *testing.T) {
 	for text, want := range map[string]int{
 		`{ link:traceID > "f0" }`: 1, `{ "F0" >= link:traceID }`: 0, `{ link:traceID < "4BF92F3577B34DA6A3CE929D0E0E4737" }`: 1, `{ link:spanID = "f7" && "9" < link:spanID }`: 1,
 	} {
-		if got := resultOf(t, v, text).Rows.Len(); got != want {
-			t.Errorf("%s selects %d rows, want %d", text, got, want)
-		}
+		expect.Equal(t, resultOf(t, v, text).Rows.Len(), want, "rows that %s selects", text)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -63,9 +64,7 @@ func TestQuantiles(t *testing.T) {
 	}
 	for _, text := range []string{"", " by(name)"} {
 		r := querytest.Result(t, v, `duration >= 0 | p50(duration) | p95(duration) | quantile(duration, 0, 0.001, 0.99, 1)`+text)
-		if want := map[string]int{"": 1, " by(name)": len(took) - 1}[text]; len(r.Table.Lines) != want {
-			t.Errorf("%d groups, want %d", len(r.Table.Lines), want)
-		}
+		expect.Equal(t, len(r.Table.Lines), map[string]int{"": 1, " by(name)": len(took) - 1}[text], "groups")
 		for _, line := range r.Table.Lines {
 			name := ""
 			if text != "" {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -35,9 +36,7 @@ func TestCases(t *testing.T) {
 		if first, ok := firstTwo(t, q, v); ok && !slices.Equal(first, want) {
 			t.Errorf("with columns the first of %s are %v, want %v", c.Query, first, want)
 		}
-		if !slices.Equal(got, c.IDs) {
-			t.Errorf("%s selects %v, want %v", c.Query, got, c.IDs)
-		}
+		expect.Slice(t, got, c.IDs, "%s selects", c.Query)
 		if c.Query == querytest.Lacks && (len(r.Hints) == 0 || !strings.Contains(r.Hints[0].Text, "user")) {
 			t.Errorf("%s has the hints %q", c.Query, r.Hints)
 		}
@@ -77,9 +76,7 @@ func TestConditionsMeanTheSameBesideEvents(t *testing.T) {
 		want := rows("{ " + c + " }")
 		for _, same := range []string{"{ (%s) = true }", "{ %s || event.none = 1 }", "{ %s || link.none = 1 }", "{ !(!(%s)) }", "{ (%s) && (event.none = 1 || true) }"} {
 			text := strings.ReplaceAll(same, "%s", c)
-			if got := rows(text); !slices.Equal(got, want) {
-				t.Errorf("%s selects %v, want %v", text, got, want)
-			}
+			expect.Slice(t, rows(text), want, "%s selects", text)
 		}
 	}
 	if got := rows("{ duration = nil }"); len(got) != 1 {

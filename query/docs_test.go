@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
@@ -17,9 +18,7 @@ func TestDocuments(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(block) {
 		text := strings.TrimSpace(strings.SplitN(strings.TrimSpace(line), "   ", 2)[0])
-		if _, err := query.Parse(text); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		expect.Is(t, expect.Err(query.Parse(text)), nil, "%s", text)
 		n++
 	}
 	if n < 8 {
@@ -36,9 +35,7 @@ func TestDocuments(t *testing.T) {
 			continue
 		}
 		text, _, _ := strings.Cut(rest, "'")
-		if _, err := query.Parse(text); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		expect.Is(t, expect.Err(query.Parse(text)), nil, "%s", text)
 		n++
 	}
 	if n < 10 {
@@ -110,9 +107,7 @@ func TestResults(t *testing.T) {
 			}
 			lines = append(lines, strings.Join(cells, " "))
 		}
-		if got := strings.Join(lines, "; "); got != want {
-			t.Errorf("%s is\n%s, want\n%s", text, got, want)
-		}
+		expect.Equal(t, strings.Join(lines, "; "), want, "%s", text)
 	}
 	for text, want := range map[string]string{
 		`{} | sort(duration desc)`:         "3 2 5 4 6",
@@ -148,9 +143,7 @@ func TestResults(t *testing.T) {
 		for _, row := range order {
 			ids = append(ids, string(rune('0'+row)))
 		}
-		if got := strings.Join(ids, " "); got != want {
-			t.Errorf("%s selects %q, want %q", text, got, want)
-		}
+		expect.Equal(t, strings.Join(ids, " "), want, "%s selects", text)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -47,9 +48,7 @@ func TestFreeTextLooksAtEveryRow(t *testing.T) {
 			if want {
 				found++
 			}
-			if got := result.Rows.Has(row); got != want {
-				t.Fatalf("%s: row %d is selected: %t, want %t", c.query, row, got, want)
-			}
+			expect.MustEqual(t, result.Rows.Has(row), want, "%s: row %d is selected", c.query, row)
 		}
 		if found == 0 && !strings.Contains(c.query, "t.m.o.t") {
 			t.Errorf("%s is in no row, so that nothing is tested", c.query)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/query"
 )
@@ -31,9 +32,7 @@ func TestGolden(t *testing.T) {
 			if !ok {
 				t.Errorf("%s: %v is of another type", text, err)
 			}
-			if _, err := query.Parse(e.Try); err != nil {
-				t.Errorf("%s: offers %s: %v", text, e.Try, err)
-			}
+			expect.Is(t, expect.Err(query.Parse(e.Try)), nil, "%s: offers %s", text, e.Try)
 			return fmt.Sprintf("%v\ntry %s", err, e.Try)
 		},
 		// hints.txt has the number of rows that each query selects, and its hints with the queries that they
@@ -43,9 +42,7 @@ func TestGolden(t *testing.T) {
 			var said strings.Builder
 			fmt.Fprint(&said, r.Rows.Len(), " rows")
 			for _, h := range r.Hints {
-				if _, err := query.Parse(h.Query); err != nil {
-					t.Errorf("%s: offers %s: %v", text, h.Query, err)
-				}
+				expect.Is(t, expect.Err(query.Parse(h.Query)), nil, "%s: offers %s", text, h.Query)
 				fmt.Fprintf(&said, "\n%s\ntry %s", h.Text, h.Query)
 			}
 			return said.String()

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
@@ -33,9 +33,7 @@ func TestManyGroupsAreFewObjects(t *testing.T) {
 	const n = 20_000
 	v := viewOf(t, users(n))
 	for _, text := range []string{"{} | count() by(.user)", "{} | min(.user) by(.user)", "{} | p95(duration) by(.user)", "{} | values(.user)", "{} | by(.user) | max(start) > 1"} {
-		if _, err := runOn(t, v, text); err != nil { // this first run makes the column
-			t.Fatal(err)
-		}
+		must(t, expect.Err(runOn(t, v, text))) // this first run makes the column
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := runOn(t, v, text)
@@ -64,12 +62,8 @@ func TestBoundOfGroups(t *testing.T) {
 		}
 	}
 	*query.MaxGroups = 7
-	if _, err := runOn(t, v, "{} | values(.user)"); err == nil || !strings.Contains(err.Error(), "more than 7 groups") {
-		t.Errorf("of many values: %v", err)
-	}
-	if _, err := runOn(t, v, "{} | histogram(duration) | count()"); err == nil || !strings.Contains(err.Error(), "cannot be combined") {
-		t.Errorf("of a histogram beside another aggregate: %v", err)
-	}
+	expect.Says(t, expect.Err(runOn(t, v, "{} | values(.user)")), "more than 7 groups", "of many values")
+	expect.Says(t, expect.Err(runOn(t, v, "{} | histogram(duration) | count()")), "cannot be combined", "of a histogram beside another aggregate")
 }
 
 // TestKeysOfGroups checks that each group has the value of its rows, for all kinds of values.
@@ -103,7 +97,5 @@ func TestKeysOfGroups(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("the groups are %q, want %q", got, want)
-	}
+	expect.Slice(t, got, want, "the groups")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -17,7 +18,7 @@ import (
 )
 
 var (
-	must         = tracetest.Must
+	must         = expect.Must
 	viewOf       = querytest.View
 	runOn        = querytest.Run
 	everything   = querytest.Everything
@@ -343,9 +344,7 @@ func TestRunAsBruteForce(t *testing.T) {
 		for range 40 {
 			s := p.selection(r, 2)
 			q, err := query.Parse(s.text)
-			if err != nil {
-				t.Fatal(s.text, err)
-			}
+			expect.MustIs(t, err, nil, "%v", s.text)
 			res, err := q.Run(t.Context(), v, nil)
 			must(t, err)
 			var want []view.Row

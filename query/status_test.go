@@ -5,6 +5,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
@@ -24,8 +25,6 @@ func TestStatusIsReplacedAsAWhole(t *testing.T) {
 	}
 	for q, want := range map[string]int{`{ statusMessage != nil }`: 0, `{ status = ok }`: 1, `{ statusMessage > "a" }`: 0, `{ level = error }`: 0} {
 		r := querytest.Result(t, v, q)
-		if n := r.Rows.Len(); n != want {
-			t.Errorf("%s selects %d rows, want %d", q, n, want)
-		}
+		expect.Equal(t, r.Rows.Len(), want, "rows that %s selects", q)
 	}
 }

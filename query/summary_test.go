@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -57,9 +58,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 				w.took, w.self = append(w.took, int64(d)), w.self+int64(self)
 			}
 		}
-		if len(table.Lines) != len(wants) {
-			t.Fatalf("seed %d: %d lines, want %d", seed, len(table.Lines), len(wants))
-		}
+		expect.MustEqual(t, len(table.Lines), len(wants), "seed %d: lines", seed)
 		begun, err := table.Spread(t.Context(), v, everything(t, v), 1200, 50, 10)
 		must(t, err)
 		for _, line := range table.Lines {
@@ -127,9 +126,7 @@ func TestCompareSaysWhatDiffers(t *testing.T) {
 	}
 	got := tableText(t, viewOf(t, entries), "| compare({ .slow = true })")
 	want := "7:slow 1:true 4:100 4:0 4:100 2:10 2:0; 7:user 7:eve 4:100 4:0 4:100 2:10 2:0; 7:slow 1:false 4:0 4:100 4:-100 2:0 2:90; 7:user 7:ada 4:0 4:100 4:-100 2:0 2:90"
-	if got != want {
-		t.Errorf("compare is\n%s, want\n%s", got, want)
-	}
+	expect.Equal(t, got, want, "compare")
 }
 
 // TestSeriesAsBruteForce compares a series with the counted spans of each step, including steps
@@ -176,9 +173,7 @@ func TestSeriesAsBruteForce(t *testing.T) {
 	for _, c := range counts {
 		all += c
 	}
-	if n != all {
-		t.Errorf("the steps have %d spans, want %d", n, all)
-	}
+	expect.Equal(t, n, all, "spans of the steps")
 	if _, err := query.Series(t.Context(), v, everything(t, v), 0); err == nil {
 		t.Error("a step without a length is no error")
 	}
@@ -190,7 +185,5 @@ func TestHistogramOfOddNumbers(t *testing.T) {
 	v := viewOf(t, records(f(math.NaN()), f(math.Inf(1)), f(math.Inf(-1)), f(-3), f(-0.5), f(0), f(1.5)))
 	want := "4:-Inf 4:-Inf 2:1; 4:-3.5 4:-3 2:1; 4:-3 4:-2.5 2:0; 4:-2.5 4:-2 2:0; 4:-2 4:-1.75 2:0; 4:-1.75 4:-1.5 2:0; 4:-1.5 4:-1.25 2:0; 4:-1.25 4:-1 2:0; 4:-1 4:0 2:1; 4:0 4:1 2:1; " +
 		"4:1 4:1.25 2:0; 4:1.25 4:1.5 2:0; 4:1.5 4:1.75 2:1; 4:+Inf 4:+Inf 2:1"
-	if got := tableText(t, v, "| histogram(.x)"); got != want {
-		t.Errorf("the histogram is\n%s, want\n%s", got, want)
-	}
+	expect.Equal(t, tableText(t, v, "| histogram(.x)"), want, "the histogram")
 }

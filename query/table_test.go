@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -21,13 +22,9 @@ import (
 func resultOf(t *testing.T, v *view.View, text string) *query.Result {
 	t.Helper()
 	q, err := query.Parse(text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	expect.MustIs(t, err, nil, "%s", text)
 	r, err := q.Run(context.Background(), v, nil)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	expect.MustIs(t, err, nil, "%s", text)
 	return r
 }
 
@@ -42,16 +39,12 @@ func TestWhereSelectsTheRowsOfALine(t *testing.T) {
 	} {
 		all := resultOf(t, v, "{} | count() by("+by+")")
 		spread, err := all.Table.Spread(t.Context(), v, all.Rows, first, (last-first)/10+1, 10)
-		if err != nil {
-			t.Errorf("%s: %v", by, err)
-		}
+		expect.Is(t, err, nil, "%s", by)
 		for _, line := range all.Table.Lines {
 			where := all.Table.Where(line)
 			want := line[len(line)-1].String()
 			if strings.Contains(by, "e, n") == strings.Contains(where, "&&") {
-				if got := fmt.Sprint(resultOf(t, v, "{ "+where+" }").Rows.Len()); got != want {
-					t.Errorf("%s selects %s rows, want %s", where, got, want)
-				}
+				expect.Equal(t, fmt.Sprint(resultOf(t, v, "{ "+where+" }").Rows.Len()), want, "rows that %s selects", where)
 			} else {
 				t.Errorf("the line of %s is %s", by, where)
 			}
@@ -92,9 +85,7 @@ func TestContrast(t *testing.T) {
 			if in, others := count(in, x.Where), count(others, x.Where); in != x.In || others != x.Others {
 				t.Errorf("%s: %d and %d, want %d and %d", x.Where, x.In, x.Others, in, others)
 			}
-			if want := float64(x.In)/float64(c.In) - float64(x.Others)/float64(c.Others); x.Difference != want {
-				t.Errorf("%s differs by %v, want %v", x.Where, x.Difference, want)
-			}
+			expect.Equal(t, x.Difference, float64(x.In)/float64(c.In)-float64(x.Others)/float64(c.Others), "%s differs by", x.Where)
 		}
 	}
 	twice, err := query.ContrastOf(t.Context(), query.Run{View: v, Rows: in}, query.Run{View: viewOf(t, querytest.Entries()), Rows: others})
@@ -207,13 +198,9 @@ func TestWhereOfNumbers(t *testing.T) {
 			continue
 		}
 		named++
-		if n := resultOf(t, v, "{ "+where+" }").Rows.Len(); n != 1 {
-			t.Errorf("%s selects %d rows", where, n)
-		}
+		expect.Equal(t, resultOf(t, v, "{ "+where+" }").Rows.Len(), 1, "rows that %s selects", where)
 	}
-	if named != 5 {
-		t.Errorf("%d numbers have a filter", named)
-	}
+	expect.Equal(t, named, 5, "numbers have a filter")
 }
 
 // TestContrastOfRequestsThatAreAlike checks that the sample finds all attributes of a trace, even if all requests have
@@ -242,8 +229,6 @@ func TestContrastOfRequestsThatAreAlike(t *testing.T) {
 // with three.
 func TestIsChance(t *testing.T) {
 	for few, chance := range map[int64]bool{2: true, 3: false} { // by number of rows with the value
-		if got := query.IsChance([2]int64{few, 0}, [2]int64{few, 9}, 1000); got != chance {
-			t.Errorf("%d rows that a value tells apart: chance is %t", few, got)
-		}
+		expect.Equal(t, query.IsChance([2]int64{few, 0}, [2]int64{few, 9}, 1000), chance, "%d rows that a value tells apart: chance", few)
 	}
 }

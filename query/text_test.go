@@ -2,8 +2,9 @@ package query
 
 import (
 	"regexp/syntax"
-	"slices"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestTextsThatARegularExpressionNeeds(t *testing.T) {
@@ -27,11 +28,7 @@ func TestTextsThatARegularExpressionNeeds(t *testing.T) {
 		{"ab|cd|ef|gh|ij|kl|mn|op|qr", nil},
 	} {
 		re, err := syntax.Parse(c.regex, syntax.Perl)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := required(re.Simplify()); !slices.Equal(got, c.want) {
-			t.Errorf("%q needs %q, want %q", c.regex, got, c.want)
-		}
+		expect.Must(t, err)
+		expect.Slice(t, required(re.Simplify()), c.want, "%q needs", c.regex)
 	}
 }

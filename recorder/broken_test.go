@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -32,9 +33,7 @@ func TestTornRootAndEmptyJournal(t *testing.T) {
 				must(t, logNamed(rec, "said"))
 				tracetest.Close(t, rec)
 				f := tracetest.Open(t, path)
-				if f.Len() != 3 {
-					t.Errorf("%d bytes: the next trace has %d entries", torn, f.Len())
-				}
+				expect.Equal(t, f.Len(), 3, "%d bytes: entries of the next trace", torn)
 			}
 		}
 	}

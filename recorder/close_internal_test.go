@@ -2,12 +2,12 @@ package recorder
 
 import (
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestCloseSaysWhyItIsLate checks the error of Close after a timeout. Only if nothing was written in that
@@ -20,9 +20,7 @@ func TestCloseSaysWhyItIsLate(t *testing.T) {
 		{Counts{Written: 5, Waiting: 9}, Counts{Written: 5, Waiting: 9}, "disk does not respond"},
 		{Counts{Written: 5, Waiting: 9}, Counts{Written: 6, Waiting: 8}, "8 waiting entries"},
 	} {
-		if got := unfinished(test.before, test.now); !strings.Contains(got, test.want) {
-			t.Errorf("from %+v to %+v it says %q, want %q", test.before, test.now, got, test.want)
-		}
+		expect.Has(t, unfinished(test.before, test.now), test.want, "from %+v to %+v it says", test.before, test.now)
 	}
 }
 
@@ -35,25 +33,17 @@ func TestEndSaysWhenEntriesWereLost(t *testing.T) {
 	}{{syscall.ENOSPC, true}, {ErrOverflow, true}, {format.ErrTooLarge, false}} {
 		path := filepath.Join(t.TempDir(), "app.et")
 		r, err := Create(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before := time.Now()
 		for range 2 {
 			r.target.Drop(test.err, 3, 0)
 		}
-		if err := r.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, r.Close(t.Context()))
 		f, err := format.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		end, err := f.Entry(uint32(f.Len() - 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		last, said := before, true
 		for _, name := range []string{"dropped.from", "dropped.to"} {
 			v, _ := end.Attribute(name)

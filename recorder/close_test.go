@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -31,9 +32,7 @@ func TestCloseInCleanup(t *testing.T) {
 		select {
 		case err := <-closed:
 			must(t, err)
-			if got, want := tracetest.Outline(t, tracetest.Open(t, path)), "root(event waits entrace.end)"; got != want {
-				t.Errorf("the tree is %s, want %s", got, want)
-			}
+			expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, path)), "root(event waits entrace.end)", "the tree")
 			return
 		case <-time.After(10 * time.Millisecond):
 			if time.Since(begin) > time.Minute {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -138,9 +139,7 @@ func TestBufferTruncatedWhileRunning(t *testing.T) {
 				wg.Go(func() {
 					for i := range 400 {
 						if i == 100 && g == 0 {
-							if err := os.Truncate(rec.StreamPath()+".buffer", size); err != nil {
-								t.Error(err)
-							}
+							expect.OK(t, os.Truncate(rec.StreamPath()+".buffer", size))
 						}
 						e := named(fmt.Sprint(g, " ", i))
 						e.Message = format.Some(strings.Repeat("x", 1000))
@@ -159,9 +158,7 @@ func TestBufferTruncatedWhileRunning(t *testing.T) {
 			wg.Wait()
 			_ = rec.Flush(context.Background()) // may return an error, because records are lost
 			for i := range 100 {
-				if err := logNamed(rec, fmt.Sprint("late ", i)); err != nil {
-					t.Errorf("late %d: %v", i, err)
-				}
+				expect.Is(t, logNamed(rec, fmt.Sprint("late ", i)), nil, "late %d", i)
 			}
 			must(t, rec.Flush(context.Background()))
 			if d, why := rec.Durability(); d != recorder.DurabilityProcess || why != nil {

@@ -30,6 +30,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -181,9 +182,7 @@ func TestCrashChild(t *testing.T) {
 				must(t, rec.Suspend(t.Context()))
 			}
 			if c.flushEvery > 0 && i%c.flushEvery == c.flushEvery-1 {
-				if err := rec.Flush(context.Background()); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, rec.Flush(context.Background()))
 			}
 		}
 	}
@@ -488,9 +487,7 @@ func collect(t *testing.T, dir string) map[string][]foundUnit {
 		if fi, err := os.Stat(name); err == nil && fi.Size() == 0 {
 			continue // a loss of power can empty a file
 		}
-		if _, err := recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		expect.MustIs(t, expect.Err(recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) })), nil, "%s", name)
 		f, err := recorder.Open(name, nil)
 		must(t, err)
 		names := make([]string, f.Len())

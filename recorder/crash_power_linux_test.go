@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -270,9 +271,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 		t.Errorf("%d were refused; %+v", refused, st)
 	}
 	eventually(t, "OnError is told", func() bool { return told.Load() > 0 })
-	if err := rec.Close(context.Background()); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("Close: %v", err)
-	}
+	expect.Is(t, rec.Close(context.Background()), syscall.ENOSPC, "Close")
 	var got []string
 	f := tracetest.Open(t, filepath.Join(root, "app.et"))
 	must(t, f.Walk(1, func(_ uint32, e *format.TraceEntry) error {
@@ -321,18 +320,12 @@ func TestCreateOnFullDisk(t *testing.T) {
 	if d, why := rec.Durability(); d != recorder.DurabilityWriteThrough || !errors.Is(why, syscall.ENOSPC) {
 		t.Errorf("Durability is %v, %v", d, why)
 	}
-	if err := <-told; !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("OnError was told %v", err)
-	}
+	expect.Is(t, <-told, syscall.ENOSPC, "OnError was told")
 	must(t, logNamed(rec, "x"))
 	f, err := recorder.Open(rec.StreamPath(), nil)
 	must(t, err)
-	if f.Len() != 2 {
-		t.Errorf("%d entries are in the file", f.Len())
-	}
+	expect.Equal(t, f.Len(), 2, "entries in the file")
 	must(t, f.Close())
 	must(t, rec.Close(context.Background()))
-	if names := dirNames(t, dir); !slices.Equal(names, []string{"app.et"}) {
-		t.Errorf("the folder has %q", names)
-	}
+	expect.Slice(t, dirNames(t, dir), []string{"app.et"}, "the folder has")
 }

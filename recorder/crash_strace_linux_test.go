@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -304,9 +305,7 @@ func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 						t.Errorf("%s is left", name)
 					}
 				}
-				if broken != 1 {
-					t.Errorf("there are %d copies", broken)
-				}
+				expect.Equal(t, broken, 1, "copies")
 			})
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -32,22 +33,16 @@ func TestCreateTwiceSame(t *testing.T) {
 	t.Chdir(dir)
 	first := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), nil)
 	for _, name := range []string{"app.et", "./app.et", "link/app.et", "app.iet"} {
-		if _, err := recorder.Create(name, nil); !errors.Is(err, format.ErrLocked) {
-			t.Errorf("Create(%s) without Shared: %v, want ErrLocked", name, err)
-		}
+		expect.Is(t, expect.Err(recorder.Create(name, nil)), format.ErrLocked, "Create(%s) without Shared", name)
 		again := tracetest.CreateAt(t, name, &recorder.Options{Version: format.V2, Shared: true})
 		if again != first {
 			t.Errorf("Create(%s) is another recorder", name)
 		}
 		tracetest.Close(t, again)
 	}
-	if _, err := first.Append(named("still open")); err != nil {
-		t.Errorf("after all but one have closed: %v", err)
-	}
+	expect.Is(t, expect.Err(first.Append(named("still open"))), nil, "after all but one have closed")
 	tracetest.Close(t, first)
-	if f := tracetest.Open(t, "app.et"); f.Len() != 3 {
-		t.Errorf("%d entries, want 3", f.Len())
-	}
+	expect.Equal(t, tracetest.Open(t, "app.et").Len(), 3, "entries")
 }
 
 // TestRunTwice checks that several runs of a program with the same path do not replace each other's traces.
@@ -74,9 +69,7 @@ func TestRunTwice(t *testing.T) {
 				t.Errorf("%s: trace %s is lost; there are %v", ext, want, seen)
 			}
 		}
-		if got, want := tracetest.Outline(t, tracetest.Open(t, path)), "root(run 3 entrace.end)"; got != want {
-			t.Errorf("%s has %s, want %s", path, got, want)
-		}
+		expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, path)), "root(run 3 entrace.end)", "%s has", path)
 	}
 }
 
@@ -246,18 +239,14 @@ func TestOtherProcess(t *testing.T) {
 	path := filepath.Join(dir, "app.et")
 	cmd, _ := other(t, path)
 	begun := time.Now()
-	if _, err := recorder.Create(path, nil); !errors.Is(err, format.ErrLocked) {
-		t.Errorf("Create beside a living writer: %v, want ErrLocked", err)
-	}
+	expect.Is(t, expect.Err(recorder.Create(path, nil)), format.ErrLocked, "Create beside a living writer")
 	if took := time.Since(begun); took > 5*time.Second {
 		t.Errorf("it took %v to find out", took)
 	}
 	if r, err := recorder.Inspect(path); err != nil || !r.Live || r.Entries != 101 {
 		t.Errorf("Inspect says %+v, %v; want 101 entries of a living writer", r, err)
 	}
-	if _, err := recorder.Recover(path, ""); !errors.Is(err, format.ErrLocked) {
-		t.Errorf("Recover beside a living writer: %v, want ErrLocked", err)
-	}
+	expect.Is(t, expect.Err(recorder.Recover(path, "")), format.ErrLocked, "Recover beside a living writer")
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
 	r, err := recorder.Recover(path, filepath.Join(dir, "copy.et"))
@@ -268,9 +257,7 @@ func TestOtherProcess(t *testing.T) {
 	rec := tracetest.CreateAt(t, path, nil)
 	tracetest.Close(t, rec)
 	names := dirNames(t, dir)
-	if len(names) != 3 {
-		t.Fatalf("the folder has %q", names)
-	}
+	expect.MustLen(t, names, 3, "the folder has")
 	for _, name := range []string{names[0], "copy.et"} {
 		if f := tracetest.Open(t, filepath.Join(dir, name)); f.Len() != 102 || f.Format() != format.ET {
 			t.Errorf("%s has %d entries as %v, want 102 as et", name, f.Len(), f.Format())
@@ -288,9 +275,7 @@ func TestOtherProcessEnds(t *testing.T) {
 	for want := range uint32(102) {
 		id, e, err := f.Next(t.Context())
 		must(t, err)
-		if id != want {
-			t.Fatalf("Next returned entry %d, want %d", id, want)
-		}
+		expect.MustEqual(t, id, want, "Next returned entry")
 		if id == 100 {
 			must(t, in.Close())
 		}
@@ -344,9 +329,7 @@ func TestOtherProcessDiesBeforeFirstLook(t *testing.T) {
 	for err == nil {
 		_, _, err = f.Next(ctx)
 	}
-	if !errors.Is(err, format.ErrTruncated) {
-		t.Errorf("Next after the writer died: %v, want ErrTruncated", err)
-	}
+	expect.Is(t, err, format.ErrTruncated, "Next after the writer died")
 }
 
 // TestFollowerThatSkipsEndIsAtTheEnd checks that a follower which has skipped the entry of a clean end
@@ -393,9 +376,7 @@ func TestCreateWhileTraceIsFinished(t *testing.T) {
 	}
 	rec := tracetest.CreateAt(t, path, &recorder.Options{MaxBlock: time.Minute})
 	must(t, <-done)
-	if rec.Path() != path {
-		t.Errorf("it records to %s", rec.Path())
-	}
+	expect.Equal(t, rec.Path(), path, "it records to")
 	tracetest.Close(t, rec)
 }
 
@@ -409,9 +390,7 @@ func TestCreateBesideTraceThatIsFinished(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	must(t, osfile.Lock(f, true))
-	if _, err := recorder.Create(path, nil); !errors.Is(err, format.ErrLocked) {
-		t.Errorf("beside a living writer: %v", err)
-	}
+	expect.Is(t, expect.Err(recorder.Create(path, nil)), format.ErrLocked, "beside a living writer")
 	mark, err := osfile.CreateTemp(f.Name())
 	must(t, err)
 	defer mark.Discard()
@@ -435,9 +414,7 @@ func TestCreateRace(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := rec.Append(named(fmt.Sprint(w))); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, expect.Err(rec.Append(named(fmt.Sprint(w)))))
 				tracetest.Close(t, rec)
 			}
 		})
@@ -447,7 +424,5 @@ func TestCreateRace(t *testing.T) {
 	for _, name := range dirNames(t, filepath.Dir(path)) {
 		total += tracetest.Open(t, filepath.Join(filepath.Dir(path), name)).Len() - 2
 	}
-	if total != 40 {
-		t.Errorf("%d entries are in all files, want 40", total)
-	}
+	expect.Equal(t, total, 40, "entries in all files")
 }

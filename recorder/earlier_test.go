@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -35,9 +36,7 @@ func TestReadWhatEarlierVersionsLeft(t *testing.T) {
 			if b, err := os.ReadFile(strings.Replace(name, filepath.Ext(name), ".txt", 1)); err == nil {
 				want = string(b) // version 2 of the format sorts attributes
 			}
-			if got := tracetest.Entries(t, name); got != want {
-				t.Errorf("%s has\n%swant\n%s", filepath.Base(name), got, want)
-			}
+			expect.Equal(t, tracetest.Entries(t, name), want, "%s has", filepath.Base(name))
 			f := tracetest.Open(t, name)
 			if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || !last.IsEnd() && last.Metadata.Name != mapping.NameRecovered {
 				t.Errorf("%s ends with %+v, %v", filepath.Base(name), last, err)

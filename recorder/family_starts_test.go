@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -38,13 +39,9 @@ func TestTwoStartsFinishTheDeadOnce(t *testing.T) {
 		for range 3 {
 			starts.Go(func() {
 				err := recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) {
-					if err != nil {
-						t.Error(err)
-					}
+					expect.OK(t, err)
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, err)
 			})
 		}
 		starts.Wait()

@@ -32,6 +32,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -64,9 +65,7 @@ func TestCutAtEveryByte(t *testing.T) {
 		}
 		r, err := recorder.Recover(name, "")
 		if n < wire.MagicSize {
-			if !errors.Is(err, format.ErrTruncated) {
-				t.Errorf("%d bytes: %v", n, err)
-			}
+			expect.Is(t, err, format.ErrTruncated, "%d bytes", n)
 			continue
 		}
 		must(t, err)
@@ -106,9 +105,7 @@ func TestMovedAway(t *testing.T) {
 				must(t, logNamed(rec, "after"))
 				sane(t, rec.Stats())
 				tracetest.Close(t, rec)
-				if got, want := tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(before after entrace.end)"; got != want {
-					t.Errorf("the trace is %s, want %s", got, want)
-				}
+				expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(before after entrace.end)", "the trace")
 			})
 		}
 	}
@@ -187,9 +184,7 @@ func TestTruncatedByAnother(t *testing.T) {
 						found, entries := make(map[string]int), 0
 						names := traces(t, dir)
 						for _, name := range names {
-							if _, err := recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
-								t.Fatal(err)
-							}
+							must(t, expect.Err(recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) })))
 							f, err := recorder.Open(name, nil)
 							must(t, err)
 							entries += f.Len()
@@ -277,9 +272,7 @@ func TestCreateNotRegular(t *testing.T) {
 		}()
 		select {
 		case err := <-done:
-			if !errors.Is(err, format.ErrNotRegular) {
-				t.Errorf("%s is a pipe: %v, want ErrNotRegular", name, err)
-			}
+			expect.Is(t, err, format.ErrNotRegular, "%s is a pipe", name)
 		case <-time.After(20 * time.Second):
 			t.Fatalf("%s is a pipe: Create hangs", name)
 		}
@@ -332,18 +325,14 @@ func TestRecoverWithoutRights(t *testing.T) {
 }
 
 func TestNoPlaceForTheFile(t *testing.T) {
-	if _, err := recorder.Create(filepath.Join(t.TempDir(), "missing", "app.et"), nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("in a folder that is not there: %v", err)
-	}
+	expect.Is(t, expect.Err(recorder.Create(filepath.Join(t.TempDir(), "missing", "app.et"), nil)), fs.ErrNotExist, "in a folder that is not there")
 	if s := os.Getenv(limitEnv); s == "files" {
 		var l unix.Rlimit
 		must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &l))
 		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: l.Max}))
 		_, err := recorder.Create(os.Getenv(pathEnv), nil)
 		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &l))
-		if !errors.Is(err, syscall.EMFILE) {
-			t.Errorf("without descriptors: %v", err)
-		}
+		expect.Is(t, err, syscall.EMFILE, "without descriptors")
 		return
 	}
 	dir := t.TempDir()
@@ -357,9 +346,7 @@ func TestNoPlaceForTheFile(t *testing.T) {
 		return // root can write to every folder
 	}
 	must(t, os.Chmod(dir, 0o500))
-	if _, err := recorder.Create(filepath.Join(dir, "app.et"), nil); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("in a folder that is read only: %v", err)
-	}
+	expect.Is(t, expect.Err(recorder.Create(filepath.Join(dir, "app.et"), nil)), fs.ErrPermission, "in a folder that is read only")
 }
 
 // limited runs this test in another process, which sets the given limit.
@@ -434,9 +421,7 @@ func TestHostileServiceName(t *testing.T) {
 		seen[strings.ToLower(base)] = service
 		must(t, p.Shutdown(context.Background()))
 	}
-	if names := dirNames(t, filepath.Dir(dir)); len(names) != 1 {
-		t.Errorf("beside the folder there is %q", names)
-	}
+	expect.Len(t, dirNames(t, filepath.Dir(dir)), 1, "beside the folder")
 }
 
 func TestHugeAttributes(t *testing.T) {
@@ -451,9 +436,7 @@ func TestHugeAttributes(t *testing.T) {
 		}
 		must(t, rec.Log(format.SpanRef{}, e))
 		tracetest.Close(t, rec)
-		if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) })))
 		f := tracetest.Open(t, rec.Path())
 		for id := uint32(1); id <= 2; id++ {
 			raw, err := f.Raw().Append(nil, id)
@@ -481,9 +464,7 @@ func TestPanickingValue(t *testing.T) {
 	log.Info("third")
 	tracetest.Close(t, rec)
 	f := tracetest.Open(t, rec.Path())
-	if f.Len() != 5 {
-		t.Errorf("%d entries", f.Len())
-	}
+	expect.Equal(t, f.Len(), 5, "entries")
 	a, _, err := f.Attribute(1, "bad")
 	if err != nil || !strings.Contains(a.Text(), "LogValue panicked") { // slog writes this text
 		t.Errorf("the value is %q, %v", a.Text(), err)
@@ -555,9 +536,7 @@ func TestCloseRaces(t *testing.T) {
 							refused.Add(1)
 							return
 						}
-						if err != nil {
-							t.Error(err)
-						}
+						expect.OK(t, err)
 						taken.Add(1)
 						_ = rec.Stats()
 					}
@@ -609,9 +588,7 @@ func TestAccountIsExact(t *testing.T) {
 				for g := range c.goroutines {
 					wg.Go(func() {
 						for i := range rounds {
-							if err := c.unit(rec, res, g, i); err != nil {
-								t.Errorf("unit %d of %d: %v", i, g, err)
-							}
+							expect.Is(t, c.unit(rec, res, g, i), nil, "unit %d of %d", i, g)
 							if i%10 == 0 {
 								sane(t, rec.Stats())
 							}
@@ -686,9 +663,7 @@ func TestFullDiskAtFinalize(t *testing.T) {
 func wantWholeET(t *testing.T, name string) {
 	t.Helper()
 	f := tracetest.Open(t, name)
-	if got, want := tracetest.Outline(t, f), "root(whole)"; got != want {
-		t.Errorf("%s has %s, want %s", name, got, want)
-	}
+	expect.Equal(t, tracetest.Outline(t, f), "root(whole)", "%s has", name)
 	must(t, f.Close()) // not only at the end of the test: some callers unmount the disk
 }
 

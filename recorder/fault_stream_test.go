@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
@@ -89,12 +90,7 @@ func (f *faultyStream) Sync() error {
 	return f.File.Sync()
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 // faultRecorder returns a recorder that writes to a faultyStream.
 func faultRecorder(t *testing.T, o Options) (*Recorder, *faultyStream) {
@@ -170,9 +166,7 @@ func faultNames(t *testing.T, name string) (names []string) {
 	f, err := Open(name, nil)
 	must(t, err)
 	defer f.Close()
-	if f.Damage() != nil {
-		t.Errorf("%s: %v", name, f.Damage())
-	}
+	expect.Is(t, f.Damage(), nil, "%s", name)
 	must(t, f.Walk(1, func(_ uint32, e *format.TraceEntry) error {
 		names = append(names, strings.Clone(e.Metadata.Name))
 		return nil
@@ -263,9 +257,7 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 		want = append(want, name) // the record of a refused call may still be written later
 		if err != nil {
 			refused++
-			if !errors.Is(err, errno) {
-				t.Errorf("%s: %s was refused as %v", what, name, err)
-			}
+			expect.Is(t, err, errno, "%s: %s was refused as", what, name)
 		}
 		_ = r.Flush(context.Background()) // fails if the write fails
 		onEntryEnd(t, r, what)
@@ -275,12 +267,8 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 	if waitsForFile(d) != (refused > 0) || st.Entries.Dropped.Total() > 0 {
 		t.Errorf("%s: %d were refused, %+v", what, refused, st.Entries)
 	}
-	if !errors.Is(r.Err(), errno) {
-		t.Errorf("%s: Err is %v", what, r.Err())
-	}
-	if err := r.Close(context.Background()); !errors.Is(err, errno) {
-		t.Errorf("%s: Close returned %v", what, err)
-	}
+	expect.Is(t, r.Err(), errno, "%s: Err", what)
+	expect.Is(t, r.Close(context.Background()), errno, "%s: Close", what)
 	mu.Lock()
 	defer mu.Unlock()
 	if len(told) != 1 || !errors.Is(told[0], errno) {
@@ -290,9 +278,7 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 	slices.Sort(got)
 	want = append(want, mapping.NameEnd)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: the file has %q, want %q", what, got, want)
-	}
+	expect.Slice(t, got, want, "%s: the file has", what)
 }
 
 // TestChildOfRefused checks that a span is written later although its call failed, and that its child spans
@@ -304,9 +290,7 @@ func TestChildOfRefused(t *testing.T) {
 	f.breakWrites(syscall.ENOSPC)
 	lost := faultSpan("lost", 1, 0)
 	lost.Open, lost.Resource = true, res
-	if err := writeSpan(r, lost); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("WriteSpan: %v", err)
-	}
+	expect.Is(t, writeSpan(r, lost), syscall.ENOSPC, "WriteSpan")
 	f.mend()
 	child := faultSpan("child", 2, 1)
 	child.Resource = res
@@ -319,9 +303,7 @@ func TestChildOfRefused(t *testing.T) {
 	for id, parent := range map[uint32]uint32{2: 1, 3: 2, 4: 2} {
 		e, err := g.Entry(id)
 		must(t, err)
-		if e.Parent != parent {
-			t.Errorf("%s is below %d, want %d", e.Metadata.Name, e.Parent, parent)
-		}
+		expect.Equal(t, e.Parent, parent, "%s is below", e.Metadata.Name)
 	}
 }
 
@@ -386,27 +368,19 @@ func TestTruncateFails(t *testing.T) {
 			e.Message = format.Some(strings.Repeat("x", 30000))
 			if err := r.Log(format.SpanRef{}, e); err != nil {
 				refused++
-				if !errors.Is(err, syscall.EIO) {
-					t.Errorf("entry %d: %v", i, err)
-				}
+				expect.Is(t, err, syscall.EIO, "entry %d", i)
 			} else if d == DurabilityProcess {
 				want = append(want, e.Metadata.Name)
 			}
 		}
-		if _, err := r.Append(faultEntry("append")); !errors.Is(err, syscall.EIO) {
-			t.Errorf("Append: %v", err)
-		}
-		if err := r.Sync(context.Background()); !errors.Is(err, syscall.EIO) {
-			t.Errorf("Sync: %v", err)
-		}
+		expect.Is(t, expect.Err(r.Append(faultEntry("append"))), syscall.EIO, "Append")
+		expect.Is(t, r.Sync(context.Background()), syscall.EIO, "Sync")
 		st := r.Stats()
 		Balanced(t, st)
 		if f.calls > 0 || r.Err() == nil || !waitsForFile(d) && st.Entries.Dropped.IO < uint64(refused) || refused == 0 {
 			t.Errorf("%d writes, Err %v, %d refused; %+v", f.calls, r.Err(), refused, st.Entries)
 		}
-		if err := r.Close(context.Background()); !errors.Is(err, syscall.EIO) {
-			t.Errorf("Close: %v", err)
-		}
+		expect.Is(t, r.Close(context.Background()), syscall.EIO, "Close")
 		_, err = Recover(r.Path(), "")
 		must(t, err)
 		got := slices.DeleteFunc(faultNames(t, r.Path()), func(s string) bool { return s == mapping.NameEnd || s == mapping.NameRecovered })
@@ -428,9 +402,7 @@ func TestNewFileAfterFailedSync(t *testing.T) {
 		fail := func(name string) {
 			f.fail(nil, nil, syscall.EIO)
 			err := errors.Join(logNamed(r, name), r.Sync(context.Background()))
-			if !errors.Is(err, syscall.EIO) {
-				t.Errorf("Sync: %v", err)
-			}
+			expect.Is(t, err, syscall.EIO, "Sync")
 		}
 		fail("x")
 		must(t, r.Sync(context.Background()))
@@ -441,19 +413,11 @@ func TestNewFileAfterFailedSync(t *testing.T) {
 		}))
 		fail("z")
 		f.mend()
-		if err := r.Sync(context.Background()); !errors.Is(err, syscall.EIO) {
-			t.Errorf("Sync soon after the new file: %v", err)
-		}
+		expect.Is(t, r.Sync(context.Background()), syscall.EIO, "Sync soon after the new file")
 		Balanced(t, r.Stats())
-		if n := r.Stats().Files; n != 1 {
-			t.Errorf("%d files were rotated out, want 1", n)
-		}
-		if err := r.Close(context.Background()); !errors.Is(err, syscall.EIO) {
-			t.Errorf("Close: %v", err)
-		}
-		if got, want := faultNames(t, r.Path()), []string{"y", "z", mapping.NameEnd}; !slices.Equal(got, want) {
-			t.Errorf("the file has %q, want %q", got, want)
-		}
+		expect.Equal(t, r.Stats().Files, 1, "files rotated out")
+		expect.Is(t, r.Close(context.Background()), syscall.EIO, "Close")
+		expect.Slice(t, faultNames(t, r.Path()), []string{"y", "z", mapping.NameEnd}, "the file has")
 	})
 }
 
@@ -493,9 +457,7 @@ func TestTraceIsFull(t *testing.T) {
 			for _, name := range append(names, r.stream) {
 				n += len(slices.DeleteFunc(faultNames(t, name), func(s string) bool { return s == mapping.NameEnd }))
 			}
-			if n != 6-refused {
-				t.Errorf("%d entries are in the files, %d were refused", n, refused)
-			}
+			expect.Equal(t, n, 6-refused, "entries in the files, %d were refused", refused)
 		})
 	}
 }
@@ -553,15 +515,11 @@ func TestLargeParentSurvivesFullDisk(t *testing.T) {
 	parent := faultSpan("parent", 1, 0)
 	parent.Entry.Attributes = append(parent.Entry.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", 100_000))})
 	must(t, writeSpan(r, parent))
-	if err := r.Flush(context.Background()); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("Flush: %v", err)
-	}
+	expect.Is(t, r.Flush(context.Background()), syscall.ENOSPC, "Flush")
 	f.mend()
 	Balanced(t, r.Stats())
 	_ = r.Close(context.Background()) // returns the error of the failed write
-	if got, want := faultNames(t, r.Path()), []string{"parent", "child", mapping.NameEnd}; !slices.Equal(got, want) {
-		t.Errorf("the file has %q, want %q", got, want)
-	}
+	expect.Slice(t, faultNames(t, r.Path()), []string{"parent", "child", mapping.NameEnd}, "the file has")
 }
 
 // TestWaitingAgeEverywhere checks that a span waits no longer than MaxWaitingAge, even if the program
@@ -575,9 +533,7 @@ func TestWaitingAgeEverywhere(t *testing.T) {
 			must(t, writeSpan(r, s))
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
-			if n := r.Stats().Spans.Waiting; n != 0 {
-				t.Errorf("%d spans wait", n)
-			}
+			expect.Equal(t, r.Stats().Spans.Waiting, 0, "spans wait")
 			must(t, r.Close(context.Background()))
 		})
 	})
@@ -593,9 +549,7 @@ func TestAgeInQuietProgram(t *testing.T) {
 			}
 			time.Sleep(15 * time.Second)
 			synctest.Wait()
-			if n := r.Stats().Files; n != 1 {
-				t.Errorf("%d files were rotated out, want 1", n)
-			}
+			expect.Equal(t, r.Stats().Files, 1, "files rotated out")
 			must(t, r.Close(context.Background()))
 		})
 	})

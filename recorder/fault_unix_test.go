@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -79,13 +80,9 @@ func recordLimited(t *testing.T, limit int64) {
 	if err := rec.Close(t.Context()); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("Close does not tell of the loss: %v", err)
 	}
-	if _, err := recorder.Verify(path, func(problem error) { t.Error(problem) }); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, expect.Err(recorder.Verify(path, func(problem error) { t.Error(problem) })))
 	g := tracetest.Open(t, path)
-	if n := g.Len(); n != 7 { // also the entries that had to wait for room
-		t.Errorf("%d entries at the end, want 7", n)
-	}
+	expect.Equal(t, g.Len(), 7, "entries at the end") // also the entries that had to wait for room
 	end, err := g.Entry(uint32(g.Len() - 1))
 	must(t, err)
 	if dropped, _ := end.Attribute("dropped.io"); !dropped.Equal(format.U64Value(st.Entries.Dropped.IO)) {

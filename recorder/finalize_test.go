@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -47,13 +48,9 @@ func TestFinalizeRefuses(t *testing.T) {
 			t.Fatalf("%s: the IET changed", x.et)
 		}
 	}
-	if got := strings.Join(dirNames(t, dir), " "); got != "a.iet link.et same.et there.et" {
-		t.Errorf("the folder has %s", got)
-	}
+	expect.Equal(t, strings.Join(dirNames(t, dir), " "), "a.iet link.et same.et there.et", "the folder has")
 	must(t, format.Finalize(t.Context(), iet, filepath.Join(dir, "there.et"), &format.FinalizeOptions{Replace: true, RemoveSource: true}))
-	if got, want := tracetest.Outline(t, tracetest.Open(t, filepath.Join(dir, "there.et"))), "root(whole)"; got != want {
-		t.Errorf("the ET has %s, want %s", got, want)
-	}
+	expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, filepath.Join(dir, "there.et"))), "root(whole)", "the ET has")
 	if _, err := os.Lstat(iet); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the source is still there: %v", err)
 	}
@@ -65,9 +62,7 @@ func TestFinalizeCancelled(t *testing.T) {
 	deadStream(t, iet)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := format.Finalize(ctx, iet, filepath.Join(dir, "a.et"), &format.FinalizeOptions{Progress: func(int64, int64) { cancel() }})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("Finalize: %v, want the context's error", err)
-	}
+	expect.Is(t, err, context.Canceled, "Finalize")
 	if got := strings.Join(dirNames(t, dir), " "); got != "a.iet" {
 		t.Errorf("the folder has %s, want a.iet alone", got)
 	}
@@ -79,12 +74,8 @@ func TestFinalizeEmptyTrace(t *testing.T) {
 	iet, et := filepath.Join(dir, "a.iet"), filepath.Join(dir, "a.et")
 	must(t, os.WriteFile(iet, wire.AppendMagic(nil, format.V2, format.IET), 0o600))
 	must(t, format.Finalize(t.Context(), iet, et, nil))
-	if got, want := string(readFile(t, et)), "\x00ENTRACE\x02\x00\x00\x00"; got != want {
-		t.Errorf("the ET is %q, want %q", got, want)
-	}
-	if f := tracetest.Open(t, et); f.Len() != 0 {
-		t.Errorf("%d entries, want none", f.Len())
-	}
+	expect.Equal(t, string(readFile(t, et)), "\x00ENTRACE\x02\x00\x00\x00", "the ET")
+	expect.Equal(t, tracetest.Open(t, et).Len(), 0, "entries")
 }
 
 func TestFinalizeCorrupt(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestFollowLiveRecorder(t *testing.T) {
@@ -37,9 +38,7 @@ func TestFollowLiveRecorder(t *testing.T) {
 								e.Attributes = append(e.Attributes, format.Attribute{Name: fmt.Sprintf("a%d", k), Value: format.I64Value(int64(k))})
 							}
 							id, err := rec.Append(&e)
-							if err != nil {
-								t.Error(err)
-							}
+							expect.OK(t, err)
 							mu.Lock()
 							written[id] = e.Metadata.Name
 							mu.Unlock()
@@ -50,9 +49,7 @@ func TestFollowLiveRecorder(t *testing.T) {
 				must(t, rec.Close(context.Background()))
 				done.Wait()
 				for i, got := range followed {
-					if len(got) != writers*each {
-						t.Errorf("follower %d has %d entries, want %d", i, len(got), writers*each)
-					}
+					expect.Equal(t, len(got), writers*each, "entries of follower %d", i)
 					for id, name := range written {
 						if got[id] != name {
 							t.Errorf("follower %d: entry %d is %.20q, want %.20q", i, id, got[id], name)
@@ -90,9 +87,7 @@ func followLive(t *testing.T, name string) map[uint32]string {
 			return got
 		}
 		if id > 0 && !e.IsEnd() {
-			if len(e.Attributes) != 8 {
-				t.Errorf("entry %d has %d attributes, want 8", id, len(e.Attributes))
-			}
+			expect.Equal(t, len(e.Attributes), 8, "attributes of entry %d", id)
 			got[id] = strings.Clone(e.Metadata.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -65,9 +66,7 @@ func TestRandomTrees(t *testing.T) {
 
 func checkForest(t *testing.T, seed uint64, path string, spans []*tracetest.Span, parent []int) {
 	t.Helper()
-	if _, err := recorder.Verify(path, func(problem error) { t.Errorf("seed %d: %v", seed, problem) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(recorder.Verify(path, func(problem error) { t.Errorf("seed %d: %v", seed, problem) })))
 	f := tracetest.Open(t, path)
 	v := tracetest.View(t, f)
 	at := make(map[string]view.Row)
@@ -94,24 +93,18 @@ func checkForest(t *testing.T, seed uint64, path string, spans []*tracetest.Span
 		if parent[i] >= 0 {
 			want = at[fmt.Sprint(parent[i])]
 		}
-		if got := v.Parent(id); got != want {
-			t.Errorf("seed %d: span %d is below entry %d, want %d", seed, i, got, want)
-		}
+		expect.Equal(t, v.Parent(id), want, "seed %d: span %d is below entry", seed, i)
 		events := 0
 		for _, kid := range v.Children(id) {
 			if v.Role(kid) != view.RoleSpan {
 				events++
 			}
 		}
-		if events != len(s.Children) {
-			t.Errorf("seed %d: span %d has %d events, want %d", seed, i, events, len(s.Children))
-		}
+		expect.Equal(t, events, len(s.Children), "seed %d: events of span %d", seed, i)
 		e, err := f.Entry(uint32(id))
 		must(t, err)
 		_, has := e.Attribute(format.AttrParentSpanID)
-		if orphan := parent[i] < -1; has != orphan {
-			t.Errorf("seed %d: span %d has parent_span_id: %t, want %t", seed, i, has, orphan)
-		}
+		expect.Equal(t, has, parent[i] < -1, "seed %d: span %d has parent_span_id", seed, i)
 	}
 }
 

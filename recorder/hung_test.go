@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // hang makes the writes of f block until resume is called.
@@ -60,17 +61,13 @@ func TestHungDisk(t *testing.T) {
 		within(t, "a small record", soon, func() { _ = logNamed(r, "small") })
 		within(t, "a large record", soon, func() { _ = r.Log(format.SpanRef{}, large) })
 		within(t, "a new resource", soon, func() {
-			if _, err := r.Resource(faultEntry(format.NameResource)); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, expect.Err(r.Resource(faultEntry(format.NameResource))))
 		})
 		within(t, "Stats and Err", soon, func() { Balanced(t, r.Stats()); _ = r.Err() })
 		within(t, "Flush", soon, func() {
 			ctx, cancel := context.WithTimeout(t.Context(), maxBlock)
 			defer cancel()
-			if err := r.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Flush: %v", err)
-			}
+			expect.Is(t, r.Flush(ctx), context.DeadlineExceeded, "Flush")
 		})
 		for range 300 { // more than the journal has room for
 			if errors.Is(r.Log(format.SpanRef{}, large), ErrOverflow) {
@@ -92,9 +89,7 @@ func TestHungDisk(t *testing.T) {
 		})
 		resume()
 		<-r.target.(*writer).ended
-		if _, err := Inspect(r.StreamPath()); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, expect.Err(Inspect(r.StreamPath())))
 	})
 }
 
@@ -160,9 +155,7 @@ func TestFailureOfTeeIsTold(t *testing.T) {
 		for range 3 {
 			writeNamed(t, r, "x")
 		}
-		if err := r.Close(t.Context()); !errors.Is(err, errTeeClose) {
-			t.Errorf("Close: %v, want %v", err, errTeeClose)
-		}
+		expect.Is(t, r.Close(t.Context()), errTeeClose, "Close")
 		if err := <-told; len(told) > 0 || !strings.Contains(err.Error(), "Tee.Begin "+want) {
 			t.Errorf("OnError was told %v, and of %d more", err, len(told))
 		}
@@ -186,9 +179,7 @@ func TestNothingWaitsAfterClose(t *testing.T) {
 			_ = logNamed(r, "y")
 			_ = r.Flush(t.Context())
 		}
-		if err := r.Close(t.Context()); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%v: Close: %v", d, err)
-		}
+		expect.Is(t, r.Close(t.Context()), syscall.ENOSPC, "%v: Close", d)
 		Balanced(t, r.Stats())
 		if s := r.Stats().Entries; s.Waiting > 0 || s.Dropped.IO < 50 {
 			t.Errorf("%v: the account is %+v", d, s)
@@ -221,9 +212,7 @@ func TestRotationReadsOpenSpansTogether(t *testing.T) {
 	must(t, r.Flush(t.Context()))
 	must(t, onWriter(r, func(w *writer) {
 		size, before := w.file.n, f.reads
-		if err := w.rotate(time.Now()); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, w.rotate(time.Now()))
 		if reads := f.reads - before; int64(reads) > size/readAhead+2 {
 			t.Errorf("%d reads of %d bytes", reads, size)
 		}
@@ -247,9 +236,7 @@ func TestSlowTeeIsNamed(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "has not accepted all entries") {
 		t.Errorf("Close: %v", err)
 	}
-	if got := faultNames(t, r.Path()); len(got) != 2 {
-		t.Errorf("the file has %q", got)
-	}
+	expect.Len(t, faultNames(t, r.Path()), 2, "the file has")
 }
 
 // TestOnErrorOfClose checks that OnError gets an error which Close itself causes, even if OnError calls
@@ -308,9 +295,7 @@ func TestJournalLosesItsName(t *testing.T) {
 		select {
 		case err := <-told:
 			done = true
-			if !errors.Is(err, ErrUnlinked) {
-				t.Errorf("OnError was told %v", err)
-			}
+			expect.Is(t, err, ErrUnlinked, "OnError was told")
 		case <-deadline:
 			t.Fatal("OnError was not told")
 		case <-time.After(20 * time.Millisecond):
@@ -380,11 +365,7 @@ func TestAnchorWaitsLonger(t *testing.T) {
 	must(t, logNamed(r, "staged"))
 	go func() { _ = r.Flush(context.Background()) }()
 	time.Sleep(50 * time.Millisecond) // until the writer is blocked
-	if _, err := r.Append(faultEntry("refused")); !errors.Is(err, ErrOverflow) {
-		t.Errorf("Append: %v", err)
-	}
+	expect.Is(t, expect.Err(r.Append(faultEntry("refused"))), ErrOverflow, "Append")
 	time.AfterFunc(300*time.Millisecond, resume)
-	if _, err := r.append(faultEntry("head"), true); err != nil {
-		t.Errorf("the head: %v", err)
-	}
+	expect.Is(t, expect.Err(r.append(faultEntry("head"), true)), nil, "the head")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -232,9 +233,7 @@ func testInContainer(t *testing.T, c *crashRun) {
 			t.Errorf("a sibling's OnError was told %q", told)
 		}
 	}
-	if names := fmt.Sprint(dirNames(t, siblings)); !strings.Contains(names, "app.iet app.iet.buffer") {
-		t.Errorf("a sibling leaves %s", names)
-	}
+	expect.Has(t, fmt.Sprint(dirNames(t, siblings)), "app.iet app.iet.buffer", "a sibling leaves")
 	copied := filepath.Join(t.TempDir(), "copy.et")
 	if r, err := recorder.Recover(c.path, copied); err != nil || r.Entries == 0 {
 		t.Fatalf("Recover of a copy: %+v, %v", r, err)

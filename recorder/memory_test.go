@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -46,18 +47,12 @@ func TestMemory(t *testing.T) {
 			must(t, err)
 		}
 		e.Parent = 1 << 20
-		if _, err := rec.Append(e); !errors.Is(err, format.ErrInvalid) {
-			t.Errorf("a parent that is not there: %v", err)
-		}
+		expect.Is(t, expect.Err(rec.Append(e)), format.ErrInvalid, "a parent that is not there")
 		_, err = rec.Resource(tracetest.Entry("resource"))
 		must(t, err)
 		must(t, rec.Close(t.Context()))
-		if _, err := rec.Append(&format.TraceEntry{}); !errors.Is(err, recorder.ErrClosed) {
-			t.Errorf("after Close: %v", err)
-		}
-		if got := names(t, stream()); len(got) != 20_004 {
-			t.Errorf("there are %d entries", len(got))
-		}
+		expect.Is(t, expect.Err(rec.Append(&format.TraceEntry{})), recorder.ErrClosed, "after Close")
+		expect.Equal(t, len(names(t, stream())), 20_004, "entries")
 		s := rec.Stats()
 		if c := s.Entries; c.Offered != 20_005 || c.Written != 20_003 || c.Dropped.Total() != 2 || c.Waiting != 0 || s.Bytes == 0 {
 			t.Errorf("got %+v", s)

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
@@ -69,9 +70,7 @@ func TestStrangerAtOwnName(t *testing.T) {
 		f := &finisher{in: &intake{account: account{o: &Options{}}}, name: filepath.Join(dir, "app.iet"), final: filepath.Join(dir, final)}
 		must(t, os.WriteFile(f.name, nil, 0o600)) // the other program has written nothing yet
 		f.finishOwn(t.Context(), nil)
-		if _, err := os.Stat(f.name); err != nil {
-			t.Errorf("%s: %v", final, err)
-		}
+		expect.Is(t, expect.Err(os.Stat(f.name)), nil, "%s", final)
 	}
 }
 
@@ -101,8 +100,6 @@ func TestMarkedFilesKeepTheirAge(t *testing.T) {
 		}
 	}
 	for _, name := range ended {
-		if _, err := os.Stat(name); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, expect.Err(os.Stat(name)))
 	}
 }

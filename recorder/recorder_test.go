@@ -19,13 +19,14 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -109,12 +110,8 @@ func TestCloseFinishesAsET(t *testing.T) {
 		t.Errorf("the IET is still there: %v", err)
 	}
 	f := tracetest.Open(t, rec.Path())
-	if got, want := tracetest.Outline(t, f), "root(a(b) entrace.end)"; got != want {
-		t.Errorf("the tree is %s, want %s", got, want)
-	}
-	if f.Format() != format.ET {
-		t.Errorf("the format is %v, want et", f.Format())
-	}
+	expect.Equal(t, tracetest.Outline(t, f), "root(a(b) entrace.end)", "the tree")
+	expect.Equal(t, f.Format(), format.ET, "the format")
 	if !bytes.Contains(readFile(t, rec.Path()), stream[wire.MagicSize:]) {
 		t.Error("the data section is not what the IET held")
 	}
@@ -123,12 +120,8 @@ func TestCloseFinishesAsET(t *testing.T) {
 	if runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
 		t.Errorf("the file's mode is %v, want 0600", fi.Mode())
 	}
-	if _, err := rec.Append(named("late")); !errors.Is(err, recorder.ErrClosed) {
-		t.Errorf("Append after Close: %v, want ErrClosed", err)
-	}
-	if err := rec.Sync(context.Background()); !errors.Is(err, recorder.ErrClosed) {
-		t.Errorf("Sync after Close: %v, want ErrClosed", err)
-	}
+	expect.Is(t, expect.Err(rec.Append(named("late"))), recorder.ErrClosed, "Append after Close")
+	expect.Is(t, rec.Sync(context.Background()), recorder.ErrClosed, "Sync after Close")
 	tracetest.Close(t, rec)
 }
 
@@ -154,12 +147,8 @@ func TestFormatBeatsName(t *testing.T) {
 		{"d.trace", format.IET, "d.trace.iet", "d.trace.iet"},
 	} {
 		rec := tracetest.CreateAt(t, filepath.Join(dir, x.name), &recorder.Options{Format: format.Some(x.f)})
-		if got, want := filepath.Base(rec.Path()), x.path; got != want {
-			t.Errorf("%s as %v: Path is %s, want %s", x.name, x.f, got, want)
-		}
-		if got, want := filepath.Base(rec.StreamPath()), x.stream; got != want {
-			t.Errorf("%s as %v: StreamPath is %s, want %s", x.name, x.f, got, want)
-		}
+		expect.Equal(t, filepath.Base(rec.Path()), x.path, "%s as %v: Path", x.name, x.f)
+		expect.Equal(t, filepath.Base(rec.StreamPath()), x.stream, "%s as %v: StreamPath", x.name, x.f)
 		tracetest.Close(t, rec)
 		if f := tracetest.Open(t, rec.Path()); f.Format() != x.f {
 			t.Errorf("%s has format %v, want %v", rec.Path(), f.Format(), x.f)
@@ -175,9 +164,7 @@ func TestDeadContext(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := rec.Close(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Close returned %v, want the context's error", err)
-	}
+	expect.Is(t, rec.Close(ctx), context.Canceled, "Close")
 	f := tracetest.Open(t, rec.StreamPath())
 	if got, want := tracetest.Outline(t, f), "root(a entrace.end)"; got != want || f.Damage() != nil {
 		t.Errorf("the IET has %s, %v, want %s", got, f.Damage(), want)
@@ -189,9 +176,7 @@ func TestDeadContext(t *testing.T) {
 	if len(names) != 2 || !strings.HasPrefix(names[0], "app.2") || names[1] != "app.et" {
 		t.Fatalf("the folder has %q, want app.TIME.et and app.et", names)
 	}
-	if got, want := tracetest.Outline(t, tracetest.Open(t, filepath.Join(filepath.Dir(rec.Path()), names[0]))), "root(a entrace.end)"; got != want {
-		t.Errorf("the first trace has %s, want %s", got, want)
-	}
+	expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, filepath.Join(filepath.Dir(rec.Path()), names[0]))), "root(a entrace.end)", "the first trace has")
 }
 
 func dirNames(t testing.TB, dir string) []string {
@@ -217,16 +202,12 @@ func TestCloseAfterDeadContext(t *testing.T) {
 		if i == 2 {
 			ctx = t.Context()
 		}
-		if err := rec.Close(ctx); !errors.Is(err, want) {
-			t.Errorf("call %d of Close returned %v, want %v", i, err, want)
-		}
+		expect.Is(t, rec.Close(ctx), want, "call %d of Close", i)
 	}
 	if names := dirNames(t, filepath.Dir(rec.Path())); len(names) != 1 || names[0] != "app.et" {
 		t.Errorf("the folder has %q, want app.et", names)
 	}
-	if got, want := tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(a entrace.end)"; got != want {
-		t.Errorf("the trace has %s, want %s", got, want)
-	}
+	expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(a entrace.end)", "the trace has")
 }
 
 // TestParentsFirst exports a trace in every order of its spans.
@@ -255,9 +236,7 @@ func TestParentsFirst(t *testing.T) {
 				}
 			}
 		}
-		if got, want := tracetest.ViewOutline(t, f), "root(a(b(c(link event)) d(e)) entrace.end)"; got != want {
-			t.Errorf("order %v gives %s, want %s", order, got, want)
-		}
+		expect.Equal(t, tracetest.ViewOutline(t, f), "root(a(b(c(link event)) d(e)) entrace.end)", "order %v", order)
 	})
 }
 
@@ -296,9 +275,7 @@ func TestOfferedNeverFalls(t *testing.T) {
 		t.Errorf("the account is %+v before a flush, and %+v behind it", before, st)
 	}
 	tracetest.Close(t, rec)
-	if got, want := tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(begun(span end) entrace.end)"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(begun(span end) entrace.end)", "tracetest.Outline")
 }
 
 // TestOrphans records spans whose parents never arrive, and spans that are their own ancestors. Close
@@ -328,9 +305,7 @@ func TestOrphans(t *testing.T) {
 		}
 		f := tracetest.Open(t, rec.Path())
 		want := "root(resource(own parent remote child of none(its child) sibling ring 1(ring 2)) entrace.end)"
-		if got := tracetest.Outline(t, f); got != want {
-			t.Errorf("version %d: the tree is\n%s, want\n%s", v, got, want)
-		}
+		expect.Equal(t, tracetest.Outline(t, f), want, "version %d: the tree", v)
 		for id := range uint32(f.Len()) {
 			e, err := f.Entry(id)
 			must(t, err)
@@ -352,14 +327,10 @@ func TestRemoteParentInFile(t *testing.T) {
 	must(t, tracetest.WriteSpan(rec, server))
 	tracetest.Close(t, rec)
 	f := tracetest.Open(t, rec.Path())
-	if got, want := tracetest.Outline(t, f), "root(client(server) entrace.end)"; got != want {
-		t.Errorf("the tree is %s, want %s", got, want)
-	}
+	expect.Equal(t, tracetest.Outline(t, f), "root(client(server) entrace.end)", "the tree")
 	e, err := f.Entry(2)
 	must(t, err)
-	if len(e.Attributes) != 2 {
-		t.Errorf("the server span repeats what its parent says: %v", e.Attributes)
-	}
+	expect.Len(t, e.Attributes, 2, "the server span repeats what its parent says")
 }
 
 func TestWaitingBounds(t *testing.T) {
@@ -386,9 +357,7 @@ func TestWaitingBounds(t *testing.T) {
 			}
 			tracetest.Close(t, rec)
 			want := "root(s1(s2(s3(s4(s5(s6(s7(s8(s9(s10(s11)))))))))) entrace.end)"
-			if got := tracetest.ViewOutline(t, tracetest.Open(t, rec.Path())); got != want {
-				t.Errorf("the view is %s, want %s", got, want)
-			}
+			expect.Equal(t, tracetest.ViewOutline(t, tracetest.Open(t, rec.Path())), want, "the view")
 		})
 	}
 }
@@ -401,9 +370,7 @@ func TestWaitingAge(t *testing.T) {
 		must(t, tracetest.WriteSpan(rec, span("second", 3, 8)))
 		for _, want := range []uint64{2, 1, 0} {
 			synctest.Wait()
-			if got := rec.Stats().Spans.Waiting; got != want {
-				t.Errorf("%d spans wait, want %d", got, want)
-			}
+			expect.Equal(t, rec.Stats().Spans.Waiting, want, "spans wait")
 			time.Sleep(6 * time.Second)
 		}
 		tracetest.Close(t, rec)
@@ -438,12 +405,8 @@ func TestLiveSpan(t *testing.T) {
 		}
 		tracetest.Close(t, rec)
 		f := tracetest.Open(t, rec.Path())
-		if got, want := tracetest.Outline(t, f), "root(span(event event 1 span end event) entrace.end)"; got != want {
-			t.Errorf("the tree is %s, want %s", got, want)
-		}
-		if got, want := tracetest.ViewOutline(t, f), "root(renamed(event event 1 event) entrace.end)"; got != want {
-			t.Errorf("the view is %s, want %s", got, want)
-		}
+		expect.Equal(t, tracetest.Outline(t, f), "root(span(event event 1 span end event) entrace.end)", "the tree")
+		expect.Equal(t, tracetest.ViewOutline(t, f), "root(renamed(event event 1 event) entrace.end)", "the view")
 		vw := tracetest.View(t, f)
 		e, err := vw.Entry(1)
 		must(t, err)
@@ -456,9 +419,7 @@ func TestLiveSpan(t *testing.T) {
 				t.Errorf("version %d: %s is %s %q, want %q", v, name, got.AppendDecimal(nil), got.Text(), want.Text())
 			}
 		}
-		if e.Metadata.Level != format.LevelError {
-			t.Errorf("the level is %v, want ERROR", e.Metadata.Level)
-		}
+		expect.Equal(t, e.Metadata.Level, format.LevelError, "the level")
 	}
 }
 
@@ -520,9 +481,7 @@ func TestHygiene(t *testing.T) {
 		empty, err := rec.Append(&format.TraceEntry{})
 		must(t, err)
 		tracetest.Close(t, rec)
-		if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) })))
 		f := tracetest.Open(t, rec.Path())
 		got, err := f.Entry(id)
 		must(t, err)
@@ -558,9 +517,7 @@ func TestTooLarge(t *testing.T) {
 		for i := range wire.MaxAttributes + 10 {
 			many.Attributes = append(many.Attributes, format.Attribute{Name: fmt.Sprint("otel.", i)})
 		}
-		if _, err := rec.Append(many); !errors.Is(err, format.ErrTooLarge) {
-			t.Errorf("an entry of attributes that must stay: %v, want ErrTooLarge", err)
-		}
+		expect.Is(t, expect.Err(rec.Append(many)), format.ErrTooLarge, "an entry of attributes that must stay")
 		if st := rec.Stats().Entries; st.Dropped.TooLarge != 1 || st.Offered != st.Written+st.Dropped.Total() {
 			t.Errorf("the account is %+v", st)
 		}
@@ -581,12 +538,8 @@ func TestTooLarge(t *testing.T) {
 
 func TestBadEntries(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
-	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrInvalid) {
-		t.Errorf("Append below an entry to come: %v, want ErrBadParent", err)
-	}
-	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Level: 5}}); !errors.Is(err, format.ErrInvalid) {
-		t.Errorf("Append with level 5: %v, want ErrBadLevel", err)
-	}
+	expect.Is(t, expect.Err(rec.Append(&format.TraceEntry{Parent: 1})), format.ErrInvalid, "Append below an entry to come")
+	expect.Is(t, expect.Err(rec.Append(&format.TraceEntry{Metadata: format.Metadata{Level: 5}})), format.ErrInvalid, "Append with level 5")
 	if st := rec.Stats().Entries; st.Dropped.Invalid != 2 || st.Offered != 3 || st.Written != 1 {
 		t.Errorf("the account is %+v", st)
 	}
@@ -609,9 +562,7 @@ func TestConcurrent(t *testing.T) {
 				}
 				err := errors.Join(tracetest.WriteSpan(rec, s), rec.Log(ref, tracetest.Log("m")))
 				err = errors.Join(err, tracetest.EndSpan(rec, ref, nil, named(format.NameSpanEnd)))
-				if err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, err)
 				if st := rec.Stats(); st.Entries.Offered != st.Entries.Written+st.Entries.Waiting+st.Entries.Dropped.Total() {
 					t.Errorf("the account is %+v", st.Entries)
 				}
@@ -620,12 +571,8 @@ func TestConcurrent(t *testing.T) {
 	}
 	wg.Wait()
 	tracetest.Close(t, rec)
-	if f := tracetest.Open(t, rec.Path()); f.Len() != 2+workers*rounds*3 {
-		t.Errorf("%d entries, want %d", f.Len(), 2+workers*rounds*3)
-	}
-	if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, tracetest.Open(t, rec.Path()).Len(), 2+workers*rounds*3, "entries")
+	expect.OK(t, expect.Err(recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) })))
 }
 
 // TestCloseRace closes a recorder while other goroutines record. Every record without an error is in the
@@ -642,9 +589,7 @@ func TestCloseRace(t *testing.T) {
 				if errors.Is(err, recorder.ErrClosed) {
 					return
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, err)
 				mu.Lock()
 				taken++
 				mu.Unlock()
@@ -654,9 +599,7 @@ func TestCloseRace(t *testing.T) {
 	time.Sleep(time.Millisecond)
 	tracetest.Close(t, rec)
 	wg.Wait()
-	if f := tracetest.Open(t, rec.Path()); f.Len() != taken+2 {
-		t.Errorf("%d entries are in the file, want %d", f.Len(), taken+2)
-	}
+	expect.Equal(t, tracetest.Open(t, rec.Path()).Len(), taken+2, "entries in the file")
 	if st := rec.Stats().Entries; st.Dropped.Closed != 8 || st.Offered != st.Written+8 {
 		t.Errorf("the account is %+v", st)
 	}
@@ -681,9 +624,7 @@ func TestDiscard(t *testing.T) {
 	s := span("s", 1, 0)
 	s.Resource = res
 	err = errors.Join(err, rerr, tracetest.WriteSpan(rec, s), tracetest.EndSpan(rec, s.Ref, nil, named("end")), rec.Log(s.Ref, named("event")), rec.Sync(context.Background()), rec.Close(t.Context()))
-	if err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, err)
 }
 
 // TestRecorderAllocations counts the allocations of recording.

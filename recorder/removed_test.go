@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -48,12 +49,8 @@ func TestNewFileAfterRemoval(t *testing.T) {
 						time.Sleep(time.Second)
 						writeNamed(t, rec, "after")
 						synctest.Wait()
-						if got := entryNames(t, rec.StreamPath()); !slices.Equal(got, []string{"after"}) {
-							t.Errorf("the new file has %q", got)
-						}
-						if err := <-told; !errors.Is(err, recorder.ErrUnlinked) {
-							t.Errorf("OnError was told %v", err)
-						}
+						expect.Slice(t, entryNames(t, rec.StreamPath()), []string{"after"}, "the new file has")
+						expect.Is(t, <-told, recorder.ErrUnlinked, "OnError was told")
 						if has, err := rec.Durability(); has != d || err != nil || rec.Err() != nil {
 							t.Errorf("Durability is %v, %v; Err is %v", has, err, rec.Err())
 						}
@@ -110,9 +107,7 @@ func TestCloseAfterRenaming(t *testing.T) {
 						all = append(all, entryNames(t, filepath.Join(d, n))...)
 					}
 				}
-				if !slices.Equal(all, []string{"before", "last"}) {
-					t.Errorf("the files have %q", all)
-				}
+				expect.Slice(t, all, []string{"before", "last"}, "the files have")
 			})
 		}
 	}
@@ -134,9 +129,7 @@ func TestFinalizeRenamed(t *testing.T) {
 	if err := format.Finalize(t.Context(), iet, filepath.Join(dir, "a.et"), &format.FinalizeOptions{File: f, RemoveSource: true, Folder: folder}); err == nil {
 		t.Error("Finalize returns no error")
 	}
-	if got := append(dirNames(t, dir), dirNames(t, dir+"2")...); !slices.Equal(got, []string{"a.iet"}) {
-		t.Errorf("the folders have %q", got)
-	}
+	expect.Slice(t, append(dirNames(t, dir), dirNames(t, dir+"2")...), []string{"a.iet"}, "the folders have")
 }
 
 // entryNames returns the names of the entries that the application has recorded in a file.
@@ -187,16 +180,12 @@ func TestNoNewFileAfterRemoval(t *testing.T) {
 				}
 				eventually(t, "calls fail", func() bool { return errors.Is(log("while"), recorder.ErrUnlinked) })
 				for range 100 {
-					if err := log("refused"); !errors.Is(err, recorder.ErrUnlinked) {
-						t.Fatalf("Log: %v", err)
-					}
+					expect.MustIs(t, log("refused"), recorder.ErrUnlinked, "Log")
 				}
 				if has, err := rec.Durability(); has != recorder.DurabilityNone || !errors.Is(err, recorder.ErrUnlinked) {
 					t.Errorf("Durability is %v, %v", has, err)
 				}
-				if err := rec.Flush(t.Context()); !errors.Is(err, recorder.ErrUnlinked) {
-					t.Errorf("Flush: %v", err)
-				}
+				expect.Is(t, rec.Flush(t.Context()), recorder.ErrUnlinked, "Flush")
 				sane(t, rec.Stats())
 				must(t, os.Remove(dir))
 				eventually(t, "calls succeed", func() bool { return log("after") == nil })
@@ -314,9 +303,7 @@ func TestRenamedFolder(t *testing.T) {
 				if names := dirNames(t, killed); !slices.Equal(names, []string{"app.et"}) {
 					t.Fatalf("recovery leaves %q", names)
 				}
-				if got := entryNames(t, filepath.Join(killed, "app.et")); !slices.Equal(got, []string{"before", "later", "last"}) {
-					t.Errorf("recovered are %q", got)
-				}
+				expect.Slice(t, entryNames(t, filepath.Join(killed, "app.et")), []string{"before", "later", "last"}, "recovered")
 				if names := dirNames(t, other); len(names) > 0 {
 					t.Errorf("the folder of the link has %q", names)
 				}
@@ -339,9 +326,7 @@ func TestRecoveryKeepsEntriesBehindCheckpoint(t *testing.T) {
 	path := filepath.Join(killed, "app.et")
 	_, err := recorder.Recover(path, "")
 	must(t, err)
-	if got := entryNames(t, path); !slices.Equal(got, []string{"before", "behind"}) {
-		t.Errorf("recovered are %q", got)
-	}
+	expect.Slice(t, entryNames(t, path), []string{"before", "behind"}, "recovered")
 }
 
 // TestRecoveryKeepsLogOfRepeatedSpan records a span twice, each time with a log record that waits with it.
@@ -370,9 +355,7 @@ func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {
 	tracetest.Close(t, rec)
 	_, err = recorder.Recover(filepath.Join(killed, "app.et"), "")
 	must(t, err)
-	if got, want := tracetest.Outline(t, tracetest.Open(t, filepath.Join(killed, "app.et"))), "root(resource(s(first second)) entrace.recovered)"; got != want {
-		t.Errorf("recovered is %s, want %s", got, want)
-	}
+	expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, filepath.Join(killed, "app.et"))), "root(resource(s(first second)) entrace.recovered)", "recovered")
 }
 
 // TestSharedAttributesOfWaitingSpan checks that log records have their shared attributes even if they wait
@@ -410,7 +393,5 @@ func TestSharedAttributesOfWaitingSpan(t *testing.T) {
 		}
 		return nil
 	}))
-	if logs != 3 {
-		t.Errorf("%d log records, want 3", logs)
-	}
+	expect.Equal(t, logs, 3, "log records")
 }

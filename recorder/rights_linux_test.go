@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -116,9 +117,7 @@ func TestProgramGivesUpRights(t *testing.T) {
 				found = append(found, entryNames(t, filepath.Join(dir, name))...) // only traces are left
 			}
 			slices.Sort(found)
-			if !slices.Equal(found, acked) {
-				t.Errorf("found %q\nwant  %q\n%s", found, acked, out)
-			}
+			expect.Slice(t, found, acked, "found\n%s", out)
 		})
 	}
 }

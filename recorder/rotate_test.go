@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -70,17 +71,11 @@ func TestRotate(t *testing.T) {
 				wg.Go(func() {
 					s := span(fmt.Sprint("span ", w), byte(w+1), 0)
 					s.Open, s.Wait, s.Resource = true, false, res
-					if err := tracetest.WriteSpan(rec, s); err != nil {
-						t.Error(err)
-					}
+					expect.OK(t, tracetest.WriteSpan(rec, s))
 					for i := range each {
-						if err := rec.Log(s.Ref, logRecord(w*each+i)); err != nil {
-							t.Error(err)
-						}
+						expect.OK(t, rec.Log(s.Ref, logRecord(w*each+i)))
 					}
-					if err := tracetest.EndSpan(rec, s.Ref, nil, named(format.NameSpanEnd)); err != nil {
-						t.Error(err)
-					}
+					expect.OK(t, tracetest.EndSpan(rec, s.Ref, nil, named(format.NameSpanEnd)))
 				})
 			}
 			wg.Wait()
@@ -99,9 +94,7 @@ func TestRotate(t *testing.T) {
 				t.Fatalf("%d files, the account says %d: %v", len(names), st.Files+1, dirNames(t, dir))
 			}
 			for i, name := range names {
-				if _, err := recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, expect.Err(recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) })))
 				f := tracetest.Open(t, name)
 				end, err := f.Entry(uint32(f.Len() - 1))
 				must(t, err)
@@ -120,9 +113,7 @@ func TestRotate(t *testing.T) {
 						seen[k]++
 						up, err := v.Entry(v.Parent(rowOf(t, v, id)))
 						must(t, err)
-						if want := fmt.Sprint("span ", k/each); up.Metadata.Name != want {
-							t.Fatalf("%s: record %d is below %s, want %s", name, k, up.Metadata.Name, want)
-						}
+						expect.MustEqual(t, up.Metadata.Name, fmt.Sprint("span ", k/each), "%s: record %d is below", name, k)
 					}
 					if v.Role(rowOf(t, v, id)) == view.RoleSpan {
 						if before, _ := e.Attribute(mapping.AttrContinued); !before.Bool() {
@@ -131,9 +122,7 @@ func TestRotate(t *testing.T) {
 					}
 				}
 			}
-			if begun != writers {
-				t.Errorf("%d spans began, want %d", begun, writers)
-			}
+			expect.Equal(t, begun, writers, "spans began")
 			for i := range int64(writers * each) {
 				if seen[i] != 1 {
 					t.Fatalf("record %d is there %d times", i, seen[i])
@@ -214,9 +203,7 @@ func TestKeepFiles(t *testing.T) {
 	f := tracetest.Open(t, filepath.Join(dir, "app.et"))
 	e, err := f.Entry(uint32(f.Len() - 2))
 	must(t, err)
-	if e.Message.Value != "record 00000199" {
-		t.Errorf("the last record is %s", e.Message.Value)
-	}
+	expect.Equal(t, e.Message.Value, "record 00000199", "the last record")
 }
 
 // TestKeepFilesWhenTheClockWasSet checks that files with a time one day in the future or in the past are
@@ -281,14 +268,10 @@ func TestRotateByAge(t *testing.T) {
 		}
 		time.Sleep(61 * time.Minute)
 		synctest.Wait()
-		if n := rec.Stats().Files; n != 1 {
-			t.Errorf("%d files were finished, want 1", n)
-		}
+		expect.Equal(t, rec.Stats().Files, 1, "files finished")
 		time.Sleep(3 * time.Hour) // no new file begins while the file is empty
 		synctest.Wait()
-		if n := rec.Stats().Files; n != 1 {
-			t.Errorf("%d files were finished, want 1", n)
-		}
+		expect.Equal(t, rec.Stats().Files, 1, "files finished")
 		must(t, rec.Close(t.Context()))
 	})
 }
@@ -323,9 +306,7 @@ func TestNoRoomForNext(t *testing.T) {
 	if err := rec.Close(context.Background()); err != nil && !errors.Is(err, recorder.ErrUnlinked) {
 		t.Error(err)
 	}
-	if f := tracetest.Open(t, filepath.Join(dir, "app.et")); f.Len() != 102 {
-		t.Errorf("%d entries, want 102", f.Len())
-	}
+	expect.Equal(t, tracetest.Open(t, filepath.Join(dir, "app.et")).Len(), 102, "entries")
 }
 
 // TestRotateStranger gives the name of the growing file to a file of another program. A rotation does not
@@ -343,9 +324,7 @@ func TestRotateStranger(t *testing.T) {
 		if b, err := os.ReadFile(rec.StreamPath()); string(b) != "a stranger's" {
 			t.Errorf("%s: the file has %.20q, %v", name, b, err)
 		}
-		if err := rec.Err(); !errors.Is(err, recorder.ErrUnlinked) {
-			t.Errorf("%s: Err: %v", name, err)
-		}
+		expect.Is(t, rec.Err(), recorder.ErrUnlinked, "%s: Err", name)
 		_ = rec.Close(context.Background()) // returns the error of Err
 		found := false
 		for _, n := range dirNames(t, dir) {

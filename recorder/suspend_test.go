@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -47,9 +47,7 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 				must(t, tracetest.WriteSpan(rec, below))
 				must(t, tracetest.WriteSpan(rec, early))
 				must(t, rec.Suspend(t.Context()))
-				if got := dirNames(t, filepath.Dir(path)); !slices.Equal(got, []string{"app.iet"}) {
-					t.Errorf("suspended %d times, the folder has %q", i+1, got)
-				}
+				expect.Slice(t, dirNames(t, filepath.Dir(path)), []string{"app.iet"}, "suspended %d times, the folder has", i+1)
 				if lock, _ := osfile.LockHolder(rec.StreamPath()); lock != osfile.LockHeld {
 					t.Errorf("suspended %d times, its lock is %v", i+1, lock)
 				}
@@ -66,9 +64,7 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 			must(t, rec.Suspend(t.Context()))
 			tracetest.Close(t, rec)
 			want := "root(resource(open(below 0 below 1 below 2 span end) early 0 early 1 early 2) entrace.end)"
-			if got := tracetest.Outline(t, tracetest.Open(t, path)); got != want {
-				t.Errorf("got  %s\nwant %s", got, want)
-			}
+			expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, path)), want, "tracetest.Outline")
 		})
 	}
 }
@@ -109,18 +105,14 @@ func TestRecordWhileRecorderIsSuspended(t *testing.T) {
 			case <-over:
 				return
 			default:
-				if err := rec.Suspend(t.Context()); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, rec.Suspend(t.Context()))
 			}
 		}
 	})
 	for g := range goroutines {
 		recording.Go(func() {
 			for i := range records {
-				if err := logNamed(rec, fmt.Sprint(g, " ", i)); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, logNamed(rec, fmt.Sprint(g, " ", i)))
 			}
 		})
 	}
@@ -128,9 +120,7 @@ func TestRecordWhileRecorderIsSuspended(t *testing.T) {
 	close(over)
 	suspending.Wait()
 	tracetest.Close(t, rec)
-	if n := tracetest.Open(t, path).Len(); n != goroutines*records+2 {
-		t.Errorf("the file has %d entries", n)
-	}
+	expect.Equal(t, tracetest.Open(t, path).Len(), goroutines*records+2, "entries of the file")
 }
 
 // TestChangedFileOfSuspendedRecorder changes the file of a suspended recorder. Later records go to a new
@@ -155,12 +145,8 @@ func TestChangedFileOfSuspendedRecorder(t *testing.T) {
 			must(t, rec.Flush(t.Context()))
 			must(t, logNamed(rec, "later"))
 			_ = rec.Close(t.Context()) // may return an error about lost records
-			if f := tracetest.Open(t, filepath.Join(dir, "app.et")); tracetest.Outline(t, f) != "root(later entrace.end)" {
-				t.Errorf("got %s", tracetest.Outline(t, f))
-			}
-			if files := traces(t, dir); len(files) != 2 {
-				t.Errorf("got files %q", files)
-			}
+			expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, filepath.Join(dir, "app.et"))), "root(later entrace.end)", "tracetest.Outline")
+			expect.Len(t, traces(t, dir), 2, "got files")
 		})
 	}
 }

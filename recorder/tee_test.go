@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
@@ -52,9 +53,7 @@ func (l *listTee) same(t *testing.T, file int, name string) {
 		if hasSpan != (e.Ref != format.SpanRef{}) || hasSpan && span.Text() != string(wire.AppendHex(nil, e.Ref.SpanID[:])) {
 			t.Errorf("entry %d: the span is %v, the attribute %q", i+1, e.Ref, span.Text())
 		}
-		if e.Resource != (x.Metadata.Name == format.NameResource) {
-			t.Errorf("entry %d: resource %v", i+1, e.Resource)
-		}
+		expect.Equal(t, e.Resource, x.Metadata.Name == format.NameResource, "entry %d: resource", i+1)
 	}
 	if _, err := r.Next(); err == nil {
 		t.Errorf("the file has more than the %d entries that were handed over", len(l.files[file]))

@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/redact"
 )
 
 func TestParse(t *testing.T) {
 	p, err := redact.Parse([]byte(`{"keys":["card.*"],"allow":["x.token"],"values":[{"name":"card","pattern":"[0-9]{16}","luhn":true}],"hash_key":"0123456789abcdef"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	r := redact.New(p, nil)
 	if r.Key("card.x") != redact.Replace || r.Key("x.token") != redact.Keep || r.Key("y.token") != redact.Replace {
 		t.Error("the keys are not those of the file")
@@ -47,22 +46,14 @@ func TestParseSaysWhereItIsWrong(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "policy.json")
-	if _, err := redact.Open(name); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
-	if err := os.WriteFile(name, []byte(`{"default":false,"keys":["a"]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.Is(t, expect.Err(redact.Open(name)), os.ErrNotExist, "redact.Open")
+	expect.Must(t, os.WriteFile(name, []byte(`{"default":false,"keys":["a"]}`), 0o600))
 	p, err := redact.Open(name)
 	if err != nil || redact.New(p, nil).Key("a") != redact.Replace {
 		t.Errorf("got %v, %v", p, err)
 	}
-	if err := os.WriteFile(name, make([]byte, 1<<20+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := redact.Open(name); err == nil || !strings.Contains(err.Error(), "larger") {
-		t.Errorf("got %v", err)
-	}
+	expect.Must(t, os.WriteFile(name, make([]byte, 1<<20+1), 0o600))
+	expect.Says(t, expect.Err(redact.Open(name)), "larger", "redact.Open")
 	for name, want := range map[string]*redact.Policy{"": redact.Default(), "default": redact.Default(), "off": redact.Off} {
 		if p, err := redact.Open(name); p != want || err != nil {
 			t.Errorf("%q: got %v, %v", name, p, err)

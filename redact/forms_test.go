@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -94,8 +95,6 @@ func TestBase64(t *testing.T) {
 		if want == "" {
 			want = in
 		}
-		if got := r.Text(in); got != want {
-			t.Errorf("%q in Base64 becomes %q", text, got)
-		}
+		expect.Equal(t, r.Text(in), want, "%q in Base64 becomes", text)
 	}
 }

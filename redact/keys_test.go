@@ -5,15 +5,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestQuickCheckRejectsNoSecret makes keys of all pairs of words that keys.go knows. The quick check must accept each
 // key that names a secret.
 func TestQuickCheckRejectsNoSecret(t *testing.T) {
 	source, err := os.ReadFile("keys.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	var known []string
 	for _, list := range regexp.MustCompile(`"[a-z ]+"`).FindAllString(string(source), -1) {
 		known = append(known, strings.Fields(strings.Trim(list, `"`))...)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/redact"
 )
 
@@ -219,9 +220,7 @@ func TestJSON(t *testing.T) {
 func TestFindsOfTextsThatAreNotValidCountOnce(t *testing.T) {
 	for _, in := range []string{`{"u":"Bearer abcdef0123456789"}`, `{"u":"Bearer abcdef0123456789",}`, `{"b":"{\"u\":\"Bearer abcdef0123456789\"}"}`} {
 		r := redact.New(nil, nil)
-		if out := r.Text(in); !strings.Contains(out, redact.Mark) {
-			t.Errorf("%s becomes %s", in, out)
-		}
+		expect.Has(t, r.Text(in), redact.Mark, "%s becomes", in)
 		r.Each(func(rule string, n uint64) {
 			if rule != "bearer" || n != 1 {
 				t.Errorf("%s: %s has replaced %d", in, rule, n)
@@ -263,16 +262,12 @@ func TestOwnPolicy(t *testing.T) {
 		{"this is TOP SECRET: x", "[redacted]"},
 		{"token=abcd", "token=[redacted]"},
 	} {
-		if got := r.Text(c.in); got != c.want {
-			t.Errorf("%q becomes %q", c.in, got)
-		}
+		expect.Equal(t, r.Text(c.in), c.want, "%q becomes", c.in)
 	}
 	for name, want := range map[string]redact.Verdict{
 		"user.email": redact.Replace, "USER.EMAIL": redact.Replace, "user.name": redact.Search, "http.request.header.cookie": redact.Keep, "cookie": redact.Replace,
 	} {
-		if got := r.Key(name); got != want {
-			t.Errorf("%s: %v", name, got)
-		}
+		expect.Equal(t, r.Key(name), want, "%s", name)
 	}
 	if got, want := counts(r), map[string]uint64{"card": 1, "classified": 1, "parameter": 1}; !maps.Equal(got, want) {
 		t.Errorf("counted %v, want %v", got, want)
@@ -299,12 +294,8 @@ func TestHash(t *testing.T) {
 
 func TestRuleThatPanics(t *testing.T) {
 	r := redact.New(redact.Off.Values(redact.Rule{Pattern: regexp.MustCompile("x+"), Check: func(string) bool { panic("no") }}), nil)
-	if got := r.Text("a xx b"); got != redact.MarkPanic {
-		t.Errorf("got %q", got)
-	}
-	if got := r.Text("a b c d"); got != "a b c d" {
-		t.Errorf("got %q", got)
-	}
+	expect.Equal(t, r.Text("a xx b"), redact.MarkPanic, "r.Text")
+	expect.Equal(t, r.Text("a b c d"), "a b c d", "r.Text")
 }
 
 func TestTellIsCalledOnce(t *testing.T) {
@@ -313,9 +304,7 @@ func TestTellIsCalledOnce(t *testing.T) {
 	r.Value(redact.Search, "note", "nothing")
 	r.Value(redact.Replace, "db.password", "x")
 	r.Value(redact.Replace, "token", "x")
-	if !slices.Equal(told, []string{"key db.password"}) {
-		t.Errorf("told %q", told)
-	}
+	expect.Slice(t, told, []string{"key db.password"}, "told")
 }
 
 func TestSecretIsNotShown(t *testing.T) {
@@ -330,9 +319,7 @@ func TestSecretIsNotShown(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "c", c, "s", c.Password, "p", &c)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("m", "c", c, "s", c.Password, "p", &c)
 	j, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	for _, s := range []string{
 		fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%q %x %d", c.Password, c.Password, c.Password), string(j), log.String(), c.Password.String(),
 	} {
@@ -355,9 +342,7 @@ func TestSecretIsNotShown(t *testing.T) {
 func FuzzText(f *testing.F) {
 	for _, name := range []string{"forms.txt", "ordinary.txt"} {
 		b, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		expect.Must(f, err)
 		for line := range strings.Lines(string(b)) {
 			f.Add(filled(line))
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -59,9 +60,7 @@ func TestSaysWhatToChange(t *testing.T) {
 		c := v.dial()
 		_, err := c.Write([]byte(first))
 		must(t, err)
-		if got := v.await(1)[0]; got.Err == nil || !strings.Contains(got.Err.Error(), want) {
-			t.Errorf("%q: the error is %v, want %s in it", first, got.Err, want)
-		}
+		expect.Says(t, v.await(1)[0].Err, want, "%q: the error", first)
 		v.end()
 	}
 	for _, token := range []string{"", strings.Repeat("x", 16)} {

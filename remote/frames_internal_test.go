@@ -13,14 +13,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // A reading is a connection that returns the bytes of r in parts. The field some is the largest size of a part.
 type reading struct {
@@ -166,9 +166,7 @@ func TestQueue(t *testing.T) {
 		q.put(&recorder.TeeEntry{ID: uint32(i), Parent: uint32(i / 2), Ref: format.SpanRef{SpanID: [8]byte{byte(i)}}, Resource: i%2 == 0, Raw: raw}, 1, format.V1)
 		size += recordHead + len(raw)
 	}
-	if q.size != size {
-		t.Errorf("the size is %d, want %d", q.size, size)
-	}
+	expect.Equal(t, q.size, size, "the size")
 	i := 0
 	for c := q.take(); c != nil; c = q.take() {
 		if len(c.buf) > chunkSize && c.records > 1 {
@@ -212,9 +210,7 @@ func TestSilentWhenIdle(t *testing.T) {
 			must(t, rec.Flush(context.Background()))
 			c, err := l.Accept()
 			must(t, err)
-			if _, err := io.ReadFull(c, make([]byte, want)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, expect.Err(io.ReadFull(c, make([]byte, want))))
 			time.Sleep(20 * time.Millisecond) // much longer or much shorter than steady
 			must(t, c.Close())
 			for end := time.Now().Add(10 * time.Second); test.tells && told.Load() == 0 && time.Now().Before(end); {

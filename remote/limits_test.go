@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/remote"
@@ -135,9 +136,7 @@ func TestBufferedBytes(t *testing.T) {
 		t.Errorf("when it has gone another one: %+v", got)
 	}
 	tight := remote.Receiver{Dir: t.TempDir(), MaxBuffer: 20 << 20}
-	if _, err := tight.Listen("127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "MaxBuffer") {
-		t.Errorf("a buffer without room for the largest entry: %v", err)
-	}
+	expect.Says(t, expect.Err(tight.Listen("127.0.0.1:0")), "MaxBuffer", "a buffer without room for the largest entry")
 }
 
 // TestIdleByDefault checks that an idle connection ends after ten minutes by default, and never if IdleTimeout is
@@ -190,9 +189,7 @@ func TestIdleByDefault(t *testing.T) {
 func TestInsecureSaysWhatToAdd(t *testing.T) {
 	r := remote.Receiver{Dir: t.TempDir(), TLS: &tls.Config{}}
 	_, err := r.Listen(":0")
-	if !errors.Is(err, remote.ErrInsecure) {
-		t.Fatalf("Listen: %v", err)
-	}
+	expect.MustIs(t, err, remote.ErrInsecure, "Listen")
 	for _, what := range []string{"token", "client certificates", "--token-env", "--client-ca"} {
 		if !strings.Contains(err.Error(), what) {
 			t.Errorf("%q does not name %s", err, what)
@@ -262,9 +259,7 @@ func TestQuotaOfBytes(t *testing.T) {
 			t.Errorf("received %+v", got)
 		}
 	}
-	if names := files(t, dir); len(names) != 3 {
-		t.Errorf("the folder has %q", names)
-	}
+	expect.Len(t, files(t, dir), 3, "the folder has")
 	must(t, os.Remove(before))
 	for range 500 { // the quota scans the folder again after a second or more
 		got = r.sendAll(append(stream(format.Root()), thousand(5)...))
@@ -290,9 +285,7 @@ func TestQuotaOfFiles(t *testing.T) {
 		}
 	}
 	r = receive(t, remote.Receiver{Dir: dir, MaxFiles: -1}, "127.0.0.1:0")
-	if got := r.sendAll(stream(format.Root(), named(0, "a"))); got.Err != nil {
-		t.Errorf("without a bound: %v", got.Err)
-	}
+	expect.Is(t, r.sendAll(stream(format.Root(), named(0, "a"))).Err, nil, "without a bound")
 }
 
 // TestFullDisk checks that a trace ends with a whole entry when the disk is full, and that the file remains an IET
@@ -313,9 +306,7 @@ func TestFullDisk(t *testing.T) {
 	if int64(f.Len()) != got.Entries || f.Damage() != nil {
 		t.Errorf("the IET has %d entries, %v", f.Len(), f.Damage())
 	}
-	if names := files(t, r.dir); len(names) != 1 {
-		t.Errorf("the folder has %q", names)
-	}
+	expect.Len(t, files(t, r.dir), 1, "the folder has")
 	if got := r.sendAll(b); got.Err != nil || got.Entries != 501 {
 		t.Errorf("with room again: %+v", got)
 	}

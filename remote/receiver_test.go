@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -115,9 +116,7 @@ func TestS09Length(t *testing.T) {
 			_, err := c.Write(append(good, tt.sent...))
 			must(t, err)
 			got := r.await(1)[0] // although the sender has not closed the connection
-			if !errors.Is(got.Err, remote.ErrFrame) {
-				t.Errorf("the error is %v, want ErrFrame", got.Err)
-			}
+			expect.Is(t, got.Err, remote.ErrFrame, "the error")
 			ce, ok := errors.AsType[*format.CorruptError](got.Err)
 			if !ok || ce.Offset != int64(len(good)) || ce.Entry != 2 {
 				t.Errorf("the error %v is not about entry 2 at offset %d", got.Err, len(good))
@@ -167,9 +166,7 @@ func TestS10Slow(t *testing.T) {
 	if len(names) != 1 || !strings.HasSuffix(names[0], ".iet") {
 		t.Fatalf("the folder has %v, want an IET", names)
 	}
-	if s := outline(t, filepath.Join(r.dir, names[0])); s != "root a<root b<a" {
-		t.Errorf("the file holds %q", s)
-	}
+	expect.Equal(t, outline(t, filepath.Join(r.dir, names[0])), "root a<root b<a", "the file holds")
 	c.Close()
 	got := r.await(1)[0]
 	if got.Err != nil || filepath.Ext(got.Path) != ".et" || outline(t, got.Path) != "root a<root b<a" {
@@ -194,9 +191,7 @@ func TestS10Stall(t *testing.T) {
 		if !errors.Is(got.Err, os.ErrDeadlineExceeded) || !errors.Is(got.Err, format.ErrTruncated) {
 			t.Errorf("the error is %v, want a timeout within an entry", got.Err)
 		}
-		if s := outline(t, got.Path); s != "root a<root" {
-			t.Errorf("the file holds %q", s)
-		}
+		expect.Equal(t, outline(t, got.Path), "root a<root", "the file holds")
 	}
 }
 
@@ -238,9 +233,7 @@ func TestS11BadEntry(t *testing.T) {
 			if !errors.Is(got.Err, remote.ErrFrame) || !errors.Is(got.Err, tt.want) {
 				t.Errorf("the error is %v, want ErrFrame and %v", got.Err, tt.want)
 			}
-			if s := outline(t, got.Path); s != "root a<root" {
-				t.Errorf("the file holds %q", s)
-			}
+			expect.Equal(t, outline(t, got.Path), "root a<root", "the file holds")
 		})
 	}
 }
@@ -283,9 +276,7 @@ func TestMaxConnections(t *testing.T) {
 	if _, err := second.Read(make([]byte, 1)); err == nil {
 		t.Error("the second connection got something")
 	}
-	if got := r.await(1)[0]; !errors.Is(got.Err, remote.ErrBusy) {
-		t.Errorf("the second connection ended with %v, want ErrBusy", got.Err)
-	}
+	expect.Is(t, r.await(1)[0].Err, remote.ErrBusy, "the second connection ended")
 	first.Close()
 	r.await(2)
 	time.Sleep(10 * time.Millisecond)
@@ -293,9 +284,7 @@ func TestMaxConnections(t *testing.T) {
 	_, err = third.Write(stream(format.Root()))
 	must(t, err)
 	third.Close()
-	if got := r.await(3)[2]; got.Err != nil {
-		t.Errorf("the third connection ended with %v", got.Err)
-	}
+	expect.Is(t, r.await(3)[2].Err, nil, "the third connection ended")
 }
 
 // TestManySenders checks that each sender has a separate file.
@@ -313,9 +302,7 @@ func TestManySenders(t *testing.T) {
 			for range 100 {
 				b = frame(b, named(0, itoa(i)))
 			}
-			if _, err := c.Write(b); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, expect.Err(c.Write(b)))
 		}()
 	}
 	seen := make(map[string]bool)

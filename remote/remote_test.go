@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -25,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must = tracetest.Must
+var must = expect.Must
 
 const secret = "a token of some length"
 
@@ -78,9 +79,7 @@ func (v *running) end() []remote.Received {
 	v.t.Helper()
 	v.stop()
 	if v.done != nil {
-		if err := <-v.done; err != nil {
-			v.t.Errorf("Serve: %v", err)
-		}
+		expect.Is(v.t, <-v.done, nil, "Serve")
 		v.done = nil
 	}
 	return v.got

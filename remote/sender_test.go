@@ -20,6 +20,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -170,9 +171,7 @@ func again(t *testing.T, v format.Version) {
 	first := <-conns
 	r := newTrace(t, first)
 	for _, want := range []string{"root", "resource<root", "span 0001<resource", "span 0002<span 0001"} {
-		if got := r.next(); got != want {
-			t.Errorf("first connection: %s, want %s", got, want)
-		}
+		expect.Equal(t, r.next(), want, "first connection")
 	}
 	first.Close()
 	<-noticed
@@ -200,14 +199,10 @@ func again(t *testing.T, v format.Version) {
 		"ev<resource parent_span_id=0000000000000001" + trace,
 		"span end<resource span_id=0000000000000001" + trace,
 	} {
-		if got := r.full(); got != want {
-			t.Errorf("second connection: %s\nwant %s", got, want)
-		}
+		expect.Equal(t, r.full(), want, "second connection")
 	}
 	must(t, rec.Close(t.Context()))
-	if got := r.next(); got != "entrace.end<root" {
-		t.Errorf("at the end: %s", got)
-	}
+	expect.Equal(t, r.next(), "entrace.end<root", "at the end")
 	if st := balanced(t, s); st.Moved != 4 || st.Connections != 2 || st.Sent != st.Offered {
 		t.Errorf("the account is %+v", st)
 	}
@@ -229,9 +224,7 @@ func newTrace(t *testing.T, c net.Conn) *trace {
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	r, err := format.NewReader(bufio.NewReader(c), nil)
 	must(t, err)
-	if r.Format() != format.IETPrefix {
-		t.Errorf("the stream is %v", r.Format())
-	}
+	expect.Equal(t, r.Format(), format.IETPrefix, "the stream")
 	return &trace{t: t, r: r}
 }
 
@@ -278,9 +271,7 @@ func TestDroppedParent(t *testing.T) {
 		t.Error("Close says nothing of the entry that was dropped")
 	}
 	got := r.await(1)[0]
-	if s := outline(t, got.Path); s != "root resource<root span 0001<resource span 0003<span 0001 entrace.end<root" {
-		t.Errorf("the file holds %s", s)
-	}
+	expect.Equal(t, outline(t, got.Path), "root resource<root span 0001<resource span 0003<span 0001 entrace.end<root", "the file holds")
 	f := tracetest.OpenFile(t, got.Path)
 	e, err := f.Entry(3)
 	must(t, err)
@@ -412,9 +403,7 @@ func TestOneWrite(t *testing.T) {
 	buf := make([]byte, 1000)
 	n, err := c.Read(buf)
 	must(t, err)
-	if got := string(buf[:n]); got != string(stream(format.Root(), named(0, "a"))) {
-		t.Errorf("the first write has %q", got)
-	}
+	expect.Equal(t, string(buf[:n]), string(stream(format.Root(), named(0, "a"))), "the first write has")
 	must(t, rec.Close(t.Context()))
 	_, err = io.Copy(io.Discard, c)
 	must(t, err)

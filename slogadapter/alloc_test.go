@@ -10,17 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // skipUnderRace skips a test that counts allocations if the race detector is on, because it makes
 // sync.Pool drop items.
@@ -40,9 +39,7 @@ func checkAllocs(t *testing.T, fn func()) {
 	for range 10 {
 		fn()
 	}
-	if got := hosttest.Allocations(500, fn); got != 0 {
-		t.Errorf("%v allocations, want 0", got)
-	}
+	expect.Equal(t, hosttest.Allocations(500, fn), 0, "allocations")
 }
 
 var spanContext = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
@@ -120,9 +117,7 @@ func TestWithWorksOnce(t *testing.T) {
 		}
 	}
 	all := entries(t, rec)
-	if got := userAttributes(all[len(all)-1]); got != 10 {
-		t.Errorf("%d attributes, want 10", got)
-	}
+	expect.Equal(t, userAttributes(all[len(all)-1]), 10, "attributes")
 }
 
 type counting struct{ n *int }

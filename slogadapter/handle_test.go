@@ -2,14 +2,12 @@ package slogadapter_test
 
 import (
 	"context"
-	"errors"
 	"log"
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -50,9 +49,7 @@ func TestLevels(t *testing.T) {
 			e := record(t, &slogadapter.Options{Level: slog.Level(math.MinInt)}, func(l *slog.Logger) {
 				l.Log(context.Background(), test.level, "")
 			})[0]
-			if e.Metadata.Level != test.want {
-				t.Errorf("level is %v, want %v", e.Metadata.Level, test.want)
-			}
+			expect.Equal(t, e.Metadata.Level, test.want, "level")
 			v, ok := e.Attribute(mapping.AttrLogLevel)
 			if v.Text() != test.text || ok != (test.text != "") {
 				t.Errorf("log.level is %q (%t), want %q", v.Text(), ok, test.text)
@@ -73,13 +70,9 @@ func TestLeveler(t *testing.T) {
 		level.Set(set)
 		for l := slog.LevelDebug - 5; l < slog.LevelError+3; l++ {
 			for name, h := range map[string]slog.Handler{"the handler": h, "one derived": derived} {
-				if got, want := h.Enabled(ctx, l), l >= set; got != want {
-					t.Errorf("at %v %s is enabled for %v: %t, want %t", set, name, l, got, want)
-				}
+				expect.Equal(t, h.Enabled(ctx, l), l >= set, "at %v %s is enabled for %v", set, name, l)
 			}
-			if got, want := plain.Enabled(ctx, l), l >= slog.LevelInfo; got != want {
-				t.Errorf("by default enabled for %v: %t, want %t", l, got, want)
-			}
+			expect.Equal(t, plain.Enabled(ctx, l), l >= slog.LevelInfo, "by default enabled for %v", l)
 		}
 	}
 }
@@ -104,9 +97,7 @@ func TestTime(t *testing.T) {
 			if v, ok := entries(t, rec)[0].Attribute(format.AttrTime); ok {
 				got = kindAndText(v)
 			}
-			if got != test.want {
-				t.Errorf("time_unix_nano is %q, want %q", got, test.want)
-			}
+			expect.Equal(t, got, test.want, "time_unix_nano")
 			exact, marked := entries(t, rec)[0].Attribute(mapping.AttrTime)
 			if cut := test.time.Year() == 20000; marked != cut || cut && exact.Text() != "20000-01-01T00:00:00Z" {
 				t.Errorf("the exact time is %q", exact)
@@ -129,9 +120,7 @@ func TestTimeOfTheApplication(t *testing.T) {
 			t.Errorf("%s is %q", name, kindAndText(v))
 		}
 	}
-	if len(e.Attributes) != 2 {
-		t.Errorf("there are %d attributes", len(e.Attributes))
-	}
+	expect.Equal(t, len(e.Attributes), 2, "attributes")
 }
 
 // TestWithIsUsedOften: after some records, the recorder stores numbers instead of the names of With. Readers
@@ -167,15 +156,11 @@ func TestSource(t *testing.T) {
 	e := record(t, nil, func(l *slog.Logger) { l.WithGroup("g").Info("m") })[0]
 	m := e.Metadata
 	line++
-	if want := "event handle_test.go:" + strconv.Itoa(line); m.Name != want {
-		t.Errorf("name is %q, want %q", m.Name, want)
-	}
+	expect.Equal(t, m.Name, "event handle_test.go:"+strconv.Itoa(line), "name")
 	if !m.File.Valid || m.File.Value != file || !m.Line.Valid || m.Line.Value != uint32(line) {
 		t.Errorf("place is %v:%v, want %s:%d", m.File, m.Line, file, line)
 	}
-	if want := "github.com/entrace-go/entrace/slogadapter_test"; m.Target != want {
-		t.Errorf("target is %q, want %q", m.Target, want)
-	}
+	expect.Equal(t, m.Target, "github.com/entrace-go/entrace/slogadapter_test", "target")
 	if m.ModulePath.Valid {
 		t.Errorf("module path is %q, want none", m.ModulePath.Value)
 	}
@@ -186,9 +171,7 @@ func TestNoSource(t *testing.T) {
 	for _, pc := range []uintptr{0, 1} {
 		rec, h := newHandler(t, nil)
 		handle(t, h, slog.NewRecord(time.Time{}, slog.LevelInfo, "", pc))
-		if got, want := entries(t, rec)[0].Metadata, (format.Metadata{Name: "event", Level: format.LevelInfo}); got != want {
-			t.Errorf("of pc %d metadata is %+v, want %+v", pc, got, want)
-		}
+		expect.Equal(t, entries(t, rec)[0].Metadata, (format.Metadata{Name: "event", Level: format.LevelInfo}), "of pc %d metadata", pc)
 	}
 }
 
@@ -221,9 +204,7 @@ func TestRecordUntouched(t *testing.T) {
 	handle(t, h2, r)
 	handle(t, h2, clone)
 	handle(t, h2, r)
-	if got := r.NumAttrs(); got != 7 {
-		t.Errorf("the record has %d attributes, want 7", got)
-	}
+	expect.Equal(t, r.NumAttrs(), 7, "attributes of the record")
 	all := entries(t, rec)
 	const want = "w=0 a=0 b=1 c=2 d=3 e=4 f=5 g=6"
 	checkList(t, all[0], want)
@@ -240,13 +221,9 @@ func TestContext(t *testing.T) {
 		if !h.Enabled(ctx, slog.LevelInfo) {
 			t.Errorf("not enabled with context %v", ctx)
 		}
-		if err := h.Handle(ctx, r); err != nil {
-			t.Errorf("with context %v: %v", ctx, err)
-		}
+		expect.Is(t, h.Handle(ctx, r), nil, "with context %v", ctx)
 	}
-	if got := len(entries(t, rec)); got != 2 {
-		t.Errorf("%d entries, want 2", got)
-	}
+	expect.Equal(t, len(entries(t, rec)), 2, "entries")
 }
 
 // TestReentrant: methods of values that the handler calls may log through the same handler.
@@ -269,9 +246,7 @@ func TestReentrant(t *testing.T) {
 		}
 		checkList(t, e, want)
 	}
-	if want := []string{"inner", "inner", "outer"}; !slices.Equal(messages, want) {
-		t.Errorf("messages are %q, want %q", messages, want)
-	}
+	expect.Slice(t, messages, []string{"inner", "inner", "outer"}, "messages")
 }
 
 // TestDefault: if the handler is slog's default, it also records messages of package log.
@@ -294,14 +269,10 @@ func TestDefault(t *testing.T) {
 	log.Print("with its place")
 
 	all := entries(t, rec)
-	if len(all) != 5 {
-		t.Fatalf("%d entries, want 5", len(all))
-	}
+	expect.MustEqual(t, len(all), 5, "entries")
 	for i, want := range []string{"printed", "logged", "within", "v", "with its place"} {
 		e := all[i]
-		if e.Message.Value != want {
-			t.Errorf("message %d is %q, want %q", i, e.Message.Value, want)
-		}
+		expect.Equal(t, e.Message.Value, want, "message %d", i)
 		noPlace := want == "printed" || want == "within"
 		if got := e.Metadata.Name == "event" && !e.Metadata.File.Valid; got != noPlace {
 			t.Errorf("%q: name is %q, file %v", want, e.Metadata.Name, e.Metadata.File)
@@ -319,9 +290,7 @@ func TestClosedRecorder(t *testing.T) {
 	handle(t, h, r)
 	must(t, rec.Close(context.Background()))
 	for range 2 {
-		if err := h.Handle(context.Background(), r); !errors.Is(err, recorder.ErrClosed) {
-			t.Errorf("Handle returned %v, want %v", err, recorder.ErrClosed)
-		}
+		expect.Is(t, h.Handle(context.Background(), r), recorder.ErrClosed, "Handle")
 	}
 	if got := rec.Stats().Entries.Dropped; got != (recorder.Dropped{Closed: 2}) {
 		t.Errorf("dropped %+v, want 2 that came after Close", got)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -73,12 +74,8 @@ func TestMaxAttrs(t *testing.T) {
 						t.Errorf("it took %v", took)
 					}
 				})[0]
-				if got := userAttributes(e); got != test.want {
-					t.Errorf("in a group %t: %d attributes, want %d", group, got, test.want)
-				}
-				if got := truncated(e); got != test.truncated {
-					t.Errorf("in a group %t: marked %t, want %t", group, got, test.truncated)
-				}
+				expect.Equal(t, userAttributes(e), test.want, "in a group %t: attributes", group)
+				expect.Equal(t, truncated(e), test.truncated, "in a group %t: marked", group)
 				if _, ok := e.Attribute(mapping.AttrLogLevel); !ok {
 					t.Errorf("in a group %t: log.level is missing", group)
 				}
@@ -246,9 +243,7 @@ func TestEndlessLogValuer(t *testing.T) {
 					if got := userAttributes(e); got < test.least || got > test.most {
 						t.Errorf("%d attributes, want %d to %d", got, test.least, test.most)
 					}
-					if got := truncated(e); got != test.truncated {
-						t.Errorf("marked %t, want %t", got, test.truncated)
-					}
+					expect.Equal(t, truncated(e), test.truncated, "marked")
 				}
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -23,12 +24,8 @@ func newRecorder(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "log.iet"), o)
 	t.Cleanup(func() {
-		if err := rec.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, rec.Close(context.Background()))
+		expect.OK(t, expect.Err(recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) })))
 	})
 	return rec
 }
@@ -71,9 +68,7 @@ func record(t testing.TB, o *slogadapter.Options, fn func(*slog.Logger)) []*form
 func recordOne(t testing.TB, o *slogadapter.Options, attrs ...slog.Attr) *format.TraceEntry {
 	t.Helper()
 	all := record(t, o, func(l *slog.Logger) { l.LogAttrs(context.Background(), slog.LevelInfo, "message", attrs...) })
-	if len(all) != 1 {
-		t.Fatalf("%d entries, want 1", len(all))
-	}
+	expect.MustEqual(t, len(all), 1, "entries")
 	return all[0]
 }
 
@@ -106,9 +101,7 @@ func list(e *format.TraceEntry) string {
 
 func checkList(t testing.TB, e *format.TraceEntry, want string) {
 	t.Helper()
-	if got := list(e); got != want {
-		t.Errorf("%q has attributes\n\t%s, want\n\t%s", e.Message.Value, got, want)
-	}
+	expect.Equal(t, list(e), want, "%q has attributes", e.Message.Value)
 }
 
 // A valuer is a LogValuer.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -148,12 +149,8 @@ func TestReplaceBuiltins(t *testing.T) {
 			r := slog.NewRecord(at, slog.LevelWarn, "m", pc())
 			handle(t, h, r)
 			e := entries(t, rec)[0]
-			if e.Message.Value != test.message {
-				t.Errorf("message is %q, want %q", e.Message.Value, test.message)
-			}
-			if e.Metadata.Level != test.level {
-				t.Errorf("level is %v, want %v", e.Metadata.Level, test.level)
-			}
+			expect.Equal(t, e.Message.Value, test.message, "message")
+			expect.Equal(t, e.Metadata.Level, test.level, "level")
 			if got, _, _ := strings.Cut(e.Metadata.Name, ":"); got != test.place || e.Metadata.File.Valid != (test.place != "event") {
 				t.Errorf("name is %q, file %v, want %q", e.Metadata.Name, e.Metadata.File, test.place)
 			}
@@ -161,9 +158,7 @@ func TestReplaceBuiltins(t *testing.T) {
 			for _, a := range e.Attributes {
 				got = append(got, a.Name+"="+plain(a.Value))
 			}
-			if got := strings.Join(got, " "); got != test.want {
-				t.Errorf("attributes are\n\t%s, want\n\t%s", got, test.want)
-			}
+			expect.Equal(t, strings.Join(got, " "), test.want, "attributes")
 		})
 	}
 }
@@ -191,9 +186,7 @@ func TestReplacedBuiltinsAndGroups(t *testing.T) {
 		if e.Message.Value == "grouped" {
 			want = []string{"g.time#2=3", "g.time=2", "source=here", "time#2=noon", "time=noon"}
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: attributes are %q, want %q", e.Message.Value, got, want)
-		}
+		expect.Slice(t, got, want, "%s: attributes", e.Message.Value)
 	}
 }
 
@@ -295,9 +288,7 @@ func TestReplaceAttrGroups(t *testing.T) {
 		{"g1,g2", "inline=0"},
 		{"g1,g2", "e=5"},
 	}, record, record)
-	if !slices.Equal(got, want) {
-		t.Errorf("calls are\n%v, want\n%v", got, want)
-	}
+	expect.Slice(t, got, want, "calls")
 	const attrs = "a=1 g1.b=2 g1.g2.c=3 g1.g2.g3.d=4 g1.g2.inline=0 g1.g2.e=5 g1.g2.f=6 g1.g2.g4.h=7 g1.g2.g5.g6.i=8 g1.g2.j=9"
 	for _, e := range entries(t, rec) {
 		checkList(t, e, attrs)
@@ -326,9 +317,7 @@ func TestReplaceAttrSiblingGroups(t *testing.T) {
 		want = append(want, begin+"x", begin+"y")
 		base = base.WithGroup("g")
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("groups are %q, want %q", got, want)
-	}
+	expect.Slice(t, got, want, "groups")
 }
 
 // TestReplaceAttrBuiltinCalls checks that ReplaceAttr is called for built-ins
@@ -352,8 +341,6 @@ func TestReplaceAttrBuiltinCalls(t *testing.T) {
 	} {
 		keys = nil
 		handle(t, grouped, test.r)
-		if !slices.Equal(keys, test.want) {
-			t.Errorf("called for %q, want %q", keys, test.want)
-		}
+		expect.Slice(t, keys, test.want, "called for")
 	}
 }

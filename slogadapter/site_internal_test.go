@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -19,9 +20,7 @@ func TestNewSite(t *testing.T) {
 		{"C:/a/b.go", math.MaxInt32, place{name: "event b.go:2147483647", pkg: "p", function: "p.f", file: "C:/a/b.go", line: math.MaxInt32}},
 		{"b.go", -1, place{name: "event b.go:-1", pkg: "p", function: "p.f", file: "b.go"}},
 	} {
-		if got := newSite("p.f", test.file, test.line); got.place != test.want {
-			t.Errorf("newSite of %s:%d is %+v, want %+v", test.file, test.line, got.place, test.want)
-		}
+		expect.Equal(t, newSite("p.f", test.file, test.line).place, test.want, "newSite of %s:%d", test.file, test.line)
 	}
 }
 
@@ -41,9 +40,7 @@ func TestSiteCache(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := len(*c.known.Load()); got != 200 {
-		t.Errorf("%d sites are known, want 200", got)
-	}
+	expect.Equal(t, len(*c.known.Load()), 200, "sites are known")
 	if again := c.of(r, 7, "m"); c.of(r, 7, "n") != again || c.of(r, 0, "n") != c.of(r, 0, "m") {
 		t.Error("a site is not the same the second time")
 	}

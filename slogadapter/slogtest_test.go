@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -20,9 +21,7 @@ func TestSlogtestRun(t *testing.T) {
 			return slogadapter.New(rec, nil)
 		}, func(t *testing.T) map[string]any {
 			all := entries(t, rec)
-			if len(all) != 1 {
-				t.Fatalf("%d entries, want 1", len(all))
-			}
+			expect.MustEqual(t, len(all), 1, "entries")
 			return nested(t, all[0])
 		})
 	}
@@ -37,9 +36,7 @@ func TestSlogtestHandler(t *testing.T) {
 		}
 		return all
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, err)
 }
 
 // nested returns a log record in the form that package slogtest expects.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -27,9 +28,7 @@ func newTracer(t *testing.T, rec *recorder.Recorder) trace.Tracer {
 		sdktrace.WithSpanProcessor(p),
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "test"))))
 	t.Cleanup(func() {
-		if err := tp.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, tp.Shutdown(context.Background()))
 	})
 	return tp.Tracer("test")
 }
@@ -113,9 +112,7 @@ func TestLogWithoutSpan(t *testing.T) {
 			{"no span", resource, "g.a=1"},
 		} {
 			_, e := find(t, all, test.message)
-			if e.Parent != test.parent {
-				t.Errorf("version %d: the parent of %q is %d, want %d", version, test.message, e.Parent, test.parent)
-			}
+			expect.Equal(t, e.Parent, test.parent, "version %d: the parent of %q", version, test.message)
 			want := test.attrs
 			if version == format.V2 && e.Attributes[len(e.Attributes)-1].Name == format.AttrTraceID {
 				want = "g.a=1 g.z=2 span_id=03000000000000fe trace_id=010200000000000000000000000000ff"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 type (
@@ -201,9 +202,7 @@ func TestValue(t *testing.T) {
 				if test.isJSON {
 					want = `["v"]`
 				}
-				if got := names.Text(); got != want {
-					t.Errorf("otel.json is %q, want %q", got, want)
-				}
+				expect.Equal(t, names.Text(), want, "otel.json")
 			})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -63,9 +64,7 @@ func TestSiblings(t *testing.T) {
 	}
 	wg.Wait()
 	all := entries(t, rec)
-	if got, want := len(all), 9*8*5*4; got != want {
-		t.Errorf("%d entries, want %d", got, want)
-	}
+	expect.Equal(t, len(all), 9*8*5*4, "entries")
 	for _, e := range all {
 		checkList(t, e, e.Message.Value)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -142,9 +143,7 @@ func TestSnapshotsOfOneProcess(t *testing.T) {
 		a, b := write(t, versions[0], format.ET, sorted(first.entries)), write(t, versions[1], format.IET, sorted(second.entries))
 		for _, files := range [][]*format.File{{a, b}, {b, a}, {a, b, a}, {b, a, b, a}} {
 			v := viewOf(t, files...)
-			if got := outline(v); got != together {
-				t.Errorf("the rows of %d files are\n%s\nwant\n%s", len(files), got, together)
-			}
+			expect.Equal(t, outline(v), together, "the rows of %d files", len(files))
 			for _, r := range v.Children(0) {
 				if v.Role(r) == view.RoleResource && len(v.Children(r)) == 0 {
 					t.Errorf("the resource at row %d of %d files is empty", r, len(files))
@@ -210,9 +209,7 @@ func TestEqualLogRecordsOfServices(t *testing.T) {
 	entries := newSnapshot(0, "shop").log(0, 90, "tick").entries
 	entries[1] = tracetest.Entry("a")
 	v := viewOf(t, write(t, format.V1, format.ET, entries), write(t, format.V1, format.ET, entries))
-	if got := v.Copies(); got != 0 {
-		t.Errorf("%d log records of files that nothing joins are copies", got)
-	}
+	expect.Equal(t, v.Copies(), 0, "log records of files that nothing joins are copies")
 }
 
 // TestOpenForUntilItsOwnFileEnds checks that a span that has not ended is open until the end of the
@@ -250,8 +247,6 @@ func TestCopiesInGrowingFiles(t *testing.T) {
 			must(t, err)
 			v = next
 		}
-		if got := outline(v); got != together {
-			t.Errorf("with %d at once the rows are\n%s\nwant\n%s", turns, got, together)
-		}
+		expect.Equal(t, outline(v), together, "with %d at once the rows", turns)
 	}
 }

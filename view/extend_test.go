@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -273,9 +274,7 @@ func TestExtendWhileReading(t *testing.T) {
 		v = next
 	}
 	readers.Wait()
-	if got := v.Entries(0) + v.Entries(1); got != 6000 {
-		t.Errorf("%d entries of 6000", got)
-	}
+	expect.Equal(t, v.Entries(0)+v.Entries(1), 6000, "entries of 6000")
 }
 
 // TestExtendPartOfAnEntry checks that an incomplete entry at the end of a file is read once it is
@@ -290,9 +289,7 @@ func TestExtendPartOfAnEntry(t *testing.T) {
 		must(t, err)
 		next, err := v.Extend(t.Context())
 		must(t, err)
-		if want := 2 + (i+1)/len(raw); next.Len() != want {
-			t.Fatalf("%d rows with %d of %d bytes, want %d", next.Len(), i+1, len(raw), want)
-		}
+		expect.MustEqual(t, next.Len(), 2+(i+1)/len(raw), "rows with %d of %d bytes", i+1, len(raw))
 		if damage := next.Damage(0); (damage != nil) != (i+1 < len(raw)) && damage != nil {
 			t.Errorf("damage %v with %d bytes", damage, i+1)
 		}
@@ -312,9 +309,7 @@ func TestExtendPartOfAnEntry(t *testing.T) {
 		t.Errorf("of damage: %v, %v", err, next.Damage(0))
 	}
 	must(t, g.out.Truncate(20))
-	if _, err := v.Extend(t.Context()); !errors.Is(err, format.ErrShrunk) {
-		t.Errorf("of a file that was cut: %v", err)
-	}
+	expect.Is(t, expect.Err(v.Extend(t.Context())), format.ErrShrunk, "of a file that was cut")
 }
 
 // TestCanceled checks that building a view stops when its context ends.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -85,9 +86,7 @@ func TestDeepAndWide(t *testing.T) {
 				if err != nil || count != n+1 || deepest != shape.depth || v.MaxDepth() != shape.depth {
 					t.Errorf("Walk comes by %d rows and is %d deep, MaxDepth is %d, want %d and %d (%v)", count, deepest, v.MaxDepth(), n+1, shape.depth, err)
 				}
-				if _, err := v.Entry(last); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, expect.Err(v.Entry(last)))
 			}()
 			<-done
 		})
@@ -270,9 +269,7 @@ func TestCloseWhileReading(t *testing.T) {
 	time.Sleep(time.Millisecond)
 	must(t, f.Close())
 	wg.Wait()
-	if _, err := view.New(t.Context(), []*format.File{f}, nil); !errors.Is(err, format.ErrClosed) {
-		t.Errorf("a view of a closed file: %v", err)
-	}
+	expect.Is(t, expect.Err(view.New(t.Context(), []*format.File{f}, nil)), format.ErrClosed, "a view of a closed file")
 }
 
 // TestPanicOfPass checks that a panic in a pass over the columns reaches the caller, who can recover it. This must

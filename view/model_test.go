@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -433,9 +434,7 @@ func (m *model) sort(i, depth int) {
 // compare reports all differences between the model and v.
 func (m *model) compare(t *testing.T, v *view.View) {
 	t.Helper()
-	if v.Len() != len(m.rows) {
-		t.Fatalf("%d rows, want %d", v.Len(), len(m.rows))
-	}
+	expect.MustEqual(t, v.Len(), len(m.rows), "rows")
 	for i := range m.rows {
 		want := m.rows[i]
 		r := view.Row(i)
@@ -487,18 +486,14 @@ func (m *model) compare(t *testing.T, v *view.View) {
 		if service := v.Service(r); want.role != view.RoleFolded && service != m.services[want.resource] {
 			t.Errorf("row %d is of service %q, want %q", i, service, m.services[want.resource])
 		}
-		if got != want {
-			t.Errorf("row %d is\n%+v, want\n%+v", i, got, want)
-		}
+		expect.Equal(t, got, want, "row %d", i)
 		if r2, ok := v.Row(file, id); !ok || r2 != r {
 			t.Errorf("Row(%d, %d) is %d, %t; want %d", file, id, r2, ok, r)
 		}
 	}
 	var order []int
 	err := v.Walk(0, func(r view.Row, depth int, last bool) error {
-		if depth != m.depth[int(r)] {
-			t.Errorf("row %d has depth %d, want %d", r, depth, m.depth[int(r)])
-		}
+		expect.Equal(t, depth, m.depth[int(r)], "row %d has depth", r)
 		siblings := v.Children(v.Parent(r))
 		if isLast := r == 0 || siblings[len(siblings)-1] == r; isLast != last {
 			t.Errorf("row %d: last child %t, want %t", r, last, isLast)

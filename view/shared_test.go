@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -53,9 +54,7 @@ func TestSharedSpan(t *testing.T) {
 			v, err = v.Extend(t.Context())
 			must(t, err)
 		}
-		if got := parents(v); got != want {
-			t.Errorf("the tree is %s, want %s", got, want)
-		}
+		expect.Equal(t, parents(v), want, "the tree")
 	})
 	t.Run("in a file for each service", func(t *testing.T) {
 		var files []*format.File
@@ -67,8 +66,6 @@ func TestSharedSpan(t *testing.T) {
 			}
 			files = append(files, x.Open())
 		}
-		if got := parents(tracetest.View(t, files...)); got != want {
-			t.Errorf("the tree is %s, want %s", got, want)
-		}
+		expect.Equal(t, parents(tracetest.View(t, files...)), want, "the tree")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -75,9 +76,7 @@ func TestStatesOfSameIDs(t *testing.T) {
 	s, err := v.States(t.Context())
 	must(t, err)
 	runtime.ReadMemStats(&after)
-	if s.Joined() != n {
-		t.Errorf("%d spans are joined", s.Joined())
-	}
+	expect.Equal(t, s.Joined(), n, "spans joined")
 	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 30 {
 		t.Errorf("it takes %d MiB", got)
 	}

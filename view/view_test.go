@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -121,7 +122,7 @@ func write(t testing.TB, v format.Version, sf format.StorageFormat, entries []*f
 	return tracetest.New(t, v, sf, entries...).Open()
 }
 
-var must = tracetest.Must
+var must = expect.Must
 
 // TestViewAsModel compares views of random files with the model.
 func TestViewAsModel(t *testing.T) {

@@ -2,11 +2,11 @@ package viewer_test
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -57,8 +57,6 @@ func TestWhyHasProcessorTime(t *testing.T) {
 		below: {150000000, 150000000, true, []function{{"block", 1, 1, 1}}},
 		other: nil,
 	} {
-		if got := why(row); !reflect.DeepEqual(got, want) {
-			t.Errorf("row %d: got %+v, want %+v", row, got, want)
-		}
+		expect.DeepEqual(t, why(row), want, "row %d", row)
 	}
 }

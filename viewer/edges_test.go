@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
@@ -108,14 +108,10 @@ func TestStaticRowsAreThoseOfTheTree(t *testing.T) {
 	}
 	all := rows("")
 	want := jsonOf[struct{ Rows []line }](t, h, "/api/rows?depth=99&n=500").Rows
-	if len(all) != len(want) {
-		t.Fatalf("the page has %d rows, want %d", len(all), len(want))
-	}
+	expect.MustEqual(t, len(all), len(want), "rows of the page")
 	for i, w := range want {
 		w.Row, w.Flags = i+1, w.Flags&^(1<<16) // in the page, each row is closed
-		if got := all[i].Line; !reflect.DeepEqual(got, w) {
-			t.Errorf("row %d is %+v, want %+v", i, got, w)
-		}
+		expect.DeepEqual(t, all[i].Line, w, "row %d", i)
 	}
 	some := rows("{ span:failed }")
 	for i, r := range some {
@@ -135,9 +131,7 @@ func TestStaticRowsAreThoseOfTheTree(t *testing.T) {
 	if len(some) == 0 || len(some) == len(all) {
 		t.Errorf("the query selects %d rows of %d", len(some), len(all))
 	}
-	if none := string(dataOf(t, h, `{ name = "nothing" }`)["rows"]); none != "[]" { // the page does not read null
-		t.Errorf("a page without rows has %s", none)
-	}
+	expect.Equal(t, string(dataOf(t, h, `{ name = "nothing" }`)["rows"]), "[]", "a page without rows has") // the page does not read null
 }
 
 // TestGapsInWindow checks that the gaps of a window are times within the window in which nothing happened.
@@ -167,13 +161,9 @@ func TestMetaChangesWithNotices(t *testing.T) {
 	var notices []string
 	h := viewer.New(viewOf(t, format.ET, randomTrace(1, 20)), &viewer.Options{Follow: true, Notices: func() []string { return notices }})
 	tag := ask(h, http.MethodGet, "/api/meta?f=1").Header().Get("ETag")
-	if w := ask(h, http.MethodGet, "/api/meta?f=1", "If-None-Match", tag); w.Code != http.StatusNotModified {
-		t.Errorf("without news the answer is %d", w.Code)
-	}
+	expect.Equal(t, ask(h, http.MethodGet, "/api/meta?f=1", "If-None-Match", tag).Code, http.StatusNotModified, "without news the answer")
 	notices = []string{"the file is damaged"}
-	if w := ask(h, http.MethodGet, "/api/meta?f=1", "If-None-Match", tag); w.Code != http.StatusOK {
-		t.Errorf("with news the answer is %d", w.Code)
-	}
+	expect.Equal(t, ask(h, http.MethodGet, "/api/meta?f=1", "If-None-Match", tag).Code, http.StatusOK, "with news the answer")
 }
 
 // TestTimesFarApart requests all answers about two spans that are more than 2⁶³ nanoseconds apart.
@@ -273,12 +263,8 @@ func TestWhyCut(t *testing.T) {
 			t.Errorf("%s: it is %+v", name, w)
 		}
 		w := jsonOf[why](t, h, "/api/why?row=1500&of=200000000-205000000")
-		if want := (why{"drawn", 10, 200 * ms, 205 * ms, false, struct{ In, Others int }{5, 1495}}); w != want {
-			t.Errorf("%s: it is %+v, want %+v", name, w, want)
-		}
-		if w := ask(h, "GET", "/api/why?row=1500&of=a-b"); w.Code != http.StatusBadRequest {
-			t.Errorf("two words are %d", w.Code)
-		}
+		expect.Equal(t, w, (why{"drawn", 10, 200 * ms, 205 * ms, false, struct{ In, Others int }{5, 1495}}), "%s", name)
+		expect.Equal(t, ask(h, "GET", "/api/why?row=1500&of=a-b").Code, http.StatusBadRequest, "two words")
 	}
 }
 

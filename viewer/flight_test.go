@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -46,9 +47,7 @@ func flight() []*format.TraceEntry {
 func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 	h := served(t, flight())
 	all := rowsOf(t, h, "depth=9")
-	if got, want := all.text(), "GET /cart, entrace.trace, ·runtime.metrics, ·runtime.metrics, ·crash"; got != want {
-		t.Errorf("the tree has %s, want %s", got, want)
-	}
+	expect.Equal(t, all.text(), "GET /cart, entrace.trace, ·runtime.metrics, ·runtime.metrics, ·crash", "the tree has")
 	type found struct{ Count, Row int }
 	for _, q := range []string{"{}", ".interval_nano > 0", "runtime", "stock", "level >= error", "{ entry:role = recorder }", "{ entry:role = resource }"} {
 		r := rowsOf(t, h, "depth=9&q="+url.QueryEscape(q))
@@ -126,9 +125,7 @@ func TestNewestFileHasTheLastTime(t *testing.T) {
 	for _, want := range []int{1, 0} {
 		v, err := view.New(t.Context(), files, nil)
 		must(t, err)
-		if got := jsonOf[struct{ Newest int }](t, serve(t, v, viewer.Options{}), "/api/meta").Newest; got != want {
-			t.Errorf("file %d is said to be the newest, want %d", got, want)
-		}
+		expect.Equal(t, jsonOf[struct{ Newest int }](t, serve(t, v, viewer.Options{}), "/api/meta").Newest, want, "file said to be the newest")
 		slices.Reverse(files)
 	}
 }
@@ -150,9 +147,7 @@ func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 		Took int64 `json:"took_nano"`
 		Open bool
 	}
-	if got := jsonOf[line](t, h, "/api/entry?row="+strconv.Itoa(int(all.row[at]))); got != (line{want, true}) {
-		t.Errorf("the details have %+v", got)
-	}
+	expect.Equal(t, jsonOf[line](t, h, "/api/entry?row="+strconv.Itoa(int(all.row[at]))), line{want, true}, "the details have")
 	type topLine struct {
 		Took int64 `json:"duration_nano"`
 		Open bool

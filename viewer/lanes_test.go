@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -54,9 +55,7 @@ func TestLanes(t *testing.T) {
 			if ask.window != "" {
 				var err error
 				inside, err = query.Overlapping(t.Context(), v, nil, 1200000000, 1300000000)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 			end := func(r view.Row) int64 {
 				start, _ := v.Start(r)
@@ -79,9 +78,7 @@ func TestLanes(t *testing.T) {
 					want[r] = true
 				}
 			}
-			if f.Spans != len(want) {
-				t.Errorf("trace %d, %+v: %d spans, want %d", seed, ask, f.Spans, len(want))
-			}
+			expect.Equal(t, f.Spans, len(want), "trace %d, %+v: spans", seed, ask)
 			lane, until := map[view.Row]int{}, map[int]int64{}
 			for i, r := range f.Row {
 				if f.Count[i] == 1 && !want[r] {
@@ -101,9 +98,7 @@ func TestLanes(t *testing.T) {
 					at -= f.Lanes[k].Levels
 					k++
 				}
-				if f.Lanes[k].Service != v.Service(r) {
-					t.Errorf("trace %d, %+v: row %d is in a lane of %s", seed, ask, r, f.Lanes[k].Service)
-				}
+				expect.Equal(t, f.Lanes[k].Service, v.Service(r), "trace %d, %+v: row %d is in a lane", seed, ask, r)
 			}
 			for r := range lane {
 				up, ok := lane[v.Parent(r)]
@@ -145,8 +140,6 @@ func TestManyLanes(t *testing.T) {
 		t.Errorf("%d spans in %d runs, want 100 alone", f.Spans, len(f.Row))
 	}
 	for _, path := range []string{"from=1&to=0", "n=0", "from=&to=", fmt.Sprintf("from=%d&to=%d", int64(math.MinInt64), int64(math.MaxInt64))} {
-		if w := ask(h, "GET", "/api/lanes?"+path); w.Code != 400 {
-			t.Errorf("%s: %d", path, w.Code)
-		}
+		expect.Equal(t, ask(h, "GET", "/api/lanes?"+path).Code, 400, "%s", path)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -29,9 +30,7 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 		t.Errorf("of the hit alone there are %d rows, the last is %s", r.Total, r.text())
 	}
 	for i, depth := range r.depths {
-		if want := levels - len(r.depths) + i; depth != want {
-			t.Fatalf("row %d of those above is at level %d, want %d", i, depth, want)
-		}
+		expect.MustEqual(t, depth, levels-len(r.depths)+i, "row %d of those above is at level", i)
 	}
 }
 
@@ -58,9 +57,7 @@ func TestToggledRowsAreThoseOfANewLayout(t *testing.T) {
 				}
 				path := "/api/rows?n=500&" + form + "&x=" + strings.Join(x, ".")
 				got, want := ask(h, "GET", path).Body.String(), ask(serve(t, v, viewer.Options{}), "GET", path).Body.String()
-				if got != want {
-					t.Fatalf("seed %d, %s: got %s\nwant %s", seed, path, got, want)
-				}
+				expect.MustEqual(t, got, want, "seed %d, %s", seed, path)
 			}
 		}
 	}

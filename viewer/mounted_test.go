@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -14,8 +15,6 @@ func TestMounted(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/trace/", viewer.New(viewOf(t, format.ET, querytest.Entries()), &viewer.Options{Base: "/trace", Names: func(int) string { return "shop.et" }}))
 	for _, path := range []string{"/trace/", "/trace/app.js", "/trace/api/meta"} {
-		if w := ask(mux, "GET", path); w.Code != http.StatusOK {
-			t.Errorf("%s: %d", path, w.Code)
-		}
+		expect.Equal(t, ask(mux, "GET", path).Code, http.StatusOK, "%s", path)
 	}
 }

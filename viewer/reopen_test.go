@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
@@ -104,11 +105,7 @@ func TestFollowGoesOnWithOtherFiles(t *testing.T) {
 			t.Errorf("after %s the generation is %d, it was %d", step.name, n.Generation, last.Generation)
 		}
 		last = n
-		if got := rowsOf(t, h, "").text(); got != step.rows {
-			t.Errorf("after %s the rows are %s, want %s", step.name, got, step.rows)
-		}
-		if m := jsonOf[struct{ Files []struct{ Name string } }](t, h, "/api/meta"); len(m.Files) != step.files {
-			t.Errorf("after %s there are the files %v, want %d", step.name, m.Files, step.files)
-		}
+		expect.Equal(t, rowsOf(t, h, "").text(), step.rows, "after %s the rows", step.name)
+		expect.Len(t, jsonOf[struct{ Files []struct{ Name string } }](t, h, "/api/meta").Files, step.files, "after %s there are the files", step.name)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -43,9 +44,7 @@ func TestRestFreesWhatQueriesMade(t *testing.T) {
 	if left := heap() - before; left > most {
 		t.Errorf("%d bytes are left of what queries made, want at most %d", left, most)
 	}
-	if released != 2 {
-		t.Errorf("Released was called %d times, want 2", released)
-	}
+	expect.Equal(t, released, 2, "times that Released was called")
 	if f := jsonOf[struct{ Count int }](t, h, "/api/find?q="+url.QueryEscape(".n = 3")); f.Count != 1 {
 		t.Errorf("after that there are %d hits, want 1", f.Count)
 	}

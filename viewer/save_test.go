@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -60,15 +61,11 @@ func TestSave(t *testing.T) {
 			t.Errorf("%v: %d %s", c.q, w.Code, w.Body)
 		}
 		for r := range v.Rows() {
-			if got.Has(r) != c.want(r) {
-				t.Errorf("%v: row %d is saved: %t", c.q, r, got.Has(r))
-			}
+			expect.Equal(t, got.Has(r), c.want(r), "%v: row %d is saved", c.q, r)
 		}
 	}
 	for _, other := range []http.Handler{h, serve(t, v, viewer.Options{})} {
-		if w := ask(other, "GET", "/api/save?format=zip"); w.Code != 400 {
-			t.Errorf("an unknown format is answered with %d", w.Code)
-		}
+		expect.Equal(t, ask(other, "GET", "/api/save?format=zip").Code, 400, "an unknown format is answered")
 	}
 	defer func() {
 		if e := recover(); e != http.ErrAbortHandler { //nolint:errorlint // net/http compares it

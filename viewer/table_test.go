@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -45,9 +46,7 @@ func TestTableQueryIsRefusedBeforeItRuns(t *testing.T) {
 			t.Errorf("a query for a table has read the attribute %s of all rows", name)
 		}
 	}
-	if w := ask(h, http.MethodGet, "/api/find?q="+url.QueryEscape("{ .user != nil } | count() > 1")); w.Code != http.StatusOK {
-		t.Errorf("a condition on a count is answered with %d", w.Code)
-	}
+	expect.Equal(t, ask(h, http.MethodGet, "/api/find?q="+url.QueryEscape("{ .user != nil } | count() > 1")).Code, http.StatusOK, "a condition on a count is answered")
 }
 
 // TestCorrect checks that answers with clock=auto come from the view with corrected clocks, and that a failed
@@ -107,9 +106,7 @@ func TestTable(t *testing.T) {
 			must(t, err)
 			want, err := parsed.Run(t.Context(), v, o)
 			must(t, err)
-			if got.Total != len(want.Table.Lines) {
-				t.Errorf("%s: %d lines, want %d", q, got.Total, len(want.Table.Lines))
-			}
+			expect.Equal(t, got.Total, len(want.Table.Lines), "%s: lines", q)
 			for i, l := range got.Lines {
 				spark := 0
 				for _, n := range l.Spark {
@@ -154,9 +151,7 @@ func TestTable(t *testing.T) {
 			selfB, _ := v.SelfTime(b)
 			return map[int]int{0: cmp.Compare(e, s), 4: cmp.Compare(y, x), -4: cmp.Compare(x, y), 5: cmp.Compare(selfB, selfA), 2: cmp.Compare(v.Service(b), v.Service(a))}[sort]
 		})
-		if got.Total != len(all) {
-			t.Errorf("%d rows, want %d", got.Total, len(all))
-		}
+		expect.Equal(t, got.Total, len(all), "rows")
 		for i, l := range got.Lines {
 			if l.Row != int(all[i]) {
 				t.Errorf("sorted by %d, line %d is row %d, want %d", sort, i, l.Row, all[i])
@@ -170,9 +165,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has %v calls, want %d", l.Where, l.Values[2], n)
 		}
 	}
-	if calls.Total != 0 {
-		t.Errorf("%d services call each other; a span has the resource that it is below", calls.Total)
-	}
+	expect.Equal(t, calls.Total, 0, "services call each other; a span has the resource that it is below")
 	formula := viewOf(t, format.ET, []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "=1+1"}, Message: format.Some("@SUM(A1)")}})
 	if text := ask(serve(t, formula, viewer.Options{}), http.MethodGet, "/api/table?form=rows&csv=1").Body.String(); !strings.Contains(text, `,"'=1+1",`) {
 		t.Errorf("a spreadsheet takes this for a formula: %s", text)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -73,9 +74,7 @@ func TestTypes(t *testing.T) {
 	}
 	const file = "web/src/answers.ts"
 	if *update {
-		if err := os.WriteFile(file, g.out.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, os.WriteFile(file, g.out.Bytes(), 0o600))
 	}
 	if old, err := os.ReadFile(file); err != nil || !bytes.Equal(old, g.out.Bytes()) {
 		t.Errorf("%s is not what the answers are (%v): go test ./viewer -run TestTypes -update", file, err)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -27,7 +28,7 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // viewOf returns the view of a file of entries.
 func viewOf(t testing.TB, f format.StorageFormat, entries []*format.TraceEntry) *view.View {
@@ -103,9 +104,7 @@ func TestDoor(t *testing.T) {
 		{"OPTIONS", "/api/meta", []string{"Authorization", ""}, 401},
 	} {
 		w := ask(h, x.method, x.path, x.header...)
-		if w.Code != x.want {
-			t.Errorf("%s %s %v: %d, want %d", x.method, x.path, x.header, w.Code, x.want)
-		}
+		expect.Equal(t, w.Code, x.want, "%s %s %v", x.method, x.path, x.header)
 		if w.Code >= 400 && strings.Contains(w.Body.String(), "shop") {
 			t.Errorf("%s %s says %s", x.method, x.path, w.Body)
 		}
@@ -120,9 +119,7 @@ func TestDoor(t *testing.T) {
 	}
 	mounted := viewer.New(viewOf(t, format.ET, querytest.Entries()), &viewer.Options{Base: "/debug/trace/"})
 	for path, want := range map[string]int{"/debug/trace/": 200, "/debug/trace/api/meta": 200, "/api/meta": 404, "/debug/trace": 404, "/": 404} {
-		if w := ask(mounted, "GET", path); w.Code != want {
-			t.Errorf("mounted: %s: %d, want %d", path, w.Code, want)
-		}
+		expect.Equal(t, ask(mounted, "GET", path).Code, want, "mounted: %s", path)
 	}
 }
 
@@ -151,9 +148,7 @@ type row struct {
 func rowsOf(t testing.TB, h http.Handler, query string) *rows {
 	t.Helper()
 	w := ask(h, "GET", "/api/rows?"+query)
-	if w.Code != 200 {
-		t.Fatalf("%s: %d %s", query, w.Code, w.Body)
-	}
+	expect.MustEqual(t, w.Code, 200, "%s: %s", query, w.Body)
 	r := new(rows)
 	must(t, json.Unmarshal(w.Body.Bytes(), r))
 	for _, x := range slices.Concat(r.Above, r.Rows) {
@@ -192,18 +187,14 @@ func TestRows(t *testing.T) {
 		{"only=nothing", ""},
 		{"fill=8", "GET /cart, ·authorize, ·SELECT price, ··payment failed, ··exception, GET /cart, render, hang, starting up"},
 	} {
-		if got := rowsOf(t, h, x.query); got.text() != x.want {
-			t.Errorf("%s: %s\nwant %s", x.query, got.text(), x.want)
-		}
+		expect.Equal(t, rowsOf(t, h, x.query).text(), x.want, "%s", x.query)
 	}
 	r := rowsOf(t, h, "depth=9&first=3&n=1&q=payment")
 	if len(r.Above) != 2 || r.Total != 13 || r.row[0] != 2 || r.row[1] != 4 || r.flags[2]>>17&1 != 1 || r.flags[0]>>17&1 != 0 || r.errors[0] != 2 || r.below[0] != 4 {
 		t.Errorf("the rows are %+v", r)
 	}
 	r = rowsOf(t, h, "fill=8")
-	if !slices.Equal(r.Toggled, []int{2, 4}) {
-		t.Errorf("it opened %v", r.Toggled)
-	}
+	expect.Slice(t, r.Toggled, []int{2, 4}, "it opened")
 	r = rowsOf(t, h, "depth=9&at=11&n=3")
 	if !slices.Contains(r.row, 11) {
 		t.Errorf("around row 11 are %v", r.row)
@@ -217,9 +208,7 @@ func TestRows(t *testing.T) {
 func jsonOf[T any](t testing.TB, h http.Handler, path string) (v T) {
 	t.Helper()
 	w := ask(h, "GET", path)
-	if w.Code != 200 {
-		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
-	}
+	expect.MustEqual(t, w.Code, 200, "%s: %s", path, w.Body)
 	must(t, json.Unmarshal(w.Body.Bytes(), &v))
 	return v
 }
@@ -305,9 +294,7 @@ func TestDetails(t *testing.T) {
 	if r := jsonOf[struct{ Row int }](t, h, "/api/row?id="+url.QueryEscape("shop.et#7")); r.Row != 7 {
 		t.Errorf("%+v", r)
 	}
-	if w := ask(h, "GET", "/api/row?id=shop.et%2399"); w.Code != 404 {
-		t.Errorf("of an entry that is not there: %d", w.Code)
-	}
+	expect.Equal(t, ask(h, "GET", "/api/row?id=shop.et%2399").Code, 404, "of an entry that is not there")
 }
 
 // TestComplete checks the completions of a query.
@@ -375,14 +362,10 @@ func TestOddValuesHaveLiterals(t *testing.T) {
 			literal = *a.Literal
 		}
 		if f, ok := x.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
-			if literal != "" {
-				t.Errorf("%v has the literal %s, want none", x, literal)
-			}
+			expect.Equal(t, literal, "", "%v has the literal", x)
 			continue
 		}
-		if got := jsonOf[struct{ Count int }](t, h, "/api/find?q="+url.QueryEscape(".v = "+literal)).Count; got != 1 {
-			t.Errorf("%v is found by %s %d times", x, literal, got)
-		}
+		expect.Equal(t, jsonOf[struct{ Count int }](t, h, "/api/find?q="+url.QueryEscape(".v = "+literal)).Count, 1, "times that %v is found by %s", x, literal)
 	}
 }
 
@@ -393,9 +376,7 @@ func TestTags(t *testing.T) {
 	if w := ask(h, "GET", "/api/rows?depth=1", "If-None-Match", tag); w.Code != 304 || w.Body.Len() > 0 {
 		t.Errorf("with its tag: %d", w.Code)
 	}
-	if w := ask(h, "GET", "/api/rows?depth=2", "If-None-Match", tag); w.Code != 200 {
-		t.Errorf("with another tag: %d", w.Code)
-	}
+	expect.Equal(t, ask(h, "GET", "/api/rows?depth=2", "If-None-Match", tag).Code, 200, "with another tag")
 	type meta struct {
 		Fingerprint string
 		Same        bool
@@ -409,9 +390,7 @@ func TestTags(t *testing.T) {
 		t.Errorf("the fingerprint of an ET is %s, of its stream %s, of its beginning %s", et, iet, some)
 	}
 	for known, want := range map[string]bool{"": true, some: true, et: true, "x": false, "0-1-1": false} {
-		if got := jsonOf[meta](t, h, "/api/meta?f="+known).Same; got != want {
-			t.Errorf("whether %s has grown out of %s: %v", et, known, got)
-		}
+		expect.Equal(t, jsonOf[meta](t, h, "/api/meta?f="+known).Same, want, "whether %s has grown out of %s", et, known)
 	}
 	if again := served(t, querytest.Entries()); ask(again, "GET", "/api/rows?depth=1", "If-None-Match", tag).Code != 200 {
 		t.Error("the answer of another handler is taken for the same")
@@ -469,9 +448,7 @@ func TestFollow(t *testing.T) {
 	must(t, tracetest.EndSpan(rec, ref, nil, tracetest.Entry(format.NameSpanEnd, format.AttrSpanID, "0100000000000000", format.AttrDuration, uint64(5))))
 	must(t, rec.Flush(t.Context()))
 	read() // the end of a span is an event although it adds no row
-	if w := ask(h, "GET", "/api/rows", "If-None-Match", tag); w.Code != 200 {
-		t.Errorf("after the end of a span: %d", w.Code)
-	}
+	expect.Equal(t, ask(h, "GET", "/api/rows", "If-None-Match", tag).Code, 200, "after the end of a span")
 	was++
 	log("second")
 	for more := false; !more; {
@@ -480,9 +457,7 @@ func TestFollow(t *testing.T) {
 	if got := rowsOf(t, h, "").text(); !strings.HasSuffix(got, "second") {
 		t.Errorf("the rows are %s", got)
 	}
-	if h.Pages() != 1 {
-		t.Errorf("%d pages are open", h.Pages())
-	}
+	expect.Equal(t, h.Pages(), 1, "pages open")
 	cancel()
 	select {
 	case <-h.Idle():
@@ -522,9 +497,7 @@ func TestPause(t *testing.T) {
 	}
 	want := func(pin, rows string) {
 		t.Helper()
-		if got := rowsOf(t, h, "pin="+pin).text(); got != rows {
-			t.Errorf("with the pin %q there are %s, want %s", pin, got, rows)
-		}
+		expect.Equal(t, rowsOf(t, h, "pin="+pin).text(), rows, "with the pin %q", pin)
 	}
 	want(first.Pin, "first")
 	want("", "first, second")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
@@ -116,9 +117,7 @@ func TestWindow(t *testing.T) {
 				t.Errorf("trace %d, %s: %+v, want %d and %d", seed, window, found, inside, hitsOutside)
 			}
 			top := jsonOf[struct{ Errors int }](t, h, "/api/top?"+window)
-			if top.Errors != inside {
-				t.Errorf("trace %d, %s: %d errors, want %d", seed, window, top.Errors, inside)
-			}
+			expect.Equal(t, top.Errors, inside, "trace %d, %s: errors", seed, window)
 		}
 		for _, least := range []int64{1, 50 * ms, 300 * ms} {
 			want := 0
@@ -141,9 +140,7 @@ func TestWindow(t *testing.T) {
 			}
 		}
 		for _, bad := range []string{"1", "2,1", "-9223372036854775808,9223372036854775807", "last:0", "last:x", "a,b"} {
-			if w := ask(h, "GET", "/api/rows?window="+bad); w.Code != 400 {
-				t.Errorf("the window %s is answered with %d", bad, w.Code)
-			}
+			expect.Equal(t, ask(h, "GET", "/api/rows?window="+bad).Code, 400, "the window %s is answered", bad)
 		}
 	}
 }
@@ -341,13 +338,9 @@ func TestWhy(t *testing.T) {
 func resultOf(t *testing.T, v *view.View, text string) *query.Result {
 	t.Helper()
 	q, err := query.Parse(text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	expect.MustIs(t, err, nil, "%s", text)
 	r, err := q.Run(t.Context(), v, nil)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	expect.MustIs(t, err, nil, "%s", text)
 	return r
 }
 
@@ -493,9 +486,7 @@ func TestAgainst(t *testing.T) {
 			t.Errorf("line %d has %v, want %d and %d", i, l.Values, p.After.Count, p.Before.Count)
 		}
 	}
-	if w := ask(serve(t, v, viewer.Options{}), "GET", "/api/table?form=compare"); w.Code != 400 {
-		t.Errorf("without another trace it is answered with %d", w.Code)
-	}
+	expect.Equal(t, ask(serve(t, v, viewer.Options{}), "GET", "/api/table?form=compare").Code, 400, "without another trace it is answered")
 }
 
 // TestFlameOfEqualWidths checks that a flame has exactly the maximum number of nodes, even if many nodes have the

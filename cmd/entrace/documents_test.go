@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	service "github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 )
 
@@ -136,9 +137,7 @@ func parses(t *testing.T, name string, args []string) {
 	if err == nil && c.HasParent() {
 		err = c.ParseFlags(slices.DeleteFunc(rest, func(s string) bool { return !strings.HasPrefix(s, "-") || strings.HasSuffix(s, "every") }))
 	}
-	if err != nil {
-		t.Errorf("%s has %q: %v", name, args, err)
-	}
+	expect.Is(t, err, nil, "%s has %q", name, args)
 }
 
 // documentsFolder makes the files that the commands of the documents name.

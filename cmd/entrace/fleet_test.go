@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // A script is a running script of examples/fleet.
@@ -79,9 +81,7 @@ func TestFleetScripts(t *testing.T) {
 	}
 	recorded, err := filepath.Glob(filepath.Join(dir, "traces", "shop-*.et"))
 	must(t, err)
-	if len(recorded) != 2 {
-		t.Errorf("record.sh left %q", recorded)
-	}
+	expect.Len(t, recorded, 2, "record.sh left")
 
 	receive := fleetScript(t, dir, "receive.sh", "received", "--listen", "", "--otlp-http", "127.0.0.1:0", "--otlp-grpc", "")
 	must(t, receive.cmd.Start())
@@ -90,12 +90,8 @@ func TestFleetScripts(t *testing.T) {
 	replay.cmd.Env = append(replay.cmd.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+regexp.MustCompile(`http://\S+`).FindString(receive.out.String()))
 	replay.run()
 	receive.stop()
-	if !strings.Contains(replay.out.String(), "sent 2 spans") {
-		t.Errorf("replay.sh says %s", &replay.out)
-	}
-	if got := fine(t, nil, "stats", "--csv", filepath.Join(dir, "received")); !strings.Contains(got, "shop,checkout,2,") {
-		t.Errorf("received are\n%s", got)
-	}
+	expect.Has(t, replay.out.String(), "sent 2 spans", "replay.sh says")
+	expect.Has(t, fine(t, nil, "stats", "--csv", filepath.Join(dir, "received")), "shop,checkout,2,", "received")
 
 	must(t, os.CopyFS(filepath.Join(dir, "traces"), os.DirFS(filepath.Join(dir, "received"))))
 	archive := fleetScript(t, dir, "archive.sh", "traces", "archive")
@@ -181,9 +177,7 @@ func TestFleetKubernetes(t *testing.T) {
 			}
 		}
 	}
-	if containers != 4 {
-		t.Errorf("there are %d containers", containers)
-	}
+	expect.Equal(t, containers, 4, "containers")
 }
 
 // TestFleetCollector checks that the components of the pipelines are configured. The tests in the folder
@@ -203,7 +197,5 @@ func TestFleetCollector(t *testing.T) {
 			}
 		}
 	}
-	if pipelines != 3 {
-		t.Errorf("there are %d pipelines", pipelines)
-	}
+	expect.Equal(t, pipelines, 3, "pipelines")
 }

@@ -22,13 +22,14 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/recorder"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // entrace runs the command as a shell does.
 func entrace(t *testing.T, stdin []byte, args ...string) (code int, out, errs string) {
@@ -126,9 +127,7 @@ func (c *process) await(what *transcript, text string) {
 func (c *process) exit(want int) {
 	c.t.Helper()
 	<-c.done
-	if c.code != want {
-		c.t.Errorf("exit %d, want %d\n%s%s", c.code, want, &c.out, &c.errs)
-	}
+	expect.Equal(c.t, c.code, want, "exit\n%s%s", &c.out, &c.errs)
 }
 
 // TestCatFixtures checks that cat prints the same as ENTRACE's own crate.
@@ -193,9 +192,7 @@ func TestSafeOutput(t *testing.T) {
 	var e struct{ Message string }
 	lines := strings.Split(strings.TrimSpace(fine(t, nil, "cat", "--json", name)), "\n")
 	must(t, json.Unmarshal([]byte(lines[4]), &e))
-	if want := strings.ToValidUTF8(evil, "\ufffd"); e.Message != want {
-		t.Errorf("the message reads back as %q, want %q", e.Message, want)
-	}
+	expect.Equal(t, e.Message, strings.ToValidUTF8(evil, "\ufffd"), "the message reads back as")
 	if code, _, errs := entrace(t, nil, "cat", "\x1b[2J"); code != exitData || strings.ContainsRune(errs, '\x1b') {
 		t.Errorf("exit %d, it prints %q", code, errs)
 	}
@@ -207,9 +204,7 @@ func TestDuration(t *testing.T) {
 		0: "0ns", 999: "999ns", 1000: "1µs", 12345: "12.3µs", 999999: "999µs", 1234567: "1.23ms", 999 * time.Millisecond: "999ms",
 		1500 * time.Millisecond: "1.5s", 59900 * time.Millisecond: "59.9s", 61 * time.Second: "1m1s", 100 * time.Hour: "100h0m0s",
 	} {
-		if got := duration(d); got != want {
-			t.Errorf("%d ns reads %s, want %s", d, got, want)
-		}
+		expect.Equal(t, duration(d), want, "%d ns reads", d)
 	}
 }
 
@@ -219,13 +214,9 @@ func TestVersionHasCommit(t *testing.T) {
 	info := &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.modified", Value: "true"},
 	}}
-	if got := buildOf(info).String(); got != "(devel) 0123456789ab (modified)" {
-		t.Errorf("the version is %q", got)
-	}
+	expect.Equal(t, buildOf(info).String(), "(devel) 0123456789ab (modified)", "the version")
 	info.Main.Version = "v0.0.0-20260102030405-0123456789ab+dirty"
-	if got := buildOf(info).String(); got != info.Main.Version {
-		t.Errorf("the version is %q", got)
-	}
+	expect.Equal(t, buildOf(info).String(), info.Main.Version, "the version")
 }
 
 // TestCommandsAreInGroups checks that the help lists every command in a group.
@@ -361,9 +352,7 @@ func TestConvertForeign(t *testing.T) {
 				if _, kind, err := format.ReadMagic(strings.NewReader(got)); err != nil || kind != format.IET {
 					t.Errorf("%s is not known by what it holds", name)
 				}
-				if got := fine(t, b, "convert", "-", "-", "--to", "folded"); !strings.Contains(got, "SELECT") {
-					t.Errorf("as the standard input it becomes %q", got)
-				}
+				expect.Has(t, fine(t, b, "convert", "-", "-", "--to", "folded"), "SELECT", "as the standard input it becomes")
 			}
 			if name == "parquet" {
 				return // Parquet has its index at the end
@@ -465,9 +454,7 @@ func TestTreeLinesAllocateLittle(t *testing.T) {
 		})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if code := run(t.Context(), []string{"tree", name}, strings.NewReader(""), io.Discard, io.Discard); code != exitFine {
-			t.Fatal("exit", code)
-		}
+		expect.MustEqual(t, run(t.Context(), []string{"tree", name}, strings.NewReader(""), io.Discard, io.Discard), exitFine, "exit")
 		runtime.ReadMemStats(&after)
 		return int(after.Mallocs - before.Mallocs)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -96,9 +97,7 @@ func TestViewCommand(t *testing.T) {
 	}
 	c.stop()
 	c.exit(exitFine)
-	if c.errs.String() != "" {
-		t.Errorf("it says %s", &c.errs)
-	}
+	expect.Equal(t, c.errs.String(), "", "it says")
 }
 
 // TestViewFollowWaitsForTheFirstFile serves a folder that has no trace yet, and a file that does not
@@ -207,9 +206,7 @@ func TestRecoverFolder(t *testing.T) {
 	}
 	leave()
 	must(t, os.WriteFile(mine, []byte("not a ring"), 0o600))
-	if out := fine(t, nil, "recover", live); !strings.Contains(out, "nothing to recover") {
-		t.Errorf("of a living process:\n%s", out)
-	}
+	expect.Has(t, fine(t, nil, "recover", live), "nothing to recover", "of a living process")
 	code, out, errs := entrace(t, nil, "recover", dir)
 	if code == 0 || !strings.Contains(out, `-crash.et: finished, 7 entries; killed, recovered (crash: panic: boom)`) || !strings.Contains(errs, "ring-mine.ring") {
 		t.Errorf("%d\n%s\n%s", code, out, errs)
@@ -222,9 +219,7 @@ func TestRecoverFolder(t *testing.T) {
 		t.Errorf("the tree is\n%s", out)
 	}
 	must(t, os.Remove(mine))
-	if out := fine(t, nil, "recover", dir); !strings.Contains(out, "nothing to recover") {
-		t.Errorf("a second time:\n%s", out)
-	}
+	expect.Has(t, fine(t, nil, "recover", dir), "nothing to recover", "a second time")
 	leave() // restore the state of a recovery that was killed just before its end
 	var c recovery
 	if out := fine(t, nil, "recover", "--json", dir); json.Unmarshal([]byte(out), &c) != nil || filepath.Base(c.File) != filepath.Base(left) || c.State == "" || filepath.Base(c.Output) != filepath.Base(list[0]) {

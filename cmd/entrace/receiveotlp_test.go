@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // otlpTrace is a request with one span of a service. The span has an event.
@@ -46,9 +48,7 @@ func TestReceiveOTLPUntilAQueryMatches(t *testing.T) {
 		postOTLP(t, address, service)
 	}
 	c.exit(exitFine)
-	if got := strings.Count(c.out.String(), "cache miss"); got != 3 {
-		t.Errorf("it prints %d events:\n%s", got, &c.out)
-	}
+	expect.Equal(t, strings.Count(c.out.String(), "cache miss"), 3, "events that it prints\n%s", &c.out)
 	for _, service := range []string{"first", "second", "last"} {
 		files, err := filepath.Glob(filepath.Join(dir, service+"-*.et"))
 		if err != nil || len(files) != 1 {
@@ -68,9 +68,7 @@ func TestReceiveOTLPRefusesToListenForOthersWithoutAToken(t *testing.T) {
 	} {
 		c := start(t, append([]string{"receive", "--otlp", "--listen", "", "--dir", t.TempDir()}, args...)...)
 		c.exit(exitUsage)
-		if !strings.Contains(c.errs.String(), "set a token") {
-			t.Errorf("it prints %s", &c.errs)
-		}
+		expect.Has(t, c.errs.String(), "set a token", "it prints")
 	}
 	t.Setenv("TOKEN", "0123456789abcdef")
 	c := start(t, "receive", "--otlp", "--listen", "", "--dir", t.TempDir(), "--otlp-http", "0.0.0.0:0", "--otlp-grpc", "", "--token-env", "TOKEN")
@@ -90,8 +88,6 @@ func TestSameErrorIsToldOnceAMinute(t *testing.T) {
 		}
 		time.Sleep(repeatAfter)
 		tellNew(c, &told, "other", errors.New("again"))
-		if got := out.String(); got != "entrace: host \"a\" at 1.2.3.4:5\nentrace: other\nentrace: again\n" {
-			t.Errorf("it prints %s", got)
-		}
+		expect.Equal(t, out.String(), "entrace: host \"a\" at 1.2.3.4:5\nentrace: other\nentrace: again\n", "it prints")
 	})
 }

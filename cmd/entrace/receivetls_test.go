@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -91,9 +92,7 @@ func TestReceiveOTLPForOtherMachines(t *testing.T) {
 				transport := &http.Transport{TLSClientConfig: o, Protocols: protocols}
 				got := sendSecurely(t, transport, address, protocol, tt.token)
 				transport.CloseIdleConnections()
-				if got != tt.want {
-					t.Errorf("%s: got %d, want %d", protocol, got, tt.want)
-				}
+				expect.Equal(t, got, tt.want, "%s", protocol)
 			}
 			c.stop()
 			c.exit(exitFine)
@@ -105,13 +104,9 @@ func TestReceiveOTLPForOtherMachines(t *testing.T) {
 				}
 				return
 			}
-			if len(files) != 1 {
-				t.Fatalf("there are files: %q", files)
-			}
+			expect.MustLen(t, files, 1, "there are files")
 			f := tracetest.OpenFile(t, files[0])
-			if f.Len() != 3+3 { // three spans, the root, the resource and the end
-				t.Errorf("the file has %d entries", f.Len())
-			}
+			expect.Equal(t, f.Len(), 3+3, "entries of the file") // three spans, the root, the resource and the end
 		})
 	}
 }
@@ -145,9 +140,7 @@ func sendSecurely(t *testing.T, tr *http.Transport, address, protocol, token str
 		return 0
 	}
 	if protocol != "gRPC" {
-		if resp.Proto != protocol {
-			t.Errorf("got %s, want %s", resp.Proto, protocol)
-		}
+		expect.Equal(t, resp.Proto, protocol, "resp.Proto")
 		return resp.StatusCode
 	}
 	switch status := resp.Trailer.Get("Grpc-Status") + resp.Header.Get("Grpc-Status"); status {

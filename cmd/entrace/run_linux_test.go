@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestRunSignalsOnTerminal checks that the command gets each signal once, from the terminal or from another
@@ -46,9 +48,7 @@ func TestRunSignalsOnTerminal(t *testing.T) {
 		t.Helper()
 		select {
 		case got := <-lines:
-			if got != want {
-				t.Errorf("the command prints %q, want %q", got, want)
-			}
+			expect.Equal(t, got, want, "the command prints")
 		case <-time.After(20 * time.Second):
 			t.Fatalf("the command does not print %q", want)
 		}

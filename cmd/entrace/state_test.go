@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
@@ -16,8 +17,6 @@ func TestStateTextCountsFiles(t *testing.T) {
 		"ended":             {ended, ended},
 		"2 snapshots of a running process, 1 ended, 1 killed": {killed, snapshot, ended, snapshot},
 	} {
-		if got := stateText(states); got != want {
-			t.Errorf("of %v it is %q, want %q", states, got, want)
-		}
+		expect.Equal(t, stateText(states), want, "of %v", states)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -170,12 +171,8 @@ func TestTailFollowsRotation(t *testing.T) {
 			if level == "ERROR" && i >= 3 {
 				selected = 1
 			}
-			if got := strings.Count(all.out.String(), text); got != 1 {
-				t.Errorf("%q comes %d times:\n%s", text, got, &all.out)
-			}
-			if got := strings.Count(errs.out.String(), text); got != selected {
-				t.Errorf("with -q %q comes %d times, want %d:\n%s", text, got, selected, &errs.out)
-			}
+			expect.Equal(t, strings.Count(all.out.String(), text), 1, "times that %q comes\n%s", text, &all.out)
+			expect.Equal(t, strings.Count(errs.out.String(), text), selected, "times that with -q %q comes\n%s", text, &errs.out)
 		}
 	}
 }
@@ -312,9 +309,7 @@ func TestTailFollowGoesOnWithNextProgram(t *testing.T) {
 	must(t, rec.Close(t.Context()))
 	tail := start(t, "tail", "-f", "-n", "0", dir)
 	tail.await(&tail.errs, "app.iet: killed")
-	if tail.out.String() != "" {
-		t.Errorf("-n 0 begins with\n%s", &tail.out)
-	}
+	expect.Equal(t, tail.out.String(), "", "-n 0 begins")
 	for _, name := range []string{"app.et", "next.et"} {
 		rec := traceOf("empty", filepath.Join(dir, name))
 		for !strings.Contains(tail.out.String(), "of "+name) { // until this file is newer than the finished one
@@ -358,7 +353,5 @@ func TestTailOrderWithinATick(t *testing.T) {
 	list := []happened{{1, 5, true}, {2, 5, false}, {3, 5, true}, {4, 5, false}, {5, 4, false}}
 	slices.SortFunc(list, happened.compare)
 	want := []happened{{5, 4, false}, {2, 5, false}, {4, 5, false}, {3, 5, true}, {1, 5, true}}
-	if !slices.Equal(list, want) {
-		t.Errorf("got %v, want %v", list, want)
-	}
+	expect.Slice(t, list, want, "list")
 }

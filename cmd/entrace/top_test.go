@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -27,9 +28,7 @@ func TestTopSaysWhatGrows(t *testing.T) {
 	x.Save(name)
 	want := "\nThe Go runtime\ngoroutines: 20 → 22020 in 11s\n18 goroutines in main.\\x1bwait, for 0 spans, 0 of which ended\n"
 	for _, command := range []string{"top", "explain"} {
-		if got := fine(t, nil, command, name); !strings.Contains(got, want) {
-			t.Errorf("%s prints %q, want %q in it", command, got, want)
-		}
+		expect.Has(t, fine(t, nil, command, name), want, "%s prints", command)
 	}
 }
 
@@ -68,8 +67,6 @@ func TestWhoWaitsForALock(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "hang.et")
 		x.Save(file)
-		if got := strings.ReplaceAll(fine(t, nil, "explain", file), "\n", " "); !strings.Contains(got, want) {
-			t.Errorf("%s: it prints %q, want %q in it", name, got, want)
-		}
+		expect.Has(t, strings.ReplaceAll(fine(t, nil, "explain", file), "\n", " "), want, "%s: it prints", name)
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/entrace-go/entrace/collector/entraceexporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel/receive"
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var must = tracetest.Must
+var must = expect.Must
 
 // configOf returns the configuration that a user writes as written.
 func configOf(t testing.TB, written map[string]any) (*entraceexporter.Config, error) {
@@ -175,9 +175,7 @@ func TestSignalsShareAFile(t *testing.T) {
 		up := v.Name(v.Parent(r))
 		switch v.Role(r) {
 		case view.RoleLog:
-			if up != "span 1" {
-				t.Errorf("a log record is below %q", up)
-			}
+			expect.Equal(t, up, "span 1", "a log record is below")
 		case view.RoleSpan:
 			if want := map[string]string{"span 1": "resource", "span 2": "span 1", "span 3": "span 2"}[v.Name(r)]; up != want {
 				t.Errorf("%s is below %q, want %q", v.Name(r), up, want)
@@ -204,9 +202,7 @@ func TestSecrets(t *testing.T) {
 		must(t, p.logs.Shutdown(t.Context()))
 		b, err := os.ReadFile(path)
 		must(t, err)
-		if got := strings.Contains(string(b), secret); got != want {
-			t.Errorf("with redact: %s the secret is in the file: %v", redact, got)
-		}
+		expect.Equal(t, strings.Contains(string(b), secret), want, "with redact: %s the secret is in the file", redact)
 	}
 }
 
@@ -245,9 +241,7 @@ func TestLifecycle(t *testing.T) {
 			must(t, c.Shutdown(t.Context()))
 		}
 	}
-	if err := p.traces.ConsumeTraces(t.Context(), spansOf(1)); !errors.Is(err, recorder.ErrClosed) {
-		t.Errorf("spans after the shutdown: %v", err)
-	}
+	expect.Is(t, p.traces.ConsumeTraces(t.Context(), spansOf(1)), recorder.ErrClosed, "spans after the shutdown")
 	if p.traces.Capabilities().MutatesData || p.logs.Capabilities().MutatesData {
 		t.Error("it says that it changes the data")
 	}
@@ -309,12 +303,8 @@ func TestNothingTakenIsAnError(t *testing.T) {
 	for range 3 { // also the two uses of the exporters, so that the shared recorder closes
 		must(t, rec.Close(t.Context()))
 	}
-	if err := p.traces.ConsumeTraces(t.Context(), spansOf(2)); !errors.Is(err, receive.ErrFull) {
-		t.Errorf("the error of the spans is %v", err)
-	}
-	if err := p.logs.ConsumeLogs(t.Context(), logsOf(2)); !errors.Is(err, receive.ErrFull) {
-		t.Errorf("the error of the log records is %v", err)
-	}
+	expect.Is(t, p.traces.ConsumeTraces(t.Context(), spansOf(2)), receive.ErrFull, "the error of the spans")
+	expect.Is(t, p.logs.ConsumeLogs(t.Context(), logsOf(2)), receive.ErrFull, "the error of the log records")
 	if n := p.logged.FilterMessage("some records were refused, and are lost").Len(); n != 0 {
 		t.Errorf("it says %d times that records are lost, which the sender still has", n)
 	}
@@ -335,9 +325,7 @@ func TestBadRecordsAreLeftOut(t *testing.T) {
 	}
 	must(t, p.traces.ConsumeTraces(t.Context(), td))
 	must(t, errors.Join(p.traces.Shutdown(t.Context()), p.logs.Shutdown(t.Context())))
-	if n := count(viewOf(t, path), view.RoleSpan); n != 1 {
-		t.Errorf("the file has %d spans, want 1", n)
-	}
+	expect.Equal(t, count(viewOf(t, path), view.RoleSpan), 1, "spans of the file")
 	lost := p.logged.FilterMessage("some records were refused, and are lost").All()
 	if len(lost) != 1 || lost[0].ContextMap()["lost"] != int64(2) {
 		t.Errorf("it logs %+v", lost)

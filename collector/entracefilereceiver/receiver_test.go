@@ -30,7 +30,7 @@ import (
 	"github.com/entrace-go/entrace/collector/entracefilereceiver"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 // deathSpans is the number of spans that a program records right before it is killed.
 const deathSpans = 200
 
-var must = tracetest.Must
+var must = expect.Must
 
 // A next is the component after the receiver. It counts the spans by name and the log records by text.
 type next struct {

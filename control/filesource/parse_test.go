@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 const ok = "dir: /t\n"
 
@@ -83,9 +83,7 @@ func TestParseErrorTypes(t *testing.T) {
 	if f, is := errors.AsType[*control.FieldError](err); !is || f.Path != "keep.files" {
 		t.Errorf("got field error %#v, want that of keep.files", f)
 	}
-	if got := (&Error{Line: 1, Column: 2, Err: errors.New("x")}).Error(); got != "1:2: x" {
-		t.Errorf("without a file got %q, want %q", got, "1:2: x")
-	}
+	expect.Equal(t, (&Error{Line: 1, Column: 2, Err: errors.New("x")}).Error(), "1:2: x", "without a file")
 }
 
 func TestParseManyErrors(t *testing.T) {
@@ -97,9 +95,7 @@ func TestParseManyErrors(t *testing.T) {
 		}
 		_, err := Parse("f", []byte(text.String()))
 		got := lines(err)
-		if len(got) != want {
-			t.Errorf("of %d problems Parse told %d, want %d", n, len(got), want)
-		}
+		expect.Equal(t, len(got), want, "of %d problems Parse told", n)
 		if last := got[len(got)-1]; n > 20 && last != fmt.Sprintf("f: and %d more", n-20) {
 			t.Errorf("of %d problems the last is %q", n, last)
 		}
@@ -137,9 +133,7 @@ func TestParseAliases(t *testing.T) {
 	}
 	c, err := Parse("f", []byte(ok+"ring: {always: &a [gc, spans]}\ntraces: [{name: a, providers: *a}]"))
 	must(t, err)
-	if got, want := c.Traces[0].Providers, control.GC|control.Spans; got != want {
-		t.Errorf("through an alias got %v, want %v", got, want)
-	}
+	expect.Equal(t, c.Traces[0].Providers, control.GC|control.Spans, "through an alias")
 }
 
 func TestParseExample(t *testing.T) {
@@ -207,9 +201,7 @@ func TestParseDefaults(t *testing.T) {
 		}
 		want := control.DefaultConfig()
 		want.ID, want.Dir = got.ID, "/t"
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: got %+v, want %+v", text, got, want)
-		}
+		expect.DeepEqual(t, got, want, "%q", text)
 	}
 	// The id is from: printf 'dir: /t\n' | sha256sum
 	if c, err := Parse("f", []byte(ok)); err != nil || c.ID != "sha256:0b2271b51c4b" {
@@ -273,9 +265,7 @@ func TestParseLevel(t *testing.T) {
 // FuzzParse checks that a parsed configuration is valid, and that each problem has a place in the file.
 func FuzzParse(f *testing.F) {
 	text, err := os.ReadFile("testdata/control.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(text)
 	for _, s := range []string{"", ok, "a: &a [*a]", "<<: {}", "? [a]\n: b", "%YAML 1.1\n---\ndir: !!binary aGk=\n", ok + "traces: [{name: a, on: [{trigger: [x]}], mode: {}}]", "\ufeffdir: |\n  a\r\u2028b: x\n"} {
 		f.Add([]byte(s))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestConfigErrors(t *testing.T) {
@@ -24,9 +25,7 @@ func TestConfigErrors(t *testing.T) {
 	if _, err := New(large, nil).Config(); err == nil || err.Error() != large+": the file is larger than 262144 bytes" {
 		t.Errorf("a large file: %v", err)
 	}
-	if _, err := New(dir, nil).Config(); !errors.Is(err, osfile.ErrNotRegular) {
-		t.Errorf("a folder: %v, want %v", err, osfile.ErrNotRegular)
-	}
+	expect.Is(t, expect.Err(New(dir, nil).Config()), osfile.ErrNotRegular, "a folder")
 	if _, err := New(filepath.Join(dir, "none"), nil).Config(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v, want %v", err, fs.ErrNotExist)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -308,9 +309,7 @@ func TestWatchStop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
 	s := New(file, &Options{Poll: 5 * time.Millisecond, Debounce: time.Millisecond})
-	if _, err := s.Config(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(s.Config()))
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var calls, returned atomic.Int32
 	stop, err := s.Watch(func(*control.Config, error) {
@@ -357,13 +356,9 @@ func TestWatchConcurrentSafe(t *testing.T) {
 			for range 5 {
 				r := newRecorder(t)
 				stop, err := s.Watch(r.f)
-				if err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, err)
 				for range 10 {
-					if _, err := s.Config(); err != nil {
-						t.Error(err)
-					}
+					expect.OK(t, expect.Err(s.Config()))
 				}
 				stop()
 			}

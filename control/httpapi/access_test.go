@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestHandlerLocal(t *testing.T) {
@@ -68,23 +70,17 @@ func TestHandlerLocal(t *testing.T) {
 				want = map[int]int{200: 201, 403: 403}[want]
 			}
 			w := ask(h, method, target, "", func(r *http.Request) { r.RemoteAddr, r.Host = c.remote, c.host })
-			if w.Code != want {
-				t.Errorf("%s from %q for %q: %d, want %d", method, c.remote, c.host, w.Code, want)
-			}
+			expect.Equal(t, w.Code, want, "%s from %q for %q", method, c.remote, c.host)
 			if w.Code == 403 && !strings.Contains(answerOf(t, w)["error"].(string), "Token") {
 				t.Errorf("the answer does not say what to do: %s", w.Body)
 			}
 		}
 	}
 	for _, target := range []string{"http://localhost:8080/", "http://evil.com/"} {
-		if w := ask(h, "GET", target, ""); w.Code != 403 {
-			t.Errorf("GET %s: %d, want 403", target, w.Code)
-		}
+		expect.Equal(t, ask(h, "GET", target, "").Code, 403, "GET %s", target)
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-IP", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "True-Client-IP", "CF-Connecting-IP"} {
-		if w := ask(h, "GET", "/", "", header(name, "127.0.0.1")); w.Code != 403 {
-			t.Errorf("with %s: %d, want 403", name, w.Code)
-		}
+		expect.Equal(t, ask(h, "GET", "/", "", header(name, "127.0.0.1")).Code, 403, "with %s", name)
 	}
 }
 
@@ -108,9 +104,7 @@ func TestHandlerUnix(t *testing.T) {
 		resp, err := (&http.Client{Transport: tr}).Get("http://" + host + "/")
 		must(t, err)
 		_ = resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("for %s: %d, want %d", host, resp.StatusCode, want)
-		}
+		expect.Equal(t, resp.StatusCode, want, "for %s", host)
 	}
 	tr.CloseIdleConnections()
 	must(t, s.Close())
@@ -142,9 +136,7 @@ func TestHandlerToken(t *testing.T) {
 	} {
 		h := New(newRig(t).Control, &Options{Token: c.token})
 		w := ask(h, "GET", "/", "", remote, func(r *http.Request) { r.Header["Authorization"] = c.given })
-		if w.Code != c.want {
-			t.Errorf("token %q, given %q: %d, want %d", c.token, c.given, w.Code, c.want)
-		}
+		expect.Equal(t, w.Code, c.want, "token %q, given %q", c.token, c.given)
 		if challenge := w.Header().Get("WWW-Authenticate"); (challenge != "") != (w.Code == 401) {
 			t.Errorf("token %q, given %q: the challenge is %q", c.token, c.given, challenge)
 		}
@@ -154,16 +146,10 @@ func TestHandlerToken(t *testing.T) {
 	}
 	// A token that is too short is refused even from this machine, and a right token does not allow
 	// requests of other sites.
-	if w := ask(New(newRig(t).Control, &Options{Token: "short"}), "GET", "/", ""); w.Code != 500 {
-		t.Errorf("a short token: %d, want 500", w.Code)
-	}
+	expect.Equal(t, ask(New(newRig(t).Control, &Options{Token: "short"}), "GET", "/", "").Code, 500, "a short token")
 	h := New(newRig(t).Control, &Options{Token: token})
-	if w := ask(h, "GET", "/", ""); w.Code != 401 {
-		t.Errorf("from this machine without the token: %d, want 401", w.Code)
-	}
-	if w := ask(h, "GET", "/", "", header("Authorization", "Bearer "+token), header("Sec-Fetch-Site", "cross-site")); w.Code != 403 {
-		t.Errorf("from another site with the token: %d, want 403", w.Code)
-	}
+	expect.Equal(t, ask(h, "GET", "/", "").Code, 401, "from this machine without the token")
+	expect.Equal(t, ask(h, "GET", "/", "", header("Authorization", "Bearer "+token), header("Sec-Fetch-Site", "cross-site")).Code, 403, "from another site with the token")
 }
 
 func TestHandlerCrossSite(t *testing.T) {
@@ -206,16 +192,10 @@ func TestHandlerCrossSite(t *testing.T) {
 			}
 		}
 	}
-	if w := ask(h, "GET", "/", "", header("Origin", "http://localhost:8080"), header("Origin", "http://evil.com")); w.Code != 403 {
-		t.Errorf("two origins: %d, want 403", w.Code)
-	}
-	if w := ask(h, "GET", "/", "", header("Origin", "http://"), func(r *http.Request) { r.Host = "" }); w.Code != 403 {
-		t.Errorf("an empty origin for an empty host: %d, want 403", w.Code)
-	}
+	expect.Equal(t, ask(h, "GET", "/", "", header("Origin", "http://localhost:8080"), header("Origin", "http://evil.com")).Code, 403, "two origins")
+	expect.Equal(t, ask(h, "GET", "/", "", header("Origin", "http://"), func(r *http.Request) { r.Host = "" }).Code, 403, "an empty origin for an empty host")
 	for origin, want := range map[string]int{"https://localhost:8080": 200, "http://localhost:8080": 403} {
 		w := ask(h, "GET", "/", "", header("Origin", origin), func(r *http.Request) { r.TLS = &tls.ConnectionState{} })
-		if w.Code != want {
-			t.Errorf("with TLS from %s: %d, want %d", origin, w.Code, want)
-		}
+		expect.Equal(t, w.Code, want, "with TLS from %s", origin)
 	}
 }

@@ -21,12 +21,13 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var must = tracetest.Must
+var must = expect.Must
 
 // A rig is a control. Tests make handlers for it.
 type rig struct {
@@ -200,9 +201,7 @@ func TestHandlerSnapshot(t *testing.T) {
 		if v["id"] == "" || w.Header().Get("Location") != "traces/"+v["file"].(string) || v["href"] != w.Header().Get("Location") {
 			t.Errorf("%s: the answer is %v, and it is at %q", c.query, v, w.Header().Get("Location"))
 		}
-		if _, err := os.Stat(r.Dir() + "/" + v["file"].(string)); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, expect.Err(os.Stat(r.Dir()+"/"+v["file"].(string))))
 	}
 }
 
@@ -426,9 +425,7 @@ func TestHandlerMounted(t *testing.T) {
 			resp, text := ask("GET", from, "")
 			var index indexView
 			must(t, json.Unmarshal([]byte(text), &index))
-			if len(index.Files) != 2 {
-				t.Fatalf("%q: the list has %v", from, index.Files)
-			}
+			expect.MustLen(t, index.Files, 2, "%q: the list has", from)
 			for _, file := range index.Files {
 				if resp, _ := ask("GET", resp.Request.URL.String(), file.Href); resp.StatusCode != http.StatusOK {
 					t.Errorf("%q: %s: %d", from, resp.Request.URL, resp.StatusCode)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestHandlerBadParameters(t *testing.T) {
@@ -58,15 +60,11 @@ func TestHandlerBadParameters(t *testing.T) {
 					r.ContentLength = -1
 				}
 			})
-			if w.Code != 400 {
-				t.Errorf("POST %s with a body: %d, want 400", target, w.Code)
-			}
+			expect.Equal(t, w.Code, 400, "POST %s with a body", target)
 		}
 	}
 	if f.asked() != 0 {
 		t.Errorf("%d were asked for", f.asked())
 	}
-	if w := ask(h, "POST", "/snapshot", "", func(r *http.Request) { r.Body, r.ContentLength = nil, -1 }); w.Code != 201 {
-		t.Errorf("without a body: %d", w.Code)
-	}
+	expect.Equal(t, ask(h, "POST", "/snapshot", "", func(r *http.Request) { r.Body, r.ContentLength = nil, -1 }).Code, 201, "without a body")
 }

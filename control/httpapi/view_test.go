@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestHandlerIndex(t *testing.T) {
@@ -60,12 +61,8 @@ func TestHandlerIndex(t *testing.T) {
 	if w := ask(h, "GET", "/", ""); w.Code != 200 || answerOf(t, w)["error"] == "" {
 		t.Errorf("a folder that is gone: %d %s", w.Code, w.Body)
 	}
-	if w := ask(h, "GET", "/traces/"+first.Name, ""); w.Code != 404 {
-		t.Errorf("a trace without a folder: %d", w.Code)
-	}
-	if w := ask(New(nil, nil), "GET", "/", ""); w.Code != 404 {
-		t.Errorf("a nil control: %d", w.Code)
-	}
+	expect.Equal(t, ask(h, "GET", "/traces/"+first.Name, "").Code, 404, "a trace without a folder")
+	expect.Equal(t, ask(New(nil, nil), "GET", "/", "").Code, 404, "a nil control")
 }
 
 // TestHandlerShowsErrors stops a stream after its folder and the folder above were removed.

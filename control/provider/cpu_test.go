@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 var sink uint64
@@ -86,9 +87,7 @@ func TestCPUProfileInUse(t *testing.T) {
 	other := &cpuRecording{w: limited{most: maxProfileBytes}}
 	must(t, pprof.StartCPUProfile(other))
 	r, c := &record{}, &cpuProfile{}
-	if err := c.start(r.session(control.CPUProfile, nil)); err == nil || !strings.Contains(err.Error(), "already in use") {
-		t.Errorf("Start gives %v, want already in use", err)
-	}
+	expect.Says(t, c.start(r.session(control.CPUProfile, nil)), "already in use", "Start")
 	must(t, c.stop())
 	must(t, c.flush())
 	if other.ended() {
@@ -110,9 +109,7 @@ func TestCPUProfileTaken(t *testing.T) {
 			other := &cpuRecording{w: limited{most: maxProfileBytes}}
 			must(t, pprof.StartCPUProfile(other))
 			err := end(c)
-			if err == nil || !strings.Contains(err.Error(), "other code of the program stopped") {
-				t.Errorf("%s gives %v", name, err)
-			}
+			expect.Says(t, err, "other code of the program stopped", "%s", name)
 			if name == "Flush" && !strings.Contains(err.Error(), "already in use") {
 				t.Errorf("%s gives %v, want already in use", name, err)
 			}

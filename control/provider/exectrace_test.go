@@ -3,18 +3,17 @@ package provider
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"runtime/trace"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/core/execbatch"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -31,9 +30,7 @@ func TestExecTrace(t *testing.T) {
 	if err := x.dump(t.Context(), s); err == nil {
 		t.Error("Dump after Stop gives no error")
 	}
-	if len(r.entries) != 1 {
-		t.Fatalf("%d entries, want 1", len(r.entries))
-	}
+	expect.MustEqual(t, len(r.entries), 1, "entries")
 	e := r.entries[0]
 	v, _ := e.Attribute("data")
 	data := v.Bytes()
@@ -57,9 +54,7 @@ func TestExecTraceInUse(t *testing.T) {
 	other := trace.NewFlightRecorder(trace.FlightRecorderConfig{})
 	must(t, other.Start())
 	r, x := &record{}, &execTrace{}
-	if err := x.start(r.session(control.ExecTrace, nil)); err == nil || !strings.Contains(err.Error(), "already in use") {
-		t.Errorf("Start gives %v, want already in use", err)
-	}
+	expect.Says(t, x.start(r.session(control.ExecTrace, nil)), "already in use", "Start")
 	must(t, x.stop())
 	if !other.Enabled() {
 		t.Error("the other one was stopped")
@@ -94,9 +89,7 @@ func TestExecTraceTooLarge(t *testing.T) {
 	must(t, x.dump(t.Context(), s))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := x.dump(ctx, s); !errors.Is(err, context.Canceled) {
-		t.Errorf("Dump gives %v, want context.Canceled", err)
-	}
+	expect.Is(t, x.dump(ctx, s), context.Canceled, "Dump")
 	must(t, x.stop())
 	if e := r.entries[0]; len(r.entries) != 1 || e.Message.Value != "execution trace too large to keep" || e.has("data") || e.u64(t, "bytes") != 0 || e.u64(t, "left_out_bytes") <= 1000 {
 		t.Errorf("%d entries, the first is %q: %d bytes", len(r.entries), e.Message.Value, e.u64(t, "bytes"))
@@ -124,9 +117,7 @@ func TestLastGenerations(t *testing.T) {
 	trace.Stop()
 	all := whole.Bytes()
 	moments := momentsIn(t, all)
-	if len(moments) != 32 {
-		t.Fatalf("the trace has %v", moments)
-	}
+	expect.MustLen(t, moments, 32, "the trace has")
 	some := 0
 	for _, share := range []int{100, 80, 50, 30, 10} {
 		most := len(all) * share / 100

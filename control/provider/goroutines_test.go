@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 //go:noinline
@@ -62,9 +63,7 @@ func TestGoroutines(t *testing.T) {
 	if with.ref != testRef || with.has("label.span_id") || with.has("label.trace_id") {
 		t.Errorf("the one with a span is below %v: %+v", with.ref, with.Attributes)
 	}
-	if without.ref != (format.SpanRef{}) {
-		t.Errorf("the one without a span is below %v", without.ref)
-	}
+	expect.Equal(t, without.ref, format.SpanRef{}, "the one without a span is below")
 	if !strings.HasSuffix(with.Message.Value, "provider.blockedHere") {
 		t.Errorf("message %q, want the function that waits", with.Message.Value)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // files writes files with these contents below root.
@@ -45,9 +46,7 @@ func TestProcessLinux(t *testing.T) {
 		"container.memory.usage:bytes": 5000, "container.memory.limit:bytes": 9000,
 		"container.cpu.throttled.periods:periods delta": 2,
 	} {
-		if got := e.u64(t, name); got != want {
-			t.Errorf("%s is %d, want %d", name, got, want)
-		}
+		expect.Equal(t, e.u64(t, name), want, "%s", name)
 	}
 	for name, want := range map[string]float64{"container.cpu.time:seconds delta": 2.5, "container.cpu.throttled.time:seconds delta": 0.25} {
 		if v, _ := e.Attribute(name); v.Float() != want {

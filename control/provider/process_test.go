@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -29,9 +30,7 @@ func TestBuild(t *testing.T) {
 		"process.executable.name": "server", "go.version": runtime.Version(), "os.type": runtime.GOOS,
 		"host.arch": runtime.GOARCH, "GODEBUG": "madvdontneed=1",
 	} {
-		if got := e.text(t, name); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
-		}
+		expect.Equal(t, e.text(t, name), want, "%s", name)
 	}
 	if got := e.u64(t, "process.pid"); got != uint64(os.Getpid()) {
 		t.Errorf("pid is %d, want %d", got, os.Getpid())
@@ -49,9 +48,7 @@ func TestBuild(t *testing.T) {
 	}
 	must(t, dumpBuild(t.Context(), r.session(control.Process, nil)))
 	must(t, dumpBuild(t.Context(), r.session(control.GC, nil)))
-	if got := len(r.named("build")); got != 2 {
-		t.Errorf("%d entries after a dump, want 2", got)
-	}
+	expect.Equal(t, len(r.named("build")), 2, "entries after a dump")
 	os.Args = nil
 	if e := (written{TraceEntry: buildEntry()}); e.has("process.executable.name") {
 		t.Error("a process without arguments has a name")

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func some(n uint64) maybe { return maybe{n, true} }
@@ -37,9 +39,7 @@ func TestParseFields(t *testing.T) {
 				want[i] = some(n)
 			}
 			got.parse([]byte(tt.text), tt.sep, tt.fields)
-			if got != want {
-				t.Errorf("parse gives %+v, want %+v", got, want)
-			}
+			expect.Equal(t, got, want, "parse")
 		})
 	}
 }
@@ -67,9 +67,7 @@ func TestDecimal(t *testing.T) {
 		"0": some(0), " 12\n": some(12), "18446744073709551615": some(math.MaxUint64),
 		"18446744073709551616": {}, "": {}, "max\n": {}, "1 2": {}, "-1": {}, "+1": {}, "0x1": {},
 	} {
-		if got := decimal([]byte(text)); got != want {
-			t.Errorf("decimal(%q) = %v, want %v", text, got, want)
-		}
+		expect.Equal(t, decimal([]byte(text)), want, "decimal(%q)", text)
 	}
 }
 

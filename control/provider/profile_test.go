@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
@@ -103,9 +104,7 @@ func TestLabelBounds(t *testing.T) {
 		many[fmt.Sprintf("%02d", i)+strings.Repeat("ä", 1000)] = []string{strings.Repeat("ö", 1000)}
 	}
 	labels, _ := labelsOf(&profile.Sample{Label: many})
-	if len(labels) != maxLabels {
-		t.Errorf("%d labels, want %d", len(labels), maxLabels)
-	}
+	expect.Equal(t, len(labels), maxLabels, "labels")
 	for _, l := range labels {
 		if len(l.name) > maxLabelName || len(l.value) > maxLabelValue || !utf8.ValidString(l.name) || !strings.HasSuffix(l.value, "…") {
 			t.Errorf("label of %d bytes: %q", len(l.value), l.name)
@@ -141,9 +140,7 @@ func TestStackBounds(t *testing.T) {
 			}
 		})
 	}
-	if got := (&group{locations: []*profile.Location{{Address: 0xabc}}}).stack(); got != "0xabc" {
-		t.Errorf("a location without names is %q", got)
-	}
+	expect.Equal(t, (&group{locations: []*profile.Location{{Address: 0xabc}}}).stack(), "0xabc", "a location without names")
 }
 
 func TestFunction(t *testing.T) {
@@ -160,9 +157,7 @@ func TestFunction(t *testing.T) {
 		{nil, "unknown function"},
 	}
 	for _, tt := range tests {
-		if got := (&group{locations: []*profile.Location{location(tt.names...)}}).function(texts.OfApplication); got != tt.want {
-			t.Errorf("function of %v is %q, want %q", tt.names, got, tt.want)
-		}
+		expect.Equal(t, (&group{locations: []*profile.Location{location(tt.names...)}}).function(texts.OfApplication), tt.want, "function of %v", tt.names)
 	}
 }
 
@@ -179,9 +174,7 @@ func many(n int) []*group {
 func TestGoroutinesBound(t *testing.T) {
 	r := &record{}
 	must(t, writeGoroutines(t.Context(), r.session(control.Goroutines, nil), time.Unix(1, 0), many(maxStacks+10)))
-	if len(r.entries) != maxStacks+1 {
-		t.Fatalf("%d entries, want %d", len(r.entries), maxStacks+1)
-	}
+	expect.MustEqual(t, len(r.entries), maxStacks+1, "entries")
 	if first := r.entries[0]; first.ref != testRef || first.u64(t, "count") != 6 {
 		t.Errorf("the first is %v, want the one with a span", first)
 	}
@@ -217,9 +210,7 @@ func TestCPUBound(t *testing.T) {
 	r := &record{}
 	c := &cpuProfile{session: r.session(control.CPUProfile, nil)}
 	must(t, c.write(many(maxCPUStacks+3), time.Unix(1, 0), time.Second))
-	if len(r.entries) != maxCPUStacks+1 {
-		t.Fatalf("%d entries, want %d", len(r.entries), maxCPUStacks+1)
-	}
+	expect.MustEqual(t, len(r.entries), maxCPUStacks+1, "entries")
 	if n := r.entries[0].u64(t, "samples"); n != maxCPUStacks+3 {
 		t.Errorf("the first has %d samples, want the most", n)
 	}
@@ -255,9 +246,7 @@ func FuzzProfile(f *testing.F) {
 	p.Location, p.Function = []*profile.Location{l}, []*profile.Function{l.Line[0].Function}
 	p.Sample = []*profile.Sample{{Location: p.Location, Value: []int64{1}, Label: map[string][]string{"span_id": {testSpan}, "trace_id": {testTrace}, "k": {"v"}}}}
 	var b bytes.Buffer
-	if err := p.WriteUncompressed(&b); err != nil {
-		f.Fatal(err)
-	}
+	must(f, p.WriteUncompressed(&b))
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := parsePlain(b)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestAll(t *testing.T) {
@@ -19,9 +20,7 @@ func TestAll(t *testing.T) {
 		have |= m.Provides
 	}
 	want := control.RuntimeMetrics | control.GC | control.Sched | control.Goroutines | control.CPUProfile | control.ExecTrace | control.Process
-	if have != want {
-		t.Errorf("All provides %v, want %v", have, want)
-	}
+	expect.Equal(t, have, want, "All provides")
 }
 
 func TestLifecycle(t *testing.T) {
@@ -35,9 +34,7 @@ func TestLifecycle(t *testing.T) {
 			for range 2 {
 				s := r.session(p.Provides, nil)
 				must(t, p.Start(s))
-				if err := p.Start(s); !errors.Is(err, errRunning) {
-					t.Errorf("the second Start gives %v, want %v", err, errRunning)
-				}
+				expect.Is(t, p.Start(s), errRunning, "the second Start")
 				must(t, p.Stop())
 				must(t, p.Stop())
 			}
@@ -96,9 +93,7 @@ func TestTicks(t *testing.T) {
 			must(t, tt.p.Stop())
 			for name, want := range tt.want {
 				entries := r.named(name)
-				if len(entries) != want {
-					t.Errorf("%v: %d entries %q, want %d", tt.params, len(entries), name, want)
-				}
+				expect.Equal(t, len(entries), want, "%v: entries %q", tt.params, name)
 				var sum time.Duration
 				for _, e := range entries {
 					if e.has(attrInterval) {
@@ -124,9 +119,7 @@ func TestWriteError(t *testing.T) {
 			r.mu.Lock()
 			r.err = nil
 			r.mu.Unlock()
-			if err := p.Stop(); !errors.Is(err, gone) {
-				t.Errorf("%v: Stop gives %v, want %v", p.Provides, err, gone)
-			}
+			expect.Is(t, p.Stop(), gone, "%v: Stop", p.Provides)
 			must(t, p.Start(r.session(p.Provides, nil)))
 			must(t, p.Stop())
 		})

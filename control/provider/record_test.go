@@ -10,7 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -70,4 +70,4 @@ func (w written) has(name string) bool {
 	return ok
 }
 
-var must = tracetest.Must
+var must = expect.Must

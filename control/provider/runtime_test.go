@@ -11,15 +11,14 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 func TestDefaultMetrics(t *testing.T) {
 	s, err := newSampler(control.RuntimeMetrics, "")
 	must(t, err)
-	if len(s.samples) != 20 {
-		t.Errorf("runtime.metrics reads %d metrics, want 20", len(s.samples))
-	}
+	expect.Equal(t, len(s.samples), 20, "metrics that runtime.metrics reads")
 	s.read()
 	runtime.GC()
 	s.read()
@@ -73,17 +72,13 @@ func TestSamplesParam(t *testing.T) {
 		"runtime.metrics.samples": " /gc/heap/live:bytes,/gc/heap/live:bytes, /cpu/classes/idle:cpu-seconds",
 	})))
 	must(t, p.stop())
-	if len(r.entries) != 1 {
-		t.Fatalf("%d entries, want 1", len(r.entries))
-	}
+	expect.MustEqual(t, len(r.entries), 1, "entries")
 	var names []string
 	for _, a := range r.entries[0].Attributes {
 		names = append(names, a.Name)
 	}
 	want := "interval_nano|/gc/heap/live:bytes|/cpu/classes/idle:cpu-seconds delta"
-	if got := strings.Join(names, "|"); got != want {
-		t.Errorf("attributes %s, want %s", got, want)
-	}
+	expect.Equal(t, strings.Join(names, "|"), want, "attributes")
 }
 
 // TestGCPauses checks that the entries gc have the numbers of debug.ReadGCStats, and that there are none
@@ -110,9 +105,7 @@ func TestGCPauses(t *testing.T) {
 		if n := e.u64(t, "gc.cycle"); n != uint64(stats.NumGC)-uint64(back) {
 			t.Errorf("entry %d is of cycle %d, want %d", i, n, stats.NumGC-int64(back))
 		}
-		if d := time.Duration(e.u64(t, format.AttrDuration)); d != stats.Pause[back] {
-			t.Errorf("entry %d took %v, want %v", i, d, stats.Pause[back])
-		}
+		expect.Equal(t, time.Duration(e.u64(t, format.AttrDuration)), stats.Pause[back], "entry %d took", i)
 		if want := stats.PauseEnd[back].Add(-stats.Pause[back]); !e.at.Equal(want) {
 			t.Errorf("entry %d is at %v, want %v", i, e.at, want)
 		}
@@ -139,9 +132,7 @@ func TestGCMissed(t *testing.T) {
 	}
 	tick.run()
 	got := r.named("gc")
-	if len(got) != 256 {
-		t.Fatalf("%d entries, want 256", len(got))
-	}
+	expect.MustEqual(t, len(got), 256, "entries")
 	if n := got[0].u64(t, "gc.missed"); n != cycles-256 || got[1].has("gc.missed") {
 		t.Errorf("%d missed, want %d, told once", n, cycles-256)
 	}
@@ -156,15 +147,9 @@ func TestTickAllocatesNothing(t *testing.T) {
 	tick, err := newRuntimeTick(s)
 	must(t, err)
 	tick.run() // allocates the buffers
-	if n := hosttest.Allocations(100, tick.sampler.read); n != 0 {
-		t.Errorf("a read allocates %v times", n)
-	}
-	if n := hosttest.Allocations(100, tick.run); n != 0 {
-		t.Errorf("a tick allocates %v times", n)
-	}
-	if n := hosttest.Allocations(10, func() { runtime.GC(); tick.run() }); n != 0 {
-		t.Errorf("a tick after a collection allocates %v times", n)
-	}
+	expect.Equal(t, hosttest.Allocations(100, tick.sampler.read), 0, "times that a read allocates")
+	expect.Equal(t, hosttest.Allocations(100, tick.run), 0, "times that a tick allocates")
+	expect.Equal(t, hosttest.Allocations(10, func() { runtime.GC(); tick.run() }), 0, "times that a tick after a collection allocates")
 }
 
 func TestHistogram(t *testing.T) {

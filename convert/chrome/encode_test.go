@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
@@ -61,9 +62,7 @@ func nanos(t testing.TB, n json.Number) uint64 {
 		t.Errorf("time %s has not three decimals", n)
 	}
 	ns, err := strconv.ParseUint(whole+rest, 10, 64)
-	if err != nil {
-		t.Errorf("time %s: %v", n, err)
-	}
+	expect.Is(t, err, nil, "time %s", n)
 	return ns
 }
 
@@ -139,9 +138,7 @@ func check(t testing.TB, p *parsed) {
 				delete(flows, e.ID)
 			}
 		case "i":
-			if e.Scope != "t" {
-				t.Errorf("instant %q has scope %q", e.Name, e.Scope)
-			}
+			expect.Equal(t, e.Scope, "t", "instant %q has scope", e.Name)
 		default:
 			t.Errorf("phase %q", e.Phase)
 		}
@@ -172,9 +169,7 @@ func TestSampleFiles(t *testing.T) {
 
 func TestEncodeTimes(t *testing.T) {
 	p := encoded(t, sample())
-	if got, want := p.Other["base_unix_nano"], strconv.FormatInt(base, 10); got != want {
-		t.Errorf("the base is %s, want %s", got, want)
-	}
+	expect.Equal(t, p.Other["base_unix_nano"], strconv.FormatInt(base, 10), "the base")
 	for _, want := range []struct {
 		phase, name, time, took string
 		process, thread         int
@@ -245,9 +240,7 @@ func TestEncodeArrows(t *testing.T) {
 		}
 	}
 	want := "s child 0.000 1/1, s child 0.000 1/1, s link 0.000 1/1, f child 0.300 1/2, s child 0.300 1/2, f child 0.400 2/1, f child 0.850 1/2, f link 1.000 1/1"
-	if strings.Join(got, ", ") != want {
-		t.Errorf("arrows are\n%s, want\n%s", strings.Join(got, ", "), want)
-	}
+	expect.Equal(t, strings.Join(got, ", "), want, "arrows")
 }
 
 // TestEncodeNests encodes many random traces with all kinds of unusual times.
@@ -266,9 +259,7 @@ func TestEncodeNests(t *testing.T) {
 				want++
 			}
 		}
-		if spans != want {
-			t.Fatalf("seed %d: %d spans, want %d", seed, spans, want)
-		}
+		expect.MustEqual(t, spans, want, "seed %d: spans", seed)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}

@@ -3,7 +3,6 @@ package folded_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -92,9 +92,7 @@ func TestCPUSpeedscope(t *testing.T) {
 // TestNoCPU checks that a trace without samples is an error and not an empty picture.
 func TestNoCPU(t *testing.T) {
 	for _, encode := range []converttest.Format{cpuStacks, cpuSpeedscope} {
-		if err := encode.Encode(t.Context(), new(bytes.Buffer), shop(t)); !errors.Is(err, folded.ErrNoCPU) {
-			t.Errorf("got %v", err)
-		}
+		expect.Is(t, encode.Encode(t.Context(), new(bytes.Buffer), shop(t)), folded.ErrNoCPU, "encode.Encode")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -144,9 +145,7 @@ func TestLarge(t *testing.T) {
 	v := viewOf(t, entries...)
 	out := string(stacks.Bytes(t, v))
 	want := "first service;GET /0 3334\nfirst service;GET /1 3333\nfirst service;GET /2 3333\nsecond;GET /0 3333\nsecond;GET /1 3334\nsecond;GET /2 3333\n"
-	if out != want {
-		t.Errorf("got\n%s\nwant\n%s", out, want)
-	}
+	expect.Equal(t, out, want, "out")
 	check(t, speedscope.Bytes(t, v), 20_000)
 }
 
@@ -238,9 +237,7 @@ func check(t *testing.T, b []byte, spans int) {
 			t.Errorf("profile %d: %v stay open", i, stack)
 		}
 	}
-	if opened != spans {
-		t.Errorf("%d spans were opened, want %d", opened, spans)
-	}
+	expect.Equal(t, opened, spans, "spans opened")
 }
 
 func TestSpeedscopeNests(t *testing.T) {
@@ -269,9 +266,7 @@ func TestSelfTimes(t *testing.T) {
 		},
 		"long": {[]*format.TraceEntry{span(1, 1, "a", 1, 1<<62+1), span(2, 2, "b", 5, 10)}, "s;a 4611686018427387899\ns;a;b 5\n"},
 	} {
-		if got := string(stacks.Bytes(t, viewOf(t, append([]*format.TraceEntry{resource("s")}, c.spans...)...))); got != c.want {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
-		}
+		expect.Equal(t, string(stacks.Bytes(t, viewOf(t, append([]*format.TraceEntry{resource("s")}, c.spans...)...))), c.want, "%s", name)
 	}
 }
 
@@ -345,9 +340,7 @@ func TestLateParent(t *testing.T) {
 	child := span(2, 1, "child", 10, 20)
 	child.Add(format.AttrParentSpanID, format.StringValue(fmt.Sprintf("%016x", 3)))
 	out := string(stacks.Bytes(t, viewOf(t, resource("s"), child, span(3, 1, "parent", 0, 100))))
-	if want := "s;parent 90\ns;parent;child 10\n"; out != want {
-		t.Errorf("got %q, want %q", out, want)
-	}
+	expect.Equal(t, out, "s;parent 90\ns;parent;child 10\n", "out")
 }
 
 func BenchmarkEncode(b *testing.B) {

@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 	"github.com/entrace-go/entrace/internal/read/callstack"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -132,9 +133,7 @@ func TestDecodeOwn(t *testing.T) {
 	if e, ok := errors.AsType[*input.Error](err); !ok || e.Offset == 0 || len(half) == 0 {
 		t.Errorf("a trace that is cut: %v", err)
 	}
-	if _, err := toOTLP.Text(t, "go 1.99 trace\x00\x00\x00"); err == nil || !strings.Contains(err.Error(), "1.99") {
-		t.Errorf("another version: %v", err)
-	}
+	expect.Says(t, expect.Err(toOTLP.Text(t, "go 1.99 trace\x00\x00\x00")), "1.99", "another version")
 	if gotrace.Is([]byte("go 1.26")) || gotrace.Is(nil) {
 		t.Error("a part of a header is one")
 	}

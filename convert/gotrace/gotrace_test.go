@@ -2,12 +2,12 @@ package gotrace_test
 
 import (
 	"bytes"
-	"errors"
 	"testing"
 
 	"github.com/entrace-go/entrace/convert/gotrace"
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -27,9 +27,7 @@ func TestEncode(t *testing.T) {
 	if !bytes.Equal(b.Bytes(), data) {
 		t.Errorf("%d bytes became %d", len(data), b.Len())
 	}
-	if err := gotrace.Encode(t.Context(), &b, viewOf(t)); !errors.Is(err, gotrace.ErrNone) {
-		t.Errorf("without an execution trace: %v", err)
-	}
+	expect.Is(t, gotrace.Encode(t.Context(), &b, viewOf(t)), gotrace.ErrNone, "without an execution trace")
 	if err := gotrace.Encode(t.Context(), &b, viewOf(t, dump(data), dump(data))); err == nil {
 		t.Error("one of two execution traces is written")
 	}

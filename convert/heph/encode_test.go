@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
@@ -265,9 +266,7 @@ func TestPacketOrder(t *testing.T) {
 			continue
 		}
 		e := &p.Event
-		if e.Counter != next[e.StreamID] {
-			t.Errorf("packet %d has the counter %d, want %d", n, e.Counter, next[e.StreamID])
-		}
+		expect.Equal(t, e.Counter, next[e.StreamID], "packet %d has the counter", n)
 		next[e.StreamID]++
 		if e.End < last {
 			t.Errorf("packet %d ends at %d, the one before at %d", n, e.End, last)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -38,9 +39,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("encoded again it is\n%x, was\n%x\n%s", out, in, text(t, v))
 		}
 		again, err := decoded(t, out, version)
-		if err != nil {
-			t.Fatalf("decoded again: %v", err)
-		}
+		expect.MustIs(t, err, nil, "decoded again")
 		if !bytes.Equal(converter.Bytes(t, again), out) {
 			t.Fatal("encoded again it is another file")
 		}
@@ -205,9 +204,7 @@ func TestParents(t *testing.T) {
 			got.WriteString(e.Metadata.Name + "<" + up.Metadata.Name + " ")
 		}
 	}
-	if want := "A<root B<A C<root E<root D<E F<root G<D I<root H<I K<root J<K L<root M<root "; got.String() != want {
-		t.Errorf("parents are %s, want %s", got.String(), want)
-	}
+	expect.Equal(t, got.String(), "A<root B<A C<root E<root D<E F<root G<D I<root H<I K<root J<K L<root M<root ", "parents")
 	if !bytes.Equal(converter.Bytes(t, v), b) {
 		t.Error("it is another file when it is encoded again")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -67,9 +68,7 @@ func TestNoTempDir(t *testing.T) {
 	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
 	converttest.Must(t, err)
 	err = Decode(t.Context(), io.MultiReader(bytes.NewReader(foreignPackets(180000))), w)
-	if !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Decode: %v, want that there is no folder", err)
-	}
+	expect.Is(t, err, fs.ErrNotExist, "Decode")
 	converttest.Must(t, w.Close())
 	if v := open(t, out.Bytes()); v.Len() < 75000 {
 		t.Errorf("%d entries, want those of the first 8 MiB", v.Len())

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -16,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestDocument builds the two examples in the document of the format. The bytes must be equal.
@@ -64,22 +64,16 @@ func TestValues(t *testing.T) {
 	for _, a := range c.Attributes {
 		got = append(got, fmt.Sprintf("%s:%x", a.Name, a.Value.typ))
 	}
-	if s := strings.Join(got, " "); s != "u:1 i:2 f:3 s:4 u:81 :82 ss:84 none:84" {
-		t.Errorf("attributes are %s", s)
-	}
+	expect.Equal(t, strings.Join(got, " "), "u:1 i:2 f:3 s:4 u:81 :82 ss:84 none:84", "attributes")
 	v := func(i int) value { return c.Attributes[i].Value }
 	if v(0).num != math.MaxUint64 || v(1).I64() != math.MinInt64 || !math.IsNaN(v(2).F64()) || v(3).Text() != "\xff" || v(4).Len() != 2 || v(7).Len() != 0 {
 		t.Errorf("values are %v", c.Attributes)
 	}
 	var texts []string
 	v(6).Each(func(v value) bool { texts = append(texts, v.Text()); return true })
-	if !slices.Equal(texts, []string{"", "é"}) {
-		t.Errorf("texts are %q", texts)
-	}
+	expect.Slice(t, texts, []string{"", "é"}, "texts")
 	widest := event{Description: strings.Repeat("x", 65535)}
-	if _, err := parsePacket(appendEvent(nil, &widest)); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, expect.Err(parsePacket(appendEvent(nil, &widest))))
 }
 
 // old returns an event packet in the layout of before 2021-03-17.
@@ -157,13 +151,9 @@ func TestPieces(t *testing.T) {
 		var out bytes.Buffer
 		w, err := format.NewWriter(&out, format.V2, format.IET, nil)
 		converttest.Must(t, err)
-		if err := Decode(t.Context(), x.r, w); !errors.Is(err, x.want) {
-			t.Errorf("the error is %v, want %v", err, x.want)
-		}
+		expect.Is(t, Decode(t.Context(), x.r, w), x.want, "the error")
 		converttest.Must(t, w.Close())
-		if got, want := text(t, open(t, out.Bytes())), text(t, whole); got != want {
-			t.Errorf("entries\n%s, want\n%s", got, want)
-		}
+		expect.Equal(t, text(t, open(t, out.Bytes())), text(t, whole), "entries")
 	}
 }
 
@@ -213,8 +203,6 @@ func TestEveryCut(t *testing.T) {
 		} else if !errors.Is(err, format.ErrTruncated) {
 			t.Errorf("cut at %d: %v", n, err)
 		}
-		if v.Len() != whole+1 {
-			t.Errorf("cut at %d: %d entries, want %d", n, v.Len(), whole+1)
-		}
+		expect.Equal(t, v.Len(), whole+1, "cut at %d: entries", n)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -102,13 +103,9 @@ func TestDecodeStrings(t *testing.T) {
 			p := parts{meta: plain, data: test.data, events: []event{interval(metadataID, test.id, 1, 2), interval(99, 99, 1, 1)}}
 			p.index = []uint64{5, id(0) - firstRegular, 6, id(0) - firstRegular, 6, id(4) - firstRegular, 7, 1 << 63, 1 << 40, 8}
 			v, err := decode(t, p.file(t))
-			if !errors.Is(err, test.err) {
-				t.Errorf("the error is %v, want %v", err, test.err)
-			}
+			expect.Is(t, err, test.err, "the error")
 			want := plain + ":" + test.want + " <unknown>:<unknown>"
-			if got := labels(t, v); got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
+			expect.Equal(t, labels(t, v), want, "labels")
 			if e, ok := errors.AsType[*input.Error](err); ok && (e.Unit != "event 0" || e.Offset != int64(8+5+8+len(plain)+1+len(test.data)+5+8)) {
 				t.Errorf("the place is wrong: %v", e)
 			}
@@ -131,9 +128,7 @@ func TestDecodeExponential(t *testing.T) {
 			p.events = append(p.events, interval(99, id(at), i, i))
 			at -= int(i % 2)
 		}
-		if _, err := decode(t, p.file(t)); !errors.Is(err, errTooLarge) {
-			t.Errorf("the error is %v, want %v", err, errTooLarge)
-		}
+		expect.Is(t, expect.Err(decode(t, p.file(t))), errTooLarge, "the error")
 	}
 }
 
@@ -182,12 +177,8 @@ func TestDecodeDamage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v, err := decode(t, test.file)
-			if !errors.Is(err, test.err) {
-				t.Fatalf("the error is %v, want %v", err, test.err)
-			}
-			if got := labels(t, v); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			expect.MustIs(t, err, test.err, "the error")
+			expect.Equal(t, labels(t, v), test.want, "labels")
 			if e, ok := errors.AsType[*input.Error](err); test.err != nil && (!ok || e.Offset != int64(test.offset)) {
 				t.Errorf("the place is %v, want %d", err, test.offset)
 			}
@@ -219,9 +210,7 @@ func TestDecodeOthers(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	_, err = decodeFrom(t, io.MultiReader(bytes.NewReader(b[:20]), iotest.ErrReader(broken)))
-	if !errors.Is(err, broken) {
-		t.Errorf("the error is %v, want that of reading", err)
-	}
+	expect.Is(t, err, broken, "the error")
 }
 
 // TestDecodeCut cuts a file after every byte. Everything before the cut must be decoded.
@@ -230,9 +219,7 @@ func TestDecodeCut(t *testing.T) {
 	before := 0
 	for n := range whole {
 		v, err := decode(t, whole[:n])
-		if !errors.Is(err, format.ErrTruncated) {
-			t.Fatalf("cut at %d: the error is %v", n, err)
-		}
+		expect.MustIs(t, err, format.ErrTruncated, "cut at %d: the error", n)
 		if _, ok := errors.AsType[*input.Error](err); !ok {
 			t.Fatalf("cut at %d: the error has no place: %v", n, err)
 		}
@@ -245,9 +232,7 @@ func TestDecodeCut(t *testing.T) {
 	// Here the strings come after the events, and the index is last. If the end of the index is missing, only names
 	// are lost.
 	v, _ := decode(t, whole[:len(whole)-1])
-	if got, want := labels(t, v), "GenericActivity:label GenericActivity:label|arg0 GenericActivity:late GenericActivity:label|arg0|label"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.Equal(t, labels(t, v), "GenericActivity:label GenericActivity:label|arg0 GenericActivity:late GenericActivity:label|arg0|label", "labels")
 }
 
 func TestDecodeMetadata(t *testing.T) {
@@ -267,9 +252,7 @@ func TestDecodeMetadata(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := parts{meta: test.meta, events: []event{interval(99, 99, 0, 1)}}
 			v, err := decode(t, p.file(t))
-			if !errors.Is(err, test.err) {
-				t.Fatalf("the error is %v, want %v", err, test.err)
-			}
+			expect.MustIs(t, err, test.err, "the error")
 			e, err := v.Entry(1)
 			must(t, err)
 			if c, _ := e.Attribute(attrCommand); c.Text() != test.command {

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestDecodeTheirs compares the decoded events with those that measureme's tool analyzeme reads.
@@ -41,9 +42,7 @@ func TestDecodeRustc(t *testing.T) {
 				got[r.Kind]++
 			}
 			for kind, n := range want {
-				if got[kind] != n {
-					t.Errorf("%d events of kind %s, want %d", got[kind], kind, n)
-				}
+				expect.Equal(t, got[kind], n, "events of kind %s", kind)
 			}
 			if ours, theirs := selfTimes(t, v), reverse(t, b); !maps.Equal(ours, theirs) {
 				t.Errorf("self times are %v, want %v", ours, theirs)

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -45,14 +46,10 @@ func sorted(rows []row) []string {
 // diff compares two lists of events in any order.
 func diff(t *testing.T, got, want []row) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Errorf("%d events, want %d", len(got), len(want))
-	}
+	expect.Equal(t, len(got), len(want), "events")
 	ours, theirs := sorted(got), sorted(want)
 	for i := range min(len(ours), len(theirs)) {
-		if ours[i] != theirs[i] {
-			t.Fatalf("event %d:\n got %s\nwant %s", i, ours[i], theirs[i])
-		}
+		expect.MustEqual(t, ours[i], theirs[i], "event %d", i)
 	}
 }
 
@@ -146,7 +143,7 @@ func theirs(t testing.TB, name string) []row {
 }
 
 var (
-	must = tracetest.Must
+	must = expect.Must
 	read = tracetest.ReadFile
 )
 

@@ -1,13 +1,13 @@
 package otlp_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // A counter counts the bytes that are written to it.
@@ -35,9 +35,7 @@ func TestScopesBudget(t *testing.T) {
 	var c counter
 	w, err := format.NewWriter(&c, format.V2, format.IET, nil)
 	must(t, err)
-	if err := otlp.Decode(t.Context(), strings.NewReader(b.String()), w, nil); !errors.Is(err, format.ErrTooLarge) {
-		t.Errorf("Decode: %v", err)
-	}
+	expect.Is(t, otlp.Decode(t.Context(), strings.NewReader(b.String()), w, nil), format.ErrTooLarge, "Decode")
 	if err := w.Close(); err != nil || c.n > 2<<30 || w.Len() < 10 {
 		t.Errorf("%d bytes and %d entries of %d bytes, %v", c.n, w.Len(), b.Len(), err)
 	}

@@ -12,13 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -84,9 +84,7 @@ func TestEntries(t *testing.T) {
 		tracetest.Below(1, tracetest.Entry("of another program")),
 	}
 	for _, e := range entries {
-		if _, err := w.Write(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(w.Write(e)))
 	}
 	must(t, w.Close())
 	f := tracetest.OpenFile(t, name)
@@ -129,9 +127,7 @@ func TestResourceAttributesKeepOrder(t *testing.T) {
 		for _, a := range out.ResourceSpans[0].Resource.Attributes {
 			keys = append(keys, a.Key)
 		}
-		if !slices.Equal(keys, want) {
-			t.Errorf("version %d: the attributes are %v, want %v", version, keys, want)
-		}
+		expect.Slice(t, keys, want, "version %d: the attributes", version)
 	}
 }
 
@@ -207,9 +203,7 @@ func TestSlogRecords(t *testing.T) {
 					}
 				}
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("version %d, flags %v:\n%q, want\n%q", version, flags, got, want)
-			}
+			expect.Slice(t, got, want, "version %d, flags %v", version, flags)
 		}
 	}
 }

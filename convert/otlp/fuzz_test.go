@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -58,9 +59,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("what was encoded is damaged: %s", lines)
 		}
 		got, want := canonical(t, fuzzEncode(t, second, nil)), canonical(t, lines)
-		if len(got) != len(want) {
-			t.Fatalf("%d spans and log records, want %d", len(got), len(want))
-		}
+		expect.MustEqual(t, len(got), len(want), "spans and log records")
 		for i := range got {
 			if got[i] != want[i] {
 				t.Fatalf("got  %s\nwant %s", got[i], want[i])

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -50,9 +51,7 @@ func TestThereAndBack(t *testing.T) {
 	for _, o := range []*otlp.EncodeOptions{nil, {Protobuf: true}} {
 		first := encode(t, v, o)
 		back := mustDecode(t, bytes.NewReader(first))
-		if got := shown(back); strings.Join(got, "\n") != strings.Join(want, "\n") {
-			t.Errorf("it comes back as\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		expect.Equal(t, strings.Join(shown(back), "\n"), strings.Join(want, "\n"), "it comes back as")
 		if again := encode(t, back, o); !bytes.Equal(again, first) {
 			t.Errorf("the second time it is\n%s\nthe first time\n%s", again, first)
 		}

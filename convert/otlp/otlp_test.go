@@ -13,17 +13,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/testkit/jsontest"
-
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/jsontest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 func fixture(t testing.TB, name string) []byte {
 	t.Helper()
@@ -68,9 +68,7 @@ var canonical = jsontest.OTLP
 
 func compare(t *testing.T, got, want []string) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Errorf("%d spans and log records, want %d", len(got), len(want))
-	}
+	expect.Equal(t, len(got), len(want), "spans and log records")
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
 			t.Errorf("got  %s\nwant %s", got[i], want[i])
@@ -197,16 +195,12 @@ func TestTree(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			v := mustDecode(t, strings.NewReader(test.in))
-			if got := tree(v); got != test.want {
-				t.Errorf("the tree is\n%swant\n%s", got, test.want)
-			}
+			expect.Equal(t, tree(v), test.want, "the tree")
 			n := 0
 			for line := range strings.Lines(test.in) {
 				n += len(canonical(t, []byte(line)))
 			}
-			if got := len(canonical(t, encode(t, v, nil))); got != n {
-				t.Errorf("%d spans and log records come back, want %d", got, n)
-			}
+			expect.Equal(t, len(canonical(t, encode(t, v, nil))), n, "spans and log records come back")
 		})
 	}
 }
@@ -220,9 +214,7 @@ func TestOtherMessages(t *testing.T) {
 	lines := bare(spans(span("B", spanB, spanA))) + `{"resource":{},"scopeMetrics":[{}]}` + bare(said) + bare(spans(span("A", spanA, "")))
 	answer := `{"data":` + spans(span("A", spanA, ""), span("B", spanB, spanA)) + `,"totalCount":2}{"data":` + said + `}`
 	for _, in := range []string{lines, answer} {
-		if got := tree(mustDecode(t, strings.NewReader(in))); got != "root\n  resource\n    A\n      B\n        log said\n" {
-			t.Errorf("%s becomes\n%s", in, got)
-		}
+		expect.Equal(t, tree(mustDecode(t, strings.NewReader(in))), "root\n  resource\n    A\n      B\n        log said\n", "%s becomes", in)
 	}
 }
 
@@ -290,9 +282,7 @@ func TestDamage(t *testing.T) {
 		})
 	}
 	for _, in := range []string{"x", "[]", "\x00\x00\x00\x05hello", "PAR1", "\xff\xff\xff\xff\xff"} {
-		if _, err := decode(t, strings.NewReader(in)); !errors.Is(err, otlp.ErrNotOTLP) {
-			t.Errorf("%q: the error is %v, want %v", in, err, otlp.ErrNotOTLP)
-		}
+		expect.Is(t, expect.Err(decode(t, strings.NewReader(in))), otlp.ErrNotOTLP, "%q: the error", in)
 	}
 }
 
@@ -362,9 +352,7 @@ func TestDamageKeepsOtherMessages(t *testing.T) {
 					got.WriteString(e.Metadata.Name)
 				}
 			}
-			if got.String() != test.want {
-				t.Errorf("it has %s, want %s", got.String(), test.want)
-			}
+			expect.Equal(t, got.String(), test.want, "it has")
 		})
 	}
 }
@@ -420,12 +408,8 @@ func TestContext(t *testing.T) {
 	cancel()
 	w, err := format.NewWriter(io.Discard, 0, format.IET, nil)
 	must(t, err)
-	if err := otlp.Decode(ctx, strings.NewReader(spans()), w, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("Decode: %v", err)
-	}
-	if err := otlp.Encode(ctx, io.Discard, mustDecode(t, strings.NewReader(spans())), nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("Encode: %v", err)
-	}
+	expect.Is(t, otlp.Decode(ctx, strings.NewReader(spans()), w, nil), context.Canceled, "Decode")
+	expect.Is(t, otlp.Encode(ctx, io.Discard, mustDecode(t, strings.NewReader(spans())), nil), context.Canceled, "Encode")
 }
 
 func TestBatches(t *testing.T) {
@@ -438,9 +422,7 @@ func TestBatches(t *testing.T) {
 	for line := range bytes.Lines(out) {
 		counts = append(counts, bytes.Count(line, []byte(`"spanId"`)))
 	}
-	if !slices.Equal(counts, []int{512, 512, 76}) {
-		t.Errorf("the lines have %v spans", counts)
-	}
+	expect.Slice(t, counts, []int{512, 512, 76}, "spans of the lines")
 }
 
 // TestSentTwice decodes two spans with the same ids, both of which were sent twice. Each must become one row.
@@ -449,9 +431,7 @@ func TestSentTwice(t *testing.T) {
 	one := spans(span("A", spanA, ""), b)
 	other := spans(strings.Replace(b, `"5"`, `"8"`, 1))
 	want := "root\n  resource\n    A\n      B\n      B\n"
-	if got := tree(mustDecode(t, strings.NewReader(one+one+other+other))); got != want {
-		t.Errorf("the tree is\n%s", got)
-	}
+	expect.Equal(t, tree(mustDecode(t, strings.NewReader(one+one+other+other))), want, "the tree")
 }
 
 // TestEncodeRows encodes some rows, in the given order.

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -132,9 +133,7 @@ func TestForeign(t *testing.T) {
 		case x.want == "" && err != nil, x.want != "" && (e == nil || !strings.Contains(err.Error(), x.want) || e.Unit != x.unit):
 			t.Errorf("%s: %v, want %q in %q", x.name, err, x.want, x.unit)
 		case err == nil:
-			if d := dump(t, out); d != x.dump {
-				t.Errorf("%s: got %s, want %s", x.name, d, x.dump)
-			}
+			expect.Equal(t, dump(t, out), x.dump, "%s", x.name)
 		}
 	}
 }
@@ -200,9 +199,7 @@ func TestOrphans(t *testing.T) {
 	for id, want := range []uint32{0, 0, 1, 2, 0} {
 		e, err := r.Next()
 		converttest.Must(t, err)
-		if e.Parent != want {
-			t.Errorf("entry %d is below %d, want %d", id, e.Parent, want)
-		}
+		expect.Equal(t, e.Parent, want, "entry %d is below", id)
 	}
 }
 

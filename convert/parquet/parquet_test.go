@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -134,9 +135,7 @@ func TestView(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "back.iet")
 		converttest.Must(t, os.WriteFile(name, iet, 0o600))
 		after := converttest.Open(t, name)
-		if got, want := after.Len(), 3+2*n; got != want {
-			t.Fatalf("version %d: %d entries, want %d", version, got, want)
-		}
+		expect.MustEqual(t, after.Len(), 3+2*n, "version %d: entries", version)
 		for id := range before.Rows() {
 			want, err := before.Entry(id)
 			converttest.Must(t, err)
@@ -159,9 +158,7 @@ func TestOthers(t *testing.T) {
 	want := tracetest.ReadFile(t, in.Files()[0].Name())
 	names, err := filepath.Glob(filepath.Join("testdata", "*.parquet"))
 	converttest.Must(t, err)
-	if len(names) != 4 {
-		t.Errorf("there are %d tables, want 4", len(names))
-	}
+	expect.Equal(t, len(names), 4, "tables")
 	for _, name := range names {
 		f, err := os.Open(name)
 		converttest.Must(t, err)

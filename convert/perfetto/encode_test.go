@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -87,9 +88,7 @@ func check(t testing.TB, b []byte) []event {
 		}
 	}
 	for track, n := range depth {
-		if n != 0 {
-			t.Errorf("%d slices are open on track %d", n, track)
-		}
+		expect.Equal(t, n, 0, "slices open on track %d", track)
 	}
 	if len(flows) > 0 {
 		t.Errorf("flows %v do not end", flows)
@@ -127,9 +126,7 @@ func TestEncodeTimes(t *testing.T) {
 			t.Errorf("%q is from %d to %d, want %d to %d", name, g[0]-base, g[1]-base, w[0], w[1])
 		}
 	}
-	if len(got) != len(want) {
-		t.Errorf("%d slices, want %d", len(got), len(want))
-	}
+	expect.Equal(t, len(got), len(want), "slices")
 }
 
 // TestEncodeInstants checks that each span event is on the track of its span while the span is open.
@@ -164,9 +161,7 @@ func TestEncodeFlows(t *testing.T) {
 		}
 	}
 	want := []string{"GET /cart [1 3 4] []", "overlaps SELECT [2] [1]", "pay [] [2]", "open [] [3]", "job [] [4]"}
-	if !slices.Equal(got, want) {
-		t.Errorf("flows are %q, want %q", got, want)
-	}
+	expect.Slice(t, got, want, "flows")
 }
 
 // TestEncodeNests encodes many random traces with all kinds of unusual times. Each slice must begin and end with
@@ -190,9 +185,7 @@ func TestEncodeNests(t *testing.T) {
 				t.Errorf("%s is from %d to %d, want from %d for %v", e.Metadata.Name, g[0]-base, g[1]-base, start.UnixNano()-base, took)
 			}
 		}
-		if len(got) != spans {
-			t.Errorf("%d slices, want %d", len(got), spans)
-		}
+		expect.Equal(t, len(got), spans, "slices")
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/entrace-go/entrace/entracetest"
 	"github.com/entrace-go/entrace/entracetest/otlp"
 	shop "github.com/entrace-go/entrace/examples/testing"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestMain(m *testing.M) {
@@ -128,9 +129,7 @@ func dial(t *testing.T, server *grpc.Server) grpc_health_v1.HealthClient {
 	t.Cleanup(server.Stop)
 	conn, err := grpc.NewClient("passthrough:shop", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return grpc_health_v1.NewHealthClient(conn)
 }
@@ -138,13 +137,9 @@ func dial(t *testing.T, server *grpc.Server) grpc_health_v1.HealthClient {
 // TestPage: the page docs/testing.md has the tests of this file.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/testing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	source, err := os.ReadFile("shop_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	n := 0
 	for i, block := range strings.Split(string(page), "```") {
 		code, isGo := strings.CutPrefix(block, "go\nfunc ")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter/autoexport"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestEnvironmentSelectsEntrace(t *testing.T) {
@@ -26,14 +27,10 @@ func TestEnvironmentSelectsEntrace(t *testing.T) {
 	autoexport.Register() // a second call must not panic
 	ctx := t.Context()
 	exp, err := contrib.NewSpanExporter(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exp))
 	logs, err := contrib.NewLogExporter(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(logs)))
 	ctx, span := tp.Tracer("test").Start(ctx, "recorded")
 	var r log.Record
@@ -41,22 +38,16 @@ func TestEnvironmentSelectsEntrace(t *testing.T) {
 	lp.Logger("test").Emit(ctx, r)
 	span.End()
 	ctx = context.WithoutCancel(ctx)
-	if err := errors.Join(tp.Shutdown(ctx), lp.Shutdown(ctx), logs.Shutdown(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, errors.Join(tp.Shutdown(ctx), lp.Shutdown(ctx), logs.Shutdown(ctx)))
 	f, err := format.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	defer f.Close()
 	var names []string
 	err = f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
 		names = append(names, e.Clone().Metadata.Name+e.Message.Value)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	// The log record and the span can have any order in the file, because the span is recorded when
 	// it has ended.
 	if len(names) != 5 || !slices.Contains(names, "recorded") || !slices.Contains(names, "eventhello") {

@@ -12,11 +12,12 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // randomAny returns a random value of any kind. Lists and maps nest at most depth levels deep.
 func randomAny(r *rand.Rand, depth int) otel.Any {
@@ -177,9 +178,7 @@ func TestSource(t *testing.T) {
 			if text(got) != text(want) {
 				t.Fatalf("version %d: the span\n%s became\n%s", version, text(want), text(got))
 			}
-			if got := v.Resource(view.Row(id)); got != view.Row(resource) {
-				t.Errorf("the resource of span %d is %d", id, got)
-			}
+			expect.Equal(t, v.Resource(view.Row(id)), view.Row(resource), "the resource of span %d", id)
 		}
 		for id, want := range logs {
 			got, err := source.Log(view.Row(id))

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestNamesDiffer adds equal names, when Names has few names and when it has many, and names that equal a name
@@ -24,12 +26,8 @@ func TestNamesDiffer(t *testing.T) {
 			if i > 0 {
 				want += "#" + strconv.Itoa(i+1)
 			}
-			if got := n.Add("b"); got != want {
-				t.Fatalf("number %d of a name is %q, want %q", i+1, got, want)
-			}
+			expect.MustEqual(t, n.Add("b"), want, "number %d of a name", i+1)
 		}
-		if got := []string{n.Add("a"), n.Add("b#7"), n.Add("c")}; !slices.Equal(got, []string{"a#5", "b#7#2", "c"}) {
-			t.Errorf("behind them there are %q", got)
-		}
+		expect.Slice(t, []string{n.Add("a"), n.Add("b#7"), n.Add("c")}, []string{"a#5", "b#7#2", "c"}, "behind them")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/text"
 )
 
@@ -28,20 +29,14 @@ func TestCutKeepsCharactersWhole(t *testing.T) {
 		{"cafe\u0301s", 5, "caf", "ca…"},
 		{"e" + strings.Repeat("\u0301", 99), 100, "e" + strings.Repeat("\u0301", 49), "e" + strings.Repeat("\u0301", 48) + "…"},
 	} {
-		if got := text.Head(x.s, x.n); got != x.head {
-			t.Errorf("Head(%q, %d) is %q, want %q", x.s, x.n, got, x.head)
-		}
-		if got := text.Cut(x.s, x.n); got != x.cut {
-			t.Errorf("Cut(%q, %d) is %q, want %q", x.s, x.n, got, x.cut)
-		}
+		expect.Equal(t, text.Head(x.s, x.n), x.head, "Head(%q, %d)", x.s, x.n)
+		expect.Equal(t, text.Cut(x.s, x.n), x.cut, "Cut(%q, %d)", x.s, x.n)
 	}
 }
 
 func TestNearest(t *testing.T) {
 	names := []string{"duration", "name", "status"}
 	for word, want := range map[string]string{"duratoin": "duration", "nam": "name", "sttaus": "status", "kind": "", "": ""} {
-		if got := text.Nearest(word, names, 2); got != want {
-			t.Errorf("nearest to %q is %q, want %q", word, got, want)
-		}
+		expect.Equal(t, text.Nearest(word, names, 2), want, "nearest to %q", word)
 	}
 }

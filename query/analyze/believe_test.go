@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -82,9 +83,7 @@ func TestExplainSteady(t *testing.T) {
 			for seed := range uint64(3) {
 				x := alone(t, c.store, 300+seed)
 				for _, part := range c.says {
-					if !strings.Contains(x.Verdict, part) {
-						t.Errorf("seed %d: the verdict is %q, want %q in it", seed, x.Verdict, part)
-					}
+					expect.Has(t, x.Verdict, part, "seed %d: the verdict", seed)
 				}
 			}
 		})
@@ -293,9 +292,7 @@ func TestExplainBaselineOfAnotherVersion(t *testing.T) {
 		now := store(t, querytest.Store{Requests: 60, From: 1, Version: version, Start: time.Minute}, 2)
 		x, err := analyze.Explain(t.Context(), &analyze.Question{Before: []query.Run{before}, Now: []query.Run{now}, Since: analyze.NoTime})
 		must(t, err)
-		if x.Baseline.Text != want {
-			t.Errorf("version %s: %q, want %q", version, x.Baseline.Text, want)
-		}
+		expect.Equal(t, x.Baseline.Text, want, "version %s", version)
 	}
 }
 
@@ -334,9 +331,7 @@ func TestExplainDeath(t *testing.T) {
 	question := &analyze.Question{Now: []query.Run{{View: v, Rows: everything(t, v)}}, Since: analyze.NoTime, Deaths: []analyze.Death{{File: 1}}}
 	x, err := analyze.Explain(t.Context(), question)
 	must(t, err)
-	if want := "shop was killed at 22:13:20.394; from then on 20 of 20 requests did not reach it"; x.Verdict != want {
-		t.Errorf("the verdict is %q, want %q", x.Verdict, want)
-	}
+	expect.Equal(t, x.Verdict, "shop was killed at 22:13:20.394; from then on 20 of 20 requests did not reach it", "the verdict")
 	question.Deaths[0].File = 0
 	x, err = analyze.Explain(t.Context(), question)
 	must(t, err)
@@ -346,9 +341,7 @@ func TestExplainDeath(t *testing.T) {
 	question.Deaths[0].Reason = "panic: index out of range"
 	x, err = analyze.Explain(t.Context(), question)
 	must(t, err)
-	if want := "edge died: panic: index out of range"; x.Verdict != want {
-		t.Errorf("the verdict is %q, want %q", x.Verdict, want)
-	}
+	expect.Equal(t, x.Verdict, "edge died: panic: index out of range", "the verdict")
 }
 
 // TestExplainTrigger: the verdict on a file that a flight recorder wrote begins with its trigger, and says what failed
@@ -402,7 +395,5 @@ func TestExplainRetries(t *testing.T) {
 	v := x.View()
 	answer, err := analyze.Explain(t.Context(), &analyze.Question{Now: []query.Run{{View: v, Rows: everything(t, v)}}, Since: analyze.NoTime})
 	must(t, err)
-	if want := "no change in this file; 72 of 96 calls of send are made again after the same call failed"; answer.Verdict != want {
-		t.Errorf("the verdict is %q, want %q", answer.Verdict, want)
-	}
+	expect.Equal(t, answer.Verdict, "no change in this file; 72 of 96 calls of send are made again after the same call failed", "the verdict")
 }

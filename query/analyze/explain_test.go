@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -299,9 +300,7 @@ func TestExplainHostile(t *testing.T) {
 				if x.Found || !said {
 					t.Errorf("%s: %+v", name, x)
 				}
-				if _, err := (&analyze.Form{Row: func(r view.Row) (any, error) { return int(r), nil }}).JSON(x, ""); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
+				expect.Is(t, expect.Err((&analyze.Form{Row: func(r view.Row) (any, error) { return int(r), nil }}).JSON(x, "")), nil, "%s", name)
 			}
 		}
 	}

@@ -1,12 +1,12 @@
 package analyze_test
 
 import (
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 var (
-	must         = tracetest.Must
+	must         = expect.Must
 	viewOf       = querytest.View
 	runOn        = querytest.Run
 	everything   = querytest.Everything

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/query/analyze"
 )
@@ -26,9 +27,7 @@ func TestPattern(t *testing.T) {
 
 // TestPatternOfLines: only the beginning of the first line of a text makes its pattern.
 func TestPatternOfLines(t *testing.T) {
-	if got := analyze.Pattern("first line 1\nsecond 2"); got != "first line <number>" {
-		t.Errorf("got %q", got)
-	}
+	expect.Equal(t, analyze.Pattern("first line 1\nsecond 2"), "first line <number>", "analyze.Pattern")
 	long := analyze.Pattern(strings.Repeat("é", 1000))
 	if len(long) > 310 || !utf8.ValidString(long) {
 		t.Errorf("of a long text it has %d bytes", len(long))

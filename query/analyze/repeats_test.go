@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -72,9 +73,7 @@ func TestRepeats(t *testing.T) {
 				t.Errorf("seed %d: %d is before %d", seed, o.Repeats[i-1].Time, got.Time)
 			}
 		}
-		if len(o.Repeats) != len(all) {
-			t.Errorf("seed %d: got %d repeats, want %d", seed, len(o.Repeats), len(all))
-		}
+		expect.Equal(t, len(o.Repeats), len(all), "seed %d: repeats", seed)
 	}
 	if some < 20 {
 		t.Fatalf("there are only %d repeats in all traces", some)

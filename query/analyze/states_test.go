@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -22,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -105,9 +105,7 @@ func TestStates(t *testing.T) {
 		v := waits(t, marks, 60*time.Millisecond)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := analyze.Measured(ctx, v, spanNamed(t, v, "request")); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: with a context that has ended: %v", join, err)
-		}
+		expect.Is(t, expect.Err(analyze.Measured(ctx, v, spanNamed(t, v, "request"))), context.Canceled, "%s: with a context that has ended", join)
 		for text, want := range map[string]string{
 			`{ span:mutex > 55ms }`:                       "request",
 			`{ span:chan > 55ms && span:mutex < 1ms }`:    "owner",
@@ -254,9 +252,7 @@ func TestStatesOfHandedSpan(t *testing.T) {
 		`{ span:sleep > 20ms && span:chan < 10ms }`:        "reindex",
 		`{ span:running = nil && span:states = "marked" }`: "request",
 	} {
-		if got := selects(t, v, text); got != want {
-			t.Errorf("%s selects %q, want %q", text, got, want)
-		}
+		expect.Equal(t, selects(t, v, text), want, "%s selects", text)
 	}
 	request, reindex := spanNamed(t, v, "request"), spanNamed(t, v, "reindex")
 	if m, err := analyze.Measured(ctx, v, request); m != nil || err != nil {
@@ -281,9 +277,7 @@ func TestExecutionTraceThatCannotBeRead(t *testing.T) {
 		"go 1.29 trace\x00\x00\x00more": `unknown header "go 1.29 trace"`, "go 1.26 trace\x00\x00\x00more": "generation at byte 16",
 	} {
 		v := recordedWith(t, time.Second, []byte(data))
-		if got := selects(t, v, `{ span:mutex > 1ns }`); !strings.Contains(got, want) {
-			t.Errorf("%q: %s", data, got)
-		}
+		expect.Has(t, selects(t, v, `{ span:mutex > 1ns }`), want, "%q", data)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
@@ -110,9 +111,7 @@ func TestTopPatterns(t *testing.T) {
 	v := viewOf(t, all)
 	got, err := analyze.Top(t.Context(), v, everything(t, v), 3, nil)
 	must(t, err)
-	if got.Patterns[0] != (analyze.ErrorPattern{Pattern: "user <number> is unknown", Role: view.RoleLog, Count: 7, First: 1}) {
-		t.Errorf("the first one is %+v", got.Patterns[0])
-	}
+	expect.Equal(t, got.Patterns[0], analyze.ErrorPattern{Pattern: "user <number> is unknown", Role: view.RoleLog, Count: 7, First: 1}, "the first one")
 	if n := 9 + got.OtherErrors; n != got.Errors || n != 7+analyze.MaxPatterns+10+1 {
 		t.Errorf("%d of %d errors are told of", n, got.Errors)
 	}
@@ -237,9 +236,7 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 		`error`:                                 {1, 2, 5, 6, 7, 8, 9},
 	} {
 		r := querytest.Result(t, v, text)
-		if got := slices.Collect(r.Rows.All()); !slices.Equal(got, want) {
-			t.Errorf("%s selects %v, want %v", text, got, want)
-		}
+		expect.Slice(t, slices.Collect(r.Rows.All()), want, "%s selects", text)
 	}
 	rows := everything(t, v)
 	o, err := analyze.Top(t.Context(), v, rows, 10, nil)
@@ -250,9 +247,7 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 	want := []analyze.ErrorPattern{
 		{Pattern: "GET /panic: nil map", Role: view.RoleSpan, Count: 1, First: 1}, {Pattern: "GET /fail: refused", Role: view.RoleSpan, Count: 1, First: 2},
 	}
-	if !slices.Equal(o.Patterns, want) {
-		t.Errorf("the patterns are %+v, want %+v", o.Patterns, want)
-	}
+	expect.Slice(t, o.Patterns, want, "the patterns")
 	table, err := query.Summary(t.Context(), v, rows, nil)
 	must(t, err)
 	for _, line := range table.Lines {
@@ -293,9 +288,7 @@ func TestTopGrows(t *testing.T) {
 		v := trace.View()
 		top, err := analyze.Top(t.Context(), v, everything(t, v), 5, nil)
 		must(t, err)
-		if got := fmt.Sprint(top.Growth); got != x.want {
-			t.Errorf("%s: %s grows, want %s", name, got, x.want)
-		}
+		expect.Equal(t, fmt.Sprint(top.Growth), x.want, "%s: grows", name)
 	}
 }
 

@@ -15,11 +15,12 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query/lua"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // open returns a file with the given entries.
 func open(t testing.TB, version format.Version, entries []*format.TraceEntry) *format.File {
@@ -169,9 +170,7 @@ func TestFiltersets(t *testing.T) {
 		if strings.HasPrefix(x.script, "en_foreach") {
 			got = strings.Trim(strings.ReplaceAll(fmt.Sprint(r.IDs), " ", ","), "[]")
 		}
-		if got != x.want {
-			t.Errorf("%s: %s, want %s", x.script, got, x.want)
-		}
+		expect.Equal(t, got, x.want, "%s", x.script)
 	}
 	// The arguments of the functions must not change.
 	var out bytes.Buffer
@@ -218,9 +217,7 @@ func TestFunctions(t *testing.T) {
 		"true\ttrue\tfalse\n" +
 		"Lua log: String(\"x\")\nLua log: Integer(3)\nLua log: Number(1.5)\nLua log: Boolean(true)\nLua log: Nil\n" +
 		"{\n  1,\n  {\n    [true] = 2.5,\n    [7] = {},\n    a = \"x\\n\",\n    [\"b c\"] = false,\n  },\n}\n"
-	if got := out.String(); got != want {
-		t.Errorf("it prints\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, out.String(), want, "it prints")
 	for script, want := range map[string]string{
 		"en_children(11)":                       "Out of bounds. Tried to access index 11 from a collection of length 11",
 		"en_attr_name(1, 7)":                    "Index out of bounds. Tried to access element 7 of a container of size",
@@ -322,9 +319,7 @@ func TestLimits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err := lua.Run(ctx, f, "test.lua", script, &lua.Options{Threads: 2})
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v", script, err)
-		}
+		expect.Is(t, err, context.DeadlineExceeded, "%s", script)
 	}
 	for _, script := range []string{
 		"local s = 'x' while true do s = s .. s end",
@@ -332,9 +327,7 @@ func TestLimits(t *testing.T) {
 		"local t = {} while true do t[#t+1] = string.rep('x', 100000) end",
 		"local t = {} for i = 1, 1e9 do t[i] = en_as_string(8) .. i end",
 	} {
-		if _, err := lua.Run(t.Context(), f, "test.lua", script, &lua.Options{MaxMemory: 32 << 20}); !errors.Is(err, lua.ErrMemory) {
-			t.Errorf("%s: %v", script, err)
-		}
+		expect.Is(t, expect.Err(lua.Run(t.Context(), f, "test.lua", script, &lua.Options{MaxMemory: 32 << 20})), lua.ErrMemory, "%s", script)
 	}
 	for _, script := range []string{
 		"return string.rep('x', 1e15)",
@@ -354,9 +347,7 @@ func TestLimits(t *testing.T) {
 		"local t = {} for i = 1, 1e5 do t = {t} end print(#en_pretty_table(t))",
 		"local t = {} t[1], t[2], t[3] = t, t, t print(#en_filterset_dnf({}, {root = 0, items = {t}}).items)",
 	} {
-		if _, err := lua.Run(t.Context(), f, "test.lua", script, nil); err != nil {
-			t.Errorf("%s: %v", script, err)
-		}
+		expect.Is(t, expect.Err(lua.Run(t.Context(), f, "test.lua", script, nil)), nil, "%s", script)
 	}
 }
 

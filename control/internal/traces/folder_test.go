@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/retain"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -35,7 +36,7 @@ func sweep(f *Folder) (finished []string, err error) {
 	return finished, errors.Join(rerr, err)
 }
 
-var must = tracetest.Must
+var must = expect.Must
 
 func folderOf(t testing.TB) *Folder {
 	t.Helper()
@@ -212,9 +213,7 @@ func TestOpenFolder(t *testing.T) {
 	for dir, want := range map[string]fs.FileMode{"a/b/c": 0o700, "there": 0o755} {
 		fi, err := os.Stat(filepath.Join(base, dir))
 		must(t, err)
-		if fi.Mode().Perm() != want {
-			t.Errorf("%s has the mode %v, want %v", dir, fi.Mode().Perm(), want)
-		}
+		expect.Equal(t, fi.Mode().Perm(), want, "%s has the mode", dir)
 	}
 }
 
@@ -271,9 +270,7 @@ func folderForeign(t *testing.T, f *Folder) func() {
 func TestFolderLeavesOthersAlone(t *testing.T) {
 	f := folderOf(t)
 	same := folderForeign(t, f)
-	if names := folderNames(t, f); len(names) != 0 {
-		t.Errorf("list has %v", names)
-	}
+	expect.Len(t, folderNames(t, f), 0, "list has")
 	if n, err := f.Trim(retain.Keep{Files: 1, Bytes: 1, Age: 1}, time.Now()); n != 0 || err != nil {
 		t.Errorf("trim: %d, %v", n, err)
 	}
@@ -307,13 +304,9 @@ func TestFolderList(t *testing.T) {
 		}
 		files[i].modified = time.Time{}
 	}
-	if !slices.Equal(files, want) {
-		t.Errorf("list has %v, want %v", files, want)
-	}
+	expect.Slice(t, files, want, "list has")
 	must(t, os.RemoveAll(f.dir))
-	if _, err := f.List(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without the folder: %v, want ErrNotExist", err)
-	}
+	expect.Is(t, expect.Err(f.List()), fs.ErrNotExist, "without the folder")
 }
 
 // TestFolderTrim trims the traces a to f, which have 10 bytes each. Each is an hour younger than the one

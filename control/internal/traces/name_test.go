@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestFileNameAscends(t *testing.T) {
@@ -109,9 +111,7 @@ func TestParseFileName(t *testing.T) {
 		if got, ok := parseFileName(s); !ok || got != want {
 			t.Errorf("parseFileName(%q) = %+v, %v, want %+v", s, got, ok, want)
 		}
-		if got := want.String(); got != s {
-			t.Errorf("String is %q, want %q", got, s)
-		}
+		expect.Equal(t, want.String(), s, "String")
 	}
 	const good = "20261120T212712.021345Z-h-1-0001-c.et"
 	if _, ok := parseFileName(good); !ok {
@@ -167,9 +167,7 @@ func TestFileHost(t *testing.T) {
 	for host, want := range map[string]string{
 		"": "_", "web-1": "web_1", "a.b_C9": "a.b_C9", "ä": "__", "a/../b": "a_.._b", strings.Repeat("x", 40): strings.Repeat("x", 32),
 	} {
-		if got := fileHost(host); got != want {
-			t.Errorf("fileHost(%q) = %q, want %q", host, got, want)
-		}
+		expect.Equal(t, fileHost(host), want, "fileHost(%q)", host)
 	}
 }
 

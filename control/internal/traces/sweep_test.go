@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
@@ -87,9 +88,7 @@ func folderOnly(t *testing.T, f *Folder, want ...string) {
 		got = append(got, e.Name())
 	}
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("the folder has %v, want %v", got, want)
-	}
+	expect.Slice(t, got, want, "the folder has")
 }
 
 func TestFolderSweepTwoProcesses(t *testing.T) {
@@ -166,9 +165,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 			t.Error("the crash buffer stays")
 		}
 		for _, n := range folderNames(t, f) {
-			if n != name {
-				t.Errorf("there is %s", n)
-			}
+			expect.Equal(t, n, name, "n")
 		}
 	})
 	t.Run("nothing written", func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -153,9 +154,7 @@ func (f Format) brokenWriter(t *testing.T) {
 	v := View(t, Random(5000, 1)...)
 	size := len(f.Bytes(t, v))
 	for _, left := range []int{0, size / 2, size - 1} {
-		if err := f.Encode(t.Context(), &brokenWriter{left}, v); !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("after %d bytes of %d: %v, want the writer's error", left, size, err)
-		}
+		expect.Is(t, f.Encode(t.Context(), &brokenWriter{left}, v), io.ErrShortWrite, "after %d bytes of %d", left, size)
 	}
 }
 
@@ -164,15 +163,11 @@ func (f Format) cancel(t *testing.T) {
 	out := f.Bytes(t, v)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.Encode(ctx, io.Discard, v); !errors.Is(err, context.Canceled) {
-		t.Errorf("Encode: %v, want the error of the context", err)
-	}
+	expect.Is(t, f.Encode(ctx, io.Discard, v), context.Canceled, "Encode")
 	if f.Decode == nil {
 		return
 	}
-	if _, err := f.Back(ctx, t, bytes.NewReader(out), format.V1); !errors.Is(err, context.Canceled) {
-		t.Errorf("Decode: %v, want the error of the context", err)
-	}
+	expect.Is(t, expect.Err(f.Back(ctx, t, bytes.NewReader(out), format.V1)), context.Canceled, "Decode")
 }
 
 // temporary decodes from a reader that cannot seek. No temporary file must remain.
@@ -226,9 +221,7 @@ func (f Format) try(t *testing.T, in []byte) {
 	for err == nil {
 		_, err = r.Next()
 	}
-	if !errors.Is(err, io.EOF) {
-		t.Errorf("%q: read the decoded trace: %v", in, err)
-	}
+	expect.Is(t, err, io.EOF, "%q: read the decoded trace", in)
 }
 
 // FuzzDecode decodes random input. The seeds are files in testdata.
@@ -257,17 +250,11 @@ func (f Format) Samples(t *testing.T, names ...string) {
 		iet, err := f.Back(t.Context(), t, iotest.OneByteReader(bytes.NewReader(sample)), format.V2)
 		Must(t, err)
 		Golden(t, strings.TrimSuffix(name, ".json")+".otlp.jsonl", f.Bytes(t, Read(t, iet)))
-		if _, err := f.Back(t.Context(), t, bytes.NewReader(sample[:len(sample)/2]), format.V2); !errors.Is(err, format.ErrTruncated) {
-			t.Errorf("half of %s: %v, want %v", name, err, format.ErrTruncated)
-		}
-		if _, err := f.Back(t.Context(), t, iotest.TimeoutReader(bytes.NewReader(sample)), format.V2); !errors.Is(err, iotest.ErrTimeout) {
-			t.Errorf("%s: %v, want the error of the reader", name, err)
-		}
+		expect.Is(t, expect.Err(f.Back(t.Context(), t, bytes.NewReader(sample[:len(sample)/2]), format.V2)), format.ErrTruncated, "half of %s", name)
+		expect.Is(t, expect.Err(f.Back(t.Context(), t, iotest.TimeoutReader(bytes.NewReader(sample)), format.V2)), iotest.ErrTimeout, "%s", name)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := f.Back(ctx, t, bytes.NewReader(sample), format.V2); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v, want the error of the context", name, err)
-		}
+		expect.Is(t, expect.Err(f.Back(ctx, t, bytes.NewReader(sample), format.V2)), context.Canceled, "%s", name)
 		f.hostile(t, sample)
 	}
 }
@@ -301,7 +288,7 @@ func (f Format) Fuzz(fz *testing.F) {
 }
 
 // Must ends the test if err is not nil.
-var Must = tracetest.Must
+var Must = expect.Must
 
 // Write writes entries to a new file and returns its name.
 func Write(t testing.TB, version format.Version, entries ...*format.TraceEntry) string {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // content returns n bytes in which no two parts of a page are equal.
 func content(n int) string {
@@ -34,9 +34,7 @@ func file(t *testing.T, text string) *os.File {
 	f, err := os.Open(name)
 	must(t, err)
 	t.Cleanup(func() { f.Close() })
-	if _, err := f.Seek(7, io.SeekStart); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(f.Seek(7, io.SeekStart)))
 	return f
 }
 
@@ -62,12 +60,8 @@ func TestReaders(t *testing.T) {
 			"stream": struct{ io.Reader }{strings.NewReader(text)}, "broken": io.MultiReader(strings.NewReader(text), errReader{broken}),
 		} {
 			in, err := input.Open(t.Context(), r, temp)
-			if err != nil {
-				t.Fatalf("%d bytes, %s: %v", size, name, err)
-			}
-			if in.Size() != int64(size) {
-				t.Errorf("%d bytes, %s: the size is %d", size, name, in.Size())
-			}
+			expect.MustIs(t, err, nil, "%d bytes, %s", size, name)
+			expect.Equal(t, in.Size(), int64(size), "%d bytes, %s: the size", size, name)
 			if err := in.View(func(b []byte) error {
 				if string(b) != text {
 					t.Errorf("%d bytes, %s: View has other bytes", size, name)
@@ -82,9 +76,7 @@ func TestReaders(t *testing.T) {
 			if want := name == "broken"; errors.Is(in.Err(), broken) != want {
 				t.Errorf("%d bytes, %s: the error is %v", size, name, in.Err())
 			}
-			if err := in.Close(); err != nil {
-				t.Errorf("%d bytes, %s: Close: %v", size, name, err)
-			}
+			expect.Is(t, in.Close(), nil, "%d bytes, %s: Close", size, name)
 			if list, err := os.ReadDir(temp); err != nil || len(list) > 0 {
 				t.Errorf("%d bytes, %s: files that are left: %v, %v", size, name, list, err)
 			}
@@ -109,20 +101,14 @@ func TestShrunkFile(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, format.ErrShrunk) {
-		t.Errorf("View of a file that was cut: %v", err)
-	}
-	if _, err := in.ReadAt(make([]byte, 10), 1<<20); !errors.Is(err, format.ErrShrunk) {
-		t.Errorf("ReadAt of a file that was cut: %v", err)
-	}
+	expect.Is(t, err, format.ErrShrunk, "View of a file that was cut")
+	expect.Is(t, expect.Err(in.ReadAt(make([]byte, 10), 1<<20)), format.ErrShrunk, "ReadAt of a file that was cut")
 }
 
 func TestEndOfContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := input.Open(ctx, strings.NewReader("text"), ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v, want %v", err, context.Canceled)
-	}
+	expect.Is(t, expect.Err(input.Open(ctx, strings.NewReader("text"), "")), context.Canceled, "the error")
 }
 
 // TestNoTempDir reads more than fits into memory, without a folder for the temporary file. The beginning must be in

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 	"github.com/entrace-go/entrace/internal/read/gotrace"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -88,9 +89,7 @@ func TestRedactKeepsTraces(t *testing.T) {
 // FuzzRedact checks that Redact does not panic on damaged traces and does not change the size of a trace.
 func FuzzRedact(f *testing.F) {
 	b, err := os.ReadFile("../../read/gotrace/testdata/go1.26.trace")
-	if err != nil {
-		f.Fatal(err)
-	}
+	expect.Must(f, err)
 	f.Add(b[:min(len(b), 5000)], 0)
 	f.Add(slices.Concat([]byte("go 1.26 trace\x00\x00\x00"), []byte{1, 1, 1, 1, 4, 4, 5, 1, 1, 'x'}), 20)
 	f.Fuzz(func(t *testing.T, b []byte, flip int) {

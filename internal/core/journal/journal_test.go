@@ -15,15 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 var media = []Medium{Heap, Mapped, Written}
 
@@ -42,9 +38,7 @@ func create(t *testing.T, o Options) *Journal {
 	must(t, err)
 	j.tick = nil // the tests use times that CoarseClock would change
 	t.Cleanup(func() {
-		if err := j.Remove(); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, j.Remove())
 	})
 	return j
 }
@@ -133,9 +127,7 @@ func TestTick(t *testing.T) {
 		for _, at := range test.read {
 			got = append(got, c.next(at))
 		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%s: %v became %v, want %v", name, test.read, got, test.want)
-		}
+		expect.Slice(t, got, test.want, "%s: %v became", name, test.read)
 	}
 }
 
@@ -189,9 +181,7 @@ func TestAppendAndRead(t *testing.T) {
 					total++
 					entries += e.Info.Entries()
 				}
-				if err := j.Checkpoint([]byte("checkpoint")); err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, j.Checkpoint([]byte("checkpoint")))
 				rd.Release()
 			}
 			for running := true; running; {
@@ -239,9 +229,7 @@ func TestDeadHasWhatWasNotReleased(t *testing.T) {
 				if n == 2000 {
 					size = 500_000
 				}
-				if _, err := j.Append(record(1, n, size, n%2 == 0), &hint); err != nil {
-					t.Fatal(err)
-				}
+				must(t, expect.Err(j.Append(record(1, n, size, n%2 == 0), &hint)))
 			}
 			d := dead(t, name, func(b []byte) func(uint32) uint64 {
 				return func(stream uint32) uint64 {
@@ -251,9 +239,7 @@ func TestDeadHasWhatWasNotReleased(t *testing.T) {
 					return binary.LittleEndian.Uint64(b[stream*8:])
 				}
 			})
-			if d.Damaged != 0 {
-				t.Errorf("%d segments are damaged", d.Damaged)
-			}
+			expect.Equal(t, d.Damaged, 0, "segments damaged")
 			mg := NewMerge(d.Shards())
 			for i := range len(d.Checkpoint) / 8 {
 				mg.Skip(i, binary.LittleEndian.Uint64(d.Checkpoint[8*i:]))
@@ -293,9 +279,7 @@ func TestDeadAtEveryCut(t *testing.T) {
 	j := create(t, Options{Medium: Written, Name: name})
 	hint := j.NewHint()
 	for n := 1; n <= 3; n++ {
-		if _, err := j.Append(record(1, n, 100, false), &hint); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(j.Append(record(1, n, 100, false), &hint)))
 	}
 	whole, err := os.ReadFile(name)
 	must(t, err)
@@ -329,9 +313,7 @@ func TestDeadWithFlippedBytes(t *testing.T) {
 	j := create(t, Options{Medium: Mapped, Name: name})
 	hint := j.NewHint()
 	for n := 1; n <= 1500; n++ {
-		if _, err := j.Append(record(1, n, n%200, n%3 == 0), &hint); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(j.Append(record(1, n, n%200, n%3 == 0), &hint)))
 	}
 	whole, err := os.ReadFile(name)
 	must(t, err)
@@ -375,9 +357,7 @@ func TestSharedBytesAreOncePerSegment(t *testing.T) {
 				if i%2 == 0 {
 					r.Data = slices.Clip(r.Data) // no capacity after its length
 				}
-				if _, err := j.Append(r, &hint); err != nil {
-					t.Fatal(err)
-				}
+				must(t, expect.Err(j.Append(r, &hint)))
 			}
 			rd := j.NewReader()
 			rd.Capture()
@@ -417,16 +397,12 @@ func TestEvictOldest(t *testing.T) {
 				if n%9000 == 0 {
 					size = 300_000
 				}
-				if _, err := j.Append(record(1, n, size, n%2 == 0), &hint); err != nil {
-					t.Fatal(n, err)
-				}
+				expect.MustIs(t, expect.Err(j.Append(record(1, n, size, n%2 == 0), &hint)), nil, "%v", n)
 			}
 			if entries, _ := j.Appended(); evicted == 0 || uint64(evicted) >= entries {
 				t.Errorf("%d of %d entries were evicted", evicted, entries)
 			}
-			if _, err := j.Append(record(1, 1, 40*SegmentSize, true), &hint); !errors.Is(err, ErrTooLarge) {
-				t.Errorf("a record of more than half of the journal: %v, want ErrTooLarge", err)
-			}
+			expect.Is(t, expect.Err(j.Append(record(1, 1, 40*SegmentSize, true), &hint)), ErrTooLarge, "a record of more than half of the journal")
 		})
 	}
 }
@@ -447,13 +423,9 @@ func TestFullWithoutEvict(t *testing.T) {
 	rd.Capture()
 	readAll(rd)
 	rd.Release()
-	if _, err := j.Append(record(1, n, 1000, false), &hint); err != nil {
-		t.Errorf("after Release: %v", err)
-	}
+	expect.Is(t, expect.Err(j.Append(record(1, n, 1000, false), &hint)), nil, "after Release")
 	j.CloseShards()
-	if _, err := j.Append(record(1, n, 1000, false), &hint); !errors.Is(err, ErrClosed) {
-		t.Errorf("after CloseShards: %v, want ErrClosed", err)
-	}
+	expect.Is(t, expect.Err(j.Append(record(1, n, 1000, false), &hint)), ErrClosed, "after CloseShards")
 }
 
 // TestCheckpointWhileItGrows writes checkpoints while the journal gets more segments. It is for the race detector.
@@ -473,9 +445,7 @@ func TestCheckpointWhileItGrows(t *testing.T) {
 			must(t, j.Checkpoint([]byte("a checkpoint")))
 			select {
 			case err := <-full:
-				if !errors.Is(err, ErrFull) {
-					t.Errorf("%v: %v", m, err)
-				}
+				expect.Is(t, err, ErrFull, "%v", m)
 				appending = false
 			default:
 			}
@@ -511,9 +481,7 @@ func TestSpanComesBeforeItsLeaf(t *testing.T) {
 	j := create(t, Options{Medium: Heap})
 	hint := j.NewHint()
 	for _, r := range []*Record{record(1, 50, 0, false), record(2, 90, 0, false), record(3, 10, 0, true), record(4, 95, 0, true)} {
-		if _, err := j.Append(r, &hint); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(j.Append(r, &hint)))
 	}
 	rd := j.NewReader()
 	known := make(map[uint32]bool)
@@ -524,9 +492,7 @@ func TestSpanComesBeforeItsLeaf(t *testing.T) {
 		known[e.Info.User()] = true
 		got = append(got, e.Info.User())
 	}
-	if want := []uint32{1, 2, 3, 4}; !slices.Equal(got, want) {
-		t.Errorf("the order is %v, want %v", got, want)
-	}
+	expect.Slice(t, got, []uint32{1, 2, 3, 4}, "the order")
 }
 
 // TestAppendGivesUpOnABusyFile holds the locks of all shards, as if the disk did not respond.
@@ -537,9 +503,7 @@ func TestAppendGivesUpOnABusyFile(t *testing.T) {
 	}
 	hint := j.NewHint()
 	_, err := j.Append(record(1, 1, 0, true), &hint)
-	if !errors.Is(err, ErrBusy) {
-		t.Errorf("got %v, want ErrBusy", err)
-	}
+	expect.Is(t, err, ErrBusy, "err")
 	for i := range j.shards {
 		j.shards[i].mu.Unlock()
 	}
@@ -554,9 +518,7 @@ func TestAnotherLayoutIsNamed(t *testing.T) {
 	if l, ok := errors.AsType[*LayoutError](err); !ok || l.Version != 1 {
 		t.Errorf("got %v, want a LayoutError of version 1", err)
 	}
-	if _, err := ReadDead(bytes.NewReader(b[:100]), 100, everything); !errors.Is(err, ErrNotJournal) {
-		t.Errorf("got %v, want ErrNotJournal", err)
-	}
+	expect.Is(t, expect.Err(ReadDead(bytes.NewReader(b[:100]), 100, everything)), ErrNotJournal, "ReadDead")
 }
 
 // TestAppendAllocatesNothing counts the allocations of an append.
@@ -624,9 +586,7 @@ func TestUnreadableSegment(t *testing.T) {
 	hint := j.NewHint()
 	const n = 300 // records of 1000 bytes, which fill several segments
 	for i := range n {
-		if _, err := j.Append(record(1, i, 1000, false), &hint); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(j.Append(record(1, i, 1000, false), &hint)))
 	}
 	must(t, j.Close())
 	f, err := os.Open(name)
@@ -663,9 +623,7 @@ func TestHurry(t *testing.T) {
 	hint := j.NewHint()
 	took := func() time.Duration {
 		start := time.Now()
-		if _, err := j.Append(record(1, 1, 100, true), &hint); !errors.Is(err, ErrBusy) {
-			t.Errorf("the error is %v", err)
-		}
+		expect.Is(t, expect.Err(j.Append(record(1, 1, 100, true), &hint)), ErrBusy, "the error")
 		return time.Since(start)
 	}
 	if d := took(); d < 200*time.Millisecond {
@@ -678,7 +636,5 @@ func TestHurry(t *testing.T) {
 	for i := range j.shards {
 		j.shards[i].mu.Unlock()
 	}
-	if _, err := j.Append(record(1, 1, 100, true), &hint); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, expect.Err(j.Append(record(1, 1, 100, true), &hint)))
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestKillBetweenPagesDamagesNothing interrupts the pwrite of a record at each page boundary, as a kill does. The
@@ -37,9 +39,7 @@ func TestKillBetweenPagesDamagesNothing(t *testing.T) {
 			// Bytes of an earlier use must not be read as a record.
 			must(t, s.appendPart(bytes.Repeat([]byte{0xff}, maxPart-8), 0))
 			must(t, s.begin(StreamSpans, 0))
-			if _, err := s.append(record(1, 1, 100, false)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, expect.Err(s.append(record(1, 1, 100, false))))
 			end := s.End()
 			for cut := pageSize; cut < end+size; cut += pageSize {
 				limit := unix.Rlimit{Cur: uint64(s.off) + uint64(cut), Max: unlimited.Max}
@@ -50,9 +50,7 @@ func TestKillBetweenPagesDamagesNothing(t *testing.T) {
 					t.Fatalf("cut at %d: the pwrite was not cut short", cut)
 				}
 				d := dead(t, name, everything)
-				if d.Damaged != 0 {
-					t.Errorf("cut at %d: %d segments are damaged", cut, d.Damaged)
-				}
+				expect.Equal(t, d.Damaged, 0, "cut at %d: segments damaged", cut)
 				if parts := d.Parts(StreamSpans); len(parts) != 1 || parts[0].End != end {
 					t.Errorf("cut at %d: the parts are %+v, want one that ends at %d", cut, parts, end)
 				}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // memoryRoot makes the package use a new folder in tmpfs as shared memory. It returns the folder in it for
@@ -197,9 +198,7 @@ func TestLostJournalsAreSwept(t *testing.T) {
 	for _, name := range []string{lost, kept} {
 		f, err := os.OpenFile(filepath.Join(own, name), os.O_RDWR, 0)
 		must(t, err)
-		if found := readLost(f) != 0; found != (name == lost) {
-			t.Errorf("%s was found to be lost: %t", name, found)
-		}
+		expect.Equal(t, readLost(f) != 0, name == lost, "%s was found to be lost", name)
 		must(t, errors.Join(noteLost(f, then.Unix()), f.Close(), os.Chtimes(f.Name(), then, then)))
 	}
 	last, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
@@ -221,9 +220,7 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 		beside = filepath.Join(t.TempDir(), "j")
 		j, err := Create(Place{Beside: beside}, small)
 		must(t, err)
-		if _, err := j.NewStream(StreamParked).Append(1, NewInfo(1, 0, 0), []byte("text")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(j.NewStream(StreamParked).Append(1, NewInfo(1, 0, 0), []byte("text"))))
 		return j, beside
 	}
 	for name, die := range map[string]func(t *testing.T, own string){
@@ -320,9 +317,7 @@ func TestPrivateSharedMemoryIsNotUsed(t *testing.T) {
 	beside := filepath.Join(t.TempDir(), "j")
 	j, err := Create(Place{Beside: beside}, small)
 	must(t, err)
-	if j.Name() != beside {
-		t.Errorf("the journal is %s, want %s", j.Name(), beside)
-	}
+	expect.Equal(t, j.Name(), beside, "the journal")
 	must(t, j.Remove())
 }
 
@@ -354,9 +349,7 @@ func TestSmallSharedMemory(t *testing.T) {
 		}
 		must(t, j.Remove())
 	}
-	if err := os.WriteFile("/dev/shm/theirs", make([]byte, 9<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Error(err)
-	}
+	expect.Is(t, os.WriteFile("/dev/shm/theirs", make([]byte, 9<<20), 0o600), syscall.ENOSPC, "os.WriteFile")
 	j, err := Create(Place{Beside: beside}, small)
 	if err != nil || j.Name() != beside {
 		t.Fatalf("with the memory full: %v, %v", j, err)
@@ -438,9 +431,7 @@ func TestNoRoomToGrow(t *testing.T) {
 	whole := j.pool.f
 	defer whole.Close()
 	j.pool.f, err = os.Open(j.Name())
-	if err != nil { // no space can be allocated in a file that is open for reading
-		t.Fatal(err)
-	}
+	must(t, err) // no space can be allocated in a file that is open for reading
 	s, n := j.NewStream(StreamParked), 0
 	for ; err == nil && n <= growBy; n++ {
 		_, err = s.Append(1, NewInfo(1, 0, 0), make([]byte, SegmentSize/2))
@@ -514,9 +505,7 @@ func TestJournalOfAnotherUser(t *testing.T) {
 	must(t, err)
 	defer j.Remove()
 	must(t, os.Chown(j.Name(), 65534, -1))
-	if err := j.Replace(old); !errors.Is(err, ErrElsewhere) {
-		t.Errorf("Replace: %v", err)
-	}
+	expect.Is(t, j.Replace(old), ErrElsewhere, "Replace")
 	d, err := OpenDead(place.Beside, false)
 	must(t, err)
 	defer d.Close()

@@ -1,6 +1,10 @@
 package mapping
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+)
 
 func TestPackage(t *testing.T) {
 	for function, want := range map[string]string{
@@ -17,8 +21,6 @@ func TestPackage(t *testing.T) {
 		"example.org/a.b/c.init.0":              "example.org/a.b/c",
 		"":                                      "",
 	} {
-		if got := Package(function); got != want {
-			t.Errorf("Package(%q) is %q, want %q", function, got, want)
-		}
+		expect.Equal(t, Package(function), want, "Package(%q)", function)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/placer"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // A rig is a Placer, with an Interner and a Builder for its records.
@@ -140,12 +141,8 @@ func (r *rig) tree(t *testing.T) string {
 
 func (r *rig) want(t *testing.T, want string, dropped ...string) {
 	t.Helper()
-	if got := r.tree(t); got != want {
-		t.Errorf("the tree is\n%s\nwant\n%s", got, want)
-	}
-	if !slices.Equal(r.dropped, dropped) {
-		t.Errorf("dropped are %q, want %q", r.dropped, dropped)
-	}
+	expect.Equal(t, r.tree(t), want, "the tree")
+	expect.Slice(t, r.dropped, dropped, "dropped")
 }
 
 func TestSpansHangBelowTheirParents(t *testing.T) {
@@ -176,9 +173,7 @@ func TestWholeSpanEndsOneOfEarlierFile(t *testing.T) {
 	r.Leave(r.record(record.KindSpan, record.FlagOpen, 0, 1, 0, named("s1")))
 	r.span(1, 0, 0, "event")
 	r.want(t, "s1<root trace_id=1; event<s1; span end<s1")
-	if n := r.Left(); n != 0 {
-		t.Errorf("%d spans of earlier files are left", n)
-	}
+	expect.Equal(t, r.Left(), 0, "spans of earlier files left")
 }
 
 // TestWholeSpanLeavesEnd checks the entry of a span's end that is made from a record of the whole span. It must
@@ -205,9 +200,7 @@ func TestWholeSpanLeavesEnd(t *testing.T) {
 	for _, a := range end.Attributes {
 		names = append(names, a.Name)
 	}
-	if got, want := strings.Join(names, " "), "span_id duration_nano otel.status_code x otel.attr.otel.kind"; got != want {
-		t.Errorf("the attributes are %s, want %s", got, want)
-	}
+	expect.Equal(t, strings.Join(names, " "), "span_id duration_nano otel.status_code x otel.attr.otel.kind", "the attributes")
 	if end.Metadata.Name != "span end" || end.Metadata.Level != format.LevelTrace || end.Message.Value != "s1" {
 		t.Errorf("the end is %+v", end)
 	}
@@ -245,9 +238,7 @@ func TestPendingSpans(t *testing.T) {
 			}
 			var id int
 			if _, err := fmt.Sscanf(e.Metadata.Name, "l%d", &id); err == nil {
-				if up := list[e.Parent].Metadata.Name; up != fmt.Sprint("s", id) {
-					t.Fatalf("l%d is below %s", id, up)
-				}
+				expect.MustEqual(t, list[e.Parent].Metadata.Name, fmt.Sprint("s", id), "l%d is below", id)
 				continue
 			}
 			_, _ = fmt.Sscanf(e.Metadata.Name, "s%d", &id)
@@ -323,9 +314,7 @@ func TestElsewhereOfPending(t *testing.T) {
 			below = append(below, list[i].Metadata.Name)
 		}
 	}
-	if len(below) != 40 {
-		t.Fatalf("%d log records are below their span, want 40", len(below))
-	}
+	expect.MustEqual(t, len(below), 40, "log records below their span")
 	for i := range below {
 		if below[i] != text(i) {
 			t.Errorf("log record %d is %.20q", i, below[i])
@@ -379,9 +368,7 @@ func TestPendingDataIsKept(t *testing.T) {
 	for r.StagePending() {
 	}
 	check()
-	if want := 1 + 2*6000 - 150; n != want {
-		t.Errorf("there are %d entries, want %d", n, want)
-	}
+	expect.Equal(t, n, 1+2*6000-150, "entries")
 }
 
 func enforce(t *testing.T, r *rig) {
@@ -491,9 +478,7 @@ func TestNamesOfUsers(t *testing.T) {
 			if columns {
 				slices.Sort(want)
 			}
-			if !slices.Equal(names, want) {
-				t.Errorf("columns %t: the names are\n%q, want\n%q", columns, names, want)
-			}
+			expect.Slice(t, names, want, "columns %t: the names", columns)
 			if v, _ := e.Attribute(mapping.AttrJSON); v.Text() != `["g..h.trace_id"]` {
 				t.Errorf("those of JSON are %s", v.Text())
 			}
@@ -555,9 +540,7 @@ func TestCommonAttributesAreAsOthers(t *testing.T) {
 				if from+i > 0 {
 					begin = staged[from+i-1].End
 				}
-				if _, err := format.DecodeTraceEntry(out[begin:staged[from+i].End], v, e); err != nil {
-					t.Fatal(err)
-				}
+				expect.Must(t, expect.Err(format.DecodeTraceEntry(out[begin:staged[from+i].End], v, e)))
 			}
 			rest := slices.DeleteFunc(unknown.Attributes, func(a format.Attribute) bool {
 				return a.Name == format.AttrTraceID || a.Name == format.AttrSpanID
@@ -673,9 +656,7 @@ func TestFullTrace(t *testing.T) {
 		t.Errorf("staged are %+v", staged)
 	}
 	want := fmt.Sprintf("%v: ", placer.ErrFull)
-	if !slices.Equal(r.dropped, []string{want + "1 1", want + "1 0"}) {
-		t.Errorf("dropped are %q", r.dropped)
-	}
+	expect.Slice(t, r.dropped, []string{want + "1 1", want + "1 0"}, "dropped")
 }
 
 // TestFlushedInPart checks that the staged entries after the written ones remain staged.

@@ -14,10 +14,10 @@ import (
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/core/wire"
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // A rig is a journal, with an Interner and a Builder for its records.
 type rig struct {
@@ -274,9 +274,7 @@ func TestTableIsFull(t *testing.T) {
 	if e := m.Next(); e == nil || !rec.Parse(e) {
 		t.Fatal("no record")
 	}
-	if got, want := show(t, table, &rec), fmt.Sprintf("0 %s [] \"\" %s=7\n", old, last); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	expect.Equal(t, show(t, table, &rec), fmt.Sprintf("0 %s [] \"\" %s=7\n", old, last), "show")
 }
 
 // TestNamesThatComeOnce checks that names that are used only once use up no numbers.
@@ -394,9 +392,7 @@ func TestSharedItems(t *testing.T) {
 			t.Fatal("no record")
 		}
 		size += len(e.Data)
-		if got, want := show(t, table, &rec), fmt.Sprintf("0 e [] \"\" service=%q g{ i=%d\n", strings.Repeat("s", 1000), i); got != want {
-			t.Fatalf("record %d is %s, want %s", i, got, want)
-		}
+		expect.MustEqual(t, show(t, table, &rec), fmt.Sprintf("0 e [] \"\" service=%q g{ i=%d\n", strings.Repeat("s", 1000), i), "record %d", i)
 	}
 	if size > 3000 {
 		t.Errorf("%d records take %d bytes", n, size)
@@ -418,9 +414,7 @@ func TestTextsAreCut(t *testing.T) {
 	var rec record.Record
 	rec.Parse(m.Next())
 	want := `0 e [] "äää…" … s="0123456…" … j="\"012345…" … b="0123456789" …` + "\n"
-	if got := show(t, table, &rec); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	expect.Equal(t, show(t, table, &rec), want, "show")
 }
 
 // TestUndo drops an entry that has not ended.

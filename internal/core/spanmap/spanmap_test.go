@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func key(n uint64) (k Key) {
@@ -36,20 +38,14 @@ func TestMap(t *testing.T) {
 					t.Fatalf("Get: %v, want %d %t", v, old, has)
 				}
 			}
-			if m.Len() != len(want) {
-				t.Fatalf("Len is %d, want %d", m.Len(), len(want))
-			}
+			expect.MustEqual(t, m.Len(), len(want), "Len")
 		}
 		n := 0
 		for k, v := range m.All() {
 			n++
-			if want[k] != v {
-				t.Errorf("All has %x %d, want %d", k, v, want[k])
-			}
+			expect.Equal(t, v, want[k], "All has %x", k)
 		}
-		if n != len(want) {
-			t.Errorf("All has %d, want %d", n, len(want))
-		}
+		expect.Equal(t, n, len(want), "All has")
 		k := key(1)
 		for m.Len() > 0 {
 			m.DeleteNear(&k)

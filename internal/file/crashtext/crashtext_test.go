@@ -1,6 +1,10 @@
 package crashtext
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+)
 
 func TestTextReason(t *testing.T) {
 	for text, want := range map[string]string{
@@ -18,9 +22,7 @@ func TestTextReason(t *testing.T) {
 		"goroutine 1 gp=0x2 m=0 [running]:\nruntime.throw({0x4aede7?})\n\t/go/src/runtime/panic.go:1229 +0x48\nruntime.(*mcache).allocLarge(0x4b71a0?)\n\t/go/src/runtime/mcache.go:259 +0x18d\nruntime.makeslice()\n\t/go/src/runtime/slice.go:117\nexample.com/shop/cart.Load(0x1)\n\t/shop/cart/cart.go:9 +0x1": "fatal error: out of memory, at example.com/shop/cart.Load cart.go:9",
 		"goroutine 1 [sync.Mutex.Lock]:\nsync.(*Mutex).Lock(...)\n\t/go/src/sync/mutex.go:46\nmain.main()\n\t/shop/main.go:79 +0x29d":                                                                                                                                                                              "fatal error: all goroutines are asleep, in sync.Mutex.Lock, at main.main main.go:79",
 	} {
-		if got := Reason(text); got != want {
-			t.Errorf("of %q the reason is %q, want %q", text, got, want)
-		}
+		expect.Equal(t, Reason(text), want, "of %q the reason", text)
 	}
 }
 

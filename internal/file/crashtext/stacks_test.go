@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestStacks reads the stacks of goroutines with labels from a crash text.
@@ -52,9 +54,7 @@ main.other()
 	for i := range maxStacks + 10 {
 		fmt.Fprintf(&many, "goroutine %d [running%s\nmain.f%d()\n\t/a.go:%d\n\n", i, labels, i, i)
 	}
-	if n := len(Stacks(many.String())); n != maxStacks {
-		t.Errorf("%d stacks, want %d", n, maxStacks)
-	}
+	expect.Equal(t, len(Stacks(many.String())), maxStacks, "stacks")
 	for _, odd := range []string{"", "goroutine 1 [x" + labels, "goroutine 1 [x" + labels + "\nf", "goroutine 1 [x" + labels + "\n(\n\t\n(\n\t", strings.Repeat("\n", 100)} {
 		Stacks(odd)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func write(t *testing.T, root string, files map[string]string) {
@@ -59,9 +61,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			root := t.TempDir()
 			write(t, root, test.files)
-			if got := memoryLimit(root); got != test.want {
-				t.Errorf("got %d, want %d", got, test.want)
-			}
+			expect.Equal(t, memoryLimit(root), test.want, "memoryLimit")
 		})
 	}
 }
@@ -89,9 +89,7 @@ func TestIsOfMachine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			proc := t.TempDir()
 			write(t, proc, map[string]string{"self/mountinfo": test.own, "1/mountinfo": test.first})
-			if got := isOfMachine(proc, "/dev/shm"); got != test.want {
-				t.Errorf("got %t, want %t", got, test.want)
-			}
+			expect.Equal(t, isOfMachine(proc, "/dev/shm"), test.want, "isOfMachine")
 		})
 	}
 }
@@ -106,8 +104,6 @@ func TestOwnerMayReadFilesUnderAnyUmask(t *testing.T) {
 		defer f.Close()
 		fi, err := f.Stat()
 		must(t, err)
-		if got := fi.Mode().Perm(); got != 0o600 {
-			t.Errorf("%s: the mode is %v", name, got)
-		}
+		expect.Equal(t, fi.Mode().Perm(), 0o600, "%s: the mode", name)
 	}
 }

@@ -1,21 +1,17 @@
 package osfile
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 func names(t *testing.T, dir string) (names []string) {
 	t.Helper()
@@ -34,9 +30,7 @@ func TestRenameNew(t *testing.T) {
 		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 		must(t, os.WriteFile(a, []byte("a"), 0o600))
 		must(t, os.WriteFile(b, []byte("b"), 0o600))
-		if err := rename(a, b); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("%s: to a name that is taken: %v, want ErrExist", name, err)
-		}
+		expect.Is(t, rename(a, b), fs.ErrExist, "%s: to a name that is taken", name)
 		if got, err := os.ReadFile(b); err != nil || string(got) != "b" {
 			t.Errorf("%s: what was there is %q now, %v", name, got, err)
 		}
@@ -44,9 +38,7 @@ func TestRenameNew(t *testing.T) {
 		if got := names(t, dir); len(got) != 2 || got[1] != "c" {
 			t.Errorf("%s: the folder has %v, want b and c", name, got)
 		}
-		if err := rename(a, filepath.Join(dir, "d")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: of a file that is not there: %v, want ErrNotExist", name, err)
-		}
+		expect.Is(t, rename(a, filepath.Join(dir, "d")), fs.ErrNotExist, "%s: of a file that is not there", name)
 	}
 }
 
@@ -100,9 +92,7 @@ func TestLock(t *testing.T) {
 	g, err := OpenWrite(name)
 	must(t, err)
 	defer g.Close()
-	if err := Lock(g, true); !errors.Is(err, ErrLocked) {
-		t.Errorf("the second Lock: %v, want ErrLocked", err)
-	}
+	expect.Is(t, Lock(g, true), ErrLocked, "the second Lock")
 	must(t, Unlock(f))
 	must(t, Lock(g, false))
 	must(t, Lock(f, false))
@@ -117,9 +107,7 @@ func TestTemp(t *testing.T) {
 	tmp, err := CreateTemp(name)
 	must(t, err)
 	tmp.Discard()
-	if got := names(t, dir); len(got) != 0 {
-		t.Errorf("Discard leaves %v", got)
-	}
+	expect.Len(t, names(t, dir), 0, "Discard leaves")
 	for _, replace := range []bool{false, true} {
 		tmp, err = CreateTemp(name)
 		must(t, err)
@@ -128,9 +116,7 @@ func TestTemp(t *testing.T) {
 	}
 	tmp, err = CreateTemp(name)
 	must(t, err)
-	if err := tmp.Commit(false); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("Commit to a name that is taken: %v, want ErrExist", err)
-	}
+	expect.Is(t, tmp.Commit(false), fs.ErrExist, "Commit to a name that is taken")
 	tmp.Discard()
 	if got := names(t, dir); len(got) != 1 || got[0] != "x" {
 		t.Errorf("the folder has %v, want x", got)
@@ -149,9 +135,7 @@ func TestOpenFilesCanBeRenamedAndRemoved(t *testing.T) {
 		must(t, err)
 		w, err := OpenWrite(from)
 		must(t, err)
-		if err := RenameNew(from, to); err != nil {
-			t.Errorf("%s: rename an open file: %v", name, err)
-		}
+		expect.Is(t, RenameNew(from, to), nil, "%s: rename an open file", name)
 		if !SameFile(f, to) || SameFile(f, from) {
 			t.Errorf("%s: SameFile does not follow the rename", name)
 		}
@@ -168,15 +152,11 @@ func TestOpenFilesCanBeRenamedAndRemoved(t *testing.T) {
 		if got, err := os.ReadFile(to); err != nil || string(got) != "old" {
 			t.Errorf("%s: the renamed file has %q, %v", name, got, err)
 		}
-		if err := Remove(f, to); err != nil {
-			t.Errorf("%s: remove an open file: %v", name, err)
-		}
+		expect.Is(t, Remove(f, to), nil, "%s: remove an open file", name)
 		for _, f := range []*os.File{f, g, r, w} {
 			_ = f.Close() // it may already be closed
 		}
-		if got := names(t, dir); len(got) != 0 {
-			t.Errorf("%s: the folder has %q", name, got)
-		}
+		expect.Len(t, names(t, dir), 0, "%s: the folder has", name)
 	}
 }
 
@@ -213,7 +193,5 @@ func TestSpool(t *testing.T) {
 	}
 	must(t, s.Close())
 	must(t, s.Close())
-	if got := names(t, dir); len(got) != 0 {
-		t.Errorf("Close leaves %v", got)
-	}
+	expect.Len(t, names(t, dir), 0, "Close leaves")
 }

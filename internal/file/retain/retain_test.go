@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/file/retain"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestCompare(t *testing.T) {
@@ -33,9 +34,7 @@ func TestCompare(t *testing.T) {
 			got = append(got, f.Path)
 		}
 		want := []string{"tomorrow", "copied just now", "two hours ago", "named while the clock was ahead", "ended here", "of a clock that is a little ahead", "now"}
-		if !slices.Equal(got, want) {
-			t.Errorf("from the oldest on: %q, want %q", got, want)
-		}
+		expect.Slice(t, got, want, "from the oldest on")
 	})
 }
 
@@ -56,9 +55,7 @@ func TestOlder(t *testing.T) {
 			{"of tomorrow", day, day, false},
 			{"ended here", -2 * day, -2 * day, false},
 		} {
-			if got := l.Older(&retain.File{Path: test.path, Named: now.Add(test.named), Modified: now.Add(test.modified)}, now, day); got != test.want {
-				t.Errorf("%s: %v, want %v", test.path, got, test.want)
-			}
+			expect.Equal(t, l.Older(&retain.File{Path: test.path, Named: now.Add(test.named), Modified: now.Add(test.modified)}, now, day), test.want, "%s", test.path)
 		}
 		time.Sleep(day + 1)
 		if !l.Older(&retain.File{Path: "ended here", Named: now, Modified: now}, now, day) {
@@ -131,8 +128,6 @@ func TestPruneCountsWhatStays(t *testing.T) {
 			}
 			return f.Path != "locked"
 		})
-		if !slices.Equal(got, x.want) {
-			t.Errorf("%+v removes %q, want %q", x.keep, got, x.want)
-		}
+		expect.Slice(t, got, x.want, "%+v removes", x.keep)
 	}
 }

@@ -1,10 +1,12 @@
 package tracename
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+)
 
 // TestFileNameIsNoFlag checks that a file name never begins with "-", because a command would read it as a flag.
 func TestFileNameIsNoFlag(t *testing.T) {
-	if got := FileName("-rf a-b"); got != "%2Drf%20a-b" {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, FileName("-rf a-b"), "%2Drf%20a-b", "FileName")
 }

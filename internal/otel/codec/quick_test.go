@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestQuickAttributesAreAsOthers checks that quickAttribute reads the same attribute as the general code, and ends
@@ -44,9 +45,7 @@ func TestQuickAttributesAreAsOthers(t *testing.T) {
 		return true
 	}
 	for i, b := range samples {
-		if took := compare(b); took != (i < quick) {
-			t.Errorf("%x: read the faster way: %t", b, took)
-		}
+		expect.Equal(t, compare(b), i < quick, "%x: read the faster way", b)
 		for at := range b {
 			compare(b[:at])
 			for c := range 256 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // A told is a Visitor that counts its calls.
@@ -51,9 +52,7 @@ func TestWalkEndsAtItsLimit(t *testing.T) {
 				t.Errorf("it tells of %d spans and %d others", s.spans, n)
 			}
 			r.Limit(n + 3)
-			if _, err := r.Walk(0, int64(len(tt.message)), false, new(told)); err != nil {
-				t.Errorf("with room for all: %v", err)
-			}
+			expect.Is(t, expect.Err(r.Walk(0, int64(len(tt.message)), false, new(told))), nil, "with room for all")
 		})
 	}
 }

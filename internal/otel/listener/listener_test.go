@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // A pipes is a listener whose connections are pipes within the process and can have any address.
@@ -119,9 +121,7 @@ func TestWhoGivesWay(t *testing.T) {
 						t.Errorf("connection %d: %v", i, err)
 					}
 					if i == c.ends {
-						if _, err := ours[i].Read(make([]byte, 1)); !errors.Is(err, ErrBusy) {
-							t.Errorf("connection %d ends with %v", i, err)
-						}
+						expect.Is(t, expect.Err(ours[i].Read(make([]byte, 1))), ErrBusy, "connection %d ends", i)
 					}
 					_ = ours[i].Close()
 				}

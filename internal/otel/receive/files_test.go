@@ -17,11 +17,12 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // newFiles returns Files that are closed when the test ends. If o names no folder, they are in a new one.
 func newFiles(t testing.TB, o receive.FolderOptions) *receive.Files {
@@ -169,9 +170,7 @@ func TestSpansThatComeAgainAreRecordedOnce(t *testing.T) {
 			t.Errorf("got %+v, %v; want 2 taken of each", done, err)
 		}
 		for name, entries := range files {
-			if good := slices.DeleteFunc(names(entries), func(s string) bool { return s != "good" }); len(good) != tt.want {
-				t.Errorf("%s has %d good ones, want %d", name, len(good), tt.want)
-			}
+			expect.Equal(t, len(slices.DeleteFunc(names(entries), func(s string) bool { return s != "good" })), tt.want, "good ones of %s", name)
 		}
 	}
 }
@@ -183,9 +182,7 @@ func TestNothingMakesNoFile(t *testing.T) {
 	empty := message(1, message(1, resource("s"), 2, message(1, message(1, "scope"))))
 	_, errs, files := record(t, receive.FolderOptions{}, codec.Spans, nil, empty, request("s"), request("s", message(5, "bad")))
 	for i, err := range errs {
-		if err != nil {
-			t.Errorf("request %d: %v", i, err)
-		}
+		expect.Is(t, err, nil, "request %d", i)
 	}
 	if len(files) != 0 {
 		t.Errorf("got files %v", files)
@@ -235,9 +232,7 @@ func TestBombsTakeBoundedMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err := f.Take(t.Context(), tt.signal, codec.Protobuf, tt.request)
 			runtime.ReadMemStats(&after)
-			if !errors.Is(err, tt.refused) {
-				t.Errorf("got %v, want %v", err, tt.refused)
-			}
+			expect.Is(t, err, tt.refused, "err")
 			if got := after.TotalAlloc - before.TotalAlloc; got > 400<<20 {
 				t.Errorf("the request took %d MiB", got>>20)
 			}
@@ -251,9 +246,7 @@ func TestIdleFilesAreFinished(t *testing.T) {
 	finished := make(chan string, 2)
 	dir := t.TempDir()
 	f := newFiles(t, receive.FolderOptions{Dir: dir, Idle: 50 * time.Millisecond, MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
-		if err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, err)
 		finished <- path
 	}})
 	for range 2 {
@@ -302,25 +295,19 @@ func TestSpansWaitForNoOtherFile(t *testing.T) {
 	}
 	take(t, f, codec.Spans, request("shop", span(1, 0, "GET /")))
 	take(t, f, codec.Spans, request("till", span(2, 1, "late child")))
-	if up := above("late child"); up != "resource" {
-		t.Errorf("it is below %s", up)
-	}
+	expect.Equal(t, above("late child"), "resource", "it is below")
 	take(t, f, codec.Spans, request("till", span(5, 4, "grandchild"), span(4, 3, "early child")))
 	take(t, f, codec.Logs, request("till", logRecord("hello", 9, id(16, 1), 10, id(8, 5))))
 	take(t, f, codec.Spans, request("shop", span(3, 1, "pay")))
 	take(t, f, codec.Spans, request("till", span(6, 0, "another")))
 	for name, want := range map[string]string{"early child": "resource", "grandchild": "early child", "hello": "grandchild", "another": "resource"} {
-		if up := above(name); up != want {
-			t.Errorf("%s is below %s, want %s", name, up, want)
-		}
+		expect.Equal(t, above(name), want, "%s is below", name)
 	}
 	// With B3, both ends of a call have the same id. The work of the server must be below the server's span.
 	take(t, f, codec.Spans, request("shop", span(7, 1, "call", 6, 3)))
 	take(t, f, codec.Spans, request("till", span(8, 7, "work", 6, 1)))
 	take(t, f, codec.Spans, request("till", span(7, 0, "serve", 6, 2)))
-	if up := above("work"); up != "serve" {
-		t.Errorf("work is below %s, want serve", up)
-	}
+	expect.Equal(t, above("work"), "serve", "work is below")
 }
 
 // TestServicesInTurnGoOnInTheirFiles has 200 services that send three times, one after the other. Each must have
@@ -404,9 +391,7 @@ func TestSuspendedFilesHaveABound(t *testing.T) {
 	const most = 1 + 448
 	finished := make(chan struct{}, most+10)
 	f := newFiles(t, receive.FolderOptions{MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		expect.Is(t, err, nil, "%s", path)
 		finished <- struct{}{}
 	}})
 	for i := range most + 2 {
@@ -482,9 +467,7 @@ func TestOldestFilesMakeRoom(t *testing.T) {
 	}
 	_, errs, files := record(t, receive.FolderOptions{MaxOpen: 1, KeepBytes: 16 << 10}, codec.Spans, requests...)
 	for i, err := range errs {
-		if err != nil {
-			t.Errorf("request %d: %v", i, err)
-		}
+		expect.Is(t, err, nil, "request %d", i)
 	}
 	if len(files) == 0 || len(files) > 3 {
 		t.Errorf("got %d files", len(files))
@@ -497,8 +480,6 @@ func TestDocumentsShareTheBoundOfARequest(t *testing.T) {
 	f := newFiles(t, receive.FolderOptions{})
 	document := []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[` + strings.Repeat("{},", 1<<16) + `{}]}]}]}`)
 	for n, want := range map[int]error{1: nil, 21: codec.ErrMany} {
-		if _, err := f.Take(t.Context(), codec.Logs, codec.JSON, bytes.Repeat(document, n)); !errors.Is(err, want) {
-			t.Errorf("%d documents: %v, want %v", n, err, want)
-		}
+		expect.Is(t, expect.Err(f.Take(t.Context(), codec.Logs, codec.JSON, bytes.Repeat(document, n))), want, "%d documents", n)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -173,9 +174,7 @@ func TestHostileSendersDoNotEndTheReceiver(t *testing.T) {
 	}
 	kill()
 	err := recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) {
-		if err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, err)
 	})
 	must(t, err)
 	found := make(map[string]int)

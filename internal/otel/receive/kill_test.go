@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -31,9 +32,7 @@ func TestAcknowledgedRecordsSurviveKill(t *testing.T) {
 		address, _, kill := startReceiver(t, dir)
 		acknowledged := sendUntilGone(t, address, 10+7*round, kill)
 		err := recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) {
-			if err != nil {
-				t.Errorf("round %d: %v", round, err)
-			}
+			expect.Is(t, err, nil, "round %d", round)
 		})
 		must(t, err)
 		found := make(map[string]int)
@@ -125,9 +124,7 @@ func startReceiver(t *testing.T, dir string) (address string, pid int, kill func
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	if _, err := fmt.Fscanln(out, &address); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(fmt.Fscanln(out, &address)))
 	return address, cmd.Process.Pid, sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -7,6 +7,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // message returns a protobuf message. The parameter fields has pairs of a field number and a value.
@@ -97,9 +99,7 @@ func zipped(t testing.TB, b []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	if _, err := z.Write(b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(z.Write(b)))
 	must(t, z.Close())
 	return out.Bytes()
 }

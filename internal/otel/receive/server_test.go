@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,9 +44,7 @@ func serve(t testing.TB, s *receive.Server) string {
 	go func() { served <- s.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, <-served)
 	})
 	return l.Addr().String()
 }
@@ -124,9 +122,7 @@ func TestSuccessIsAnsweredInTheEncodingOfTheRequest(t *testing.T) {
 				must(t, errors.Join(json.Unmarshal(got.body, &g), json.Unmarshal([]byte(tt.want), &w)))
 				gb, _ := json.Marshal(g)
 				wb, _ := json.Marshal(w)
-				if !bytes.Equal(gb, wb) {
-					t.Errorf("got %s, want %s", gb, wb)
-				}
+				expect.Slice(t, gb, wb, "gb")
 			} else if string(got.body) != tt.want {
 				t.Errorf("got %x, want %x", got.body, tt.want)
 			}
@@ -216,9 +212,7 @@ func TestOtherContentIsNotTaken(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{"application/json; charset=utf-8", "application/protobuf", protobuf} {
-		if got := ask(t, client(t, false), http.MethodPost, "http://"+at+"/v1/logs", strings.NewReader("{}"), "Content-Type", kind); got.StatusCode != http.StatusOK {
-			t.Errorf("%q: got %d", kind, got.StatusCode)
-		}
+		expect.Equal(t, ask(t, client(t, false), http.MethodPost, "http://"+at+"/v1/logs", strings.NewReader("{}"), "Content-Type", kind).StatusCode, http.StatusOK, "%q", kind)
 	}
 }
 
@@ -239,9 +233,7 @@ func TestGRPCWebIsRefusedWithItsReason(t *testing.T) {
 		if got.StatusCode != http.StatusUnsupportedMediaType || got.Header.Get("Grpc-Status") != "12" || !strings.HasPrefix(said, reason) || !strings.Contains(string(got.body), said) {
 			t.Errorf("%s: the answer is %d %v %s", method, got.StatusCode, got.Header, got.body)
 		}
-		if !slices.Equal(told, []string{said}) {
-			t.Errorf("%s: told %q", method, told)
-		}
+		expect.Slice(t, told, []string{said}, "%s: told", method)
 	}
 }
 
@@ -251,9 +243,7 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 		r, w := io.Pipe()
 		defer w.Close()
 		got := ask(t, client(t, two), http.MethodPost, "http://"+at+"/v1/traces", r, "Content-Type", protobuf)
-		if got.StatusCode != http.StatusRequestTimeout {
-			t.Errorf("HTTP/2 %v: got %d", two, got.StatusCode)
-		}
+		expect.Equal(t, got.StatusCode, http.StatusRequestTimeout, "HTTP/2 %v", two)
 	}
 }
 
@@ -277,9 +267,7 @@ func TestTooManyRequestsAtOnceComeAgain(t *testing.T) {
 		}
 	}()
 	large := strings.Repeat("x", 1<<20)
-	if _, err := io.WriteString(w, large); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(io.WriteString(w, large)))
 	for s.Memory() <= 1<<20 { // wait until the server has read it, so that the next request finds no room
 		runtime.Gosched()
 	}
@@ -290,9 +278,7 @@ func TestTooManyRequestsAtOnceComeAgain(t *testing.T) {
 	_ = w.Close()
 	<-first
 	got = ask(t, c, http.MethodPost, "http://"+at+"/v1/traces", strings.NewReader(large), "Content-Type", protobuf)
-	if got.StatusCode != http.StatusOK {
-		t.Errorf("afterwards: got %d", got.StatusCode)
-	}
+	expect.Equal(t, got.StatusCode, http.StatusOK, "afterwards")
 	if s.Memory() != 0 {
 		t.Errorf("%d bytes are still in use", s.Memory())
 	}
@@ -407,9 +393,7 @@ func TestCallsByGRPC(t *testing.T) {
 			if s := where.Get("Grpc-Status"); s != tt.want {
 				t.Errorf("status: got %q %q, want %s", s, where.Get("Grpc-Message"), tt.want)
 			}
-			if !bytes.Equal(got.body, tt.answer) {
-				t.Errorf("answer: got %x, want %x", got.body, tt.answer)
-			}
+			expect.Slice(t, got.body, tt.answer, "answer")
 			if (where.Get("Grpc-Message") != "") != (tt.want != "0") {
 				t.Errorf("message: got %q", where.Get("Grpc-Message"))
 			}

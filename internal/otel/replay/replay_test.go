@@ -24,11 +24,12 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/replay"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // viewOf returns a view of spans and log records of one service.
 func viewOf(t testing.TB, spans []otel.Span, logs []otel.Log) *view.View {
@@ -222,9 +223,7 @@ func TestReplaySendsAll(t *testing.T) {
 	v := viewOf(t, spansOf(spans, 10), logsOf(logs, 10))
 	done := int64(0)
 	r, err := replay.Run(t.Context(), v, &replay.Options{Target: target(t, &e), Progress: func(n, total int64) {
-		if total != spans+logs {
-			t.Errorf("the total is %d", total)
-		}
+		expect.Equal(t, total, spans+logs, "the total")
 		done = n
 	}})
 	must(t, err)
@@ -343,9 +342,7 @@ func TestNewIDsAgree(t *testing.T) {
 			all[string(s.TraceID[:])] = true
 		}
 	}
-	if len(all) != 2*(3+1) {
-		t.Errorf("there are %d ids, want 8", len(all))
-	}
+	expect.Equal(t, len(all), 2*(3+1), "ids")
 }
 
 // TestSpeed checks when requests are sent at the recorded speed, ten times as fast, and as fast as possible.
@@ -367,9 +364,7 @@ func TestSpeed(t *testing.T) {
 					t.Errorf("at speed 10 requests come at %v", e.at)
 				}
 			}
-			if !slices.Equal(e.at, want) {
-				t.Errorf("at speed %v requests come at %v, want %v", speed, e.at, want)
-			}
+			expect.Slice(t, e.at, want, "at speed %v requests come at", speed)
 			if len(e.spans) != 5 || len(e.logs) != 1 {
 				t.Errorf("%d spans and %d log records arrived", len(e.spans), len(e.logs))
 			}
@@ -479,9 +474,7 @@ func TestAnswers(t *testing.T) {
 					return test.answers[n].(*http.Response), nil
 				}}
 				r, err := replay.Run(t.Context(), v, &replay.Options{Target: target(t, &e)})
-				if !errors.Is(err, test.err) {
-					t.Errorf("the error is %v, want %v", err, test.err)
-				}
+				expect.Is(t, err, test.err, "the error")
 				if r.Spans != test.taken || r.Refused() != test.refused || e.n != test.tries {
 					t.Errorf("the result is %+v after %d tries", r, e.n)
 				}

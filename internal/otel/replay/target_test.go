@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/otel/replay"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // clean unsets OpenTelemetry's environment variables.
@@ -93,9 +94,7 @@ func TestRequestIsOfTheEnvironment(t *testing.T) {
 		for name, want := range map[string]string{
 			"Api-Key": "of all", "Other": "2", "Tenant": "a=b", "Content-Encoding": test.want, "Content-Type": "application/x-protobuf",
 		} {
-			if got.Get(name) != want {
-				t.Errorf("%s is %q, want %q", name, got.Get(name), want)
-			}
+			expect.Equal(t, got.Get(name), want, "%s", name)
 		}
 	}
 	t.Setenv(prefix+"TRACES_CERTIFICATE", "")

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/read/archive"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -33,14 +34,14 @@ var midnight = time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
 func record(t *testing.T, name string, services ...string) {
 	t.Helper()
 	f, err := os.Create(name)
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	kind, err := format.ParseStorageFormat(filepath.Ext(name)[1:])
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	w, err := format.NewWriter(f, format.V1, kind, nil)
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	add := func(parent uint32, name string, attributes ...format.Attribute) uint32 {
 		id, err := w.Write(&format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: attributes})
-		tracetest.Must(t, err)
+		expect.Must(t, err)
 		return id
 	}
 	text := func(name, value string) format.Attribute {
@@ -57,14 +58,14 @@ func record(t *testing.T, name string, services ...string) {
 		log := add(span, "log", at(midnight.Add(time.Hour)))
 		add(log, "note")
 	}
-	tracetest.Must(t, errors.Join(w.Close(), f.Close()))
+	expect.Must(t, errors.Join(w.Close(), f.Close()))
 }
 
 // files returns the content of all files below a folder, by name.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
-	tracetest.Must(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+	expect.Must(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -78,7 +79,7 @@ func files(t *testing.T, dir string) map[string]string {
 // run archives dir, and returns one line for each result.
 func run(t *testing.T, dir string, target archive.Target) (lines []string) {
 	t.Helper()
-	tracetest.Must(t, archive.Run(t.Context(), dir, target, archive.Options{Report: func(r *archive.Result, err error) {
+	expect.Must(t, archive.Run(t.Context(), dir, target, archive.Options{Report: func(r *archive.Result, err error) {
 		words := []string{filepath.Base(r.File)}
 		switch {
 		case err != nil:
@@ -122,9 +123,7 @@ func TestPartsByServiceAndDay(t *testing.T) {
 			dir, to := t.TempDir(), t.TempDir()
 			record(t, filepath.Join(dir, "app.et"), x.services...)
 			want := []string{"app.et " + strings.Join(x.want, " ")}
-			if got := run(t, dir, archive.Folder(to)); !slices.Equal(got, want) {
-				t.Errorf("got %q, want %q", got, want)
-			}
+			expect.Slice(t, run(t, dir, archive.Folder(to)), want, "run")
 			if got := len(files(t, to)); got != len(x.want)+1 {
 				t.Errorf("got %d files, want %d and a manifest", got, len(x.want))
 			}
@@ -168,9 +167,9 @@ func names(t *testing.T, table string) (all []string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "back.iet")
 	f, err := os.Create(name)
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	w, err := format.NewWriter(f, format.V1, format.IET, nil)
-	tracetest.Must(t, errors.Join(err, parquet.Decode(t.Context(), strings.NewReader(table), w), w.Close(), f.Close()))
+	expect.Must(t, errors.Join(err, parquet.Decode(t.Context(), strings.NewReader(table), w), w.Close(), f.Close()))
 	v := tracetest.View(t, tracetest.Open(t, name))
 	for r := range v.Rows() {
 		if v.Role(r) != view.RoleRoot {
@@ -184,11 +183,9 @@ func TestEachSourceIsArchivedOnce(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	record(t, filepath.Join(dir, "a.et"), "shop")
 	copied := tracetest.ReadFile(t, filepath.Join(dir, "a.et"))
-	tracetest.Must(t, os.WriteFile(filepath.Join(dir, "b.et"), copied, 0o600))
+	expect.Must(t, os.WriteFile(filepath.Join(dir, "b.et"), copied, 0o600))
 	first := run(t, dir, archive.Folder(to))
-	if want := []string{"a.et service=shop/day=2026-11-24 3 service=shop/day=2026-11-25 2", "b.et: before"}; !slices.Equal(first, want) {
-		t.Errorf("got %q, want %q", first, want)
-	}
+	expect.Slice(t, first, []string{"a.et service=shop/day=2026-11-24 3 service=shop/day=2026-11-25 2", "b.et: before"}, "first")
 	was := files(t, to)
 	record(t, filepath.Join(dir, "b.et"), "stock") // another trace gets the name
 	if got, want := run(t, dir, archive.Folder(to)), "b.et service=stock"; got[0] != "a.et: before" || !strings.HasPrefix(got[1], want) {
@@ -212,7 +209,7 @@ func TestManifestDescribesTheObjects(t *testing.T) {
 			continue
 		}
 		var m archive.Manifest
-		tracetest.Must(t, json.Unmarshal([]byte(content), &m))
+		expect.Must(t, json.Unmarshal([]byte(content), &m))
 		if m.Name != "app.et" || name != "_manifest/"+m.SHA256+".json" || len(m.Objects) != len(all)-1 {
 			t.Errorf("%s has %+v", name, m)
 		}
@@ -230,16 +227,16 @@ func TestUnfinishedAndDamagedAreLeft(t *testing.T) {
 	name := func(base string) string { return filepath.Join(dir, base) }
 	record(t, name("cut.et"), "shop")
 	whole, err := os.ReadFile(name("cut.et"))
-	tracetest.Must(t, errors.Join(err, os.Truncate(name("cut.et"), int64(len(whole)-5)), os.WriteFile(name("app.et.broken"), whole, 0o600)))
+	expect.Must(t, errors.Join(err, os.Truncate(name("cut.et"), int64(len(whole)-5)), os.WriteFile(name("app.et.broken"), whole, 0o600)))
 	record(t, name("dead.iet"), "shop")
 	record(t, name("live.iet"), "shop")
 	live, err := osfile.OpenWrite(name("live.iet"))
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	defer live.Close()
 	if err := osfile.Lock(live, true); err != nil {
 		t.Skip(err)
 	}
-	tracetest.Must(t, errors.Join(os.WriteFile(name("empty.et"), nil, 0o600), os.WriteFile(name("notes.txt"), whole[20:], 0o600), os.Mkdir(name("more"), 0o700)))
+	expect.Must(t, errors.Join(os.WriteFile(name("empty.et"), nil, 0o600), os.WriteFile(name("notes.txt"), whole[20:], 0o600), os.Mkdir(name("more"), 0o700)))
 	record(t, name("whole.et"), "shop")
 	got := run(t, dir, archive.Folder(to))
 	want := []string{
@@ -257,17 +254,15 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	record(t, filepath.Join(to, "elsewhere.et"), "shop")
 	tracetest.Symlink(t, filepath.Join(to, "elsewhere.et"), filepath.Join(dir, "app.et"))
 	want := []string{"app.et: not a regular file, and links are not followed"}
-	if got := run(t, dir, archive.Folder(to)); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.Slice(t, run(t, dir, archive.Folder(to)), want, "run")
 }
 
 func TestDryRunWritesNothing(t *testing.T) {
 	dir, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
 	record(t, filepath.Join(dir, "app.et"), "shop")
 	objects := 0
-	tracetest.Must(t, archive.Run(t.Context(), dir, archive.Folder(to), archive.Options{DryRun: true, Report: func(r *archive.Result, err error) {
-		tracetest.Must(t, err)
+	expect.Must(t, archive.Run(t.Context(), dir, archive.Folder(to), archive.Options{DryRun: true, Report: func(r *archive.Result, err error) {
+		expect.Must(t, err)
 		objects += len(r.Manifest.Objects)
 	}}))
 	if objects != 2 || osfile.Exists(to) {
@@ -297,7 +292,7 @@ func TestUnreachableTargetEndsTheRun(t *testing.T) {
 	record(t, filepath.Join(dir, "a.et"), "shop")
 	record(t, filepath.Join(dir, "b.et"), "shop")
 	to := filepath.Join(t.TempDir(), "file")
-	tracetest.Must(t, os.WriteFile(to, nil, 0o600))
+	expect.Must(t, os.WriteFile(to, nil, 0o600))
 	err := archive.Run(t.Context(), dir, archive.Folder(to), archive.Options{Report: func(r *archive.Result, err error) {
 		t.Errorf("%s is reported with %v", r.File, err)
 	}})
@@ -333,7 +328,7 @@ func TestArchiveAfterKillAtEveryStep(t *testing.T) {
 	run(t, dir, archive.Folder(alone))
 	want := files(t, alone)
 	exe, err := os.Executable()
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	steps := 0
 	for killed := true; killed; steps++ {
 		to := t.TempDir()
@@ -345,7 +340,7 @@ func TestArchiveAfterKillAtEveryStep(t *testing.T) {
 			t.Fatalf("step %d: %v\n%s", steps, err, out)
 		}
 		for name := range files(t, to) { // files of killed archivers must be old to be deleted
-			tracetest.Must(t, os.Chtimes(filepath.Join(to, name), midnight, midnight.AddDate(-1, 0, 0)))
+			expect.Must(t, os.Chtimes(filepath.Join(to, name), midnight, midnight.AddDate(-1, 0, 0)))
 		}
 		run(t, dir, archive.Folder(to))
 		sameFiles(t, files(t, to), want)
@@ -366,7 +361,7 @@ func TestKilledArchiver(t *testing.T) {
 	}
 	var step int
 	_, err := fmt.Sscan(args[0], &step)
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	run(t, args[1], &mortal{archive.Folder(args[2]), t, step})
 }
 
@@ -386,7 +381,7 @@ func (m *mortal) step() {
 		if err == nil {
 			err = self.Kill()
 		}
-		tracetest.Must(m.t, err)
+		expect.Must(m.t, err)
 		select {} // until the process is dead
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/read/archive"
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // A bucket is an S3 server with one bucket. It accepts any signature.
@@ -52,7 +52,7 @@ func start(t *testing.T, b *bucket) {
 	s := httptest.NewTLSServer(b)
 	t.Cleanup(s.Close)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	tracetest.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
+	expect.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
 	none := filepath.Join(t.TempDir(), "none")
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": s.URL, "AWS_ENDPOINT_URL_S3": "", "AWS_CA_BUNDLE": ca, "AWS_REGION": "mars", "AWS_EC2_METADATA_DISABLED": "true",
@@ -72,7 +72,7 @@ func TestBucketHoldsWhatAFolderDoes(t *testing.T) {
 	record(t, filepath.Join(dir, "app.et"), "shop", "a/b=ä %")
 	run(t, dir, archive.Folder(to))
 	target, err := archive.Open("s3://kept/some/prefix/")
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	run(t, dir, target)
 	got := make(map[string]string)
 	for name, content := range b.objects {
@@ -93,7 +93,7 @@ func TestCredentialsOfAProfile(t *testing.T) {
 	b := &bucket{objects: make(map[string]string)}
 	start(t, b)
 	file := filepath.Join(t.TempDir(), "credentials")
-	tracetest.Must(t, os.WriteFile(file, []byte("[backup]\naws_access_key_id = key\naws_secret_access_key = secret\n"), 0o600))
+	expect.Must(t, os.WriteFile(file, []byte("[backup]\naws_access_key_id = key\naws_secret_access_key = secret\n"), 0o600))
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", file)
@@ -101,7 +101,7 @@ func TestCredentialsOfAProfile(t *testing.T) {
 	dir := t.TempDir()
 	record(t, filepath.Join(dir, "app.et"), "shop")
 	target, err := archive.Open("s3://kept")
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	run(t, dir, target)
 	if len(b.puts) != 3 {
 		t.Errorf("it wrote %q, want two objects and a manifest", b.puts)

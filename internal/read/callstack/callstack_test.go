@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/read/callstack"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestParse(t *testing.T) {
@@ -24,9 +25,7 @@ func TestParse(t *testing.T) {
 			{Function: "main.(*T).f", File: "/src/t.go", Line: 9}, {Function: "main.main", File: "/src/main.go", Line: 3},
 		},
 	} {
-		if got := callstack.Parse(text); !slices.Equal(got, want) {
-			t.Errorf("%q: got %+v, want %+v", text, got, want)
-		}
+		expect.Slice(t, callstack.Parse(text), want, "%q", text)
 	}
 }
 

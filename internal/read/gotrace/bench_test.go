@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // busy returns an execution trace of requests with ten spans each. It has about size bytes or more.
@@ -43,9 +45,7 @@ func BenchmarkRead(b *testing.B) {
 func BenchmarkWindow(b *testing.B) {
 	data := busy(b, 16<<20)
 	t, err := Read(b.Context(), bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.Must(b, err)
 	from := t.begins[len(t.begins)/2].time
 	b.ReportAllocs()
 	for b.Loop() {

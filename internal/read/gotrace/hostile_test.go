@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // recorded returns the execution traces that testdata/record/main.go wrote with several versions of Go.
@@ -23,9 +25,7 @@ func recorded(t testing.TB) map[string][]byte {
 	all := make(map[string][]byte)
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		all[filepath.Base(name)] = b
 	}
 	return all
@@ -82,9 +82,7 @@ func TestDamaged(t *testing.T) {
 	last := all.begins[len(all.begins)-1]
 	for _, size := range []int64{last.offset + 20, int64(len(whole)) - 10, all.begins[1].offset + 7} {
 		tr, err := Read(t.Context(), bytes.NewReader(whole[:size]), size)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		if _, ok := errors.AsType[*DamageError](tr.Damage); !ok {
 			t.Errorf("cut at %d: the damage is %v", size, tr.Damage)
 		}
@@ -119,9 +117,7 @@ func look(t testing.TB, b []byte) {
 			end = tr.Last
 		}
 		w, err := tr.Window(t.Context(), s.Begin, end)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		if sum := Known(w.Path(tr.Legs(s))); sum > end-max(s.Begin, tr.First) {
 			t.Errorf("the path of a span of %d takes %d", end-s.Begin, sum)
 		}

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 const ms = time.Millisecond
@@ -68,9 +70,7 @@ func record(t testing.TB, fn func(ctx context.Context, p *program)) (*program, [
 	t.Helper()
 	p := &program{spans: make(map[string]ended)}
 	var b bytes.Buffer
-	if err := rt.Start(&b); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, rt.Start(&b))
 	fn(t.Context(), p)
 	rt.Stop()
 	return p, b.Bytes()
@@ -79,12 +79,8 @@ func record(t testing.TB, fn func(ctx context.Context, p *program)) (*program, [
 func read(t testing.TB, b []byte) *Trace {
 	t.Helper()
 	tr, err := Read(t.Context(), bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if tr.Damage != nil {
-		t.Fatal(tr.Damage)
-	}
+	expect.Must(t, err)
+	expect.Must(t, tr.Damage)
 	return tr
 }
 
@@ -380,9 +376,7 @@ func TestOpenAndEarlier(t *testing.T) {
 	began := time.Now()
 	time.Sleep(950 * ms)
 	var b bytes.Buffer
-	if err := rt.Start(&b); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, rt.Start(&b))
 	release, over := make(chan int), make(chan int)
 	time.Sleep(20 * ms) // the end of the span "early" proves that it was open during this time
 	ctx, hang := p.span(t.Context(), "hang")

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestHopToIdleWorker checks the handover to a worker that has waited since before the trace. The first event of
@@ -90,22 +92,16 @@ func TestManySpansOfAGoroutine(t *testing.T) {
 		}
 	})
 	tr := read(t, b)
-	if len(tr.Spans) != n {
-		t.Fatalf("there are %d spans", len(tr.Spans))
-	}
+	expect.MustEqual(t, len(tr.Spans), n, "spans")
 	last := &tr.Spans[n-1]
 	for i := range tr.Spans {
 		s := &tr.Spans[i]
 		if s.End == 0 || tr.Times(s).Sum() > (s.End-s.Begin)/1000+NumStates { // each time is rounded
 			t.Fatalf("span %d is %+v", i, s)
 		}
-		if got, want := tr.SpanAt(s.Goroutine, s.Begin), int32(i); got != want {
-			t.Fatalf("at the begin of span %d it works for %d", i, got)
-		}
+		expect.MustEqual(t, tr.SpanAt(s.Goroutine, s.Begin), int32(i), "at the begin of span %d it works for", i)
 	}
-	if got := tr.SpanAt(last.Goroutine, last.End-1); got != n-1 {
-		t.Errorf("before the end of the last span the goroutine works for %d", got)
-	}
+	expect.Equal(t, tr.SpanAt(last.Goroutine, last.End-1), n-1, "before the end of the last span the goroutine works for")
 }
 
 // TestWaitsOutliveSpans checks a wait that continues after the end of its span: each span gets its own part of the

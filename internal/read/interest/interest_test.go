@@ -6,6 +6,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/interest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -43,8 +44,6 @@ func TestRequestAmongThousandsOfSiblings(t *testing.T) {
 			continue
 		}
 		r, _ := v.Row(0, id)
-		if got, want := k.Request(r, view.Row(0)), fmt.Sprintf("of GET /a padding=%070d tenant=tenant-%d", i+1, i+1); got != want {
-			t.Fatalf("the request of row %d is %q, want %q", r, got, want)
-		}
+		expect.MustEqual(t, k.Request(r, view.Row(0)), fmt.Sprintf("of GET /a padding=%070d tenant=tenant-%d", i+1, i+1), "the request of row %d", r)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/readmark"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -44,9 +45,7 @@ func TestMark(t *testing.T) {
 		{"read to its end", readmark.OfEnd(tracetest.Log("three")), longer, true},
 		{"not read to its end", readmark.OfEnd(tracetest.Log("two")), longer, false},
 	} {
-		if got := c.mark.In(c.f); got != c.in {
-			t.Errorf("%s: %t, want %t", c.name, got, c.in)
-		}
+		expect.Equal(t, c.mark.In(c.f), c.in, "%s", c.name)
 	}
 	names := []string{other.Name(), longer.Name(), filepath.Join(dir, "gone.et")}
 	if rest, found := readmark.After(names, mark); !found || !slices.Equal(rest, names[2:]) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/secrets"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -44,9 +45,7 @@ func TestReplace(t *testing.T) {
 	if want := "message, attribute secrets, attribute map, the name of attribute Bearer [redacted], attribute otel.attr.span_id, attribute password#2"; strings.Join(found, ", ") != want {
 		t.Errorf("found %v, want %s", found, want)
 	}
-	if e.Message.Value != "Bearer [redacted]" {
-		t.Errorf("the message is %q", e.Message.Value)
-	}
+	expect.Equal(t, e.Message.Value, "Bearer [redacted]", "the message")
 	if secrets.Replace(redact.New(nil, nil), e, func(field string) { t.Error(field) }) {
 		t.Error("what is redacted has secrets")
 	}

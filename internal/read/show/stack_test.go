@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/read/callstack"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestStackBeginsWithTheProgram checks that frames of the runtime are folded, and that the first frame of the
@@ -25,9 +26,7 @@ func TestStackBeginsWithTheProgram(t *testing.T) {
 		{"no stack", "first line\nsecond line", "", "", "first line"},
 		{"nothing", "", "", "", ""},
 	} {
-		if got := callstack.Place(c.stack, c.said); got != c.place {
-			t.Errorf("%s: the place is %q, want %q", c.name, got, c.place)
-		}
+		expect.Equal(t, callstack.Place(c.stack, c.said), c.place, "%s: the place", c.name)
 		folded := foldStack(c.stack)
 		if first, _, _ := strings.Cut(folded, "\n"); first != c.first {
 			t.Errorf("%s begins with %q, want %q", c.name, first, c.first)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/read/stat"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestMoreOften compares results with sums of exact binomial coefficients.
@@ -28,9 +29,7 @@ func TestMoreOften(t *testing.T) {
 
 // TestAtLeast: what is certain is no surprise.
 func TestAtLeast(t *testing.T) {
-	if got := stat.AtLeast(10, 10, 1); got != 0 {
-		t.Errorf("10 of 10 with probability 1: got %g, want 0", got)
-	}
+	expect.Equal(t, stat.AtLeast(10, 10, 1), 0, "10 of 10 with probability 1")
 	if got := stat.AtLeast(3, 3, .1); math.Abs(got-3) > 1e-9 {
 		t.Errorf("3 of 3 with probability .1: got %g, want 3", got)
 	}

@@ -11,10 +11,11 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // TestPart checks that a Part has the same last entries as the whole file, in every kind of file that has a Part.
 func TestPart(t *testing.T) {

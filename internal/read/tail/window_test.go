@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -54,9 +55,7 @@ func TestWindow(t *testing.T) {
 				}
 				got = append(got, strings.TrimSpace(name+" "+x.Text()))
 			}
-			if got := strings.Join(got, ","); got != step.want {
-				t.Errorf("version %v: the rows are %q, want %q", version, got, step.want)
-			}
+			expect.Equal(t, strings.Join(got, ","), step.want, "version %v: the rows", version)
 		}
 	}
 }
@@ -92,8 +91,6 @@ func TestPartFindsBeginnings(t *testing.T) {
 			names = append(names, v.Name(r))
 		}
 		slices.Sort(names)
-		if !slices.Equal(names, []string{"long", "short"}) {
-			t.Errorf("%v: the last spans are %q", f, names)
-		}
+		expect.Slice(t, names, []string{"long", "short"}, "%v: the last spans", f)
 	}
 }

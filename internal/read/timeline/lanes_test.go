@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -94,9 +95,7 @@ func TestAssign(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, order := lanesOf(t, c.in)
-			if !slices.Equal(got, c.want) {
-				t.Errorf("the lanes are %v, want %v", got, c.want)
-			}
+			expect.Slice(t, got, c.want, "the lanes")
 			check(t, c.in, got, order)
 		})
 	}

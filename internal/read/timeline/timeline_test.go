@@ -13,11 +13,12 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 // viewOf returns the view of a trace with the given entries.
 func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32)) *view.View {
@@ -158,9 +159,7 @@ func TestDetailedSame(t *testing.T) {
 		}
 		n++
 		if m.Kind == timeline.Ends {
-			if d != nil {
-				t.Errorf("an end has details %v", d)
-			}
+			expect.Equal(t, d, nil, "an end has details")
 			return nil
 		}
 		var same timeline.Details

@@ -9,15 +9,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 )
 
-func must(b testing.TB, err error) {
-	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
-}
+var must = expect.Must
 
 // An output is a file to which a benchmark records.
 type output interface {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -76,16 +77,12 @@ func ended(t *testing.T, bin string, args ...string) string {
 func messages(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	if err := recorder.RecoverFolder(context.Background(), dir, func(_ *recorder.Report, err error) {
-		if err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, err)
 	}); err != nil {
 		t.Fatal(err)
 	}
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := make(map[string]int)
 	for _, e := range list {
 		f, err := format.Open(filepath.Join(dir, e.Name()), nil)
@@ -94,9 +91,7 @@ func messages(t *testing.T, dir string) map[string]int {
 		}
 		for id := range uint32(f.Len()) {
 			e, err := f.Entry(id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if v, ok := e.Attribute("i"); ok {
 				found[e.Message.Value+" "+v.String()]++
 			} else if e.Message.Valid {
@@ -131,9 +126,7 @@ func TestCaseGrowingFileRemoved(t *testing.T) {
 		for _, fate := range x.fates {
 			t.Run(x.name+"/"+fate, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "traces")
-				if err := os.Mkdir(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Mkdir(dir, 0o700))
 				ended(t, bin, dir, fate)
 				wantTicks(t, messages(t, dir), 0, x.last)
 			})
@@ -215,9 +208,7 @@ func forOthers(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, file := range programs {
 		for dir := filepath.Dir(file); dir != "/" && dir != "/tmp"; dir = filepath.Dir(dir) {
-			if err := os.Chmod(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(dir, 0o755))
 		}
 	}
 }
@@ -276,9 +267,7 @@ func TestCaseFutureFiles(t *testing.T) {
 	ended(t, bin, path, "50")
 	future := time.Date(2036, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, e := range entriesOf(t, dir) {
-		if err := os.Chtimes(filepath.Join(dir, e.Name()), future, future); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(filepath.Join(dir, e.Name()), future, future))
 	}
 	ended(t, bin, path, "6")
 	old := 0
@@ -295,9 +284,7 @@ func TestCaseFutureFiles(t *testing.T) {
 func entriesOf(t *testing.T, dir string) []os.DirEntry {
 	t.Helper()
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return list
 }
 

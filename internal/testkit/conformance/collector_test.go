@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -161,9 +162,7 @@ exporters: {otlp_http: {endpoint: %q, sending_queue: {enabled: false}}}`, file, 
 	files, err := filepath.Glob(filepath.Join(again, "*.et"))
 	must(t, err)
 	got, want := recordsIn(t, files...), recordsIn(t, file)
-	if len(want) != len(kept)*3*sdkLogCount {
-		t.Errorf("there are %d spans and log records", len(want))
-	}
+	expect.Equal(t, len(want), len(kept)*3*sdkLogCount, "spans and log records")
 	if !slices.Equal(got, want) {
 		t.Errorf("%d spans and log records came back, want %d", len(got), len(want))
 		for i := range min(len(got), len(want)) {

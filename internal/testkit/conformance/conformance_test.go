@@ -19,8 +19,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -29,12 +27,14 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/jsontest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-var must = tracetest.Must
+var must = expect.Must
 
 var update = flag.Bool("update", false, "let the crate make the fixtures in format/testdata again")
 
@@ -216,9 +216,7 @@ func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 	} {
 		kinds.Attributes = append(kinds.Attributes, format.Attribute{Name: fmt.Sprintf("a%02d", i), Value: x})
 	}
-	if _, err := rec.Append(kinds); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(rec.Append(kinds)))
 	must(t, rec.Close(context.WithoutCancel(t.Context())))
 	if f != format.IETPrefix {
 		return name
@@ -347,9 +345,7 @@ func TestRecoveredIsReadable(t *testing.T) {
 			for i, cut := range []int{len(whole) / 3, len(whole) / 2, len(whole) - 1} {
 				name := filepath.Join(dir, fmt.Sprintf("%d.iet", i))
 				must(t, os.WriteFile(name, whole[:cut], 0o600))
-				if _, err := recorder.Recover(name, ""); err != nil {
-					t.Fatal(err)
-				}
+				must(t, expect.Err(recorder.Recover(name, "")))
 				compare(t, v, name)
 			}
 		})

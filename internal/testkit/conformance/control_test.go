@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -61,20 +62,14 @@ func flight(t *testing.T, dir string, v format.Version) {
 	}
 	_, open := tracer.Start(ctx, "open")
 	defer open.End()
-	if _, err := ctl.Start(ctx, control.Request{Trigger: control.TriggerAPI, Key: "shot"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(ctl.Start(ctx, control.Request{Trigger: control.TriggerAPI, Key: "shot"})))
 	if os.Getenv(flightVariable) != "" {
 		select {} // wait until the process is killed
 	}
 	ctl.Stop(stream.Request)
 	<-stream.Done()
-	if err := p.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := ctl.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, p.Shutdown(ctx))
+	expect.OK(t, ctl.Shutdown(ctx))
 }
 
 func TestFlightChild(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -120,9 +120,7 @@ func TestHeph(t *testing.T) {
 	file, err := format.Open(trace, nil)
 	must(t, err)
 	defer file.Close()
-	if got, want := file.Len()-1, 1+4*250*3+1; got != want {
-		t.Errorf("%d packets, want %d", got, want)
-	}
+	expect.Equal(t, file.Len()-1, 1+4*250*3+1, "packets")
 	v, err := view.New(t.Context(), []*format.File{file}, nil)
 	must(t, err)
 	above := map[string]string{"inner": "middle", "middle": "outer", "outer": "root", "whole": "root"}
@@ -141,12 +139,8 @@ func TestHeph(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	if !strings.Contains(inner, `["list",{"String":"[1,18446744073709551615]"}]`) {
-		t.Errorf("the first one below another is %s", inner)
-	}
+	expect.OK(t, err)
+	expect.Has(t, inner, `["list",{"String":"[1,18446744073709551615]"}]`, "the first one below another")
 	var out bytes.Buffer
 	must(t, heph.Encode(t.Context(), &out, v))
 	if !bytes.Equal(out.Bytes(), in) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -240,9 +241,7 @@ fn main() {
 				t.Fatalf("%v: %s", err, out)
 			}
 			names, _ := filepath.Glob(filepath.Join(dir, "*.mm_profdata"))
-			if len(names) != 1 {
-				t.Fatalf("rustc left %v", names)
-			}
+			expect.MustLen(t, names, 1, "rustc left")
 			compareProfile(t, names[0])
 		})
 	}

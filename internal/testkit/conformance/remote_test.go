@@ -115,9 +115,7 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 	if endpoint != "" {
 		var err error
 		s, err = remote.NewSender(endpoint, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o.Tee = s
 	}
 	rec, err := recorder.Create(name, o)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -173,9 +174,7 @@ func TestSDKsSendToReceive(t *testing.T) {
 		t.Run(service, func(t *testing.T) {
 			files, err := filepath.Glob(filepath.Join(into, service+"*.et"))
 			must(t, err)
-			if len(files) != 1 {
-				t.Fatalf("the service has the files %v, want one", files)
-			}
+			expect.MustLen(t, files, 1, "the service has the files")
 			compareSent(t, files[0], service, kept, 0)
 		})
 	}
@@ -230,9 +229,7 @@ func compareSent(t *testing.T, file, service string, kept []byte, others int) {
 			logs++
 		}
 	}
-	if logs != sdkLogCount {
-		t.Errorf("%d log records came, want %d", logs, sdkLogCount)
-	}
+	expect.Equal(t, logs, sdkLogCount, "log records came")
 	n := 0
 	for line := range bytes.Lines(kept) {
 		var want sentSpan

@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -269,9 +270,7 @@ func tablesCompare(t *testing.T, got, want *duckTable) {
 	for _, c := range got.Types {
 		types.WriteString(c[0] + " " + c[1] + ", ")
 	}
-	if types.String() != duckTypes {
-		t.Errorf("the columns are\n%s\nwant\n%s", types.String(), duckTypes)
-	}
+	expect.Equal(t, types.String(), duckTypes, "the columns")
 	for _, f := range got.Floats {
 		f[2], _ = strconv.ParseFloat(f[2].(string), 64)
 	}
@@ -279,9 +278,7 @@ func tablesCompare(t *testing.T, got, want *duckTable) {
 		"roles": {got.Roles, want.Roles}, "durations": {got.Durations, want.Durations}, "services": {got.Services, want.Services},
 		"children": {got.Children, want.Children}, "parents": {got.Parents, want.Parents},
 	} {
-		if g, w := fmt.Sprint(x[0]), fmt.Sprint(x[1]); g != w {
-			t.Errorf("%s: DuckDB has %s, want %s", name, g, w)
-		}
+		expect.Equal(t, fmt.Sprint(x[0]), fmt.Sprint(x[1]), "%s: DuckDB has", name)
 	}
 	for name, x := range map[string][2][][]any{
 		"rows": {got.Rows, want.Rows}, "texts": {got.Texts, want.Texts}, "ints": {got.Ints, want.Ints}, "bools": {got.Bools, want.Bools},

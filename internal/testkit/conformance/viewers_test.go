@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -172,9 +173,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 		// The profiler's command starts another process and waits half a second for it. On a busy machine that
 		// process can be late, and then it still runs: stop it here.
 		defer func() {
-			if _, err := try(context.WithoutCancel(t.Context()), "stop", "--all"); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, expect.Err(try(context.WithoutCancel(t.Context()), "stop", "--all")))
 		}()
 		for left := 20; ; left-- {
 			_, err := try(t.Context(), "load", name)
@@ -196,18 +195,14 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 			} `json:"threads"`
 		}
 		must(t, json.Unmarshal(run("thread", "list", "--json"), &list))
-		if len(list.Threads) != len(threads) {
-			t.Errorf("%d threads, want %d", len(list.Threads), len(threads))
-		}
+		expect.Equal(t, len(list.Threads), len(threads), "threads")
 		total := 0
 		for _, thread := range list.Threads {
 			w := threads[thread.TID]
 			if thread.Name != w.name || thread.Process != w.process && !strings.HasPrefix(thread.Process, w.process+" (") {
 				t.Errorf("thread %s is %q of %q, want %q of %q", thread.TID, thread.Name, thread.Process, w.name, w.process)
 			}
-			if thread.Markers != len(want[thread.TID]) {
-				t.Errorf("thread %s has %d markers, want %d", thread.TID, thread.Markers, len(want[thread.TID]))
-			}
+			expect.Equal(t, thread.Markers, len(want[thread.TID]), "markers of thread %s", thread.TID)
 			total += thread.Markers
 			var markers struct {
 				Types []struct {
@@ -231,9 +226,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 				}
 			}
 			slices.SortFunc(got, compareMoments)
-			if !slices.Equal(got, want[thread.TID]) {
-				t.Errorf("thread %s has\n%v, want\n%v", thread.TID, got, want[thread.TID])
-			}
+			expect.Slice(t, got, want[thread.TID], "thread %s has", thread.TID)
 		}
 		t.Logf("%d threads, %d markers", len(list.Threads), total)
 	})
@@ -414,8 +407,6 @@ func comparePerfetto(t *testing.T, v *view.View, ids map[string]view.Row, all []
 			typed++
 		}
 	}
-	if len(seen) != len(ids) {
-		t.Errorf("%d slices, want %d", len(seen), len(ids))
-	}
+	expect.Equal(t, len(seen), len(ids), "slices")
 	t.Logf("%d annotations have the type of their attribute", typed)
 }

@@ -5,6 +5,8 @@ import (
 	"go/parser"
 	"go/token"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // TestHeads: a head is found unless its init statement declares what the condition uses.
@@ -23,15 +25,11 @@ func TestHeads(t *testing.T) {
 		"switch x := f(); y := z.(type) {case int:}": 1,
 	} {
 		f, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() {"+head+"}", 0)
-		if err != nil {
-			t.Fatal(head, err)
-		}
+		expect.MustIs(t, err, nil, "%v", head)
 		var got []ast.Stmt
 		for init := range heads(f) {
 			got = append(got, init)
 		}
-		if len(got) != want {
-			t.Errorf("%s has %d such heads, want %d", head, len(got), want)
-		}
+		expect.Equal(t, len(got), want, "such heads of %s", head)
 	}
 }

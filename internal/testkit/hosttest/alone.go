@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // Alone runs the test in a separate process. In that process it returns true. In the first process it returns
@@ -16,9 +18,7 @@ func Alone(t *testing.T) bool {
 		return true
 	}
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	//nolint:gosec // G204: the command is this test binary
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), env+"=1")

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // LimitFiles makes writes beyond the first size bytes of a file fail, as on a full disk, until restore is called
@@ -13,13 +15,9 @@ import (
 func LimitFiles(t *testing.T, size int64) (restore func()) {
 	t.Helper()
 	var was unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &was))
 	set := func(l unix.Rlimit) {
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &l); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &l))
 	}
 	limited := was
 	setLimit(&limited, size)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // MemoryDir is like t.TempDir, but if the machine has /dev/shm, the folder is in memory. It is for tests that make
@@ -20,9 +21,7 @@ func MemoryDir(t testing.TB) string {
 		return t.TempDir()
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, os.RemoveAll(dir))
 	})
 	return dir
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // OTLP returns the spans and log records in lines of OTLP's JSON, each as a text that includes its resource and
@@ -15,18 +17,14 @@ func OTLP(t testing.TB, lines []byte) (all []string) {
 	t.Helper()
 	for d := json.NewDecoder(bytes.NewReader(lines)); d.More(); {
 		var root map[string]any
-		if err := d.Decode(&root); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, d.Decode(&root))
 		normalize(root)
 		for _, names := range [][3]string{{"resourceSpans", "scopeSpans", "spans"}, {"resourceLogs", "scopeLogs", "logRecords"}} {
 			for _, holder := range objects(root[names[0]]) {
 				for _, scope := range objects(holder[names[1]]) {
 					for _, item := range objects(scope[names[2]]) {
 						b, err := json.Marshal([]any{names[2], holder["resource"], holder["schemaUrl"], scope["scope"], scope["schemaUrl"], item})
-						if err != nil {
-							t.Fatal(err)
-						}
+						expect.Must(t, err)
 						all = append(all, string(b))
 					}
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -24,7 +25,7 @@ func View(t testing.TB, entries []*format.TraceEntry) *view.View {
 func Run(t testing.TB, v *view.View, text string) (*query.Result, error) {
 	t.Helper()
 	q, err := query.Parse(text)
-	tracetest.Must(t, err)
+	expect.Must(t, err)
 	return q.Run(t.Context(), v, nil)
 }
 
@@ -32,9 +33,7 @@ func Run(t testing.TB, v *view.View, text string) (*query.Result, error) {
 func Result(t testing.TB, v *view.View, text string) *query.Result {
 	t.Helper()
 	r, err := Run(t, v, text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	expect.MustIs(t, err, nil, "%s", text)
 	return r
 }
 
@@ -68,7 +67,7 @@ func Golden(t *testing.T, path string, update bool, say func(text string) string
 		said.WriteString(strings.TrimRight("> "+text+"\n"+got, "\n") + "\n")
 	}
 	if update {
-		tracetest.Must(t, os.WriteFile(path, []byte(said.String()), 0o600))
+		expect.Must(t, os.WriteFile(path, []byte(said.String()), 0o600))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -30,9 +31,7 @@ func Versions(t *testing.T, fn func(t *testing.T, dir, want string)) {
 	for _, version := range versions {
 		t.Run(filepath.Base(version), func(t *testing.T) {
 			want, err := os.ReadFile(filepath.Join(version, "app.txt"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.Must(t, err)
 			dir := t.TempDir()
 			names, err := filepath.Glob(filepath.Join(version, "*"))
 			check(t, err)
@@ -109,9 +108,7 @@ func Fixture(t *testing.T, rec *recorder.Recorder) {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 }
 
 func unpack(from, to string) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -32,16 +33,14 @@ func Create(t testing.TB, name string, o *recorder.Options) *recorder.Recorder {
 func CreateAt(t testing.TB, path string, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	rec, err := recorder.Create(path, o)
-	Must(t, err)
+	expect.Must(t, err)
 	return rec
 }
 
 // Close closes a recorder.
 func Close(t testing.TB, rec *recorder.Recorder) {
 	t.Helper()
-	if err := rec.Close(context.Background()); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	expect.Is(t, rec.Close(context.Background()), nil, "Close")
 }
 
 // Flushed flushes rec and returns it. A closed recorder is not an error.
@@ -63,9 +62,7 @@ func Open(t testing.TB, name string) *format.File {
 func Outline(t testing.TB, f *format.File) string {
 	return outline(f, func(id uint32) string {
 		e, err := f.Entry(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		return e.Metadata.Name
 	}, 0)
 }
@@ -73,9 +70,7 @@ func Outline(t testing.TB, f *format.File) string {
 // ViewOutline is like Outline, but for the rows in the view of a file.
 func ViewOutline(t testing.TB, f *format.File) string {
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	return outline(v, func(r view.Row) string { return v.Metadata(r).Name }, 0)
 }
 

@@ -7,22 +7,15 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/view"
 )
-
-// Must ends the test if err is not nil.
-func Must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // ReadFile returns the content of a file.
 func ReadFile(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	Must(t, err)
+	expect.Must(t, err)
 	return b
 }
 
@@ -40,7 +33,7 @@ func New(t testing.TB, v format.Version, as format.StorageFormat, entries ...*fo
 	x := &Trace{t: t, as: as}
 	var err error
 	x.w, err = format.NewWriter(&x.b, v, as, nil)
-	Must(t, err)
+	expect.Must(t, err)
 	for _, e := range entries {
 		x.Add(e)
 	}
@@ -51,7 +44,7 @@ func New(t testing.TB, v format.Version, as format.StorageFormat, entries ...*fo
 func (x *Trace) Add(e *format.TraceEntry) uint32 {
 	x.t.Helper()
 	id, err := x.w.Write(e)
-	Must(x.t, err)
+	expect.Must(x.t, err)
 	return id
 }
 
@@ -65,7 +58,7 @@ func (x *Trace) AddBelow(e *format.TraceEntry, parent uint32) uint32 {
 // Bytes ends the trace, and returns the content of its file.
 func (x *Trace) Bytes() []byte {
 	x.t.Helper()
-	Must(x.t, x.w.Close())
+	expect.Must(x.t, x.w.Close())
 	return x.b.Bytes()
 }
 
@@ -76,7 +69,7 @@ func (x *Trace) Save(name string) string {
 	if name == "" {
 		name = filepath.Join(x.t.TempDir(), "trace."+x.as.String())
 	}
-	Must(x.t, os.WriteFile(name, x.Bytes(), 0o600))
+	expect.Must(x.t, os.WriteFile(name, x.Bytes(), 0o600))
 	return name
 }
 
@@ -96,7 +89,7 @@ func (x *Trace) View() *view.View {
 func View(t testing.TB, files ...*format.File) *view.View {
 	t.Helper()
 	v, err := view.New(t.Context(), files, nil)
-	Must(t, err)
+	expect.Must(t, err)
 	return v
 }
 
@@ -109,7 +102,7 @@ func OpenFile(t testing.TB, name string) *format.File {
 func opened(t testing.TB) func(f *format.File, err error) *format.File {
 	return func(f *format.File, err error) *format.File {
 		t.Helper()
-		Must(t, err)
+		expect.Must(t, err)
 		t.Cleanup(func() { _ = f.Close() })
 		return f
 	}

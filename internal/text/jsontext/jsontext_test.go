@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func TestAppendFloat(t *testing.T) {
@@ -28,9 +30,7 @@ func TestAppendFloat(t *testing.T) {
 			t.Errorf("%v is %s, %t, named %s", f, got, ok, FloatName(f))
 		}
 	}
-	if FloatName(math.NaN()) != "NaN" {
-		t.Errorf("NaN is named %s", FloatName(math.NaN()))
-	}
+	expect.Equal(t, FloatName(math.NaN()), "NaN", "NaN is named")
 }
 
 func FuzzAppendString(f *testing.F) {

@@ -3,6 +3,7 @@ package bothways_test
 import (
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/internal/write/bothways"
 	"github.com/entrace-go/entrace/recorder"
@@ -29,13 +30,9 @@ func TestFirstRecordOfBothWaysIsTold(t *testing.T) {
 			ways[0](a, span, 8, "hello")
 			ways[1](a, span, 8, "hello")
 		}
-		if told != 1 {
-			t.Errorf("it was told %d times, want once", told)
-		}
+		expect.Equal(t, told, 1, "times that it was told")
 		for _, r := range []*recorder.Recorder{a, b} {
-			if err := r.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, r.Close(t.Context()))
 		}
 	}
 	bothways.Reset()
@@ -43,13 +40,9 @@ func TestFirstRecordOfBothWaysIsTold(t *testing.T) {
 	told = 0
 	bothways.Slog(r, span, 9, "the only one")
 	bothways.OTel(r, span, 9, "the only one")
-	if told != 1 {
-		t.Errorf("the first record was told of %d times, want once", told)
-	}
+	expect.Equal(t, told, 1, "times that the first record was told of")
 	if n := testing.AllocsPerRun(100, func() { bothways.Slog(r, span, 10, "x"); bothways.OTel(r, span, 11, "x") }); n > 0 {
 		t.Errorf("two records take %v allocations", n)
 	}
-	if err := r.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, r.Close(t.Context()))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
@@ -123,7 +124,5 @@ func TestStartSparesWhatItSetsAside(t *testing.T) {
 	}
 	names, err := deadtrace.Archived(name)
 	must(t, err)
-	if len(names) != 1 {
-		t.Errorf("of the last run there is %q", names)
-	}
+	expect.Len(t, names, 1, "of the last run")
 }

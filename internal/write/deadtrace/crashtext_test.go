@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
@@ -145,9 +146,7 @@ func TestEndsCleanly(t *testing.T) {
 			must(t, os.WriteFile(name, b[:len(b)-cut], 0o600))
 			r, err := recorder.Inspect(name)
 			must(t, err)
-			if got, want := deadtrace.EndsCleanly(name), r.Ended && r.Reason == mapping.CutClean; got != want {
-				t.Errorf("v%d: %d bytes before the end it is %v, want %v", v, cut, got, want)
-			}
+			expect.Equal(t, deadtrace.EndsCleanly(name), r.Ended && r.Reason == mapping.CutClean, "v%d: %d bytes before the end", v, cut)
 		}
 	}
 }
@@ -167,4 +166,4 @@ func TestFolderLeavesRotation(t *testing.T) {
 	must(t, rec.Close(t.Context()))
 }
 
-var must = tracetest.Must
+var must = expect.Must

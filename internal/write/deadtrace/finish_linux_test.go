@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -16,9 +17,7 @@ import (
 func bytesRead(t *testing.T) (n int64) {
 	t.Helper()
 	b := tracetest.ReadFile(t, "/proc/self/io")
-	if _, err := fmt.Sscanf(string(b), "rchar: %d", &n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(fmt.Sscanf(string(b), "rchar: %d", &n)))
 	return n
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 // A row describes a state.
@@ -44,9 +46,7 @@ func TestTableIsInTheDocs(t *testing.T) {
 			tests.Write(b)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 	}
 	var want strings.Builder
 	want.WriteString("| what recovery finds | what it does | state that commands print | test |\n| --- | --- | --- | --- |\n")
@@ -57,9 +57,7 @@ func TestTableIsInTheDocs(t *testing.T) {
 		}
 	}
 	doc, err := os.ReadFile("../../../docs/durability.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	if !strings.Contains(strings.ReplaceAll(string(doc), "\r\n", "\n"), want.String()) {
 		t.Errorf("docs/durability.md lacks this table:\n%s", want.String())
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -51,9 +52,7 @@ func TestRingKill(t *testing.T) {
 			close(read)
 		}()
 		<-begun // the 20 spans are open now
-		if _, err := ring.Open(path); !errors.Is(err, format.ErrLocked) {
-			t.Errorf("the ring of a living process: %v, want ErrLocked", err)
-		}
+		expect.Is(t, expect.Err(ring.Open(path)), format.ErrLocked, "the ring of a living process")
 		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
 		_ = cmd.Process.Kill()
 		<-read
@@ -184,9 +183,7 @@ func TestRingLosesItsNames(t *testing.T) {
 			} else {
 				_ = d.Close()
 			}
-			if got := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(all()))); !strings.Contains(got, "event") {
-				t.Errorf("the ring has %s", got)
-			}
+			expect.Has(t, tracetest.Outline(t, writeSnapshot(t, g.Snapshot(all()))), "event", "the ring has")
 		})
 	}
 }
@@ -225,9 +222,7 @@ func TestOpenRingDamaged(t *testing.T) {
 		sn := d.Snapshot(ring.SnapshotOptions{Providers: allProviders})
 		rec, err := sn.Create(filepath.Join(t.TempDir(), "y.iet"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 		must(t, err)
-		if err := sn.Copy(rec); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		expect.Is(t, sn.Copy(rec), nil, "%s", what)
 		tracetest.Close(t, rec)
 		if r, err := recorder.Inspect(rec.Path()); err != nil || r.Damage != nil {
 			t.Errorf("%s: the trace is %+v, %v", what, r, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -21,9 +22,7 @@ func TestOpenRingsOfEarlierVersions(t *testing.T) {
 		d, err := ring.Open(name)
 		must(t, err)
 		defer d.Close()
-		if string(d.Note) != "a note" {
-			t.Errorf("the note is %q", d.Note)
-		}
+		expect.Equal(t, string(d.Note), "a note", "the note")
 		sn := d.Snapshot(ring.SnapshotOptions{Providers: ^record.Providers(0)})
 		rec, err := sn.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{})
 		must(t, err)
@@ -42,8 +41,6 @@ func TestOpenRingsOfEarlierVersions(t *testing.T) {
 		tracetest.Pack(t, "app.txt", []byte(copied(left)))
 	}
 	tracetest.Versions(t, func(t *testing.T, dir, want string) {
-		if got := copied(filepath.Join(dir, "app.ring")); got != want {
-			t.Errorf("got\n%swant\n%s", got, want)
-		}
+		expect.Equal(t, copied(filepath.Join(dir, "app.ring")), want, "copied")
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -42,9 +43,7 @@ func copyFile(t testing.TB, from, to string) string {
 	defer in.Close()
 	out, err := os.Create(to)
 	must(t, err)
-	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(io.Copy(out, in)))
 	must(t, out.Close())
 	return to
 }
@@ -163,9 +162,7 @@ func TestRingStandingStream(t *testing.T) {
 		defer close(done)
 		other := play(t, g.Recorder())
 		other.log(format.SpanRef{}, "said", 0)
-		if _, err := g.Recorder().Resource(ringEntry("another resource", 0)); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, expect.Err(g.Recorder().Resource(ringEntry("another resource", 0))))
 		g.Recorder().Stats()
 		g.Stats()
 		g.Snapshot(all()).Close()
@@ -189,9 +186,7 @@ func TestRingStreamKilled(t *testing.T) {
 	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 		t.Skip("no crash buffer here:", err)
 	}
-	if _, err := rec.AppendAnchor(tracetest.Entry("entrace.trace")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(rec.AppendAnchor(tracetest.Entry("entrace.trace"))))
 	st, err := g.Stream(rec, allProviders)
 	must(t, err)
 	defer st.Close()
@@ -204,12 +199,8 @@ func TestRingStreamKilled(t *testing.T) {
 	to := t.TempDir()
 	copyFile(t, filepath.Join(dir, "s.iet.buffer"), filepath.Join(to, "s.iet.buffer"))
 	name := copyFile(t, filepath.Join(dir, "s.iet"), filepath.Join(to, "s.iet"))
-	if _, err := recorder.Recover(name, ""); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := tracetest.Outline(t, tracetest.Open(t, name)), "root(entrace.trace(sample) resource(span) entrace.recovered)"; got != want {
-		t.Errorf("recovered is %s, want %s", got, want)
-	}
+	must(t, expect.Err(recorder.Recover(name, "")))
+	expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, name)), "root(entrace.trace(sample) resource(span) entrace.recovered)", "recovered")
 }
 
 // TestHeadRotates checks that records after AppendAnchor stay valid when their parent, the anchor, is in an
@@ -217,13 +208,9 @@ func TestRingStreamKilled(t *testing.T) {
 func TestHeadRotates(t *testing.T) {
 	rec := tracetest.Create(t, "app.iet", &recorder.Options{MaxFileEntries: 1000, Durability: recorder.DurabilityWriteThrough})
 	for range 50 {
-		if _, err := rec.Append(ringEntry("x", 0)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(rec.Append(ringEntry("x", 0))))
 	}
-	if _, err := rec.AppendAnchor(ringEntry("head", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, expect.Err(rec.AppendAnchor(ringEntry("head", 0))))
 	for range 2500 {
 		b := rec.Batch()
 		b.Log(format.SpanRef{}, 0)
@@ -246,9 +233,7 @@ func TestHeadRotates(t *testing.T) {
 func TestRingResourceAgain(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}, allProviders)
 	for i := range 60_000 {
-		if _, err := g.Recorder().Resource(ringEntry([]string{"a", "b"}[i%2], 500)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(g.Recorder().Resource(ringEntry([]string{"a", "b"}[i%2], 500))))
 	}
 	s := play(t, g.Recorder())
 	for range 1000 {

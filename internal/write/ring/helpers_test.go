@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -25,4 +26,4 @@ func createFor(t testing.TB, g *ring.Ring, name string, o *recorder.Options) *re
 	return rec
 }
 
-var must = tracetest.Must
+var must = expect.Must

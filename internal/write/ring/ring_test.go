@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
@@ -44,9 +45,7 @@ func newRing(t testing.TB, o *ring.Options, keep record.Providers) *ring.Ring {
 	must(t, err)
 	g.SetBuffered(keep)
 	t.Cleanup(func() {
-		if err := g.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, g.Close())
 	})
 	return g
 }
@@ -192,9 +191,7 @@ func TestRingSnapshotIsRecording(t *testing.T) {
 				}
 			}
 			sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders})
-			if sn.Evicted != 0 {
-				t.Errorf("%d entries were evicted", sn.Evicted)
-			}
+			expect.Equal(t, sn.Evicted, 0, "entries evicted")
 			got := raws(t, writeSnapshot(t, sn))
 			must(t, rec.Flush(context.Background()))
 			f, err := format.Open(rec.StreamPath(), nil)
@@ -204,9 +201,7 @@ func TestRingSnapshotIsRecording(t *testing.T) {
 			if len(want) < 3000 {
 				t.Fatalf("only %d entries were recorded", len(want))
 			}
-			if diff := sameStrings2(got, want); diff != "" {
-				t.Errorf("version %d, place %v: %s", v, place, diff)
-			}
+			expect.Equal(t, sameStrings2(got, want), "", "version %d, place %v", v, place)
 		}
 	}
 }
@@ -309,17 +304,13 @@ func TestRingWindow(t *testing.T) {
 	s.end(c, 0, 0)
 	s.start(d, c, "within", 0)
 	sn := g.Snapshot(ring.SnapshotOptions{From: time.Unix(0, from), Providers: allProviders})
-	if got, want := tracetest.ViewOutline(t, writeSnapshot(t, sn)), "root(resource(open(ends within(within) whole event)) entrace.end)"; got != want {
-		t.Errorf("the window has\n%s, want\n%s", got, want)
-	}
+	expect.Equal(t, tracetest.ViewOutline(t, writeSnapshot(t, sn)), "root(resource(open(ends within(within) whole event)) entrace.end)", "the window has")
 	sn = g.Snapshot(ring.SnapshotOptions{Providers: 1 << record.ProviderLogs})
 	if got := tracetest.Outline(t, writeSnapshot(t, sn)); strings.Count(got, "event") != 2 || strings.Contains(got, "open") {
 		t.Errorf("log records alone are %s", got)
 	}
 	sn = g.Snapshot(ring.SnapshotOptions{Providers: allProviders, Trace: ringRef(2, 1).TraceID})
-	if got := tracetest.Outline(t, writeSnapshot(t, sn)); got != "root(entrace.end)" {
-		t.Errorf("of another trace there is %s", got)
-	}
+	expect.Equal(t, tracetest.Outline(t, writeSnapshot(t, sn)), "root(entrace.end)", "of another trace")
 }
 
 // TestRingLarge records spans with more events than fit into a segment.
@@ -362,17 +353,13 @@ func TestRingStream(t *testing.T) {
 	for _, bytes := range []int64{8 << 20, -1} {
 		g := newRing(t, &ring.Options{Bytes: bytes}, allProviders)
 		s := play(t, g.Recorder())
-		if took := s.rec.TakesSpans(); took != (bytes > 0) {
-			t.Errorf("with %d bytes spans are taken: %v", bytes, took)
-		}
+		expect.Equal(t, s.rec.TakesSpans(), bytes > 0, "with %d bytes spans are taken", bytes)
 		a, b, c := ringRef(1, 1), ringRef(1, 2), ringRef(1, 3)
 		s.start(a, format.SpanRef{}, "open", 0)
 		s.start(b, a, "ended", 0)
 		s.end(b, 0, 0)
 		rec := createFor(t, g, "stream.et", nil)
-		if _, err := rec.AppendAnchor(tracetest.Entry("entrace.trace")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, expect.Err(rec.AppendAnchor(tracetest.Entry("entrace.trace"))))
 		st, err := g.Stream(rec, 1<<record.ProviderSpans|1<<5)
 		must(t, err)
 		res, err := s.rec.Resource(tracetest.Resource("second"))
@@ -398,9 +385,7 @@ func TestRingStream(t *testing.T) {
 		if bytes < 0 {
 			want = "root(entrace.trace(sample) resource(of the second) resource(came later(below)))"
 		}
-		if got := tracetest.Outline(t, f); got != want {
-			t.Errorf("with %d bytes the stream has\n%s, want\n%s", bytes, got, want)
-		}
+		expect.Equal(t, tracetest.Outline(t, f), want, "with %d bytes the stream has", bytes)
 	}
 }
 
@@ -430,12 +415,8 @@ func TestRingNotice(t *testing.T) {
 	for _, s := range seen {
 		got = append(got, fmt.Sprintf("%v %s %c", s.Level, s.Message, s.Span.SpanID[7]))
 	}
-	if want := []string{"WARN warn 1", "WARN warn 2", "ERROR error 1", "ERROR error 2"}; !slices.Equal(got, want) {
-		t.Errorf("seen are %q, want %q", got, want)
-	}
-	if got := strings.Count(tracetest.Outline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"); got != 10 {
-		t.Errorf("%d log records are there, want 10", got)
-	}
+	expect.Slice(t, got, []string{"WARN warn 1", "WARN warn 2", "ERROR error 1", "ERROR error 2"}, "seen")
+	expect.Equal(t, strings.Count(tracetest.Outline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"), 10, "log records there")
 }
 
 // TestRingConcurrent makes snapshots while several goroutines record. A snapshot has all records whose
@@ -531,9 +512,7 @@ func TestRingOptions(t *testing.T) {
 	if id, err := rec.Append(ringEntry("mine", 0)); id != 0 || err != nil {
 		t.Error(id, err)
 	}
-	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrInvalid) {
-		t.Error(err)
-	}
+	expect.Is(t, expect.Err(rec.Append(&format.TraceEntry{Parent: 1})), format.ErrInvalid, "rec.Append")
 	must(t, errors.Join(rec.Flush(context.Background()), rec.Sync(context.Background())))
 	must(t, rec.Close(context.Background()))
 	if err := rec.Log(format.SpanRef{}, ringEntry("event", 0)); err != nil && !errors.Is(err, recorder.ErrClosed) {
@@ -551,16 +530,10 @@ func TestRingWholeSpanEndsOpenOne(t *testing.T) {
 	s := play(t, g.Recorder())
 	ref := ringRef(1, 1)
 	s.start(ref, format.SpanRef{}, "span", 0)
-	if open := g.Stats().Open; open != 1 {
-		t.Errorf("%d open spans, want 1", open)
-	}
+	expect.Equal(t, g.Stats().Open, 1, "open spans")
 	e := ringEntry("span", 0)
 	e.Add(format.AttrDuration, format.U64Value(5))
 	must(t, tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ref, Resource: s.res, Time: s.at}}))
-	if open := g.Stats().Open; open != 0 {
-		t.Errorf("%d open spans, want none", open)
-	}
-	if got, want := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "span(span end)"; !strings.Contains(got, want) {
-		t.Errorf("the snapshot is %s, want %s in it", got, want)
-	}
+	expect.Equal(t, g.Stats().Open, 0, "open spans")
+	expect.Has(t, tracetest.Outline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "span(span end)", "the snapshot")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
@@ -38,8 +39,6 @@ func TestTextOfAnyPanic(t *testing.T) {
 			s string
 		}{5, "a"}, "%!v(PANIC=String method: in String)": new(bad), "map[string]interface {}": ring, "<nil>": nil,
 	} {
-		if got := safecall.Text(p); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		expect.Equal(t, safecall.Text(p), want, "safecall.Text")
 	}
 }

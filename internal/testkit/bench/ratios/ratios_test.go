@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 const printed = `goos: linux
@@ -27,9 +29,7 @@ PASS
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	if err := run(nil, strings.NewReader(printed), &out); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, run(nil, strings.NewReader(printed), &out))
 	for _, want := range []string{
 		"| a slog call to a file, 10 attributes | phuslu/log, one write a record | ≤ 0.33 | 0.25 |",
 		"| a slog call to a file, 2 attributes | phuslu/log, one write a record |  | – |",

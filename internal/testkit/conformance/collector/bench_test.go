@@ -73,9 +73,7 @@ func plainLines(b testing.TB) []byte {
 			}
 		}
 		line, err := (&ptrace.JSONMarshaler{}).MarshalTraces(td)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		out.Write(append(line, '\n'))
 	}
 	return out.Bytes()
@@ -144,16 +142,12 @@ func BenchmarkDecode(b *testing.B) {
 
 func newWriter(b *testing.B, out io.Writer) *format.Writer {
 	w, err := format.NewWriter(out, 0, format.IET, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return w
 }
 
 func closeWriter(b *testing.B, w *format.Writer) {
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, w.Close())
 }
 
 // peerDecode writes the same entries, but decodes with pdata. It does not sort spans so that parents come first.
@@ -161,18 +155,14 @@ func peerDecode(b testing.TB, lines []byte, w *format.Writer) {
 	write := func(e *format.TraceEntry, parent uint32) uint32 {
 		e.Parent = parent
 		id, err := w.Write(e)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		return id
 	}
 	write(format.Root(), 0)
 	var holder uint32
 	for line := range bytes.Lines(lines) {
 		td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		for _, rs := range td.ResourceSpans().All() {
 			if holder == 0 {
 				holder = write((&otel.Resource{Attributes: attributes(rs.Resource().Attributes())}).Entry(), 0)
@@ -215,18 +205,12 @@ func attributes(m pcommon.Map) (attrs []otel.Attribute) {
 func BenchmarkEncode(b *testing.B) {
 	lines := plainLines(b)
 	path := filepath.Join(b.TempDir(), "in.jsonl")
-	if err := os.WriteFile(path, lines, 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(path, lines, 0o600))
 	f, err := format.Open(decode(b, path), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer f.Close()
 	v, err := view.New(b.Context(), []*format.File{f}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for name, o := range map[string]*otlp.EncodeOptions{"json": nil, "protobuf": {Protobuf: true}} {
 		b.Run("entrace/"+name, func(b *testing.B) {
 			var out bytes.Buffer

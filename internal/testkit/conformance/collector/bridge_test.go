@@ -63,13 +63,9 @@ func lines(t *testing.T, path string) (all []string) {
 func TestLogProcessorKeepsRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec, err := recorder.Create(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := exporter.NewLogProcessor(exporter.WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var theirs sink
 	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(&theirs)), sdklog.WithProcessor(p))
 	remote := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
@@ -78,14 +74,10 @@ func TestLogProcessorKeepsRecords(t *testing.T) {
 	h := otelslog.NewHandler("t", otelslog.WithLoggerProvider(lp))
 	for _, ctx := range []context.Context{remote, t.Context()} {
 		for lv := slog.Level(-8); lv <= 20; lv++ {
-			if err := h.Handle(ctx, slog.NewRecord(time.Unix(1_700_000_000, int64(lv)+100), lv, "m", 0)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, h.Handle(ctx, slog.NewRecord(time.Unix(1_700_000_000, int64(lv)+100), lv, "m", 0)))
 		}
 	}
-	if err := errors.Join(lp.Shutdown(t.Context()), rec.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(lp.Shutdown(t.Context()), rec.Close(t.Context())))
 	slices.Sort(theirs.lines)
 	if ours := lines(t, path); len(ours) != 2*29 || !slices.Equal(ours, theirs.lines) {
 		t.Errorf("%d records\n%q\nand of the other exporter %d\n%q", len(ours), ours, len(theirs.lines), theirs.lines)
@@ -98,13 +90,9 @@ func TestSlogBridge(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		path := filepath.Join(t.TempDir(), "app.et")
 		rec, err := recorder.Create(path, &recorder.Options{Version: version})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
 		never := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live), sdktrace.WithSampler(sdktrace.NeverSample()))
 		sampled, span := tp.Tracer("t").Start(t.Context(), "sampled")
@@ -124,17 +112,13 @@ func TestSlogBridge(t *testing.T) {
 					r := slog.NewRecord(time.Unix(1_700_000_000, int64(lv)+100), lv, "m", 0)
 					r.AddAttrs(slog.Int("k", 1))
 					for _, h := range handlers {
-						if err := h.Handle(ctx, r.Clone()); err != nil {
-							t.Fatal(err)
-						}
+						must(t, h.Handle(ctx, r.Clone()))
 					}
 				}
 			}
 		}
 		span.End()
-		if err := errors.Join(tp.Shutdown(t.Context()), rec.Close(t.Context()), lp.Shutdown(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(tp.Shutdown(t.Context()), rec.Close(t.Context()), lp.Shutdown(t.Context())))
 		ours := lines(t, path)
 		slices.Sort(theirs.lines)
 		if len(ours) != 4*24*2 || !slices.Equal(ours, theirs.lines) {

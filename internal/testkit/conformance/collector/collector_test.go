@@ -19,6 +19,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -36,37 +37,21 @@ func exportFile(t testing.TB, kind string, traces []ptrace.Traces, logs []plog.L
 	set := exportertest.NewNopSettings(f.Type())
 	if traces != nil {
 		exp, err := f.CreateTraces(t.Context(), set, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := exp.Start(t.Context(), componenttest.NewNopHost()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, exp.Start(t.Context(), componenttest.NewNopHost()))
 		for _, td := range traces {
-			if err := exp.ConsumeTraces(t.Context(), td); err != nil {
-				t.Fatal(err)
-			}
+			must(t, exp.ConsumeTraces(t.Context(), td))
 		}
-		if err := exp.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, exp.Shutdown(t.Context()))
 	}
 	if logs != nil {
 		exp, err := f.CreateLogs(t.Context(), set, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := exp.Start(t.Context(), componenttest.NewNopHost()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, exp.Start(t.Context(), componenttest.NewNopHost()))
 		for _, ld := range logs {
-			if err := exp.ConsumeLogs(t.Context(), ld); err != nil {
-				t.Fatal(err)
-			}
+			must(t, exp.ConsumeLogs(t.Context(), ld))
 		}
-		if err := exp.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, exp.Shutdown(t.Context()))
 	}
 	return path
 }
@@ -75,25 +60,15 @@ func exportFile(t testing.TB, kind string, traces []ptrace.Traces, logs []plog.L
 func decode(t testing.TB, path string) string {
 	t.Helper()
 	in, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer in.Close()
 	out, err := os.Create(filepath.Join(t.TempDir(), "x.et"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	w, err := format.NewWriter(out, 0, format.ET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := otlp.Decode(t.Context(), in, w, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, otlp.Decode(t.Context(), in, w, nil))
+	must(t, w.Close())
 	return out.Name()
 }
 
@@ -101,9 +76,7 @@ func encode(t testing.TB, name string, o *otlp.EncodeOptions) []byte {
 	t.Helper()
 	v := tracetest.View(t, tracetest.Open(t, name))
 	var b bytes.Buffer
-	if err := otlp.Encode(t.Context(), &b, v, o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, otlp.Encode(t.Context(), &b, v, o))
 	return b.Bytes()
 }
 
@@ -141,18 +114,14 @@ func judged(t testing.TB, out []byte) (traces []ptrace.Traces, logs []plog.Logs)
 func marshalTraces(t testing.TB, td ptrace.Traces) []byte {
 	t.Helper()
 	b, err := (&ptrace.JSONMarshaler{}).MarshalTraces(td)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
 func marshalLogs(t testing.TB, ld plog.Logs) []byte {
 	t.Helper()
 	b, err := (&plog.JSONMarshaler{}).MarshalLogs(ld)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -171,9 +140,7 @@ func canonicals(t testing.TB, traces []ptrace.Traces, logs []plog.Logs) []string
 
 func compare(t *testing.T, got, want []string) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Errorf("%d spans and log records, want %d", len(got), len(want))
-	}
+	expect.Equal(t, len(got), len(want), "spans and log records")
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
 			t.Errorf("got  %s\nwant %s", got[i], want[i])
@@ -208,13 +175,9 @@ func TestFileExporter(t *testing.T) {
 				path := exportFile(t, kind, traces, logs)
 				if *update {
 					b, err := os.ReadFile(path)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					name := filepath.Join(fixtures, "collector-"+signal+map[string]string{"json": ".jsonl", "proto": ".binpb"}[kind])
-					if err := os.WriteFile(name, b, 0o644); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(name, b, 0o644))
 				}
 				et := decode(t, path)
 				gotTraces, gotLogs := judged(t, encode(t, et, nil))
@@ -224,15 +187,11 @@ func TestFileExporter(t *testing.T) {
 				for _, m := range messages(t, encode(t, et, &otlp.EncodeOptions{Protobuf: true})) {
 					if signal == "traces" {
 						td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(m)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						gotTraces = append(gotTraces, td)
 					} else {
 						ld, err := (&plog.ProtoUnmarshaler{}).UnmarshalLogs(m)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						gotLogs = append(gotLogs, ld)
 					}
 				}

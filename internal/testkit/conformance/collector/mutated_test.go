@@ -31,9 +31,7 @@ func TestMutated(t *testing.T) {
 	rs.ScopeSpans().At(0).Spans().RemoveIf(func(s ptrace.Span) bool { return s.Links().Len() > 2 })
 	text := marshalTraces(t, td)
 	proto, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(td)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read, refused := 0, 0
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for i := range 4000 {
@@ -101,15 +99,9 @@ func decodeMutated(t *testing.T, name string, b []byte) bool {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, 0, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	derr := otlp.Decode(t.Context(), bytes.NewReader(b), w, nil)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
+	must(t, os.WriteFile(name, out.Bytes(), 0o600))
 	return derr == nil
 }

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -98,12 +99,7 @@ func BenchmarkReceiveBesideCollector(b *testing.B) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 // free returns a local address on which no process listens.
 func free(t testing.TB) string {
@@ -229,9 +225,7 @@ func prepare(b *testing.B) (request []byte, traceIDs []int) {
 		traceIDs = append(traceIDs, at+i)
 		at += i + len(marker)
 	}
-	if len(traceIDs) != spansPerRequest {
-		b.Fatalf("the request has %d trace ids", len(traceIDs))
-	}
+	expect.MustEqual(b, len(traceIDs), spansPerRequest, "trace ids of the request")
 	return request, traceIDs
 }
 

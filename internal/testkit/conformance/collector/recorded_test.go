@@ -27,13 +27,9 @@ import (
 func TestRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec, err := recorder.Create(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
 	log := slog.New(slogadapter.New(rec, nil))
 	ctx, up := tp.Tracer("shop", trace.WithInstrumentationVersion("1")).Start(t.Context(), "GET /cart", trace.WithSpanKind(trace.SpanKindServer))
@@ -45,9 +41,7 @@ func TestRecorded(t *testing.T) {
 	down.End()
 	up.End()
 	log.Warn("bye")
-	if err := errors.Join(tp.Shutdown(t.Context()), rec.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(tp.Shutdown(t.Context()), rec.Close(t.Context())))
 
 	lines := encode(t, path, nil)
 	traces, logs := judged(t, lines)
@@ -89,9 +83,7 @@ func TestRecorded(t *testing.T) {
 	}
 
 	again := filepath.Join(t.TempDir(), "again.jsonl")
-	if err := os.WriteFile(again, lines, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(again, lines, 0o600))
 	second := encode(t, decode(t, again), &otlp.EncodeOptions{})
 	var want, got [][]byte
 	for line := range bytes.Lines(lines) {

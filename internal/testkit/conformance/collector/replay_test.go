@@ -37,20 +37,14 @@ type received struct {
 func receive(t *testing.T) *received {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address := l.Addr().String()
-	if err := l.Close(); err != nil { // the receiver needs a fixed address, because it does not report which one it uses
-		t.Fatal(err)
-	}
+	must(t, l.Close()) // the receiver needs a fixed address, because it does not report which one it uses
 	r := &received{endpoint: "http://" + address}
 	f := otlpreceiver.NewFactory()
 	cfg := f.CreateDefaultConfig()
 	protocols := map[string]any{"protocols": map[string]any{"http": map[string]any{"endpoint": address}}}
-	if err := confmap.NewFromStringMap(protocols).Unmarshal(cfg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, confmap.NewFromStringMap(protocols).Unmarshal(cfg))
 	traces, err := consumer.NewTraces(func(_ context.Context, td ptrace.Traces) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -59,9 +53,7 @@ func receive(t *testing.T) *received {
 		r.traces, r.sizes = append(r.traces, own), append(r.sizes, td.SpanCount())
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	logs, err := consumer.NewLogs(func(_ context.Context, ld plog.Logs) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -70,22 +62,14 @@ func receive(t *testing.T) *received {
 		r.logs, r.sizes = append(r.logs, own), append(r.sizes, ld.LogRecordCount())
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set := receivertest.NewNopSettings(f.Type())
 	ofTraces, err := f.CreateTraces(t.Context(), set, cfg, traces)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ofLogs, err := f.CreateLogs(t.Context(), set, cfg, logs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []component.Component{ofTraces, ofLogs} {
-		if err := c.Start(t.Context(), componenttest.NewNopHost()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Start(t.Context(), componenttest.NewNopHost()))
 		t.Cleanup(func() { _ = c.Shutdown(context.Background()) }) // the test is over
 	}
 	return r
