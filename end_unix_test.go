@@ -221,7 +221,7 @@ func TestShutdownAfterRecoveredPanic(t *testing.T) {
 	if !state.Success() || !strings.Contains(out, "Shutdown: <nil>") {
 		t.Fatalf("%v\n%s", state, out)
 	}
-	v := tracetest.View(t, tracetest.Open(t, "app.et"))
+	v := tracetest.OpenView(t, "app.et")
 	var got []string
 	for row := range v.Rows() {
 		message, _ := v.Message(row)

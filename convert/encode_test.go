@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
@@ -39,15 +40,7 @@ func fill(t *testing.T, w *format.Writer, entries int) {
 }
 
 // files returns the names of the files in a folder.
-func files(t *testing.T, dir string) (names []string) {
-	t.Helper()
-	list, err := os.ReadDir(dir)
-	must(t, err)
-	for _, e := range list {
-		names = append(names, e.Name())
-	}
-	return names
-}
+var files = hosttest.Names
 
 // TestDamagedInput decodes a damaged input, with a view and without. The output must have the whole entries, and
 // there must be an error. If no entry except the root is whole, or ctx is done, there must be no output.

@@ -53,7 +53,7 @@ func run(t *testing.T, name string, env ...string) (dir, out string) {
 // count opens a trace and counts the rows of each role.
 func count(t *testing.T, name string) map[view.Role]int {
 	t.Helper()
-	v := tracetest.View(t, tracetest.Open(t, name))
+	v := tracetest.OpenView(t, name)
 	n := make(map[view.Role]int)
 	for id := range v.Rows() {
 		n[v.Role(id)]++
@@ -68,7 +68,7 @@ func TestQuickstart(t *testing.T) {
 	if n[view.RoleSpan] != 19 || n[view.RoleLog] != 11 || n[view.RoleEvent] != 5 || n[view.RoleResource] != 1 || !strings.Contains(out, "entrace tree") {
 		t.Errorf("there are %v; it prints %s", n, out)
 	}
-	v := tracetest.View(t, tracetest.Open(t, name))
+	v := tracetest.OpenView(t, name)
 	for _, want := range []string{"GET /cart", "SELECT price", "checkout refused", "recovered", "shutting down"} {
 		if !slices.ContainsFunc(slices.Collect(v.Rows()), func(r view.Row) bool { text, _ := v.Message(r); return v.Name(r) == want || text == want }) {
 			t.Errorf("it does not record %s", want)
@@ -94,7 +94,7 @@ func TestSlogonly(t *testing.T) {
 // message, and some of its attributes.
 func logs(t *testing.T, name string) []string {
 	t.Helper()
-	v := tracetest.View(t, tracetest.Open(t, name))
+	v := tracetest.OpenView(t, name)
 	var all []string
 	for row := range v.Rows() {
 		if v.Role(row) != view.RoleLog {
@@ -202,7 +202,7 @@ func TestLive(t *testing.T) {
 	if r, err := recorder.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
 		t.Errorf("Recover says %+v, %v", r, err)
 	}
-	v := tracetest.View(t, tracetest.Open(t, filepath.Join(dir, "live.et")))
+	v := tracetest.OpenView(t, filepath.Join(dir, "live.et"))
 	open := 0
 	for id := range v.Rows() {
 		if v.Role(id) == view.RoleSpan {

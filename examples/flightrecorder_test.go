@@ -121,7 +121,7 @@ func TestFlightRecorder(t *testing.T) {
 // hang checks that a trace shows what the hanging request was doing.
 func hang(t *testing.T, name string) {
 	t.Helper()
-	v := tracetest.View(t, tracetest.Open(t, name))
+	v := tracetest.OpenView(t, name)
 	found := 0
 	for id := range v.Rows() {
 		e, err := v.Entry(id)

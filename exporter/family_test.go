@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
@@ -69,17 +70,6 @@ func said(t *testing.T) func() string {
 	}
 }
 
-func names(t *testing.T) []string {
-	t.Helper()
-	list, err := os.ReadDir(".")
-	must(t, err)
-	var all []string
-	for _, e := range list {
-		all = append(all, e.Name())
-	}
-	return all
-}
-
 // TestDeadSiblings: a start finishes the files of dead processes of the same service, and no
 // other files. Two concurrent starts finish each file once.
 func TestDeadSiblings(t *testing.T) {
@@ -117,7 +107,7 @@ func TestDeadSiblings(t *testing.T) {
 	}
 	must(t, e.Shutdown(t.Context()))
 	var got []string
-	for _, name := range names(t) {
+	for _, name := range hosttest.Names(t, ".") {
 		if name != fmt.Sprintf("shop-%d.et", os.Getpid()) && !regexp.MustCompile(`^shop-\d{4,}\.et$`).MatchString(name) {
 			got = append(got, regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z`).ReplaceAllString(name, ".TIME"))
 		}
@@ -179,7 +169,7 @@ func TestKeepsBounds(t *testing.T) {
 			must(t, err)
 			must(t, e.Shutdown(t.Context()))
 			var left []string
-			for _, name := range names(t) {
+			for _, name := range hosttest.Names(t, ".") {
 				if i := slices.Index(others, name); i >= 0 {
 					others = slices.Delete(others, i, i+1)
 				} else if name != fmt.Sprintf("shop-%d.et", os.Getpid()) {

@@ -266,7 +266,7 @@ func (c *crashRun) checkLeaks(t *testing.T) {
 	t.Helper()
 	b := readFile(t, c.acks())
 	begun, returned := int(binary.NativeEndian.Uint64(b[16*leaker:])), int(binary.NativeEndian.Uint64(b[16*leaker+8:]))
-	v := viewOf(t, traces(t, filepath.Dir(c.path))...)
+	v := tracetest.OpenView(t, traces(t, filepath.Dir(c.path))...)
 	found := make(map[string]int)
 	for r := range v.Rows() {
 		name := v.Name(r)

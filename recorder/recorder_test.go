@@ -179,16 +179,7 @@ func TestDeadContext(t *testing.T) {
 	expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, filepath.Join(filepath.Dir(rec.Path()), names[0]))), "root(a entrace.end)", "the first trace has")
 }
 
-func dirNames(t testing.TB, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	must(t, err)
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
-}
+var dirNames = hosttest.Names
 
 // TestCloseAfterDeadContext calls Close again after a call whose context was done. The second call makes the ET, and
 // the third one leaves it as it is.

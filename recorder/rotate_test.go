@@ -36,18 +36,6 @@ func rotated(t testing.TB, dir string) []string {
 	return append(ets, filepath.Join(dir, "app.et"))
 }
 
-// viewOf returns a view of some files.
-func viewOf(t testing.TB, names ...string) *view.View {
-	t.Helper()
-	var files []*format.File
-	for _, name := range names {
-		files = append(files, tracetest.Open(t, name))
-	}
-	v, err := view.New(t.Context(), files, nil)
-	must(t, err)
-	return v
-}
-
 func logRecord(n int) *format.TraceEntry {
 	return &format.TraceEntry{
 		Message: format.Some(fmt.Sprintf("record %08d", n)), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo},
@@ -416,7 +404,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 		t.Errorf("there are %d files of %d bytes, want at most %d", len(names), size, most)
 	}
 	ended := func(names ...string) (n int) {
-		v := viewOf(t, names...)
+		v := tracetest.OpenView(t, names...)
 		whole := make(map[string]int)
 		for r := range v.Rows() {
 			if v.Role(r) != view.RoleSpan {

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -146,16 +147,7 @@ func outline(t testing.TB, path string) string {
 }
 
 // files returns the names in a folder.
-func files(t testing.TB, dir string) []string {
-	t.Helper()
-	list, err := os.ReadDir(dir)
-	must(t, err)
-	names := make([]string, 0, len(list))
-	for _, e := range list {
-		names = append(names, e.Name())
-	}
-	return names
-}
+var files = hosttest.Names
 
 // TestRoundTrip sends a recording, and compares the received entries with the file that the
 // recorder also wrote.

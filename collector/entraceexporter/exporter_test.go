@@ -24,9 +24,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/entrace-go/entrace/collector/entraceexporter"
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel/receive"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -133,21 +133,6 @@ func logsOf(n int) plog.Logs {
 	return ld
 }
 
-// viewOf opens files as one view.
-func viewOf(t testing.TB, names ...string) *view.View {
-	t.Helper()
-	var files []*format.File
-	for _, name := range names {
-		f, err := recorder.Open(name, nil)
-		must(t, err)
-		t.Cleanup(func() { must(t, f.Close()) })
-		files = append(files, f)
-	}
-	v, err := view.New(t.Context(), files, nil)
-	must(t, err)
-	return v
-}
-
 // count returns how many rows have a role.
 func count(v *view.View, role view.Role) (n int) {
 	for r := range v.Rows() {
@@ -167,7 +152,7 @@ func TestSignalsShareAFile(t *testing.T) {
 	must(t, p.traces.Shutdown(t.Context()))
 	must(t, p.logs.ConsumeLogs(t.Context(), logsOf(2)))
 	must(t, p.logs.Shutdown(t.Context()))
-	v := viewOf(t, path)
+	v := tracetest.OpenView(t, path)
 	if got := [...]int{count(v, view.RoleResource), count(v, view.RoleSpan), count(v, view.RoleEvent), count(v, view.RoleLog)}; got != [...]int{1, 3, 3, 2} {
 		t.Errorf("the file has %d resources, spans, events and log records, want 1, 3, 3, 2", got)
 	}
@@ -222,7 +207,7 @@ func TestWhatWasTakenSurvivesAKill(t *testing.T) {
 	}
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // an error, because the process was killed
-	v := viewOf(t, path)
+	v := tracetest.OpenView(t, path)
 	if spans, logs := count(v, view.RoleSpan), count(v, view.RoleLog); spans != 1000 || logs != 1000 {
 		t.Errorf("there are %d spans and %d log records, want 1000 each", spans, logs)
 	}
@@ -325,7 +310,7 @@ func TestBadRecordsAreLeftOut(t *testing.T) {
 	}
 	must(t, p.traces.ConsumeTraces(t.Context(), td))
 	must(t, errors.Join(p.traces.Shutdown(t.Context()), p.logs.Shutdown(t.Context())))
-	expect.Equal(t, count(viewOf(t, path), view.RoleSpan), 1, "spans of the file")
+	expect.Equal(t, count(tracetest.OpenView(t, path), view.RoleSpan), 1, "spans of the file")
 	lost := p.logged.FilterMessage("some records were refused, and are lost").All()
 	if len(lost) != 1 || lost[0].ContextMap()["lost"] != int64(2) {
 		t.Errorf("it logs %+v", lost)

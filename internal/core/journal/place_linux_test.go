@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // memoryRoot makes the package use a new folder in tmpfs as shared memory. It returns the folder in it for
@@ -36,16 +37,7 @@ func memoryRoot(t *testing.T) (own string) {
 
 var small = Options{Segments: 2, Extra: 2, MaxWait: time.Second}
 
-func names(t *testing.T, dir string) []string {
-	t.Helper()
-	list, err := os.ReadDir(dir)
-	must(t, err)
-	out := make([]string, len(list))
-	for i, e := range list {
-		out[i] = e.Name()
-	}
-	return out
-}
+var names = hosttest.Names
 
 // TestJournalIsInSharedMemory checks the files of a journal in shared memory, and that nothing remains of them.
 func TestJournalIsInSharedMemory(t *testing.T) {

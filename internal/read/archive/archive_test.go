@@ -170,7 +170,7 @@ func names(t *testing.T, table string) (all []string) {
 	expect.Must(t, err)
 	w, err := format.NewWriter(f, format.V1, format.IET, nil)
 	expect.Must(t, errors.Join(err, parquet.Decode(t.Context(), strings.NewReader(table), w), w.Close(), f.Close()))
-	v := tracetest.View(t, tracetest.Open(t, name))
+	v := tracetest.OpenView(t, name)
 	for r := range v.Rows() {
 		if v.Role(r) != view.RoleRoot {
 			all = append(all, v.Name(r))

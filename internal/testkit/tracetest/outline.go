@@ -58,6 +58,16 @@ func Open(t testing.TB, name string) *format.File {
 	return opened(t)(recorder.Open(name, nil))
 }
 
+// OpenView opens trace files as one view.
+func OpenView(t testing.TB, names ...string) *view.View {
+	t.Helper()
+	files := make([]*format.File, len(names))
+	for i, name := range names {
+		files[i] = Open(t, name)
+	}
+	return View(t, files...)
+}
+
 // Outline returns the names of the entries of a file on one line, in the form name(children…).
 func Outline(t testing.TB, f *format.File) string {
 	return outline(f, func(id uint32) string {

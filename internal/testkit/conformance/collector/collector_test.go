@@ -74,7 +74,7 @@ func decode(t testing.TB, path string) string {
 
 func encode(t testing.TB, name string, o *otlp.EncodeOptions) []byte {
 	t.Helper()
-	v := tracetest.View(t, tracetest.Open(t, name))
+	v := tracetest.OpenView(t, name)
 	var b bytes.Buffer
 	must(t, otlp.Encode(t.Context(), &b, v, o))
 	return b.Bytes()
