@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 
 	"go.opentelemetry.io/otel"
@@ -171,9 +173,7 @@ func TestPanicLeavesItsReason(t *testing.T) {
 					_, err := recorder.Recover("app.et", "")
 					must(t, err)
 				}
-				if list, err := os.ReadDir("."); err != nil || len(list) != 1 {
-					t.Errorf("there is %v, %v", list, err)
-				}
+				expect.Len(t, hosttest.Names(t, "."), 1, "the folder has")
 			})
 		}
 	}
@@ -232,9 +232,7 @@ func TestShutdownAfterRecoveredPanic(t *testing.T) {
 	if want := []string{"begun", "it goes on"}; !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
-	if list, err := os.ReadDir("."); err != nil || len(list) != 1 {
-		t.Errorf("there is %v, %v", list, err)
-	}
+	expect.Len(t, hosttest.Names(t, "."), 1, "the folder has")
 }
 
 // TestKillAfterEmitLosesNothing: if a process is killed after Emit has returned, the record is in

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/remote"
@@ -132,7 +133,5 @@ func TestNoFileNoEndpoint(t *testing.T) {
 	_, span := sdktrace.NewTracerProvider(sdktrace.WithSyncer(e)).Tracer("").Start(t.Context(), "GET /cart")
 	span.End()
 	must(t, e.Shutdown(t.Context()))
-	if list, err := os.ReadDir("."); err != nil || len(list) > 0 {
-		t.Errorf("the folder has %v, %v", list, err)
-	}
+	expect.Len(t, hosttest.Names(t, "."), 0, "the folder has")
 }

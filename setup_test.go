@@ -28,6 +28,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
@@ -252,9 +253,7 @@ func TestDisabled(t *testing.T) {
 	slog.New(slogadapter.New(p.Recorder(), nil)).Info("dropped")
 	expect.OK(t, expect.Err(p.Recorder().Append(format.Root())))
 	must(t, errors.Join(p.ForceFlush(t.Context()), p.Shutdown(t.Context())))
-	if names, _ := os.ReadDir(dir); len(names) != 0 {
-		t.Errorf("there is %v", names)
-	}
+	expect.Len(t, hosttest.Names(t, dir), 0, "the folder has")
 }
 
 // TestSetupFails: the program continues without a trace.

@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -249,9 +250,7 @@ func TestCancel(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.et")
 	err := encodeFile(ctx, fixture(format.V1, format.IET), out, convert.ET, nil)
 	expect.Is(t, err, context.Canceled, "File")
-	if names, _ := os.ReadDir(filepath.Dir(out)); len(names) != 0 {
-		t.Errorf("there is %v", names)
-	}
+	expect.Len(t, hosttest.Names(t, filepath.Dir(out)), 0, "the folder has")
 }
 
 // A failingWriter behaves like a disk that becomes full.
@@ -277,9 +276,7 @@ func TestStreamWriteFails(t *testing.T) {
 			expect.Is(t, err, errFull, "%v with room for %d bytes", to, room)
 		}
 	}
-	if names, _ := os.ReadDir(temp); len(names) != 0 {
-		t.Errorf("temporary files are left: %v", names)
-	}
+	expect.Len(t, hosttest.Names(t, temp), 0, "temporary files")
 }
 
 func BenchmarkStream(b *testing.B) {

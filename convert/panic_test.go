@@ -12,6 +12,8 @@ import (
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -34,11 +36,7 @@ func panicking(t *testing.T, fn func(in, out string) error) {
 		t.Errorf("it returned %v", fn(in, filepath.Join(dir, "out.et")))
 	}()
 	for _, d := range []string{dir, temp} {
-		list, err := os.ReadDir(d)
-		must(t, err)
-		for _, e := range list {
-			t.Errorf("%s is left", filepath.Join(d, e.Name()))
-		}
+		expect.Len(t, hosttest.Names(t, d), 0, "files in %s", d)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
@@ -147,7 +148,5 @@ func TestStream(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 	must(t, r.Close(t.Context()))
-	if list, err := os.ReadDir("."); err != nil || len(list) > 0 {
-		t.Errorf("the folder has %v, %v", list, err)
-	}
+	expect.Len(t, hosttest.Names(t, "."), 0, "the folder has")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -41,9 +42,7 @@ func TestReceive(t *testing.T) {
 	}
 	c.stop()
 	c.exit(exitFine)
-	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
-		t.Errorf("the folder has %v, %v", list, err)
-	}
+	expect.Len(t, hosttest.Names(t, dir), 1, "the folder has")
 }
 
 // ask sends a request to a viewer, and returns the status and the body of the answer.

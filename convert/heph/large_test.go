@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -54,9 +55,7 @@ func TestLargeInput(t *testing.T) {
 			t.Errorf("from a %T it is another trace", r)
 		}
 	}
-	if names, _ := os.ReadDir(temp); len(names) != 0 {
-		t.Errorf("temporary files are left: %v", names)
-	}
+	expect.Len(t, hosttest.Names(t, temp), 0, "temporary files")
 }
 
 // TestNoTempDir decodes an input that is too large for memory, without a folder for temporary files. The packets

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
@@ -81,14 +82,8 @@ func folderCheck(t *testing.T, f *Folder, name string) {
 // folderOnly checks that f has exactly these files.
 func folderOnly(t *testing.T, f *Folder, want ...string) {
 	t.Helper()
-	list, err := os.ReadDir(f.dir)
-	must(t, err)
-	var got []string
-	for _, e := range list {
-		got = append(got, e.Name())
-	}
 	slices.Sort(want)
-	expect.Slice(t, got, want, "the folder has")
+	expect.Slice(t, hosttest.Names(t, f.dir), want, "the folder has")
 }
 
 func TestFolderSweepTwoProcesses(t *testing.T) {

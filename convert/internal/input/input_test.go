@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 var must = expect.Must
@@ -77,9 +78,7 @@ func TestReaders(t *testing.T) {
 				t.Errorf("%d bytes, %s: the error is %v", size, name, in.Err())
 			}
 			expect.Is(t, in.Close(), nil, "%d bytes, %s: Close", size, name)
-			if list, err := os.ReadDir(temp); err != nil || len(list) > 0 {
-				t.Errorf("%d bytes, %s: files that are left: %v, %v", size, name, list, err)
-			}
+			expect.Len(t, hosttest.Names(t, temp), 0, "%d bytes, %s: files that are left", size, name)
 		}
 	}
 }
