@@ -2,6 +2,7 @@ package tracetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -10,8 +11,8 @@ import (
 // Attributes returns attributes for pairs of a name and a value. An int becomes an I64.
 func Attributes(pairs ...any) []format.Attribute {
 	var all []format.Attribute
-	for i := 0; i < len(pairs); i += 2 {
-		all = append(all, format.Attribute{Name: pairs[i].(string), Value: value(pairs[i+1])}) //nolint:forcetypeassert // a test with another type panics
+	for pair := range slices.Chunk(pairs, 2) {
+		all = append(all, format.Attribute{Name: pair[0].(string), Value: value(pair[1])}) //nolint:forcetypeassert // a test with another type panics
 	}
 	return all
 }
