@@ -64,7 +64,7 @@ func (d *dead) look() (in state, err error) {
 		case errors.Is(err, fs.ErrPermission) && d.o.Final == "":
 			return stateNoTrace, nil // another user owns the stream, and will finish it
 		case err != nil:
-			return stateNothing, d.denied
+			return stateNothing, err
 		}
 	}
 	in, err = d.read()
