@@ -36,6 +36,9 @@ func shifts(x float64) []float64 { return []float64{10 - 8*x, 1 + 6*x, 1 + 3*x, 
 // TestExplainHealthy: a recording in which nothing is wrong has no cause, however its load and its mix of requests
 // change.
 func TestExplainHealthy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	found, of := 0, 0
 	for name, o := range map[string]querytest.Store{
 		"steady":                  {Requests: 900},
@@ -63,6 +66,9 @@ func TestExplainHealthy(t *testing.T) {
 
 // TestExplainSteady: what is bad from the first request to the last one is in the verdict, without a cause.
 func TestExplainSteady(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	quotes := func(float64) []float64 { return []float64{5, 0, 0, 1} }
 	for name, c := range map[string]struct {
 		store querytest.Store
@@ -92,6 +98,9 @@ func TestExplainSteady(t *testing.T) {
 
 // TestExplainChange: what begins within a recording is the first cause.
 func TestExplainChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	for name, c := range map[string]struct {
 		store   querytest.Store
 		service string
@@ -139,6 +148,9 @@ func TestPeriodOf(t *testing.T) {
 
 // TestExplainBusy: if a busy machine slows everything, no operation is the cause, and the verdict says so.
 func TestExplainBusy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	for seed := range uint64(5) {
 		x := alone(t, querytest.Store{Requests: 900, From: .6, Stalls: .4}, 80+seed)
 		if x.Found || !strings.HasPrefix(x.Verdict, "nearly everything is slower from ") {
@@ -150,6 +162,9 @@ func TestExplainBusy(t *testing.T) {
 // TestExplainSharedSlows: if most operations take far longer, what they share is slow, and none of them is the cause:
 // also if only for one of them no call before is slow, because there were none just before the given time.
 func TestExplainSharedSlows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	slow := map[string]float64{"sql.query": 30, "audit": 30, "reserve": 30}
 	pauses := func(x float64) []float64 {
 		if x > .55 && x < .68 {
@@ -243,6 +258,9 @@ func TestExplainAnotherWay(t *testing.T) {
 // TestExplainNewFailures: requests of a name that the baseline lacks, all of which fail, are the verdict: also if they
 // begin within one recording, or are there from the start.
 func TestExplainNewFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	with := func(w float64) func(x float64) []float64 {
 		return func(float64) []float64 { return []float64{1, 1, 1, w} }
 	}
@@ -274,6 +292,9 @@ func TestExplainNewFailures(t *testing.T) {
 
 // TestExplainOldBaseline: a baseline of another time of day has other caches and steps. That is said, and is no cause.
 func TestExplainOldBaseline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	for seed := range uint64(8) {
 		before := store(t, querytest.Store{Requests: 500, From: 1}, 20+seed)
 		now := store(t, querytest.Store{Requests: 500, Gone: true, Mix: shifts, Start: 7 * time.Hour}, 60+seed)

@@ -98,6 +98,9 @@ func TestExplainCorrectedClock(t *testing.T) {
 
 // TestExplainEqualRuns: Explain finds no cause between runs that differ only by noise.
 func TestExplainEqualRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	found := 0
 	for seed := range uint64(60) {
 		x := explained(t, []query.Run{record(t, &querytest.Mall{Requests: 150}, 100+2*seed)}, []query.Run{record(t, &querytest.Mall{Requests: 150}, 101+2*seed)}, analyze.NoTime)
@@ -116,6 +119,9 @@ func TestExplainEqualRuns(t *testing.T) {
 // TestExplainAlone: without a baseline, Explain divides the requests where the fault begins. It finds no cause in a
 // healthy recording.
 func TestExplainAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	for seed := range uint64(30) {
 		if x := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 300, Report: -1}, 300+seed)}, analyze.NoTime); x.Found || x.Since != nil {
 			t.Errorf("seed %d: a healthy recording has a cause: %+v", seed, x)

@@ -66,6 +66,9 @@ func (m machine) compare(t *testing.T, factor float64, often int) *analyze.Diff 
 // TestRunsWithoutChangeAreAlike compares a program with itself a hundred times. At most five
 // comparisons may find a path that takes longer, fails more often or occurs more often.
 func TestRunsWithoutChangeAreAlike(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	found := 0
 	for seed := range uint64(100) {
 		d := machine{rand.New(rand.NewPCG(seed, 3))}.compare(t, 1, 2)

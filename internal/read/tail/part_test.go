@@ -62,6 +62,9 @@ func (c *counted) ReadAt(b []byte, off int64) (int, error) {
 
 // TestPartReadsTheEnd checks that no more is read of a file that is four times as large.
 func TestPartReadsTheEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	for _, f := range []format.StorageFormat{format.ET, format.IET} {
 		var sizes [2]int
 		for i, size := range []int{20 << 20, 80 << 20} {
@@ -113,6 +116,9 @@ func TestNoPart(t *testing.T) {
 // TestPartForged checks that a Part has no entries out of an attribute. For an IET this holds as long as the attribute
 // does not fill all of the bytes that are read.
 func TestPartForged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	inner := filepath.Join(t.TempDir(), "inner.iet")
 	tracetest.WriteMany(t, inner, format.V1, format.IET, 5<<20, false)
 	body, err := os.ReadFile(inner)
