@@ -40,6 +40,9 @@ func TestCut(t *testing.T) {
 // TestFlip changes every third byte. Changes of pages, and of positions of pages, must be detected, also if the
 // library panics.
 func TestFlip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	table := converter.Bytes(t, viewOf(t, format.V1, everything()[:5]...))
 	refused := 0
 	for i := 0; i < len(table); i += 3 {
@@ -243,6 +246,9 @@ type repeatedRow struct {
 
 // TestHostile decodes tables that have, or claim to have, much more content than their size allows.
 func TestHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory, and starts no goroutine")
+	}
 	long := make([]repeatedRow, 15000)
 	text := strings.Repeat("a", 64<<10)
 	for i := range long {

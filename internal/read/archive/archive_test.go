@@ -322,6 +322,9 @@ const killedEnv = "ENTRACE_TEST_ARCHIVE"
 // TestArchiveAfterKillAtEveryStep kills an archiver before and after each operation on the target. After another,
 // complete run, the archive must be equal to the archive of a process that was never killed.
 func TestArchiveAfterKillAtEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a process for each step")
+	}
 	dir, alone := t.TempDir(), t.TempDir()
 	record(t, filepath.Join(dir, "a.et"), "shop", "stock")
 	record(t, filepath.Join(dir, "b.et"), "shop")
