@@ -64,7 +64,8 @@ kills: ## kill recording programs for five minutes, which soak does for longer
 # A run whose time is over while an input is on its way ends with an error that is
 # none, unless there is a failing input.
 fuzz: ## run every fuzz target for FUZZTIME
-	@set -e; for p in $$($(GO) list ./...); do \
+	@set -e; for p in $$($(GO) list -f '{{.Dir}}' ./...); do \
+	  grep -qs '^func Fuzz' $$p/*_test.go || continue; \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    out=$$($(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p 2>&1) && ok=1 || ok=; \
 	    echo "$$out" | tail -n 3; \
