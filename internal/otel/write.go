@@ -68,10 +68,15 @@ func (a *Attributes) Native(i int) (format.Value, bool) {
 
 // Write implements Users.
 func (a *Attributes) Write(w Writer, prefix string) {
+	var copied *Attribute
 	for i := range *a {
 		b := &(*a)[i]
-		if prefix != "" { // only then, because a copy needs an allocation
-			b = &Attribute{prefix + b.Name, b.Value, b.Encoding}
+		if prefix != "" {
+			if copied == nil { // only then, and once, because w makes it escape
+				copied = new(Attribute)
+			}
+			*copied = Attribute{prefix + b.Name, b.Value, b.Encoding}
+			b = copied
 		}
 		b.Write(w)
 	}
