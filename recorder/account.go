@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
-// An account is what a writer tells about itself: its counts and errors. Calls and the goroutine of the writer use it.
+// An account has the counts and errors that Stats and Err report. Calls and the goroutine of the writer change them.
 // mu guards published, and is never held while a file is used, so that no call waits for a file.
 type account struct {
 	o         *Options // with defaults filled in

@@ -110,7 +110,6 @@ func (b *besides) ran(r view.Row, in, others view.Set[view.Row]) []Beside {
 		length = max(length, tooks[len(tooks)/2])
 	}
 	for i, c := range b.coverages(list) {
-		list[i].typical = c.typical
 		b.addShares(list[i], c, slow, others, length, len(known))
 	}
 	list = slices.DeleteFunc(list, func(x *Beside) bool { return !x.Open && (x.chance || x.In <= x.Others) })
@@ -165,6 +164,7 @@ func (b *besides) outermost(r view.Row) view.Row {
 // on. The parameter compared is the number of names from which x was chosen.
 func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], length int64, compared int) {
 	own := operation{service: x.Service, name: x.Name}
+	x.typical = c.typical
 	most := func(r view.Row) bool {
 		from, to, timed := during(b.v, r)
 		to = max(to, from+length)

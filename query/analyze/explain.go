@@ -369,7 +369,7 @@ func (x *Explanation) apart() float64 {
 		most = max(most, weight)
 	}
 	before, now := float64(x.Looked.Requests[0]), float64(x.Looked.Requests[1])
-	return most * math.Sqrt(before*now/max(1, before+now))
+	return most * math.Sqrt(before*now/(before+now))
 }
 
 // An end is one of the two services of an edge, as caller or as called service.

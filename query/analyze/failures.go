@@ -218,7 +218,7 @@ func (w *workload) failures() []Failure {
 		}
 		f.From, f.To = NoTime, NoTime
 		if f.State == AsBefore || f.State == Some {
-			from, to := w.burstOf(k.of, k.at)
+			from, to := w.periodOf(k.of, k.at)
 			switch {
 			case to != NoTime && n[1] >= leastBurst:
 				f.State, f.From, f.To = AtOneTime, from, to
@@ -234,9 +234,9 @@ func (w *workload) failures() []Failure {
 	return all[:min(len(all), maxFailures)]
 }
 
-// burstOf returns when nearly all failures of a kind happened. It returns NoTime for from if they are spread over the
+// periodOf returns when nearly all failures of a kind happened. It returns NoTime for from if they are spread over the
 // recording, and for to if they lasted until the end.
-func (w *workload) burstOf(of *route, kind *failureKind) (from, to Time) {
+func (w *workload) periodOf(of *route, kind *failureKind) (from, to Time) {
 	requests := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.route != of || !q.now })
 	return groupOf(requests, func(q *request) bool { return q.failure == kind }).period()
 }

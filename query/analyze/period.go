@@ -18,7 +18,7 @@ type Period struct {
 	In    float64 `json:"in"`    // the share of the slow or failed calls that began in it
 	Share float64 `json:"share"` // its length, as a share of the time in which all calls began
 
-	lasts bool // the last calls of all are in it
+	lasts bool // few calls, or little time, come after it
 }
 
 // PeriodOf returns when most of the spans in a set began. The set same has all spans of their operation. PeriodOf

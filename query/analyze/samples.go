@@ -82,7 +82,7 @@ type series struct {
 	step             float64   // the least growth of the median that matters
 	before           []int64   // the values before, ascending
 	elsewhere        float64   // the share of the calls of others that are slow now
-	busy             bool      // this share has grown, as on a busy machine
+	busy             bool      // this share has grown, as on a busy machine, or most operations take far longer
 }
 
 // time returns the approximate total time of the calls before.
@@ -201,6 +201,27 @@ func setElsewhere(all []*series) {
 	}
 }
 
+// setSharedSlows marks all series as busy if half of the operations take far longer: what they share is slow, and the one
+// that grew most is only a victim. All series have the given time.
+func setSharedSlows(all []*series, time float64) {
+	moved, of := 0, 0
+	for _, s := range all {
+		if !s.shared(time) {
+			continue
+		}
+		of++
+		if s.z > leastZ && float64(s.now) >= busyTimes*float64(s.med) {
+			moved++
+		}
+	}
+	if of < 5 || 2*moved < of {
+		return
+	}
+	for _, s := range all {
+		s.busy = true
+	}
+}
+
 // shown returns the part of a series whose values are shown.
 func (s *series) shown() *series { return cmp.Or(s.most, s) }
 
@@ -284,17 +305,7 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 	})
 	if w.rules.alike {
 		setElsewhere(all)
-		moved := 0
-		for _, s := range all {
-			if s.shared(time) && s.z > leastZ && float64(s.now) >= busyTimes*float64(s.med) {
-				moved++
-			}
-		}
-		if len(zs) >= 5 && 2*moved >= len(zs) { // what all share is slower: the one that grew most is only a victim
-			for _, s := range all {
-				s.busy = true
-			}
-		}
+		setSharedSlows(all, time)
 	}
 	for _, s := range all {
 		s.judge(mid, scale, off)

@@ -161,14 +161,14 @@ func (w *workload) gapsOf(top *Overview, total int64) []Finding {
 			continue
 		}
 		f := Finding{Kind: findGap, Text: fmt.Sprintf("nothing happened for %s, %s of the recording", took(g.Duration), percent(share)), Share: share, Row: g.Before}
-		in, waiting := w.openDuring(int64(g.From), int64(to))
-		if waited := float64(waiting) * float64(g.Duration) / float64(total); waiting >= few && waited >= leastFinding {
-			f.Share, f.Row, f.stalls = min(1, waited), in.longest, true
+		place, requests := w.waiting(int64(g.From), int64(to))
+		if waited := float64(requests) * float64(g.Duration) / float64(total); requests >= few && waited >= leastFinding {
+			f.Share, f.Row, f.stalls = min(1, waited), place.row, true
 			most := ""
-			if in.n < waiting {
-				most = fmt.Sprintf(", %d of them", in.n)
+			if place.requests < requests {
+				most = fmt.Sprintf(", %d of them", place.requests)
 			}
-			f.Text = fmt.Sprintf("nothing happened for %s from %s on while %d requests waited%s in %s of %s", took(g.Duration), w.clock(g.From), waiting, most, in.name, name(in.service))
+			f.Text = fmt.Sprintf("nothing happened for %s from %s on while %d requests waited%s in %s of %s", took(g.Duration), w.clock(g.From), requests, most, place.name, name(place.service))
 		}
 		if f.Share >= leastFinding {
 			return []Finding{f}
@@ -177,10 +177,18 @@ func (w *workload) gapsOf(top *Overview, total int64) []Finding {
 	return nil
 }
 
-// openDuring returns the number of requests that were open from one time to another, and the operation whose spans
-// most of them had open innermost.
-func (w *workload) openDuring(from, to int64) (in route, requests int) {
-	innermost := make(map[operation]*route)
+// A waitingAt is an operation in which requests waited.
+type waitingAt struct {
+	operation
+
+	requests int
+	row      view.Row // one of its spans
+}
+
+// waiting returns how many requests were open from one time to another, and the operation whose spans most of them had
+// open innermost.
+func (w *workload) waiting(from, to int64) (most waitingAt, requests int) {
+	innermost := make(map[operation]*waitingAt)
 	for _, q := range w.requests {
 		if q.start > from || q.start+q.took < to {
 			continue
@@ -195,12 +203,12 @@ func (w *workload) openDuring(from, to int64) (in route, requests int) {
 		}
 		op := operationOf(q.view, open)
 		x := at(innermost, op)
-		x.operation, x.longest, x.n = op, open, x.n+1
-		if x.n > in.n || x.n == in.n && op.compare(in.operation) < 0 {
-			in = *x
+		x.operation, x.row, x.requests = op, open, x.requests+1
+		if x.requests > most.requests || x.requests == most.requests && op.compare(most.operation) < 0 {
+			most = *x
 		}
 	}
-	return in, requests
+	return most, requests
 }
 
 // absolute returns the verdict of a recording in which nothing changed: the finding that matters most.
