@@ -84,7 +84,7 @@ export function Query() {
       document.querySelector<HTMLElement>('.rows')
     )?.focus()
   }
-  const key = (e: KeyboardEvent) => {
+  const key = async (e: KeyboardEvent) => {
     if (e.isComposing) return
     if (offers() && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
       e.preventDefault()
@@ -93,8 +93,10 @@ export function Query() {
     } else if (offers() && at.value >= 0 && (e.key === 'Enter' || e.key === 'Tab')) {
       e.preventDefault()
       accept(items.value[at.value]!)
-    } else if (offers() && e.key === 'Tab' && !e.shiftKey && items.value.length) {
+    } else if (open.value && e.key === 'Tab' && !e.shiftKey) {
       e.preventDefault()
+      clearTimeout(timer.current)
+      if (!offers()) await suggest(false) // those in sight belong to an older text
       accept(items.value[0]!)
     } else if (e.key === 'Enter') {
       e.preventDefault()
