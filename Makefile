@@ -34,10 +34,11 @@ BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## run the quickstart, which records itself into trace.et, and show the tree
-	$(GO) run ./examples/quickstart > /dev/null
-	$(GO) run ./cmd/entrace tree trace.et
-	@echo "now try: $(GO) run ./cmd/entrace view trace.et    (or top, grep user=mallory, stats; --help has all)"
+demo: ## record a shop of three processes in which something goes wrong, and explain what
+	rm -rf demo
+	$(GO) run ./examples/shop -dir demo
+	$(GO) run ./cmd/entrace explain demo
+	@echo; echo "now try: $(GO) run ./cmd/entrace view demo    (or tree, top, grep tenant=acme; --help has all)"
 
 test: ## test every module
 	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) test -timeout 30m ./...); done

@@ -18,6 +18,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -73,6 +75,32 @@ func TestQuickstart(t *testing.T) {
 		if !slices.ContainsFunc(slices.Collect(v.Rows()), func(r view.Row) bool { text, _ := v.Message(r); return v.Name(r) == want || text == want }) {
 			t.Errorf("it does not record %s", want)
 		}
+	}
+}
+
+// TestShop: explain finds what goes wrong in the demo, in the files of three processes.
+func TestShop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs for ten seconds")
+	}
+	dir, _ := run(t, "shop")
+	var files []*format.File
+	for _, service := range []string{"shop", "catalog", "payment"} {
+		f, err := format.Open(filepath.Join(dir, "demo", service+".et"), nil)
+		expect.Must(t, err)
+		defer f.Close()
+		files = append(files, f)
+	}
+	v, err := view.New(t.Context(), files, nil)
+	expect.Must(t, err)
+	rows := v.NewSet()
+	for r := range v.Rows() {
+		rows.Add(r)
+	}
+	x, err := analyze.Explain(t.Context(), &analyze.Question{Now: []query.Run{{View: v, Rows: rows}}, Since: analyze.NoTime})
+	expect.Must(t, err)
+	for _, part := range []string{"cause: payment", "quota of the merchant is used up", `"acme"`} {
+		expect.Has(t, x.Verdict, part, "the verdict")
 	}
 }
 

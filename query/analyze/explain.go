@@ -774,9 +774,6 @@ func (x *Explanation) verdict(requests int) (text string, alarming bool) {
 // sentence returns a sure cause in the words of a verdict.
 func (c *Cause) sentence() string {
 	text := "cause: " + name(c.Service)
-	if len(c.Evidence) > 1 && c.Evidence[1].Kind == KindShare {
-		return text + ", " + c.Evidence[1].Pattern
-	}
 	if what := cmp.Or(c.Operation, c.Evidence[0].Pattern); what != "" {
 		text += ", " + what
 	}
@@ -786,6 +783,9 @@ func (c *Cause) sentence() string {
 	said := strings.TrimPrefix(c.Evidence[0].Pattern, c.Operation+": ")
 	if c.Kind == KindError && said != "" && !strings.HasSuffix(text, said) {
 		text += ": " + said
+	}
+	if len(c.Evidence) > 1 && c.Evidence[1].Kind == KindShare {
+		text += ", " + c.Evidence[1].Pattern
 	}
 	return text
 }

@@ -252,13 +252,13 @@ func TestExplainAllAlong(t *testing.T) {
 		mall                              querytest.Mall
 		verdict, kind, operation, because string
 	}{
-		"a slow tenant":         {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7"}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 2`},
-		"a text that is long":   {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7", Note: strings.Repeat("x", 400)}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 22 of these 22 calls, 0 of the 372 others`},
-		"a tenant and a cache":  {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7", Cached: true}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": `},
-		"a tenant with many":    {querytest.Mall{Reads: 20, Tenant: "t5"}, `cause: shop, where .tenant = "t5"`, "more calls", "POST /order → SELECT items", `.tenant = "t5": `},
-		"an instance":           {querytest.Mall{Slow: map[string]float64{"UPDATE stock": 20}, Pods: true}, `cause: stock, where resource.k8s.pod.name = "stock-1"`, "slow", "UPDATE stock", `resource.k8s.pod.name = "stock-1": 77 of these 77 calls, 0 of the 312 others`},
-		"a tenant that fails":   {querytest.Mall{Fails: .8, Tenant: "t3"}, `cause: stock, where .tenant = "t3"`, "error", "", `.tenant = "t3": `},
-		"a lock of another one": {querytest.Mall{Report: 30 * time.Millisecond}, "cause: shop, while GET /report runs", "slow", "SELECT items", "GET /report of report runs during most of 100 % of these calls, and of 1"},
+		"a slow tenant":         {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7"}, `cause: shop, SELECT items, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 2`},
+		"a text that is long":   {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7", Note: strings.Repeat("x", 400)}, `cause: shop, SELECT items, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 22 of these 22 calls, 0 of the 372 others`},
+		"a tenant and a cache":  {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7", Cached: true}, `cause: shop, SELECT items, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": `},
+		"a tenant with many":    {querytest.Mall{Reads: 20, Tenant: "t5"}, `cause: shop, POST /order → SELECT items, where .tenant = "t5"`, "more calls", "POST /order → SELECT items", `.tenant = "t5": `},
+		"an instance":           {querytest.Mall{Slow: map[string]float64{"UPDATE stock": 20}, Pods: true}, `cause: stock, UPDATE stock, where resource.k8s.pod.name = "stock-1"`, "slow", "UPDATE stock", `resource.k8s.pod.name = "stock-1": 77 of these 77 calls, 0 of the 312 others`},
+		"a tenant that fails":   {querytest.Mall{Fails: .8, Tenant: "t3"}, `cause: stock, reserve: out of stock, where .tenant = "t3"`, "error", "", `.tenant = "t3": `},
+		"a lock of another one": {querytest.Mall{Report: 30 * time.Millisecond}, "cause: shop, SELECT items, while GET /report runs", "slow", "SELECT items", "GET /report of report runs during most of 100 % of these calls, and of 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.mall.Requests = 400
