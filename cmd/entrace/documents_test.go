@@ -199,9 +199,6 @@ func documentsFolder(t *testing.T, dir, quickstart string) {
 func (c *documented) run(t *testing.T, dir string) {
 	t.Helper()
 	command := c.command
-	if command == "make demo" { // TestQuickstart of examples and CI run it
-		command = "entrace tree trace.et"
-	}
 	waits := strings.HasPrefix(command, "entrace view") || strings.HasPrefix(command, "entrace receive") || strings.Contains(command, "tail -f")
 	if waits {
 		command = "exec " + command
