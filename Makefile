@@ -3,7 +3,7 @@
 # into bin through Go.
 
 GO       ?= go
-MODULES  := . collector exporter/autoexport examples internal/testkit/bench viewer/web/build
+MODULES  := . collector exporter/autoexport examples examples/recipes internal/testkit/bench viewer/web/build
 BIN      := $(CURDIR)/bin
 FUZZTIME ?= 10s
 COUNT    ?= 10
