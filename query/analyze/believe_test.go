@@ -48,9 +48,13 @@ func TestExplainHealthy(t *testing.T) {
 		"another mix, one name":   {Requests: 900, Mix: shifts, OneName: true},
 		"a wrong clock":           {Requests: 900, Clock: -20 * time.Millisecond},
 		"refused requests begin":  {Requests: 900, Missing: func(x float64) float64 { return max(0, x-.5) }},
+		"a database is filled":    {Requests: 600, Filled: .4, Mix: func(x float64) []float64 { return []float64{max(0, 2*x-.8), max(0, 2*x-.8), 1, 0} }},
+		"microseconds":            {Requests: 360, From: .5, Slow: map[string]float64{"sql.query": 2}, Mix: func(float64) []float64 { return []float64{1, 0, 0, 0} }},
 		"failures from the start": {Requests: 900, Base: map[string]float64{"reserve": .03}},
 	} {
-		o.From = 1
+		if o.Slow == nil {
+			o.From = 1
+		}
 		for seed := range uint64(4) {
 			of++
 			if x := alone(t, o, 900+seed); x.Found {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/stat"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -236,6 +237,9 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others, within b
 	if w.rules.alike && slices.ContainsFunc(roots, func(r view.Row) bool { return kindOf(r) == "server" || kindOf(r) == "consumer" }) {
 		roots = without(roots, func(r view.Row) bool { return kindOf(r) == "client" })
 	}
+	if w.rules.alike {
+		roots = withoutSeeding(v, roots)
+	}
 	x := callReader{workload: w, v: v, texts: errorTexts{v: v, ctx: ctx}}
 	if within {
 		x.only = run.Rows
@@ -262,6 +266,41 @@ func without(list []view.Row, drop func(r view.Row) bool) []view.Row {
 		return list
 	}
 	return rest
+}
+
+// withoutSeeding leaves out the requests at the beginning of a recording that come one after the other, as when a database is
+// filled before it is used: those that follow are slower for that reason alone. Failed requests are never left out.
+func withoutSeeding(v *view.View, roots []view.Row) []view.Row {
+	start := func(r view.Row) int64 { at, _ := v.Start(r); return at }
+	list := slices.SortedStableFunc(slices.Values(roots), func(a, b view.Row) int { return cmp.Compare(start(a), start(b)) })
+	n := len(list)
+	if n < 2*fewApart {
+		return roots
+	}
+	first, last := start(list[0]), start(list[n-1])
+	k := 0
+	for k < n && start(list[k])-first < (last-first)/seedingShare && !v.Flags(list[k]).IsError() {
+		k++
+	}
+	if min(k, n-k) < fewApart {
+		return roots
+	}
+	usual := func(list []view.Row) (gap, took float64) { // the medians
+		var gaps, times []int64
+		for i, r := range list[1:] {
+			gaps = append(gaps, start(r)-start(list[i]))
+			if d, ended := v.Duration(r); ended {
+				times = append(times, int64(d))
+			}
+		}
+		return float64(max(1, stat.Quantile(gaps, .5))), float64(max(1, stat.Quantile(append(times, 1), .5)))
+	}
+	gap, took := usual(list[:k])
+	laterGap, laterTook := usual(list[k:])
+	if later := laterGap / gap; later < seedingPace || later < seedingPace/2*laterTook/took {
+		return roots
+	}
+	return list[k:]
 }
 
 // triggeredAt returns the start time of the request for which a flight recorder made a file, or the time at which the

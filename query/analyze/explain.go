@@ -442,6 +442,7 @@ func (w *workload) rank(more float64) *Explanation {
 		if time <= 0 || s.p <= 0 || total == 0 || s.calls != nil && s.p < bound {
 			continue
 		}
+		added := time / float64(max(1, s.requests))
 		time /= total
 		y, p := time*share, s.p
 		if !s.edge && s.calls == nil { // an operation is at least as significant as its whole service
@@ -459,7 +460,7 @@ func (w *workload) rank(more float64) *Explanation {
 		sure := certainly && time >= w.rules.weight
 		if w.rules.alike {
 			x.busy = x.busy || s.busy
-			sure = sure && !s.busy && (more == 0 || min(s.n, s.m) >= fewApart) // more: the place was searched for
+			sure = sure && !s.busy && (s.calls != nil || added >= leastAdded || min(s.n, s.m) >= muchTried) && (more == 0 || min(s.n, s.m) >= fewApart) // more: the place was searched for
 		}
 		if !s.edge {
 			c := cause(s.service)

@@ -33,6 +33,12 @@ var (
 )
 
 const (
+	leastAdded = 5e5 // nanoseconds that a slow operation of a single recording must add to its requests, on average, unless
+	muchTried  = 400 // there are this many calls on each side
+
+	seedingShare = 10 // a recording may begin with requests that fill a database in this part of its time: one tenth,
+	seedingPace  = 8  // if they come this many times as often as later ones
+
 	mostTexts = 5000 // texts whose patterns are kept
 	mostPaths = 100  // kinds of calls of one name that are told apart
 )

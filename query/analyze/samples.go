@@ -82,6 +82,7 @@ type series struct {
 	step             float64   // the least growth of the median that matters
 	before           []int64   // the values before, ascending
 	elsewhere        float64   // the share of the calls of others that are slow now
+	requests         int       // now, with such calls
 	busy             bool      // this share has grown, as on a busy machine, or most operations take far longer
 }
 
@@ -134,6 +135,8 @@ func (w *workload) newSeries(of *sample, floor int64) *series {
 		}
 		s.kept = [2]int{s.slow - late[worst], s.m - every[worst]}
 	}
+	_, requests := tooks(of.medians)
+	s.requests = len(requests)
 	u, _ := stat.RankSum(b, v)
 	s.auc = u/float64(s.n*s.m) + .5
 	s.u, s.variance = stat.RankSum(tooks(of.medians))

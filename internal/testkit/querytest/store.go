@@ -39,6 +39,7 @@ type Store struct {
 	Until    float64                   // the part of the requests before the first one that does not differ any more; 0: all differ
 	Stalls   float64                   // the share of all calls that a busy machine delays
 	Seeding  int                       // queries that the program makes while it starts, without a request
+	Filled   float64                   // the part of the requests that come one after the other, and are fast, before the others
 	Frozen   time.Duration             // how long no call ends in the middle of the recording
 	Arrive   bool                      // requests begin in that time nevertheless
 }
@@ -92,6 +93,9 @@ func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 		if burst > 0 {
 			factor *= 1.5 + r.Float64()
 		}
+		if part < o.Filled {
+			factor *= .4
+		}
 		weights := []float64{1, 1, 1, 0}
 		if o.Mix != nil {
 			weights = o.Mix(part)
@@ -100,7 +104,11 @@ func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 		differs := part >= o.From && (o.Until == 0 || part < o.Until) && (o.Tenant == "" || o.Tenant == tenant)
 		s := storeRequest{x: x, r: r, o: o, id: &id, resources: resources, trace: [16]byte{2, byte(i >> 16), byte(i >> 8), byte(i)}, at: now, factor: factor, part: part, differs: differs, tenant: tenant}
 		s.serve(pick(r, weights))
-		next := now + int64(10*float64(time.Millisecond)*r.ExpFloat64())
+		gap := float64(10 * time.Millisecond)
+		if part < o.Filled {
+			gap /= 50
+		}
+		next := now + int64(gap*r.ExpFloat64())
 		if now < o.middle() && next >= o.middle() && !o.Arrive {
 			next += int64(o.Frozen)
 		}
