@@ -51,7 +51,6 @@ internal/read/                format internal/core/ internal/otel internal/text/
 internal/read/gotrace         golang.org/x/exp/trace internal/core/ internal/text/
 query                         format internal/core/ internal/otel internal/read/ internal/text/ view
 query/analyze                 format internal/core/ internal/read/ internal/text internal/text/quantity query view
-query/lua                     format github.com/yuin/ internal/core/ view
 viewer                        format internal/core/ internal/otel internal/read/ internal/text/ query query/analyze
                               view
 convert/internal/input        format internal/file/
@@ -80,8 +79,7 @@ internal/otel/                convert/otlp format github.com/klauspost/compress/
                               internal/text/ recorder redact view
 cmd/entrace                   control/tracedir convert format github.com/schollz/progressbar/v3 github.com/spf13/
                               golang.org/x/sys/ golang.org/x/term internal/core/ internal/file/ internal/otel
-                              internal/otel/ internal/read/ internal/text/ internal/write/ query query/analyze query/lua
-                              recorder
+                              internal/otel/ internal/read/ internal/text/ internal/write/ query query/analyze recorder
                               redact remote view viewer
 entracetest                   exporter format go.opentelemetry.io/ internal/file/ internal/read/
                               query recorder redact slogadapter view
@@ -240,7 +238,6 @@ var commandLinks = []string{
 	"github.com/spf13/pflag",
 	"github.com/tinylib/msgp",
 	"github.com/twpayne/go-geom",
-	"github.com/yuin/gopher-lua",
 	"github.com/zeebo/xxh3",
 	"go.yaml.in/yaml/v3",
 	"golang.org/x/crypto",

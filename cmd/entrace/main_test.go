@@ -265,12 +265,11 @@ func TestBrokenPipe(t *testing.T) {
 func TestInterruptedCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	app, script := filepath.Join(dir, "app.et"), filepath.Join(dir, "x.lua")
+	app := filepath.Join(dir, "app.et")
 	must(t, os.WriteFile(app, shopFile(), 0o600))
-	must(t, os.WriteFile(script, []byte("while true do end"), 0o600))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupt signal received"))
-	for _, args := range [][]string{{"grep", "x", app}, {"stats", app}, {"top", app}, {"lua", script, app}} {
+	for _, args := range [][]string{{"grep", "x", app}, {"stats", app}, {"top", app}} {
 		var out, errs bytes.Buffer
 		if code := run(ctx, args, nil, &out, &errs); code != exitInterrupted || errs.String() != "entrace: interrupted\n" {
 			t.Errorf("%s: exit %d, %s", args, code, errs.String())
