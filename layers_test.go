@@ -61,8 +61,7 @@ convert/jaeger                convert/internal/foreign convert/internal/input fo
 convert/stdouttrace           convert/internal/foreign format internal/otel
 convert/zipkin                convert/internal/foreign format internal/otel
 convert/gotrace               convert/internal/foreign convert/internal/input format internal/otel internal/read/ view
-convert/heph                  convert/internal/input format internal/core/ internal/otel internal/read/ internal/text/
-                              view
+convert/heph                  convert/internal/input format internal/core/ internal/otel internal/text/
 convert/measureme             convert/internal/input format internal/core/
 convert/parquet               convert/internal/input format github.com/parquet-go/ internal/core/ view
 convert/chrome                internal/otel internal/read/ internal/text/ view

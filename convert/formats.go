@@ -277,9 +277,9 @@ var codecs = []*codec{
 	{
 		FormatInfo: FormatInfo{
 			Format: "heph", Extensions: []string{".htf"}, What: "Heph's trace format",
-			LostIn: "damaged and oversized packets", LostOut: "which rows are spans, logs or resources; types but texts and numbers; texts over 65,534 bytes",
+			LostIn: "damaged and oversized packets, the order of attributes",
 		},
-		decode: heph.Decode, encode: heph.Encode, is: begins("\x75\xd1\x1d\x4d", "\xc1\xfc\x1f\xb7"),
+		decode: heph.Decode, is: begins("\x75\xd1\x1d\x4d", "\xc1\xfc\x1f\xb7"),
 	},
 	{
 		FormatInfo: FormatInfo{

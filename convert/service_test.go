@@ -129,7 +129,7 @@ func outputs(t *testing.T, tr *convert.Trace) map[string]func() []byte {
 		}
 	}
 	for _, f := range convert.Formats() {
-		if _, own := f.Format.Own(); own || !f.Reads || !f.Writes || f.Format == "heph" || f.Format == convert.GoTrace {
+		if _, own := f.Format.Own(); own || !f.Reads || !f.Writes || f.Format == convert.GoTrace {
 			continue
 		}
 		all[string(f.Format)] = func() []byte {

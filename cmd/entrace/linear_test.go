@@ -93,7 +93,7 @@ func TestWorkIsLinear(t *testing.T) {
 		"services": {func(i int) *format.TraceEntry {
 			return tracetest.Resource(fmt.Sprintf("service %07d", i))
 		}, "info,convert - --to otlp"},
-		"a chain": {func(i int) *format.TraceEntry { return spanOf(i, i) }, "tree --depth 100,convert - --to heph"},
+		"a chain": {func(i int) *format.TraceEntry { return spanOf(i, i) }, "tree --depth 100,convert - --to otlp"},
 		"one span below the other, the last first": {func(i int) *format.TraceEntry { return below(spanOf(i, 0), i+1) }, "merge -o OUT.et,tail"},
 		"one id": {func(int) *format.TraceEntry { return spanOf(1, 0) }, "verify,convert - --to chrome"},
 		"links of one span": {func(i int) *format.TraceEntry {

@@ -338,7 +338,7 @@ func TestConvertForeign(t *testing.T) {
 				back := filepath.Join(dir, string('a'+rune(i))+".et")
 				fine(t, nil, append([]string{"convert", args[0], back}, args[1:]...)...)
 				fine(t, nil, "verify", back)
-				if got := tree(back); got != want && name != "heph" { // which has no services
+				if got := tree(back); got != want {
 					t.Errorf("%v: it came back as\n%s, want\n%s", args, got, want)
 				}
 			}
@@ -375,7 +375,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 // the input is alive. A living writer is an excuse only for an incomplete last entry.
 func TestConvertLiveToFullDisk(t *testing.T) {
 	t.Parallel()
-	for _, to := range []string{"iet", "et", "heph"} {
+	for _, to := range []string{"iet", "et", "perfetto"} {
 		name := filepath.Join(t.TempDir(), "live.iet")
 		rec := traceOf("stack", name)
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)

@@ -1,78 +1,33 @@
 package heph
 
 import (
-	"bytes"
-	"encoding/binary"
+	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// maxForeign is the maximum size of a packet that is converted. Its entry may contain the packet twice, with
-// numbers as texts.
+// maxForeign is the maximum size of a packet that is converted. Its entry may be larger, with numbers as texts.
 const maxForeign = 16 << 20
 
-// A builder converts packets to entries. Each entry has enough attributes to restore its packet.
-type builder struct {
-	section []byte
-	own     []format.Attribute // attributes for the fields of the packet
-	merged  []format.Attribute
-	id      []byte
-}
-
-func (b *builder) add(name string, v format.Value) {
-	b.own = append(b.own, format.Attribute{Name: name, Value: v})
-}
-
-// event sets e to the entry of the packet raw. The entry refers to the memory of the packet and of the builder. If
-// trace is "", the span has the trace id of its parent.
-func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch uint64, trace string, raw []byte) {
-	b.own = b.own[:0]
+// entryOf sets e to the entry of an event. The entry refers to the memory of the packet. If trace is "", the span has
+// the trace id of its parent.
+func entryOf(e *format.TraceEntry, v *pendingEvent, ev *event, epoch uint64, trace string) {
 	foreign(e, ev)
-	made := v.span == 0 || v.trace == 0
-	format.SortAttributes(e.Attributes)
-	section := raw[eventSize+len(ev.Description):]
-	var ok bool
-	b.section, ok = appendSection(b.section[:0], e.Attributes, made)
-	if !ok || !bytes.Equal(b.section, section) {
-		b.add(attrHephAttributes, format.BytesValue(section))
-	}
-	b.add(attrHephCounter, format.U64Value(uint64(ev.Counter)))
+	e.Add(attrHephCounter, format.U64Value(uint64(ev.Counter)))
 	if e.Metadata.Name != ev.Description {
-		b.add(attrHephText, format.BytesValue([]byte(ev.Description)))
+		e.Add(attrHephText, format.BytesValue([]byte(ev.Description)))
 	}
-	b.add(attrHephPacket, format.U64Value(uint64(v.packet)))
-	b.add(attrHephStream, format.U64Value(uint64(ev.StreamID)))
-	b.add(attrHephSubstream, format.U64Value(ev.SubstreamID))
-	if made {
-		b.identify(v, trace)
-	}
-	b.own = appendTimes(b.own, ev, epoch)
-	// Attributes that come from the packet may also set times. Of several, the first counts.
-	if start, end := packetTimes(epoch, e.Attributes, b.own); start != ev.Start || end != ev.End {
-		b.add(attrHephStart, format.U64Value(ev.Start))
-		b.add(attrHephEnd, format.U64Value(ev.End))
-	}
-	format.SortAttributes(b.own)
-	b.merged = merge(b.merged[:0], e.Attributes, b.own)
-	e.Attributes, b.merged = b.merged, e.Attributes
-}
-
-// merge appends the items of two sorted lists to the slice called to, in their order.
-func merge(to, x, y []format.Attribute) []format.Attribute {
-	for len(x) > 0 && len(y) > 0 {
-		if y[0].Name < x[0].Name {
-			to, y = append(to, y[0]), y[1:]
-		} else {
-			to, x = append(to, x[0]), x[1:]
-		}
-	}
-	return append(append(to, x...), y...)
+	e.Add(attrHephPacket, format.U64Value(uint64(v.packet)))
+	e.Add(attrHephStream, format.U64Value(uint64(ev.StreamID)))
+	e.Add(attrHephSubstream, format.U64Value(ev.SubstreamID))
+	addIDs(e, v, trace)
+	addTimes(e, ev, epoch)
+	format.SortAttributes(e.Attributes)
 }
 
 // foreign sets e to the entry of a packet, without times and parent. The entry refers to the memory of the packet.
@@ -120,107 +75,36 @@ func isTaken(name string) bool {
 	return strings.HasPrefix(name, "entrace.")
 }
 
-// identify adds the ids that the packet of a span does not have.
-func (b *builder) identify(v *pendingEvent, trace string) {
-	b.add(otel.AttrMadeIDs, format.BoolValue(true))
+// addIDs adds the ids that the packet of a span does not have.
+func addIDs(e *format.TraceEntry, v *pendingEvent, trace string) {
+	if v.span != 0 && v.trace != 0 {
+		return
+	}
+	e.Add(otel.AttrMadeIDs, format.BoolValue(true))
 	if v.span == 0 {
-		var id [8]byte
-		binary.BigEndian.PutUint64(id[:], uint64(v.packet)+1)
-		b.id = wire.AppendHex(b.id[:0], id[:])
-		b.add(format.AttrSpanID, format.StringValue(wire.View(b.id)))
+		e.Add(format.AttrSpanID, format.StringValue(fmt.Sprintf("%016x", v.packet+1)))
 	}
 	if v.trace == 0 && trace != "" {
-		b.add(format.AttrTraceID, format.StringValue(trace))
+		e.Add(format.AttrTraceID, format.StringValue(trace))
 	}
 }
 
-// appendTimes appends the times of a packet.
-func appendTimes(attrs []format.Attribute, ev *event, epoch uint64) []format.Attribute {
-	duration := uint64(0)
+// addTimes adds the times of a packet, and the numbers in the packet if they are too large for times.
+func addTimes(e *format.TraceEntry, ev *event, epoch uint64) {
+	duration, exact := uint64(0), ev.Start <= math.MaxUint64-epoch
 	if ev.End >= ev.Start {
 		duration = ev.End - ev.Start
 	} else {
-		// the largest possible skew is the largest int64
-		skew := -int64(min(ev.Start-ev.End, math.MaxInt64))
-		attrs = append(attrs, format.Attribute{Name: mapping.AttrClockSkew, Value: format.I64Value(skew)})
+		skew := min(ev.Start-ev.End, math.MaxInt64)
+		exact = exact && skew == ev.Start-ev.End
+		e.Add(mapping.AttrClockSkew, format.I64Value(-int64(skew)))
 	}
-	return append(attrs, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(duration)},
-		format.Attribute{Name: format.AttrTime, Value: format.U64Value(later([]uint64{epoch}, 0, ev.Start))})
-}
-
-// packetTimes is the inverse of appendTimes. Of several attributes with the same name, the first counts.
-func packetTimes(epoch uint64, lists ...[]format.Attribute) (start, end uint64) {
-	var time, duration, skew, rawStart, rawEnd *format.Value
-	for _, attrs := range lists {
-		for i := range attrs {
-			a := &attrs[i]
-			to := &time
-			switch a.Name {
-			case format.AttrTime:
-			case format.AttrDuration:
-				to = &duration
-			case mapping.AttrClockSkew:
-				to = &skew
-			case attrHephStart:
-				to = &rawStart
-			case attrHephEnd:
-				to = &rawEnd
-			default:
-				continue
-			}
-			if *to == nil {
-				*to = &a.Value
-			}
-		}
+	e.Add(format.AttrDuration, format.U64Value(duration))
+	e.Add(format.AttrTime, format.U64Value(later([]uint64{epoch}, 0, ev.Start)))
+	if !exact {
+		e.Add(attrHephStart, format.U64Value(ev.Start))
+		e.Add(attrHephEnd, format.U64Value(ev.End))
 	}
-	number := func(v *format.Value) (n uint64) {
-		if v != nil {
-			n, _ = v.U64()
-		}
-		return n
-	}
-	if rawStart != nil && rawEnd != nil {
-		return number(rawStart), number(rawEnd)
-	}
-	start = number(time) - epoch
-	end = start + number(duration)
-	if skew != nil {
-		if n, ok := skew.I64(); ok {
-			end = start + uint64(n)
-		}
-	}
-	return start, end
-}
-
-// appendSection restores the attributes of a packet from those of its entry. It returns false if one of them cannot
-// be restored. The parameter made says that the packet had no ids.
-func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok bool) {
-	for i := range attrs {
-		a := &attrs[i]
-		name := a.Name
-		switch name {
-		case format.AttrTime, format.AttrDuration, mapping.AttrClockSkew, otel.AttrMadeIDs:
-			continue
-		case format.AttrTraceID, format.AttrSpanID:
-			if made {
-				continue
-			}
-		}
-		if strings.HasPrefix(name, prefixHeph) {
-			name, ok = strings.CutPrefix(name, escapeHeph)
-			if !ok {
-				continue
-			}
-		} else if rest, ok := strings.CutPrefix(name, escapeOTel); ok {
-			name = rest
-		}
-		v, native := nativeOf(a.Value)
-		if !native || len(name) > math.MaxUint16 || len(v.text) > math.MaxUint16 || !utf8.ValidString(name) {
-			return b, false
-		}
-		b = appendAttribute(b, &attribute{name, v})
-	}
-	return b, true
 }
 
 // valid returns s with U+FFFD instead of invalid UTF-8.

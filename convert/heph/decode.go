@@ -57,7 +57,6 @@ type decoder struct {
 	packet   packet
 	entry    format.TraceEntry
 	trace    string
-	build    builder
 }
 
 // errChanged says that a packet was different when it was read again.
@@ -207,7 +206,7 @@ func (d *decoder) event(v *pendingEvent) error {
 		}
 	}
 	e := &d.entry
-	d.build.event(e, v, &d.packet.Event, epoch, trace, d.packet.Raw)
+	entryOf(e, v, &d.packet.Event, epoch, trace)
 	e.Parent = parent
 	v.entry, err = d.w.Write(e)
 	return err

@@ -1,5 +1,5 @@
-// Package heph converts traces to and from the trace format of Heph, an actor library for Rust. [Encode]
-// writes to files and to connections over TCP and UDP, and [Decode] reads from them.
+// Package heph converts traces from the trace format of Heph, an actor library for Rust. [Decode] reads files, and
+// connections over TCP and UDP.
 //
 // # The format
 //
@@ -23,32 +23,7 @@
 // The source is Heph's "Trace Format", version 0.1.0, with the layout of 2021-03-17. Before this date, events of
 // the same version had no substream. Such a packet is an error, except if it happens to fit the new layout.
 //
-// # Mapping to Heph
-//
-// [Encode] writes the epoch, which is the smallest start, and then a packet for each row of the view except the
-// root. Packets are in the order in which the rows end, so children come before parents. The stream is the number
-// of the resource, from 1 on, or 0 for rows without a resource. The substream is a lane on which events nest. The
-// counter numbers the packets of a stream.
-//
-//	message, else name         description
-//	start, duration            start, end; an open span ends with the last time in its files
-//	level but Info, target,    level, target, module_path, file, strings; line u64
-//	module path, file, line
-//	trace                      trace_id
-//	the parent span            parent_span_id, for all rows, also for log records and events
-//	String, Float, U64, I64    string, f64, u64, i64
-//	JSON arrays (otel.json)    arrays, if all values are texts, integers or floats; else their text
-//	Bool, U128, I128           strings
-//	Bytes                      strings, base64
-//
-// Attributes are sorted by name. A resource is as long as the trace. Any other row without a time begins and ends
-// when its parent begins.
-//
-// If Decode made the rows from a file, Encode restores the packets of this file. It needs an attribute heph.packet
-// in every entry except the root and the end that a conversion to an ET added, each with a different value. Otherwise
-// it encodes the rows like other rows.
-//
-// # Mapping from Heph
+// # Mapping
 //
 // [Decode] converts an event to a span. The parent is the event that parent_span_id names, or else the smallest
 // event that contains the event:
@@ -66,16 +41,11 @@
 //	epoch too                  heph.value Bytes and heph.packet
 //
 // Attributes with reserved names (time_unix_nano, entrace.id, …) get the prefix otel.attr. Names that begin with
-// heph. get the prefix heph.attr. If a part of the packet cannot be restored from the entry, the original of this
-// part is in heph.attributes or heph.description (Bytes), or in heph.start and heph.end (U64). Such parts are
-// arrays, attributes that are not sorted by name, and times beyond 64 bits.
+// heph. get the prefix heph.attr. A description that is not UTF-8 is also in heph.description (Bytes), and times beyond
+// 64 bits are in heph.start and heph.end (U64).
 //
 // # What is lost
 //
-// To Heph: which rows are log records, events, links or resources, because all become events; the name of a row
-// that has a message; types that Heph does not have; which spans were open; the root; the rest of a text or name
-// after 65,534 bytes; times before 1970 and after 2262.
-//
-// From Heph: packets that are damaged, are larger than 16 MiB, or have more than 65,472 attributes. Because of
-// heph.attributes, nothing else is lost.
+// Packets that are damaged, are larger than 16 MiB, or have more than 65,472 attributes. The order of attributes, which
+// are sorted by name; the types of numbers in an array; and bytes of a name that are not UTF-8.
 package heph

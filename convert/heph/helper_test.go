@@ -2,15 +2,17 @@ package heph
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
+	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -18,9 +20,11 @@ import (
 
 var open = converttest.Read
 
-var converter = converttest.Format{Encode: Encode, Decode: Decode, Lossy: true}
-
-func TestConverter(t *testing.T) { converter.Run(t) }
+// toOTLP decodes packets, and encodes the trace as OTLP.
+var toOTLP = converttest.Format{
+	Decode: Decode,
+	Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
+}
 
 var read = tracetest.ReadFile
 
@@ -41,7 +45,7 @@ func samples(t testing.TB) []string {
 // decoded decodes packets to a trace.
 func decoded(t testing.TB, in []byte, version format.Version) (*view.View, error) {
 	t.Helper()
-	out, err := converter.Back(t.Context(), t, bytes.NewReader(in), version)
+	out, err := toOTLP.Back(t.Context(), t, bytes.NewReader(in), version)
 	return open(t, out), err
 }
 
@@ -56,52 +60,66 @@ func text(t testing.TB, v *view.View) string {
 	return string(b)
 }
 
+// The functions below make packets, as the document of the format describes them.
+
+// appendEpoch appends a metadata packet that sets the epoch, in nanoseconds since 1970.
+func appendEpoch(b []byte, unixNano uint64) []byte {
+	return appendOption(b, &option{Name: nameEpoch, Value: binary.BigEndian.AppendUint64(nil, unixNano)})
+}
+
+// appendOption appends the metadata packet of o.
+func appendOption(b []byte, o *option) []byte {
+	return appendPacket(b, magicMetadata, append(appendString(nil, o.Name), o.Value...))
+}
+
 // appendEvent appends the packet of e.
 func appendEvent(b []byte, e *event) []byte {
-	at := len(b)
-	b = appendEventHead(b, e)
+	body := binary.BigEndian.AppendUint32(nil, e.StreamID)
+	body = binary.BigEndian.AppendUint32(body, e.Counter)
+	for _, n := range []uint64{e.SubstreamID, e.Start, e.End} {
+		body = binary.BigEndian.AppendUint64(body, n)
+	}
+	body = appendString(body, e.Description)
 	for i := range e.Attributes {
-		b = appendAttribute(b, &e.Attributes[i])
+		a := &e.Attributes[i]
+		body = append(appendString(body, a.Name), byte(a.Value.typ))
+		switch {
+		case a.Value.typ&kindArray != 0:
+			body = append(binary.BigEndian.AppendUint16(body, uint16(a.Value.num)), a.Value.text...)
+		case a.Value.typ == kindString:
+			body = appendString(body, a.Value.text)
+		default:
+			body = binary.BigEndian.AppendUint64(body, a.Value.num)
+		}
 	}
-	return setSize(b, at)
+	return appendPacket(b, magicEvent, body)
 }
 
-// u64Values returns an array of at most 65,535 values.
-func u64Values(all []uint64) value {
-	b := make([]byte, 0, 8*len(all))
-	for _, n := range all {
-		b = binary.BigEndian.AppendUint64(b, n)
-	}
-	return array(kindU64, len(all), b)
+func appendPacket(b []byte, magic uint32, body []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, magic)
+	b = binary.BigEndian.AppendUint32(b, uint32(headSize+len(body)))
+	return append(b, body...)
 }
 
-// i64Values is like [u64Values], for signed numbers.
-func i64Values(all []int64) value {
-	b := make([]byte, 0, 8*len(all))
-	for _, n := range all {
-		b = binary.BigEndian.AppendUint64(b, uint64(n))
-	}
-	return array(kindI64, len(all), b)
+// appendString appends a text of at most 65,535 bytes.
+func appendString(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
-// f64Values is like [u64Values], for floating-point numbers.
-func f64Values(all []float64) value {
-	b := make([]byte, 0, 8*len(all))
-	for _, f := range all {
-		b = binary.BigEndian.AppendUint64(b, math.Float64bits(f))
-	}
-	return array(kindF64, len(all), b)
-}
+func u64Value(n uint64) value    { return value{typ: kindU64, num: n} }
+func i64Value(n int64) value     { return value{typ: kindI64, num: uint64(n)} }
+func f64Value(f float64) value   { return value{typ: kindF64, num: math.Float64bits(f)} }
+func stringValue(s string) value { return value{typ: kindString, text: s} }
 
-// stringValues is like [u64Values], for texts of at most 65,535 bytes. It panics if a text is longer.
-func stringValues(all []string) value {
+// arrayOf returns an array of values of one type.
+func arrayOf(typ valueType, items ...value) value {
 	var b []byte
-	for _, s := range all {
-		b = appendString(b, s)
+	for _, v := range items {
+		if typ == kindString {
+			b = appendString(b, v.text)
+		} else {
+			b = binary.BigEndian.AppendUint64(b, v.num)
+		}
 	}
-	return array(kindString, len(all), b)
-}
-
-func array(t valueType, n int, b []byte) value {
-	return value{typ: t | kindArray, num: uint64(n), text: wire.View(b)}
+	return value{typ: typ | kindArray, num: uint64(len(items)), text: string(b)}
 }

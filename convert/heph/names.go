@@ -1,18 +1,17 @@
 package heph
 
-// Attributes of an entry that store its packet. They are a part of the mapping, which the package documentation
+// Attributes of an entry that describe its packet. They are a part of the mapping, which the package documentation
 // describes.
 const (
-	attrHephPacket     = "heph.packet"       // U64, ordinal of the packet
-	attrHephStream     = "heph.stream_id"    // U64
-	attrHephSubstream  = "heph.substream_id" // U64
-	attrHephCounter    = "heph.counter"      // U64
-	attrHephStart      = "heph.start"        // U64, if it cannot be restored from the times of the entry
-	attrHephEnd        = "heph.end"
-	attrHephText       = "heph.description" // Bytes, if it cannot be restored from the name
-	attrHephAttributes = "heph.attributes"  // Bytes, if they cannot be restored from the attributes
-	attrHephName       = "heph.name"        // String or Bytes: the name of an option
-	attrHephValue      = "heph.value"       // Bytes: the value of an option
+	attrHephPacket    = "heph.packet"       // U64, ordinal of the packet
+	attrHephStream    = "heph.stream_id"    // U64
+	attrHephSubstream = "heph.substream_id" // U64
+	attrHephCounter   = "heph.counter"      // U64
+	attrHephStart     = "heph.start"        // U64, if a time of the entry cannot hold it
+	attrHephEnd       = "heph.end"
+	attrHephText      = "heph.description" // Bytes, if it is not UTF-8
+	attrHephName      = "heph.name"        // String or Bytes: the name of an option
+	attrHephValue     = "heph.value"       // Bytes: the value of an option
 
 	nameOption = "heph.option"
 

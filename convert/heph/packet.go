@@ -2,7 +2,6 @@ package heph
 
 import (
 	"encoding/binary"
-	"math"
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
@@ -22,7 +21,7 @@ const (
 	nameEpoch = "epoch"
 
 	// maxAttributes limits the memory for a packet: an attribute of five bytes in a packet needs fifty bytes here.
-	// It leaves room in an entry for the attributes that store the packet.
+	// It leaves room in an entry for the attributes that describe the packet.
 	maxAttributes = wire.MaxAttributes - 1<<6
 )
 
@@ -59,48 +58,6 @@ type event struct {
 	Start, End  uint64
 	Description string
 	Attributes  []attribute
-}
-
-// appendEpoch appends a metadata packet that sets the epoch, in nanoseconds since 1970.
-func appendEpoch(b []byte, unixNano uint64) []byte {
-	return appendOption(b, &option{Name: nameEpoch, Value: binary.BigEndian.AppendUint64(nil, unixNano)})
-}
-
-// appendOption appends the metadata packet of o. It panics if the name is longer than 65,535 bytes or the
-// packet is longer than 4 GiB.
-func appendOption(b []byte, o *option) []byte {
-	at := len(b)
-	b = appendHead(b, magicMetadata)
-	b = append(appendString(b, o.Name), o.Value...)
-	return setSize(b, at)
-}
-
-func appendHead(b []byte, magic uint32) []byte {
-	return append(binary.BigEndian.AppendUint32(b, magic), 0, 0, 0, 0)
-}
-
-// appendEventHead appends the packet of e up to the attributes. The size is still 0.
-func appendEventHead(b []byte, e *event) []byte {
-	b = appendHead(b, magicEvent)
-	b = binary.BigEndian.AppendUint32(b, e.StreamID)
-	b = binary.BigEndian.AppendUint32(b, e.Counter)
-	b = binary.BigEndian.AppendUint64(b, e.SubstreamID)
-	b = binary.BigEndian.AppendUint64(b, e.Start)
-	b = binary.BigEndian.AppendUint64(b, e.End)
-	return appendString(b, e.Description)
-}
-
-func appendAttribute(b []byte, a *attribute) []byte {
-	return appendValue(appendString(b, a.Name), &a.Value)
-}
-
-// setSize fills in the size of the packet in b[at:].
-func setSize(b []byte, at int) []byte {
-	if uint64(len(b)-at) > math.MaxUint32 {
-		panic("heph: a packet of more than 4 GiB")
-	}
-	binary.BigEndian.PutUint32(b[at+4:], uint32(len(b)-at))
-	return b
 }
 
 // parseHead returns the size of the packet at the beginning of b.

@@ -1,9 +1,6 @@
 package heph
 
-import (
-	"encoding/binary"
-	"math"
-)
+import "math"
 
 // A valueType is the type of a [value]. It is a part of the format.
 type valueType uint8
@@ -29,7 +26,7 @@ type attribute struct {
 }
 
 // A value is the value of an attribute: a number, a text, or an array of values of one type. It refers to the bytes
-// from which it was read. The zero value has no type and must not be written.
+// from which it was read.
 type value struct {
 	_ [0]func() // forbids ==, which would be wrong for NaN and for texts at different addresses
 
@@ -38,18 +35,6 @@ type value struct {
 	// text is the text, or the encoded items of an array.
 	text string
 }
-
-// u64Value returns a value with an unsigned number.
-func u64Value(n uint64) value { return value{typ: kindU64, num: n} }
-
-// i64Value returns a value with a signed number.
-func i64Value(n int64) value { return value{typ: kindI64, num: uint64(n)} }
-
-// f64Value returns a value with a floating-point number. It keeps every bit pattern of NaN.
-func f64Value(f float64) value { return value{typ: kindF64, num: math.Float64bits(f)} }
-
-// stringValue returns a value with a text. A text of more than 65,535 bytes cannot be written.
-func stringValue(s string) value { return value{typ: kindString, text: s} }
 
 // Len returns the number of items of an array, or 0 for another value.
 func (v value) Len() int {
@@ -91,24 +76,4 @@ func (v value) Each(fn func(v value) bool) {
 			return
 		}
 	}
-}
-
-// appendValue appends the type and the bytes of v.
-func appendValue(b []byte, v *value) []byte {
-	b = append(b, byte(v.typ))
-	switch v.typ {
-	case kindU64, kindI64, kindF64:
-		return binary.BigEndian.AppendUint64(b, v.num)
-	case kindString:
-		return appendString(b, v.text)
-	}
-	return append(binary.BigEndian.AppendUint16(b, uint16(v.num)), v.text...)
-}
-
-// appendString appends a text. It panics if the text has more than 65,535 bytes.
-func appendString(b []byte, s string) []byte {
-	if len(s) > math.MaxUint16 {
-		panic("heph: a text of more than 65535 bytes")
-	}
-	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }

@@ -333,9 +333,6 @@ func (t *Timeline) assignLanes() {
 	}
 }
 
-// Lane returns the lane of a span, or 0 for another row.
-func (t *Timeline) Lane(r view.Row) int32 { return max(0, t.lane(int32(r))) }
-
 // lane returns the lane of a span, or -1 if the span has no lane yet.
 func (t *Timeline) lane(r int32) int32 {
 	if t.many != nil {
