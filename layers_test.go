@@ -66,9 +66,8 @@ convert/measureme             convert/internal/input format internal/core/
 convert/parquet               convert/internal/input format github.com/parquet-go/ internal/core/ view
 convert/chrome                internal/otel internal/read/ internal/text/ view
 convert/folded                internal/read/ internal/text/ view
-convert/perfetto              internal/otel internal/read/ view
 convert                       convert/chrome convert/folded convert/gotrace convert/heph convert/internal/input
-                              convert/jaeger convert/measureme convert/otlp convert/parquet convert/perfetto
+                              convert/jaeger convert/measureme convert/otlp convert/parquet
                               convert/stdouttrace convert/zipkin format github.com/klauspost/compress/
                               golang.org/x/text/encoding/unicode internal/core/ internal/file/ internal/otel internal/read/ internal/write/ recorder redact view
 internal/read/tail            format internal/core/ internal/file/ internal/write/ view

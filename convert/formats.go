@@ -19,7 +19,6 @@ import (
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/parquet"
-	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/convert/stdouttrace"
 	"github.com/entrace-go/entrace/convert/zipkin"
 	"github.com/entrace-go/entrace/format"
@@ -335,17 +334,10 @@ var codecs = []*codec{
 	},
 	{
 		FormatInfo: FormatInfo{
-			Format: "chrome", Extensions: []string{".trace.json", ".chrome.json"}, JSON: true, What: "Chrome's trace events, for its viewers, Firefox's and speedscope",
+			Format: "chrome", Extensions: []string{".trace.json", ".chrome.json"}, JSON: true, What: "Chrome's trace events, for Perfetto, Firefox's profiler and speedscope",
 			LostOut: "types of resource attributes, schema URLs, levels of spans; large numbers become texts",
 		},
 		encode: chrome.Encode,
-	},
-	{
-		FormatInfo: FormatInfo{
-			Format: "perfetto", Extensions: []string{".pftrace"}, What: "Perfetto's traces",
-			LostOut: "types of resource attributes, schema URLs, levels of spans",
-		},
-		encode: perfetto.Encode,
 	},
 	{
 		FormatInfo: FormatInfo{
@@ -371,13 +363,6 @@ var codecs = []*codec{
 			LostOut: "all but the names of spans and their self times",
 		},
 		encode: folded.EncodeFolded, encodeCPU: folded.EncodeFoldedCPU,
-	},
-	{
-		FormatInfo: FormatInfo{
-			Format: "speedscope", Extensions: []string{".speedscope.json"}, JSON: true, What: "speedscope's profiles",
-			LostOut: "all but the names and times of spans",
-		},
-		encode: folded.EncodeSpeedscope, encodeCPU: folded.EncodeSpeedscopeCPU,
 	},
 }
 

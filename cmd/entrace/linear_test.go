@@ -101,7 +101,7 @@ func TestWorkIsLinear(t *testing.T) {
 				return spanOf(0, 0)
 			}
 			return tracetest.Below(1, tracetest.Entry(mapping.NameLink, mapping.AttrLinkTraceID, strings.Repeat("ab", 16), mapping.AttrLinkSpanID, spanID(i)))
-		}, "convert - --to perfetto,convert - --to parquet"},
+		}, "convert - --to chrome,convert - --to parquet"},
 		"names": {func(i int) *format.TraceEntry {
 			e := spanOf(i, 0)
 			e.Metadata.Name = fmt.Sprint("name ", i)

@@ -375,7 +375,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 // the input is alive. A living writer is an excuse only for an incomplete last entry.
 func TestConvertLiveToFullDisk(t *testing.T) {
 	t.Parallel()
-	for _, to := range []string{"iet", "et", "perfetto"} {
+	for _, to := range []string{"iet", "et", "chrome"} {
 		name := filepath.Join(t.TempDir(), "live.iet")
 		rec := traceOf("stack", name)
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)

@@ -2,7 +2,6 @@ package folded_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -15,10 +14,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-var (
-	cpuStacks     = converttest.Format{Encode: folded.EncodeFoldedCPU}
-	cpuSpeedscope = converttest.Format{Encode: folded.EncodeSpeedscopeCPU}
-)
+var cpuStacks = converttest.Format{Encode: folded.EncodeFoldedCPU}
 
 // sampled returns a sample of a CPU profile, as package control/provider writes it.
 func sampled(parent uint32, nano uint64, stack string) *format.TraceEntry {
@@ -57,43 +53,9 @@ cart;runtime.goexit;0x4711 10000000
 	}
 }
 
-func TestCPUSpeedscope(t *testing.T) {
-	var file struct {
-		Shared struct {
-			Frames []struct {
-				Name, File string
-				Line       int
-			}
-		}
-		Profiles []struct {
-			Type, Name, Unit string
-			EndValue         int64
-			Samples          [][]int
-			Weights          []int64
-		}
-	}
-	converttest.Must(t, json.Unmarshal(cpuSpeedscope.Bytes(t, computing(t)), &file))
-	if len(file.Profiles) != 1 {
-		t.Fatalf("got %+v", file)
-	}
-	p := file.Profiles[0]
-	if p.Type != "sampled" || p.Name != "cart" || p.Unit != "nanoseconds" || p.EndValue != 120_000_000 || len(p.Samples) != 5 || len(p.Weights) != 5 {
-		t.Errorf("got %+v", p)
-	}
-	var names []string
-	for _, i := range p.Samples[0] {
-		names = append(names, file.Shared.Frames[i].Name+" "+file.Shared.Frames[i].File)
-	}
-	if got := strings.Join(names, ";"); got != "GET /cart ;load 9 ;main.work[...] /src/work.go;main.step /src/step.go" || p.Weights[0] != 30_000_000 {
-		t.Errorf("the first sample is %d ns of %s", p.Weights[0], got)
-	}
-}
-
 // TestNoCPU checks that a trace without samples is an error and not an empty picture.
 func TestNoCPU(t *testing.T) {
-	for _, encode := range []converttest.Format{cpuStacks, cpuSpeedscope} {
-		expect.Is(t, encode.Encode(t.Context(), new(bytes.Buffer), shop(t)), folded.ErrNoCPU, "encode.Encode")
-	}
+	expect.Is(t, cpuStacks.Encode(t.Context(), new(bytes.Buffer), shop(t)), folded.ErrNoCPU, "encode")
 }
 
 // TestHostileCPU encodes deep stacks, long names, names with separators, and times whose sum overflows.
@@ -117,8 +79,5 @@ func TestHostileCPU(t *testing.T) {
 	}
 	if !bytes.Contains(out, []byte(" 9223372036854775807\n")) {
 		t.Errorf("%.300q", out)
-	}
-	if !json.Valid(cpuSpeedscope.Bytes(t, v)) {
-		t.Error("it is no JSON")
 	}
 }

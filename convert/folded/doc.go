@@ -1,8 +1,8 @@
 // Package folded converts the spans of a trace, or the samples of a CPU profile in the trace, to stacks of time
 // for viewers that draw flame graphs. It writes the folded stacks of Brendan Gregg's FlameGraph scripts, which
-// inferno also reads, and the files of speedscope.
+// inferno and speedscope also read.
 //
-// Neither format stores parents. So the package first assigns the spans of each resource to lanes, on which spans
+// The format does not store parents. So the package first assigns the spans of each resource to lanes, on which spans
 // nest strictly. A span is on the lane of its parent if it lies within the parent and does not overlap a sibling
 // there. Otherwise it is on another lane. The stack of a span has the name of its service, and then the spans that
 // contain it on its lane. A span that has not ended lasts to the end of its file.
@@ -23,19 +23,12 @@
 //
 // The format is described at https://github.com/brendangregg/FlameGraph.
 //
-// # speedscope
-//
-// [EncodeSpeedscope] writes an evented profile for each lane, in nanoseconds from
-// the beginning of the first span in the trace. A frame is a name with the file and
-// line of the span's metadata. The schema is
-// https://www.speedscope.app/file-format-schema.json.
-//
 // # Processor time
 //
-// [EncodeFoldedCPU] and [EncodeSpeedscopeCPU] write samples of the code that was running on a processor: the
+// [EncodeFoldedCPU] writes samples of the code that was running on a processor: the
 // entries cpu.profile of package control/provider, and the samples that convert/gotrace reads from an execution
 // trace. The stack of a sample has the name of its service, the spans above the sample, and then the functions. The
-// weight of a sample is processor time. The file for speedscope has a sampled profile for each service. The runtime
+// weight of a sample is processor time. The runtime
 // takes 100 samples per second of processor time, so a span of less than about 10 ms usually has no sample. Add up
 // the samples of all spans with the same name.
 //
@@ -44,7 +37,7 @@
 // Only names, times and the nesting of spans are kept. Lost are ids, attributes, kinds, status, events, links and
 // log records, and the parent of a span that is not on the lane of its parent. Folded stacks have sums of times,
 // not the times themselves. A stack is cut after 512 frames or 16 KiB, and the time of deeper frames is added to
-// the last frame. speedscope stores times as doubles, so times beyond 2^53 ns (104 days) are rounded.
+// the last frame.
 //
-// The formats cannot be converted back to a trace.
+// The format cannot be converted back to a trace.
 package folded

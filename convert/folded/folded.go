@@ -77,12 +77,6 @@ func eachSpan(ctx context.Context, v *view.View, fn func(m *timeline.Moment, ser
 // unknownService is OpenTelemetry's name for a service without a name.
 const unknownService = "unknown_service"
 
-// A frame is the name and the source position of a span or function.
-type frame struct {
-	name, file string
-	line       uint32
-}
-
 // A tree has a node for each different stack.
 type tree struct {
 	nodes []node

@@ -1,7 +1,6 @@
 package folded_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
@@ -73,15 +73,9 @@ func shop(t testing.TB) *view.View {
 	)
 }
 
-var (
-	stacks     = converttest.Format{Encode: folded.EncodeFolded}
-	speedscope = converttest.Format{Encode: folded.EncodeSpeedscope}
-)
+var stacks = converttest.Format{Encode: folded.EncodeFolded}
 
-func TestConverters(t *testing.T) {
-	t.Run("folded", stacks.Run)
-	t.Run("speedscope", speedscope.Run)
-}
+func TestConverters(t *testing.T) { stacks.Run(t) }
 
 // TestTraceGolden checks the trace in testdata, which the example reads.
 func TestTraceGolden(t *testing.T) {
@@ -91,10 +85,6 @@ func TestTraceGolden(t *testing.T) {
 
 func TestFoldedGolden(t *testing.T) {
 	converttest.Golden(t, "shop.folded", stacks.Bytes(t, shop(t)))
-}
-
-func TestSpeedscopeGolden(t *testing.T) {
-	converttest.Golden(t, "shop.speedscope.json", speedscope.Bytes(t, shop(t)))
 }
 
 var line = regexp.MustCompile(`^[^;\n]+(;[^;\n]+)* [0-9]+$`)
@@ -146,7 +136,6 @@ func TestLarge(t *testing.T) {
 	out := string(stacks.Bytes(t, v))
 	want := "first service;GET /0 3334\nfirst service;GET /1 3333\nfirst service;GET /2 3333\nsecond;GET /0 3333\nsecond;GET /1 3334\nsecond;GET /2 3333\n"
 	expect.Equal(t, out, want, "out")
-	check(t, speedscope.Bytes(t, v), 20_000)
 }
 
 // TestDeep encodes a chain of spans that is deeper than a stack may be.
@@ -170,80 +159,6 @@ func TestDeep(t *testing.T) {
 	if sum != 2*n {
 		t.Errorf("the lines sum up to %d ns, want %d", sum, 2*n)
 	}
-	check(t, speedscope.Bytes(t, v), n)
-}
-
-// check checks a speedscope file against the rules of its schema. The events of a profile must also be ordered by
-// time and must nest.
-func check(t *testing.T, b []byte, spans int) {
-	t.Helper()
-	var f struct {
-		Schema string `json:"$schema"`
-		Shared struct {
-			Frames []struct {
-				Name *string
-				File *string
-				Line *float64
-			}
-		}
-		Exporter string
-		Profiles []struct {
-			Type, Name, Unit     string
-			StartValue, EndValue *float64
-			Events               []struct {
-				Type  string
-				Frame *int
-				At    *float64
-			}
-		}
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	converttest.Must(t, d.Decode(&f))
-	if f.Schema != "https://www.speedscope.app/file-format-schema.json" || f.Profiles == nil || f.Shared.Frames == nil {
-		t.Fatalf("no file of speedscope: %.300s", b)
-	}
-	for i, fr := range f.Shared.Frames {
-		if fr.Name == nil {
-			t.Errorf("frame %d has no name", i)
-		}
-	}
-	opened := 0
-	for i, p := range f.Profiles {
-		if p.Type != "evented" || p.Unit != "nanoseconds" || p.Name == "" || p.StartValue == nil || p.EndValue == nil {
-			t.Fatalf("profile %d: %+v", i, p)
-		}
-		var stack []int
-		last := *p.StartValue
-		for n, e := range p.Events {
-			if e.Frame == nil || e.At == nil || *e.Frame < 0 || *e.Frame >= len(f.Shared.Frames) {
-				t.Fatalf("profile %d, event %d: %+v", i, n, e)
-			}
-			if *e.At < last || *e.At > *p.EndValue {
-				t.Errorf("profile %d, event %d is at %v, after %v and before %v", i, n, *e.At, last, *p.EndValue)
-			}
-			last = *e.At
-			switch {
-			case e.Type == "O":
-				opened++
-				stack = append(stack, *e.Frame)
-			case e.Type == "C" && len(stack) > 0 && stack[len(stack)-1] == *e.Frame:
-				stack = stack[:len(stack)-1]
-			default:
-				t.Fatalf("profile %d, event %d closes %d, open are %v", i, n, *e.Frame, stack)
-			}
-		}
-		if len(stack) > 0 {
-			t.Errorf("profile %d: %v stay open", i, stack)
-		}
-	}
-	expect.Equal(t, opened, spans, "spans opened")
-}
-
-func TestSpeedscopeNests(t *testing.T) {
-	check(t, speedscope.Bytes(t, shop(t)), 11)
-	check(t, speedscope.Bytes(t, viewOf(t)), 0)
-	check(t, speedscope.Bytes(t, hard(t, 500)), 500)
 }
 
 // TestSelfTimes checks the stacks. A span is a frame below the spans that contain it on its lane. If it overlaps a
@@ -273,28 +188,20 @@ func TestSelfTimes(t *testing.T) {
 // TestAddsUp checks that the sum of all self times is the total time during which a span is open on a lane.
 func TestAddsUp(t *testing.T) {
 	v := hard(t, 400)
-	var f struct {
-		Profiles []struct {
-			Events []struct {
-				Type string
-				At   float64
-			}
-		}
+	var file struct {
+		Events []struct {
+			Phase    string `json:"ph"`
+			PID, TID int
+			TS, Dur  float64 // in microseconds
+		} `json:"traceEvents"`
 	}
-	converttest.Must(t, json.Unmarshal(speedscope.Bytes(t, v), &f))
+	converttest.Must(t, json.Unmarshal(converttest.Format{Encode: chrome.Encode}.Bytes(t, v), &file))
 	open, sum := 0.0, 0.0
-	for _, p := range f.Profiles {
-		depth, last := 0, 0.0
-		for _, e := range p.Events {
-			if depth > 0 {
-				open += e.At - last
-			}
-			last = e.At
-			if e.Type == "O" {
-				depth++
-			} else {
-				depth--
-			}
+	until := make(map[[2]int]float64) // by lane, whose events are in order of time
+	for _, e := range file.Events {
+		if lane := [2]int{e.PID, e.TID}; e.Phase == "X" {
+			open += max(0, e.TS+e.Dur-max(e.TS, until[lane])) * 1000
+			until[lane] = max(until[lane], e.TS+e.Dur)
 		}
 	}
 	for l := range strings.Lines(string(stacks.Bytes(t, v))) {
@@ -345,13 +252,9 @@ func TestLateParent(t *testing.T) {
 
 func BenchmarkEncode(b *testing.B) {
 	v := hard(b, 50_000)
-	for name, f := range map[string]converttest.Format{"folded": stacks, "speedscope": speedscope} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(v.Files()[0].Size())
-			for b.Loop() {
-				converttest.Must(b, f.Encode(b.Context(), io.Discard, v))
-			}
-		})
+	b.ReportAllocs()
+	b.SetBytes(v.Files()[0].Size())
+	for b.Loop() {
+		converttest.Must(b, stacks.Encode(b.Context(), io.Discard, v))
 	}
 }

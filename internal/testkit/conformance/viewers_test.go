@@ -19,9 +19,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/convert/chrome"
-	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
@@ -29,9 +27,8 @@ import (
 )
 
 const (
-	profilerCLI  = "@firefox-devtools/profiler-cli@0.10.0"
-	nodeVersion  = "node@24"
-	perfettoPyPI = "perfetto==0.59.1"
+	profilerCLI = "@firefox-devtools/profiler-cli@0.10.0"
+	nodeVersion = "node@24"
 )
 
 // viewersDir returns the folder in which the viewers are installed.
@@ -72,21 +69,6 @@ var profiler = sync.OnceValues(func() (string, error) {
 	}
 	return bin, install(filepath.Join(bin, "profiler-cli"),
 		[]string{"npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir, profilerCLI, nodeVersion})
-})
-
-// python installs the package perfetto, and returns the path of the Python that has it.
-var python = sync.OnceValues(func() (string, error) {
-	dir, err := viewersDir()
-	if err != nil {
-		return "", err
-	}
-	dir = filepath.Join(dir, "venv")
-	bin := filepath.Join(dir, "bin", "python")
-	classes := filepath.Join(dir, "has-"+perfettoPyPI)
-	return bin, install(classes,
-		[]string{"python3", "-m", "venv", dir},
-		[]string{bin, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", perfettoPyPI},
-		[]string{bin, "-c", "import sys; open(sys.argv[1], 'w').close()", classes})
 })
 
 // viewed calls fn with the views of some traces.
@@ -277,136 +259,4 @@ func ours(t *testing.T, b []byte) (map[string]thread, map[string][]moment) {
 		slices.SortFunc(all, compareMoments)
 	}
 	return threads, moments
-}
-
-// A perfettoEvent is a slice or an instant as read_trace.py prints it.
-type perfettoEvent struct {
-	Name     string                        `json:"name"`
-	Category []string                      `json:"category"`
-	PID      int                           `json:"pid"`
-	Start    int64                         `json:"start"`
-	End      int64                         `json:"end"`
-	Trace    string                        `json:"trace"`
-	Within   string                        `json:"within"`
-	ID       string                        `json:"id"`
-	Args     map[string][2]json.RawMessage `json:"args"`
-}
-
-// TestPerfettoWithItsClasses reads Perfetto traces with Perfetto's own message classes, and compares their
-// contents with the original view.
-func TestPerfettoWithItsClasses(t *testing.T) {
-	bin, err := python()
-	must(t, err)
-	viewed(t, func(t *testing.T, v *view.View) {
-		var b, out, errs bytes.Buffer
-		must(t, perfetto.Encode(t.Context(), &b, v))
-		name := filepath.Join(t.TempDir(), "trace.pftrace")
-		must(t, os.WriteFile(name, b.Bytes(), 0o600))
-		cmd := exec.CommandContext(t.Context(), bin, "testdata/viewers/read_trace.py", name)
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("%v: %s", err, errs.Bytes())
-		}
-		var got struct {
-			Problems []string         `json:"problems"`
-			Clocks   map[string]int64 `json:"clocks"`
-			Slices   []perfettoEvent  `json:"slices"`
-			Instants []perfettoEvent  `json:"instants"`
-			Flows    [][]string       `json:"flows"`
-			Tracks   []struct {
-				Name   string `json:"name"`
-				Parent uint64 `json:"parent"`
-			} `json:"tracks"`
-		}
-		must(t, json.Unmarshal(out.Bytes(), &got))
-		for _, p := range got.Problems {
-			t.Error(p)
-		}
-		for _, f := range got.Flows {
-			if len(f) != 2 {
-				t.Errorf("flow %v has not two ends", f)
-			}
-		}
-		ids, first := spans(t, v)
-		if len(ids) == 0 {
-			first = 0
-		}
-		if got.Clocks["6"] != first || len(ids) > 0 && got.Clocks["1"] != first {
-			t.Errorf("the clocks are %v, want %d", got.Clocks, first)
-		}
-		events, others := 0, 0
-		for id := range v.Rows() {
-			switch v.Role(id) {
-			case view.RoleEvent, view.RoleLog:
-				events++
-			case view.RoleOther:
-				others++
-			}
-		}
-		if len(ids) > 0 {
-			comparePerfetto(t, v, ids, got.Slices)
-			// A row of RoleOther without a time is an instant only if the row above it is on a timeline.
-			if n := len(got.Instants); n < events || n > events+others {
-				t.Errorf("%d instants of %d events and log records, and %d others", n, events, others)
-			}
-		} else if len(got.Slices) != others || len(got.Instants) != events {
-			t.Errorf("%d slices and %d instants, want %d and %d", len(got.Slices), len(got.Instants), others, events)
-		}
-		t.Logf("%d slices, %d instants, %d flows, %d tracks", len(got.Slices), len(got.Instants), len(got.Flows), len(got.Tracks))
-	})
-}
-
-// kinds maps the kinds of values to the fields of Perfetto's annotations.
-var kinds = map[format.Kind]string{
-	format.KindString: "string_value", format.KindBytes: "string_value", format.KindBool: "bool_value", format.KindFloat: "double_value",
-	format.KindU64: "int_value", format.KindI64: "int_value",
-}
-
-// comparePerfetto compares each slice of Perfetto with its span.
-func comparePerfetto(t *testing.T, v *view.View, ids map[string]view.Row, all []perfettoEvent) {
-	t.Helper()
-	typed := 0
-	seen := make(map[string]bool)
-	for _, s := range all {
-		id, ok := ids[s.ID]
-		if !ok || seen[s.ID] {
-			t.Errorf("slice %q of span %q, which is none or was there", s.Name, s.ID)
-			continue
-		}
-		seen[s.ID] = true
-		e, err := v.Entry(id)
-		must(t, err)
-		start, _ := v.Time(id)
-		took, ended := v.Duration(id)
-		if s.Name != e.Metadata.Name || s.Start != start.UnixNano() || ended && s.End-s.Start != took.Nanoseconds() {
-			t.Errorf("%q is from %d to %d, the span %q from %d for %v", s.Name, s.Start, s.End, e.Metadata.Name, start.UnixNano(), took)
-		}
-		if want, _ := e.Attribute(format.AttrTraceID); s.Trace != want.Text() {
-			t.Errorf("%q is of trace %q, want %q", s.Name, s.Trace, want.Text())
-		}
-		if ref := v.Ref(v.Parent(id)); s.Within != "" && s.Within != string(wire.AppendHex(nil, ref.SpanID[:])) {
-			t.Errorf("%q is in slice %s, which is not its parent %x", s.Name, s.Within, ref.SpanID)
-		}
-		composite, _ := e.Attribute(mapping.AttrJSON)
-		more, _ := e.Attribute(mapping.AttrAnyValue)
-		for _, a := range e.Attributes {
-			if _, user := mapping.UserName(a.Name); !user || strings.Contains(composite.Text()+more.Text(), strconv.Quote(a.Name)) {
-				continue
-			}
-			want, native := kinds[a.Value.Kind()]
-			if _, fits := a.Value.I64(); !native || a.Value.Kind() == format.KindU64 && !fits {
-				want = "string_value"
-			}
-			name := a.Name
-			if name == "kind" {
-				name = "otel.attr.kind"
-			}
-			if got := string(s.Args[name][0]); got != strconv.Quote(want) && name != "x" {
-				t.Errorf("%q has %s of type %s, want %s", s.Name, name, got, want)
-			}
-			typed++
-		}
-	}
-	expect.Equal(t, len(seen), len(ids), "slices")
-	t.Logf("%d annotations have the type of their attribute", typed)
 }
