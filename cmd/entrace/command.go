@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ type command struct {
 
 	args   cobra.PositionalArgs
 	newest bool // without a FILE, the command reads the newest trace in the current folder
-	before int  // with newest: how many arguments come before the files
+	before int  // how many arguments come before the files
 
 	flags    func(flags *pflag.FlagSet)
 	values   map[string][]string  // the values of flags, for the completion in shells
@@ -30,7 +31,12 @@ type command struct {
 func (x *command) cobra(c *console) *cobra.Command {
 	made := &cobra.Command{
 		Use: x.use, Short: x.short, Long: x.long, Args: x.args, ValidArgsFunction: x.complete,
-		RunE: func(made *cobra.Command, args []string) error { return x.run(made.Context(), c, args) },
+		RunE: func(made *cobra.Command, args []string) error {
+			if err := x.named(c, made.Flags(), args); err != nil {
+				return err
+			}
+			return x.run(made.Context(), c, args)
+		},
 	}
 	if x.flags != nil {
 		x.flags(made.Flags())
@@ -45,6 +51,27 @@ func (x *command) cobra(c *console) *cobra.Command {
 		takesNewest(c, made, x.before)
 	}
 	return made
+}
+
+// named replaces names such as @last in the arguments, and in the flags that take files.
+func (x *command) named(c *console, flags *pflag.FlagSet, args []string) error {
+	replace := func(names []string) (err error) {
+		for i := range names {
+			names[i], err = traceNamed(c, names[i])
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	errs := []error{replace(args[min(x.before, len(args)):])}
+	flags.Visit(func(f *pflag.Flag) {
+		if files, ok := f.Value.(pflag.SliceValue); ok && slices.Contains([]string{"against", "before", "after"}, f.Name) {
+			names := files.GetSlice()
+			errs = append(errs, replace(names), files.Replace(names))
+		}
+	})
+	return errors.Join(errs...)
 }
 
 // hiddenCommand returns a command for a process that run starts itself.

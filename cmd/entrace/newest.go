@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
-	"time"
+
+	texts "github.com/entrace-go/entrace/internal/text"
 )
 
 // isTraceName reports whether s is the name of an existing trace or folder.
@@ -31,13 +36,27 @@ func otherFolder(dir string) string {
 
 // newestTrace returns the last modified trace in a folder, or "" if the folder has no trace.
 func newestTrace(dir string) (newest string, err error) {
-	list, err := os.ReadDir(dir)
-	if err != nil {
+	list, err := tracesIn(dir, false)
+	if err != nil || len(list) == 0 {
 		return "", err
 	}
-	var latest time.Time
+	return list[0].File, nil
+}
+
+// tracesIn returns the traces in a folder, the last modified first. With flights, traces in its folders *-traces, which
+// flight recorders make, are among them.
+func tracesIn(dir string, flights bool) (traces []*runLine, err error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
 	for _, e := range list {
-		ext := filepath.Ext(e.Name())
+		name := filepath.Join(dir, e.Name())
+		if flights && e.IsDir() && strings.HasSuffix(name, "-traces") {
+			more, _ := tracesIn(name, false) // none if it cannot be read
+			traces = append(traces, more...)
+		}
+		ext := filepath.Ext(name)
 		if ext != ".et" && ext != ".iet" || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
@@ -46,11 +65,54 @@ func newestTrace(dir string) (newest string, err error) {
 			continue
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		if t := fi.ModTime(); newest == "" || t.After(latest) {
-			newest, latest = filepath.Join(dir, e.Name()), t
-		}
+		traces = append(traces, &runLine{File: name, Time: fi.ModTime(), Bytes: fi.Size()})
 	}
-	return newest, nil
+	slices.SortStableFunc(traces, newerFirst)
+	return traces, nil
+}
+
+// lastName matches the names of recordings that are counted from the newest one.
+var lastName = regexp.MustCompile(`^@last(?:~([0-9]{1,9}))?(?::(.+))?$`)
+
+// traceNamed returns the name of the trace that name means: @last is the newest trace, @last~1 the one before, and
+// @last:SERVICE the newest of a service. They are looked for in the current folder and in its folders *-traces. Other
+// names, and names of files, mean themselves.
+func traceNamed(c *console, name string) (string, error) {
+	m := lastName.FindStringSubmatch(name)
+	if _, err := os.Lstat(name); m == nil || err == nil {
+		return name, nil
+	}
+	traces, err := tracesIn(".", true)
+	if err != nil {
+		return "", err
+	}
+	before, _ := strconv.Atoi(m[1]) // 0 if there is none
+	service := m[2]
+	var services []string
+	found := 0
+	for _, t := range traces {
+		if service != "" {
+			t.readHead()
+			services = append(services, t.Service)
+		}
+		if service != t.Service {
+			continue
+		}
+		if found == before {
+			c.say("%s is %s", name, t.File)
+			return t.File, nil
+		}
+		found++
+	}
+	err = usagef("%s: the current folder and its folders *-traces have %s", name, plural(found, "such trace"))
+	if len(services) == 0 {
+		return "", err
+	}
+	slices.SortFunc(services, func(a, b string) int {
+		return cmp.Or(cmp.Compare(texts.Distance(service, a), texts.Distance(service, b)), cmp.Compare(a, b))
+	})
+	services = slices.Compact(services)
+	return "", fmt.Errorf("%w; the nearest services are %s", err, strings.Join(services[:min(len(services), 3)], ", "))
 }

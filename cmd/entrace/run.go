@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -36,18 +37,19 @@ import (
 )
 
 type runFlags struct {
-	output, protocol, against string
-	redact                    string
-	policy                    *redact.Policy // the policy that --redact names
-	view, console, verbose    bool
-	noConfigFile              bool
+	output, protocol, redact string
+	against                  []string
+	policy                   *redact.Policy // the policy that --redact names
+	view, console, verbose   bool
+	noConfigFile             bool
 }
 
 func runCommand() *command {
 	f := &runFlags{protocol: "http/protobuf"}
 	return &command{
-		use:   "run [flags] -- COMMAND ARGS...",
-		short: "Run a program and record what it sends by OTLP",
+		use:    "run [flags] -- COMMAND ARGS...",
+		before: math.MaxInt,
+		short:  "Run a program and record what it sends by OTLP",
 		long: `run starts a program and records what its OpenTelemetry SDK sends, in any language.
 
   entrace run -- python app.py
@@ -71,7 +73,7 @@ number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if
 			flags.BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
 			redactFlag(flags, &f.redact, "replace secrets in what is recorded")
 			flags.BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
-			flags.StringVar(&f.against, "against", "", "at the end, compare with the run in this `FILE`, as diff does")
+			flags.StringArrayVar(&f.against, "against", nil, "at the end, compare with the run in this `FILE`, as diff does")
 			flags.BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, because SDKs with it ignore other variables")
 			flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the variables that are set and unset")
 		},
@@ -452,9 +454,9 @@ func (r *running) report(ctx context.Context) {
 	if n := r.server.Metrics(); n > 0 {
 		r.say("%s with metrics ignored: only spans and log records are recorded", plural(int(n), "request"))
 	}
-	if r.flags.against != "" {
+	if len(r.flags.against) > 0 {
 		var b strings.Builder
-		o := diffOptions{rowFlags: rowFlags{time: timeLocal}, limit: 30, before: []string{r.flags.against}, after: []string{r.file}}
+		o := diffOptions{rowFlags: rowFlags{time: timeLocal}, limit: 30, before: r.flags.against, after: []string{r.file}}
 		err := o.diff(ctx, r.to(&b))
 		lines := strings.SplitAfterN(b.String(), "\n", againstLines+1)
 		_, _ = io.WriteString(r.err, strings.Join(lines[:min(len(lines), againstLines)], "")) // stderr may be closed

@@ -87,6 +87,47 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 	return q, nil
 }
 
+// Counts says how many spans and requests a trace has.
+type Counts struct {
+	Spans    int           `json:"spans"`
+	Open     int           `json:"open_spans"` // spans that have not ended
+	Requests int           `json:"requests"`
+	Failed   int           `json:"failed_requests"`
+	P95      time.Duration `json:"p95_nano"` // of the requests that have ended; 0 if there is none
+}
+
+// CountsOf returns the counts of all rows of a view.
+func CountsOf(ctx context.Context, v *view.View) (*Counts, error) {
+	all, c := v.NewSet(), new(Counts)
+	for r := range v.Rows() {
+		all.Add(r)
+		if f := v.Flags(r); f.Role() == view.RoleSpan {
+			c.Spans++
+			if f.Open() {
+				c.Open++
+			}
+		}
+	}
+	q, err := RequestsOf(ctx, v, all)
+	if err != nil {
+		return nil, err
+	}
+	c.Requests = len(q.list)
+	var took []int64
+	for i := range q.list {
+		if q.list[i].failed {
+			c.Failed++
+		}
+		if q.list[i].took != neverEnded {
+			took = append(took, q.list[i].took)
+		}
+	}
+	if len(took) > 0 {
+		c.P95 = time.Duration(stat.Quantile(took, 0.95))
+	}
+	return c, nil
+}
+
 // A Heat counts requests by their start and duration. Its columns are periods of equal width; its rows are ranges
 // of durations, equal on a logarithmic scale.
 type Heat struct {

@@ -68,6 +68,12 @@ const (
 	CutCorrupt  = "corrupt"   // the bytes that follow are not an entry
 )
 
+// The attributes of a resource that say from which source its program was built.
+const (
+	AttrRevision = "vcs.ref.head.revision" // String
+	AttrModified = "build.vcs.modified"    // Bool, true if the source had changes that were not committed
+)
+
 // RunService is the service.name of the span that entrace run records for a command.
 const RunService = "entrace run"
 

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/show"
+	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// A runLine is what runs says of a recording.
+type runLine struct {
+	File    string    `json:"file"`
+	Time    time.Time `json:"time"` // when the file was last written
+	Bytes   int64     `json:"bytes"`
+	Service string    `json:"service"`
+	Host    string    `json:"host"`
+	PID     int64     `json:"pid"`
+	Version string    `json:"version"`
+	State   string    `json:"state"` // how it ended, or why it cannot be read
+
+	*analyze.Counts // nil with --brief, and if the file cannot be read
+}
+
+func runsCommand() *command {
+	var brief, asJSON bool
+	return &command{
+		use:   "runs [FILE|DIR]...",
+		short: "List recordings, the newest first",
+		long: `runs lists recordings, the newest first: what was recorded, how it ended, and what failed.
+
+  entrace runs                    of the current folder, and of its folders *-traces
+  entrace runs --brief traces     without figures: reads only the beginning and the end of files
+  entrace explain @last --against @last~1
+
+Each line has the time of the last write, the size, spans, failed requests, spans that have not ended, the 95th
+percentile of requests, the file, service, version, host and process, and how the recording ended. A line is
+printed as soon as its file is read.
+
+All commands that read a FILE take @last, @last~1 for the one before, and @last:shop for the newest of a service.`,
+		args: cobra.ArbitraryArgs,
+		flags: func(flags *pflag.FlagSet) {
+			flags.BoolVar(&brief, "brief", false, "print no figures, and read only the beginning and the end of files")
+			flags.BoolVar(&asJSON, "json", false, "print JSON, one object on each line")
+		},
+		complete: completeTraces,
+		run: func(ctx context.Context, c *console, names []string) error {
+			list, err := runsIn(names)
+			if err != nil {
+				return err
+			}
+			width := 0
+			for _, x := range list {
+				width = max(width, utf8.RuneCountInString(show.Safe(x.File)))
+			}
+			if !asJSON {
+				_, err = fmt.Fprintf(c.out, runColumns, "time", "size", "spans", "failed", "open", "p95", width, "file", "service", "version", "process", "state")
+			}
+			for _, x := range list {
+				err = errors.Join(err, ctx.Err())
+				if err != nil {
+					return err
+				}
+				if brief {
+					x.readHead()
+				} else {
+					x.read(ctx)
+				}
+				if asJSON {
+					var b []byte
+					b, err = json.Marshal(x)
+					_, werr := io.WriteString(c.out, safeJSON(b)+"\n")
+					err = errors.Join(err, werr)
+				} else {
+					err = x.print(c.out, width)
+				}
+			}
+			return err
+		},
+	}
+}
+
+// runsIn returns the recordings that have the names or are in the folders, the newest first. Without names, it looks in
+// the current folder.
+func runsIn(names []string) (list []*runLine, err error) {
+	if len(names) == 0 {
+		names = []string{"."}
+	}
+	for _, name := range names {
+		path := format.Find(name)
+		fi, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		found := []*runLine{{File: path, Time: fi.ModTime(), Bytes: fi.Size()}}
+		if fi.IsDir() {
+			found, err = tracesIn(name, true)
+			if err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, found...)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: %w", strings.Join(names, ", "), convert.ErrNoTrace)
+	}
+	slices.SortStableFunc(list, newerFirst)
+	return list, nil
+}
+
+func newerFirst(a, b *runLine) int { return b.Time.Compare(a.Time) }
+
+// read reads the whole recording.
+func (x *runLine) read(ctx context.Context) {
+	t, err := convert.Open(ctx, []string{x.File}, nil)
+	if t != nil {
+		defer t.Close()
+		x.head(t.View().Files()[0])
+		x.State = stateText(statesOf(t))
+		x.Counts, err = analyze.CountsOf(ctx, t.View())
+	}
+	if err != nil {
+		x.State = "cannot be read: " + err.Error()
+	}
+}
+
+// readHead reads the beginning of the file, and the end if its recorder closed it.
+func (x *runLine) readHead() {
+	f, err := recorder.Open(x.File, nil)
+	if err != nil {
+		x.State = "cannot be read: " + err.Error()
+		return
+	}
+	x.head(f)
+	_ = f.Close() // nothing was written to it
+	state, _ := convert.StateOf(context.Background(), x.File, true)
+	x.State = state.String()
+}
+
+// maxHead is the maximum number of entries in which head looks for resources.
+const maxHead = 100
+
+// head reads what the first resource of f says that is not entrace run's.
+func (x *runLine) head(f *format.File) {
+	for id, looked := uint32(1), 0; id < uint32(f.Len()) && looked < maxHead; id++ {
+		if f.Parent(id) != 0 {
+			continue
+		}
+		looked++
+		e, err := f.Entry(id)
+		if err != nil || e.Metadata.Name != format.NameResource && e.Metadata.Name != mapping.NameTrace {
+			continue
+		}
+		text := func(name string) string {
+			v, _ := e.Attribute(name)
+			return strings.Clone(v.Text())
+		}
+		pid, _ := e.Attribute(mapping.AttrProcessID)
+		n, _ := pid.I64() // 0 if there is none
+		x.Host, x.PID = cmp.Or(text(mapping.AttrHostName), x.Host), cmp.Or(n, x.PID)
+		if e.Metadata.Name != format.NameResource {
+			continue
+		}
+		x.Service = cmp.Or(text("service.name"), strings.Clone(e.Message.Value))
+		modified, _ := e.Attribute(mapping.AttrModified)
+		x.Version = versionText(text("service.version"), text(mapping.AttrRevision), modified.Bool())
+		if x.Service != mapping.RunService {
+			return
+		}
+	}
+}
+
+// versionText returns a version with the beginning of its revision, unless the version has it already.
+func versionText(version, revision string, modified bool) string {
+	revision = revision[:min(len(revision), 12)]
+	if !strings.Contains(version, revision) {
+		version = strings.TrimSpace(version + " " + revision)
+	}
+	if modified && !strings.Contains(version, "dirty") {
+		version += " (modified)"
+	}
+	return version
+}
+
+// runColumns is the format of a line for people.
+const runColumns = "%-19s  %8s  %7v  %6v  %4v  %7s  %-*s  %-16s  %-16s  %-12s  %s\n"
+
+// print prints the line for people. The column of files has the given width.
+func (x *runLine) print(w io.Writer, width int) error {
+	size := fmt.Sprintf("%.1fkB", float64(x.Bytes)/1e3)
+	if x.Bytes >= 1e6 {
+		size = fmt.Sprintf("%.1fMB", float64(x.Bytes)/1e6)
+	}
+	spans, failed, open, p95 := any(""), any(""), any(""), ""
+	if n := x.Counts; n != nil {
+		spans, failed, open = n.Spans, n.Failed, n.Open
+		if n.Requests > 0 {
+			p95 = duration(n.P95)
+		}
+	}
+	process := x.Host
+	if x.PID != 0 {
+		process = strings.TrimSpace(fmt.Sprint(x.Host, " ", x.PID))
+	}
+	_, err := fmt.Fprintf(w, runColumns, x.Time.Format(time.DateTime), size, spans, failed, open, p95,
+		width, show.Safe(x.File), show.Safe(x.Service), show.Safe(x.Version), show.Safe(process), show.Safe(x.State))
+	return err
+}
