@@ -126,6 +126,7 @@ type config struct {
 	level        slog.Leveler
 	signals      []os.Signal
 	noCrash      bool
+	noArguments  bool
 }
 
 // exporterFactories maps the names that WithSpanExporter or WithLogExporter got to the functions that make the
@@ -192,6 +193,11 @@ func WithSignals(signals ...os.Signal) Option {
 // output to a file of its own, so that the text and the stacks of a panic are in the trace.
 // Shutdown resets the crash output.
 func WithoutCrashText() Option { return option(func(c *config) { c.noCrash = true }) }
+
+// WithoutArguments leaves the command line of the program out of the trace. By default the resource has it, with its
+// secrets replaced as in other values, beside the host, the process id, the working directory and the build.
+// Exporters other than this module's do not get these attributes.
+func WithoutArguments() Option { return option(func(c *config) { c.noArguments = true }) }
 
 // WithSampler sets the sampler of the TracerProvider. It beats the sampler of the environment. With a flight
 // recorder, use this option and not [sdktrace.WithSampler]: with the latter, spans that are not sampled do not

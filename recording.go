@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
@@ -37,7 +38,8 @@ type recording struct {
 	control  *control.Control // nil: no flight recorder
 	ours     bool             // this package made the control
 	resource *resource.Resource
-	crash    *crashtext.Output // nil: no crash output was set
+	process  []attribute.KeyValue // are added to resources when they are recorded
+	crash    *crashtext.Output    // nil: no crash output was set
 }
 
 // open opens the recording. If that fails, it returns the error and a recording that drops
@@ -49,13 +51,14 @@ func (c *config) open() (*recording, error) {
 	if err != nil {
 		notice.Error(fmt.Errorf("entrace: detect the resource: %w", err)) // the resource is usable nevertheless
 	}
+	r.process = setup.Process(!c.noArguments)
 	failed := c.openRecorder(r)
 	if failed != nil {
 		r.recorder = recorder.Discard()
 	}
 	r.keepCrashText(!c.noCrash)
 	// Record the resource now, because log records may come before the first span.
-	if _, err := setup.RecordResource(r.recorder, r.resource); err != nil {
+	if _, err := setup.RecordResource(r.recorder, r.resource, r.process); err != nil {
 		notice.Error(err)
 	}
 	return r, failed
@@ -109,7 +112,7 @@ func (c *config) openRecorder(r *recording) (err error) {
 
 // options returns the options for exporters and processors that write to r.
 func (r *recording) options(c *config) []exporter.Option {
-	o := slices.Concat(c.recording, []exporter.Option{exporter.WithRecorder(r.recorder)})
+	o := slices.Concat(c.recording, []exporter.Option{exporter.WithRecorder(r.recorder), setup.WithProcess(r.process)})
 	if r.control != nil {
 		o = append(o, setup.WithFlight(r.control.Flight()))
 	}

@@ -18,6 +18,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -123,6 +124,45 @@ func TestSetupDefaults(t *testing.T) {
 		t.Errorf("the log record is below %d, %v; want the resource", e.Parent, err)
 	}
 	wantNoReport(t, told)
+}
+
+// TestSetupRecordsTheProcess checks that spans, OpenTelemetry's log records and records of log/slog are below one
+// resource, which has the command line without its secrets, and which other exporters do not get.
+func TestSetupRecordsTheProcess(t *testing.T) {
+	dir := clean(t)
+	args := os.Args
+	t.Cleanup(func() { os.Args = args })
+	os.Args = []string{"./shop", "--port=80", "--db-pass", "hunter2", "--token=hunter3"}
+	for _, arguments := range []bool{true, false} {
+		options := []entrace.Option{entrace.WithResource(resource.NewSchemaless(attribute.String("service.version", "1.2"), attribute.String("host.name", "own")))}
+		if !arguments {
+			options = append(options, entrace.WithoutArguments())
+		}
+		p := setup(t, options...)
+		oneSpan(t, p)
+		slog.New(p.LogHandler(nil)).Info("of slog")
+		var r log.Record
+		r.SetBody(attribute.StringValue("of the log API"))
+		p.LoggerProvider().Logger("t").Emit(t.Context(), r)
+		must(t, p.Shutdown(t.Context()))
+		f := testkit.OpenFile(t, p.Recorder().Path())
+		e, err := f.Entry(1)
+		must(t, err)
+		expect.Equal(t, len(f.Children(1)), 3, "rows below the resource")
+		for name, want := range map[string]string{
+			mapping.AttrCommand: `["./shop","--port=80","--db-pass","[redacted]","--token=[redacted]"]`, mapping.AttrFolder: dir,
+			mapping.AttrServiceVersion: "1.2", mapping.AttrHostName: "own", "process.runtime.version": runtime.Version(),
+		} {
+			got, found := e.Attribute(name)
+			expect.Equal(t, found, arguments || name != mapping.AttrCommand, "%s is there", name)
+			if found {
+				expect.Equal(t, got.Text(), want, "%s", name)
+			}
+		}
+		pid, _ := e.Attribute(mapping.AttrProcessID)
+		n, _ := pid.I64()
+		expect.Equal(t, n, int64(os.Getpid()), "the process id")
+	}
 }
 
 func TestEnvironmentSays(t *testing.T) {

@@ -27,7 +27,8 @@ type Exporter struct{ target }
 // A target is the recorder that an exporter or processor writes to, with caches.
 type target struct {
 	recorder *recorder.Recorder
-	owned    bool // Shutdown closes the recorder
+	owned    bool                 // Shutdown closes the recorder
+	process  []attribute.KeyValue // setup.WithProcess
 	stopped  atomic.Bool
 	failing  atomic.Bool // a call that cannot return its error failed and reported it; no such call has succeeded since
 
@@ -66,7 +67,7 @@ func (t *target) open(s *setup.Settings, mode string) error {
 	if err != nil {
 		r = recorder.Discard()
 	}
-	t.recorder, t.owned = r, owned
+	t.recorder, t.owned, t.process = r, owned, s.Process
 	return err
 }
 
@@ -99,7 +100,7 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 		t.latest.Store(&known{r, res.(*recorder.Resource)})
 		return res.(*recorder.Resource), nil
 	}
-	res, err := setup.RecordResource(t.recorder, r)
+	res, err := setup.RecordResource(t.recorder, r, t.process)
 	if err == nil {
 		// Most programs have a few resources. A program that makes new ones all the time must not fill
 		// the memory: the recorder recognizes equal resources anyway.

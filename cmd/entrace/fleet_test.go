@@ -96,8 +96,8 @@ func TestFleetScripts(t *testing.T) {
 	must(t, os.CopyFS(filepath.Join(dir, "traces"), os.DirFS(filepath.Join(dir, "received"))))
 	archive := fleetScript(t, dir, "archive.sh", "traces", "archive")
 	must(t, archive.cmd.Start())
-	archive.await("archived 3 traces")
-	archive.await("; 3 archived before")
+	archive.await("archived 4 traces") // of two processes, each as it recorded and as the receiver did
+	archive.await("; 4 archived before")
 	rec := traceOf("sample", filepath.Join(dir, "live.iet"))
 	must(t, os.WriteFile(filepath.Join(dir, "traces", "killed.iet"), read(t, filepath.Join(dir, "live.iet")), 0o600))
 	must(t, rec.Close(t.Context()))

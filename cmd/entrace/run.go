@@ -341,7 +341,7 @@ func (r *running) begin() {
 	r.span = otel.Span{
 		Name: filepath.Base(r.args[0]), TraceID: r.ref.TraceID, SpanID: r.ref.SpanID, Flags: flags, Kind: otel.KindInternal,
 		Start: time.Now().UnixNano(), TraceState: os.Getenv("TRACESTATE"),
-		Attributes: []otel.Attribute{otel.NewAttribute("process.command_args", &args), textAttribute("process.working_directory", dir)},
+		Attributes: []otel.Attribute{otel.NewAttribute(mapping.AttrCommand, &args), textAttribute(mapping.AttrFolder, dir)},
 	}
 	if !parent.IsValid() {
 		r.span.TraceState = ""

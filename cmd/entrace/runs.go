@@ -179,21 +179,23 @@ func (x *runLine) head(f *format.File) {
 		}
 		x.Service = cmp.Or(text("service.name"), strings.Clone(e.Message.Value))
 		modified, _ := e.Attribute(mapping.AttrModified)
-		x.Version = versionText(text("service.version"), text(mapping.AttrRevision), modified.Bool())
+		x.Version = versionText(text(mapping.AttrServiceVersion), text(mapping.AttrRevision), modified.Bool())
 		if x.Service != mapping.RunService {
 			return
 		}
 	}
 }
 
-// versionText returns a version with the beginning of its revision, unless the version has it already.
+// versionText returns a version with the beginning of its revision. It leaves out a version that Go has made of the
+// revision.
 func versionText(version, revision string, modified bool) string {
 	revision = revision[:min(len(revision), 12)]
-	if !strings.Contains(version, revision) {
-		version = strings.TrimSpace(version + " " + revision)
+	if revision != "" && strings.Contains(version, revision) {
+		version = ""
 	}
-	if modified && !strings.Contains(version, "dirty") {
-		version += " (modified)"
+	version = strings.TrimSpace(version + " " + revision)
+	if modified {
+		version += " modified"
 	}
 	return version
 }

@@ -44,3 +44,20 @@ func TestBriefRunsReadLittle(t *testing.T) {
 		t.Errorf("the middle is not read: %s", all)
 	}
 }
+
+func TestVersionText(t *testing.T) {
+	t.Parallel()
+	for want, x := range map[string]struct {
+		version, revision string
+		modified          bool
+	}{
+		"":                            {},
+		"1.4.2":                       {version: "1.4.2"},
+		"0123456789ab":                {revision: "0123456789abcdef"},
+		"1.4.2 0123456789ab":          {version: "1.4.2", revision: "0123456789abcdef"},
+		"1.4.2 0123456789ab modified": {version: "1.4.2", revision: "0123456789abcdef", modified: true},
+		"0123456789ab modified":       {version: "v0.0.0-20260101120000-0123456789ab+dirty", revision: "0123456789abcdef", modified: true},
+	} {
+		expect.Equal(t, versionText(x.version, x.revision, x.modified), want, "the version")
+	}
+}

@@ -68,10 +68,13 @@ const (
 	CutCorrupt  = "corrupt"   // the bytes that follow are not an entry
 )
 
-// The attributes of a resource that say from which source its program was built.
+// Attributes that say how a process was started, and from which source its program was built.
 const (
-	AttrRevision = "vcs.ref.head.revision" // String
-	AttrModified = "build.vcs.modified"    // Bool, true if the source had changes that were not committed
+	AttrCommand        = "process.command_args"      // String, JSON array
+	AttrFolder         = "process.working_directory" // String
+	AttrServiceVersion = "service.version"           // String
+	AttrRevision       = "vcs.ref.head.revision"     // String
+	AttrModified       = "build.vcs.modified"        // Bool, true if the source had changes that were not committed
 )
 
 // RunService is the service.name of the span that entrace run records for a command.

@@ -27,10 +27,16 @@ func Resource(r *resource.Resource) (*resource.Resource, error) {
 	return full, errors.Join(err, merr)
 }
 
-// RecordResource records r as an entry. Spans and log records of the process are written below this
-// entry.
-func RecordResource(rec *recorder.Recorder, r *resource.Resource) (*recorder.Resource, error) {
-	return rec.Resource((&otel.Resource{Attributes: Attributes(r.Attributes()), SchemaURL: r.SchemaURL()}).Entry())
+// RecordResource records r as an entry, with those attributes in process that r does not have. Spans and log records
+// of the process are written below this entry.
+func RecordResource(rec *recorder.Recorder, r *resource.Resource, process []attribute.KeyValue) (*recorder.Resource, error) {
+	all := r.Attributes()
+	for _, kv := range process {
+		if !r.Set().HasValue(kv.Key) {
+			all = append(all, kv)
+		}
+	}
+	return rec.Resource((&otel.Resource{Attributes: Attributes(all), SchemaURL: r.SchemaURL()}).Entry())
 }
 
 func serviceName(r *resource.Resource) string {

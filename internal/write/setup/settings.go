@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/entrace-go/entrace/format"
@@ -26,8 +27,9 @@ type Settings struct {
 	Flight    flightrecorder.Recorder // nil: no flight recorder
 	Path      string                  // a path with placeholders; "none" and "-" mean no file
 	Recording recorder.Options
-	Unsampled bool         // a processor also records spans that are not sampled
-	Level     slog.Leveler // the lowest level of log records that a log processor records; nil: all levels
+	Unsampled bool                 // a processor also records spans that are not sampled
+	Level     slog.Leveler         // the lowest level of log records that a log processor records; nil: all levels
+	Process   []attribute.KeyValue // RecordResource adds them to resources that do not have them
 
 	// Refused, if not nil, is the reason why nothing may be recorded.
 	Refused error
