@@ -151,7 +151,7 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		commands []*command
 	}{
 		{"Look", []*command{viewCommand(), runsCommand(), topCommand(), explainCommand(), treeCommand(), tailCommand(), criticalCommand(), diffCommand()}},
-		{"Ask", []*command{grepCommand(), statsCommand(), checkCommand(), catCommand(), infoCommand()}},
+		{"Ask", []*command{grepCommand(), statsCommand(), fieldsCommand(), checkCommand(), catCommand(), infoCommand()}},
 		{"Record", []*command{runCommand(), receiveCommand()}},
 		{"Convert", []*command{convertCommand(), exportCommand(), mergeCommand(), redactCommand(), replayCommand(), archiveCommand()}},
 		{"Repair", []*command{recoverCommand(), verifyCommand()}},
