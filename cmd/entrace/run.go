@@ -73,7 +73,7 @@ number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if
 			flags.BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
 			redactFlag(flags, &f.redact, "replace secrets in what is recorded")
 			flags.BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
-			flags.StringArrayVar(&f.against, "against", nil, "at the end, compare with the run in this `FILE`, as diff does")
+			flags.StringArrayVar(&f.against, "against", nil, "at the end, compare with the run in this `FILE`, as explain does")
 			flags.BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, because SDKs with it ignore other variables")
 			flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the variables that are set and unset")
 		},
@@ -456,12 +456,12 @@ func (r *running) report(ctx context.Context) {
 	}
 	if len(r.flags.against) > 0 {
 		var b strings.Builder
-		o := diffOptions{rowFlags: rowFlags{time: timeLocal}, limit: 30, before: r.flags.against, after: []string{r.file}}
-		err := o.diff(ctx, r.to(&b))
-		lines := strings.SplitAfterN(b.String(), "\n", againstLines+1)
-		_, _ = io.WriteString(r.err, strings.Join(lines[:min(len(lines), againstLines)], "")) // stderr may be closed
-		if !errors.Is(err, errQuiet) {
-			r.tell(err)
+		o := explainOptions{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{corrects: true}}, against: r.flags.against}
+		r.tell(o.run(ctx, r.to(&b), names))
+		_, verdict, _ := strings.Cut(b.String(), "\n\n") // below the title
+		lines := slices.Collect(strings.FieldsFuncSeq(verdict, func(c rune) bool { return c == '\n' }))
+		for _, line := range lines[:min(len(lines), againstLines)] {
+			_, _ = fmt.Fprintln(r.err, line) // stderr may be closed
 		}
 	}
 	if r.flags.view {
