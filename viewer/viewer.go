@@ -48,6 +48,10 @@ type Options struct {
 	Follow bool
 	// Waiting is the text of the page while there is no view, such as "waiting for app.et".
 	Waiting string
+	// Runs are recordings of which the user can choose one on the page while there is no view. Choose is called with
+	// its index, and with the index of another one to compare it with, or -1.
+	Runs   []Run
+	Choose func(run, against int)
 	// Reopen, if set, checks whether the names of the files now mean other files. If they do, Reopen returns a
 	// view of the new files, and the page then shows this view. From then on, Names and Notices must describe the
 	// new files. If the files are the same, Reopen returns nil. The handler calls Reopen once a second while a
@@ -120,6 +124,12 @@ type state struct {
 	*files
 	facts
 	results
+}
+
+// A Run is a recording that the page can show.
+type Run struct {
+	Name string `json:"name"`
+	Text string `json:"text"` // what is known of it
 }
 
 // New returns a handler that shows a view. A nil o means defaults. If v is nil, the page shows the text
@@ -202,7 +212,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.api(w, r, path)
 	case path == "api/meta":
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_ = json.NewEncoder(w).Encode(map[string]string{"waiting": h.options.Waiting})
+		_ = json.NewEncoder(w).Encode(struct {
+			Waiting string `json:"waiting"`
+			Runs    []Run  `json:"runs,omitempty"`
+		}{h.options.Waiting, h.options.Runs})
+	case path == "api/choose" && h.options.Choose != nil:
+		run, err := strconv.Atoi(r.FormValue("run"))
+		against, aerr := strconv.Atoi(r.FormValue("against"))
+		if err := errors.Join(err, aerr); err != nil {
+			fail(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		h.options.Choose(run, against)
 	default:
 		fail(w, http.StatusServiceUnavailable, h.options.Waiting)
 	}

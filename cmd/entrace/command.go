@@ -130,14 +130,23 @@ func takesNewest(c *console, x *cobra.Command, others int) {
 				return usagef("%s is missing before the file %s", strings.Fields(x.Use)[others], last)
 			}
 		}
-		newest, err := newestTrace(".")
+		newest, err := newestHere(c)
 		if err != nil {
 			return err
 		}
-		if newest == "" {
-			return usagef("no FILE was given, and the current folder has no trace%s", otherFolder("."))
-		}
-		c.say("using the newest trace, %s", newest)
 		return do(x, append(args, newest))
 	}
+}
+
+// newestHere returns the newest trace in the current folder, and says that it is used.
+func newestHere(c *console) (string, error) {
+	newest, err := newestTrace(".")
+	if err != nil {
+		return "", err
+	}
+	if newest == "" {
+		return "", usagef("no FILE was given, and the current folder has no trace%s", otherFolder("."))
+	}
+	c.say("using the newest trace, %s", newest)
+	return newest, nil
 }

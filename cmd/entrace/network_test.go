@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
@@ -153,6 +154,44 @@ func TestViewFollowsARunningProgram(t *testing.T) {
 		c.stop()
 		c.exit(exitFine)
 	}
+}
+
+// TestViewChooses serves the list of recordings to clients with the token, and then the two that are chosen.
+func TestViewChooses(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, traceOf("requests", "old.et").Close(t.Context()))
+	must(t, traceOf("sample", "new.et").Close(t.Context()))
+	must(t, os.Chtimes("old.et", time.Time{}, time.Now().Add(-time.Hour)))
+	c := start(t, "view", "--no-open")
+	address, token := viewerAt(c)
+	for _, x := range []struct {
+		path, token string
+		status      int
+		has         string
+	}{
+		{"api/meta", "", http.StatusUnauthorized, "error"},
+		{"api/meta", token, http.StatusOK, `"runs":[{"name":"new.et","text":"`},
+		{"api/choose?run=1", token, http.StatusBadRequest, "error"},
+		{"api/choose?run=0&against=1", "", http.StatusUnauthorized, "error"},
+		{"api/choose?run=2&against=-1", token, http.StatusOK, ""},
+		{"api/choose?run=-1&against=-1", token, http.StatusOK, ""},
+		{"api/meta", token, http.StatusOK, `"runs":`},
+		{"api/choose?run=0&against=1", token, http.StatusOK, ""},
+	} {
+		if status, body := ask(t, address+x.path, x.token, ""); status != x.status || !strings.Contains(body, x.has) {
+			t.Errorf("/%s is answered with %d, %s", x.path, status, body)
+		}
+	}
+	for t.Context().Err() == nil {
+		if _, body := ask(t, address+"api/meta", token, ""); !strings.Contains(body, "waiting") {
+			if !strings.Contains(body, `"against":"old.et"`) || !strings.Contains(body, `"name":"new.et"`) {
+				t.Errorf("what is chosen is answered with %s", body)
+			}
+			break
+		}
+	}
+	c.stop()
+	c.exit(exitFine)
 }
 
 // TestViewSaysWhereItListens checks the message of a viewer that listens on all interfaces.

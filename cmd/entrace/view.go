@@ -40,17 +40,19 @@ type viewOptions struct {
 	listen, editor, state string
 	against               []string
 	noOpen, once, follow  bool
-	mayFollow             bool // a file that a program still writes is followed
+	mayFollow             bool       // a file that a program still writes is followed
+	runs                  []*runLine // without names: the recordings to choose from
 }
 
 func viewCommand() *command {
 	o := &viewOptions{listen: "127.0.0.1:0"}
 	var changed func(flag string) bool // reports whether the command line has a flag
 	return &command{
-		use:   "view FILE|DIR...",
+		use:   "view [FILE|DIR]...",
 		short: "Show a trace in the browser",
 		long: `view shows a trace in the browser.
 
+  entrace view                                   a recording of this folder; the page lists them if there are several
   entrace view app.et                            if a program still writes it, the page follows
   entrace view --follow traces                   a folder, and what comes into it
   entrace view after.et --against=before.et      compare two recordings
@@ -74,10 +76,19 @@ ends with ^C or, with --once, five seconds after the last page was closed.`,
 			flags.StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
 			flags.StringVar(&o.state, "state", "", "what the page shows first: the part of a copied link that begins with ? and ends before #")
 		},
-		newest:   true,
 		complete: completeTraces,
-		run: func(ctx context.Context, c *console, args []string) error {
-			o.mayFollow = len(args) == 1 && o.redact == "" && !changed("follow")
+		run: func(ctx context.Context, c *console, args []string) (err error) {
+			if len(args) == 0 {
+				o.runs, err = tracesIn(".", true)
+				if err == nil && len(o.runs) <= 1 {
+					args = make([]string, 1)
+					args[0], err = newestHere(c)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			o.mayFollow = len(args) <= 1 && o.redact == "" && !changed("follow")
 			return o.run(ctx, c, args)
 		},
 	}
@@ -98,19 +109,8 @@ func (o *viewOptions) run(ctx context.Context, c *console, names []string) error
 	if o.redact != "" && o.follow {
 		return usagef("--redact cannot be used with --follow, which would show new entries with their secrets")
 	}
-	for _, name := range names {
-		if f, _, _, err := convert.FormatOf(format.Find(name)); err == nil && f != "" {
-			if _, own := f.Own(); o.follow && !own {
-				return usagef("view --follow follows only ENTRACE's own formats, but %s is %s", name, f)
-			} else if o.mayFollow && own {
-				lock, _ := osfile.LockHolder(format.Find(name))
-				o.follow = lock == osfile.LockHeld
-			}
-		}
-		// Check before listening: a missing trace needs no address.
-		if _, err := os.Stat(format.Find(name)); err != nil && name != "-" && !o.follow {
-			return err
-		}
+	if err := o.check(names); err != nil {
+		return err
 	}
 	l, err := net.Listen("tcp", o.listen)
 	if err != nil {
@@ -167,9 +167,19 @@ func (o *viewOptions) run(ctx context.Context, c *console, names []string) error
 			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			return ok && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 		},
-		Hosts: hosts, Waiting: "waiting for " + strings.Join(names, ", "), Released: debug.FreeOSMemory,
-		Editor: o.editor, Follow: o.follow, Arguments: o.arguments(names),
+		Hosts: hosts, Released: debug.FreeOSMemory, Editor: o.editor,
 	}
+	if len(names) == 0 {
+		name := o.chosen(ctx, options, show)
+		if name == "" {
+			return nil
+		}
+		names = []string{name}
+		if err := o.check(names); err != nil {
+			return err
+		}
+	}
+	options.Waiting, options.Follow, options.Arguments = "waiting for "+strings.Join(names, ", "), o.follow, o.arguments(names)
 	o.follows = o.follow
 	t, err := openShown(ctx, c, names, o, func() {
 		c.say("%s", options.Waiting)
@@ -247,6 +257,54 @@ func (o *viewOptions) run(ctx context.Context, c *console, names []string) error
 			}
 			gone = nil
 		}
+	}
+}
+
+// check returns an error if the page cannot show the names. It determines whether the page follows.
+func (o *viewOptions) check(names []string) error {
+	for _, name := range names {
+		if f, _, _, err := convert.FormatOf(format.Find(name)); err == nil && f != "" {
+			if _, own := f.Own(); o.follow && !own {
+				return usagef("view --follow follows only ENTRACE's own formats, but %s is %s", name, f)
+			} else if o.mayFollow && own {
+				lock, _ := osfile.LockHolder(format.Find(name))
+				o.follow = lock == osfile.LockHeld
+			}
+		}
+		// Check before listening: a missing trace needs no address.
+		if _, err := os.Stat(format.Find(name)); err != nil && name != "-" && !o.follow {
+			return err
+		}
+	}
+	return nil
+}
+
+// chosen lets the user choose one of the recordings on the page, and returns its name.
+func (o *viewOptions) chosen(ctx context.Context, options viewer.Options, show func(*viewer.Handler)) string {
+	choice := make(chan [2]int, 1)
+	options.Waiting = "a recording must be chosen"
+	options.Choose = func(run, against int) {
+		if most := len(o.runs); uint(run) < uint(most) && against < most {
+			select {
+			case choice <- [2]int{run, against}:
+			default: // it was chosen already
+			}
+		}
+	}
+	for _, x := range o.runs {
+		x.readHead()
+		text := strings.Join([]string{x.Time.Format(time.DateTime), x.Service, x.Version, x.State}, "  ")
+		options.Runs = append(options.Runs, viewer.Run{Name: x.File, Text: text})
+	}
+	show(viewer.New(nil, &options))
+	select {
+	case <-ctx.Done():
+		return ""
+	case i := <-choice:
+		if i[1] >= 0 {
+			o.against = []string{o.runs[i[1]].File}
+		}
+		return o.runs[i[0]].File
 	}
 }
 

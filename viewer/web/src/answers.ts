@@ -2,6 +2,7 @@
 
 export interface Meta {
   waiting?: string
+  runs?: Run[]
   fingerprint: string
   same: boolean
   files: File[]
@@ -351,6 +352,11 @@ export interface CriticalPath {
   async: Line[]
   marks: number[]
   rest: number
+}
+
+export interface Run {
+  name: string
+  text: string
 }
 
 export interface File {

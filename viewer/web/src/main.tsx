@@ -1,9 +1,10 @@
 // The page that shows a trace.
 
-import { effect, signal } from '@preact/signals'
+import { effect, signal, useSignal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
+import type { Run } from './answers'
 import { flip, set } from './ask'
 import { drawn, moves } from './chart'
 import { Details } from './details'
@@ -245,6 +246,34 @@ function App() {
       </div>
       {page.help.value && <Keys />}
     </>
+  )
+}
+
+// Runs lets the user choose the recording that the page shows, and another one to compare it with.
+function Runs({ runs }: { runs: Run[] }) {
+  const against = useSignal(-1)
+  return (
+    <div class="runs">
+      <h2>Choose a recording</h2>
+      {runs.map((r, i) => (
+        <p>
+          <button class="lk" onClick={() => trace.source.choose(i, against.value)}>
+            {plain(r.name)}
+          </button>{' '}
+          {plain(r.text)}{' '}
+          <label class="q">
+            <input
+              type="checkbox"
+              checked={against.value === i}
+              onChange={() => {
+                against.value = against.value === i ? -1 : i
+              }}
+            />{' '}
+            compare the next one with this
+          </label>
+        </p>
+      ))}
+    </div>
   )
 }
 
@@ -716,12 +745,16 @@ async function start() {
     written.dated = !!m?.first_unix_nano && day(m.first_unix_nano) !== day(m.last_unix_nano ?? m.first_unix_nano)
   })
   try {
-    await trace.begin(text =>
+    await trace.begin(({ waiting, runs }) =>
       render(
-        <div class="blank" role="status">
-          <h2>There is no trace yet</h2>
-          <p>{plain(text[0]!.toUpperCase() + text.slice(1))}…</p>
-        </div>,
+        runs ? (
+          <Runs runs={runs} />
+        ) : (
+          <div class="blank" role="status">
+            <h2>There is no trace yet</h2>
+            <p>{plain(waiting![0]!.toUpperCase() + waiting!.slice(1))}…</p>
+          </div>
+        ),
         app
       )
     )

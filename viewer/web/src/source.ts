@@ -173,6 +173,9 @@ export class Server {
   meta(f?: string) {
     return this.json<Meta>('meta', { f })
   }
+  choose(run: number, against: number) {
+    return this.ask('choose', { run, against })
+  }
   top(window: string) {
     return this.json<Top>('top', { window })
   }

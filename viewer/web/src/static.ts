@@ -390,6 +390,9 @@ export class Static implements Source {
     return this.d.lanes
   }
 
+  async choose(): Promise<Response> {
+    throw limit('Another recording')
+  }
   async save(): Promise<Blob> {
     throw limit('Another format')
   }

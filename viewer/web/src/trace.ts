@@ -67,8 +67,8 @@ function tellOthers(own: string) {
 // fragment, because a browser lets such a page change nothing else.
 export const place = () => (document.getElementById('entrace-data') ? '?' + location.hash.slice(1) : location.search)
 
-// begin opens the source. While no trace exists, it calls waits with a text to show.
-export async function begin(waits: (text: string) => void) {
+// begin opens the source. While no trace exists, it calls waits with what to show.
+export async function begin(waits: (m: Meta) => void) {
   const data = document.getElementById('entrace-data')
   if (data) {
     // the page is one file
@@ -88,7 +88,7 @@ export async function begin(waits: (text: string) => void) {
       tellOthers(own)
     }
     while (m.waiting) {
-      waits(m.waiting)
+      waits(m)
       await new Promise(r => setTimeout(r, 300))
       m = await ask()
     }
