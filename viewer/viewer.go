@@ -49,9 +49,9 @@ type Options struct {
 	// Waiting is the text of the page while there is no view, such as "waiting for app.et".
 	Waiting string
 	// Runs are recordings of which the user can choose one on the page while there is no view. Choose is called with
-	// its index, and with the index of another one to compare it with, or -1.
+	// the names that a request has: of the recording, and of another one to compare it with, or "".
 	Runs   []Run
-	Choose func(run, against int)
+	Choose func(run, against string)
 	// Reopen, if set, checks whether the names of the files now mean other files. If they do, Reopen returns a
 	// view of the new files, and the page then shows this view. From then on, Names and Notices must describe the
 	// new files. If the files are the same, Reopen returns nil. The handler calls Reopen once a second while a
@@ -217,13 +217,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Runs    []Run  `json:"runs,omitempty"`
 		}{h.options.Waiting, h.options.Runs})
 	case path == "api/choose" && h.options.Choose != nil:
-		run, err := strconv.Atoi(r.FormValue("run"))
-		against, aerr := strconv.Atoi(r.FormValue("against"))
-		if err := errors.Join(err, aerr); err != nil {
-			fail(w, http.StatusBadRequest, err.Error())
-			return
-		}
-		h.options.Choose(run, against)
+		h.options.Choose(r.FormValue("run"), r.FormValue("against"))
 	default:
 		fail(w, http.StatusServiceUnavailable, h.options.Waiting)
 	}

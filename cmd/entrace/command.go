@@ -32,7 +32,7 @@ func (x *command) cobra(c *console) *cobra.Command {
 	made := &cobra.Command{
 		Use: x.use, Short: x.short, Long: x.long, Args: x.args, ValidArgsFunction: x.complete,
 		RunE: func(made *cobra.Command, args []string) error {
-			if err := x.named(c, made.Flags(), args); err != nil {
+			if err := x.named(made.Context(), c, made.Flags(), args); err != nil {
 				return err
 			}
 			return x.run(made.Context(), c, args)
@@ -54,10 +54,10 @@ func (x *command) cobra(c *console) *cobra.Command {
 }
 
 // named replaces names such as @last in the arguments, and in the flags that take files.
-func (x *command) named(c *console, flags *pflag.FlagSet, args []string) error {
+func (x *command) named(ctx context.Context, c *console, flags *pflag.FlagSet, args []string) error {
 	replace := func(names []string) (err error) {
 		for i := range names {
-			names[i], err = traceNamed(c, names[i])
+			names[i], err = traceNamed(ctx, c, names[i])
 			if err != nil {
 				return err
 			}

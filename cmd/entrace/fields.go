@@ -17,7 +17,7 @@ import (
 )
 
 func fieldsCommand() *command {
-	o := &statsOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true}}, changed: func(string) bool { return false }}
+	o := &rowFlags{time: timeLocal, selection: selection{tables: true}}
 	return &command{
 		use:   "fields FILE|DIR... [KEY]",
 		short: "List the fields that a query can name, or the values of one",
@@ -34,71 +34,79 @@ The last argument is a KEY if no file has that name. docs/query.md has the field
 		newest:   true,
 		complete: completeTraces,
 		run: func(ctx context.Context, c *console, args []string) error {
-			last := args[len(args)-1]
-			if _, err := os.Stat(format.Find(last)); err != nil && len(args) > 1 {
-				o.query = valuesQuery(last)
-				return o.run(ctx, c, args[:len(args)-1])
+			n := len(args) - 1
+			if _, err := os.Stat(format.Find(args[n])); err != nil && n > 0 {
+				o.query = valuesQuery(args[n])
+				args = args[:n]
 			}
-			return printFields(ctx, c, args, &o.rowFlags)
+			l, err := openRows(ctx, c, args, o)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			t := l.result.Table
+			if t == nil {
+				t, err = fieldsOf(ctx, l)
+				if err != nil {
+					return err
+				}
+			}
+			w := bufio.NewWriter(c.out)
+			if o.json {
+				err = tableJSON(w, t)
+			} else {
+				printSections(w, tableSection(t, o.time))
+			}
+			return errors.Join(err, w.Flush(), l.Damage())
 		},
 	}
 }
 
-// mostValues is how many values of a field are printed.
-const mostValues = 3
-
 // valuesQuery returns a query that counts the values of a field.
 func valuesQuery(key string) string { return "{} | values(" + key + ") | sort(count desc)" }
 
-// commonFields are the fields other than attributes that printFields prints: they have few values.
+// commonFields are the fields other than attributes that fieldsOf lists: they have few values.
 var commonFields = []string{"kind", "level", "name", "service", "status", "target"}
 
-func printFields(ctx context.Context, c *console, names []string, o *rowFlags) error {
-	l, err := openRows(ctx, c, names, o)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	_, list, err := query.Complete(ctx, l.v, "{ ")
-	if err != nil {
-		return err
-	}
+// mostValues is how many values of a field are printed.
+const mostValues = 3
+
+// fieldsOf returns a table of the fields that rows of a trace have.
+func fieldsOf(ctx context.Context, l *selected) (*query.Table, error) {
 	t := &query.Table{Columns: []string{"field", "kind", "rows", "values", "most frequent"}}
+	_, list, err := query.Complete(ctx, l.v, "{ ")
 	for _, f := range list {
 		if f.Kind != "attribute" && !slices.Contains(commonFields, f.Text) {
 			continue
 		}
-		q, err := query.Parse(valuesQuery(f.Text))
-		if err != nil {
-			return err
+		q, perr := query.Parse(valuesQuery(f.Text))
+		if perr != nil {
+			return nil, perr
 		}
 		found, err := q.Run(ctx, l.v, l.between)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.Text, err)
+			return nil, fmt.Errorf("%s: %w", f.Text, err)
 		}
-		kind, rows := "", int64(0)
-		var most []string
-		for i, line := range found.Table.Lines {
+		values := found.Table.Lines
+		if len(values) == 0 {
+			continue
+		}
+		rows, most := int64(0), []string{}
+		for i, line := range values {
 			n, _ := line[1].Any().(int64)
 			rows += n
 			if i < mostValues {
 				most = append(most, fmt.Sprint(show.Short(line[0].Literal(), 40), " ", n))
 			}
-			if of := fmt.Sprintf("%T", line[0].Any()); !strings.Contains(kind, of) {
-				kind = strings.TrimSpace(kind + " " + of)
-			}
 		}
-		if rows > 0 {
-			text := func(s string) query.Value { return query.ValueOf(format.StringValue(s)) }
-			number := func(n int64) query.Value { return query.ValueOf(format.I64Value(n)) }
-			t.Lines = append(t.Lines, []query.Value{text(f.Text), text(kind), number(rows), number(int64(len(found.Table.Lines))), text(strings.Join(most, ", "))})
+		line := []query.Value{}
+		for _, cell := range []format.Value{
+			format.StringValue(f.Text), format.StringValue(fmt.Sprintf("%T", values[0][0].Any())),
+			format.I64Value(rows), format.I64Value(int64(len(values))), format.StringValue(strings.Join(most, ", ")),
+		} {
+			line = append(line, query.ValueOf(cell))
 		}
+		t.Lines = append(t.Lines, line)
 	}
-	w := bufio.NewWriter(c.out)
-	if o.json {
-		err = tableJSON(w, t)
-	} else {
-		printSections(w, tableSection(t, o.time))
-	}
-	return errors.Join(err, w.Flush(), l.Damage())
+	return t, err
 }

@@ -171,12 +171,12 @@ func TestViewChooses(t *testing.T) {
 	}{
 		{"api/meta", "", http.StatusUnauthorized, "error"},
 		{"api/meta", token, http.StatusOK, `"runs":[{"name":"new.et","text":"`},
-		{"api/choose?run=1", token, http.StatusBadRequest, "error"},
-		{"api/choose?run=0&against=1", "", http.StatusUnauthorized, "error"},
-		{"api/choose?run=2&against=-1", token, http.StatusOK, ""},
-		{"api/choose?run=-1&against=-1", token, http.StatusOK, ""},
+		{"api/choose?run=new.et&against=old.et", "", http.StatusUnauthorized, "error"},
+		{"api/choose", token, http.StatusOK, ""},
+		{"api/choose?run=/etc/passwd", token, http.StatusOK, ""},
+		{"api/choose?run=new.et&against=/etc/passwd", token, http.StatusOK, ""},
 		{"api/meta", token, http.StatusOK, `"runs":`},
-		{"api/choose?run=0&against=1", token, http.StatusOK, ""},
+		{"api/choose?run=new.et&against=old.et", token, http.StatusOK, ""},
 	} {
 		if status, body := ask(t, address+x.path, x.token, ""); status != x.status || !strings.Contains(body, x.has) {
 			t.Errorf("/%s is answered with %d, %s", x.path, status, body)

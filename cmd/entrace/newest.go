@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/entrace-go/entrace/format"
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
@@ -25,13 +27,11 @@ func isTraceName(s string) bool {
 // otherFolder returns a text for the end of an error message: it names a folder in dir that has the traces of a
 // flight recorder. The text is "" if no such folder exists.
 func otherFolder(dir string) string {
-	names, _ := filepath.Glob(filepath.Join(dir, "*-traces")) // no names if dir is not a valid pattern
-	for _, name := range names {
-		if newest, err := newestTrace(name); err == nil && newest != "" {
-			return fmt.Sprintf(", but folder %s has one: name the folder", name)
-		}
+	list, err := tracesIn(dir, true)
+	if err != nil || len(list) == 0 {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf(", but folder %s has one: name the folder", filepath.Dir(list[0].File))
 }
 
 // newestTrace returns the last modified trace in a folder, or "" if the folder has no trace.
@@ -44,8 +44,11 @@ func newestTrace(dir string) (newest string, err error) {
 }
 
 // tracesIn returns the traces in a folder, the last modified first. With flights, traces in its folders *-traces, which
-// flight recorders make, are among them.
+// flight recorders make, are among them, and dir can be the name of a trace.
 func tracesIn(dir string, flights bool) (traces []*runLine, err error) {
+	if fi, err := os.Stat(format.Find(dir)); flights && err == nil && !fi.IsDir() {
+		return []*runLine{{File: format.Find(dir), Time: fi.ModTime(), Bytes: fi.Size()}}, nil
+	}
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ var lastName = regexp.MustCompile(`^@last(?:~([0-9]{1,9}))?(?::(.+))?$`)
 // traceNamed returns the name of the trace that name means: @last is the newest trace, @last~1 the one before, and
 // @last:SERVICE the newest of a service. They are looked for in the current folder and in its folders *-traces. Other
 // names, and names of files, mean themselves.
-func traceNamed(c *console, name string) (string, error) {
+func traceNamed(ctx context.Context, c *console, name string) (string, error) {
 	m := lastName.FindStringSubmatch(name)
 	if _, err := os.Lstat(name); m == nil || err == nil {
 		return name, nil
@@ -94,7 +97,7 @@ func traceNamed(c *console, name string) (string, error) {
 	found := 0
 	for _, t := range traces {
 		if service != "" {
-			t.readHead()
+			t.read(ctx, true)
 			services = append(services, t.Service)
 		}
 		if service != t.Service {

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -61,96 +59,70 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 		},
 		complete: completeTraces,
 		run: func(ctx context.Context, c *console, names []string) error {
-			list, err := runsIn(names)
-			if err != nil {
-				return err
+			if len(names) == 0 {
+				names = []string{"."}
 			}
+			var list []*runLine
+			for _, name := range names {
+				found, err := tracesIn(name, true)
+				if err != nil {
+					return err
+				}
+				list = append(list, found...)
+			}
+			if len(list) == 0 {
+				return fmt.Errorf("%s: %w", strings.Join(names, ", "), convert.ErrNoTrace)
+			}
+			slices.SortStableFunc(list, newerFirst)
 			width := 0
 			for _, x := range list {
 				width = max(width, utf8.RuneCountInString(show.Safe(x.File)))
 			}
+			var err error
 			if !asJSON {
-				_, err = fmt.Fprintf(c.out, runColumns, "time", "size", "spans", "failed", "open", "p95", width, "file", "service", "version", "process", "state")
+				_, err = fmt.Fprintf(c.out, runColumns+"\n", "written", "size", "  spans  failed  open      p95", width, "file", "service", "version", "process", "state")
 			}
 			for _, x := range list {
-				err = errors.Join(err, ctx.Err())
 				if err != nil {
 					return err
 				}
-				if brief {
-					x.readHead()
-				} else {
-					x.read(ctx)
-				}
+				x.read(ctx, brief)
+				text := x.text(width)
 				if asJSON {
-					var b []byte
-					b, err = json.Marshal(x)
-					_, werr := io.WriteString(c.out, safeJSON(b)+"\n")
-					err = errors.Join(err, werr)
-				} else {
-					err = x.print(c.out, width)
+					b, _ := json.Marshal(x) // it has only texts, numbers and a time
+					text = safeJSON(b)
 				}
+				_, err = fmt.Fprintln(c.out, text)
+				err = errors.Join(err, ctx.Err())
 			}
 			return err
 		},
 	}
 }
 
-// runsIn returns the recordings that have the names or are in the folders, the newest first. Without names, it looks in
-// the current folder.
-func runsIn(names []string) (list []*runLine, err error) {
-	if len(names) == 0 {
-		names = []string{"."}
-	}
-	for _, name := range names {
-		path := format.Find(name)
-		fi, err := os.Stat(path)
-		if err != nil {
-			return nil, err
-		}
-		found := []*runLine{{File: path, Time: fi.ModTime(), Bytes: fi.Size()}}
-		if fi.IsDir() {
-			found, err = tracesIn(name, true)
-			if err != nil {
-				return nil, err
-			}
-		}
-		list = append(list, found...)
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: %w", strings.Join(names, ", "), convert.ErrNoTrace)
-	}
-	slices.SortStableFunc(list, newerFirst)
-	return list, nil
-}
-
 func newerFirst(a, b *runLine) int { return b.Time.Compare(a.Time) }
 
-// read reads the whole recording.
-func (x *runLine) read(ctx context.Context) {
+// read reads the recording. With brief, it reads only the beginning of the file, and the end if its recorder closed it.
+func (x *runLine) read(ctx context.Context, brief bool) {
+	f, err := recorder.Open(x.File, nil)
+	if err == nil {
+		x.head(f)
+		_ = f.Close() // nothing was written to it
+	}
+	if brief && err == nil {
+		state, _ := convert.StateOf(ctx, x.File, true)
+		x.State = state.String()
+		return
+	}
 	t, err := convert.Open(ctx, []string{x.File}, nil)
 	if t != nil {
 		defer t.Close()
-		x.head(t.View().Files()[0])
 		x.State = stateText(statesOf(t))
 		x.Counts, err = analyze.CountsOf(ctx, t.View())
 	}
 	if err != nil {
 		x.State = "cannot be read: " + err.Error()
 	}
-}
-
-// readHead reads the beginning of the file, and the end if its recorder closed it.
-func (x *runLine) readHead() {
-	f, err := recorder.Open(x.File, nil)
-	if err != nil {
-		x.State = "cannot be read: " + err.Error()
-		return
-	}
-	x.head(f)
-	_ = f.Close() // nothing was written to it
-	state, _ := convert.StateOf(context.Background(), x.File, true)
-	x.State = state.String()
 }
 
 // maxHead is the maximum number of entries in which head looks for resources.
@@ -201,26 +173,18 @@ func versionText(version, revision string, modified bool) string {
 }
 
 // runColumns is the format of a line for people.
-const runColumns = "%-19s  %8s  %7v  %6v  %4v  %7s  %-*s  %-16s  %-16s  %-12s  %s\n"
+const runColumns = "%-19s  %9s  %-30s  %-*s  %-16s  %-16s  %-12s  %s"
 
-// print prints the line for people. The column of files has the given width.
-func (x *runLine) print(w io.Writer, width int) error {
-	size := fmt.Sprintf("%.1fkB", float64(x.Bytes)/1e3)
-	if x.Bytes >= 1e6 {
-		size = fmt.Sprintf("%.1fMB", float64(x.Bytes)/1e6)
-	}
-	spans, failed, open, p95 := any(""), any(""), any(""), ""
+// text returns the line for people. The column of files has the given width.
+func (x *runLine) text(width int) string {
+	figures := ""
 	if n := x.Counts; n != nil {
-		spans, failed, open = n.Spans, n.Failed, n.Open
+		figures = fmt.Sprintf("%7d  %6d  %4d", n.Spans, n.Failed, n.Open)
 		if n.Requests > 0 {
-			p95 = duration(n.P95)
+			figures += fmt.Sprintf("  %7s", duration(n.P95))
 		}
 	}
-	process := x.Host
-	if x.PID != 0 {
-		process = strings.TrimSpace(fmt.Sprint(x.Host, " ", x.PID))
-	}
-	_, err := fmt.Fprintf(w, runColumns, x.Time.Format(time.DateTime), size, spans, failed, open, p95,
-		width, show.Safe(x.File), show.Safe(x.Service), show.Safe(x.Version), show.Safe(process), show.Safe(x.State))
-	return err
+	size := fmt.Sprintf("%.1fkB", float64(x.Bytes)/1e3)
+	process := strings.TrimSuffix(fmt.Sprint(x.Host, " ", x.PID), " 0")
+	return show.Safe(fmt.Sprintf(runColumns, x.Time.Format(time.DateTime), size, figures, width, x.File, x.Service, x.Version, process, x.State))
 }

@@ -280,32 +280,32 @@ func (o *viewOptions) check(names []string) error {
 }
 
 // chosen lets the user choose one of the recordings on the page, and returns its name.
-func (o *viewOptions) chosen(ctx context.Context, options viewer.Options, show func(*viewer.Handler)) string {
-	choice := make(chan [2]int, 1)
+func (o *viewOptions) chosen(ctx context.Context, options viewer.Options, show func(*viewer.Handler)) (name string) {
+	var once sync.Once
+	done, end := context.WithCancel(ctx)
 	options.Waiting = "a recording must be chosen"
-	options.Choose = func(run, against int) {
-		if most := len(o.runs); uint(run) < uint(most) && against < most {
-			select {
-			case choice <- [2]int{run, against}:
-			default: // it was chosen already
-			}
+	options.Choose = func(run, against string) {
+		is := func(of string) bool {
+			return slices.ContainsFunc(o.runs, func(x *runLine) bool { return x.File == of })
+		}
+		if is(run) && (against == "" || is(against)) {
+			once.Do(func() {
+				name = run
+				if against != "" {
+					o.against = []string{against}
+				}
+				end()
+			})
 		}
 	}
 	for _, x := range o.runs {
-		x.readHead()
+		x.read(ctx, true)
 		text := strings.Join([]string{x.Time.Format(time.DateTime), x.Service, x.Version, x.State}, "  ")
 		options.Runs = append(options.Runs, viewer.Run{Name: x.File, Text: text})
 	}
 	show(viewer.New(nil, &options))
-	select {
-	case <-ctx.Done():
-		return ""
-	case i := <-choice:
-		if i[1] >= 0 {
-			o.against = []string{o.runs[i[1]].File}
-		}
-		return o.runs[i[0]].File
-	}
+	<-done.Done()
+	return name
 }
 
 // viewServer returns a server with time limits for the head of a request and for idle connections.

@@ -1,11 +1,12 @@
 package setup
 
 import (
+	"context"
 	"os"
-	"runtime"
 	"runtime/debug"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 )
@@ -15,33 +16,27 @@ func WithProcess(a []attribute.KeyValue) Option { return func(s *Settings) { s.P
 
 // Process returns attributes that describe this process and its build, in the names of OpenTelemetry's conventions
 // where they have one. The recorder replaces secrets in the arguments.
-func Process(arguments bool) (a []attribute.KeyValue) {
-	text := func(name, value string) {
-		if value != "" {
-			a = append(a, attribute.String(name, value))
-		}
-	}
-	host, _ := os.Hostname() // "" if unknown
-	dir, _ := os.Getwd()
-	text(mapping.AttrHostName, host)
-	a = append(a, attribute.Int(mapping.AttrProcessID, os.Getpid()))
+func Process(arguments bool) []attribute.KeyValue {
+	detect := []resource.Option{resource.WithHost(), resource.WithProcessPID(), resource.WithProcessRuntimeName(), resource.WithProcessRuntimeVersion()}
 	if arguments {
-		a = append(a, attribute.StringSlice(mapping.AttrCommand, os.Args))
+		detect = append(detect, resource.WithProcessCommandArgs())
 	}
-	text(mapping.AttrFolder, dir)
-	text("process.runtime.name", "go")
-	text("process.runtime.version", runtime.Version())
+	found, _ := resource.New(context.Background(), detect...) // what is unknown is not in it
+	a := found.Attributes()
+	if dir, err := os.Getwd(); err == nil {
+		a = append(a, attribute.String(mapping.AttrFolder, dir))
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return a
 	}
-	if v := info.Main.Version; v != "(devel)" {
-		text(mapping.AttrServiceVersion, v)
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		a = append(a, attribute.String(mapping.AttrServiceVersion, v))
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			text(mapping.AttrRevision, s.Value)
+			a = append(a, attribute.String(mapping.AttrRevision, s.Value))
 		case "vcs.modified":
 			a = append(a, attribute.Bool(mapping.AttrModified, s.Value == "true"))
 		}

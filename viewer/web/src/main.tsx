@@ -251,26 +251,19 @@ function App() {
 
 // Runs lets the user choose the recording that the page shows, and another one to compare it with.
 function Runs({ runs }: { runs: Run[] }) {
-  const against = useSignal(-1)
+  const against = useSignal('')
   return (
     <div class="runs">
       <h2>Choose a recording</h2>
-      {runs.map((r, i) => (
+      {runs.map(r => (
         <p>
-          <button class="lk" onClick={() => trace.source.choose(i, against.value)}>
+          <button class="lk" onClick={() => trace.source.choose(r.name, against.value)}>
             {plain(r.name)}
           </button>{' '}
           {plain(r.text)}{' '}
-          <label class="q">
-            <input
-              type="checkbox"
-              checked={against.value === i}
-              onChange={() => {
-                against.value = against.value === i ? -1 : i
-              }}
-            />{' '}
+          <button class="btn s" aria-pressed={against.value === r.name} onClick={set(against, r.name)}>
             compare the next one with this
-          </label>
+          </button>
         </p>
       ))}
     </div>

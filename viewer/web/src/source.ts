@@ -173,7 +173,7 @@ export class Server {
   meta(f?: string) {
     return this.json<Meta>('meta', { f })
   }
-  choose(run: number, against: number) {
+  choose(run: string, against: string) {
     return this.ask('choose', { run, against })
   }
   top(window: string) {
