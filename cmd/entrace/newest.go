@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,12 +109,11 @@ func traceNamed(ctx context.Context, c *console, name string) (string, error) {
 		found++
 	}
 	err = usagef("%s: the current folder and its folders *-traces have %s", name, plural(found, "such trace"))
-	if len(services) == 0 {
-		return "", err
+	if like := texts.Nearest(service, services, maxServiceDistance); found == 0 && like != "" {
+		err = fmt.Errorf("%w; did you mean @last:%s?", err, like)
 	}
-	slices.SortFunc(services, func(a, b string) int {
-		return cmp.Or(cmp.Compare(texts.Distance(service, a), texts.Distance(service, b)), cmp.Compare(a, b))
-	})
-	services = slices.Compact(services)
-	return "", fmt.Errorf("%w; the nearest services are %s", err, strings.Join(services[:min(len(services), 3)], ", "))
+	return "", err
 }
+
+// maxServiceDistance is large, because a folder has few services.
+const maxServiceDistance = 64

@@ -78,6 +78,7 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 			for _, x := range list {
 				width = max(width, utf8.RuneCountInString(show.Safe(x.File)))
 			}
+			collectAt(100) // what a recording needs in memory is dropped before the next one
 			var err error
 			if !asJSON {
 				_, err = fmt.Fprintf(c.out, runColumns+"\n", "written", "size", "  spans  failed  open      p95", width, "file", "service", "version", "process", "state")
@@ -104,19 +105,19 @@ func newerFirst(a, b *runLine) int { return b.Time.Compare(a.Time) }
 
 // read reads the recording. With brief, it reads only the beginning of the file, and the end if its recorder closed it.
 func (x *runLine) read(ctx context.Context, brief bool) {
-	f, err := recorder.Open(x.File, nil)
-	if err == nil {
-		x.head(f)
-		_ = f.Close() // nothing was written to it
-	}
-	if brief && err == nil {
-		state, _ := convert.StateOf(ctx, x.File, true)
-		x.State = state.String()
-		return
+	if brief {
+		if f, err := recorder.Open(x.File, nil); err == nil {
+			x.head(f)
+			_ = f.Close() // nothing was written to it
+			state, _ := convert.StateOf(ctx, x.File, true)
+			x.State = state.String()
+			return
+		}
 	}
 	t, err := convert.Open(ctx, []string{x.File}, nil)
 	if t != nil {
 		defer t.Close()
+		x.head(t.View().Files()[0])
 		x.State = stateText(statesOf(t))
 		x.Counts, err = analyze.CountsOf(ctx, t.View())
 	}
