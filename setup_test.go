@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -163,6 +164,21 @@ func TestSetupRecordsTheProcess(t *testing.T) {
 		n, _ := pid.I64()
 		expect.Equal(t, n, int64(os.Getpid()), "the process id")
 	}
+}
+
+// TestLongCommandLine checks that a long command line does not cost the resource.
+func TestLongCommandLine(t *testing.T) {
+	clean(t)
+	args := os.Args
+	t.Cleanup(func() { os.Args = args })
+	os.Args = append([]string{"./shop", "--all"}, slices.Repeat([]string{strings.Repeat("\x01", 4000)}, 100)...)
+	p := setup(t)
+	must(t, p.Shutdown(t.Context()))
+	e, err := testkit.OpenFile(t, p.Recorder().Path()).Entry(1)
+	must(t, err)
+	got, _ := e.Attribute(mapping.AttrCommand)
+	expect.Has(t, got.Text(), `["./shop","--all",`, "the command line")
+	expect.Has(t, got.Text(), `,"… 99 more"]`, "the command line")
 }
 
 func TestEnvironmentSays(t *testing.T) {

@@ -2,8 +2,10 @@ package setup
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -18,11 +20,11 @@ func WithProcess(a []attribute.KeyValue) Option { return func(s *Settings) { s.P
 // where they have one. The recorder replaces secrets in the arguments.
 func Process(arguments bool) []attribute.KeyValue {
 	detect := []resource.Option{resource.WithHost(), resource.WithProcessPID(), resource.WithProcessRuntimeName(), resource.WithProcessRuntimeVersion()}
-	if arguments {
-		detect = append(detect, resource.WithProcessCommandArgs())
-	}
 	found, _ := resource.New(context.Background(), detect...) // what is unknown is not in it
 	a := found.Attributes()
+	if arguments {
+		a = append(a, attribute.StringSlice(mapping.AttrCommand, command()))
+	}
 	if dir, err := os.Getwd(); err == nil {
 		a = append(a, attribute.String(mapping.AttrFolder, dir))
 	}
@@ -42,4 +44,21 @@ func Process(arguments bool) []attribute.KeyValue {
 		}
 	}
 	return a
+}
+
+// maxArguments is the maximum size in bytes of the arguments that are recorded, because the size of a resource is
+// limited.
+const maxArguments = 4 << 10
+
+// command returns the command line. If it is long, the last item says how many arguments are left out. No argument is
+// cut, because the rules for secrets would not recognize a part of one.
+func command() []string {
+	size := 0
+	for i, argument := range os.Args {
+		size += len(argument)
+		if size > maxArguments {
+			return append(slices.Clone(os.Args[:i]), fmt.Sprintf("… %d more", len(os.Args)-i))
+		}
+	}
+	return os.Args
 }
