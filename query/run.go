@@ -59,6 +59,8 @@ type Options struct {
 	// From and To restrict the result to rows whose time overlaps the period between From and To. A zero time sets no
 	// limit.
 	From, To time.Time
+	// Within restricts the result to these rows, unless it is nil.
+	Within view.Set[view.Row]
 }
 
 // Period returns the times of o, in nanoseconds since 1970. The period of a nil o is unlimited.
@@ -87,6 +89,12 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 		rows, err = Overlapping(ctx, v, rows, from, to)
 		if err != nil {
 			return nil, err
+		}
+	}
+	if o != nil && o.Within != nil {
+		cut = true
+		for i := range rows {
+			rows[i] &= o.Within[i]
 		}
 	}
 	r.Rows, err = m.stages(q.root.stages, rows, r)

@@ -18,7 +18,7 @@ import (
 )
 
 func catCommand() *command {
-	o := &rowFlags{time: timeLocal}
+	o := &rowFlags{time: timeLocal, selection: selection{alone: true}}
 	return &command{
 		use:   "cat FILE...",
 		short: "Print the entries of a trace as they are stored, a line each",
@@ -48,7 +48,8 @@ func cat(ctx context.Context, c *console, name string, o *rowFlags) error {
 	if err != nil {
 		return err
 	}
-	if o.selects() || len(o.clock) > 0 || o.from != "" || name != "-" && !own {
+	_, row := rowNamed(name)
+	if row || o.selects() || len(o.clock) > 0 || o.from != "" || name != "-" && !own {
 		return catSelected(ctx, c, name, o)
 	}
 	f, err := content(c, name)

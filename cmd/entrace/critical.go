@@ -27,7 +27,7 @@ type criticalOptions struct {
 }
 
 func criticalCommand() *command {
-	o := &criticalOptions{rowFlags: rowFlags{time: timeNone, inputFlags: inputFlags{compares: true}}}
+	o := &criticalOptions{rowFlags: rowFlags{time: timeNone, selection: selection{alone: true}, inputFlags: inputFlags{compares: true}}}
 	return &command{
 		use:   "critical FILE|DIR...",
 		short: "Say what a span waited for, from its start to its end",

@@ -26,7 +26,7 @@ type explainOptions struct {
 }
 
 func explainCommand() *command {
-	o := &explainOptions{rowFlags: rowFlags{time: timeLocal, inputFlags: inputFlags{compares: true, corrects: true}}}
+	o := &explainOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{alone: true}, inputFlags: inputFlags{compares: true, corrects: true}}}
 	return &command{
 		use:   "explain FILE|DIR...",
 		short: "Name the cause: what is slower, fails more often, or is no longer done",
@@ -87,7 +87,7 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 	}
 	p := explanationPrinter{overviewPrinter: overviewPrinter{newRowPrinter(c, l, bufio.NewWriter(c.out), &o.rowFlags), top}}
 	x, err := analyze.Explain(ctx, &analyze.Question{
-		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "", Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
+		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "" || len(o.named) > 0, Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
 		Clock: func(t analyze.Time) string { return p.timeOfDay(t, "15:04:05.000") },
 	})
 	if err != nil {

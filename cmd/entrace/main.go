@@ -118,7 +118,8 @@ func rootCommand(c *console) *cobra.Command {
   entrace recover .          finish what killed programs have left here
 
 FILE may be the name that a program was given for its trace: app.et then also means the
-app.iet of a program that still runs or was killed.
+app.iet of a program that still runs or was killed. FILE#ID is a row of FILE, with the rows
+below it: entrace tree app.et#812.
 
 Only you can read the files that entrace writes (mode 0600).
 

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -22,6 +25,40 @@ type selection struct {
 	query, since, until string
 	descendants         bool // the rows below the selected ones belong to the part
 	tables              bool // the command can print the table that a query makes
+	alone               bool // FILE#ID selects this row; otherwise also the rows below it
+	named               []rowName
+}
+
+// A rowName names a row of a file.
+type rowName struct {
+	file string
+	id   uint32
+}
+
+// rowNamed splits a name FILE#ID. It returns false if a file has the whole name.
+func rowNamed(name string) (row rowName, is bool) {
+	at := strings.LastIndexByte(name, '#')
+	if at < 0 || osfile.Exists(format.Find(name)) {
+		return row, false
+	}
+	id, err := strconv.ParseUint(name[at+1:], 10, 32)
+	return rowName{name[:at], uint32(id)}, err == nil
+}
+
+// files returns the names of the files that are named, and sets s.named.
+func (s *selection) files(names []string) (files []string) {
+	s.named = nil
+	for _, name := range names {
+		row, is := rowNamed(name)
+		if is {
+			s.named = append(s.named, row)
+			name = row.file
+		}
+		if !is || !slices.Contains(files, name) {
+			files = append(files, name)
+		}
+	}
+	return files
 }
 
 // rowFlags are the flags of commands that read the rows of traces.
@@ -69,7 +106,7 @@ func (o *rowFlags) addTime(flags *pflag.FlagSet) {
 }
 
 // selects reports whether the flags select only a part of the trace.
-func (s *selection) selects() bool { return s.query != "" || s.since != "" || s.until != "" }
+func (s *selection) selects() bool { return s.query != "" || s.since != "" || s.until != "" || len(s.named) > 0 }
 
 // errTable is the error if a command that prints rows gets a query that makes a table.
 var errTable = usagef("the query computes a table, but this command needs rows: print the table with 'entrace stats'")
@@ -128,6 +165,7 @@ func openRows(ctx context.Context, c *console, names []string, o *rowFlags) (*se
 	if wrong != nil && (!ok || unfinished.Unfinished == "") {
 		return nil, wrong
 	}
+	names = o.files(names)
 	t, err := open(ctx, c, names, &o.inputFlags)
 	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "{") }) {
 		err = usagef("%w; a query must be before the files in 'entrace grep', and after -q in other commands", err)
@@ -157,9 +195,38 @@ func openRows(ctx context.Context, c *console, names []string, o *rowFlags) (*se
 func (s *selected) run(ctx context.Context, o *rowFlags) (err error) {
 	s.between, err = o.between(s.v, o.time.zone())
 	if err == nil {
+		s.between.Within, err = s.namedRows(&o.selection)
+	}
+	if err == nil {
 		s.result, err = s.query.Run(ctx, s.v, s.between)
 	}
+	if err == nil && s.between.Within != nil && o.query == "" { // also rows that a query does not read
+		s.result.Rows = s.between.Within
+	}
 	return err
+}
+
+// namedRows returns the rows that the command line names, or nil if it names files.
+func (s *selected) namedRows(o *selection) (rows view.Set[view.Row], err error) {
+	for _, name := range o.named {
+		if rows == nil {
+			rows = s.v.NewSet()
+		}
+		file := 0
+		for file < len(s.v.Files())-1 && s.Name(file) != name.file {
+			file++
+		}
+		r, ok := s.v.Row(file, name.id)
+		if !ok {
+			return nil, usagef("%s has no row %d: its last one is %d", name.file, name.id, s.v.Entries(file)-1)
+		}
+		rows.Add(r)
+		t := s.v.Tree()
+		for rank := t.Rank(r) + 1; !o.alone && rank < t.End(r); rank++ {
+			rows.Add(t.Row(rank))
+		}
+	}
+	return rows, nil
 }
 
 // asUsage wraps an error of the query as a usageError. It returns other errors unchanged.
