@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -79,6 +80,11 @@ func (q *Query) emptyHints(m *machine) []Hint {
 		case *compare:
 			f, ok := x.a.(*field)
 			compared[x.a], compared[x.b] = true, true
+			if ok && x.op == "=" && x.right != nil && x.right.value.kind == kindString && (!f.user || names[f.name]) {
+				if h := q.otherValue(m, f, x.right); h.Text != "" {
+					add(h)
+				}
+			}
 			if !ok || !f.user {
 				return
 			}
@@ -172,6 +178,13 @@ func (m *machine) noneHint(x expr) (h Hint) {
 		other = scope + attributeName(name)
 	}
 	if other == "" {
+		var near []string
+		for _, name := range text.NearestFew(f.name, slices.Sorted(maps.Keys(m.names())), 3) {
+			near = append(near, "."+attributeName(name))
+		}
+		if len(near) > 0 {
+			h.Text += "; the nearest names are " + strings.Join(near, ", ")
+		}
 		key := quote(`"` + f.name[strings.LastIndexByte(f.name, '.')+1:] + `":`)
 		if q, err := Parse(key); err == nil && q.isIn(m.ctx, m.v) {
 			h.Text, h.Query = h.Text+"; some texts in JSON have it: find them with "+key, key
@@ -187,6 +200,43 @@ func (m *machine) noneHint(x expr) (h Hint) {
 	}
 	return h
 }
+
+// maxValues is the maximum number of values, the most frequent ones, among which otherValue looks.
+const maxValues = 1000
+
+// otherValue returns a hint with the values of a field that are nearest to a text. The hint is empty if the field has
+// the text as a value, or no texts.
+func (q *Query) otherValue(m *machine, f *field, l *literal) (h Hint) {
+	all, err := Parse("{} | values(" + f.text + ")")
+	if err != nil {
+		return h
+	}
+	r, err := all.Run(m.ctx, m.v, nil)
+	if err != nil {
+		return h
+	}
+	var values []string
+	for _, line := range r.Table.Lines[:min(len(r.Table.Lines), maxValues)] {
+		if line[0].kind == kindString {
+			values = append(values, line[0].s)
+		}
+	}
+	if len(values) == 0 || slices.Contains(values, l.value.s) {
+		return h
+	}
+	var near []string
+	for _, s := range text.NearestFew(l.value.s, values, 3) {
+		near = append(near, quote(text.Cut(s, maxNear)))
+	}
+	h.Text = "no row has this " + f.text + "; the nearest are " + strings.Join(near, ", ")
+	if s := nearest(l.value.s, values); s != "" {
+		h.Query = q.with(l.pos, l.end, quote(s))
+	}
+	return h
+}
+
+// maxNear is the maximum length of a value in a hint.
+const maxNear = 60
 
 // isIn reports whether a query selects any row.
 func (q *Query) isIn(ctx context.Context, v *view.View) bool {

@@ -32,10 +32,7 @@ func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error
 	}
 	var conditions []condition
 	for _, x := range conjuncts(f.x, nil) {
-		c := condition{text: x.String()}
-		if inner, ok := strings.CutPrefix(c.text, "("); ok {
-			c.text = strings.TrimSuffix(inner, ")")
-		}
+		c := condition{text: conditionText(x)}
 		var err error
 		c.holds, err = m.set(&filter{x})
 		if err != nil {
@@ -95,6 +92,48 @@ func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error
 		near = append(near, row)
 	}
 	return near, nil
+}
+
+// A Condition is a condition of a query, and how many rows it selects alone.
+type Condition struct {
+	Text string
+	Rows int
+}
+
+// Alone returns the conditions of the query, if there are several. They are the operands of && in its filters. A nil o
+// means the defaults. The error is the error of ctx, or an [*Error].
+func (q *Query) Alone(ctx context.Context, v *view.View, o *Options) ([]Condition, error) {
+	var conditions []expr
+	inFilters(q.root, func(x expr) {
+		if x != nil {
+			conditions = conjuncts(x, conditions)
+		}
+	})
+	if len(conditions) < 2 {
+		return nil, nil
+	}
+	m := q.machine(ctx, v)
+	var alone []Condition
+	for _, x := range conditions {
+		rows, err := m.set(&filter{x})
+		if err == nil {
+			rows, err = o.restrict(ctx, v, rows)
+		}
+		if err != nil {
+			return nil, err
+		}
+		alone = append(alone, Condition{conditionText(x), rows.Len()})
+	}
+	return alone, nil
+}
+
+// conditionText returns a condition as text, without brackets around it.
+func conditionText(x expr) string {
+	text := x.String()
+	if inner, ok := strings.CutPrefix(text, "("); ok {
+		text = strings.TrimSuffix(inner, ")")
+	}
+	return text
 }
 
 // lastFilter returns the filter that selects the rows of s, or nil if s combines the rows of several

@@ -83,19 +83,9 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	from, to := o.Period()
-	cut := from != math.MinInt64 || to != math.MaxInt64 // the result is restricted to a period
-	if cut {
-		rows, err = Overlapping(ctx, v, rows, from, to)
-		if err != nil {
-			return nil, err
-		}
-	}
-	if o != nil && o.Within != nil {
-		cut = true
-		for i := range rows {
-			rows[i] &= o.Within[i]
-		}
+	rows, err = o.restrict(ctx, v, rows)
+	if err != nil {
+		return nil, err
 	}
 	r.Rows, err = m.stages(q.root.stages, rows, r)
 	if err != nil {
@@ -105,10 +95,32 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 	if m.noStates != "" {
 		r.Hints = append(r.Hints, Hint{Text: m.noStates})
 	}
-	if r.Rows.Len() == 0 && !cut {
+	if r.Rows.Len() == 0 && !o.restricts() {
 		r.Hints = append(r.Hints, q.emptyHints(m)...)
 	}
 	return r, nil
+}
+
+// restricts reports whether o restricts the result. It may be nil.
+func (o *Options) restricts() bool {
+	return o != nil && (!o.From.IsZero() || !o.To.IsZero() || o.Within != nil)
+}
+
+// restrict removes the rows that o does not allow. o may be nil.
+func (o *Options) restrict(ctx context.Context, v *view.View, rows view.Set[view.Row]) (view.Set[view.Row], error) {
+	if !o.restricts() {
+		return rows, nil
+	}
+	if o.Within != nil {
+		for i := range rows {
+			rows[i] &= o.Within[i]
+		}
+	}
+	if o.From.IsZero() && o.To.IsZero() {
+		return rows, nil
+	}
+	from, to := o.Period()
+	return Overlapping(ctx, v, rows, from, to)
 }
 
 // machine returns a machine that runs the query on a view.
@@ -130,11 +142,16 @@ func selectedRoles(p *pipeline) uint64 {
 
 // visitFilters calls fn for all expressions in the filters of a pipeline.
 func visitFilters(p *pipeline, fn func(x expr)) {
+	inFilters(p, func(x expr) { visit(x, fn) })
+}
+
+// inFilters calls fn for the expression of each filter of a pipeline. The expression of {} is nil.
+func inFilters(p *pipeline, fn func(x expr)) {
 	var inSet func(s spanset)
 	inSet = func(s spanset) {
 		switch s := s.(type) {
 		case *filter:
-			visit(s.x, fn)
+			fn(s.x)
 		case *without:
 			inSet(s.x)
 		case *both:
@@ -144,14 +161,14 @@ func visitFilters(p *pipeline, fn func(x expr)) {
 			inSet(s.a)
 			inSet(s.b)
 		case *nested:
-			visitFilters(s.p, fn)
+			inFilters(s.p, fn)
 		}
 	}
 	inSet(p.set)
 	for _, s := range p.stages {
 		switch s := s.(type) {
 		case *stageFilter:
-			visit(s.x, fn)
+			fn(s.x)
 		case *stageAggregate:
 			if s.set != nil {
 				inSet(s.set)

@@ -40,6 +40,17 @@ func (e *Error) findTry() {
 	if _, err := parse(phrase); err == nil && !isCondition(e.Query) {
 		e.Try = phrase
 	}
+	tokens, _ := lex(e.Query)
+	for i := len(tokens) - 1; i > 0 && e.Try == ""; i-- { // the part before the mistake
+		head := &Error{Query: e.Query[:tokens[i].end], Pos: tokens[i].end}
+		if head.Pos > e.Pos || strings.Trim(head.Query, "{}()| ") == "" {
+			continue
+		}
+		e.Try = head.closed()
+		if _, err := parse(head.Query); err == nil {
+			e.Try = head.Query
+		}
+	}
 }
 
 // isCondition reports whether the user has probably meant an invalid query as conditions and not as free text. The

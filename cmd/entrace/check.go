@@ -19,7 +19,7 @@ type checkOptions struct {
 }
 
 func checkCommand() *command {
-	o := &checkOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true}}, expect: "none", limit: 20}
+	o := &checkOptions{rowFlags: rowFlags{time: timeLocal, selection: selection{tables: true, expectsNone: true}}, expect: "none", limit: 20}
 	return &command{
 		use:   "check -q QUERY --expect none|some|N|'>=N' FILE|DIR...",
 		short: "Fail if a query selects more or fewer rows than expected",
@@ -110,6 +110,12 @@ func (o *checkOptions) check(ctx context.Context, c *console, names []string) er
 	}
 	w := bufio.NewWriter(c.out)
 	c.say("%s, expected %s", plural(len(rows), "row"), o.expect)
+	if len(rows) == 0 {
+		err = l.sayAlone(ctx, c)
+		if err != nil {
+			return err
+		}
+	}
 	if o.limit > 0 && len(rows) > o.limit {
 		rows = rows[:o.limit]
 	}

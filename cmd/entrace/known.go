@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -20,6 +21,9 @@ import (
 func known(name string, err error) error {
 	if errors.Is(err, convert.ErrNoTrace) {
 		return fmt.Errorf("%w%s", err, otherFolder(name))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w%s", err, nearTraces(name))
 	}
 	if !errors.Is(err, format.ErrNotEntrace) {
 		return err

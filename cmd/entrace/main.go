@@ -71,6 +71,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	}
 	if q, ok := errors.AsType[*query.Error](err); ok {
 		c.sayTry(q.Try)
+		if q.Try == "" {
+			c.say("'{ span:failed && duration > 100ms }' is a query, for example")
+		}
 	}
 	if cmd == root && !c.started && len(args) > 0 {
 		var names []string

@@ -33,6 +33,20 @@ func otherFolder(dir string) string {
 	return fmt.Sprintf(", but folder %s has one: name the folder", filepath.Dir(list[0].File))
 }
 
+// nearTraces returns a text for the end of an error message: it names traces in the folder of a name that does not
+// exist, those with similar names first. The text is "" if the folder has none.
+func nearTraces(name string) string {
+	list, _ := tracesIn(filepath.Dir(name), false) // none if the folder cannot be read
+	var traces []string
+	for _, x := range list {
+		traces = append(traces, x.File)
+	}
+	if len(traces) == 0 {
+		return ""
+	}
+	return "; there is " + strings.Join(texts.NearestFew(name, traces, 3), ", ")
+}
+
 // newestTrace returns the last modified trace in a folder, or "" if the folder has no trace.
 func newestTrace(dir string) (newest string, err error) {
 	list, err := tracesIn(dir, false)

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -27,6 +28,7 @@ type selection struct {
 	tables              bool // the command can print the table that a query makes
 	alone               bool // FILE#ID selects this row; otherwise also the rows below it
 	named               []rowName
+	expectsNone         bool // it is no surprise if nothing is selected
 }
 
 // A rowName names a row of a file.
@@ -188,8 +190,30 @@ func openRows(ctx context.Context, c *console, names []string, o *rowFlags) (*se
 		c.say("%s", h.Text)
 		c.sayTry(h.Query)
 	}
-	return s, nil
+	if s.result.Rows.Len() == 0 && !o.expectsNone && !o.follows {
+		err = s.sayAlone(ctx, c)
+	}
+	return s, err
 }
+
+// sayAlone says how many rows each condition of the query selects alone, if there are several.
+func (s *selected) sayAlone(ctx context.Context, c *console) error {
+	conditions, err := s.query.Alone(ctx, s.v, s.between)
+	var parts []string
+	for _, x := range conditions[:min(len(conditions), maxConditions)] {
+		parts = append(parts, fmt.Sprintf("%d by %s", x.Rows, text.Cut(x.Text, maxCondition)))
+	}
+	if len(parts) > 0 {
+		c.say("no row meets all conditions; alone they select: %s", strings.Join(parts, "; "))
+	}
+	return err
+}
+
+// How many conditions sayAlone prints, and how many bytes of each.
+const (
+	maxConditions = 10
+	maxCondition  = 80
+)
 
 // run runs the query on the view.
 func (s *selected) run(ctx context.Context, o *rowFlags) (err error) {

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -83,6 +84,16 @@ func Distance(a, b string) int {
 		before, row, next = row, next, before
 	}
 	return row[len(b)]
+}
+
+// NearestFew returns up to n names, those with the smallest Distance from word first.
+func NearestFew(word string, names []string, n int) []string {
+	distances := make(map[string]int)
+	for _, name := range names {
+		distances[name] = Distance(word, name)
+	}
+	few := slices.SortedStableFunc(slices.Values(names), func(a, b string) int { return distances[a] - distances[b] })
+	return few[:min(n, len(few))]
 }
 
 // Nearest returns the name with the smallest Distance from word. It returns "" if every Distance is more than
