@@ -96,6 +96,10 @@ var lastName = regexp.MustCompile(`^@last(?:~([0-9]{1,9}))?(?::(.+))?$`)
 // @last:SERVICE the newest of a service. They are looked for in the current folder and in its folders *-traces. Other
 // names, and names of files, mean themselves.
 func traceNamed(ctx context.Context, c *console, name string) (string, error) {
+	if row, is := rowNamed(name); is {
+		file, err := traceNamed(ctx, c, row.file)
+		return file + name[len(row.file):], err
+	}
 	m := lastName.FindStringSubmatch(name)
 	if _, err := os.Lstat(name); m == nil || err == nil {
 		return name, nil

@@ -219,6 +219,43 @@ var traceKinds = map[string]func(r recording, args []string){
 				format.AttrTime, time.Unix(0, int64(i)*1000), format.AttrDuration, uint64(number(args[1])+i%9))
 		}
 	},
+	// busy N has N rows: requests of ten rows with alike queries, of which some fail. The last one does not end.
+	"busy": func(r recording, args []string) {
+		shop, get, n := r.resource("shop"), uint32(0), number(args[0])
+		for i := range n {
+			at := begun.Add(time.Duration(i) * time.Millisecond)
+			took := time.Duration(1000+i*7919%5000) * time.Microsecond
+			switch i % 10 {
+			case 0:
+				request := named(fmt.Sprintf("GET /%d", i/10%3))
+				if i%1000 == 70 {
+					request = level(format.LevelError, request)
+				}
+				if i+10 >= n {
+					took = -1
+				}
+				get = r.span(shop, request, i+1, at, took, "user", "ada", "note", strings.Repeat("long ", i/10%3*400))
+			case 9:
+				r.add(get, level(format.LevelInfo, logged(fmt.Sprintf("order %d is paid", i))), format.AttrTime, at, "items", i)
+			default:
+				r.span(get, named("SELECT orders"), i+1, at, took, "db.query.text", fmt.Sprintf("SELECT * FROM orders WHERE id = %d", i))
+			}
+		}
+	},
+	// models has an agent's span with calls of two models, one of which fails.
+	"models": func(r recording, _ []string) {
+		agent := r.resource("agent")
+		top := r.span(agent, named("invoke_agent"), 1, begun, time.Second, "gen_ai.operation.name", "invoke_agent", "gen_ai.input.messages", `[{"role":"user","content":"hi"}]`)
+		for i, model := range []string{"small", "large", "small"} {
+			call := named("chat " + model)
+			if i == 1 {
+				call = level(format.LevelError, call)
+			}
+			r.span(top, call, i+2, begun.Add(time.Duration(i)*time.Millisecond), time.Duration(i+1)*time.Millisecond, "server.address", "127.0.0.1", "gen_ai.operation.name", "chat",
+				"gen_ai.request.model", model, "gen_ai.usage.input_tokens", 10*(i+1), "gen_ai.usage.output_tokens", i)
+		}
+		r.span(top, named("SELECT"), 9, begun, time.Millisecond)
+	},
 	// lossy has dropped a record.
 	"lossy": func(r recording, _ []string) {
 		check(r.Log(format.SpanRef{}, logged("said")))

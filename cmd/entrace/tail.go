@@ -66,6 +66,9 @@ func (o *tailOptions) run(ctx context.Context, c *console, args []string) error 
 	if o.raw && o.selects() {
 		return usagef("--raw prints all entries: it cannot be used with -q, --since or --until")
 	}
+	if _, row := rowNamed(name); row && (o.raw || o.follow) {
+		return usagef("--raw and --follow read a whole file: they cannot be used with FILE#ID")
+	}
 	if o.follow && name == "-" {
 		return usagef("tail -f cannot follow the standard input: name a file")
 	}
