@@ -199,7 +199,8 @@ func TestAddsUp(t *testing.T) {
 	open, sum := 0.0, 0.0
 	until := make(map[[2]int]float64) // by lane, whose events are in order of time
 	for _, e := range file.Events {
-		if lane := [2]int{e.PID, e.TID}; e.Phase == "X" {
+		lane := [2]int{e.PID, e.TID}
+		if e.Phase == "X" {
 			open += max(0, e.TS+e.Dur-max(e.TS, until[lane])) * 1000
 			until[lane] = max(until[lane], e.TS+e.Dur)
 		}
