@@ -108,7 +108,9 @@ func (o *rowFlags) addTime(flags *pflag.FlagSet) {
 }
 
 // selects reports whether the flags select only a part of the trace.
-func (s *selection) selects() bool { return s.query != "" || s.since != "" || s.until != "" || len(s.named) > 0 }
+func (s *selection) selects() bool {
+	return s.query != "" || s.since != "" || s.until != "" || len(s.named) > 0
+}
 
 // errTable is the error if a command that prints rows gets a query that makes a table.
 var errTable = usagef("the query computes a table, but this command needs rows: print the table with 'entrace stats'")

@@ -20,7 +20,6 @@ import (
 
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -101,23 +100,6 @@ type moment struct {
 
 func compareMoments(x, y moment) int {
 	return slices.Compare([]string{x.name, fmt.Sprintf("%20d %20d", x.start, x.took)}, []string{y.name, fmt.Sprintf("%20d %20d", y.start, y.took)})
-}
-
-// spans returns the spans of v, keyed by span id, and the first time of the trace.
-func spans(t *testing.T, v *view.View) (map[string]view.Row, int64) {
-	t.Helper()
-	ids := make(map[string]view.Row)
-	first := int64(math.MaxInt64)
-	for id := range v.Rows() {
-		if at, ok := v.Time(id); ok && v.Role(id) != view.RoleRecorder {
-			first = min(first, at.UnixNano())
-		}
-		if v.Role(id) == view.RoleSpan {
-			ref := v.Ref(id)
-			ids[string(wire.AppendHex(nil, ref.SpanID[:]))] = id
-		}
-	}
-	return ids, first
 }
 
 // TestChromeInFirefoxProfiler loads Chrome Trace Event JSON into the Firefox Profiler, and compares the threads
