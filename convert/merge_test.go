@@ -55,14 +55,14 @@ func service(t *testing.T, v format.Version, name string, parts []part) *format.
 		}
 		if p.log {
 			l := otel.Log{Body: otel.Any{Kind: otel.String, Text: p.name}, TraceID: trace, SpanID: [8]byte{p.span}, Time: p.at, HasTime: true, Severity: 9, SeverityText: "INFO"}
-			ids = append(ids, write(l.Entry(where), parent))
+			ids = append(ids, write(tracetest.Of(&l, where), parent))
 			continue
 		}
 		s := otel.Span{Name: p.name, TraceID: trace, SpanID: [8]byte{p.span}, Start: p.at, Ended: true, Kind: otel.KindInternal, Flags: mapping.DefaultTraceFlags}
 		if p.up != 0 {
 			s.Parent = [8]byte{p.up}
 		}
-		ids = append(ids, write(s.Entry(where), parent))
+		ids = append(ids, write(tracetest.Of(&s, where), parent))
 	}
 	write(tracetest.Entry(mapping.NameEnd, "of", name), 0)
 	return x.Open()

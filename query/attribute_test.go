@@ -88,7 +88,7 @@ func TestCopiedValuesAreFound(t *testing.T) {
 		table := resultOf(t, v, "{ name = a } | count() by(.v)").Table
 		filters := []string{table.Where(table.Lines[0])}
 		if value := e.Attributes[0].Value; value.Kind() == format.KindString {
-			filters = append(filters, ".v = "+show.Value(value))
+			filters = append(filters, ".v = "+string(show.AppendValue(nil, value)))
 		}
 		for _, filter := range filters {
 			if got := resultOf(t, v, filter).Rows.Len(); got != 1 || !utf8.ValidString(filter) {

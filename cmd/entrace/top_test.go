@@ -50,7 +50,7 @@ func TestWhoWaitsForALock(t *testing.T) {
 		"locks":      "waiting for a lock: 2 in main.book main.go:109; no other goroutine of a span that is as old does anything else",
 		"a crash":    "waiting for a lock: 1 in main.book main.go:109; which goroutine holds it is not recorded, and those that do not wait are: 1 in main.refund main.go:100",
 	} {
-		x := tracetest.New(t, format.V2, format.ET, format.Root(), open.Entry(otel.Where{}))
+		x := tracetest.New(t, format.V2, format.ET, format.Root(), tracetest.Of(open, otel.Where{}))
 		if name == "a crash" {
 			x.Add(&format.TraceEntry{Message: format.Some(crash), Metadata: format.Metadata{Name: "crash", Level: format.LevelError}, Attributes: []format.Attribute{time}})
 		}

@@ -41,7 +41,7 @@ func span(id byte, name string, from, to int64, change func(s *otel.Span)) *form
 	if change != nil {
 		change(s)
 	}
-	return s.Entry(otel.Where{Trace: true, Parent: s.Parent == [8]byte{}})
+	return tracetest.Of(s, otel.Where{Trace: true, Parent: s.Parent == [8]byte{}})
 }
 
 // sample returns the entries of a trace with every kind of entry and value.
@@ -82,16 +82,16 @@ func sample() []*format.TraceEntry {
 		below(3, span(6, "open", 850, 850, func(s *otel.Span) { s.Ended = false })),                           // 8
 		below(3, span(7, "skewed", 900, 890, nil)),                                                            // 9
 		below(1, traced(span(8, "job", 1000, 2000, func(s *otel.Span) { s.Kind = otel.KindConsumer }), 0xbb)), // 10
-		below(10, (&otel.Link{TraceID: [16]byte{15: 0xaa}, SpanID: [8]byte{7: 1}, Flags: mapping.DefaultTraceFlags, Attributes: []otel.Attribute{list}}).Entry("")),
-		below(10, (&otel.Link{TraceID: [16]byte{1}, SpanID: [8]byte{1}, Flags: 1, TraceState: "a=b", Dropped: 2}).Entry("")),
-		below(3, (&otel.Event{Name: "exception", Time: base + 1000, HasTime: true, Attributes: []otel.Attribute{text("exception.message", "boom")}}).Entry("")),
-		below(4, (&otel.Event{Name: "without a time"}).Entry("")),
-		below(4, (&otel.Event{Name: "too late", Time: base + 1500, HasTime: true}).Entry("")),
-		below(4, (&otel.Log{
+		below(10, tracetest.Of(&otel.Link{TraceID: [16]byte{15: 0xaa}, SpanID: [8]byte{7: 1}, Flags: mapping.DefaultTraceFlags, Attributes: []otel.Attribute{list}}, "")),
+		below(10, tracetest.Of(&otel.Link{TraceID: [16]byte{1}, SpanID: [8]byte{1}, Flags: 1, TraceState: "a=b", Dropped: 2}, "")),
+		below(3, tracetest.Of(&otel.Event{Name: "exception", Time: base + 1000, HasTime: true, Attributes: []otel.Attribute{text("exception.message", "boom")}}, "")),
+		below(4, tracetest.Of(&otel.Event{Name: "without a time"}, "")),
+		below(4, tracetest.Of(&otel.Event{Name: "too late", Time: base + 1500, HasTime: true}, "")),
+		below(4, tracetest.Of(&otel.Log{
 			Body: otel.Any{Kind: otel.String, Text: "rows read"}, Time: base + 555, HasTime: true, Observed: base + 555, Severity: 9, SeverityText: "INFO",
 			Attributes: []otel.Attribute{value("rows", format.I64Value(3)), text("code.file.path", "/src/db.go"), value("code.line.number", format.I64Value(12))},
-		}).Entry(otel.Where{Trace: true, Parent: true})),
-		below(1, (&otel.Log{Time: base + 5, HasTime: true, Observed: base + 5, Severity: 13, SeverityText: "WARN"}).Entry(otel.Where{})),
+		}, otel.Where{Trace: true, Parent: true})),
+		below(1, tracetest.Of(&otel.Log{Time: base + 5, HasTime: true, Observed: base + 5, Severity: 13, SeverityText: "WARN"}, otel.Where{})),
 		{Metadata: format.Metadata{Name: "below nothing with a time", Level: format.LevelInfo}},
 		{Metadata: format.Metadata{Name: "foreign", Target: "rust", Level: format.LevelDebug}, Message: format.Some("hello"), Attributes: tracetest.Attributes(format.AttrTime, uint64(base+1999))},
 		below(3, twice),

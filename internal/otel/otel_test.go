@@ -153,16 +153,16 @@ func TestSource(t *testing.T) {
 		spans, logs := make(map[uint32]*otel.Span), make(map[uint32]*otel.Log)
 		for i := range 20 {
 			s := randomSpan(r, byte(i+1))
-			id := write(s.Entry(otel.Where{}), resource)
+			id := write(tracetest.Of(s, otel.Where{}), resource)
 			spans[id] = s
 			for i := range s.Links {
-				write(s.Links[i].Entry("scope"), id)
+				write(tracetest.Of(&s.Links[i], "scope"), id)
 			}
 			for i := range s.Events {
-				s.Events[i].ID = write(s.Events[i].Entry("scope"), id)
+				s.Events[i].ID = write(tracetest.Of(&s.Events[i], "scope"), id)
 			}
 			l := randomLog(r)
-			logs[write(l.Entry(otel.Where{}), resource)] = l
+			logs[write(tracetest.Of(l, otel.Where{}), resource)] = l
 		}
 		v := x.View()
 		source := tracetest.NewSource(v)

@@ -350,13 +350,6 @@ func (s *Span) Each(e *format.TraceEntry, at Where, fn func(e *format.TraceEntry
 	return err
 }
 
-// Entry is like Write, but returns a new entry.
-func (s *Span) Entry(at Where) *format.TraceEntry {
-	e := new(format.TraceEntry)
-	s.Fill(e, at)
-	return e
-}
-
 // Write writes the entry of l with the attributes u. The parameter scope is the name of the span's scope.
 func (l *Link) Write(w Writer, scope string, u Users) {
 	l.Metadata = format.Metadata{Name: mapping.NameLink, Target: scope, Level: format.LevelInfo}
@@ -373,13 +366,6 @@ func (l *Link) Write(w Writer, scope string, u Users) {
 
 // Fill is like Write, but writes to e. It replaces the content of e, and reuses the slice e.Attributes.
 func (l *Link) Fill(e *format.TraceEntry, scope string) { l.Write(&Entry{E: e}, scope, &l.Attributes) }
-
-// Entry is like Write, but returns a new entry.
-func (l *Link) Entry(scope string) *format.TraceEntry {
-	e := new(format.TraceEntry)
-	l.Fill(e, scope)
-	return e
-}
 
 // Write writes the entry of ev with the attributes u. The parameter scope is the name of the span's scope.
 func (ev *Event) Write(w Writer, scope string, u Users) {
@@ -401,13 +387,6 @@ func (ev *Event) Write(w Writer, scope string, u Users) {
 // Fill is like Write, but writes to e. It replaces the content of e, and reuses the slice e.Attributes.
 func (ev *Event) Fill(e *format.TraceEntry, scope string) {
 	ev.Write(&Entry{E: e}, scope, &ev.Attributes)
-}
-
-// Entry is like Write, but returns a new entry.
-func (ev *Event) Entry(scope string) *format.TraceEntry {
-	e := new(format.TraceEntry)
-	ev.Fill(e, scope)
-	return e
 }
 
 // Write writes the entry of l with the attributes u. The parameter at must describe the parent below which the
@@ -467,13 +446,6 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 
 // Fill is like Write, but writes to e. It replaces the content of e, and reuses the slice e.Attributes.
 func (l *Log) Fill(e *format.TraceEntry, at Where) { l.Write(&Entry{E: e}, at, &l.Attributes) }
-
-// Entry is like Write, but returns a new entry.
-func (l *Log) Entry(at Where) *format.TraceEntry {
-	e := new(format.TraceEntry)
-	l.Fill(e, at)
-	return e
-}
 
 // Entry returns the entry of a resource. Its parent is the root.
 func (r *Resource) Entry() *format.TraceEntry {

@@ -331,7 +331,7 @@ func TestExplainDeath(t *testing.T) {
 		r := otel.Resource{Attributes: otel.Attributes{{Name: "service.name", Value: format.StringValue(service)}}}
 		parent := x.Add(r.Entry())
 		return func(s *otel.Span) {
-			e := s.Entry(otel.Where{})
+			e := tracetest.Of(s, otel.Where{})
 			e.Parent = parent
 			x.Add(e)
 		}
@@ -408,7 +408,7 @@ func TestExplainRetries(t *testing.T) {
 		if failed {
 			s.Status, s.Description = otel.StatusError, "try later"
 		}
-		x.Add(s.Entry(otel.Where{}))
+		x.Add(tracetest.Of(s, otel.Where{}))
 		return s.SpanID
 	}
 	for i := range int64(24) {

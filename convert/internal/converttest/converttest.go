@@ -329,11 +329,11 @@ func Random(n int, seed uint64) []*format.TraceEntry {
 		var e *format.TraceEntry
 		switch r.IntN(6) {
 		case 0:
-			e = (&otel.Event{Name: "event", Time: Base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry("")
+			e = tracetest.Of(&otel.Event{Name: "event", Time: Base + r.Int64N(60), HasTime: r.IntN(4) > 0}, "")
 		case 1:
-			e = (&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: Base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry(otel.Where{})
+			e = tracetest.Of(&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: Base + r.Int64N(60), HasTime: r.IntN(4) > 0}, otel.Where{})
 		case 2:
-			e = (&otel.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}).Entry("")
+			e = tracetest.Of(&otel.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}, "")
 		default:
 			s := &otel.Span{
 				Name: "span " + strconv.Itoa(len(entries)), TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(len(entries))},
@@ -342,7 +342,7 @@ func Random(n int, seed uint64) []*format.TraceEntry {
 			if r.IntN(3) == 0 {
 				s.Parent = [8]byte{7: byte(r.IntN(40))}
 			}
-			e = s.Entry(otel.Where{})
+			e = tracetest.Of(s, otel.Where{})
 		}
 		e.Parent = uint32(r.IntN(len(entries)))
 		entries = append(entries, e)

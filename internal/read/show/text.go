@@ -67,9 +67,6 @@ func Short(s string, n int) string {
 	return s
 }
 
-// Value returns a value as text for people.
-func Value(v format.Value) string { return string(AppendValue(nil, v)) }
-
 // quotes escapes a text in quotes. It keeps the sequences that color text, which Safe would remove, because the text
 // can be copied into a query.
 var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\x1b", `\x1b`)

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -37,7 +38,7 @@ func intervalsOf(t testing.TB, in []interval) *view.View {
 			if x.Parent >= 0 {
 				s.Parent = spanID(int(x.Parent))
 			}
-			e := s.Entry(otel.Where{})
+			e := tracetest.Of(s, otel.Where{})
 			e.Parent = groups[x.Group]
 			write(e)
 		}

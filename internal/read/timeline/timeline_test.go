@@ -46,11 +46,11 @@ func overlapping(n int) func(write func(e *format.TraceEntry) uint32) {
 		trace := [16]byte{1}
 		for i := range n {
 			s := &otel.Span{Name: strconv.Itoa(i), TraceID: trace, SpanID: spanID(i), Start: int64(i + 1), Duration: int64(2 * n), Ended: true}
-			id := write(s.Entry(otel.Where{}))
+			id := write(tracetest.Of(s, otel.Where{}))
 			for _, e := range []*format.TraceEntry{
-				(&otel.Link{TraceID: trace, SpanID: spanID(i - 1)}).Entry(""),
-				(&otel.Event{Name: "event", Time: int64(2 * i), HasTime: true}).Entry(""),
-				(&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: int64(i), HasTime: true}).Entry(otel.Where{Trace: true, Parent: true}),
+				tracetest.Of(&otel.Link{TraceID: trace, SpanID: spanID(i - 1)}, ""),
+				tracetest.Of(&otel.Event{Name: "event", Time: int64(2 * i), HasTime: true}, ""),
+				tracetest.Of(&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: int64(i), HasTime: true}, otel.Where{Trace: true, Parent: true}),
 			} {
 				e.Parent = id
 				write(e)
@@ -103,12 +103,12 @@ func TestTimelineSameIDs(t *testing.T) {
 		write(format.Root())
 		for i := range n {
 			s := &otel.Span{TraceID: [16]byte{1}, SpanID: spanID(0), Start: int64(i), Ended: true}
-			write(s.Entry(otel.Where{}))
+			write(tracetest.Of(s, otel.Where{}))
 		}
 		s := &otel.Span{TraceID: [16]byte{1}, SpanID: spanID(1), Start: n, Ended: true}
-		last := write(s.Entry(otel.Where{}))
+		last := write(tracetest.Of(s, otel.Where{}))
 		for range n {
-			e := (&otel.Link{TraceID: [16]byte{1}, SpanID: spanID(0)}).Entry("")
+			e := tracetest.Of(&otel.Link{TraceID: [16]byte{1}, SpanID: spanID(0)}, "")
 			e.Parent = last
 			write(e)
 		}
@@ -146,7 +146,7 @@ func TestDetailedSame(t *testing.T) {
 		for i := range 20 {
 			s := &otel.Span{Name: "large", TraceID: [16]byte{1}, SpanID: spanID(2000 + i), Start: int64(i), Ended: true}
 			s.Attributes = []otel.Attribute{{Name: "a", Value: format.StringValue(large)}}
-			write(s.Entry(otel.Where{}))
+			write(tracetest.Of(s, otel.Where{}))
 		}
 	})
 	tl := withArrows(t, v)
@@ -198,7 +198,7 @@ func TestDetailedSame(t *testing.T) {
 // TestDetailsNames uses attributes whose names are already in use, some of them many times.
 func TestDetailsNames(t *testing.T) {
 	entry := func(names ...string) *format.TraceEntry {
-		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
+		e := tracetest.Of(&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}, otel.Where{})
 		for _, n := range names {
 			e.Add(n, format.BoolValue(true))
 		}
@@ -241,7 +241,7 @@ func TestDetailsNames(t *testing.T) {
 func TestDetailsDurations(t *testing.T) {
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
-		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
+		e := tracetest.Of(&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}, otel.Where{})
 		e.Attributes = append(e.Attributes, tracetest.Attributes("took", int64(24e6), "n", int64(24e6), "text", "x", mapping.AttrDurations, `["took","text"]`)...)
 		write(e)
 	})
@@ -263,7 +263,7 @@ func sequential(n int) func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
 		for i := range n {
 			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(10*i + 1), Duration: 15, Ended: true}
-			write(s.Entry(otel.Where{}))
+			write(tracetest.Of(s, otel.Where{}))
 		}
 	}
 }
@@ -292,7 +292,7 @@ func TestTimelineOfManyLanes(t *testing.T) {
 		write(format.Root())
 		for i := range n {
 			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(i + 1), Duration: 2 * n, Ended: true}
-			write(s.Entry(otel.Where{}))
+			write(tracetest.Of(s, otel.Where{}))
 		}
 	})
 	tl := withArrows(t, v)

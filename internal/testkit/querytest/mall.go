@@ -80,14 +80,14 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 			if differs && o.Note != "" {
 				s.Attributes = append(s.Attributes, otel.Attribute{Name: "note", Value: format.StringValue(o.Note)})
 			}
-			e := s.Entry(otel.Where{})
+			e := tracetest.Of(s, otel.Where{})
 			e.Parent = resources[service]
 			x.Add(e)
 			return s.SpanID
 		}
 		log := func(service string, of [8]byte, at int64, level format.Level, text string) {
 			l := &otel.Log{Body: otel.Any{Kind: otel.String, Text: text}, Time: at, HasTime: true, Severity: otel.SeverityOf(level), TraceID: trace, SpanID: of}
-			e := l.Entry(otel.Where{})
+			e := tracetest.Of(l, otel.Where{})
 			e.Parent = resources[service]
 			x.Add(e)
 		}

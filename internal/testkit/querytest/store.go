@@ -75,7 +75,7 @@ func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 	for i := range o.Seeding {
 		q := &otel.Span{Name: "sql.exec", Kind: otel.KindClient, TraceID: [16]byte{9, byte(i >> 8), byte(i)}, SpanID: [8]byte{9, byte(i >> 8), byte(i)}, Ended: true}
 		q.Start, q.Duration = 1_700_000_000_000_000_000-int64(o.Seeding-i)*1e6, 1e5+int64(i)*1e3
-		e := q.Entry(otel.Where{})
+		e := tracetest.Of(q, otel.Where{})
 		e.Parent = resources["shop"]
 		x.Add(e)
 	}
@@ -189,7 +189,7 @@ func (s *storeRequest) span(service, name string, id, parent [8]byte, start, too
 	if failed != "" {
 		x.Status, x.Description = otel.StatusError, failed
 	}
-	e := x.Entry(otel.Where{})
+	e := tracetest.Of(x, otel.Where{})
 	e.Parent = s.resources[service]
 	s.x.Add(e)
 	return start + took
@@ -198,7 +198,7 @@ func (s *storeRequest) span(service, name string, id, parent [8]byte, start, too
 func (s *storeRequest) log(of [8]byte, level format.Level, text string, attributes ...string) {
 	l := &otel.Log{Body: otel.Any{Kind: otel.String, Text: text}, Time: s.at, HasTime: true, Severity: otel.SeverityOf(level), TraceID: s.trace, SpanID: of}
 	l.Attributes = textAttributes(attributes)
-	e := l.Entry(otel.Where{})
+	e := tracetest.Of(l, otel.Where{})
 	e.Parent = s.resources["shop"]
 	s.x.Add(e)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -175,10 +176,10 @@ func peerDecode(b testing.TB, lines []byte, w *format.Writer) {
 						Kind: otel.SpanKind(sp.Kind()), Start: int64(sp.StartTimestamp()), Ended: true,
 						Duration: int64(sp.EndTimestamp() - sp.StartTimestamp()), Scope: scope, Attributes: attributes(sp.Attributes()),
 					}
-					id := write(s.Entry(otel.Where{}), holder)
+					id := write(tracetest.Of(&s, otel.Where{}), holder)
 					for _, ev := range sp.Events().All() {
 						e := otel.Event{Name: ev.Name(), Time: int64(ev.Timestamp()), HasTime: true, Attributes: attributes(ev.Attributes())}
-						write(e.Entry(scope.Name), id)
+						write(tracetest.Of(&e, scope.Name), id)
 					}
 				}
 			}
