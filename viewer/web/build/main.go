@@ -79,18 +79,20 @@ func uniqueClasses(name string) error {
 		return err
 	}
 	at := make(map[string]int)
-	conditional := 0 // the nesting depth within rules such as @media
+	depth := 0 // within other rules and rules such as @media, a class may have another rule
 	for _, m := range cssPart.FindAllStringSubmatch(string(cssComment.ReplaceAll(b, nil)), -1) {
-		switch selector := strings.TrimSpace(m[1]); {
-		case m[2] == "{" && (conditional > 0 || strings.HasPrefix(selector, "@")):
-			conditional++
-		case m[2] == "{":
-			at[selector]++
-			if at[selector] > 1 && cssClass.MatchString(selector) {
-				return fmt.Errorf("%s has two rules for %s", name, selector)
-			}
-		case conditional > 0:
-			conditional--
+		if m[2] == "}" {
+			depth--
+			continue
+		}
+		depth++
+		selector := strings.TrimSpace(m[1])
+		if depth > 1 || !cssClass.MatchString(selector) {
+			continue
+		}
+		at[selector]++
+		if at[selector] > 1 {
+			return fmt.Errorf("%s has two rules for %s", name, selector)
 		}
 	}
 	return nil
