@@ -2,6 +2,7 @@ package otel
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -111,65 +112,140 @@ func nativeAny(v format.Value) Any {
 }
 
 // ParseJSON parses JSON. Numbers with a point or an exponent become floats.
-func ParseJSON(text string) (Any, error) {
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	v, err := readJSON(d, 0)
-	if err == nil && d.More() {
-		err = errors.New("more than one value")
+func ParseJSON(text string) (v Any, err error) {
+	j := jsonText{text: text}
+	v = j.value(0)
+	j.blank()
+	if j.err == nil && j.i < len(text) {
+		j.fail()
 	}
-	return v, err
+	return v, j.err
 }
 
-func readJSON(d *json.Decoder, depth int) (v Any, err error) {
+// A jsonText is a JSON text that is being parsed.
+type jsonText struct {
+	text string
+	i    int // what is before was read
+	err  error
+}
+
+var errJSON = errors.New("invalid JSON")
+
+func (j *jsonText) fail() {
+	j.err = cmp.Or(j.err, fmt.Errorf("%w at byte %d", errJSON, j.i))
+	j.i = len(j.text)
+}
+
+func (j *jsonText) blank() {
+	for j.i < len(j.text) && strings.IndexByte(" \t\r\n", j.text[j.i]) >= 0 {
+		j.i++
+	}
+}
+
+// next reports whether c is next after blanks, and if so, reads it.
+func (j *jsonText) next(c byte) bool {
+	j.blank()
+	is := j.i < len(j.text) && j.text[j.i] == c
+	if is {
+		j.i++
+	}
+	return is
+}
+
+// more reports whether another item of a list or an object follows. The first item is the one with the number 0.
+func (j *jsonText) more(end byte, n int) bool {
+	if j.err != nil || j.next(end) {
+		return false
+	}
+	if n > 0 && !j.next(',') {
+		j.fail()
+	}
+	return j.err == nil
+}
+
+func (j *jsonText) value(depth int) (v Any) {
 	if depth > maxDepth {
-		return v, errTooDeep
+		j.err = cmp.Or(j.err, errTooDeep)
+		return v
 	}
-	t, err := d.Token()
-	if err != nil {
-		return v, err
-	}
-	switch t := t.(type) {
-	case nil:
-		return v, nil
-	case bool:
-		return Any{Kind: Bool, Bool: t}, nil
-	case string:
-		return TextAny(t), nil
-	case json.Number:
-		if n, err := strconv.ParseInt(string(t), 10, 64); err == nil {
-			return IntAny(n), nil
+	switch {
+	case j.next('"'):
+		v = TextAny(j.string())
+	case j.next('['):
+		for v.Kind = List; j.more(']', len(v.List)); {
+			v.List = append(v.List, j.value(depth+1))
 		}
-		f, _ := strconv.ParseFloat(string(t), 64) // ±Inf if the number is too large
-		return Any{Kind: Float, Float: f}, nil
-	case json.Delim:
-		if t == '[' {
-			v.Kind = List
-			for d.More() {
-				item, err := readJSON(d, depth+1)
-				if err != nil {
-					return v, err
-				}
-				v.List = append(v.List, item)
+	case j.next('{'):
+		for v.Kind = Map; j.more('}', len(v.Map)); {
+			if v.Map == nil {
+				v.Map = make([]KeyValue, 0, 8) // as many fields as many log records have
 			}
-		} else {
-			v.Kind = Map
-			for d.More() {
-				key, err := d.Token()
-				if err != nil {
-					return v, err
-				}
-				item, err := readJSON(d, depth+1)
-				if err != nil {
-					return v, err
-				}
-				name, _ := key.(string)
-				v.Map = append(v.Map, KeyValue{name, item})
+			if !j.next('"') {
+				j.fail()
 			}
+			key := j.string()
+			if !j.next(':') {
+				j.fail()
+			}
+			v.Map = append(v.Map, KeyValue{key, j.value(depth + 1)})
 		}
-		_, err = d.Token() // the closing bracket
+	default:
+		v = j.word()
 	}
-	return v, err
+	return v
+}
+
+// string reads a string after its first quote.
+func (j *jsonText) string() string {
+	from, simple := j.i, true
+	for ; j.i < len(j.text) && j.text[j.i] != '"'; j.i++ {
+		c := j.text[j.i]
+		simple = simple && c >= ' ' && c != '\\' && c < utf8.RuneSelf
+		if c == '\\' {
+			j.i++
+		}
+	}
+	if j.i >= len(j.text) {
+		j.fail()
+		return ""
+	}
+	j.i++
+	if simple {
+		return j.text[from : j.i-1]
+	}
+	return j.unquoted(j.text[from-1 : j.i])
+}
+
+// unquoted returns the content of a string that has escapes or characters that are not ASCII.
+func (j *jsonText) unquoted(text string) (s string) {
+	if json.Unmarshal([]byte(text), &s) != nil {
+		j.fail()
+	}
+	return s
+}
+
+// word reads a number, true, false or null.
+func (j *jsonText) word() (v Any) {
+	from := j.i
+	for j.i < len(j.text) && strings.IndexByte(" \t\r\n,]}:[{\"", j.text[j.i]) < 0 {
+		j.i++
+	}
+	word := j.text[from:j.i]
+	switch word {
+	case "true", "false":
+		return Any{Kind: Bool, Bool: word == "true"}
+	case "null":
+		return v
+	}
+	digits := strings.TrimPrefix(word, "-")
+	if n, err := strconv.ParseInt(word, 10, 64); err == nil && (digits == "0" || digits[0] != '0' && digits[0] != '+') {
+		return IntAny(n)
+	}
+	if !json.Valid([]byte(word)) {
+		j.fail()
+	}
+	f, _ := strconv.ParseFloat(word, 64) // ±Inf if the number is too large
+	return Any{Kind: Float, Float: f}
 }
 
 // jsonAny is an AnyValue in OTLP/JSON.
