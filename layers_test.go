@@ -60,6 +60,7 @@ convert/internal/foreign      convert/internal/input format internal/core/ inter
 convert/jaeger                convert/internal/foreign convert/internal/input format internal/otel
 convert/stdouttrace           convert/internal/foreign format internal/otel
 convert/zipkin                convert/internal/foreign format internal/otel
+convert/loglines              convert/internal/input format internal/core/ internal/otel
 convert/gotrace               convert/internal/foreign convert/internal/input format internal/otel internal/read/ view
 convert/heph                  convert/internal/input format internal/core/ internal/otel internal/text/
 convert/measureme             convert/internal/input format internal/core/
@@ -67,7 +68,7 @@ convert/parquet               convert/internal/input format github.com/parquet-g
 convert/chrome                internal/otel internal/read/ internal/text/ view
 convert/folded                internal/read/ internal/text/ view
 convert                       convert/chrome convert/folded convert/gotrace convert/heph convert/internal/input
-                              convert/jaeger convert/measureme convert/otlp convert/parquet
+                              convert/jaeger convert/loglines convert/measureme convert/otlp convert/parquet
                               convert/stdouttrace convert/zipkin format github.com/klauspost/compress/
                               golang.org/x/text/encoding/unicode internal/core/ internal/file/ internal/otel internal/read/ internal/write/ recorder redact view
 internal/read/tail            format internal/core/ internal/file/ internal/write/ view

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/convert/gotrace"
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/convert/jaeger"
+	"github.com/entrace-go/entrace/convert/loglines"
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/parquet"
@@ -40,6 +41,9 @@ const (
 // GoTrace is the format of Go's execution traces. A trace can be encoded in it only if it contains an execution
 // trace.
 const GoTrace Format = "gotrace"
+
+// Log is the format of the lines that programs log.
+const Log Format = "log"
 
 // Own reports whether f is one of ENTRACE's own formats, and if so, which one.
 func (f Format) Own() (format.StorageFormat, bool) {
@@ -213,7 +217,7 @@ func unreadable(head []byte, name string) string {
 	case head[0] == 0x0a && isMessage(head):
 		return "looks like a single OTLP protobuf message without a length before it: read it with --from otlp"
 	case isText(head):
-		return "is a text file; entrace reads et, iet and the formats that 'entrace convert --list' prints"
+		return "is a text file; entrace reads et, iet and the formats that 'entrace convert --list' prints, and every text as lines with --from log"
 	}
 	return ""
 }
@@ -317,6 +321,13 @@ var codecs = []*codec{
 			What: "what OpenTelemetry's stdouttrace and stdoutlog for Go print", LostIn: "which parents are remote, counts of child spans",
 		},
 		decode: stdouttrace.Decode, is: func(head []byte) bool { return isJSON(head, "SpanContext", "ObservedTimestamp") },
+	},
+	{
+		FormatInfo: FormatInfo{
+			Format: Log, Extensions: []string{".log"}, What: "lines that programs log: JSON, logfmt, the layouts of loggers and servers",
+			LostIn: "colors, blanks around fields",
+		},
+		decode: loglines.Decode, is: loglines.Is,
 	},
 	{
 		FormatInfo: FormatInfo{

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -46,6 +48,8 @@ type info struct {
 	States     []fileState    `json:"states"`            // of each file
 	Cut        string         `json:"cut"`
 	Damage     string         `json:"damage,omitempty"`
+	// Shapes has the number of records of each shape of lines, if the files are logs.
+	Shapes map[string]uint64 `json:"shapes,omitempty"`
 }
 
 // A fileState is the state of one file in the output of 'entrace info --json'.
@@ -157,6 +161,9 @@ func (in *info) count(v *view.View, only view.Set[view.Row]) {
 			in.Links++
 		case view.RoleRecorder, view.RoleFolded:
 			timed = false // the row is not an event of the program
+			if v.Name(r) == mapping.NameLines {
+				in.countShapes(v, r)
+			}
 		}
 		if timed {
 			first, last = min(first, start), max(last, start)
@@ -175,6 +182,21 @@ func (in *info) count(v *view.View, only view.Set[view.Row]) {
 	}
 }
 
+// countShapes adds the numbers of records of each shape in a log, which the row r has.
+func (in *info) countShapes(v *view.View, r view.Row) {
+	e, err := v.Entry(r)
+	if err != nil {
+		return
+	}
+	if in.Shapes == nil {
+		in.Shapes = make(map[string]uint64)
+	}
+	for i := range e.Attributes {
+		n, _ := e.Attributes[i].Value.U64()
+		in.Shapes[strings.Clone(e.Attributes[i].Name)] += n
+	}
+}
+
 // section returns the info for people.
 func (in *info) section(zone *time.Location) section {
 	var lines [][]string
@@ -188,6 +210,9 @@ func (in *info) section(zone *time.Location) section {
 	row("entries", in.Entries)
 	row("spans", fmt.Sprintf("%d, %d of them not ended", in.Spans, in.OpenSpans))
 	row("log records", in.Logs)
+	if len(in.Shapes) > 0 {
+		row("shapes", shapesText(in.Shapes))
+	}
 	row("events", in.Events)
 	row("links", in.Links)
 	services := strings.Join(in.Services[:min(len(in.Services), maxServices)], ", ")
@@ -216,6 +241,15 @@ func (in *info) section(zone *time.Location) section {
 		row("damage", fmt.Sprintf("%s: %s", in.Cut, in.Damage))
 	}
 	return section{sides: "ll", lines: slices.Values(lines)}
+}
+
+// shapesText returns the shapes of lines with their numbers, the most frequent first.
+func shapesText(shapes map[string]uint64) string {
+	names := slices.SortedFunc(maps.Keys(shapes), func(a, b string) int { return cmp.Or(cmp.Compare(shapes[b], shapes[a]), cmp.Compare(a, b)) })
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, shapes[name])
+	}
+	return strings.Join(names, ", ")
 }
 
 // maxServices is the maximum number of services in the output of info.

@@ -165,6 +165,7 @@ type Log struct {
 	Scope        Scope
 	Attributes   Attributes
 	Dropped      uint32
+	Failed       bool            // the request of its span failed; only written
 	Metadata     format.Metadata // of its entry, if the entry was read or written
 }
 

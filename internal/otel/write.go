@@ -437,6 +437,9 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 		w.String(AttrBody, string(AppendAnyValue(nil, &l.Body)))
 	}
 	text(w, AttrEventName, l.EventName)
+	if l.Failed {
+		w.String(mapping.AttrStatusCode, "ERROR")
+	}
 	number(w, mapping.AttrTraceFlags, l.Flags, l.defaultFlags())
 	l.Scope.write(w)
 	number(w, mapping.AttrDroppedAttributes, l.Dropped, 0)

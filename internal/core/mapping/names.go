@@ -52,6 +52,7 @@ const (
 	NameException = "exception"         // event with the reason why its span failed
 	NameCrash     = "crash"             // log record with the reason why a process died, and its stacks
 	NameTrace     = "entrace.trace"     // entry with the reason why a flight recorder made the file
+	NameLines     = "entrace.lines"     // entry with the numbers of lines of each shape, in a log that was converted
 )
 
 // The attributes of a NameTrace that identify the process that recorded the file.

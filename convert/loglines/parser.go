@@ -1,0 +1,223 @@
+package loglines
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/otel"
+)
+
+// maxRecord is the maximum number of bytes of one record. A longer line becomes several records.
+const maxRecord = 64 << 10
+
+// maxWrapped is the maximum number of wrappers around a line.
+const maxWrapped = 4
+
+// A Parser makes records from lines. It holds one record back, because the next line may belong to it.
+type Parser struct {
+	Now int64 // the time of a record without a time; 0: it is that of the record before
+
+	*entry // the record of the current line
+
+	pending  *entry   // the record of the lines before; nil if there is none
+	entries  [2]entry // the memory of both
+	last     int64    // the time of the last record that has one
+	carry    string   // the beginning of a line that its wrapper has cut
+	clock    clock
+	meanings map[string]meaning
+	prefix   []byte // the name of a JSON field with those of the objects around it
+	captures []capture
+	emit     func(e Entry)
+
+	size  int      // of the lines that the last row of a table has matched
+	known struct { // the last result of the clock
+		text string
+		time int64
+		size int
+	}
+}
+
+// NewParser returns a Parser that passes each record to emit. Times without a date or a year are before limit.
+func NewParser(limit time.Time, emit func(e Entry)) *Parser {
+	return &Parser{clock: clock{limit, time.Local}, meanings: make(map[string]meaning), emit: emit}
+}
+
+// Flush passes on the record that is held back.
+func (p *Parser) Flush() {
+	if p.pending != nil {
+		p.emit(p.pending.finish())
+		p.pending = nil
+	}
+}
+
+// Next reads the line at the beginning of s, and further lines if they belong to its shape. It returns the number of
+// bytes that it has read.
+func (p *Parser) Next(s string) (n int) {
+	line, n := lineOf(s)
+	text := strings.TrimRight(line, "\r")
+	if strings.IndexByte(text, '\x1b') >= 0 {
+		text = escapes.ReplaceAllString(text, "")
+	}
+	if strings.TrimSpace(text) == "" {
+		return n
+	}
+	p.entry = &p.entries[0]
+	if p.entry == p.pending {
+		p.entry = &p.entries[1]
+	}
+	*p.entry = entry{log: otel.Log{Attributes: p.log.Attributes[:0]}, found: found{took: -1}}
+	inner := p.unwrap(text)
+	if p.partial && len(p.carry)+len(inner) < maxRecord {
+		p.carry += inner
+		return n
+	}
+	if p.carry != "" {
+		inner, p.carry = p.carry+inner, ""
+	}
+	switch {
+	case strings.HasPrefix(s, exportBegin):
+		n = p.export(s)
+	case inner == "": // JSON has said all
+	case p.pending != nil && p.pending.continues(inner):
+		p.pending.add(inner)
+		return n
+	case inner == line:
+		n = max(n, p.shapeOf(s))
+	default:
+		p.shapeOf(inner)
+	}
+	if p.severity == 0 {
+		p.severity, p.severityText = levelIn(p.log.Body.Text)
+	}
+	if p.time == 0 {
+		p.time = cmp.Or(p.Now, p.last)
+	}
+	p.last = p.time
+	p.Flush()
+	p.pending = p.entry
+	return n
+}
+
+// lineOf returns the first line of s without its end, and its size with it. It cuts lines that are too long.
+func lineOf(s string) (line string, size int) {
+	head := s[:min(len(s), maxRecord)]
+	if end := strings.IndexByte(head, '\n'); end >= 0 {
+		return head[:end], end + 1
+	}
+	return head, len(head)
+}
+
+// escapes matches the escape sequences that color a terminal.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+// set sets a field of the current record.
+func (p *Parser) set(m meaning, v *otel.Any) { p.entry.set(p, m, v) }
+
+// unwrap removes the wrappers of a line. It returns "" if the rest is JSON.
+func (p *Parser) unwrap(text string) string {
+	for range maxWrapped {
+		if p.json(text) {
+			p.shape = shapeJSON
+		} else if !p.find(wrappers, text) {
+			break
+		}
+		if p.line == "" {
+			return ""
+		}
+		text = strings.TrimSuffix(p.line, "\n")
+		p.partial = p.partial || len(p.line) >= dockerCut && len(text) == len(p.line)
+		// The line itself knows better than its wrapper.
+		p.line, p.timed, p.leveled, p.said = "", false, false, false
+	}
+	return text
+}
+
+// dockerCut is the size of the parts into which Docker cuts a long line.
+const dockerCut = 16 << 10
+
+// find finds the first row that describes the line at the beginning of s, sets its fields, and returns true. The number
+// of bytes is in p.size.
+func (p *Parser) find(table []*Shape, s string) bool {
+	for _, shape := range table {
+		p.captures = p.captures[:0]
+		p.size = p.match(shape.steps, s)
+		if p.size < 0 || p.size < len(s) && s[p.size] != '\n' && s[p.size] != '\r' {
+			continue
+		}
+		p.shape = shape
+		for i := range p.captures {
+			p.capture(&p.captures[i])
+		}
+		return true
+	}
+	return false
+}
+
+// capture sets the field of a capture.
+func (p *Parser) capture(c *capture) {
+	v := otel.TextAny(c.text)
+	switch {
+	case c.means.is == "time":
+		p.time = c.time
+		return
+	case c.text == "", c.text == "-" && c.kind != '1', c.step.text == "_":
+		return
+	case c.kind == '=':
+		p.withFields(c.text)
+		return
+	case c.kind == '#' && len(c.text) < 19:
+		v = otel.IntAny(decimal(c.text))
+	}
+	p.set(c.means, &v)
+}
+
+// shapeOf finds the shape of the line at the beginning of s. It returns the number of bytes of all lines of the shape.
+func (p *Parser) shapeOf(s string) (n int) {
+	line, _ := lineOf(s)
+	line = strings.TrimRight(line, "\r")
+	switch {
+	case strings.IndexByte(line, '=') > 0 && p.logfmt(line, 2):
+		p.shape = shapeLogfmt
+	case p.find(shapes, s):
+		return min(p.size+1, len(s))
+	default:
+		p.log.Body, p.said = otel.TextAny(line), true
+		if p.shape == nil {
+			p.shape = shapeNone
+		}
+	}
+	return 0
+}
+
+// exportBegin begins a record in journald's export.
+const exportBegin = "__CURSOR="
+
+// export reads a record of journald's export: a field in each line, up to an empty line.
+func (p *Parser) export(s string) (n int) {
+	*p.entry = entry{found: found{took: -1, shape: shapeExport}}
+	for n < len(s) {
+		line, size := lineOf(s[n:])
+		n += size
+		name, value, ok := strings.Cut(line, "=")
+		if !ok {
+			break
+		}
+		v := otel.TextAny(value)
+		p.set(p.meaningOf([]byte(name)), &v)
+	}
+	if p.line != "" {
+		p.shapeOf(p.line)
+	}
+	return n
+}
+
+// timeAt returns the time at the beginning of s and its length. Several patterns ask for the same time.
+func (p *Parser) timeAt(s string) (unixNano int64, n int) {
+	if p.known.text != s {
+		p.known.text = s
+		p.known.time, p.known.size = p.clock.at(s)
+	}
+	return p.known.time, p.known.size
+}

@@ -1,0 +1,91 @@
+package loglines
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+)
+
+// continues reports whether a line without a shape of its own belongs to the record e: it is a frame of a stack, or a
+// line between frames.
+func (e *entry) continues(line string) bool {
+	isError := e.severity >= severityError
+	if isFrame(line) {
+		return isError || !isLetter(line[0])
+	}
+	name, _, _ := strings.Cut(line, ":")
+	isName := !strings.ContainsAny(name, " \t=[{\"")
+	if e.stack == "" {
+		thrown := isError && isName && strings.Contains(name, ".") && (strings.HasSuffix(name, "Exception") || strings.HasSuffix(name, "Error"))
+		// Postgres writes long statements with tabs, and Rust the reason of a panic behind its place.
+		return thrown || line[0] == '\t' || strings.HasPrefix(e.log.Body.Text, "thread '")
+	}
+	last := e.stack[strings.LastIndexByte(e.stack[:len(e.stack)-1], '\n')+1:]
+	switch {
+	case line[0] == ' ' || line[0] == '\t':
+		return true
+	case strings.HasPrefix(last, " ") && strings.Contains(e.stack, "  File \""):
+		return isName // the error of Python comes last
+	}
+	return strings.HasSuffix(line, ")") && strings.Contains(e.stack, "goroutine ") && !strings.Contains(line, " ")
+}
+
+// isFrame reports whether a line begins as frames of stacks do.
+func isFrame(line string) bool {
+	return slices.ContainsFunc(frames, func(frame string) bool { return strings.HasPrefix(line, frame) })
+}
+
+// add adds a line to the stack of the record, or to its message.
+func (e *entry) add(line string) {
+	switch {
+	case len(e.stack)+len(e.log.Body.Text)+len(line) > maxRecord:
+	case e.stack == "" && line[0] == '\t' && !isFrame(line):
+		e.log.Body.Text += "\n" + line
+	default:
+		e.stack += line + "\n"
+	}
+}
+
+// stacked sets the attributes of the error whose stack the record has.
+func (e *entry) stacked(l *otel.Log) {
+	if e.stack == "" {
+		return
+	}
+	stack := strings.TrimRight(e.stack, "\n")
+	if strings.HasPrefix(l.Body.Text, "Traceback ") {
+		stack = l.Body.Text + "\n" + stack
+		l.Body.Text = stack[strings.LastIndexByte(stack, '\n')+1:]
+	}
+	if e.severity <= severityInfo && !e.leveled {
+		l.Severity, l.SeverityText = severityError, "ERROR"
+	}
+	l.Attributes.Add("exception.stacktrace", format.StringValue(stack))
+}
+
+// levelWithin is how many bytes of a line may precede its level.
+const levelWithin = 80
+
+// levelBefore matches a level before a message, as compilers and runtimes print it, possibly after a position in a
+// file: "main.c:3:5: error: …", "Error: …", "warning[E0425]: …", "ValueError: …", "npm ERR! …".
+var levelBefore = regexp.MustCompile(`^(?:\S+:\s+)?(?:fatal (error):|(?i:(error|warning|fatal|panic))(?: [A-Z]+\d+|\[\w+\])?:|[A-Z][\w.]*(Error|Exception): |npm (ERR)!|Traceback \(|Exception in thread|Unhandled exception|thread '.*' panicked)`)
+
+// levelWord matches a level in a line of plain text, in capitals or in brackets.
+var levelWord = regexp.MustCompile(`\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC)\b|\[(?i:(trace|debug|info|warn|warning|error|fatal))\]`)
+
+// levelIn returns the level in a line of text, near its beginning.
+func levelIn(text string) (severity uint32, name string) {
+	if m := levelWord.FindStringSubmatch(text[:min(len(text), levelWithin)]); m != nil {
+		name = m[1] + m[2]
+	} else if m := levelBefore.FindStringSubmatch(text); m != nil {
+		name = cmp.Or(m[2]+m[4], "error")
+	}
+	severity, known := otel.SeverityNamed(name)
+	if !known {
+		severity = severityInfo
+	}
+	return severity, name
+}
