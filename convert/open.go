@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/convert/gotrace"
+	"github.com/entrace-go/entrace/convert/loglines"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
@@ -138,6 +139,9 @@ func (o *opener) finish(err error) (*Trace, error) {
 	t := o.trace
 	if err == nil && t.once == nil {
 		t.view, err = t.Corrected(o.ctx, o.options.Clock)
+	}
+	if err == nil && t.once == nil && len(t.files) > 1 {
+		err = o.demote()
 	}
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -542,6 +546,11 @@ func (o *opener) loadOwn(name string) error {
 
 // redacted returns a file with the entries of f without their secrets, and the damage of f. It closes f.
 func (o *opener) redacted(f *format.File) (without *format.File, damage, err error) {
+	return o.changed(f, func(e *format.TraceEntry) { secrets.Replace(o.options.Redact, e, nil) })
+}
+
+// changed returns a file with the entries of f after a call of change for each, and the damage of f. It closes f.
+func (o *opener) changed(f *format.File, change func(e *format.TraceEntry)) (to *format.File, damage, err error) {
 	defer f.Close() // f was only read
 	tmp, err := osfile.CreateSpool(o.options.TempDir)
 	if err != nil {
@@ -549,14 +558,55 @@ func (o *opener) redacted(f *format.File) (without *format.File, damage, err err
 	}
 	out, err := format.NewWriter(&limited{w: tmp, left: &o.left}, f.Version(), format.IET, nil)
 	if err == nil {
-		err = copyFile(o.ctx, out, f, func(e *format.TraceEntry) { secrets.Replace(o.options.Redact, e, nil) })
+		err = copyFile(o.ctx, out, f, change)
 		err = errors.Join(err, out.Close())
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, tmp.Close())
 	}
-	without, err = openSpool(tmp, f.Name())
-	return without, f.Damage(), err
+	to, err = openSpool(tmp, f.Name())
+	return to, f.Damage(), err
+}
+
+// demote makes the spans of access logs log records if another file has these spans, and then makes the view again.
+func (o *opener) demote() (err error) {
+	t := o.trace
+	logged := make(map[format.SpanRef]place)
+	known := make(map[place]bool) // spans of access logs that another file has
+	for _, inLogs := range []bool{true, false} {
+		for r := range t.view.Rows() {
+			file, id := t.view.ID(r)
+			if t.view.Role(r) != view.RoleSpan || (t.Format(file) == Log) != inLogs || !inLogs && len(logged) == 0 {
+				continue
+			}
+			ref := t.view.Ref(r)
+			if inLogs {
+				logged[ref] = place{file, id}
+			} else if at, is := logged[ref]; is {
+				known[at] = true
+			}
+		}
+	}
+	if len(known) == 0 {
+		return nil
+	}
+	for i := range t.files {
+		at := place{file: i}
+		if t.Format(i) != Log {
+			continue
+		}
+		t.files[i], _, err = o.changed(t.files[i], func(e *format.TraceEntry) {
+			if known[at] {
+				loglines.Demote(e)
+			}
+			at.id++
+		})
+		if err != nil {
+			return err
+		}
+	}
+	t.view, err = t.Corrected(o.ctx, o.options.Clock)
+	return err
 }
 
 func (o *opener) add(f *format.File, name string, c *codec, opened os.FileInfo, damage error) {

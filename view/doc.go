@@ -28,7 +28,8 @@
 // time, with links first. A child without a time directly follows the sibling that was recorded before it.
 //
 // A span failed if its status is error. It also failed if its status is unset and it has an event named exception,
-// which the SDK records when a span ends in a panic. [Flags.Failed] applies this rule. [Flags.Status] returns the
+// which the SDK records when a span ends in a panic, or a log record
+// whose otel.status_code is ERROR, which is the line of an access log. [Flags.Failed] applies this rule. [Flags.Status] returns the
 // recorded status.
 //
 // A span that was open when its recorder began a new file is in both files. If both files are in

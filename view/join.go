@@ -8,6 +8,8 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/spanmap"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
 // A want is a reference from a row to a span whose row must be found. The span is the parent of the row, the span
@@ -410,6 +412,9 @@ func (b *builder) moveAll(moves []move) {
 		}
 		b.setParent(m.row, to)
 		rows[m.row] = to
+		if f := b.flags(m.row); f.Role() == RoleLog && columns.Status(uint16(f)) == uint8(otel.StatusError) {
+			b.addException(to)
+		}
 		homeless = homeless || b.resource(m.row) == 0
 	}
 	if homeless {

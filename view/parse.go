@@ -581,6 +581,9 @@ func (w *parser) add(c *chunk, r record, b []byte, l *wire.Layout, id uint32, v 
 		role = RoleRoot
 	case hasMessage && bytes.HasPrefix(name, prefixEvent):
 		role = RoleLog
+		if columns.Status(uint16(flags)) == uint8(otel.StatusError) {
+			flags |= recordExcepts // it is about a request that failed
+		}
 		if hasSpan {
 			c.wants = append(c.wants, span)
 			flags |= recordWants
