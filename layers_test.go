@@ -76,7 +76,7 @@ internal/read/archive         convert/parquet format github.com/minio/ internal/
 internal/otel/                convert/otlp format github.com/klauspost/compress/
                               google.golang.org/protobuf/encoding/protowire internal/core/ internal/file/ internal/otel
                               internal/text/ recorder redact view
-cmd/entrace                   control/tracedir convert format github.com/schollz/progressbar/v3 github.com/spf13/
+cmd/entrace                   control/tracedir convert convert/loglines format github.com/schollz/progressbar/v3 github.com/spf13/
                               golang.org/x/sys/ golang.org/x/term internal/core/ internal/file/ internal/otel
                               internal/otel/ internal/read/ internal/text/ internal/write/ query query/analyze recorder
                               redact remote view viewer

@@ -60,8 +60,7 @@ run sets OpenTelemetry's environment variables for COMMAND, and records to one f
 with its arguments and its exit status. Programs that read TRACEPARENT hang their spans below that span. A Go
 program that uses entrace itself records to a second file, STEM.self.et.
 
---console records the lines that COMMAND prints as log records. It finds level and time in JSON, in logfmt and
-in plain text.
+--console records the lines that COMMAND prints as log records, as entrace reads log files.
 
 The standard output is COMMAND's alone, and signals go to COMMAND. run exits as COMMAND does: with 128 plus the
 number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if run itself fails.`,
