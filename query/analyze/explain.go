@@ -50,7 +50,9 @@ func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	}
 	slices.SortStableFunc(w.requests, func(a, b *request) int { return cmp.Compare(a.start, b.start) })
 	if len(w.requests) == 0 {
-		return &Explanation{Verdict: "no cause found: there are no requests to compare", Complete: all == 0, Apart: w.apart}, ctx.Err()
+		x, err := w.explainRecords(ctx, q)
+		x.Complete, x.Apart = all == 0, w.apart
+		return x, cmp.Or(err, ctx.Err())
 	}
 	selected := alone && slices.ContainsFunc(w.requests, func(r *request) bool { return !r.now })
 	x, others := &Explanation{}, "before"

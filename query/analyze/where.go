@@ -14,7 +14,7 @@ import (
 
 // A Finding says where time is or what else matters in a recording, without a comparison.
 type Finding struct {
-	Kind  string   `json:"kind"`  // time, wait, repeat, retry, gap, open or grows
+	Kind  string   `json:"kind"`  // time, wait, repeat, retry, gap, open, grows or pattern
 	Text  string   `json:"text"`  // a sentence
 	Share float64  `json:"share"` // of the time of all requests, of the spans, or of the recording
 	Row   view.Row `json:"row" null:"yes"`
@@ -24,6 +24,8 @@ type Finding struct {
 	asleep   bool   // of a wait: the program called time.Sleep
 	stalls   bool   // of a gap: requests waited in it
 	said     string // the text in the words of a verdict; Text if empty
+	at       int64  // of a pattern: when it first occurs
+	change   string // of a pattern: how often it occurs, compared with before
 }
 
 func (f *Finding) sentence() string { return cmp.Or(f.said, f.Text) }
