@@ -18,8 +18,8 @@
 //
 // # Other formats
 //
-// Each format has a subpackage: chrome, folded, gotrace, heph, jaeger, measureme, otlp,
-// parquet, stdouttrace and zipkin. The documentation of the subpackage says how each part is
+// Each format has a subpackage: chrome, folded, gotrace, heph, jaeger, loglines, measureme,
+// otlp, parquet, stdouttrace and zipkin. The documentation of the subpackage says how each part is
 // converted and which parts are lost. Decode functions write to a [format.Writer]; Encode functions read a
 // view. A new format needs such a package and a line in formats.go. [Formats] lists all formats.
 package convert
