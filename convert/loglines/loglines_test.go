@@ -15,12 +15,12 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/view"
 )
 
 var (
-	must     = tracetest.Must
+	must     = expect.Must
 	limit    = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	whenLog  = time.Date(2026, 11, 29, 7, 53, 15, 0, time.UTC)
 	toOTLP   = converttest.Format{Decode: Decode, Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) }}

@@ -13,13 +13,17 @@ import (
 // findPattern is the kind of a finding about a pattern of errors.
 const findPattern = "pattern"
 
-// How often a pattern of errors occurs, compared with before. In this order, patterns are reported.
+// A change says how often a pattern of errors occurs, compared with before. In this order, patterns are reported.
+type change int
+
 const (
-	patternNew  = "new"
-	patternMore = "more frequent"
-	patternGone = "gone"
-	patternSame = "as before"
+	isNew change = iota
+	moreFrequent
+	gone
+	asBefore
 )
+
+func (c change) String() string { return [...]string{"new", "more frequent", "gone", "as before"}[c] }
 
 const (
 	timesMore = 3  // how often a pattern must occur, compared with before, to be more frequent
@@ -29,7 +33,7 @@ const (
 // explainRecords explains a recording that has no requests: which patterns of errors are new, more frequent or gone, and
 // since when. Without a baseline, a pattern is new if it does not occur at the beginning.
 func (w *workload) explainRecords(ctx context.Context, q *Question) (*Explanation, error) {
-	x := &Explanation{Verdict: "no cause found: there are no requests to compare", Complete: true}
+	x := &Explanation{Verdict: "no cause found: there are no requests to compare"}
 	v := q.Now[0].View
 	now, errs, err := patternsOf(ctx, q.Now[0])
 	var before []ErrorPattern
@@ -37,38 +41,54 @@ func (w *workload) explainRecords(ctx context.Context, q *Question) (*Explanatio
 	if err == nil && len(q.Before) > 0 {
 		before, wereErrs, err = patternsOf(ctx, q.Before[0])
 	}
-	if err != nil || len(now)+len(before) == 0 {
+	if err != nil {
 		return x, err
 	}
 	start, end, _ := v.Period()
 	for _, p := range now {
-		at, _ := v.Start(p.First)
+		f := Finding{Kind: findPattern, Share: float64(p.Count) / float64(errs), Row: p.First, change: asBefore}
 		same := slices.IndexFunc(before, func(b ErrorPattern) bool { return b.Pattern == p.Pattern })
-		f := Finding{Kind: findPattern, Share: float64(p.Count) / float64(errs), Row: p.First, at: at, change: patternSame}
+		at, timed := v.Start(p.First)
 		switch {
-		case len(q.Before) == 0 && at > start+(end-start)/newAfter, len(q.Before) > 0 && same < 0:
-			f.change = patternNew
+		case len(q.Before) == 0 && timed && at > start+(end-start)/newAfter, len(q.Before) > 0 && same < 0:
+			f.change = isNew
 		case same >= 0 && p.Count >= timesMore*max(few, before[same].Count):
-			f.change = patternMore
+			f.change = moreFrequent
 		}
-		f.Text = fmt.Sprintf("%s: %s, %d times from %s on", f.change, p.Pattern, p.Count, w.clock(Time(at)))
+		f.said = fmt.Sprintf("%s, %d×", p.Pattern, p.Count)
+		if timed {
+			f.at = at
+			f.said += fmt.Sprintf(" from %s on", w.clock(Time(at)))
+		}
 		if m := v.Metadata(p.First); m.Line.Valid {
-			f.Text += fmt.Sprintf(", in %s:%d", m.File.Value, m.Line.Value)
+			f.said += fmt.Sprintf(", in %s:%d", m.File.Value, m.Line.Value)
 		}
 		x.Where = append(x.Where, f)
 	}
 	for _, p := range before {
 		if !slices.ContainsFunc(now, func(n ErrorPattern) bool { return n.Pattern == p.Pattern }) {
-			text := fmt.Sprintf("%s: %s, %d times before", patternGone, p.Pattern, p.Count)
-			x.Where = append(x.Where, Finding{Kind: findPattern, Text: text, Share: float64(p.Count) / float64(wereErrs), change: patternGone})
+			x.Where = append(x.Where, Finding{
+				Kind: findPattern, Share: float64(p.Count) / float64(wereErrs), change: gone, said: fmt.Sprintf("%s, %d× before", p.Pattern, p.Count),
+			})
 		}
 	}
-	order := []string{patternNew, patternMore, patternGone, patternSame}
-	slices.SortStableFunc(x.Where, func(a, b Finding) int {
-		return cmp.Or(slices.Index(order, a.change)-slices.Index(order, b.change), cmp.Compare(a.at, b.at))
-	})
-	x.Verdict = x.Where[0].Text
-	x.Alarming = x.Where[0].change == patternNew || x.Where[0].change == patternMore
+	slices.SortStableFunc(x.Where, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.change, b.change), cmp.Compare(a.at, b.at)) })
+	for i := range x.Where {
+		f := &x.Where[i]
+		f.Text = f.said
+		if f.change != asBefore || len(q.Before) > 0 {
+			f.Text = fmt.Sprintf("%s: %s", f.change, f.said)
+		}
+	}
+	if len(x.Where) > 0 {
+		first := x.Where[0]
+		x.Alarming = first.change == isNew || first.change == moreFrequent
+		if x.Alarming {
+			x.Verdict = first.Text
+		} else {
+			x.Verdict += "; the first error: " + first.said
+		}
+	}
 	return x, nil
 }
 

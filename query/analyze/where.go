@@ -25,7 +25,7 @@ type Finding struct {
 	stalls   bool   // of a gap: requests waited in it
 	said     string // the text in the words of a verdict; Text if empty
 	at       int64  // of a pattern: when it first occurs
-	change   string // of a pattern: how often it occurs, compared with before
+	change   change // of a pattern: how often it occurs, compared with before
 }
 
 func (f *Finding) sentence() string { return cmp.Or(f.said, f.Text) }
