@@ -148,8 +148,8 @@ func (s *lineStream) close() {
 }
 
 // record records what the parser found in one or several lines. If the line names no span, it is the command's.
-func (s *lineStream) record(e loglines.Entry) {
-	l := e.Log
+func (s *lineStream) record(r *loglines.Record) {
+	l := &r.Log
 	l.Observed = time.Now().UnixNano()
 	if l.TraceID == [16]byte{} {
 		l.TraceID, l.SpanID, l.Flags = s.ref.TraceID, s.ref.SpanID, 1

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -36,10 +38,10 @@ func Is(head []byte) bool {
 	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(head[:cut]) {
 		return false
 	}
-	p := NewParser(time.Now(), func(Entry) {})
+	p := NewParser(time.Now(), func(*Record) {})
 	for s := string(head[:cut]); s != ""; {
 		s = s[p.Next(s):]
-		if e := p.pending; e != nil && e.isKnown() {
+		if r := p.pending; r != nil && r.isKnown() {
 			return true
 		}
 	}
@@ -55,83 +57,193 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 			limit = info.ModTime()
 		}
 	}
-	if _, err := w.Write(format.Root()); err != nil {
+	_, err := w.Write(format.Root())
+	if err != nil {
 		return err
 	}
-	d := decoder{w: w, counts: make(map[string]uint64)}
-	p := NewParser(limit, d.add)
+	d := decoder{w: w, limit: limit, holders: map[string]uint32{"": 0}, counts: make(map[string]uint64)}
+	defer d.running.Wait()
+	return d.decode(ctx, r)
+}
+
+// A decoder divides lines into chunks, which goroutines parse, and writes their records in the order of the lines.
+type decoder struct {
+	w       *format.Writer
+	limit   time.Time
+	made    [sha256.Size]byte // the beginning of made trace ids
+	chunks  []*chunk          // whose records are not written, in the order of the lines
+	spare   output            // the memory of a chunk that was written
+	running sync.WaitGroup
+	holders map[string]uint32 // the entries of resources, by service
+	counts  map[string]uint64 // of records, by shape
+}
+
+// A chunk is some of the lines.
+type chunk struct {
+	*decoder
+
+	after  *chunk // the chunk before, if the first lines may belong to its last record
+	text   string
+	whole  bool // no further lines belong to the last record
+	parser *Parser
+	at     int64 // offset of the line that is being read
+	output
+	parsed chan struct{} // closed at the end of parse
+}
+
+// An output is what parse makes of lines.
+type output struct {
+	entry   format.TraceEntry // the last one
+	raw     []byte            // encoded entries
+	records []written
+}
+
+// A written is a record that is encoded.
+type written struct {
+	size    int
+	service string
+	shape   *Shape
+}
+
+func (d *decoder) decode(ctx context.Context, r io.Reader) error {
 	block := make([]byte, blockSize)
-	for had := 0; ; {
+	c := &chunk{whole: true}
+	for had, at := 0, int64(0); ; {
 		n, err := io.ReadFull(r, block[had:])
 		end := had + n
-		if at := bytes.IndexByte(block[:min(end, maxRecord)], 0); d.at == 0 && at >= 0 {
-			return &input.Error{Offset: int64(at), Err: errBinary}
+		if at == 0 {
+			head := block[:min(end, maxRecord)]
+			if at := bytes.IndexByte(head, 0); at >= 0 {
+				return &input.Error{Offset: int64(at), Err: errBinary}
+			}
+			d.made = sha256.Sum256(head)
 		}
-		if d.at == 0 {
-			d.made = sha256.Sum256(block[:min(end, maxRecord)])
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !ended || ctx.Err() != nil {
+			return cmp.Or(ctx.Err(), err)
 		}
-		rest := string(block[:end])
-		for rest != "" && (err != nil || len(rest) > 2*maxRecord) && d.err == nil { // before the end, more of the lines may follow
-			size := p.Next(rest)
-			rest = rest[size:]
-			d.at += int64(size)
+		cut := end
+		if !ended {
+			cut = d.cut(block[:end])
 		}
-		switch {
-		case cmp.Or(d.err, ctx.Err()) != nil:
-			return cmp.Or(d.err, ctx.Err())
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			p.Flush()
-			return cmp.Or(d.err, d.end())
-		case err != nil:
+		next := &chunk{decoder: d, whole: cut > 0 || ended, at: at, output: d.spare, parsed: make(chan struct{})}
+		d.spare = output{}
+		if !c.whole {
+			next.after = c
+		}
+		if !next.whole {
+			cut = end
+		}
+		c = next
+		c.text = string(block[:cut])
+		d.chunks = append(d.chunks, c)
+		d.running.Go(c.parse)
+		for len(d.chunks) > runtime.GOMAXPROCS(0) || ended && len(d.chunks) > 0 {
+			err = d.chunks[0].write()
+			if err != nil {
+				return err
+			}
+			d.chunks = d.chunks[1:]
+		}
+		if ended {
+			return d.end()
+		}
+		at += int64(cut)
+		had = copy(block, block[cut:end])
+	}
+}
+
+// cut returns the offset of the last line that surely begins a record, or 0.
+func (d *decoder) cut(block []byte) (cut int) {
+	at := max(0, len(block)-searched)
+	p := NewParser(d.limit, func(*Record) {})
+	for s := string(block[at:]); strings.IndexByte(s, '\n') >= 0; {
+		last, isJoined := p.pending, p.carry != ""
+		n := p.Next(s)
+		if last != nil && p.pending != last && !isJoined && p.has(aTime) && p.isKnown() {
+			cut = at
+		}
+		at += n
+		s = s[n:]
+	}
+	return cut
+}
+
+// searched is the size of the end of a block in which cut searches.
+const searched = 32 << 10
+
+// parse reads the lines of the chunk. Unless it is whole, parse leaves some lines in text, because further lines may
+// belong to them.
+func (c *chunk) parse() {
+	defer close(c.parsed)
+	if c.after == nil {
+		c.parser = NewParser(c.limit, c.add)
+	} else {
+		<-c.after.parsed
+		c.parser, c.at, c.text = c.after.parser, c.after.at, c.after.text+c.text
+		c.parser.emit = c.add
+		c.after = nil
+	}
+	for c.text != "" && (c.whole || len(c.text) > 2*maxRecord) {
+		size := c.parser.Next(c.text)
+		c.text = c.text[size:]
+		c.at += int64(size)
+	}
+	if c.whole {
+		c.parser.Flush()
+	}
+}
+
+// write writes the records of the chunk.
+func (c *chunk) write() error {
+	<-c.parsed
+	raw := c.raw
+	for _, x := range c.records {
+		c.counts[x.shape.Name]++
+		holder, known := c.holders[x.service]
+		if !known {
+			resource := otel.Resource{Attributes: otel.Attributes{{Name: "service.name", Value: format.StringValue(wire.ValidText(x.service))}}}
+			var err error
+			holder, err = c.w.Write(resource.Entry())
+			if err != nil {
+				return err
+			}
+			c.holders[x.service] = holder
+		}
+		_, err := c.w.WriteRaw(raw[:x.size], holder)
+		if err != nil {
 			return err
 		}
-		had = copy(block, rest)
+		raw = raw[x.size:]
 	}
+	c.spare = output{c.entry, c.raw[:0], c.records[:0]}
+	c.output = output{}
+	return nil
 }
 
-// A decoder writes records.
-type decoder struct {
-	w         *format.Writer
-	at        int64             // offset of the line that is being read
-	made      [sha256.Size]byte // the beginning of made trace ids
-	entry     format.TraceEntry
-	resources otel.Resources
-	service   string            // of the last record
-	counts    map[string]uint64 // of records, by shape
-	holder    uint32            // the entry of the resource of the last record
-	err       error
-}
-
-// add writes a record. Ids that a span lacks are made from the place of its line.
-func (d *decoder) add(e Entry) {
-	d.counts[e.Shape]++
-	if e.service != d.service {
-		d.service = strings.Clone(e.service)
-		resource := otel.Resource{Attributes: otel.Attributes{{Name: "service.name", Value: format.StringValue(wire.ValidText(d.service))}}}
-		d.holder, d.err = d.resources.WriteFor(d.w, &resource)
-		if e.service == "" {
-			d.holder = 0
-		}
-	}
-	if s := e.Span; s != nil {
+// add encodes a record. Ids that a span lacks are made from the place of its line.
+func (c *chunk) add(r *Record) {
+	if s := r.Span; s != nil {
 		s.MadeIDs = s.SpanID == [8]byte{}
 		if s.MadeIDs {
-			binary.BigEndian.PutUint64(s.SpanID[:], uint64(d.at)+1)
+			binary.BigEndian.PutUint64(s.SpanID[:], uint64(c.at)+1)
 		}
 		if s.TraceID == [16]byte{} {
-			copy(s.TraceID[:], d.made[:])
+			copy(s.TraceID[:], c.made[:])
 			copy(s.TraceID[8:], s.SpanID[:])
 		}
 		s.Name = wire.ValidText(s.Name)
-		s.Fill(&d.entry, otel.Where{})
+		s.Fill(&c.entry, otel.Where{})
 	} else {
-		e.Log.Body.Text = wire.ValidText(e.Log.Body.Text)
-		e.Log.Fill(&d.entry, otel.Where{})
+		r.Log.Body.Text = wire.ValidText(r.Log.Body.Text)
+		r.Log.Fill(&c.entry, otel.Where{})
 	}
-	d.entry.Parent = d.holder
-	if d.err == nil {
-		_, d.err = d.w.Write(&d.entry)
+	if c.w.Version() == format.V2 {
+		format.SortAttributes(c.entry.Attributes)
 	}
+	had := len(c.raw)
+	c.raw = format.AppendTraceEntry(c.raw, c.w.Version(), &c.entry)
+	c.records = append(c.records, written{len(c.raw) - had, strings.Clone(r.Service), r.Shape})
 }
 
 // end writes how many records have which shape.

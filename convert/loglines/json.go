@@ -1,6 +1,7 @@
 package loglines
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,33 +12,18 @@ import (
 // maxFlat is the maximum nesting depth of objects whose fields are joined with dots.
 const maxFlat = 16
 
-// json reads a text that is a JSON object. If it is none, the record stays as it was.
-func (p *Parser) json(text string) bool {
+// object reads a text that is a JSON object. If it is none, the record stays as it was.
+func (p *Parser) object(text string) bool {
 	if !strings.HasPrefix(text, "{") {
 		return false
 	}
-	v, err := otel.ParseJSON(text)
-	if err != nil {
+	was := *p.Record
+	p.at = 0
+	if p.json.Read(text, maxFlat, p.field) != nil {
+		*p.Record = was
 		return false
 	}
-	p.flat(v.Map, maxFlat)
 	return true
-}
-
-// flat sets the fields of an object. It joins the names in nested objects with dots, in at most depth levels.
-func (p *Parser) flat(fields []otel.KeyValue, depth int) {
-	was := len(p.prefix)
-	for i := range fields {
-		f := &fields[i]
-		p.prefix = append(p.prefix, f.Key...)
-		if f.Value.Kind == otel.Map && depth > 0 {
-			p.prefix = append(p.prefix, '.')
-			p.flat(f.Value.Map, depth-1)
-		} else {
-			p.set(p.meaningOf(p.prefix), &f.Value)
-		}
-		p.prefix = p.prefix[:was]
-	}
 }
 
 // logfmtPair matches a field of logfmt. Its value may be in quotes.
@@ -46,11 +32,11 @@ var logfmtPair = regexp.MustCompile(`^\s*([A-Za-z_@][\w.@/-]*)=("(?:[^"\\]|\\.)*
 // logfmt reads a text that consists of fields of logfmt, at least as many as least. For any other text, it returns
 // false, and the record stays as it was.
 func (p *Parser) logfmt(s string, least int) bool {
-	was, had := p.found, len(p.log.Attributes)
+	was := *p.Record
 	for ; s != ""; least-- {
 		m := logfmtPair.FindStringSubmatchIndex(s)
 		if m == nil {
-			p.found, p.log.Attributes = was, p.log.Attributes[:had]
+			*p.Record = was
 			return false
 		}
 		value := s[m[4]:m[5]]
@@ -58,11 +44,11 @@ func (p *Parser) logfmt(s string, least int) bool {
 			value = text
 		}
 		v := otel.TextAny(value)
-		p.set(p.meaningOf([]byte(s[m[2]:m[3]])), &v)
+		p.field([]byte(s[m[2]:m[3]]), &v)
 		s = s[m[1]:]
 	}
 	if least > 0 {
-		p.found, p.log.Attributes = was, p.log.Attributes[:had]
+		*p.Record = was
 	}
 	return least <= 0
 }
@@ -72,25 +58,41 @@ var fieldsBehind = regexp.MustCompile(`\s(?:[A-Za-z_@][\w.@/-]*=|\{.*\}$)`)
 
 // withFields sets the message. If fields of logfmt or a JSON object are behind it, it sets these as well.
 func (p *Parser) withFields(s string) {
-	if at := fieldsBehind.FindStringIndex(s); at != nil && (p.json(s[at[0]+1:]) || p.logfmt(s[at[0]+1:], 1)) {
+	if at := fieldsBehind.FindStringIndex(s); at != nil && (p.object(s[at[0]+1:]) || p.logfmt(s[at[0]+1:], 1)) {
 		s = s[:at[0]]
 	}
-	p.log.Body, p.said = otel.TextAny(strings.TrimRight(s, " \t")), true
+	p.Log.Body = otel.TextAny(strings.TrimRight(s, " \t"))
+	p.seen |= 1 << aMessage
 }
 
-// meaningOf returns what the field called name is. Names that occur again are not allocated again.
-func (p *Parser) meaningOf(name []byte) meaning {
-	if m, known := p.meanings[string(name)]; known {
-		return m
+// meaningOf returns what the field called name is. It first tries the field that was behind the last one in the object
+// before.
+func (p *Parser) meaningOf(name []byte) *meaning {
+	at := p.at
+	p.at++
+	if at < len(p.order) && p.order[at].raw == string(name) {
+		return p.order[at]
 	}
-	text := strings.TrimPrefix(string(name), "_source.")
-	m := meanings[strings.ToLower(text)]
-	m.name = text
-	if len(p.meanings) < maxNames {
-		p.meanings[string(name)] = m
+	m := p.names[string(name)]
+	if m == nil {
+		m = &meaning{raw: string(name)}
+		m.name = strings.TrimPrefix(m.raw, "_source.")
+		if known := meanings[strings.ToLower(m.name)]; known != nil {
+			m.kind, m.unit, m.name = known.kind, known.unit, cmp.Or(known.name, m.name)
+		}
+		if len(p.names) < maxNames {
+			p.names[m.raw] = m
+		}
+	}
+	if at == len(p.order) && at < maxFields {
+		p.order = append(p.order, m)
+	} else if at < len(p.order) {
+		p.order[at] = m
 	}
 	return m
 }
 
-// maxNames is how many names of fields a Parser remembers.
-const maxNames = 4096
+const (
+	maxNames  = 4096 // names of fields that a Parser remembers
+	maxFields = 64   // fields of an object whose order it remembers
+)

@@ -30,16 +30,16 @@ var (
 // describe returns what a Parser makes of a text, with a line for each record.
 func describe(text string) string {
 	var out strings.Builder
-	p := NewParser(limit, func(e Entry) {
-		l := e.Log
-		fmt.Fprintf(&out, "%s: %s %d %s %q", e.Shape, time.Unix(0, l.Time).UTC().Format("15:04:05.999"), l.Severity, l.SeverityText, l.Body.Text)
-		if e.service+l.Scope.Name != "" {
-			fmt.Fprintf(&out, " %s/%s", e.service, l.Scope.Name)
+	p := NewParser(limit, func(r *Record) {
+		l := &r.Log
+		fmt.Fprintf(&out, "%s: %s %d %s %q", r.Shape.Name, time.Unix(0, l.Time).UTC().Format("15:04:05.999"), l.Severity, l.SeverityText, l.Body.Text)
+		if r.Service+l.Scope.Name != "" {
+			fmt.Fprintf(&out, " %s/%s", r.Service, l.Scope.Name)
 		}
 		if l.TraceID != [16]byte{} {
 			fmt.Fprintf(&out, " %x/%x", l.TraceID, l.SpanID)
 		}
-		if s := e.Span; s != nil {
+		if s := r.Span; s != nil {
 			fmt.Fprintf(&out, " span %s at %s for %s", s.Name, time.Unix(0, s.Start).UTC().Format("15:04:05.999"), time.Duration(s.Duration))
 		}
 		for _, a := range l.Attributes {
@@ -116,7 +116,7 @@ func TestBlocks(t *testing.T) {
 	}
 	text := strings.Repeat(sample.String(), 3*blockSize/sample.Len())
 	var want, got []string
-	p := NewParser(limit, func(e Entry) { want = append(want, e.Log.Body.Text) })
+	p := NewParser(limit, func(r *Record) { want = append(want, r.Log.Body.Text) })
 	for rest := text; rest != ""; {
 		rest = rest[p.Next(rest):]
 	}
@@ -199,7 +199,7 @@ func TestAllocations(t *testing.T) {
 		`{"time":"2026-11-29T07:53:15.651Z","level":"ERROR","msg":"no card","order":7,"ok":true}` + "\n": 3,
 		shapes[7].Example + "\n": 44,
 	} {
-		p := NewParser(limit, func(Entry) {})
+		p := NewParser(limit, func(*Record) {})
 		if got := testing.AllocsPerRun(100, func() { p.Next(text) }); got > most {
 			t.Errorf("%.0f allocations, want at most %.0f: %s", got, most, text)
 		}

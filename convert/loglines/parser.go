@@ -19,17 +19,20 @@ const maxWrapped = 4
 type Parser struct {
 	Now int64 // the time of a record without a time; 0: it is that of the record before
 
-	*entry // the record of the current line
+	*Record // of the current line
 
-	pending  *entry   // the record of the lines before; nil if there is none
-	entries  [2]entry // the memory of both
-	last     int64    // the time of the last record that has one
-	carry    string   // the beginning of a line that its wrapper has cut
+	pending  *Record   // of the lines before; nil if there is none
+	records  [2]Record // the memory of both
+	last     int64     // the time of the last record that has one
+	carry    string    // the beginning of a line that its wrapper has cut
 	clock    clock
-	meanings map[string]meaning
-	prefix   []byte // the name of a JSON field with those of the objects around it
+	json     otel.FieldReader
+	field    func(name []byte, v *otel.Any) // sets a field of the current record
+	names    map[string]*meaning            // meanings of names that occurred
+	order    []*meaning                     // of the fields of a JSON object; the next one often has the same
+	at       int                            // the index in order of the next field
 	captures []capture
-	emit     func(e Entry)
+	emit     func(r *Record)
 
 	size  int      // of the lines that the last row of a table has matched
 	known struct { // the last result of the clock
@@ -40,16 +43,32 @@ type Parser struct {
 }
 
 // NewParser returns a Parser that passes each record to emit. Times without a date or a year are before limit.
-func NewParser(limit time.Time, emit func(e Entry)) *Parser {
-	return &Parser{clock: clock{limit, time.Local}, meanings: make(map[string]meaning), emit: emit}
+func NewParser(limit time.Time, emit func(r *Record)) *Parser {
+	p := &Parser{clock: clock{limit, time.Local}, names: make(map[string]*meaning), emit: emit}
+	p.field = func(name []byte, v *otel.Any) { p.set(p.meaningOf(name), v) }
+	return p
 }
 
 // Flush passes on the record that is held back.
 func (p *Parser) Flush() {
+	if p.carry != "" {
+		carry := p.carry
+		p.carry = ""
+		p.Next(carry)
+	}
 	if p.pending != nil {
 		p.emit(p.pending.finish())
 		p.pending = nil
 	}
+}
+
+// begin begins another record.
+func (p *Parser) begin() {
+	p.Record = &p.records[0]
+	if p.Record == p.pending {
+		p.Record = &p.records[1]
+	}
+	*p.Record = Record{Log: otel.Log{Attributes: p.Log.Attributes[:0]}, took: -1}
 }
 
 // Next reads the line at the beginning of s, and further lines if they belong to its shape. It returns the number of
@@ -63,11 +82,7 @@ func (p *Parser) Next(s string) (n int) {
 	if strings.TrimSpace(text) == "" {
 		return n
 	}
-	p.entry = &p.entries[0]
-	if p.entry == p.pending {
-		p.entry = &p.entries[1]
-	}
-	*p.entry = entry{log: otel.Log{Attributes: p.log.Attributes[:0]}, found: found{took: -1}}
+	p.begin()
 	inner := p.unwrap(text)
 	if p.partial && len(p.carry)+len(inner) < maxRecord {
 		p.carry += inner
@@ -88,15 +103,16 @@ func (p *Parser) Next(s string) (n int) {
 	default:
 		p.shapeOf(inner)
 	}
-	if p.severity == 0 {
-		p.severity, p.severityText = levelIn(p.log.Body.Text)
+	l := &p.Log
+	if l.Severity == 0 {
+		l.Severity, l.SeverityText = levelIn(l.Body.Text)
 	}
-	if p.time == 0 {
-		p.time = cmp.Or(p.Now, p.last)
+	if l.Time == 0 {
+		l.Time = cmp.Or(p.Now, p.last)
 	}
-	p.last = p.time
+	p.last = l.Time
 	p.Flush()
-	p.pending = p.entry
+	p.pending = p.Record
 	return n
 }
 
@@ -112,14 +128,11 @@ func lineOf(s string) (line string, size int) {
 // escapes matches the escape sequences that color a terminal.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
 
-// set sets a field of the current record.
-func (p *Parser) set(m meaning, v *otel.Any) { p.entry.set(p, m, v) }
-
 // unwrap removes the wrappers of a line. It returns "" if the rest is JSON.
 func (p *Parser) unwrap(text string) string {
 	for range maxWrapped {
-		if p.json(text) {
-			p.shape = shapeJSON
+		if p.object(text) {
+			p.Shape = shapeJSON
 		} else if !p.find(wrappers, text) {
 			break
 		}
@@ -128,8 +141,7 @@ func (p *Parser) unwrap(text string) string {
 		}
 		text = strings.TrimSuffix(p.line, "\n")
 		p.partial = p.partial || len(p.line) >= dockerCut && len(text) == len(p.line)
-		// The line itself knows better than its wrapper.
-		p.line, p.timed, p.leveled, p.said = "", false, false, false
+		p.line, p.seen = "", 0 // the line itself knows better than its wrapper
 	}
 	return text
 }
@@ -146,7 +158,7 @@ func (p *Parser) find(table []*Shape, s string) bool {
 		if p.size < 0 || p.size < len(s) && s[p.size] != '\n' && s[p.size] != '\r' {
 			continue
 		}
-		p.shape = shape
+		p.Shape = shape
 		for i := range p.captures {
 			p.capture(&p.captures[i])
 		}
@@ -159,8 +171,9 @@ func (p *Parser) find(table []*Shape, s string) bool {
 func (p *Parser) capture(c *capture) {
 	v := otel.TextAny(c.text)
 	switch {
-	case c.means.is == "time":
-		p.time = c.time
+	case c.means.kind == aTime:
+		p.Log.Time = c.time
+		p.seen |= 1 << aTime
 		return
 	case c.text == "", c.text == "-" && c.kind != '1', c.step.text == "_":
 		return
@@ -170,7 +183,7 @@ func (p *Parser) capture(c *capture) {
 	case c.kind == '#' && len(c.text) < 19:
 		v = otel.IntAny(decimal(c.text))
 	}
-	p.set(c.means, &v)
+	p.set(&c.means, &v)
 }
 
 // shapeOf finds the shape of the line at the beginning of s. It returns the number of bytes of all lines of the shape.
@@ -179,13 +192,13 @@ func (p *Parser) shapeOf(s string) (n int) {
 	line = strings.TrimRight(line, "\r")
 	switch {
 	case strings.IndexByte(line, '=') > 0 && p.logfmt(line, 2):
-		p.shape = shapeLogfmt
+		p.Shape = shapeLogfmt
 	case p.find(shapes, s):
 		return min(p.size+1, len(s))
 	default:
-		p.log.Body, p.said = otel.TextAny(line), true
-		if p.shape == nil {
-			p.shape = shapeNone
+		p.Log.Body = otel.TextAny(line)
+		if p.Shape == nil {
+			p.Shape = shapeNone
 		}
 	}
 	return 0
@@ -196,7 +209,8 @@ const exportBegin = "__CURSOR="
 
 // export reads a record of journald's export: a field in each line, up to an empty line.
 func (p *Parser) export(s string) (n int) {
-	*p.entry = entry{found: found{took: -1, shape: shapeExport}}
+	p.begin()
+	p.Shape = shapeExport
 	for n < len(s) {
 		line, size := lineOf(s[n:])
 		n += size
@@ -205,7 +219,7 @@ func (p *Parser) export(s string) (n int) {
 			break
 		}
 		v := otel.TextAny(value)
-		p.set(p.meaningOf([]byte(name)), &v)
+		p.field([]byte(name), &v)
 	}
 	if p.line != "" {
 		p.shapeOf(p.line)

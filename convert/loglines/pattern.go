@@ -1,6 +1,9 @@
 package loglines
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // A step is a part of a pattern.
 type step struct {
@@ -44,9 +47,10 @@ func compile(pattern string) (steps []step, rest string) {
 			if stop != "" && strings.HasPrefix(rest, " ") {
 				stop += " "
 			}
-			m, known := meanings[strings.ToLower(name)]
-			if !known {
-				m.name = name
+			m := meaning{name: name}
+			if known := meanings[strings.ToLower(name)]; known != nil {
+				m = *known
+				m.name = cmp.Or(m.name, name)
 			}
 			steps = append(steps, step{kind: kind, text: name, stop: stop, last: next == "", means: m})
 			pattern = after

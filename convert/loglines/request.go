@@ -11,36 +11,37 @@ import (
 
 // request makes a record of an access log the record of a request: it has the names of OpenTelemetry's conventions. If
 // its duration is known, it gets a span.
-func (e *entry) request(out *Entry) {
-	path, query, _ := strings.Cut(e.path, "?")
-	out.Log.Attributes = slices.DeleteFunc(out.Log.Attributes, func(a otel.Attribute) bool {
-		is := meanings[strings.ToLower(a.Name)].is
-		return is == "method" || is == "path" || is == "status" || is == "took" && e.took >= 0
+func (r *Record) request() {
+	l := &r.Log
+	path, query, _ := strings.Cut(r.path, "?")
+	l.Attributes = slices.DeleteFunc(l.Attributes, func(a otel.Attribute) bool {
+		m := meanings[strings.ToLower(a.Name)]
+		return m != nil && (m.kind == aMethod || m.kind == aPath || m.kind == aStatus || m.kind == aDuration && r.took >= 0)
 	})
-	for _, a := range [...]struct{ name, value string }{{"http.request.method", e.method}, {"url.path", path}, {"url.query", query}} {
-		if a.value != "" {
-			out.Log.Attributes.Add(a.name, format.StringValue(a.value))
+	for _, a := range [...][2]string{{"http.request.method", r.method}, {"url.path", path}, {"url.query", query}} {
+		if a[1] != "" {
+			l.Attributes.Add(a[0], format.StringValue(a[1]))
 		}
 	}
-	out.Log.Attributes.Add("http.response.status_code", format.I64Value(e.status))
-	out.Log.Failed = e.status >= 500
-	if !e.said {
-		out.Log.Body = otel.TextAny(nameOf(e.method, path))
+	l.Attributes.Add("http.response.status_code", format.I64Value(r.status))
+	l.Failed = r.status >= 500
+	name := nameOf(r.method, path)
+	if !r.has(aMessage) {
+		l.Body = otel.TextAny(name)
 	}
-	if e.took < 0 {
+	if r.took < 0 {
 		return
 	}
-	s := &otel.Span{
-		Name: nameOf(e.method, path), TraceID: e.trace, SpanID: e.span, Flags: mapping.DefaultTraceFlags, Kind: otel.KindServer,
-		Start: e.time - int64(e.took), Duration: int64(e.took), Ended: true, Scope: out.Log.Scope, Attributes: out.Log.Attributes,
+	r.Span = &otel.Span{
+		Name: name, TraceID: l.TraceID, SpanID: l.SpanID, Flags: mapping.DefaultTraceFlags, Kind: otel.KindServer,
+		Start: l.Time - int64(r.took), Duration: int64(r.took), Ended: true, Scope: l.Scope, Attributes: l.Attributes,
 	}
-	if e.shape.starts {
-		s.Start = e.time
+	if r.Shape.starts {
+		r.Span.Start = l.Time
 	}
-	if out.Log.Failed {
-		s.Status = otel.StatusError
+	if l.Failed {
+		r.Span.Status = otel.StatusError
 	}
-	out.Span = s
 }
 
 // nameOf returns the name of a request: the method and the path, with {id} for the parts of the path that have a digit.

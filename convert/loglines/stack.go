@@ -10,28 +10,28 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// continues reports whether a line without a shape of its own belongs to the record e: it is a frame of a stack, or a
+// continues reports whether a line without a shape of its own belongs to the record: it is a frame of a stack, or a
 // line between frames.
-func (e *entry) continues(line string) bool {
-	isError := e.severity >= severityError
+func (r *Record) continues(line string) bool {
+	isError := r.Log.Severity >= severityError
 	if isFrame(line) {
 		return isError || !isLetter(line[0])
 	}
 	name, _, _ := strings.Cut(line, ":")
-	isName := !strings.ContainsAny(name, " \t=[{\"")
-	if e.stack == "" {
+	isName := isLetter(line[0]) && !strings.ContainsAny(name, " \t=[{\"")
+	if r.stack == "" {
 		thrown := isError && isName && strings.Contains(name, ".") && (strings.HasSuffix(name, "Exception") || strings.HasSuffix(name, "Error"))
 		// Postgres writes long statements with tabs, and Rust the reason of a panic behind its place.
-		return thrown || line[0] == '\t' || strings.HasPrefix(e.log.Body.Text, "thread '")
+		return thrown || line[0] == '\t' || strings.HasPrefix(r.Log.Body.Text, "thread '")
 	}
-	last := e.stack[strings.LastIndexByte(e.stack[:len(e.stack)-1], '\n')+1:]
+	last := r.stack[strings.LastIndexByte(r.stack[:len(r.stack)-1], '\n')+1:]
 	switch {
 	case line[0] == ' ' || line[0] == '\t':
 		return true
-	case strings.HasPrefix(last, " ") && strings.Contains(e.stack, "  File \""):
+	case strings.HasPrefix(last, " ") && strings.Contains(r.stack, "  File \""):
 		return isName // the error of Python comes last
 	}
-	return strings.HasSuffix(line, ")") && strings.Contains(e.stack, "goroutine ") && !strings.Contains(line, " ")
+	return strings.HasSuffix(line, ")") && strings.Contains(r.stack, "goroutine ") && !strings.Contains(line, " ")
 }
 
 // isFrame reports whether a line begins as frames of stacks do.
@@ -40,27 +40,28 @@ func isFrame(line string) bool {
 }
 
 // add adds a line to the stack of the record, or to its message.
-func (e *entry) add(line string) {
+func (r *Record) add(line string) {
 	switch {
-	case len(e.stack)+len(e.log.Body.Text)+len(line) > maxRecord:
-	case e.stack == "" && line[0] == '\t' && !isFrame(line):
-		e.log.Body.Text += "\n" + line
+	case len(r.stack)+len(r.Log.Body.Text)+len(line) > maxRecord:
+	case r.stack == "" && line[0] == '\t' && !isFrame(line):
+		r.Log.Body.Text += "\n" + line
 	default:
-		e.stack += line + "\n"
+		r.stack += line + "\n"
 	}
 }
 
 // stacked sets the attributes of the error whose stack the record has.
-func (e *entry) stacked(l *otel.Log) {
-	if e.stack == "" {
+func (r *Record) stacked() {
+	l := &r.Log
+	if r.stack == "" {
 		return
 	}
-	stack := strings.TrimRight(e.stack, "\n")
+	stack := strings.TrimRight(r.stack, "\n")
 	if strings.HasPrefix(l.Body.Text, "Traceback ") {
 		stack = l.Body.Text + "\n" + stack
 		l.Body.Text = stack[strings.LastIndexByte(stack, '\n')+1:]
 	}
-	if e.severity <= severityInfo && !e.leveled {
+	if r.Log.Severity <= severityInfo && !r.has(aLevel) {
 		l.Severity, l.SeverityText = severityError, "ERROR"
 	}
 	l.Attributes.Add("exception.stacktrace", format.StringValue(stack))

@@ -1,6 +1,8 @@
 package loglines
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/entrace-go/entrace/internal/otel"
@@ -158,13 +160,41 @@ level
 	ERROR:shop:no card
 `)
 
+// A kind is what a field is: an attribute, or a part of a record.
+type kind uint8
+
+// The kinds of fields, in the order of kinds.
+const (
+	attribute kind = iota
+	aTime
+	aLevel
+	aPriority
+	aMessage
+	aLine
+	aLogger
+	aService
+	aCaller
+	aPartial
+	aTrace
+	aTraceparent
+	aSpan
+	aMethod
+	aPath
+	aRequest
+	aStatus
+	aDuration
+	aStack
+)
+
+var kinds = strings.Fields("attribute time level priority message line logger service caller partial trace traceparent span method path request status duration stack")
+
 // fieldTable has a row for each meaning: the meaning, and the names of the fields that have it, in lower case.
-// Names of wrapped JSON and of its nested objects are joined with dots. A meaning that is none of those in
-// [entry.set] is the name of an attribute.
+// Names of wrapped JSON and of its nested objects are joined with dots. The meaning is one of kinds, with the unit of a
+// duration in nanoseconds, or else the name of an attribute.
 const fieldTable = `
 time time ts timestamp @timestamp t datetime asctime @t eventtime t.$date __realtime_timestamp record.time.timestamp instant.epochsecond starttime
 level level lvl severity loglevel levelname log.level @l s record.level.name severity_text
-pri pri priority
+priority pri priority
 message msg message fields.message event short_message @m @mt record.message body
 line line log _source.message textpayload message_raw
 logger logger logger_name loggername log.logger sourcecontext category record.name
@@ -178,11 +208,11 @@ method method http.method http.request.method request.method req.method http_met
 path path uri url url.path http.target http.path request.uri req.url request_uri url.original
 request request
 status status status_code statuscode http.status_code http.response.status_code response.status res.statuscode http_status response_code downstreamstatus
-took duration elapsed latency took event.duration http.duration
-took:s request_time duration_s elapsed_s
-took:ms duration_ms responsetime elapsed_ms latency_ms took_ms response_time_ms elapsedms
-took:us duration_us latency_us elapsed_us
-took:ns duration_ns latency_ns elapsed_ns
+duration duration elapsed latency took event.duration http.duration
+duration:1e9 request_time duration_s elapsed_s
+duration:1e6 duration_ms responsetime elapsed_ms latency_ms took_ms response_time_ms elapsedms
+duration:1e3 duration_us latency_us elapsed_us
+duration:1 duration_ns latency_ns elapsed_ns
 stack stacktrace stack_trace exception.stacktrace exc_info exception err.stack error.stack error.stack_trace thrown.extendedstacktrace @x record.exception full_message
 code.file.path source.file code.filepath
 code.line.number source.line code.lineno
@@ -212,25 +242,30 @@ var frames = []string{
 	"   --- End of", "exit status ", "[originating from",
 }
 
-// unitOfTook has the nanoseconds of the units in fieldTable.
-var unitOfTook = map[string]float64{"": 0, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}
-
-// A meaning is what a field is.
+// A meaning is what the fields with a name are.
 type meaning struct {
-	name string  // the name of the field
-	is   string  // a word of [entry.set], or the name of an attribute
+	raw  string // the name in the line
+	name string // of an attribute
+	kind kind
 	unit float64 // of a duration, in nanoseconds; 0: unknown
 }
 
 var meanings = meaningsOf(fieldTable)
 
-func meaningsOf(table string) map[string]meaning {
-	all := make(map[string]meaning)
+func meaningsOf(table string) map[string]*meaning {
+	all := make(map[string]*meaning)
 	for row := range strings.Lines(table) {
-		names := strings.Fields(strings.ToLower(row))
-		for i := 1; i < len(names); i++ {
-			is, unit, _ := strings.Cut(names[0], ":")
-			all[names[i]] = meaning{names[i], is, unitOfTook[unit]}
+		head, names, _ := strings.Cut(row, " ")
+		head, unit, _ := strings.Cut(head, ":")
+		var m meaning
+		m.unit, _ = strconv.ParseFloat(unit, 64)
+		if at := slices.Index(kinds, head); at > 0 {
+			m.kind = kind(at)
+		} else {
+			m.name = head
+		}
+		for name := range strings.FieldsSeq(strings.ToLower(names)) {
+			all[name] = &m
 		}
 	}
 	return all

@@ -100,11 +100,17 @@ func (c *clock) completed(t time.Time, l *layout) time.Time {
 // wordsOf returns the first words of s, without what may follow a time at once.
 func wordsOf(s string, words int) string {
 	n := 0
-	for ; n < len(s) && n < maxTime && words > 0 && strings.IndexByte("]|\t\n", s[n]) < 0; n++ {
-		if s[n] == ' ' && s[n+1:] != "" && s[n+1] != ' ' {
-			words--
-			if words == 0 {
-				break
+scan:
+	for ; n < len(s) && n < maxTime; n++ {
+		switch s[n] {
+		case ']', '|', '\t', '\n':
+			break scan
+		case ' ':
+			if n+1 < len(s) && s[n+1] != ' ' {
+				words--
+				if words == 0 {
+					break scan
+				}
 			}
 		}
 	}

@@ -115,11 +115,43 @@ func nativeAny(v format.Value) Any {
 func ParseJSON(text string) (v Any, err error) {
 	j := jsonText{text: text}
 	v = j.value(0)
-	j.blank()
-	if j.err == nil && j.i < len(text) {
-		j.fail()
+	return v, j.end()
+}
+
+// A FieldReader reads the fields of JSON objects.
+type FieldReader struct {
+	json  jsonText
+	name  []byte // of the current field, behind those of the objects around it
+	value Any
+}
+
+// Read calls add for each field of the JSON object in text. It joins the names in nested objects with dots, in at most
+// depth levels. The arguments of add are valid until add returns. If the text is invalid, add was called for the fields
+// before the error.
+func (r *FieldReader) Read(text string, depth int, add func(name []byte, v *Any)) error {
+	r.json = jsonText{text: text}
+	r.name = r.name[:0]
+	if !r.json.next('{') {
+		r.json.fail()
 	}
-	return v, j.err
+	r.fields(depth, add)
+	return r.json.end()
+}
+
+func (r *FieldReader) fields(depth int, add func(name []byte, v *Any)) {
+	outer := len(r.name)
+	for n := 0; r.json.more('}', n); n++ {
+		r.name = append(r.name[:outer], r.json.key()...)
+		if depth > 0 && r.json.next('{') {
+			r.name = append(r.name, '.')
+			r.fields(depth-1, add)
+			continue
+		}
+		r.value = r.json.value(0)
+		if r.json.err == nil {
+			add(r.name, &r.value)
+		}
+	}
 }
 
 // A jsonText is a JSON text that is being parsed.
@@ -136,16 +168,27 @@ func (j *jsonText) fail() {
 	j.i = len(j.text)
 }
 
-func (j *jsonText) blank() {
-	for j.i < len(j.text) && strings.IndexByte(" \t\r\n", j.text[j.i]) >= 0 {
-		j.i++
+// end returns the error of the text, after its value was read.
+func (j *jsonText) end() error {
+	if j.peek() != 0 || j.i < len(j.text) {
+		j.fail()
 	}
+	return j.err
+}
+
+// peek returns the first character after blanks, or 0 at the end.
+func (j *jsonText) peek() byte {
+	for ; j.i < len(j.text); j.i++ {
+		if c := j.text[j.i]; c > ' ' || c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return c
+		}
+	}
+	return 0
 }
 
 // next reports whether c is next after blanks, and if so, reads it.
 func (j *jsonText) next(c byte) bool {
-	j.blank()
-	is := j.i < len(j.text) && j.text[j.i] == c
+	is := j.peek() == c
 	if is {
 		j.i++
 	}
@@ -163,88 +206,117 @@ func (j *jsonText) more(end byte, n int) bool {
 	return j.err == nil
 }
 
+// key reads the name of a field, and the colon behind it.
+func (j *jsonText) key() (name string) {
+	if j.next('"') {
+		name = j.string()
+	} else {
+		j.fail()
+	}
+	if !j.next(':') {
+		j.fail()
+	}
+	return name
+}
+
 func (j *jsonText) value(depth int) (v Any) {
 	if depth > maxDepth {
 		j.err = cmp.Or(j.err, errTooDeep)
 		return v
 	}
-	switch {
-	case j.next('"'):
-		v = TextAny(j.string())
-	case j.next('['):
+	switch c := j.peek(); c {
+	case '"':
+		j.i++
+		return TextAny(j.string())
+	case '[':
+		j.i++
 		for v.Kind = List; j.more(']', len(v.List)); {
 			v.List = append(v.List, j.value(depth+1))
 		}
-	case j.next('{'):
+	case '{':
+		j.i++
 		for v.Kind = Map; j.more('}', len(v.Map)); {
-			if v.Map == nil {
-				v.Map = make([]KeyValue, 0, 8) // as many fields as many log records have
-			}
-			if !j.next('"') {
-				j.fail()
-			}
-			key := j.string()
-			if !j.next(':') {
-				j.fail()
-			}
-			v.Map = append(v.Map, KeyValue{key, j.value(depth + 1)})
+			v.Map = append(v.Map, KeyValue{j.key(), j.value(depth + 1)})
 		}
+	case 't', 'f', 'n':
+		for _, word := range [...]string{"true", "false", "null"} {
+			if strings.HasPrefix(j.text[j.i:], word) {
+				j.i += len(word)
+				if c != 'n' {
+					v = Any{Kind: Bool, Bool: c == 't'}
+				}
+				return v
+			}
+		}
+		j.fail()
 	default:
-		v = j.word()
+		return j.number()
 	}
 	return v
 }
 
 // string reads a string after its first quote.
 func (j *jsonText) string() string {
-	from, simple := j.i, true
-	for ; j.i < len(j.text) && j.text[j.i] != '"'; j.i++ {
-		c := j.text[j.i]
-		simple = simple && c >= ' ' && c != '\\' && c < utf8.RuneSelf
-		if c == '\\' {
-			j.i++
+	rest, simple, ascii := j.text[j.i:], true, true
+	for i := 0; i < len(rest); i++ {
+		switch c := rest[i]; {
+		case c == '\\':
+			simple = false
+			i++
+		case c < ' ':
+			simple = false
+		case c >= utf8.RuneSelf:
+			ascii = false
+		case c == '"':
+			from := j.i
+			j.i += i + 1
+			if simple && (ascii || utf8.ValidString(rest[:i])) {
+				return rest[:i]
+			}
+			var s string
+			if json.Unmarshal([]byte(j.text[from-1:j.i]), &s) != nil {
+				j.fail()
+			}
+			return s
 		}
 	}
-	if j.i >= len(j.text) {
-		j.fail()
-		return ""
-	}
-	j.i++
-	if simple {
-		return j.text[from : j.i-1]
-	}
-	return j.unquoted(j.text[from-1 : j.i])
+	j.fail()
+	return ""
 }
 
-// unquoted returns the content of a string that has escapes or characters that are not ASCII.
-func (j *jsonText) unquoted(text string) (s string) {
-	if json.Unmarshal([]byte(text), &s) != nil {
+func (j *jsonText) number() (v Any) {
+	from, isInt, dot := j.i, true, -1
+scan:
+	for ; j.i < len(j.text); j.i++ {
+		switch c := j.text[j.i]; {
+		case c >= '0' && c <= '9', c == '-', c == '+':
+		case c == '.':
+			dot = j.i
+			isInt = false
+		case c == 'e', c == 'E':
+			isInt = false
+		default:
+			break scan
+		}
+	}
+	text := j.text[from:j.i]
+	isDigit := func(i int) bool { return i < len(j.text) && j.text[i]-'0' < 10 }
+	if strings.HasPrefix(text, "-") {
+		from++
+	}
+	if !isDigit(from) || j.text[from] == '0' && isDigit(from+1) || dot >= 0 && !isDigit(dot+1) {
 		j.fail()
-	}
-	return s
-}
-
-// word reads a number, true, false or null.
-func (j *jsonText) word() (v Any) {
-	from := j.i
-	for j.i < len(j.text) && strings.IndexByte(" \t\r\n,]}:[{\"", j.text[j.i]) < 0 {
-		j.i++
-	}
-	word := j.text[from:j.i]
-	switch word {
-	case "true", "false":
-		return Any{Kind: Bool, Bool: word == "true"}
-	case "null":
 		return v
 	}
-	digits := strings.TrimPrefix(word, "-")
-	if n, err := strconv.ParseInt(word, 10, 64); err == nil && (digits == "0" || digits[0] != '0' && digits[0] != '+') {
-		return IntAny(n)
+	if isInt {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return IntAny(n)
+		}
 	}
-	if !json.Valid([]byte(word)) {
+	f, err := strconv.ParseFloat(text, 64) // ±Inf if the number is too large
+	if errors.Is(err, strconv.ErrSyntax) {
 		j.fail()
 	}
-	f, _ := strconv.ParseFloat(word, 64) // ±Inf if the number is too large
 	return Any{Kind: Float, Float: f}
 }
 
