@@ -236,7 +236,11 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	case out.Flush() != nil:
 		return out.Close() // an error of w was the reason for damage
 	case damage != nil && (out.Len() == 0 || x.codec != nil && out.Len() == 1):
-		return fmt.Errorf("%s: %w", x.title, errors.Join(damage, out.Abort())) // no entry is whole
+		hint := ""
+		if x.codec != nil && x.codec.JSON && o.From == "" {
+			hint = " (--from log reads it as lines)"
+		}
+		return fmt.Errorf("%s: %w%s", x.title, errors.Join(damage, out.Abort()), hint) // no entry is whole
 	}
 	if x.final && damage == nil && x.codec != nil {
 		damage = writeEnd(out)

@@ -140,8 +140,8 @@ func (o *opener) finish(err error) (*Trace, error) {
 	if err == nil && t.once == nil {
 		t.view, err = t.Corrected(o.ctx, o.options.Clock)
 	}
-	if err == nil && t.once == nil && len(t.files) > 1 {
-		err = o.demote()
+	if err == nil && t.once == nil {
+		err = o.joinLogs()
 	}
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -568,44 +568,73 @@ func (o *opener) changed(f *format.File, change func(e *format.TraceEntry)) (to 
 	return to, f.Damage(), err
 }
 
-// demote makes the spans of access logs log records if another file has these spans, and then makes the view again.
-func (o *opener) demote() (err error) {
-	t := o.trace
-	logged := make(map[format.SpanRef]place)
-	known := make(map[place]bool) // spans of access logs that another file has
-	for _, inLogs := range []bool{true, false} {
-		for r := range t.view.Rows() {
-			file, id := t.view.ID(r)
-			if t.view.Role(r) != view.RoleSpan || (t.Format(file) == Log) != inLogs || !inLogs && len(logged) == 0 {
-				continue
-			}
-			ref := t.view.Ref(r)
-			if inLogs {
-				logged[ref] = place{file, id}
-			} else if at, is := logged[ref]; is {
-				known[at] = true
-			}
-		}
+// joinLogs changes the records of logs that belong to spans of all files, and then makes the view again: the span of an
+// access log becomes a log record if another file has the span, and a record that names only a trace gets the id of the
+// trace's root.
+func (o *opener) joinLogs() (err error) {
+	t, v := o.trace, o.trace.view
+	isLog := func(r view.Row) bool {
+		file, _ := v.ID(r)
+		return t.Format(file) == Log
 	}
-	if len(known) == 0 {
+	logged := make(map[format.SpanRef]bool) // the spans of access logs, and whether another file has them
+	roots := make(map[[16]byte]format.SpanRef)
+	if !slices.ContainsFunc(t.codecs, func(c *codec) bool { return c != nil && c.Format == Log }) {
 		return nil
 	}
-	for i := range t.files {
-		at := place{file: i}
-		if t.Format(i) != Log {
+	for r := range v.Rows() {
+		if v.Role(r) != view.RoleSpan {
 			continue
 		}
-		t.files[i], _, err = o.changed(t.files[i], func(e *format.TraceEntry) {
-			if known[at] {
-				loglines.Demote(e)
+		if _, known := roots[v.TraceID(r)]; !known && v.Outermost(r) == r {
+			roots[v.TraceID(r)] = v.Ref(r)
+		}
+		if isLog(r) {
+			logged[v.Ref(r)] = false
+		}
+	}
+	delete(roots, [16]byte{})
+	onlyTrace := func(r view.Row) bool {
+		return v.Role(r) == view.RoleLog && v.Owner(r) == 0 && roots[v.TraceID(r)].IsValid()
+	}
+	changes := false
+	for r := range v.Rows() {
+		switch is := isLog(r); {
+		case is:
+			changes = changes || onlyTrace(r)
+		case len(logged) > 0 && v.Role(r) == view.RoleSpan:
+			_, is = logged[v.Ref(r)]
+			if is {
+				logged[v.Ref(r)] = true
+				changes = true
 			}
-			at.id++
+		}
+	}
+	for i := range t.files {
+		if !changes || t.Format(i) != Log {
+			continue
+		}
+		id := uint32(0)
+		t.files[i], _, err = o.changed(t.files[i], func(e *format.TraceEntry) {
+			r, _ := v.Row(i, id)
+			switch {
+			case v.Role(r) == view.RoleSpan && logged[v.Ref(r)]:
+				loglines.Demote(e)
+			case onlyTrace(r):
+				_, named := e.Attribute(format.AttrSpanID)
+				if !named {
+					e.Add(format.AttrSpanID, format.StringValue(fmt.Sprintf("%x", roots[v.TraceID(r)].SpanID)))
+				}
+			}
+			id++
 		})
 		if err != nil {
 			return err
 		}
 	}
-	t.view, err = t.Corrected(o.ctx, o.options.Clock)
+	if changes {
+		t.view, err = t.Corrected(o.ctx, o.options.Clock)
+	}
 	return err
 }
 
