@@ -45,6 +45,9 @@ const GoTrace Format = "gotrace"
 // Log is the format of the lines that programs log.
 const Log Format = "log"
 
+// LogMeanings returns the meanings that fields of logs may have.
+func LogMeanings() []string { return loglines.Meanings() }
+
 // Own reports whether f is one of ENTRACE's own formats, and if so, which one.
 func (f Format) Own() (format.StorageFormat, bool) {
 	s, err := format.ParseStorageFormat(string(f))

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/convert/loglines"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
@@ -202,7 +203,7 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 		r, total = x.src.Reader(), x.src.Size()
 	}
 	decode := func(out *format.Writer) error {
-		return x.codec.decode(input.WithRepeated(ctx, func(spans int) {
+		return x.codec.decode(input.WithRepeated(loglines.WithFields(ctx, o.Fields), func(spans int) {
 			if o.Repeated != nil {
 				o.Repeated(x.title, spans)
 			}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,6 +61,9 @@ type OpenOptions struct {
 	// beginning, and Trace.Encode reads the rest. If Encode writes one of ENTRACE's own formats, it writes each
 	// entry when it has read it, and needs no view and no temporary file. Such a Trace has no View and no State.
 	Once bool
+	// Fields has the names of fields in logs whose meaning is not known: the meaning, such as time or level, and the
+	// name. [LogMeanings] has the possible meanings.
+	Fields [][2]string
 	// Redact, if set, replaces the secrets in everything that is opened. It does not change the files: Open writes
 	// their content without the secrets to temporary files. Redact counts the replacements.
 	Redact *redact.Redactor
@@ -289,7 +294,7 @@ type opener struct {
 }
 
 func (o *opener) all(names []string) error {
-	for _, name := range names {
+	for _, name := range inTime(names) {
 		if fi, err := os.Stat(name); name != "-" && err == nil && fi.IsDir() {
 			if err := o.folder(name); err != nil {
 				return err
@@ -430,7 +435,30 @@ func tracesIn(dir string) (found, left []string, err error) {
 		}
 	}
 	slices.Sort(found)
-	return found, left, nil
+	return inTime(found), left, nil
+}
+
+// inTime returns names with the files that a logger rotated in the order of time: app.log.2.gz, app.log.1, app.log.
+func inTime(names []string) []string {
+	rotated := func(name string) (of string, n int) {
+		of = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"), ".zstd")
+		ext := filepath.Ext(of)
+		n, err := strconv.Atoi(strings.TrimPrefix(ext, "."))
+		if err != nil {
+			return of, 0
+		}
+		return strings.TrimSuffix(of, ext), n
+	}
+	first := make(map[string]int) // the index of the first file of a family
+	for i, name := range slices.Backward(names) {
+		of, _ := rotated(name)
+		first[of] = i
+	}
+	return slices.SortedStableFunc(slices.Values(names), func(a, b string) int {
+		ofA, nA := rotated(a)
+		ofB, nB := rotated(b)
+		return cmp.Or(first[ofA]-first[ofB], nB-nA)
+	})
 }
 
 // holdsTrace reports whether the file name, whose first bytes are head, is a trace of another format, perhaps

@@ -25,6 +25,7 @@ type inputFlags struct {
 	from, maxTemp string
 	redact        string // the value of --redact
 	clock         []string
+	fields        []string
 
 	follows   bool                    // the files are followed: entries that are missing now come later
 	compares  bool                    // times of several services are compared: clocks that seem to be wrong are reported
@@ -37,6 +38,7 @@ type inputFlags struct {
 // addFrom adds the flags for opening files of other formats.
 func (o *inputFlags) addFrom(flags *pflag.FlagSet) {
 	flags.StringVar(&o.from, "from", "", "the format of the files, from 'entrace convert --list'; by default found by their first bytes")
+	flags.StringSliceVar(&o.fields, "fields", nil, "what fields of logs with odd names mean: `time=ts,level=sev`; docs/logs.md has the meanings")
 	flags.StringVar(&o.maxTemp, "max-temp", "", "how large temporary files may become, 8GiB by default; other formats and compressed files need them")
 }
 
@@ -63,6 +65,18 @@ func (o *inputFlags) clocks() (all map[string]time.Duration, auto bool, err erro
 	return all, auto, nil
 }
 
+// namesOf parses --fields.
+func (o *inputFlags) namesOf() (all [][2]string, err error) {
+	for _, s := range o.fields {
+		meaning, name, _ := strings.Cut(s, "=")
+		if name == "" || !slices.Contains(convert.LogMeanings(), meaning) {
+			return nil, usagef("--fields has %q: must have the form MEANING=NAME; the meanings are %s", s, strings.Join(convert.LogMeanings(), ", "))
+		}
+		all = append(all, [2]string{meaning, name})
+	}
+	return all, nil
+}
+
 // addLate finds the files and services whose clocks seem to be wrong, adds their corrections to clocks, and returns
 // them.
 func addLate(clocks map[string]time.Duration, t *convert.Trace) (late []analyze.Clock) {
@@ -84,6 +98,10 @@ func open(ctx context.Context, c *console, names []string, o *inputFlags) (*conv
 		return nil, err
 	}
 	clocks, auto, err := o.clocks()
+	if err != nil {
+		return nil, err
+	}
+	fields, err := o.namesOf()
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +131,7 @@ func open(ctx context.Context, c *console, names []string, o *inputFlags) (*conv
 		return nil, usagef("--clock auto reads the files twice, but standard input can be read only once")
 	}
 	options := &convert.OpenOptions{
-		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: c.in, Progress: progress, Once: o.once && !auto,
+		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: c.in, Progress: progress, Once: o.once && !auto, Fields: fields,
 		Repeated: func(name string, spans int) {
 			c.say("%s: %s in the file twice, shown once", name, count(spans, "span is", "spans are"))
 		},

@@ -61,15 +61,25 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	if err != nil {
 		return err
 	}
-	d := decoder{w: w, limit: limit, holders: map[string]uint32{"": 0}, counts: make(map[string]uint64)}
+	names, _ := ctx.Value(fieldsKey{}).([][2]string)
+	d := decoder{w: w, limit: limit, names: names, holders: map[string]uint32{"": 0}, counts: make(map[string]uint64)}
 	defer d.running.Wait()
 	return d.decode(ctx, r)
 }
+
+// WithFields returns a context for Decode. A field that is called names[i][1] has the meaning names[i][0], which must be
+// one of [Meanings].
+func WithFields(ctx context.Context, names [][2]string) context.Context {
+	return context.WithValue(ctx, fieldsKey{}, names)
+}
+
+type fieldsKey struct{}
 
 // A decoder divides lines into chunks, which goroutines parse, and writes their records in the order of the lines.
 type decoder struct {
 	w       *format.Writer
 	limit   time.Time
+	names   [][2]string
 	made    [sha256.Size]byte // the beginning of made trace ids
 	chunks  []*chunk          // whose records are not written, in the order of the lines
 	spare   output            // the memory of a chunk that was written
@@ -178,6 +188,9 @@ func (c *chunk) parse() {
 	defer close(c.parsed)
 	if c.after == nil {
 		c.parser = NewParser(c.limit, c.add)
+		for _, x := range c.names {
+			c.parser.names[x[1]] = &meaning{raw: x[1], name: x[1], kind: kind(slices.Index(kinds, x[0]))}
+		}
 	} else {
 		<-c.after.parsed
 		c.parser, c.at, c.text = c.after.parser, c.after.at, c.after.text+c.text

@@ -188,6 +188,9 @@ const (
 
 var kinds = strings.Fields("attribute time level priority message line logger service caller partial trace traceparent span method path request status duration stack")
 
+// Meanings returns the meanings that fields may have.
+func Meanings() []string { return slices.Clone(kinds[1:]) }
+
 // fieldTable has a row for each meaning: the meaning, and the names of the fields that have it, in lower case.
 // Names of wrapped JSON and of its nested objects are joined with dots. The meaning is one of kinds, with the unit of a
 // duration in nanoseconds, or else the name of an attribute.
