@@ -29,9 +29,8 @@ func (c *consoleLog) stream(w *os.File, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &lineStream{consoleLog: c, w: w, from: from, to: to, ended: make(chan error, 1), name: name, batch: c.rec.Batch()}
-	s.parser = loglines.NewParser(time.Now(), s.record)
-	s.timer = time.AfterFunc(recordAfter, s.flush)
+	s := newLineStream(c, name)
+	s.w, s.from, s.to, s.ended = w, from, to, make(chan error, 1)
 	c.streams = append(c.streams, s)
 	go func() {
 		_, err := io.Copy(s, from)
@@ -92,20 +91,27 @@ const recordAfter = 100 * time.Millisecond
 // maxLine is the maximum number of bytes of a line that has no end yet. A longer line becomes several records.
 const maxLine = 64 << 10
 
-// A lineStream is one output of a command. Write first passes the bytes on to w, and then records them.
+// A lineStream records lines: those of one output of a command, which Write first passes on to w, or those of a log.
 type lineStream struct {
 	*consoleLog
 
-	w        *os.File
+	w        io.Writer
 	from, to *os.File // the pipe
 	ended    chan error
-	name     string
+	name     string // of the output; "" for a log
 	batch    *recorder.Batch
 
 	mu     sync.Mutex
 	rest   []byte // the bytes of a line that has no newline yet
 	parser *loglines.Parser
 	timer  *time.Timer // records what waits
+}
+
+func newLineStream(c *consoleLog, name string) *lineStream {
+	s := &lineStream{consoleLog: c, w: io.Discard, name: name, batch: c.rec.Batch()}
+	s.parser = loglines.NewParser(time.Now(), s.record)
+	s.timer = time.AfterFunc(recordAfter, s.flush)
+	return s
 }
 
 func (s *lineStream) Write(b []byte) (int, error) {
@@ -154,7 +160,9 @@ func (s *lineStream) record(r *loglines.Record) {
 	if l.TraceID == [16]byte{} {
 		l.TraceID, l.SpanID, l.Flags = s.ref.TraceID, s.ref.SpanID, 1
 	}
-	l.Attributes = append(l.Attributes, textAttribute("log.iostream", s.name))
+	if s.name != "" {
+		l.Attributes = append(l.Attributes, textAttribute("log.iostream", s.name))
+	}
 	ref := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}
 	s.batch.Log(ref, l.Time)
 	l.Write(s.batch, otel.Where{Trace: ref.IsValid(), Parent: ref.IsValid()}, &l.Attributes)

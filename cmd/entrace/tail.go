@@ -123,12 +123,20 @@ func tailFile(ctx context.Context, c *console, name string, o tailOptions) error
 			return nil
 		}
 	}
+	if o.follow && isLog(name, o.from) {
+		l, err := followLog(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		name = l.trace
+	}
 	own, err := inPlace(name, o.from)
 	switch {
 	case err != nil:
 		return err
 	case o.follow && !own:
-		return usagef("tail -f follows only ENTRACE's own formats (et, iet)")
+		return usagef("tail -f follows only ENTRACE's own formats (et, iet) and logs")
 	}
 	t := newTailer(c, name, o)
 	defer func() { t.close() }()

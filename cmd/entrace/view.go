@@ -181,6 +181,17 @@ func (o *viewOptions) run(ctx context.Context, c *console, names []string) error
 	}
 	options.Waiting, options.Follow, options.Arguments = "waiting for "+strings.Join(names, ", "), o.follow, o.arguments(names)
 	o.follows = o.follow
+	names = slices.Clone(names)
+	for i, name := range names {
+		if o.follow && isLog(name, o.from) {
+			l, err := followLog(ctx, name)
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			names[i] = l.trace
+		}
+	}
 	t, err := openShown(ctx, c, names, o, func() {
 		c.say("%s", options.Waiting)
 		show(viewer.New(nil, &options))
@@ -264,8 +275,8 @@ func (o *viewOptions) run(ctx context.Context, c *console, names []string) error
 func (o *viewOptions) check(names []string) error {
 	for _, name := range names {
 		if f, _, _, err := convert.FormatOf(format.Find(name)); err == nil && f != "" {
-			if _, own := f.Own(); o.follow && !own {
-				return usagef("view --follow follows only ENTRACE's own formats, but %s is %s", name, f)
+			if _, own := f.Own(); o.follow && !own && !isLog(name, o.from) {
+				return usagef("view --follow follows only ENTRACE's own formats and logs, but %s is %s", name, f)
 			} else if o.mayFollow && own {
 				lock, _ := osfile.LockHolder(format.Find(name))
 				o.follow = lock == osfile.LockHeld

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
+)
+
+// A followedLog records the lines of a log that grows, so that a trace is followed in its place. It goes on with the next
+// file if the log was renamed or replaced, and at the beginning if it was cut.
+type followedLog struct {
+	name  string
+	trace string // the file with the records, in dir
+	dir   string
+	lines *lineStream
+	file  *os.File
+	read  int64 // bytes of file
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+}
+
+// isLog reports whether a file is a log. from is the value of --from.
+func isLog(name, from string) bool {
+	f, compressed, _, err := convert.FormatOf(name)
+	return err == nil && !compressed && (from == string(convert.Log) || from == "" && f == convert.Log)
+}
+
+// followLog records what a log has, and begins to follow it. The caller must call close.
+func followLog(ctx context.Context, name string) (*followedLog, error) {
+	dir, err := os.MkdirTemp("", "entrace-")
+	if err != nil {
+		return nil, err
+	}
+	l := &followedLog{name: name, dir: dir, trace: filepath.Join(dir, filepath.Base(name)+".iet")}
+	rec, err := recorder.Create(l.trace, &recorder.Options{Redact: redact.Off})
+	if err == nil {
+		l.lines = newLineStream(&consoleLog{rec: rec}, "")
+		l.file, err = osfile.OpenRead(name)
+	}
+	if err == nil {
+		err = errors.Join(l.rest(), rec.Flush(ctx))
+	}
+	ctx, l.stop = context.WithCancel(ctx)
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	l.ended.Go(func() { l.follow(ctx) })
+	return l, nil
+}
+
+// rest records the lines up to the end of the file.
+func (l *followedLog) rest() error {
+	n, err := io.Copy(l.lines, l.file)
+	l.read += n
+	return err
+}
+
+func (l *followedLog) follow(ctx context.Context) {
+	for wait(ctx) {
+		was, err := l.file.Stat()
+		now, err2 := osfile.Stat(l.name)
+		var next *os.File
+		if err == nil && err2 == nil && !os.SameFile(was, now) {
+			next, _ = osfile.OpenRead(l.name)
+		} else if err == nil && was.Size() < l.read {
+			_, err = l.file.Seek(0, io.SeekStart)
+			l.read = 0
+		}
+		if errors.Join(err, l.rest()) != nil {
+			return
+		}
+		if next != nil {
+			_ = l.file.Close() // it was only read
+			l.file, l.read = next, 0
+		}
+	}
+}
+
+func (l *followedLog) close() {
+	l.stop()
+	l.ended.Wait()
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+	if l.lines != nil {
+		l.lines.close()
+		_ = l.lines.rec.Close(context.Background())
+	}
+	_ = os.RemoveAll(l.dir)
+}
