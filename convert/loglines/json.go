@@ -61,7 +61,11 @@ func (p *Parser) withFields(s string) {
 	if at := fieldsBehind.FindStringIndex(s); at != nil && (p.object(s[at[0]+1:]) || p.logfmt(s[at[0]+1:], 1)) {
 		s = s[:at[0]]
 	}
-	p.Log.Body = otel.TextAny(strings.TrimRight(s, " \t"))
+	s = strings.TrimRight(s, " \t")
+	if text, err := strconv.Unquote(s); err == nil {
+		s = text
+	}
+	p.Log.Body = otel.TextAny(s)
 	p.seen |= 1 << aMessage
 }
 

@@ -95,7 +95,7 @@ func (p *Parser) Next(s string) (n int) {
 	case strings.HasPrefix(s, exportBegin):
 		n = p.export(s)
 	case inner == "": // JSON has said all
-	case p.pending != nil && p.pending.continues(inner):
+	case p.pending != nil && p.pending.continues(inner, s[n:]):
 		p.pending.add(inner)
 		return n
 	case inner == line:

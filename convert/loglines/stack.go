@@ -11,8 +11,11 @@ import (
 )
 
 // continues reports whether a line without a shape of its own belongs to the record: it is a frame of a stack, or a
-// line between frames.
-func (r *Record) continues(line string) bool {
+// line between frames. next is what follows the line.
+func (r *Record) continues(line, next string) bool {
+	if strings.HasPrefix(next, "\t/") && !strings.Contains(line, ": ") {
+		return true // a function of Go, before its place
+	}
 	isError := r.Log.Severity >= severityError
 	if isFrame(line) {
 		return isError || !isLetter(line[0])

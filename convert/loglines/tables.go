@@ -57,8 +57,8 @@ syslog
 // access line is that of its request's begin.
 var shapes = shapesOf(`
 klog
-	{level1}{time} {thread.id#} {code.file.path}:{code.line.number#}] {message}
-	E1129 07:53:15.651000    4711 pay.go:12] no card
+	{level1}{time} {thread.id#} {code.file.path}:{code.line.number#}] {message=}
+	E1129 07:53:15.651000    4711 pay.go:12] "no card" order=7
 redis
 	{process.pid#}:{redis.role} {time} {level1} {message}
 	4711:M 29 Nov 2026 07:53:15.651 # no card
@@ -99,8 +99,8 @@ spring
 	{time} {level} {process.pid#} --- ([{spring.application~}] )[{thread.name~}] {logger} : {message}
 	2026-11-29T07:53:15.651Z ERROR 4711 --- [shop] [           main] c.e.shop.Pay                             : no card
 logback
-	{time} [{thread.name~}] {level} {logger} - {message}
-	07:53:15.651 [main] ERROR shop.Pay - no card
+	{time} [{thread.name~}] {level} {logger} -(-) {message}
+	07:53:15.651 [main] ERROR shop.Pay -- no card
 log4j
 	{time} {level} [{thread.name~}] {logger}(:)( -) {message}
 	2026-11-29 07:53:15,651 ERROR [main] shop.Pay: no card
