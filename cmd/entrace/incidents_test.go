@@ -13,7 +13,7 @@ func TestExplainIncidents(t *testing.T) {
 		{"nginx, whose upstream ends", "nginx-error.log", "new: *<number> connect() failed (<number>: Connection refused) while connecting to upstream"},
 		{"a client of Redis, which is killed", "cart.log redis.log", "new: cart <number> cannot be loaded, 37×"},
 		{"a Go program that panics", "panic.log", "new: panic: runtime error: invalid memory address or nil pointer dereference"},
-		{"a slow tenant", "tenant.log", `cause: (no service), where .tenant = "acme"`},
+		{"a slow tenant", "tenant.log", `cause: (no service), GET /orders/{id}, where .tenant = "acme"`},
 		{"a full disk", "disk.log", "new: batch <number> not written: [Errno <number>] No space left on device"},
 	} {
 		t.Run(x.about, func(t *testing.T) {
