@@ -41,7 +41,7 @@ func tailCommand() *command {
 
 It prints a line for each row of FILE, or of the newest trace in DIR (by default the current folder). A span is
 printed when it has ended, with the time of its end. With -f, tail waits for a FILE that is not there yet. --raw
-prints entries as they are stored, as cat does.`,
+prints entries as they are stored, as cat does. A log FILE is followed when it is rotated as well.`,
 		args: takes(0, 1),
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
