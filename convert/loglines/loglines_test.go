@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/view"
 )
@@ -223,6 +225,54 @@ func FuzzDecode(f *testing.F) {
 		if err := Decode(t.Context(), bytes.NewReader(in), w); err == nil {
 			must(t, w.Close())
 			converttest.Read(t, iet.Bytes())
+		}
+	})
+}
+
+// FuzzWrappers removes wrappers. What is left is not longer than the line.
+func FuzzWrappers(f *testing.F) {
+	for _, s := range wrappers {
+		f.Add(s.Example)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		p := NewParser(limit, func(*Record) {})
+		p.begin()
+		if inner := p.unwrap(line); len(inner) > max(len(line), utf8.UTFMax*len(line)) {
+			t.Errorf("%d bytes become %d", len(line), len(inner))
+		}
+	})
+}
+
+// FuzzShapes finds the shape of lines, and reads no more bytes than there are.
+func FuzzShapes(f *testing.F) {
+	for _, s := range shapes {
+		f.Add(s.Example)
+	}
+	f.Fuzz(func(t *testing.T, lines string) {
+		p := NewParser(limit, func(*Record) {})
+		p.begin()
+		if n := p.shapeOf(lines); n < 0 || n > len(lines) || p.Shape == nil {
+			t.Errorf("it reads %d of %d bytes, and the shape is %v", n, len(lines), p.Shape)
+		}
+	})
+}
+
+// FuzzFields sets fields that may have a meaning, from texts and from numbers.
+func FuzzFields(f *testing.F) {
+	f.Add("time", "2026-11-29 07:53:15", int64(1795938795), .5)
+	f.Add("xray_trace_id", "Root=1-5f84c7a1-e7d1852db8c4fd35d88bf49a;Parent=48d78105ba86a39e", int64(1), .5)
+	f.Add("traceparent", "00-15bd01ba056cb09e6b119204fd81e12a-48d78105ba86a39e-01", int64(-1), 1e300)
+	f.Fuzz(func(t *testing.T, name, text string, n int64, x float64) {
+		for _, v := range []otel.Any{otel.TextAny(text), otel.IntAny(n), {Kind: otel.Float, Float: x}} {
+			p := NewParser(limit, func(*Record) {})
+			p.begin()
+			p.Shape = shapeJSON
+			p.field([]byte(name), &v)
+			p.finish()
+		}
+		c := clock{limit, time.UTC}
+		if _, n := c.at(text); n < 0 || n > len(text) {
+			t.Errorf("the time in %q has %d bytes", text, n)
 		}
 	})
 }
