@@ -70,8 +70,10 @@ func (r *Record) stacked() {
 	l.Attributes.Add("exception.stacktrace", format.StringValue(stack))
 }
 
-// levelWithin is how many bytes of a line may precede its level.
-const levelWithin = 80
+const (
+	levelWithin  = 80  // how many bytes of a line may precede its level
+	beforeWithin = 500 // how many bytes the position in a file before its level may have
+)
 
 // levelBefore matches a level before a message, as compilers and runtimes print it, possibly after a position in a
 // file: "main.c:3:5: error: …", "Error: …", "warning[E0425]: …", "ValueError: …", "npm ERR! …".
@@ -84,7 +86,7 @@ var levelWord = regexp.MustCompile(`\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERRO
 func levelIn(text string) (severity uint32, name string) {
 	if m := levelWord.FindStringSubmatch(text[:min(len(text), levelWithin)]); m != nil {
 		name = m[1] + m[2]
-	} else if m := levelBefore.FindStringSubmatch(text); m != nil {
+	} else if m := levelBefore.FindStringSubmatch(text[:min(len(text), beforeWithin)]); m != nil {
 		name = cmp.Or(m[2]+m[4], "error")
 	}
 	severity, known := otel.SeverityNamed(name)
