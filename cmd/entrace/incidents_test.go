@@ -18,7 +18,7 @@ func TestExplainIncidents(t *testing.T) {
 	} {
 		t.Run(x.about, func(t *testing.T) {
 			args := []string{"explain"}
-			for _, name := range strings.Fields(x.files) {
+			for name := range strings.FieldsSeq(x.files) {
 				args = append(args, filepath.Join("testdata", "incidents", name))
 			}
 			out := fine(t, nil, args...)

@@ -90,13 +90,31 @@ var linesOf = map[string]func(logger string) ([]string, error){
 // Each must have the given shape, its message, and the time at which it was written, if the shape has a time.
 func TestLinesOfLoggers(t *testing.T) {
 	for _, x := range []struct{ language, logger, shape string }{
-		{"go", "slog-json", "json"}, {"go", "slog", "logfmt"}, {"go", "slog-default", "time and level"}, {"go", "log", "go"},
-		{"go", "zap-json", "json"}, {"go", "zap", "zap"}, {"go", "zerolog-json", "json"}, {"go", "zerolog", "console"},
-		{"go", "logrus-json", "json"}, {"go", "logrus", "logfmt"}, {"go", "logrus-tty", "logrus"}, {"go", "klog", "klog"},
-		{"node", "pino", "json"}, {"node", "winston", "json"}, {"node", "bunyan", "json"},
-		{"python", "standard", "python"}, {"python", "default", "level"}, {"python", "json_logger", "json"},
-		{"python", "loguru", "loguru"}, {"python", "loguru_json", "json"}, {"python", "structlog", "structlog"}, {"python", "structlog_json", "json"},
-		{"java", "logback", "logback"}, {"java", "log4j2", "logback"}, {"java", "jul", "java.util.logging"},
+		{"go", "slog-json", "json"},
+		{"go", "slog", "logfmt"},
+		{"go", "slog-default", "time and level"},
+		{"go", "log", "go"},
+		{"go", "zap-json", "json"},
+		{"go", "zap", "zap"},
+		{"go", "zerolog-json", "json"},
+		{"go", "zerolog", "console"},
+		{"go", "logrus-json", "json"},
+		{"go", "logrus", "logfmt"},
+		{"go", "logrus-tty", "logrus"},
+		{"go", "klog", "klog"},
+		{"node", "pino", "json"},
+		{"node", "winston", "json"},
+		{"node", "bunyan", "json"},
+		{"python", "standard", "python"},
+		{"python", "default", "level"},
+		{"python", "json_logger", "json"},
+		{"python", "loguru", "loguru"},
+		{"python", "loguru_json", "json"},
+		{"python", "structlog", "structlog"},
+		{"python", "structlog_json", "json"},
+		{"java", "logback", "logback"},
+		{"java", "log4j2", "logback"},
+		{"java", "jul", "java.util.logging"},
 	} {
 		t.Run(x.language+" "+x.logger, func(t *testing.T) {
 			args, err := linesOf[x.language](x.logger)

@@ -70,7 +70,8 @@ func Below(parent uint32, e *format.TraceEntry) *format.TraceEntry {
 // Of returns the entry of a span, link, event or log record of package otel. The parameter at is that of its method Fill.
 func Of[T any](x interface {
 	Fill(e *format.TraceEntry, at T)
-}, at T) *format.TraceEntry {
+}, at T,
+) *format.TraceEntry {
 	e := new(format.TraceEntry)
 	x.Fill(e, at)
 	return e
