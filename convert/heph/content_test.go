@@ -186,18 +186,19 @@ func jsonItems(array string) string {
 	if err := d.Decode(&items); err != nil {
 		return err.Error()
 	}
-	text := "["
+	var text strings.Builder
+	text.WriteString("[")
 	for _, item := range items {
 		n, ok := item.(json.Number)
 		f, _ := n.Float64()
 		switch {
 		case !ok:
-			text += fmt.Sprintf("%q,", item)
+			fmt.Fprintf(&text, "%q,", item)
 		case strings.ContainsAny(n.String(), ".e"):
-			text += fmt.Sprint("float ", f, ",")
+			fmt.Fprint(&text, "float ", f, ",")
 		default:
-			text += "int " + n.String() + ","
+			text.WriteString("int " + n.String() + ",")
 		}
 	}
-	return text
+	return text.String()
 }

@@ -52,7 +52,7 @@ func ginServer() http.Handler {
 		span.RecordError(fmt.Errorf("panic: %v", p), trace.WithStackTrace(true))
 		c.AbortWithStatus(http.StatusInternalServerError)
 	}))
-	// END
+	// END.
 	r.GET("/pay/:id", func(*gin.Context) { panic("no gin") })
 	return r
 }
@@ -61,7 +61,7 @@ func echoServer() http.Handler {
 	// RECIPE echo
 	e := echo.New()
 	e.Use(otelecho.Middleware("shop"))
-	// END
+	// END.
 	e.GET("/echo/:id", func(c echo.Context) error {
 		slog.InfoContext(c.Request().Context(), "in echo")
 		return errors.New("no echo")
@@ -78,7 +78,7 @@ func chiServer() http.Handler {
 			trace.SpanFromContext(r.Context()).SetName(r.Method + " " + chi.RouteContext(r.Context()).RoutePattern())
 		})
 	})
-	// END
+	// END.
 	r.Get("/chi/{id}", func(_ http.ResponseWriter, r *http.Request) { slog.InfoContext(r.Context(), "in chi") })
 	return r
 }
@@ -97,7 +97,7 @@ func asynqMux() *asynq.ServeMux {
 			return err
 		})
 	})
-	// END
+	// END.
 	mux.HandleFunc("mail", func(ctx context.Context, _ *asynq.Task) error {
 		slog.InfoContext(ctx, "in asynq")
 		return errors.New("no mail")
@@ -111,13 +111,13 @@ var bySlog zerolog.HookFunc = func(e *zerolog.Event, level zerolog.Level, text s
 	slog.Log(e.GetCtx(), slog.Level(4*(level-zerolog.InfoLevel)), text)
 }
 
-// END
+// END.
 
 func logged(ctx context.Context) {
 	// RECIPE zerolog call
 	log := zerolog.New(os.Stderr).Hook(bySlog)
 	log.Error().Ctx(ctx).Msg("by zerolog")
-	// END
+	// END.
 }
 
 // RECIPE zap
@@ -126,20 +126,20 @@ func spanOf(ctx context.Context) zap.Field {
 	return zap.Field{Key: "context", Type: zapcore.SkipType, Interface: ctx}
 }
 
-// END
+// END.
 
 func logZap(ctx context.Context, out zapcore.WriteSyncer) {
 	// RECIPE zap call
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	log := zap.New(zapcore.NewTee(zapcore.NewCore(encoder, out, zap.InfoLevel), otelzap.NewCore("shop")))
 	log.Warn("by zap", spanOf(ctx), zap.Int("n", 1))
-	// END
+	// END.
 }
 
 func serverErrors() *http.Server {
 	// RECIPE net/http
 	s := &http.Server{ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelError)}
-	// END
+	// END.
 	return s
 }
 
@@ -148,7 +148,7 @@ func askHealth(ctx context.Context) error {
 	s := grpc.NewServer(grpc.StatsHandler(otelgrpc.NewServerHandler()))
 	c, err := grpc.NewClient("dns:///localhost:0", grpc.WithStatsHandler(otelgrpc.NewClientHandler()),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	// END
+	// END.
 	if err != nil {
 		return err
 	}

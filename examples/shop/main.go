@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -77,18 +76,19 @@ func run(dir string, lasts time.Duration) (err error) {
 	shop := addresses[len(addresses)-1]
 	until := time.Now().Add(lasts)
 	var customers sync.WaitGroup
-	for range 6 {
+	tenants := []string{"acme", "globex", "initech"}
+	for customer := range 6 {
 		customers.Go(func() {
-			for time.Now().Before(until) {
-				path := fmt.Sprintf("/cart?user=u%d", rand.IntN(500))
-				if rand.IntN(3) == 0 {
-					path = "/buy?tenant=" + []string{"acme", "globex", "initech"}[rand.IntN(3)]
+			for n := customer; time.Now().Before(until); n++ {
+				path := fmt.Sprintf("/cart?user=u%d", n)
+				if n%3 == 0 {
+					path = "/buy?tenant=" + tenants[n/3%len(tenants)]
 				}
 				if r, err := http.Get("http://" + shop + path); err == nil {
 					_, _ = io.Copy(io.Discard, r.Body)
 					_ = r.Body.Close()
 				}
-				time.Sleep(time.Duration(20+rand.IntN(60)) * time.Millisecond)
+				time.Sleep(time.Duration(30+7*customer) * time.Millisecond)
 			}
 		})
 	}
