@@ -1,7 +1,6 @@
-// Package format reads, writes and checks traces in the two file formats of
-// ENTRACE, a Rust project. An IET is a stream that is easy to append to. An ET
-// has a table of offsets and the tree in front of the same bytes, and is made
-// for memory mapping.
+// Package format reads, writes and checks traces in the two file formats of ENTRACE, a Rust project; its API may
+// change until v0.2. An IET is a stream that is easy to append to. An ET has a table of offsets and the tree in front
+// of the same bytes, and is made for memory mapping.
 //
 // # Writing
 //

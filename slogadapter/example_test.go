@@ -40,3 +40,25 @@ func ExampleNew() {
 	fmt.Println(e.Metadata.Level, e.Message.Value, n, missing.Text())
 	// Output: WARN out of stock 17 ["tea"]
 }
+
+// Records go to a trace and to a handler of your own.
+func ExampleNew_console() {
+	rec, err := recorder.Create(os.TempDir()+"/slogadapter-both.et", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.Remove(rec.Path())
+
+	console := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	logger := slog.New(slog.NewMultiHandler(slogadapter.New(rec, nil), console))
+	logger.Warn("out of stock", "id", 17)
+	if err := rec.Close(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output: level=WARN msg="out of stock" id=17
+}

@@ -1,5 +1,5 @@
-// Package viewer serves a trace to a browser. The page shows the trace as a tree with a time axis,
-// and runs queries in the language of package query.
+// Package viewer serves a trace to a browser; it is experimental. The page shows the trace as a tree with a time
+// axis, and runs queries in the language of package query.
 //
 //	t, err := convert.Open(ctx, []string{"app.et"}, nil)
 //	…
