@@ -148,8 +148,10 @@ func (s *lineStream) flush() {
 
 func (s *lineStream) close() {
 	s.timer.Stop()
+	s.mu.Lock() // flush may have begun
 	s.parse(string(s.rest))
 	s.rest = nil
+	s.mu.Unlock()
 	s.flush()
 }
 
