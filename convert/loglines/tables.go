@@ -116,6 +116,9 @@ mysql
 env_logger
 	[{time} {level} {logger}] {message}
 	[2026-11-29T07:53:15Z ERROR shop::pay] no card
+serilog
+	[{time} {level}] {message}
+	[07:53:15 ERR] no card
 pino-pretty
 	[{time}] {level} \({process.pid#}\): {message}
 	[07:53:15.651] ERROR (4711): no card
@@ -204,9 +207,9 @@ logger logger logger_name loggername log.logger sourcecontext category record.na
 caller caller
 service service service.name service_name app.name dd.service syslog_identifier serviceName container_name resource.labels.service_name
 partial partial
-trace trace_id traceid trace.id dd.trace_id otelTraceID logging.googleapis.com/trace trace x-b3-traceid b3.traceid xray_trace_id contextmap.trace_id mdc.trace_id mdc.traceid
+trace trace_id traceid trace.id dd.trace_id otelTraceID logging.googleapis.com/trace trace x-b3-traceid b3.traceid xray_trace_id contextmap.trace_id mdc.trace_id mdc.traceid @tr
 traceparent traceparent
-span span_id spanid span.id dd.span_id otelSpanID logging.googleapis.com/spanid x-b3-spanid contextmap.span_id mdc.span_id mdc.spanid
+span span_id spanid span.id dd.span_id otelSpanID logging.googleapis.com/spanid x-b3-spanid contextmap.span_id mdc.span_id mdc.spanid @sp
 method method http.method http.request.method request.method req.method http_method
 path path uri url url.path http.target http.path request.uri req.url request_uri url.original
 request request

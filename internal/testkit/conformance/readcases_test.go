@@ -24,8 +24,8 @@ func TestReadCases(t *testing.T) {
 		return os.Chmod(name, 0o700)
 	}))
 	cases := map[string][]string{
-		"console-clef":                 {`INFO \{"@t"`}, // the console is not read in these two forms
-		"console-short-levels":         {`INFO "DEBU`},
+		"console-clef":                 {`ERROR order \{Id\} failed Id=17 exc`, `INFO order 17 retried Id=17 log`},
+		"console-short-levels":         {`ERROR "health check failed`, `INFO "DEBU`}, // a level without a time could be a word
 		"gotrace-ended-task":           {`─ accept .*\n.*├─ work `},
 		"otlp-aspire-answer":           {`2 spans`, `exit 0`},
 		"otlp-bare-resource-spans":     {`2 spans, 1 log record`, `─ child 1s server\n.*─ ERROR failed`},
