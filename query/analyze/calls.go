@@ -272,12 +272,24 @@ func without(list []view.Row, drop func(r view.Row) bool) []view.Row {
 // filled before it is used: those that follow are slower for that reason alone. Failed requests are never left out.
 func withoutSeeding(v *view.View, roots []view.Row) []view.Row {
 	start := func(r view.Row) int64 { at, _ := v.Start(r); return at }
-	list := slices.SortedStableFunc(slices.Values(roots), func(a, b view.Row) int { return cmp.Compare(start(a), start(b)) })
-	n := len(list)
+	n := len(roots)
 	if n < 2*fewApart {
 		return roots
 	}
-	first, last := start(list[0]), start(list[n-1])
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, r := range roots {
+		first, last = min(first, start(r)), max(last, start(r))
+	}
+	early := 0
+	for _, r := range roots {
+		if start(r)-first < (last-first)/seedingShare {
+			early++
+		}
+	}
+	if early*seedingShare < 2*n {
+		return roots // hardly more than later, which needs no sorting
+	}
+	list := slices.SortedStableFunc(slices.Values(roots), func(a, b view.Row) int { return cmp.Compare(start(a), start(b)) })
 	k := 0
 	for k < n && start(list[k])-first < (last-first)/seedingShare && !v.Flags(list[k]).IsError() {
 		k++
