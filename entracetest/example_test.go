@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/entracetest"
 )
 
-// A shop is what the tests below test.
+// A shop is the service under test in the examples.
 type shop struct {
 	tracer trace.Tracer
 	log    *slog.Logger

@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A runLine is what runs says of a recording.
+// A runLine describes one recording: a line of the output of runs.
 type runLine struct {
 	File    string    `json:"file"`
 	Time    time.Time `json:"time"` // when the file was last written

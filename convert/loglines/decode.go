@@ -101,7 +101,7 @@ type chunk struct {
 	parsed chan struct{} // closed at the end of parse
 }
 
-// An output is what parse makes of lines.
+// An output holds the encoded records of a chunk, which parse makes.
 type output struct {
 	entry   format.TraceEntry // the last one
 	raw     []byte            // encoded entries

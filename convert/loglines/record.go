@@ -12,7 +12,8 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A Record is what one or several lines say. It is valid until the next call of the Parser.
+// A Record is a log record, or a request of an access log, that was read from one or several lines. It is valid until the
+// next call of the Parser.
 type Record struct {
 	Log     otel.Log
 	Span    *otel.Span // the request, if the record is one and has a duration; Log then has all that it has

@@ -163,7 +163,7 @@ level
 	ERROR:shop:no card
 `)
 
-// A kind is what a field is: an attribute, or a part of a record.
+// A kind says what becomes of a field: an attribute, or a part of the record such as its time or level.
 type kind uint8
 
 // The kinds of fields, in the order of kinds.
@@ -248,7 +248,7 @@ var frames = []string{
 	"   --- End of", "exit status ", "[originating from",
 }
 
-// A meaning is what the fields with a name are.
+// A meaning says what becomes of all fields that have one name.
 type meaning struct {
 	raw  string // the name in the line
 	name string // of an attribute

@@ -462,7 +462,7 @@ func (w *workload) rank(more float64) *Explanation {
 		sure := certainly && time >= w.rules.weight
 		if w.rules.alike {
 			x.busy = x.busy || s.busy
-			sure = sure && !s.busy && (s.calls != nil || added >= leastAdded || min(s.n, s.m) >= muchTried) && (more == 0 || min(s.n, s.m) >= fewApart) // more: the place was searched for
+			sure = sure && !s.busy && (s.calls != nil || added >= leastAdded || min(s.n, s.m) >= enoughCalls) && (more == 0 || min(s.n, s.m) >= fewApart) // more: the place was searched for
 		}
 		if !s.edge {
 			c := cause(s.service)

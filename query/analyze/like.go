@@ -33,11 +33,15 @@ var (
 )
 
 const (
-	leastAdded = 5e5 // nanoseconds that a slow operation of a single recording must add to its requests, on average, unless
-	muchTried  = 400 // there are this many calls on each side
+	// Within one recording, an operation that became slower is a cause if it adds leastAdded nanoseconds or more to a
+	// request, on average, or if there are enoughCalls calls before and after.
+	leastAdded  = 5e5
+	enoughCalls = 400
 
-	seedingShare = 10 // a recording may begin with requests that fill a database in this part of its time: one tenth,
-	seedingPace  = 8  // if they come this many times as often as later ones
+	// Requests that fill a database come in the first seedingShare-th part of the time of a recording, and at least
+	// seedingPace times as often as later ones.
+	seedingShare = 10
+	seedingPace  = 8
 
 	mostTexts = 5000 // texts whose patterns are kept
 	mostPaths = 100  // kinds of calls of one name that are told apart
