@@ -182,6 +182,8 @@ func (p *Parser) capture(c *capture) {
 		return
 	case c.kind == '#' && len(c.text) < 19:
 		v = otel.IntAny(decimal(c.text))
+	case c.kind == '~':
+		v.Text = strings.TrimSpace(c.text) // Spring pads names
 	}
 	p.set(&c.means, &v)
 }

@@ -95,8 +95,14 @@ python
 loguru
 	{time} | {level} | {logger}:{code.function.name}:{code.line.number#} - {message}
 	2026-11-29 07:53:15.651 | ERROR    | shop:pay:12 - no card
+opentelemetry python
+	{time} {level} [{logger}] [{code.file.path}:{code.line.number#}] [trace_id={trace_id} span_id={span_id} resource.service.name={service} trace_sampled={otelTraceSampled}] - {message}
+	2026-11-29 07:53:15,651 ERROR [shop] [pay.py:12] [trace_id=0af7651916cd43dd8448eb211c80319c span_id=b7ad6b7169203331 resource.service.name=shop trace_sampled=True] - no card
 spring
-	{time} {level} {process.pid#} --- ([{spring.application~}] )[{thread.name~}] {logger} : {message}
+	{time} {level} {process.pid#} --- ([{spring.application~}] )[{thread.name~}] [{trace_id}-{span_id}] {logger} : {message}
+	2026-11-29T07:53:15.651Z ERROR 4711 --- [shop] [nio-8080-exec-1] [0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331] c.e.shop.Pay : no card
+spring
+	{time} {level} {process.pid#} --- ([{spring.application~}] )[{thread.name~}] ([ ] ){logger} : {message}
 	2026-11-29T07:53:15.651Z ERROR 4711 --- [shop] [           main] c.e.shop.Pay                             : no card
 logback
 	{time} [{thread.name~}] {level} {logger} -(-) {message}

@@ -142,6 +142,46 @@ func TestLinesOfLoggers(t *testing.T) {
 	}
 }
 
+// TestLinesBelowTheirSpans records services that send spans and print records with the ids of these spans. Each record
+// must be below its span, and the record without ids below the process.
+func TestLinesBelowTheirSpans(t *testing.T) {
+	exe, err := command()
+	must(t, err)
+	python := func(form string) ([]string, error) {
+		bin, err := agent()
+		return []string{filepath.Join(bin, "opentelemetry-instrument"), filepath.Join(bin, "python"), "testdata/lines/spans.py", form}, err
+	}
+	for name, service := range map[string]func() ([]string, error){
+		"zap":                    func() ([]string, error) { return linesOf["go"]("zap-spans") },
+		"python-json-logger":     func() ([]string, error) { return python("json") },
+		"OpenTelemetry's format": func() ([]string, error) { return python("text") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			args, err := service()
+			must(t, err)
+			file := filepath.Join(t.TempDir(), "x.et")
+			cmd := exec.CommandContext(t.Context(), exe, append([]string{"run", "--console", "-o", file, "--"}, args...)...)
+			cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=shop", "OTEL_PYTHON_LOG_CORRELATION=true")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			c, _ := openLog(t, file)
+			v := c.View()
+			below := make(map[string]string)
+			for _, r := range logRows(v) {
+				if e, err := v.Entry(r); err == nil {
+					if _, printed := e.Attribute("log.iostream"); printed {
+						message, _ := v.Message(r)
+						below[message] = v.Name(v.Parent(r))
+					}
+				}
+			}
+			want := map[string]string{"in GET /item": "GET /item", "in POST /order": "POST /order", "outside": filepath.Base(args[0])}
+			expect.DeepEqual(t, below, want, "the records are below")
+		})
+	}
+}
+
 // TestLinesOfServers reads the lines that servers write. None may be without a shape.
 func TestLinesOfServers(t *testing.T) {
 	dir := t.TempDir()

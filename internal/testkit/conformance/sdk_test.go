@@ -26,6 +26,7 @@ import (
 const (
 	distroPyPI   = "opentelemetry-distro==0.66b2"
 	otlpPyPI     = "opentelemetry-exporter-otlp==1.45.2"
+	loggingPyPI  = "opentelemetry-instrumentation-logging==0.66b2"
 	sdkNodeNPM   = "@opentelemetry/sdk-node@0.301.0"
 	apiNPM       = "@opentelemetry/api@1.10.0"
 	sdkJavaMaven = "1.68.0" // the version of io.opentelemetry
@@ -36,10 +37,10 @@ const (
 
 // agent installs OpenTelemetry's zero-code agent for Python, and returns the folder of its programs.
 var agent = sync.OnceValues(func() (string, error) {
-	made := "has-" + otlpPyPI
+	made := "has-" + otlpPyPI + loggingPyPI + jsonPyPI
 	dir, err := tablesInstall(made,
 		[]string{"python3", "-m", "venv", "otel"},
-		[]string{"otel/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", distroPyPI, otlpPyPI},
+		[]string{"otel/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", distroPyPI, otlpPyPI, loggingPyPI, jsonPyPI},
 		[]string{"touch", made})
 	return filepath.Join(dir, "otel", "bin"), err
 })

@@ -1,21 +1,25 @@
 // Command lines writes three records with the logger that its argument names: one of level INFO, one of level WARN and
-// one of level ERROR.
+// one of level ERROR. With zap-spans, it sends two spans and writes a record with the ids of each.
 package main
 
 import (
+	"context"
 	"log"
 	"log/slog"
 	"os"
 
 	"github.com/rs/zerolog"
 	"github.com/sirupsen/logrus"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
 	"k8s.io/klog/v2"
 )
 
 var writers = map[string]func() error{
-	"zap-json": func() error { return writeZap(zap.NewProduction()) },
-	"zap":      func() error { return writeZap(zap.NewDevelopment()) },
+	"zap-json":  func() error { return writeZap(zap.NewProduction()) },
+	"zap-spans": func() error { return writeSpans(zap.NewProduction()) },
+	"zap":       func() error { return writeZap(zap.NewDevelopment()) },
 	"zerolog-json": func() error {
 		writeZerolog(zerolog.New(os.Stderr).With().Timestamp().Logger())
 		return nil
@@ -79,6 +83,27 @@ func writeZap(l *zap.Logger, err error) error {
 	l.Warn("slow")
 	l.Error("no card", zap.Int("order", 7))
 	return nil
+}
+
+func writeSpans(l *zap.Logger, err error) error {
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	sent, err := autoexport.NewSpanExporter(ctx)
+	if err != nil {
+		return err
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(sent))
+	tracer := provider.Tracer("shop")
+	for _, name := range []string{"GET /item", "POST /order"} {
+		_, span := tracer.Start(ctx, name)
+		c := span.SpanContext()
+		l.Info("in "+name, zap.Stringer("trace_id", c.TraceID()), zap.Stringer("span_id", c.SpanID()))
+		span.End()
+	}
+	l.Warn("outside")
+	return provider.Shutdown(ctx)
 }
 
 func writeZerolog(l zerolog.Logger) {
