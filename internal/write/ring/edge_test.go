@@ -416,7 +416,11 @@ func TestRingSwept(t *testing.T) {
 			}
 		})
 	}
-	for range 200 {
+	rounds := 200
+	if testing.Short() {
+		rounds = 40
+	}
+	for range rounds {
 		g, err := ring.New(&ring.Options{Path: path, Bytes: 4 << 20})
 		if errors.Is(err, errors.ErrUnsupported) {
 			break
