@@ -334,6 +334,10 @@ func TestSlotsAreGivenBack(t *testing.T) {
 // TestWaitingCallsAreServed makes calls while the writer writes the records of other calls. The next write
 // serves all of them, and no call waits until MaxBlock.
 func TestWaitingCallsAreServed(t *testing.T) {
+	calls := int64(60_000)
+	if testing.Short() {
+		calls = 10_000
+	}
 	rec, err := Create(filepath.Join(t.TempDir(), "app.iet"), &Options{Durability: DurabilityWriteThrough, MaxBlock: 10 * time.Second})
 	must(t, err)
 	var wg sync.WaitGroup
@@ -341,7 +345,7 @@ func TestWaitingCallsAreServed(t *testing.T) {
 	for i := range done {
 		wg.Go(func() {
 			defer done[i].Store(math.MaxInt64)
-			for n := range int64(60_000) {
+			for n := range calls {
 				if err := logNamed(rec, "x"); err != nil {
 					t.Error(err)
 					return
