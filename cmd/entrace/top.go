@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -185,7 +186,7 @@ func (p *overviewPrinter) sections() []section {
 		self.head = p.paint(show.Bold, "Self time, without the spans below")
 	}
 	return []section{
-		p.title(), p.patterns(), p.never(), p.runtime(), p.services(), p.rows("Slowest requests", p.Slowest, p.slowestPart), p.waits(), p.repeats(), self,
+		p.title(), p.patterns(), p.never(), p.runtime(), p.services(), p.slowest(), p.waits(), p.repeats(), self,
 		p.gaps(),
 	}
 }
@@ -211,6 +212,23 @@ func (p *overviewPrinter) openPlace(r view.Row) (place string) {
 		place = "in " + show.Safe(place)
 	}
 	return place
+}
+
+// slowest returns the slowest request of each name.
+func (p *overviewPrinter) slowest() section {
+	var rows []view.Row
+	counts := make(map[view.Row]int)
+	for _, x := range p.Slowest {
+		rows = append(rows, x.Row)
+		counts[x.Row] = x.Count
+	}
+	return p.rows("Slowest requests", rows, func(r view.Row) string {
+		part := p.slowestPart(r)
+		if n := counts[r]; n > 1 {
+			part = strings.TrimPrefix(part+fmt.Sprintf(", the slowest of %d", n), ", ")
+		}
+		return part
+	})
 }
 
 // slowestPart names the span below row r with the longest self time.

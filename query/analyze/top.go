@@ -24,13 +24,13 @@ type Overview struct {
 	Open   int  `json:"open_spans"`      // spans that have not ended
 	// Services lists each service that has spans or log records, the services with most errors first.
 	Services []ServiceCount `json:"services"`
-	// Slowest lists the longest of the spans that have no span above them, except for a span of entrace run. If there
-	// are other spans, spans of entrace run do not count here or in Self.
-	Slowest []view.Row   `json:"slowest"`
-	Self    *query.Table `json:"self"` // the span names with the largest self time, from [query.Summary]
+	// Slowest lists the requests with the longest: spans that have no span above them, except for a span of entrace run.
+	// If there are other spans, spans of entrace run do not count here or in Self.
+	Slowest []SlowRequest `json:"slowest"`
+	Self    *query.Table  `json:"self"` // the span names with the largest self time, from [query.Summary]
 	// Patterns has the most frequent patterns of error texts. OtherErrors is the number of errors
-	// that match none of the patterns that were counted. An exception that passed through several
-	// spans counts as one error here.
+	// that match none of the patterns that were counted. A failure that several spans pass on, and that log records
+	// repeat, counts once here, at the innermost span.
 	Patterns    []ErrorPattern `json:"error_patterns"`
 	OtherErrors int            `json:"other_errors"`
 	NeverEnded  []view.Row     `json:"never_ended"` // the spans that have not ended, the earliest first
@@ -56,6 +56,12 @@ type ServiceCount struct {
 	Spans   int    `json:"spans"`
 	Logs    int    `json:"logs"`
 	Errors  int    `json:"errors"`
+}
+
+// A SlowRequest stands for the requests of a service and name that have ended.
+type SlowRequest struct {
+	Row   view.Row `json:"row"`   // the longest
+	Count int      `json:"count"` // of all of them
 }
 
 // An ErrorPattern is a pattern of error texts, with the number of errors that match it.
@@ -86,7 +92,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	top := &Overview{First: NoTime, Last: NoTime, GoroutinesAt: NoTime}
 	services := make(map[uint16]*ServiceCount)
 	others := withoutRuns(v, rows)
-	slowest := best{limit: limit}
+	slowest := make(map[operation]*SlowRequest)
 	within := Above(v, others)
 	open := best{limit: limit}
 	var errs []view.Row
@@ -104,8 +110,12 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 				s.Spans++
 				switch d := b.Duration[i]; {
 				case d != columns.NoDuration:
-					if slowest.takes(d) && others.Has(r) && !within(r) {
-						slowest.add(d, r)
+					if others.Has(r) && !within(r) {
+						x := at(slowest, operation{service: v.Service(r), name: v.Name(r)})
+						x.Count++
+						if most, ended := v.Duration(x.Row); !ended || d > int64(most) {
+							x.Row = r
+						}
 					}
 				case f.Open():
 					top.Open++
@@ -136,7 +146,17 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 			}
 		}
 	}
-	top.Slowest, top.NeverEnded = slowest.rows(), open.rows()
+	top.Slowest = make([]SlowRequest, 0, len(slowest))
+	for _, x := range slowest {
+		top.Slowest = append(top.Slowest, *x)
+	}
+	slices.SortFunc(top.Slowest, func(a, b SlowRequest) int {
+		x, _ := v.Duration(a.Row)
+		y, _ := v.Duration(b.Row)
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a.Row, b.Row))
+	})
+	top.Slowest = top.Slowest[:min(limit, len(top.Slowest))]
+	top.NeverEnded = open.rows()
 	byName := make(map[string]*ServiceCount)
 	resources := v.Columns().Resources()
 	for code, s := range services {
@@ -276,19 +296,21 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 	found := make(map[key]int)
 	var list []ErrorPattern
 	known := make(map[string]string) // a cache of the patterns of texts
-	text := errorTexts{v: v, ctx: ctx}
+	text := errorTexts{v: v, ctx: ctx, saidBelow: make(map[view.Row][]string)}
 	for i, r := range errs {
 		if i%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if passed, err := text.passed(r, rows); err != nil {
-			return err
-		} else if passed {
-			continue
-		}
 		s, err := text.of(r)
 		if err != nil {
 			return err
+		}
+		told, err := text.repeats(r, s, rows)
+		if err != nil {
+			return err
+		}
+		if told {
+			continue
 		}
 		p, ok := known[s]
 		if !ok {
@@ -325,6 +347,7 @@ type errorTexts struct {
 	ctx                    context.Context //nolint:containedctx // the context of the one call that errorTexts serves
 	description, exception *columns.Column
 	read                   *view.Reader
+	saidBelow              map[view.Row][]string // what below has returned
 }
 
 // cause returns the error that a log record has as an attribute.
@@ -346,10 +369,7 @@ func (t *errorTexts) cause(r view.Row) (string, error) {
 
 func (t *errorTexts) of(r view.Row) (s string, err error) {
 	if t.v.Role(r) == view.RoleSpan {
-		s, err = t.attribute(&t.description, mapping.AttrStatusDescription, r)
-		if s == "" && err == nil {
-			s, err = t.exceptionOf(r)
-		}
+		s, err = t.said(r)
 	} else if s, ok := t.v.Message(r); ok {
 		cause, err := t.cause(r)
 		if cause != "" && !strings.Contains(s, cause) {
@@ -363,8 +383,13 @@ func (t *errorTexts) of(r view.Row) (s string, err error) {
 	return t.v.Name(r) + ": " + s, err
 }
 
-// exceptionOf returns the message of the first exception of the span at row r, or "" if there is no exception.
-func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
+// said returns what the span at row r says about its failure, or "": the description of its status, or the message of its
+// first exception.
+func (t *errorTexts) said(r view.Row) (s string, err error) {
+	s, err = t.attribute(&t.description, mapping.AttrStatusDescription, r)
+	if s != "" || err != nil {
+		return s, err
+	}
 	for _, kid := range t.v.Children(r) {
 		if t.v.Role(kid) == view.RoleEvent && t.v.Name(kid) == mapping.NameException {
 			return t.attribute(&t.exception, "exception.message", kid)
@@ -373,27 +398,70 @@ func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
 	return "", nil
 }
 
-// passed reports whether row r only repeats the exception of one of its children, because a panic passed through both
-// spans.
-func (t *errorTexts) passed(r view.Row, rows view.Set[view.Row]) (bool, error) {
-	if t.v.Role(r) != view.RoleSpan {
-		return false, nil
-	}
-	if s, err := t.attribute(&t.description, mapping.AttrStatusDescription, r); s != "" || err != nil {
-		return false, err
-	}
-	own, err := t.exceptionOf(r)
-	if own == "" || err != nil {
-		return false, err
+// The maximum numbers of spans through which a failure is followed, and of failures below a span that are compared.
+const (
+	maxPassed = 100
+	maxBelow  = 16
+)
+
+// below returns what the failed spans of rows below row r say, instead of those that say nothing what is below them, and
+// "" for a failure of which nothing is said.
+func (t *errorTexts) below(r view.Row, rows view.Set[view.Row], depth int) (said []string, err error) {
+	if said, ok := t.saidBelow[r]; ok {
+		return said, nil
 	}
 	for _, kid := range t.v.Children(r) {
-		if t.v.Flags(kid).Failed() && rows.Has(kid) {
-			if s, err := t.exceptionOf(kid); s == own || err != nil {
-				return err == nil, err
+		if !t.v.Flags(kid).Failed() || !rows.Has(kid) || len(said) >= maxBelow {
+			continue
+		}
+		s, err := t.said(kid)
+		if err != nil {
+			return nil, err
+		}
+		var more []string
+		if s == "" && depth < maxPassed {
+			more, err = t.below(kid, rows, depth+1)
+			if err != nil {
+				return nil, err
 			}
 		}
+		if len(more) == 0 {
+			more = []string{s}
+		}
+		said = append(said, more...)
 	}
-	return false, nil
+	t.saidBelow[r] = said
+	return said, nil
+}
+
+// repeats reports whether another error of rows tells the error at row r, with the given text: a span that says nothing
+// is told by a failed span or log record below it, and any error by a failed span at or below its span, if the text has
+// what that span says.
+func (t *errorTexts) repeats(r view.Row, text string, rows view.Set[view.Row]) (bool, error) {
+	span, isSpan := r, t.v.Role(r) == view.RoleSpan
+	if !isSpan {
+		span = t.v.Parent(r)
+		if !t.v.Flags(span).Failed() || !rows.Has(span) {
+			return false, nil
+		}
+	}
+	said, err := t.below(span, rows, 0)
+	if err != nil {
+		return false, err
+	}
+	if isSpan && text == t.v.Name(r) {
+		return len(said) > 0 || slices.ContainsFunc(t.v.Children(r), func(kid view.Row) bool {
+			return t.v.Role(kid) == view.RoleLog && t.v.Flags(kid).IsError() && rows.Has(kid)
+		}), nil
+	}
+	if !isSpan {
+		own, err := t.said(span)
+		if err != nil {
+			return false, err
+		}
+		said = append(slices.Clip(said), own)
+	}
+	return slices.ContainsFunc(said, func(s string) bool { return s != "" && strings.Contains(text, s) }), nil
 }
 
 // attribute returns an attribute of row r. It creates the column c at first use.

@@ -255,7 +255,7 @@ export interface Top {
   failed_requests: number
   open_spans: number
   services: ServiceCount[]
-  slowest: Line[]
+  slowest: SlowRequest[]
   self: Table
   error_patterns: ErrorPattern[]
   other_errors: number
@@ -493,6 +493,11 @@ export interface ServiceCount {
   spans: number
   logs: number
   errors: number
+}
+
+export interface SlowRequest {
+  row: Line
+  count: number
 }
 
 export interface ErrorPattern {

@@ -72,7 +72,17 @@ export function Overview() {
         causes
       )}
       <div class="tg">
-        <List title="Slowest requests" items={lines(t.slowest)} />
+        <List
+          title="Slowest requests"
+          items={lines(t.slowest.map(x => x.row)).map((item, i) => ({
+            ...item,
+            q: (
+              <>
+                {item.q}, the slowest of {count(t.slowest[i]!.count)}
+              </>
+            )
+          }))}
+        />
         <List
           title={
             <span class="err">
