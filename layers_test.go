@@ -64,7 +64,7 @@ convert/loglines              convert/internal/input format internal/core/ inter
 convert/gotrace               convert/internal/foreign convert/internal/input format internal/otel internal/read/ view
 convert/heph                  convert/internal/input format internal/core/ internal/otel internal/text/
 convert/measureme             convert/internal/input format internal/core/
-convert/parquet               convert/internal/input format github.com/parquet-go/ internal/core/ view
+convert/parquet               format github.com/parquet-go/ internal/core/ view
 convert/chrome                internal/otel internal/read/ internal/text/ view
 convert/folded                internal/read/ internal/text/ view
 convert                       convert/chrome convert/folded convert/gotrace convert/heph convert/internal/input

@@ -58,7 +58,7 @@ func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) e
 	if o.CPU && c.encodeCPU == nil {
 		return &FormatError{Format: f, Write: true, CPU: true}
 	}
-	if to, own := f.Own(); own && (t.once == nil || !t.once.mayHaveEnd()) {
+	if to, own := f.Own(); own {
 		return t.encodeOwn(ctx, w, o.Version, to)
 	}
 	if t.once != nil {
@@ -103,8 +103,7 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 		return err
 	}
 	defer func() { _ = out.Abort() }() // in case a callback panics
-	// A file of another format has no entry about its end, except if it is the table of a recorder's trace.
-	lacksEnd := func(file int) bool { return t.codecs[file] != nil && len(t.recorders.rowsIn(v, file)) == 0 }
+	lacksEnd := func(file int) bool { return t.codecs[file] != nil }
 	ended := true
 	switch {
 	case keep != nil || len(t.files) != 1 || v.Stored().IsCorrected():

@@ -187,6 +187,9 @@ const sniffSize = 4 << 10
 // sniff returns the codec for the file called file, whose first bytes are head, or nil if no codec can read the
 // file. The bytes count more than the name. sniff does not know ENTRACE's own formats.
 func sniff(head []byte, file string) *codec {
+	if isParquet(head) { // it is no log, even if text follows
+		return nil
+	}
 	for _, c := range codecs {
 		if c.is != nil && c.is(head) {
 			return c
@@ -211,6 +214,9 @@ func isOwn(head []byte) bool {
 
 // unreadable describes what a file that cannot be read seems to be. It returns "" if this is unknown.
 func unreadable(head []byte, name string) string {
+	if isParquet(head) {
+		return "is Parquet, which entrace can only write: query it with DuckDB, or open the trace that it was made from"
+	}
 	if c := codecByExtension(name); c != nil && !c.reads() {
 		return "is of format " + string(c.Format) + ", which entrace can only write"
 	}
@@ -274,6 +280,9 @@ func begins(with ...string) func(head []byte) bool {
 		return false
 	}
 }
+
+// isParquet reports whether a file that begins with head is Parquet, perhaps encrypted.
+var isParquet = begins("PAR1", "PARE")
 
 // codecs lists all codecs in the order of Formats.
 var codecs = []*codec{
@@ -356,11 +365,9 @@ var codecs = []*codec{
 	{
 		FormatInfo: FormatInfo{
 			Format: "parquet", Extensions: []string{".parquet"}, What: "Parquet, a row an entry, for SQL",
-			LostIn: "nothing, but only such tables are read", LostOut: "nothing but which entries ended a span",
+			LostOut: "the order of attributes, the kinds of whole numbers, which entries ended a span",
 		},
-		decode: parquet.Decode,
 		encode: parquet.Encode,
-		is:     begins("PAR1"),
 	},
 	{
 		FormatInfo: FormatInfo{

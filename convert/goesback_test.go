@@ -14,7 +14,7 @@ import (
 func TestForeignFileGoesBack(t *testing.T) {
 	var samples []string
 	for _, pattern := range []string{
-		"heph/testdata/*.htf", "heph/testdata/*.bin", "measureme/testdata/*.mm_profdata", "parquet/testdata/*.parquet", "otlp/testdata/collector-*",
+		"heph/testdata/*.htf", "heph/testdata/*.bin", "measureme/testdata/*.mm_profdata", "otlp/testdata/collector-*",
 		"jaeger/testdata/buildx.json", "zipkin/testdata/otel.json", "stdouttrace/testdata/*.json",
 	} {
 		found, err := filepath.Glob(pattern)

@@ -258,9 +258,6 @@ func writeEnd(w *format.Writer) error {
 	return err
 }
 
-// mayHaveEnd reports whether x is of another format, but may have an entry of a recorder about the end of the trace.
-func (x *source) mayHaveEnd() bool { return x.codec != nil && x.codec.Format == "parquet" }
-
 // copyEntries writes all entries of in to w.
 func copyEntries(ctx context.Context, w *format.Writer, in *format.Reader, progress func(done int64)) error {
 	for {

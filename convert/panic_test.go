@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/convert/otlp"
-	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
@@ -79,8 +79,8 @@ func (panicContext) Err() error { panic("boom") }
 // temporary file.
 func TestPanickingInputLeavesNoFile(t *testing.T) {
 	for name, decode := range map[string]func(ctx context.Context, r io.Reader, w *format.Writer) error{
-		"otlp":    func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
-		"parquet": parquet.Decode,
+		"otlp": func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
+		"heph": heph.Decode,
 	} {
 		t.Run(name, func(t *testing.T) {
 			panicking(t, func(string, string) error {

@@ -95,8 +95,6 @@ func TestStateOfFile(t *testing.T) {
 	other := service(t, format.V1, "shop", []part{{name: "call", span: 1, at: 10, below: -1}, {name: "said", span: 1, at: 11, log: true, below: 0}})
 	must(t, encodeFile(t.Context(), other.Name(), in("y.jsonl"), "otlp", nil))
 	must(t, encodeFile(t.Context(), in("y.jsonl"), in("y.et"), convert.ET, nil))
-	must(t, encodeFile(t.Context(), filepath.Join("otlp", "testdata", "collector-logs.jsonl"), in("z.parquet"), "parquet", nil))
-	must(t, encodeFile(t.Context(), in("z.parquet"), in("z.et"), convert.ET, nil))
 
 	for _, x := range []struct{ name, want string }{
 		{"app.et", "ended"},
@@ -114,7 +112,6 @@ func TestStateOfFile(t *testing.T) {
 		{"x.jsonl", "ended"},
 		{"y.jsonl", "ended"},
 		{"y.et", "ended"},
-		{"z.et", "ended"},
 	} {
 		expect.Equal(t, state(x.name).String(), x.want, "the state of %s", x.name)
 		for _, whole := range []bool{false, x.want != "damaged"} {

@@ -353,9 +353,6 @@ func TestConvertForeign(t *testing.T) {
 				}
 				expect.Has(t, fine(t, b, "convert", "-", "-", "--to", "folded"), "SELECT", "as the standard input it becomes")
 			}
-			if name == "parquet" {
-				return // Parquet has its index at the end
-			}
 			cut, part := filepath.Join(dir, "cut"), filepath.Join(dir, "part.et")
 			must(t, os.WriteFile(cut, b[:len(b)-2], 0o600))
 			if code, _, errs := entrace(t, nil, "convert", cut, part, "--from", name); code != exitData {

@@ -1,7 +1,6 @@
 package parquet_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"testing"
@@ -35,18 +34,5 @@ func BenchmarkEncode(b *testing.B) {
 	b.SetBytes(v.Files()[0].Size())
 	for b.Loop() {
 		converttest.Must(b, parquet.Encode(b.Context(), io.Discard, v))
-	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	v := viewOf(b, format.V2, spans(50_000)...)
-	table := converter.Bytes(b, v)
-	b.ReportAllocs()
-	b.SetBytes(v.Files()[0].Size()) // the size of the entries, as in the other benchmark
-	for b.Loop() {
-		w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
-		converttest.Must(b, err)
-		converttest.Must(b, parquet.Decode(b.Context(), bytes.NewReader(table), w))
-		converttest.Must(b, w.Close())
 	}
 }

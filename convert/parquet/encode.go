@@ -2,8 +2,8 @@ package parquet
 
 import (
 	"context"
+	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -17,13 +17,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The sizes of the parts of a file.
+// The sizes of the parts of a file, and of what is kept from row to row.
 const (
 	batchRows     = 512
 	rowGroupRows  = 64 << 10
 	rowGroupBytes = 32 << 20 // size of the texts, before compression
 	dictBytes     = 1 << 20
 	pageBytes     = 256 << 10
+	maxKeptNames  = 256 // number of names
 )
 
 // Encode writes the entries of v to w as a Parquet table, as the package documentation describes. The error is an
@@ -38,16 +39,15 @@ func EncodeRows(ctx context.Context, w io.Writer, v *view.View, keep func(view.R
 	out := pq.NewGenericWriter[any](w, schema(),
 		pq.Compression(&zstd.Codec{Level: zstd.SpeedDefault}), pq.DataPageVersion(1), pq.PageBufferSize(pageBytes),
 		pq.DictionaryMaxBytes(dictBytes), pq.CreatedBy("entrace", "", ""),
-		pq.SkipPageBounds("message"), pq.SkipPageBounds("attribute_rest"),
-		pq.KeyValueMetadata("entrace.table", "1"))
+		pq.SkipPageBounds("message"), pq.KeyValueMetadata("entrace.table", "1"))
 	e := encoder{
-		v: v, out: out, keep: keep, read: v.NewReader(), one: len(v.Files()) == 1,
+		v: v, out: out, keep: keep, read: v.NewReader(), one: len(v.Files()) == 1, names: make(map[string]int),
 		batch: new(batch), full: make(chan *batch), free: make(chan *batch, 1),
 	}
 	e.free <- new(batch)
 	wait := e.write()
 	defer func() { _ = wait() }() // in case reading panics
-	err := v.Stored().Each(ctx, e.entry)
+	err := e.addRows(ctx)
 	if err == nil {
 		err = e.flush()
 	}
@@ -141,59 +141,43 @@ type encoder struct {
 
 	full, free chan *batch // for exchanging batches with write
 
-	order []byte
-	hexes []byte // buffer for ids in hex
-	rest  []format.Attribute
-	maps  [numMaps]int // for each map, the number of attributes of the row in it
+	hexes []byte         // buffer for ids in hex
+	maps  [numMaps]int   // for each map, the number of attributes of the row in it
+	names map[string]int // for each name in the row, how many attributes have it; see unique
 }
 
-// entry adds row r. The entry raw is the row's entry in the file.
-func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
-	if !e.keep(r) || raw.IsAddedEnd() {
-		return nil
-	}
-	entry := raw
-	if e.v.Stored().HasEnd(r) {
-		var err error
-		entry, err = e.read.Entry(r)
+// addRows adds all rows that are to be in the table.
+func (e *encoder) addRows(ctx context.Context) error {
+	for r := range e.v.Rows() {
+		if r%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if e.v.Role(r) == view.RoleFolded || !e.keep(r) {
+			continue
+		}
+		entry, err := e.read.WithoutIDs(r)
 		if err != nil {
 			return err
 		}
-		asStored(entry, raw)
-	}
-	e.row(r, e.v.Stored().Below(r, raw), entry)
-	e.rows++
-	if e.rows == batchRows || len(e.texts) > rowGroupBytes {
-		return e.flush()
+		if entry.IsAddedEnd() {
+			continue
+		}
+		e.row(r, entry)
+		e.rows++
+		if e.rows == batchRows || len(e.texts) > rowGroupBytes {
+			if err := e.flush(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// asStored changes the entry of a span, as the view has it, to the form in the file. It removes attributes that
-// follow from the span's place in the view, and adds those that do not follow from its place in the file.
-func asStored(entry, raw *format.TraceEntry) {
-	if _, has := raw.Attribute(format.AttrTraceID); !has {
-		entry.Attributes = slices.DeleteFunc(entry.Attributes, func(a format.Attribute) bool { return a.Name == format.AttrTraceID })
-	}
-	if _, has := entry.Attribute(format.AttrParentSpanID); has {
-		return
-	}
-	for i, a := range raw.Attributes {
-		if a.Name == format.AttrParentSpanID {
-			i = min(i, len(entry.Attributes))
-			entry.Attributes = slices.Insert(slices.Clip(entry.Attributes), i, a)
-			return
-		}
-	}
-}
-
-// row adds row r. The row stored is the parent of r in the file.
-func (e *encoder) row(r, stored view.Row, entry *format.TraceEntry) {
+// row adds row r, which has the given entry.
+func (e *encoder) row(r view.Row, entry *format.TraceEntry) {
 	role := e.v.Role(r)
-	parent := e.v.Parent(r)
 	e.number(colID, e.id(r), true)
-	e.number(colParent, e.id(parent), true)
-	e.number(colStoredParent, e.id(stored), stored != parent)
+	e.number(colParent, e.id(e.v.Parent(r)), true)
 	e.text(colRole, role.String(), true)
 	m := &entry.Metadata
 	e.text(colName, m.Name, true)
@@ -223,22 +207,20 @@ type own struct {
 	hasTime, hasDuration                  bool
 }
 
-// attributes adds the attributes of an entry to their columns, maps or the rest.
+// attributes adds the attributes of an entry to their columns or maps.
 func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntry) {
 	c := e.implied(r, role)
-	e.order, e.rest, e.maps = e.order[:0], e.rest[:0], [numMaps]int{}
-	seen := newRepeatedNames(entry.Attributes)
+	e.maps = [numMaps]int{}
+	if len(e.names) > maxKeptNames { // clearing it for each further row would take too long
+		e.names = make(map[string]int)
+	}
+	clear(e.names)
 	for i := range entry.Attributes {
 		a := &entry.Attributes[i]
-		if seen.before(i) || !wire.IsValid(a.Name) {
-			e.restOf(a)
-			continue
+		name := e.unique(a.Name)
+		if !c.store(name, a.Value) {
+			e.typed(name, a.Value)
 		}
-		if letter := c.store(a); letter != 0 {
-			e.order = append(e.order, letter)
-			continue
-		}
-		e.typed(a)
 	}
 	e.textIfAny(colTraceID, c.traceID)
 	e.textIfAny(colSpanID, c.spanID)
@@ -247,12 +229,6 @@ func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntr
 	e.number(colDuration, c.duration, c.hasDuration)
 	e.textIfAny(colKind, c.kind)
 	e.textIfAny(colStatus, c.status)
-	e.text(colOrder, wire.View(e.order), true)
-	var rest []byte
-	if len(e.rest) > 0 {
-		rest = format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Attributes: e.rest})
-	}
-	e.add(colRest, e.bytes(rest), 1, len(rest) > 0)
 	for i, n := range e.maps {
 		if n == 0 {
 			e.add(numScalars+2*i, pq.Value{}, 0, true)
@@ -288,100 +264,82 @@ func (e *encoder) hex(id []byte) string {
 	return wire.View(e.hexes[from:])
 }
 
-// store stores an attribute in the field for its column, and returns the letter of the column. It returns 0 if the
-// attribute has no column or does not fit.
-func (c *own) store(a *format.Attribute) byte {
+// store stores an attribute in the field for its column. It returns false if the attribute has no column or does not
+// fit.
+func (c *own) store(name string, v format.Value) bool {
 	var to *string
-	var letter byte
 	digits := 0 // if it is an id: its number of digits
-	switch a.Name {
+	switch name {
 	case format.AttrTraceID:
-		to, letter, digits = &c.traceID, inTraceID, 32
+		to, digits = &c.traceID, 32
 	case format.AttrSpanID:
-		to, letter, digits = &c.spanID, inSpanID, 16
+		to, digits = &c.spanID, 16
 	case format.AttrParentSpanID:
-		to, letter, digits = &c.parent, inParentSpanID, 16
+		to, digits = &c.parent, 16
 	case mapping.AttrKind:
-		to, letter = &c.kind, inKind
+		to = &c.kind
 	case mapping.AttrStatusCode:
-		to, letter = &c.status, inStatus
+		to = &c.status
 	case format.AttrTime:
-		return c.takeTime(a.Value)
+		c.time, c.hasTime = wholeNumber(v)
+		return c.hasTime
 	case format.AttrDuration:
-		if n, ok := a.Value.I64(); ok && a.Value.Kind() == format.KindU64 {
-			c.duration, c.hasDuration = n, true
-			return inDuration
+		if v.Kind() == format.KindU64 {
+			c.duration, c.hasDuration = v.I64()
 		}
+		return c.hasDuration
 	}
-	text := a.Value.Text()
-	if to == nil || a.Value.Kind() != format.KindString || text == "" || digits > 0 && !isHex(text, digits) || !wire.IsValid(text) {
-		return 0
+	text := v.Text()
+	if to == nil || v.Kind() != format.KindString || text == "" || digits > 0 && !isHex(text, digits) || !wire.IsValid(text) {
+		return false
 	}
 	*to = text
-	return letter
+	return true
 }
 
-func (c *own) takeTime(v format.Value) byte {
-	n, ok := v.I64()
-	switch {
-	case v.Kind() == format.KindI64:
-		c.time, c.hasTime = n, true
-		return inTimeSigned
-	case v.Kind() == format.KindU64 && ok:
-		c.time, c.hasTime = n, true
-		return inTime
+// wholeNumber returns the number that v has in a column of INT64. fits is false if v is no such number.
+func wholeNumber(v format.Value) (n int64, fits bool) {
+	n, fits = v.I64()
+	return n, fits && (v.Kind() == format.KindI64 || v.Kind() == format.KindU64)
+}
+
+// unique returns the name of the next attribute of the row in the table. It is UTF-8, and no earlier attribute of the
+// row has it.
+func (e *encoder) unique(name string) string {
+	name = wire.ValidText(name)
+	free := name
+	for e.names[free] > 0 {
+		e.names[name]++
+		free = fmt.Sprintf("%s (%d)", name, e.names[name])
 	}
-	return 0
+	e.names[free] = 1
+	return free
 }
 
 // typed adds an attribute to the map of its kind.
-func (e *encoder) typed(a *format.Attribute) {
-	var letter byte
-	var v pq.Value
-	switch a.Value.Kind() {
-	case format.KindString:
-		if !wire.IsValid(a.Value.Text()) {
-			e.restOf(a)
-			return
-		}
-		letter, v = asString, e.bytes(a.Value.Bytes())
-	case format.KindBytes:
-		letter, v = asBytes, e.bytes(a.Value.Bytes())
-	case format.KindBool:
-		letter, v = asBool, pq.BooleanValue(a.Value.Bool())
-	case format.KindFloat:
-		letter, v = asFloat, pq.DoubleValue(a.Value.Float())
-	case format.KindI64:
-		n, _ := a.Value.I64()
-		letter, v = asI64, pq.Int64Value(n)
-	case format.KindU64:
-		if n, ok := a.Value.I64(); ok {
-			letter, v = asU64, pq.Int64Value(n)
-		} else {
-			letter, v = asBigU64, e.decimal(a.Value)
-		}
-	case format.KindU128:
-		letter, v = asU128, e.decimal(a.Value)
-	case format.KindI128:
-		letter, v = asI128, e.decimal(a.Value)
+func (e *encoder) typed(name string, v format.Value) {
+	m, value := mapBig, pq.Value{}
+	n, fits := wholeNumber(v)
+	switch kind := v.Kind(); {
+	case fits:
+		m, value = mapInt, pq.Int64Value(n)
+	case kind == format.KindString && wire.IsValid(v.Text()):
+		m, value = mapString, e.bytes(v.Bytes())
+	case kind == format.KindString, kind == format.KindBytes:
+		m, value = mapBytes, e.bytes(v.Bytes())
+	case kind == format.KindBool:
+		m, value = mapBool, pq.BooleanValue(v.Bool())
+	case kind == format.KindFloat:
+		m, value = mapFloat, pq.DoubleValue(v.Float())
+	default:
+		var b [48]byte
+		value = e.bytes(v.AppendDecimal(b[:0]))
 	}
-	e.order = append(e.order, letter)
-	m := mapOf(letter)
 	rep := min(e.maps[m], 1)
 	e.maps[m]++
 	leaf := numScalars + 2*m
-	e.values[leaf] = append(e.values[leaf], e.str(a.Name).Level(rep, 1, leaf))
-	e.values[leaf+1] = append(e.values[leaf+1], v.Level(rep, 1, leaf+1))
-}
-
-func (e *encoder) restOf(a *format.Attribute) {
-	e.order = append(e.order, inRest)
-	e.rest = append(e.rest, *a)
-}
-
-func (e *encoder) decimal(v format.Value) pq.Value {
-	var b [48]byte
-	return e.bytes(v.AppendDecimal(b[:0]))
+	e.values[leaf] = append(e.values[leaf], e.str(name).Level(rep, 1, leaf))
+	e.values[leaf+1] = append(e.values[leaf+1], value.Level(rep, 1, leaf+1))
 }
 
 func (e *encoder) number(col int, n int64, valid bool) {
@@ -423,36 +381,6 @@ func (e *encoder) flush() error {
 	e.full <- e.batch
 	e.batch = <-e.free
 	return e.err
-}
-
-// repeatedNames finds attributes whose name already occurred in the entry. A map cannot represent them.
-type repeatedNames struct {
-	all  []format.Attribute
-	seen map[string]int // the index at which each name first occurs; nil for few attributes
-}
-
-func newRepeatedNames(all []format.Attribute) repeatedNames {
-	n := repeatedNames{all: all}
-	if len(all) > 24 {
-		n.seen = make(map[string]int, len(all))
-		for i, a := range slices.Backward(all) {
-			n.seen[a.Name] = i
-		}
-	}
-	return n
-}
-
-// before reports whether an earlier attribute has the name of attribute i.
-func (n *repeatedNames) before(i int) bool {
-	if n.seen != nil {
-		return n.seen[n.all[i].Name] < i
-	}
-	for j := range i {
-		if n.all[j].Name == n.all[i].Name {
-			return true
-		}
-	}
-	return false
 }
 
 // isHex reports whether s is n lower-case hex digits.

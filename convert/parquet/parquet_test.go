@@ -2,29 +2,76 @@ package parquet_test
 
 import (
 	"bytes"
-	"errors"
+	"encoding/hex"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"math"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	pq "github.com/parquet-go/parquet-go"
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
-var converter = converttest.Format{Encode: parquet.Encode, Decode: parquet.Decode}
+var converter = converttest.Format{Encode: parquet.Encode, Check: check}
 
 func TestConverter(t *testing.T) { converter.Run(t) }
+
+func FuzzEncode(f *testing.F) { converter.Fuzz(f) }
+
+// A row has the columns of a table that tests compare.
+type row struct {
+	ID           int64              `parquet:"id"`
+	Parent       int64              `parquet:"parent"`
+	Role         string             `parquet:"role"`
+	Name         string             `parquet:"name"`
+	Level        string             `parquet:"level"`
+	TraceID      string             `parquet:"trace_id,optional"`
+	SpanID       string             `parquet:"span_id,optional"`
+	ParentSpanID string             `parquet:"parent_span_id,optional"`
+	Time         int64              `parquet:"time_unix_nano,optional"`
+	Duration     int64              `parquet:"duration_nano,optional"`
+	Status       string             `parquet:"status,optional"`
+	Strings      map[string]string  `parquet:"attributes_string"`
+	Ints         map[string]int64   `parquet:"attributes_int"`
+	Floats       map[string]float64 `parquet:"attributes_float"`
+	Bools        map[string]bool    `parquet:"attributes_bool"`
+	Bytes        map[string][]byte  `parquet:"attributes_bytes"`
+	Big          map[string]string  `parquet:"attributes_big"`
+}
+
+// rowsOf returns the rows of a table, as the library reads them.
+func rowsOf(t testing.TB, table []byte) []row {
+	t.Helper()
+	rows, err := pq.Read[row](bytes.NewReader(table), int64(len(table)))
+	converttest.Must(t, err)
+	return rows
+}
+
+// check checks that a table can be read, and that its texts are UTF-8.
+func check(t testing.TB, table []byte) {
+	t.Helper()
+	for _, r := range rowsOf(t, table) {
+		texts := []string{r.Name, r.TraceID, r.SpanID, r.ParentSpanID, r.Status}
+		for _, names := range []iter.Seq[string]{maps.Keys(r.Strings), maps.Values(r.Strings), maps.Keys(r.Ints), maps.Keys(r.Bytes)} {
+			texts = slices.AppendSeq(texts, names)
+		}
+		if !utf8.ValidString(strings.Join(texts, " ")) {
+			t.Errorf("row %d has a text that is not UTF-8: %q", r.ID, texts)
+		}
+	}
+}
 
 // viewOf writes entries to a file and returns a view of it.
 func viewOf(t testing.TB, v format.Version, entries ...*format.TraceEntry) *view.View {
@@ -50,37 +97,35 @@ func everything() []*format.TraceEntry {
 			"small", format.U128Value(0, 3), "nan", math.Float64frombits(0x7ff8000000000123), "inf", math.Inf(-1),
 			"yes", true, "no", false, "raw", []byte{0, 255}, "none", format.BytesValue(nil))},
 		{Parent: 1, Metadata: format.Metadata{Name: "twice"}, Attributes: tracetest.Attributes(
-			"k", "1", "k", "2", "k", i(3), "trace_id", "TT", "span_id", u(4), "trace_id", traceID, "otel.kind", "", "\xff", "x", "bad", "\xfe", "time_unix_nano", u(math.MaxUint64))},
-		{Parent: 0, Message: format.Some("a\x00b"), Metadata: format.Metadata{Name: strings.Repeat("n", 100_000), Level: format.LevelTrace}},
+			"k", "1", "k", "2", "k (3)", 3, "k", i(4), "k (2)", true, "trace_id", "TT", "span_id", u(4), "trace_id", traceID, "otel.kind", "",
+			"\xff", "x", "\xfe", "y", "bad", "\xfe", "time_unix_nano", u(math.MaxUint64))},
+		{Parent: 0, Message: format.Some("a\x00b"), Metadata: format.Metadata{Name: "last", Level: format.LevelTrace}},
 	}
 }
 
-// TestRoundTrip converts everything that an entry can have to a table and back.
-func TestRoundTrip(t *testing.T) {
-	for _, v := range []format.Version{format.V1, format.V2} {
-		in := viewOf(t, v, everything()...)
-		got, err := converter.Back(t.Context(), t, bytes.NewReader(converter.Bytes(t, in)), v)
-		converttest.Must(t, err)
-		want := tracetest.ReadFile(t, in.Files()[0].Name())
-		if !bytes.Equal(got, want) {
-			t.Errorf("version %d: the file is another one\n%s\nwant\n%s", v, dump(t, got), dump(t, want))
-		}
-	}
-}
-
-func dump(t testing.TB, iet []byte) string {
-	t.Helper()
-	r, err := format.NewReader(bytes.NewReader(iet), nil)
+// TestTable compares the table of everything that an entry can have with a text that lists it.
+func TestTable(t *testing.T) {
+	table := converter.Bytes(t, viewOf(t, format.V1, everything()...))
+	f, err := pq.OpenFile(bytes.NewReader(table), int64(len(table)))
 	converttest.Must(t, err)
-	var b []byte
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return string(b)
+	columns := f.Schema().Columns()
+	rows := make([]pq.Row, 100)
+	n, err := f.RowGroups()[0].Rows().ReadRows(rows)
+	expect.Is(t, err, io.EOF, "the end of the rows")
+	var b bytes.Buffer
+	for _, r := range rows[:n] {
+		for _, v := range r {
+			switch path := columns[v.Column()]; {
+			case v.IsNull():
+			case v.Kind() == pq.ByteArray:
+				fmt.Fprintf(&b, "%s %q\n", strings.Join(path, " "), v.ByteArray())
+			default:
+				fmt.Fprintf(&b, "%s %v\n", strings.Join(path, " "), v)
+			}
 		}
-		converttest.Must(t, err)
-		b = append(entryjson.Append(b, r.ID(), e), '\n')
+		b.WriteString("\n")
 	}
+	converttest.Golden(t, "everything.txt", b.Bytes())
 }
 
 // TestRowGroups encodes more rows, or more text, than fit into one row group.
@@ -101,17 +146,16 @@ func TestRowGroups(t *testing.T) {
 		if got := len(f.RowGroups()); got != x.groups || f.NumRows() != int64(x.rows) {
 			t.Errorf("%d rows: there are %d in %d groups, want %d", x.rows, f.NumRows(), got, x.groups)
 		}
-		got, err := converter.Back(t.Context(), t, bytes.NewReader(table), format.V2)
-		converttest.Must(t, err)
-		want := tracetest.ReadFile(t, in.Files()[0].Name())
-		if !bytes.Equal(got, want) {
-			t.Errorf("%d rows: the file is another one", x.rows)
+		for i, r := range rowsOf(t, table) {
+			if r.ID != int64(i) || r.Parent != int64(i/2) || i > 0 && r.Strings["k"] != fmt.Sprint(i%11) {
+				t.Fatalf("of %d rows, row %d is %+v", x.rows, i, r)
+			}
 		}
 	}
 }
 
 // TestView encodes a recording in which spans have two entries, one of them before its parent. The table must have
-// each span once, and a view of the decoded table must be the same.
+// each span once, as it is in the view.
 func TestView(t *testing.T) {
 	const n = 3000 // more than there are in memory at a time
 	var entries []*format.TraceEntry
@@ -129,43 +173,61 @@ func TestView(t *testing.T) {
 			"span_id", id, "duration_nano", uint64(7), "otel.status_code", "ERROR", "k", 2, "new", true)})
 	}
 	for _, version := range []format.Version{format.V1, format.V2} {
-		before := viewOf(t, version, entries...)
-		iet, err := converter.Back(t.Context(), t, bytes.NewReader(converter.Bytes(t, before)), version)
-		converttest.Must(t, err)
-		name := filepath.Join(t.TempDir(), "back.iet")
-		converttest.Must(t, os.WriteFile(name, iet, 0o600))
-		after := converttest.Open(t, name)
-		expect.MustEqual(t, after.Len(), 3+2*n, "version %d: entries", version)
-		for id := range before.Rows() {
-			want, err := before.Entry(id)
+		v := viewOf(t, version, entries...)
+		rows := rowsOf(t, converter.Bytes(t, v))
+		expect.MustLen(t, rows, 3+2*n, "version %d: rows", version)
+		for id, got := range rows {
+			r := view.Row(id)
+			e, err := v.Entry(r)
 			converttest.Must(t, err)
-			got, err := after.Entry(id)
-			converttest.Must(t, err)
-			if g, w := entryjson.Append(nil, 0, got), entryjson.Append(nil, 0, want); !bytes.Equal(g, w) {
-				t.Fatalf("version %d, entry %d:\n%s\nwant\n%s", version, id, g, w)
+			_, stored := v.ID(r)
+			_, parent := v.ID(v.Parent(r))
+			want := row{ID: int64(stored), Parent: int64(parent), Role: v.Role(r).String(), Name: e.Metadata.Name, Level: e.Metadata.Level.String()}
+			want.Strings, want.Ints, want.Bools = map[string]string{}, map[string]int64{}, map[string]bool{}
+			got.Floats, got.Bytes, got.Big = nil, nil, nil
+			if ref := v.Ref(r); ref.TraceID != [16]byte{} {
+				want.TraceID, want.SpanID = hex.EncodeToString(ref.TraceID[:]), hex.EncodeToString(ref.SpanID[:])
 			}
-			if before.Ref(id) != after.Ref(id) || before.Role(id) != after.Role(id) {
-				t.Fatalf("version %d, entry %d: another span, or another role", version, id)
+			if v.Role(r) == view.RoleSpan {
+				want.Status = "UNSET"
+				if v.Role(v.Parent(r)) == view.RoleSpan {
+					up := v.Ref(v.Parent(r)).SpanID
+					want.ParentSpanID = hex.EncodeToString(up[:])
+				}
+			}
+			for _, a := range e.Attributes {
+				n, _ := a.Value.I64()
+				switch a.Name {
+				case format.AttrTraceID, format.AttrSpanID:
+				case format.AttrTime:
+					want.Time = n
+				case format.AttrDuration:
+					want.Duration = n
+				case "otel.status_code":
+					want.Status = a.Value.Text()
+				case "kept", "k":
+					want.Ints[a.Name] = n
+				case "new":
+					want.Bools[a.Name] = true
+				default:
+					want.Strings[a.Name] = a.Value.Text()
+				}
+			}
+			if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
+				t.Fatalf("version %d, row %d:\n%s\nwant\n%s", version, id, g, w)
 			}
 		}
 	}
 }
 
-// TestOthers decodes tables that DuckDB and Arrow have made from our table.
-func TestOthers(t *testing.T) {
-	in := viewOf(t, format.V1, everything()...)
-	converttest.Update(t, "ours.parquet", converter.Bytes(t, in))
-	want := tracetest.ReadFile(t, in.Files()[0].Name())
-	names, err := filepath.Glob(filepath.Join("testdata", "*.parquet"))
+// TestCorrectedTimes checks that the table has the times of the view, which corrects a clock.
+func TestCorrectedTimes(t *testing.T) {
+	file := viewOf(t, format.V2, spans(3)...).Files()[0]
+	v, err := view.New(t.Context(), []*format.File{file}, &view.Options{
+		Clock: func(*format.File, string) time.Duration { return time.Hour },
+	})
 	converttest.Must(t, err)
-	expect.Equal(t, len(names), 4, "tables")
-	for _, name := range names {
-		f, err := os.Open(name)
-		converttest.Must(t, err)
-		got, err := converter.Back(t.Context(), t, f, format.V1)
-		f.Close()
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, dump(t, got), dump(t, want))
-		}
+	for i, r := range rowsOf(t, converter.Bytes(t, v))[2:] {
+		expect.Equal(t, r.Time, 1_700_000_000_000_000_000+int64(i)*1000+int64(time.Hour), "the time of span %d", i)
 	}
 }

@@ -9,7 +9,6 @@ import (
 const (
 	colID = iota
 	colParent
-	colStoredParent
 	colRole
 	colName
 	colMessage
@@ -26,8 +25,6 @@ const (
 	colDuration
 	colKind
 	colStatus
-	colOrder
-	colRest
 
 	numScalars
 )
@@ -65,7 +62,6 @@ func (c *column) has(p property) bool { return c.is&p > 0 }
 var scalars = [numScalars]column{
 	colID:           {"id", meta.Int64, 0},
 	colParent:       {"parent", meta.Int64, 0},
-	colStoredParent: {"stored_parent", meta.Int64, optional},
 	colRole:         {"role", meta.ByteArray, text | dict},
 	colName:         {"name", meta.ByteArray, text | dict},
 	colMessage:      {"message", meta.ByteArray, text | dict | optional},
@@ -82,8 +78,6 @@ var scalars = [numScalars]column{
 	colDuration:     {"duration_nano", meta.Int64, optional},
 	colKind:         {"kind", meta.ByteArray, text | dict | optional},
 	colStatus:       {"status", meta.ByteArray, text | dict | optional},
-	colOrder:        {"attribute_order", meta.ByteArray, text | dict | optional},
-	colRest:         {"attribute_rest", meta.ByteArray, optional},
 }
 
 var maps = [numMaps]column{
@@ -94,30 +88,6 @@ var maps = [numMaps]column{
 	mapBytes:  {"attributes_bytes", meta.ByteArray, 0},
 	mapBig:    {"attributes_big", meta.ByteArray, text},
 }
-
-// The letters of attribute_order. A letter says in which column the next attribute is, and of which kind. The
-// letters are a part of the format.
-const (
-	inTraceID      = 'T'
-	inSpanID       = 'S'
-	inParentSpanID = 'P'
-	inTime         = 'M' // U64
-	inTimeSigned   = 'N' // I64
-	inDuration     = 'D' // U64
-	inKind         = 'K'
-	inStatus       = 'X'
-
-	asString = 's'
-	asI64    = 'i'
-	asU64    = 'u'
-	asFloat  = 'f'
-	asBool   = 'b'
-	asBytes  = 'y'
-	asBigU64 = 'U' // in mapBig, like the next two
-	asU128   = 'v'
-	asI128   = 'w'
-	inRest   = '+'
-)
 
 // The values of kind and status for a span without the attribute.
 const (

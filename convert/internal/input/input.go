@@ -203,24 +203,6 @@ func (in *Input) View(fn func(b []byte) error) error {
 	return shrunk(in.file.View(in.from, in.Size(), fn))
 }
 
-// ReadAt implements [io.ReaderAt].
-func (in *Input) ReadAt(b []byte, off int64) (int, error) {
-	left := in.Size() - off
-	if off < 0 || left < 0 {
-		return 0, io.EOF
-	}
-	n := int(min(int64(len(b)), left))
-	if in.file == nil {
-		copy(b[:n], in.data[off:])
-	} else if n, err := in.file.ReadAt(b[:n], in.from+off); err != nil {
-		return n, shrunk(err)
-	}
-	if n < len(b) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
 func shrunk(err error) error {
 	if fault, ok := errors.AsType[*mapfile.FaultError](err); ok {
 		return fmt.Errorf("%w: no byte at offset %d", format.ErrShrunk, fault.Offset)

@@ -1,14 +1,17 @@
-"""duck.py FILE OUT...: DuckDB reads the table FILE, prints what it finds as JSON, and
-writes the table to OUT... in other ways."""
+"""duck.py FILE duckdb|pyarrow: DuckDB or PyArrow reads the table FILE, and DuckDB prints what it finds in it as JSON."""
 
 import json
 import sys
 
 import duckdb
+import pyarrow.parquet
 
-table, outs = sys.argv[1], sys.argv[2:]
+table, reader = sys.argv[1:]
 db = duckdb.connect()
-db.execute("create view entries as select * from read_parquet(?)".replace("?", "'" + table.replace("'", "''") + "'"))
+if reader == "pyarrow":
+    db.register("entries", pyarrow.parquet.read_table(table))
+else:
+    db.execute("create view entries as select * from read_parquet('" + table.replace("'", "''") + "')")
 
 
 def rows(query):
@@ -41,8 +44,4 @@ found = {
     "children": rows("select count(*) from entries c join entries p on c.parent_span_id = p.span_id and c.trace_id = p.trace_id and p.role = 'span' where c.role = 'span'")[0][0],
     "parents": rows("select count(*) from entries c join entries p on c.parent = p.id where c.role = 'span' and p.role = 'span'")[0][0],
 }
-ways = ["", "compression zstd", "compression uncompressed, row_group_size 2048", "parquet_version v2"]
-for out, way in zip(outs, ways, strict=True):
-    options = f"(format parquet{', ' if way else ''}{way})"
-    db.execute(f"copy (select * from entries order by id) to '{out}' {options}")
 json.dump(found, sys.stdout)
