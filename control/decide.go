@@ -156,7 +156,7 @@ func (c *Control) Stop(r Request) bool {
 	return c.endAll(&r, endStopped, "")
 }
 
-// Abort ends the streams of such requests like Stop, but removes their files.
+// Abort is like Stop, but removes the files of the streams.
 func (c *Control) Abort(r Request, why string) bool {
 	return c.endAll(&r, endAborted, why)
 }

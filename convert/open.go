@@ -57,7 +57,7 @@ type OpenOptions struct {
 	// of entries that are in the journal, or -1 if it is unknown. The parameter missing says why other entries are
 	// missing, as [format.File.Journal] does.
 	Journal func(name string, entries int, missing error)
-	// Once says that the trace is only encoded, and only once. For a single file, Open then reads only the
+	// Once says that the caller encodes the trace once, and nothing else. For a single file, Open then reads only the
 	// beginning, and Trace.Encode reads the rest. If Encode writes one of ENTRACE's own formats, it writes each
 	// entry when it has read it, and needs no view and no temporary file. Such a Trace has no View and no State.
 	Once bool

@@ -133,7 +133,7 @@ func similar(word string, inBraces bool) string {
 	return nearest(word, names)
 }
 
-// scopedName returns a name of a field that has a scope, such as span:name, or "".
+// scopedName returns a name of the field with a scope, such as span:name, or "" if there is none.
 func (d *definition) scopedName() string {
 	if d.names == "service" {
 		return "resource.service.name"

@@ -54,7 +54,7 @@ var errTeeClose = errors.New("Tee.Close panicked or ended its goroutine")
 func (t *teeQueue) begin(v format.Version) { t.calls.mustPost("Tee.Begin", func() { t.tee.Begin(v) }) }
 
 // take queues a call of Tee.Take with the entries, whose encodings are in b. If the queue has no room, take
-// drops the entries, and returns an error if it did not drop the entries before them.
+// drops the entries. It returns an error for the first of several calls in a row that drop entries.
 func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 	list := make([]TeeEntry, 0, len(entries))
 	raw := slices.Clone(b[:entries[len(entries)-1].End])

@@ -22,15 +22,14 @@
 // a span as its parent, then the parent is the row of that span. A span names its parent with parent_span_id, and
 // a log record names its span with its span_id. The named span may come later or be in another file. If several
 // spans have these ids, the parent is the first of them in the same file, or if there is none, the first in
-// another file. If a span of a client and a span of a server have the same ids, as B3 headers ask for, that of the
-// server is below that of the client, and other spans and log records that name them are below that of their own
-// service. A row that is below no resource belongs to the resource of its parent. Children are sorted by
+// another file. With B3 headers, the client's span and the server's span of a call have the same ids. Then the
+// server's span is below the client's span, and other spans and log records that name these ids are below the span
+// of their own service. A row that is below no resource belongs to the resource of its parent. Children are sorted by
 // time, with links first. A child without a time directly follows the sibling that was recorded before it.
 //
-// A span failed if its status is error. It also failed if its status is unset and it has an event named exception,
-// which the SDK records when a span ends in a panic, or a log record
-// whose otel.status_code is ERROR, which is the line of an access log. [Flags.Failed] applies this rule. [Flags.Status] returns the
-// recorded status.
+// A span failed if its status is error. A span whose status is unset failed if it has an event named exception, as
+// the SDK records when a span ends in a panic, or a log record with the otel.status_code ERROR, such as a line of an
+// access log. [Flags.Failed] applies this rule. [Flags.Status] returns the recorded status.
 //
 // A span that was open when its recorder began a new file is in both files. If both files are in
 // the view, the later half of the span is folded into the row of the earlier half, like an end.

@@ -144,7 +144,7 @@ func (t *tailer) beginning(end *format.TraceEntry) []byte {
 	return tail.BeginningIn(t.file, end)
 }
 
-// printWindow prints the rows of the small trace.
+// printWindow prints the complete rows of t.window that were not printed yet.
 func (t *tailer) printWindow(ctx context.Context) error {
 	if t.window == nil {
 		return nil
@@ -223,7 +223,7 @@ func (t *tailer) grow(ctx context.Context, g *growing, entries int) error {
 	return t.showAll(ctx)
 }
 
-// print prints those rows that make a line.
+// print prints the log records, events and ended spans among the rows. With --json, it prints all rows.
 func (t *tailer) print(ctx context.Context, l *selected, rows []view.Row) error {
 	p := newRowPrinter(t.console, l, t.out, &t.o.rowFlags)
 	p.Done, p.Width = true, 0

@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// request makes a record of an access log the record of a request: it has the names of OpenTelemetry's conventions. If
-// its duration is known, it gets a span.
+// request gives the log record of an access log the attributes of a request in OpenTelemetry's conventions. If the
+// duration of the request is known, it also sets r.Span.
 func (r *Record) request() {
 	l := &r.Log
 	path, query, _ := strings.Cut(r.path, "?")

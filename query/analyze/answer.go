@@ -68,7 +68,7 @@ type Since struct {
 type Cause struct {
 	Service   string     `json:"service"`
 	Operation string     `json:"operation"` // of the first evidence
-	Of        string     `json:"of"`        // the requests to which these calls of the operation belong, if they are of one kind
+	Of        string     `json:"of"`        // the name of the requests whose calls show the cause; empty if they have several names
 	Kind      Kind       `json:"kind"`
 	Score     float64    `json:"score"` // the sum of Parts, which are shares of the time and of the requests
 	Sure      bool       `json:"sure"`

@@ -623,9 +623,9 @@ func (w *workload) partly(o *oddity) bool {
 	return 2*o.counts[2] > o.counts[3]
 }
 
-// hurts reports whether any requests fail more often than before, or those with calls that show an oddity take clearly
-// longer: longer than the other requests at the same time, or than those before if nearly all show it. A habit that is
-// given up without harm is a change, but no cause.
+// hurts reports whether any requests fail more often than before, or requests with the oddity o take clearly longer. It
+// compares them with present requests without o, or with earlier ones if nearly all present requests have o. If calls
+// give up a habit without harm, this is a change, but no cause.
 func (w *workload) hurts(o *oddity) bool {
 	if w.failsMore() {
 		return true

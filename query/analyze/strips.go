@@ -18,7 +18,7 @@ type Strips struct {
 	windows [][]*gotrace.Window // by execution trace: the parts that were read
 }
 
-// A StateTime is the name of a state in the query language, and a time in nanoseconds.
+// A StateTime is the time that goroutines spent in a state. State is the state's name in the query language.
 type StateTime struct {
 	State string `json:"state"`
 	Time  int64  `json:"time_nano"`

@@ -109,7 +109,7 @@ func AppendInt128(b []byte, hi, lo uint64) []byte {
 // AppendString appends a text.
 func AppendString(b []byte, s string) []byte { return append(AppendUint(b, uint64(len(s))), s...) }
 
-// AppendText appends a text that may not be valid UTF-8. U+FFFD replaces each invalid byte.
+// AppendText appends s, with U+FFFD in place of each byte that is not valid UTF-8.
 func AppendText(b []byte, s string) []byte { return AppendString(b, ValidText(s)) }
 
 // ValidText returns s with U+FFFD in place of each byte that is not valid UTF-8.

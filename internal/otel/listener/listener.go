@@ -32,7 +32,7 @@ type Bounds struct {
 // addressShares is the default ratio of Connections to PerAddress.
 const addressShares = 4
 
-// retryAfter is how long a waiting client waits before it tries again.
+// retryAfter is how long Accept waits before it looks again for room for a client.
 const retryAfter = 10 * time.Millisecond
 
 // Share returns the maximum number of connections from one address.

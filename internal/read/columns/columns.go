@@ -100,8 +100,8 @@ type Columns interface {
 	// Attribute returns a function that reads the attribute with the given stored name from a row. The function
 	// returns false if the row does not have the attribute. It is safe for concurrent use.
 	Attribute(name string) func(row uint32) (format.Value, bool)
-	// Column returns the column of the attribute with the given stored name. The first call makes it, which takes
-	// some ten nanoseconds per row. The view keeps it in a cache of at most 100 MB for all its columns.
+	// Column returns the column of the attribute with the given stored name. The first call makes the column in
+	// about ten nanoseconds per row. The view keeps it in a cache of at most 100 MB for all its columns.
 	Column(ctx context.Context, name string) (*Column, error)
 	// Kept returns the column of an attribute if the cache has it.
 	Kept(name string) (*Column, bool)
