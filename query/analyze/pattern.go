@@ -14,13 +14,19 @@ const maxPattern = 300
 // least six digits, <uuid> for UUIDs, and <text> for quoted texts.
 func patternOf(text string) string { return patternWith(text, false) }
 
-// patternWith is like patternOf. If places is set, it keeps digits that identify a place in the source or a
-// status: digits after #, after line, after a colon at the end of a word, and separate numbers from 100 to 599.
-func patternWith(text string, places bool) string {
+// headOf returns the first line of a text, or its beginning.
+func headOf(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxPattern {
 		text = texts.Head(text, maxPattern) + "…"
 	}
+	return text
+}
+
+// patternWith is like patternOf. If places is set, it keeps digits that identify a place in the source or a
+// status: digits after #, after line, after a colon at the end of a word, and separate numbers from 100 to 599.
+func patternWith(text string, places bool) string {
+	text = headOf(text)
 	if !strings.ContainsAny(text, "0123456789\"'`") {
 		return text
 	}
