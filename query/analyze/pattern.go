@@ -9,10 +9,10 @@ import (
 // maxPattern is the maximum number of bytes of a text that are used for its pattern.
 const maxPattern = 300
 
-// patternOf returns a pattern that similar texts have in common. It is the first line of text, with
+// Pattern returns a pattern that similar texts have in common. It is the first line of text, with
 // placeholders for the parts that differ: <number> for digits, <hex> for hexadecimal numbers of at
 // least six digits, <uuid> for UUIDs, and <text> for quoted texts.
-func patternOf(text string) string { return patternWith(text, false) }
+func Pattern(text string) string { return patternWith(text, false) }
 
 // headOf returns the first line of a text, or its beginning.
 func headOf(text string) string {
@@ -23,7 +23,7 @@ func headOf(text string) string {
 	return text
 }
 
-// patternWith is like patternOf. If places is set, it keeps digits that identify a place in the source or a
+// patternWith is like Pattern. If places is set, it keeps digits that identify a place in the source or a
 // status: digits after #, after line, after a colon at the end of a word, and separate numbers from 100 to 599.
 func patternWith(text string, places bool) string {
 	text = headOf(text)

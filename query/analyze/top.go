@@ -314,7 +314,7 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 		}
 		p, ok := known[s]
 		if !ok {
-			p = patternOf(s)
+			p = Pattern(s)
 			if len(known) < maxPatterns {
 				known[s] = p
 			}
