@@ -40,7 +40,7 @@ func collectAt(percent int) {
 }
 
 func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
-	c := &console{in: in, out: out, err: errw, exit: os.Exit}
+	c := &console{in: in, out: out, err: errw, exit: os.Exit, args: args}
 	root := rootCommand(c)
 	root.SetArgs(args)
 	root.SetIn(in)

@@ -51,6 +51,7 @@ prints entries as they are stored, as cat does. A log FILE is followed when it i
 			o.addPrint(flags)
 		},
 		run:      o.run,
+		fits:     true,
 		complete: completeTraces,
 	}
 }

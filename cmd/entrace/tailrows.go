@@ -55,7 +55,7 @@ func (t *tailer) open(ctx context.Context, own bool) (err error) {
 	if own {
 		t.name = format.Find(t.name)
 	}
-	if own && t.o.lines >= 0 && t.o.time != timeOffset && !t.o.raw && !t.o.asRows() {
+	if own && t.o.lines >= 0 && t.o.time != timeOffset && t.fitted == nil && !t.o.raw && !t.o.asRows() {
 		t.part = tail.Open(t.name, t.o.lines)
 	}
 	if t.part != nil {
@@ -227,6 +227,13 @@ func (t *tailer) grow(ctx context.Context, g *growing, entries int) error {
 func (t *tailer) print(ctx context.Context, l *selected, rows []view.Row) error {
 	p := newRowPrinter(t.console, l, t.out, &t.o.rowFlags)
 	p.Done, p.Width = true, 0
+	if t.fitted != nil {
+		if !t.o.json {
+			rows = slices.DeleteFunc(rows, func(r view.Row) bool { return !tail.IsLine(p.entryOf(r)) })
+		}
+		p.first = t.first
+		return errors.Join(p.all(ctx, rows, inList), t.out.Flush())
+	}
 	for i, r := range rows {
 		if i%linesAtOnce == 0 && ctx.Err() != nil {
 			return ctx.Err()
