@@ -79,7 +79,8 @@ internal/otel/                convert/otlp format github.com/klauspost/compress/
 cmd/entrace                   control/tracedir convert convert/loglines format github.com/schollz/progressbar/v3 github.com/spf13/
                               golang.org/x/sys/ golang.org/x/term internal/core/ internal/file/ internal/otel
                               internal/otel/ internal/read/ internal/text/ internal/write/ query query/analyze recorder
-                              redact remote view viewer
+                              redact remote skills view viewer
+skills
 entracetest                   exporter format go.opentelemetry.io/ internal/file/ internal/read/
                               query recorder redact slogadapter view
 entracetest/otlp              entracetest internal/otel/
