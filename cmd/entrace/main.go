@@ -159,7 +159,7 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		{"Record", []*command{runCommand(), receiveCommand()}},
 		{"Convert", []*command{convertCommand(), exportCommand(), mergeCommand(), redactCommand(), replayCommand(), archiveCommand()}},
 		{"Repair", []*command{recoverCommand(), verifyCommand()}},
-		{"Agents", []*command{skillCommand()}},
+		{"Agents", []*command{mcpCommand(), skillCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, x := range group.commands {
