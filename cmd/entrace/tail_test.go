@@ -129,19 +129,25 @@ func TestTailRowsOfFileThatEndsWhileItIsOpened(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.et")
 	rec := traceOf("sample", name)
-	g, err := openGrowing(t.Context(), name)
-	must(t, err)
-	defer g.close()
-	must(t, rec.Close(t.Context()))
 	var out, errs strings.Builder
 	c := &console{out: &out, err: &errs}
-	rows := newTailer(c, name, tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}})
-	defer rows.close()
-	must(t, follow(t.Context(), c, g, rows))
+	o := tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}}
+	end := sync.OnceValue(func() error { return rec.Close(t.Context()) })
+	must(t, follow(duringOpen{t.Context(), end}, c, name, o))
+	must(t, end())
 	if got := strings.Count(out.String(), "cart loaded"); got != 1 {
 		t.Errorf("got the log record %d times, want it once:\n%s%s", got, &out, &errs)
 	}
 }
+
+// A duringOpen is a context that calls end when the code that opens a file asks whether it is done.
+type duringOpen struct {
+	context.Context
+
+	end func() error
+}
+
+func (c duringOpen) Err() error { return errors.Join(c.end(), c.Context.Err()) }
 
 // TestTailFollowsRotation follows a recording, and also the rows that a query selects, from file to file.
 // Each row is printed once.

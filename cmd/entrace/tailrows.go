@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
 	"math"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/read/readmark"
 	"github.com/entrace-go/entrace/internal/read/tail"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -44,6 +45,13 @@ type tailer struct {
 	line    []byte             // of --raw
 	last    uint32             // the id of the last entry that was added
 	pending bool               // rows of entries that were added are not printed
+
+	// These are for a file that grows.
+	follower *format.Follower // nil for an ET, to which nothing is added
+	was      os.FileInfo
+	lock     osfile.LockState // before the file was read
+	rotated  bool             // the last entry says that another file follows
+	end      readmark.Mark    // the last entry, if it marks a clean end
 }
 
 func newTailer(c *console, name string, o tailOptions) *tailer {
@@ -102,29 +110,29 @@ func (t *tailer) begin(ctx context.Context) error {
 	return f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return t.printRaw(id, e) })
 }
 
-// add adds the entry e that g has returned. printNew prints its row.
-func (t *tailer) add(g *growing, id uint32, e *format.TraceEntry) error {
+// add adds the entry e that the follower has returned. printNew prints its row.
+func (t *tailer) add(id uint32, e *format.TraceEntry) error {
 	if t.o.raw {
 		return t.printRaw(id, e)
 	}
 	if !t.o.asRows() {
 		if t.window == nil {
-			t.window = tail.NewWindow(g.Version(), t.beginning)
+			t.window = tail.NewWindow(t.follower.Version(), t.beginning)
 		}
-		t.window.Add(g.Raw(), e)
+		t.window.Add(t.follower.Raw(), e)
 	}
 	t.last, t.pending = id, true
 	return nil
 }
 
 // printNew prints the rows that the added entries make complete.
-func (t *tailer) printNew(ctx context.Context, g *growing) error {
+func (t *tailer) printNew(ctx context.Context) error {
 	if !t.pending {
 		return nil
 	}
 	t.pending = false
 	if t.o.asRows() {
-		return t.grow(ctx, g, int(t.last)+1)
+		return t.grow(ctx, int(t.last)+1)
 	}
 	return t.printWindow(ctx)
 }
@@ -193,21 +201,8 @@ func (t *tailer) showAll(ctx context.Context) error {
 	return t.print(ctx, t.all, rows)
 }
 
-// grow prints the new rows of the whole trace, which may have grown to more than the given number of entries. g follows
-// its file.
-func (t *tailer) grow(ctx context.Context, g *growing, entries int) error {
-	if t.all == nil {
-		t.name = g.path
-		if err := t.openAll(ctx); errors.Is(err, fs.ErrNotExist) {
-			return errMoved
-		} else if err != nil {
-			return err
-		}
-		if !g.is(t.name) {
-			return errMoved
-		}
-		return t.showAll(ctx)
-	}
+// grow prints the new rows of the whole trace, which may have grown to more than the given number of entries.
+func (t *tailer) grow(ctx context.Context, entries int) error {
 	if entries <= t.all.v.Entries(0) {
 		return nil
 	}
@@ -270,7 +265,7 @@ func (t *tailer) damage() error {
 	return t.all.Damage()
 }
 
-// close closes the file. Then t can be used for the next file.
+// close closes the file. Then t can open it again.
 func (t *tailer) close() {
 	if t.all != nil {
 		_ = t.all.Close() // nothing was written to it
@@ -278,7 +273,10 @@ func (t *tailer) close() {
 	if t.file != nil {
 		_ = t.file.Close() // as above
 	}
-	t.part, t.all, t.window, t.file = nil, nil, nil, nil
+	if t.follower != nil {
+		_ = t.follower.Close() // as above
+	}
+	t.part, t.all, t.window, t.file, t.follower = nil, nil, nil, nil, nil
 }
 
 // A happened is a row that can be printed because it is complete. For a span, at is the time of its end.
