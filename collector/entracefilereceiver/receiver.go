@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/view"
 )
@@ -38,7 +39,7 @@ type reader struct {
 	files  []*file
 	told   map[string]string // path of a file that cannot be opened → the error that was logged, "" before the first
 
-	renamed map[string]*renamed // by path that names a file
+	renamed map[string]*deadtrace.Rotation // by path that names a file
 
 	mu   sync.Mutex
 	stop context.CancelFunc // nil before Start and after Shutdown
@@ -46,7 +47,7 @@ type reader struct {
 }
 
 func newReader(cfg *Config, log *zap.Logger, s signal) *reader {
-	return &reader{cfg: cfg, log: log, signal: s, told: make(map[string]string), renamed: make(map[string]*renamed)}
+	return &reader{cfg: cfg, log: log, signal: s, told: make(map[string]string), renamed: make(map[string]*deadtrace.Rotation)}
 }
 
 // Start begins to read. It is not an error if no file exists yet.
