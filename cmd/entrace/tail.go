@@ -75,16 +75,18 @@ func (o *tailOptions) run(ctx context.Context, c *console, args []string) error 
 		return tailFile(ctx, c, name, *o)
 	}
 	o.folder = true
-	seen, was := "", os.FileInfo(nil)
+	var seen os.FileInfo
 	for {
 		newest, err := newestTrace(name)
+		if newest == "" && err == nil && !o.follow {
+			err = fmt.Errorf("%s: the folder has no trace%s", name, otherFolder(name))
+		}
 		if err != nil {
 			return err
 		}
 		now, _ := osfile.Stat(newest)
-		switch {
-		case newest != "" && (newest != seen || !os.SameFile(now, was)):
-			seen, was = newest, now
+		if newest != "" && !os.SameFile(now, seen) {
+			seen = now
 			if !o.follow || strings.HasSuffix(newest, ".iet") { // a finished file is not followed
 				c.say("using the newest trace, %s", newest)
 				err := tailFile(ctx, c, newest, *o)
@@ -96,13 +98,8 @@ func (o *tailOptions) run(ctx context.Context, c *console, args []string) error 
 					return err
 				}
 				o.lines = -1 // print all lines of files that begin later
-				seen = format.Find(newest)
-				if seen != newest {
-					was, _ = osfile.Stat(seen)
-				}
+				seen, _ = osfile.Stat(format.Find(newest))
 			}
-		case newest == "" && !o.follow:
-			return fmt.Errorf("%s: the folder has no trace%s", name, otherFolder(name))
 		}
 		if !wait(ctx) {
 			return nil

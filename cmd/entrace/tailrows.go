@@ -37,14 +37,12 @@ type tailer struct {
 	isET    bool               // nothing is added to the file
 	died    bool               // entries came from the journal of a dead program
 
-	part    *tail.Part         // the end of the file; nil if all has the whole file
-	all     *selected          // nil if the file was not read as a whole
-	shown   view.Set[view.Row] // the rows of all that were printed
-	window  *tail.Window       // of the entries that follow
-	file    *format.File       // opened to find the beginnings of spans
-	line    []byte             // of --raw
-	last    uint32             // the id of the last entry that was added
-	pending bool               // rows of entries that were added are not printed
+	part   *tail.Part         // the end of the file; nil if all has the whole file
+	all    *selected          // nil if the file was not read as a whole
+	shown  view.Set[view.Row] // the rows of all that were printed
+	window *tail.Window       // of the entries that follow
+	file   *format.File       // opened to find the beginnings of spans
+	line   []byte             // of --raw
 
 	// These are for a file that grows.
 	follower *format.Follower // nil for an ET, to which nothing is added
@@ -121,18 +119,13 @@ func (t *tailer) add(id uint32, e *format.TraceEntry) error {
 		}
 		t.window.Add(t.follower.Raw(), e)
 	}
-	t.last, t.pending = id, true
 	return nil
 }
 
 // printNew prints the rows that the added entries make complete.
 func (t *tailer) printNew(ctx context.Context) error {
-	if !t.pending {
-		return nil
-	}
-	t.pending = false
-	if t.o.asRows() {
-		return t.grow(ctx, int(t.last)+1)
+	if t.o.asRows() && !t.o.raw {
+		return t.grow(ctx)
 	}
 	return t.printWindow(ctx)
 }
@@ -201,13 +194,10 @@ func (t *tailer) showAll(ctx context.Context) error {
 	return t.print(ctx, t.all, rows)
 }
 
-// grow prints the new rows of the whole trace, which may have grown to more than the given number of entries.
-func (t *tailer) grow(ctx context.Context, entries int) error {
-	if entries <= t.all.v.Entries(0) {
-		return nil
-	}
+// grow prints the new rows of the whole trace.
+func (t *tailer) grow(ctx context.Context) error {
 	v, err := t.all.v.Extend(ctx)
-	if err != nil {
+	if err != nil || v == t.all.v {
 		return err
 	}
 	t.all.v = v

@@ -88,9 +88,9 @@ func (x *file) storePosition() {
 	}
 }
 
-// lastEntry returns the last of n entries, or an empty entry if the last one cannot be read.
-func (x *file) lastEntry(n int) *format.TraceEntry {
-	e, err := x.file.Entry(uint32(n - 1))
+// lastEntry returns the last entry that was read, or an empty entry if there is none.
+func (x *file) lastEntry() *format.TraceEntry {
+	e, err := x.file.Entry(uint32(x.view.Entries(0) - 1))
 	if err != nil {
 		return new(format.TraceEntry)
 	}
@@ -177,12 +177,9 @@ func (x *file) detectEnd() (rotated bool) {
 		}
 	}
 	x.ended = x.ended || x.gone >= quietBeforeGone || x.file.Format() == format.ET
-	if n := x.view.Entries(0); n > 0 {
-		e := x.lastEntry(n)
-		x.ended = x.ended || e.IsEnd()
-		return e.IsRotated()
-	}
-	return false
+	e := x.lastEntry()
+	x.ended = x.ended || e.IsEnd()
+	return e.IsRotated()
 }
 
 // errGone says that a file was removed while a process may have been writing it.
@@ -195,7 +192,7 @@ func (x *file) damage() error {
 		missing = nil // a process was writing the file when it was opened
 	}
 	damage := x.view.Damage(0)
-	if n := x.view.Entries(0); x.gone > 0 && damage == nil && x.file.Format() != format.ET && (n == 0 || !x.lastEntry(n).IsEnd()) {
+	if x.gone > 0 && damage == nil && x.file.Format() != format.ET && !x.lastEntry().IsEnd() {
 		damage = errGone
 	}
 	return errors.Join(damage, missing)
