@@ -119,18 +119,6 @@ func (x *file) reopen() bool {
 	return true
 }
 
-// skip marks the current entries as sent, except open spans, which are sent when they end. If the writer is
-// already dead, it also marks open spans as sent.
-func (x *file) skip() {
-	lock, _ := osfile.LockHolder(x.path)
-	for r := range x.view.Rows() {
-		if f := x.view.Flags(r); f.Role() == view.RoleSpan && f.Open() && lock != osfile.LockFree {
-			x.open = append(x.open, r)
-		}
-	}
-	x.seen = view.Row(x.view.Len())
-}
-
 // completed returns the rows of the given role that have become complete. A span is complete when it has ended. An open
 // span is also complete when nothing more will be written, unless another file follows, because the writer repeats
 // open spans in that file.
@@ -252,11 +240,7 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 		} else {
 			r.files = append(r.files, x)
 		}
-		if skip {
-			x.skip()
-			continue
-		}
-		r.read(ctx, x)
+		r.read(ctx, x, skip)
 	}
 	r.files = slices.DeleteFunc(r.files, func(x *file) bool { return x.view == nil && x.gone > maxForgotten })
 }
