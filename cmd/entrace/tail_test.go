@@ -228,6 +228,31 @@ func TestTailSlow(t *testing.T) {
 	}
 }
 
+// TestTailEndsWithNextFileOfDeadProgram checks that tail prints the file that follows, and ends with its state, if the
+// program had died before tail opened it.
+func TestTailEndsWithNextFileOfDeadProgram(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.et")
+	rec := traceOf("rotated", name, "0")
+	say(t, rec, 0, 7)
+	stream := rec.StreamPath()
+	out := &onFirst{fn: func() {
+		say(t, rec, 7, 50)
+		b := read(t, stream)
+		must(t, rec.Close(t.Context()))
+		must(t, os.Remove(name))
+		must(t, os.WriteFile(stream, b, 0o600))
+	}}
+	errs := new(transcript)
+	code := run(t.Context(), []string{"tail", "-f", "-n", "-1", name}, nil, out, errs)
+	if code != exitData || !strings.Contains(errs.String(), stream+": killed") {
+		t.Errorf("exit %d, it says %q", code, errs)
+	}
+	for i := range 57 {
+		expect.Equal(t, strings.Count(out.String(), fmt.Sprintf(" ERROR %d.", i)), 1, "times that record %d comes", i)
+	}
+}
+
 // TestTailSaysWhatWasRemoved checks that tail says so if files were removed before it read them.
 func TestTailSaysWhatWasRemoved(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,11 @@
 //     the Follower that it has ended or that its writer is dead.
 //   - deadtrace.Rotation finds the files that were renamed.
 //   - [Mark] says which of them was read, so that the rest comes next, each entry once.
+//
+// In which order files are read is different for each of them: tail -f reads one file to its end before it opens the
+// next; a page shows the file that has the name, and says which came in between; the receiver of the Collector reads all
+// files at once. A log that another program writes has no lock, no end and no copy with another name; cmd/entrace records
+// its lines as a trace, and follows that.
 package readmark
 
 import (
