@@ -19,13 +19,15 @@ import (
 func follow(ctx context.Context, c *console, name string, o tailOptions) error {
 	stream := format.Find(name)
 	later := deadtrace.RotationOf(stream)
+	t := newTailer(c, stream, o)
+	defer t.close()
 	var renamed []string // files that come next
-	for {
+	for ; ; t.close() {
 		path := stream
 		if len(renamed) > 0 {
 			path = renamed[0]
 		}
-		t := newTailer(c, path, o)
+		t.name = path
 		err := t.openGrowing(ctx) // if the program has ended in the meantime, this opens the ET
 		more := later.New()
 		renamed = append(renamed, more...)
@@ -33,7 +35,6 @@ func follow(ctx context.Context, c *console, name string, o tailOptions) error {
 		case ctx.Err() != nil:
 			err = nil
 		case path == stream && len(more) > 0: // these files had the name before
-			t.close()
 			continue
 		case gone && path == stream:
 			wait(ctx)
@@ -47,11 +48,10 @@ func follow(ctx context.Context, c *console, name string, o tailOptions) error {
 		case err == nil:
 			err = t.toEnd(ctx)
 		}
-		t.close()
 		if err != nil || ctx.Err() != nil || !t.rotated && !o.folder {
 			return err
 		}
-		o.lines = -1 // print all lines of later files
+		t.o.lines = -1 // print all lines of later files
 		var read bool
 		renamed, read = readmark.After(append(renamed, later.New()...), t.end)
 		if !read && len(renamed) > 0 && t.rotated {
@@ -112,7 +112,7 @@ func (t *tailer) is(name string) bool {
 
 // read notes that e is the last entry that was read.
 func (t *tailer) read(e *format.TraceEntry) {
-	t.rotated = e.IsRotated()
+	t.rotated, t.end = e.IsRotated(), readmark.Mark{}
 	if e.IsEnd() {
 		t.end = readmark.OfEnd(e)
 	}

@@ -205,7 +205,7 @@ func (w *onFirst) Write(b []byte) (int, error) {
 // and ends while tail prints the first one.
 func TestTailSlow(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"app.et"}, {"."}, {"app.et", "-q", "{}"}, {".", "-q", "{}"}, {"app.et", "--raw"}} {
+	for _, args := range [][]string{{"app.et"}, {"."}, {"app.et", "-q", "{}"}, {".", "-q", "{}"}, {"app.et", "--raw"}, {"app.et", "--time", "offset"}} {
 		dir := t.TempDir()
 		rec := traceOf("rotated", filepath.Join(dir, "app.et"), "0")
 		say(t, rec, 0, 7)

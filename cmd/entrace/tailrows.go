@@ -28,7 +28,7 @@ type tailer struct {
 	o     tailOptions
 	name  string // of the file
 	out   *bufio.Writer
-	first time.Time // the time of the first row; before it is known, zero
+	first time.Time // the time of the first row of the first file; before it is known, zero
 
 	// How much of the file open has read.
 	size    int64
@@ -82,7 +82,10 @@ func (t *tailer) openAll(ctx context.Context) (err error) {
 		return err
 	}
 	f := t.all.v.Files()[0]
-	t.name, t.shown, t.first = f.Name(), t.all.v.NewSet(), t.all.first()
+	t.name, t.shown = f.Name(), t.all.v.NewSet()
+	if t.first.IsZero() {
+		t.first = t.all.first()
+	}
 	t.size, t.entries, t.newest, t.isET = f.WholeSize(), uint32(f.Len()), new(format.TraceEntry), f.Format() == format.ET
 	n, _ := f.Journal()
 	t.died = n > 0
@@ -255,7 +258,7 @@ func (t *tailer) damage() error {
 	return t.all.Damage()
 }
 
-// close closes the file. Then t can open it again.
+// close closes the file. Then t can open the next one.
 func (t *tailer) close() {
 	if t.all != nil {
 		_ = t.all.Close() // nothing was written to it
