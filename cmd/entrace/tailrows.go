@@ -67,7 +67,8 @@ func (t *tailer) open(ctx context.Context, own bool) (err error) {
 	if t.part != nil {
 		// The number of entries is not known. The offset takes its place: every entry has more than one byte, so the
 		// offset is greater than the id, and no valid parent is rejected.
-		t.size, t.entries, t.isET = t.part.End, uint32(min(t.part.End, math.MaxUint32/2)), t.part.IsET
+		t.size, t.entries = t.part.End, uint32(min(t.part.End, math.MaxUint32/2))
+		t.isET, t.died = t.part.IsET, false
 		t.newest, err = t.part.Entry(t.part.Len() - 1)
 		return err
 	}
