@@ -158,8 +158,15 @@ func (s *File) stored(off, n int64, fn func(b []byte) error) (err error) {
 	if ferr := Guard(s.m, func() { err = fn(s.m[off : off+n : off+n]) }); ferr != nil {
 		return ferr
 	}
+	if n >= passed {
+		osfile.Forget(s.m, int(off), int(off+n))
+	}
 	return err
 }
+
+// passed is the size of a view that is surely a part of a pass over the file. The memory of such a pass would be that of
+// the whole file.
+const passed = 128 << 10
 
 // ReadAt implements io.ReaderAt, except that the error of a short read is ErrBounds.
 func (s *File) ReadAt(b []byte, off int64) (int, error) {

@@ -4,3 +4,6 @@ package osfile
 
 // Populate does nothing.
 func Populate([]byte) {}
+
+// Forget does nothing.
+func Forget([]byte, int, int) {}
