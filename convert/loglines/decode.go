@@ -82,7 +82,8 @@ type decoder struct {
 	names   [][2]string
 	made    [sha256.Size]byte // the beginning of made trace ids
 	chunks  []*chunk          // whose records are not written, in the order of the lines
-	spare   output            // the memory of a chunk that was written
+	spare   *output           // of a chunk that was written; nil if there is none
+	moved   []byte            // an encoded entry
 	running sync.WaitGroup
 	holders map[string]uint32 // the entries of resources, by service
 	counts  map[string]uint64 // of records, by shape
@@ -97,14 +98,15 @@ type chunk struct {
 	whole  bool // no further lines belong to the last record
 	parser *Parser
 	at     int64 // offset of the line that is being read
-	output
+	*output
 	parsed chan struct{} // closed at the end of parse
 }
 
-// An output holds the encoded records of a chunk, which parse makes.
+// An output holds the lines of a chunk, and the encoded records that parse makes of them. Its memory is used again.
 type output struct {
-	entry   format.TraceEntry // the last one
-	raw     []byte            // encoded entries
+	lines   []byte
+	entry   otel.Entry // the last one
+	raw     []byte     // encoded entries
 	records []written
 }
 
@@ -137,7 +139,10 @@ func (d *decoder) decode(ctx context.Context, r io.Reader) error {
 			cut = d.cut(block[:end])
 		}
 		next := &chunk{decoder: d, whole: cut > 0 || ended, at: at, output: d.spare, parsed: make(chan struct{})}
-		d.spare = output{}
+		d.spare = nil
+		if next.output == nil {
+			next.output = &output{entry: otel.Entry{E: new(format.TraceEntry)}}
+		}
 		if !c.whole {
 			next.after = c
 		}
@@ -145,7 +150,8 @@ func (d *decoder) decode(ctx context.Context, r io.Reader) error {
 			cut = end
 		}
 		c = next
-		c.text = string(block[:cut])
+		c.lines = append(c.lines[:0], block[:cut]...)
+		c.text = wire.View(c.lines)
 		d.chunks = append(d.chunks, c)
 		d.running.Go(c.parse)
 		for len(d.chunks) > runtime.GOMAXPROCS(0) || ended && len(d.chunks) > 0 {
@@ -221,16 +227,20 @@ func (c *chunk) write() error {
 			if err != nil {
 				return err
 			}
-			c.holders[x.service] = holder
+			c.holders[strings.Clone(x.service)] = holder
 		}
-		_, err := c.w.WriteRaw(raw[:x.size], holder)
+		c.moved = wire.AppendMoved(c.moved[:0], raw[:x.size], holder)
+		_, err := c.w.WriteRaw(c.moved, holder)
 		if err != nil {
 			return err
 		}
 		raw = raw[x.size:]
 	}
-	c.spare = output{c.entry, c.raw[:0], c.records[:0]}
-	c.output = output{}
+	c.raw, c.records = c.raw[:0], c.records[:0]
+	if !c.whole {
+		c.lines = nil // the next chunk has records of them
+	}
+	c.spare = c.output
 	return nil
 }
 
@@ -246,17 +256,17 @@ func (c *chunk) add(r *Record) {
 			copy(s.TraceID[8:], s.SpanID[:])
 		}
 		s.Name = wire.ValidText(s.Name)
-		s.Fill(&c.entry, otel.Where{})
+		s.Write(&c.entry, otel.Where{}, &s.Attributes)
 	} else {
 		r.Log.Body.Text = wire.ValidText(r.Log.Body.Text)
-		r.Log.Fill(&c.entry, otel.Where{})
+		r.Log.Write(&c.entry, otel.Where{}, &r.Log.Attributes)
 	}
 	if c.w.Version() == format.V2 {
-		format.SortAttributes(c.entry.Attributes)
+		format.SortAttributes(c.entry.E.Attributes)
 	}
 	had := len(c.raw)
-	c.raw = format.AppendTraceEntry(c.raw, c.w.Version(), &c.entry)
-	c.records = append(c.records, written{len(c.raw) - had, strings.Clone(r.Service), r.Shape})
+	c.raw = format.AppendTraceEntry(c.raw, c.w.Version(), c.entry.E)
+	c.records = append(c.records, written{len(c.raw) - had, r.Service, r.Shape})
 }
 
 // end writes how many records have which shape.

@@ -108,7 +108,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestBlocks reads lines of all samples in an input of several blocks. It must become the same as when one Parser reads it.
+// TestBlocks reads lines of all samples in an input of several blocks. It must become the same as when one Parser reads
+// it, and each record must be below its service.
 func TestBlocks(t *testing.T) {
 	var sample strings.Builder
 	for _, name := range []string{"json", "stacks"} {
@@ -118,7 +119,7 @@ func TestBlocks(t *testing.T) {
 	}
 	text := strings.Repeat(sample.String(), 3*blockSize/sample.Len())
 	var want, got []string
-	p := NewParser(limit, func(r *Record) { want = append(want, r.Log.Body.Text) })
+	p := NewParser(limit, func(r *Record) { want = append(want, r.Service+": "+r.Log.Body.Text) })
 	for rest := text; rest != ""; {
 		rest = rest[p.Next(rest):]
 	}
@@ -128,9 +129,9 @@ func TestBlocks(t *testing.T) {
 		switch v.Role(r) {
 		case view.RoleLog:
 			message, _ := v.Message(r)
-			got = append(got, message)
+			got = append(got, v.Service(r)+": "+message)
 		case view.RoleSpan: // the line of Caddy
-			got = append(got, "handled request")
+			got = append(got, v.Service(r)+": handled request")
 		}
 	}
 	if !slices.Equal(got, want) {

@@ -46,8 +46,11 @@ func (p *Parser) set(m *meaning, v *otel.Any) {
 // field is an attribute as well.
 func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 	r, l, text := p.Record, &p.Log, v.Text
-	if v.Kind == otel.Int && m.kind != attribute {
-		text = strconv.FormatInt(v.Int, 10)
+	if v.Kind == otel.Int {
+		switch m.kind {
+		case aLevel, aPriority, aTrace, aSpan:
+			text = strconv.FormatInt(v.Int, 10)
+		}
 	}
 	switch m.kind {
 	case aTime:
@@ -126,6 +129,10 @@ func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 
 // ids sets the trace id from a text. The names of X-Ray and of Google's traces have more than the id.
 func (r *Record) ids(text, name string) (ok bool) {
+	r.Log.TraceID, ok = wire.ParseID[[16]byte](text)
+	if ok {
+		return ok
+	}
 	text = text[strings.LastIndexByte(text, '/')+1:]
 	if root, rest, found := strings.Cut(strings.TrimPrefix(text, "Root="), ";"); found {
 		text = root
@@ -181,8 +188,10 @@ func numberOf(v *otel.Any) (f float64, isInt, ok bool) {
 // tookOf returns a duration in nanoseconds, or a negative number. A number without a unit counts nanoseconds if it is an
 // integer, as slog writes it, and otherwise seconds, as zap does.
 func tookOf(v *otel.Any, unit float64) float64 {
-	if d, err := time.ParseDuration(v.Text); err == nil {
-		return float64(d)
+	if v.Kind == otel.String {
+		if d, err := time.ParseDuration(v.Text); err == nil {
+			return float64(d)
+		}
 	}
 	n, isInt, ok := numberOf(v)
 	switch {
@@ -198,6 +207,9 @@ func tookOf(v *otel.Any, unit float64) float64 {
 
 // timeOf reads a time: a text in one of the layouts, or a number since 1970.
 func (p *Parser) timeOf(v *otel.Any) (unixNano int64, ok bool) {
+	if t, err := time.Parse(time.RFC3339, v.Text); err == nil {
+		return t.UnixNano(), true
+	}
 	if at, n := p.clock.at(v.Text); n > 0 && n == len(v.Text) {
 		return at, true
 	}

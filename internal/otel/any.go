@@ -10,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
@@ -114,7 +116,7 @@ func nativeAny(v format.Value) Any {
 // ParseJSON parses JSON. Numbers with a point or an exponent become floats.
 func ParseJSON(text string) (v Any, err error) {
 	j := jsonText{text: text}
-	v = j.value(0)
+	j.value(&v, 0)
 	return v, j.end()
 }
 
@@ -147,7 +149,7 @@ func (r *FieldReader) fields(depth int, add func(name []byte, v *Any)) {
 			r.fields(depth-1, add)
 			continue
 		}
-		r.value = r.json.value(0)
+		r.json.value(&r.value, 0)
 		if r.json.err == nil {
 			add(r.name, &r.value)
 		}
@@ -219,59 +221,56 @@ func (j *jsonText) key() (name string) {
 	return name
 }
 
-func (j *jsonText) value(depth int) (v Any) {
+func (j *jsonText) value(v *Any, depth int) {
+	*v = Any{}
 	if depth > maxDepth {
 		j.err = cmp.Or(j.err, errTooDeep)
-		return v
+		return
 	}
 	switch c := j.peek(); c {
 	case '"':
 		j.i++
-		return TextAny(j.string())
+		v.Kind, v.Text = String, j.string()
 	case '[':
 		j.i++
 		for v.Kind = List; j.more(']', len(v.List)); {
-			v.List = append(v.List, j.value(depth+1))
+			v.List = append(v.List, Any{})
+			j.value(&v.List[len(v.List)-1], depth+1)
 		}
 	case '{':
 		j.i++
 		for v.Kind = Map; j.more('}', len(v.Map)); {
-			v.Map = append(v.Map, KeyValue{j.key(), j.value(depth + 1)})
+			v.Map = append(v.Map, KeyValue{Key: j.key()})
+			j.value(&v.Map[len(v.Map)-1].Value, depth+1)
 		}
 	case 't', 'f', 'n':
 		for _, word := range [...]string{"true", "false", "null"} {
 			if strings.HasPrefix(j.text[j.i:], word) {
 				j.i += len(word)
 				if c != 'n' {
-					v = Any{Kind: Bool, Bool: c == 't'}
+					v.Kind, v.Bool = Bool, c == 't'
 				}
-				return v
+				return
 			}
 		}
 		j.fail()
 	default:
-		return j.number()
+		j.number(v)
 	}
-	return v
 }
 
 // string reads a string after its first quote.
 func (j *jsonText) string() string {
-	rest, simple, ascii := j.text[j.i:], true, true
-	for i := 0; i < len(rest); i++ {
-		switch c := rest[i]; {
-		case c == '\\':
-			simple = false
-			i++
-		case c < ' ':
-			simple = false
-		case c >= utf8.RuneSelf:
-			ascii = false
-		case c == '"':
-			from := j.i
-			j.i += i + 1
-			if simple && (ascii || utf8.ValidString(rest[:i])) {
-				return rest[:i]
+	from := j.i
+	plain := jsontext.Plain(unsafe.Slice(unsafe.StringData(j.text), len(j.text)), from)
+	for to := plain; to < len(j.text); to++ {
+		switch j.text[to] {
+		case '\\':
+			to++
+		case '"':
+			j.i = to + 1
+			if to == plain && wire.IsValid(j.text[from:to]) {
+				return j.text[from:to]
 			}
 			var s string
 			if json.Unmarshal([]byte(j.text[from-1:j.i]), &s) != nil {
@@ -284,7 +283,7 @@ func (j *jsonText) string() string {
 	return ""
 }
 
-func (j *jsonText) number() (v Any) {
+func (j *jsonText) number(v *Any) {
 	from, isInt, dot := j.i, true, -1
 scan:
 	for ; j.i < len(j.text); j.i++ {
@@ -306,18 +305,19 @@ scan:
 	}
 	if !isDigit(from) || j.text[from] == '0' && isDigit(from+1) || dot >= 0 && !isDigit(dot+1) {
 		j.fail()
-		return v
+		return
 	}
 	if isInt {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return IntAny(n)
+			v.Kind, v.Int = Int, n
+			return
 		}
 	}
 	f, err := strconv.ParseFloat(text, 64) // ±Inf if the number is too large
 	if errors.Is(err, strconv.ErrSyntax) {
 		j.fail()
 	}
-	return Any{Kind: Float, Float: f}
+	v.Kind, v.Float = Float, f
 }
 
 // jsonAny is an AnyValue in OTLP/JSON.

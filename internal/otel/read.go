@@ -305,6 +305,11 @@ var namedSeverities = map[string]uint32{
 
 // SeverityNamed returns the severity_number for the name of a level, ignoring case.
 func SeverityNamed(name string) (n uint32, ok bool) {
+	for level, n := range severities {
+		if name == format.Level(level).String() {
+			return n, true
+		}
+	}
 	n, ok = namedSeverities[name]
 	if !ok && len(name) < 12 {
 		n, ok = namedSeverities[strings.ToLower(name)]

@@ -103,10 +103,12 @@ type Entry struct {
 
 	user              bool
 	jsons, anys, durs []string
+	digits            []byte // of the ids
 }
 
-// Begin implements Writer. It reuses the slice E.Attributes.
+// Begin implements Writer. It reuses the memory of the entry before.
 func (b *Entry) Begin(message format.Optional[string], m *format.Metadata) {
+	*b = Entry{E: b.E, digits: b.digits[:0]}
 	*b.E = format.TraceEntry{Message: message, Metadata: *m, Attributes: b.E.Attributes[:0]}
 }
 
@@ -123,8 +125,9 @@ func (b *Entry) add(name string, v format.Value) string {
 
 // ID implements Writer.
 func (b *Entry) ID(name string, id []byte) {
-	var digits [32]byte
-	b.add(name, format.StringValue(string(wire.AppendHex(digits[:0], id))))
+	had := len(b.digits)
+	b.digits = wire.AppendHex(b.digits, id)
+	b.add(name, format.StringValue(wire.View(b.digits[had:])))
 }
 
 // U64 implements Writer.

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
 // A cursor is an input in JSON. If err is set, the error is at offset i.
@@ -174,7 +175,7 @@ func (c *cursor) key() string {
 	if b := c.b; c.err == nil && c.i < len(b) && b[c.i] == '"' {
 		// Most keys have no escapes, and no space after them.
 		from := c.i + 1
-		if to := plain(b, from); to+1 < len(b) && b[to] == '"' && b[to+1] == ':' {
+		if to := jsontext.Plain(b, from); to+1 < len(b) && b[to] == '"' && b[to+1] == ':' {
 			c.i = to + 2
 			return wire.View(b[from:to])
 		}
@@ -193,30 +194,6 @@ func (c *cursor) key() string {
 	return key
 }
 
-const (
-	ones = 0x0101010101010101
-	tops = 0x8080808080808080
-)
-
-// plain returns the offset after the plain characters of a string from the offset i on. A quote, a backslash, a
-// control character or the end of b ends them.
-func plain(b []byte, i int) int {
-	for i+8 <= len(b) {
-		x := binary.LittleEndian.Uint64(b[i:])
-		quote, slash := x^ones*'"', x^ones*'\\'
-		// The lowest set bit is correct. A carry can make bits above it wrong.
-		m := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & tops
-		if m != 0 {
-			return i + bits.TrailingZeros64(m)/8
-		}
-		i += 8
-	}
-	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
-		i++
-	}
-	return i
-}
-
 // text reads a string, which need not be UTF-8. The string is valid until the next record is read, and as long as
 // the input does not change.
 func (c *cursor) text() string {
@@ -228,7 +205,7 @@ func (c *cursor) text() string {
 		return ""
 	}
 	from := c.i + 1
-	to := plain(c.b, from)
+	to := jsontext.Plain(c.b, from)
 	if to < len(c.b) && c.b[to] == '"' {
 		c.i = to + 1
 		return wire.View(c.b[from:to])
@@ -254,7 +231,7 @@ func (c *cursor) escaped(from, to int) string {
 		if c.err != nil {
 			return ""
 		}
-		to = plain(c.b, from)
+		to = jsontext.Plain(c.b, from)
 	}
 }
 
@@ -348,8 +325,8 @@ func (c *cursor) skip() {
 	for i < len(b) {
 		switch kinds[b[i]] {
 		case quote:
-			for i = plain(b, i+1); i < len(b) && b[i] == '\\'; {
-				i = plain(b, i+2)
+			for i = jsontext.Plain(b, i+1); i < len(b) && b[i] == '\\'; {
+				i = jsontext.Plain(b, i+2)
 			}
 			if i >= len(b) || b[i] != '"' {
 				c.i = i
@@ -596,7 +573,7 @@ func (c *cursor) quickAttribute() (a otel.Attribute, ok bool) {
 		return a, false
 	}
 	from := len(quickKey)
-	to := plain(b, from)
+	to := jsontext.Plain(b, from)
 	key := b[from:to]
 	rest := b[to:]
 	if len(rest) < len(quickString) || !utf8.Valid(key) {
@@ -604,7 +581,7 @@ func (c *cursor) quickAttribute() (a otel.Attribute, ok bool) {
 	}
 	a.Name = wire.View(key)
 	if string(rest[:len(quickString)]) == quickString {
-		from, to = to+len(quickString), plain(b, to+len(quickString))
+		from, to = to+len(quickString), jsontext.Plain(b, to+len(quickString))
 		value := b[from:to]
 		if !bytes.HasPrefix(b[to:], []byte(`"}}`)) || !utf8.Valid(value) {
 			return a, false

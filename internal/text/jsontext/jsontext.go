@@ -3,7 +3,9 @@
 package jsontext
 
 import (
+	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -131,4 +133,27 @@ func FloatName(f float64) string {
 		return "-Infinity"
 	}
 	return "NaN"
+}
+
+const (
+	ones = 0x0101010101010101
+	tops = 0x8080808080808080
+)
+
+// Plain returns the offset after the plain characters of a JSON string from the offset i of b on. A quote, a backslash,
+// a control character or the end of b ends them.
+func Plain(b []byte, i int) int {
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := x^ones*'"', x^ones*'\\'
+		// The lowest set bit is correct. A carry can make bits above it wrong.
+		m := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & tops
+		if m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+	}
+	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
+		i++
+	}
+	return i
 }
