@@ -19,7 +19,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The versions of loggers that are installed. Those of Go and Java are in collector/go.mod and testdata/lines/pom.xml.
+// The versions of loggers that are installed. Those of Go, Java and Rust are in collector/go.mod, testdata/lines/pom.xml and
+// testdata/lines/Cargo.toml.
 const (
 	pinoNPM    = "pino@10.4.0"
 	winstonNPM = "winston@3.19.0"
@@ -66,6 +67,9 @@ var javaLoggers = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "loggers-java"), err
 })
 
+// rustLines builds the program that writes lines with tracing-subscriber.
+var rustLines = sync.OnceValues(func() (string, error) { return crate("testdata/lines", "entrace-lines") })
+
 // linesOf has a func for each language, which returns the command that writes lines with a logger.
 var linesOf = map[string]func(logger string) ([]string, error){
 	"go": func(logger string) ([]string, error) {
@@ -79,6 +83,10 @@ var linesOf = map[string]func(logger string) ([]string, error){
 	"python": func(logger string) ([]string, error) {
 		python, err := pythonLoggers()
 		return []string{python, "testdata/lines/write.py", logger}, err
+	},
+	"rust": func(logger string) ([]string, error) {
+		program, err := rustLines()
+		return []string{program, logger}, err
 	},
 	"java": func(logger string) ([]string, error) {
 		jars, err := javaLoggers()
@@ -112,6 +120,8 @@ func TestLinesOfLoggers(t *testing.T) {
 		{"python", "loguru_json", "json"},
 		{"python", "structlog", "structlog"},
 		{"python", "structlog_json", "json"},
+		{"rust", "text", "time, level, logger"},
+		{"rust", "json", "json"},
 		{"java", "logback", "logback"},
 		{"java", "log4j2", "logback"},
 		{"java", "jul", "java.util.logging"},
@@ -187,7 +197,18 @@ func TestLinesOfServers(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "nginx.conf")
 	must(t, os.WriteFile(config, []byte("pid "+dir+"/pid; events {} http { server { listen unix:"+dir+"/no/socket; } }"), 0o600))
+	// Postgres says that its folder has the wrong owner or the wrong permissions.
+	must(t, os.WriteFile(filepath.Join(dir, "postgresql.conf"), nil, 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "PG_VERSION"), []byte("15\n"), 0o644))
+	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	must(t, err)
+	postgres := append(programs[:min(len(programs), 1)], "-D", dir)
+	if len(programs) > 0 && os.Getuid() == 0 { // which Postgres refuses
+		must(t, os.Chmod(filepath.Dir(dir), 0o755))
+		postgres = append([]string{"setpriv", "--reuid=65534", "--clear-groups"}, postgres...)
+	}
 	for shape, args := range map[string][]string{
+		"postgres": postgres,
 		"redis":       {"redis-server", "--port", "0", "--unixsocket", filepath.Join(dir, "no", "socket")},
 		"nginx error": {"nginx", "-c", config, "-e", filepath.Join(dir, "nginx error.log")},
 	} {

@@ -24,16 +24,19 @@ import (
 )
 
 // analyzemePath builds the program around measureme's crate analyzeme, and returns the path of the program.
-var analyzemePath = sync.OnceValues(func() (string, error) {
+var analyzemePath = sync.OnceValues(func() (string, error) { return crate("testdata/analyzeme", "entrace-analyzeme") })
+
+// crate builds the program of the Rust package in a folder, and returns the path of the program.
+func crate(folder, program string) (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(dir, "entrace-conformance", "analyzeme")
-	cmd := exec.Command("cargo", "build", "--quiet", "--release", "--locked", "--manifest-path", "testdata/analyzeme/Cargo.toml", "--target-dir", dir)
+	dir = filepath.Join(dir, "entrace-conformance", program)
+	cmd := exec.Command("cargo", "build", "--quiet", "--release", "--locked", "--manifest-path", folder+"/Cargo.toml", "--target-dir", dir)
 	cmd.Stderr = os.Stderr
-	return filepath.Join(dir, "release", "entrace-analyzeme"), cmd.Run()
-})
+	return filepath.Join(dir, "release", program), cmd.Run()
+}
 
 // analyzeme returns the lines that the program around analyzeme prints about a file.
 func analyzeme(t *testing.T, what, name string) []string {
