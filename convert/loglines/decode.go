@@ -82,7 +82,7 @@ type decoder struct {
 	names   [][2]string
 	made    [sha256.Size]byte // the beginning of made trace ids
 	chunks  []*chunk          // whose records are not written, in the order of the lines
-	spare   *output           // of a chunk that was written; nil if there is none
+	spare   output            // the memory of a chunk that was written
 	moved   []byte            // an encoded entry
 	running sync.WaitGroup
 	holders map[string]uint32 // the entries of resources, by service
@@ -98,15 +98,16 @@ type chunk struct {
 	whole  bool // no further lines belong to the last record
 	parser *Parser
 	at     int64 // offset of the line that is being read
-	*output
+	output
 	parsed chan struct{} // closed at the end of parse
 }
 
 // An output holds the lines of a chunk, and the encoded records that parse makes of them. Its memory is used again.
 type output struct {
 	lines   []byte
-	entry   otel.Entry // the last one
-	raw     []byte     // encoded entries
+	entry   format.TraceEntry // the last one
+	fields  otel.Entry        // writes to entry
+	raw     []byte            // encoded entries
 	records []written
 }
 
@@ -139,10 +140,7 @@ func (d *decoder) decode(ctx context.Context, r io.Reader) error {
 			cut = d.cut(block[:end])
 		}
 		next := &chunk{decoder: d, whole: cut > 0 || ended, at: at, output: d.spare, parsed: make(chan struct{})}
-		d.spare = nil
-		if next.output == nil {
-			next.output = &output{entry: otel.Entry{E: new(format.TraceEntry)}}
-		}
+		d.spare = output{}
 		if !c.whole {
 			next.after = c
 		}
@@ -186,7 +184,7 @@ func (d *decoder) cut(block []byte) (cut int) {
 }
 
 // searched is the size of the end of a block in which cut searches.
-const searched = 32 << 10
+const searched = 16 << 10
 
 // parse reads the lines of the chunk. Unless it is whole, parse leaves some lines in text, because further lines may
 // belong to them.
@@ -237,15 +235,15 @@ func (c *chunk) write() error {
 		raw = raw[x.size:]
 	}
 	c.raw, c.records = c.raw[:0], c.records[:0]
-	if !c.whole {
-		c.lines = nil // the next chunk has records of them
+	if c.whole { // otherwise, the next chunk needs the lines
+		c.spare = c.output
 	}
-	c.spare = c.output
 	return nil
 }
 
 // add encodes a record. Ids that a span lacks are made from the place of its line.
 func (c *chunk) add(r *Record) {
+	c.fields.E = &c.entry
 	if s := r.Span; s != nil {
 		s.MadeIDs = s.SpanID == [8]byte{}
 		if s.MadeIDs {
@@ -256,16 +254,16 @@ func (c *chunk) add(r *Record) {
 			copy(s.TraceID[8:], s.SpanID[:])
 		}
 		s.Name = wire.ValidText(s.Name)
-		s.Write(&c.entry, otel.Where{}, &s.Attributes)
+		s.Write(&c.fields, otel.Where{}, &s.Attributes)
 	} else {
 		r.Log.Body.Text = wire.ValidText(r.Log.Body.Text)
-		r.Log.Write(&c.entry, otel.Where{}, &r.Log.Attributes)
+		r.Log.Write(&c.fields, otel.Where{}, &r.Log.Attributes)
 	}
 	if c.w.Version() == format.V2 {
-		format.SortAttributes(c.entry.E.Attributes)
+		format.SortAttributes(c.entry.Attributes)
 	}
 	had := len(c.raw)
-	c.raw = format.AppendTraceEntry(c.raw, c.w.Version(), c.entry.E)
+	c.raw = format.AppendTraceEntry(c.raw, c.w.Version(), &c.entry)
 	c.records = append(c.records, written{len(c.raw) - had, r.Service, r.Shape})
 }
 

@@ -401,7 +401,7 @@ func NewAttribute(name string, v *Any) Attribute {
 func Stored(v *Any) (format.Value, Encoding) {
 	switch v.Kind {
 	case String:
-		if !utf8.ValidString(v.Text) {
+		if !wire.IsValid(v.Text) {
 			return format.BytesValue([]byte(v.Text)), Native
 		}
 		return format.StringValue(v.Text), Native

@@ -299,17 +299,13 @@ var severities = [...]uint32{format.LevelTrace: 1, format.LevelDebug: 5, format.
 
 // namedSeverities maps the names of loggers' levels to severity_numbers.
 var namedSeverities = map[string]uint32{
+	"TRACE": 1, "DEBUG": 5, "INFO": 9, "WARN": 13, "ERROR": 17, // no need to make them lower case
 	"trace": 1, "debug": 5, "info": 9, "information": 9, "notice": 10, "warn": 13, "warning": 13,
 	"error": 17, "err": 17, "severe": 17, "crit": 21, "critical": 21, "fatal": 21, "panic": 21, "alert": 21, "emerg": 21, "emergency": 21,
 }
 
 // SeverityNamed returns the severity_number for the name of a level, ignoring case.
 func SeverityNamed(name string) (n uint32, ok bool) {
-	for level, n := range severities {
-		if name == format.Level(level).String() {
-			return n, true
-		}
-	}
 	n, ok = namedSeverities[name]
 	if !ok && len(name) < 12 {
 		n, ok = namedSeverities[strings.ToLower(name)]
