@@ -46,12 +46,6 @@ func (p *Parser) set(m *meaning, v *otel.Any) {
 // field is an attribute as well.
 func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 	r, l, text := p.Record, &p.Log, v.Text
-	if v.Kind == otel.Int {
-		switch m.kind {
-		case aLevel, aPriority, aTrace, aSpan:
-			text = strconv.FormatInt(v.Int, 10)
-		}
-	}
 	switch m.kind {
 	case aTime:
 		at, ok := p.timeOf(v)
@@ -61,6 +55,7 @@ func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 		return ok
 	case aLevel, aPriority:
 		n, ok := levelOf(v)
+		text = v.Display()
 		if m.kind == aPriority && text != "" && isDigit(text[0]) {
 			n, ok = syslogLevels[decimal(text)%8], true
 		}
@@ -69,9 +64,9 @@ func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 		}
 		return ok
 	case aTrace:
-		return r.ids(text, m.name)
+		return r.ids(v.Display(), m.name)
 	case aSpan:
-		l.SpanID, ok = idOf[[8]byte](text, m.name)
+		l.SpanID, ok = idOf[[8]byte](v.Display(), m.name)
 		return ok
 	case aStatus:
 		if v.Kind == otel.Int && v.Int >= 100 && v.Int < 600 {
@@ -120,7 +115,7 @@ func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 		l.Attributes = append(l.Attributes, otel.NewAttribute("code.file.path", &file), otel.NewAttribute("code.line.number", &line))
 	case aTraceparent:
 		part := strings.Split(text, "-")
-		return len(part) == 4 && r.ids(part[1], "") && p.means(&meaning{kind: aSpan}, &otel.Any{Text: part[2]})
+		return len(part) == 4 && r.ids(part[1], "") && p.means(&meaning{kind: aSpan}, &otel.Any{Kind: otel.String, Text: part[2]})
 	default:
 		return false
 	}
