@@ -152,7 +152,8 @@ func checkJSONBudget(t *testing.T, what, full, out string, rows int) {
 		Slowest  []json.RawMessage
 	}
 	must(t, json.Unmarshal([]byte(out), &got))
-	if got.Complete == nil || *got.Complete != (len(got.LeftOut) == 0) {
+	sampled := regexp.MustCompile(`"complete": ?false`).MatchString(full) // explain reads not all requests of a large trace
+	if got.Complete == nil || *got.Complete != (len(got.LeftOut) == 0 && !sampled) {
 		t.Errorf("%s: complete is wrong in\n%s", what, out)
 	}
 	if got.LeftOut["objects"] > 0 {
