@@ -9,9 +9,9 @@ import (
 // maxPattern is the maximum number of bytes of a text that are used for its pattern.
 const maxPattern = 300
 
-// patternOf returns a pattern that similar texts have in common. It is the first line of text, with
-// placeholders for the parts that differ: <number> for digits, <hex> for hexadecimal numbers of at
-// least six digits, <uuid> for UUIDs, and <text> for quoted texts.
+// patternOf returns a pattern that similar texts have in common: the first line of text, with placeholders for the
+// parts that differ: <number> for digits, <hex> for hexadecimal numbers of at least six digits, <uuid> for UUIDs, and
+// <text> for quoted texts.
 func patternOf(text string) string { return patternWith(text, false) }
 
 // patternWith is like patternOf. If places is set, it keeps digits that identify a place in the source or a
