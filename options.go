@@ -165,10 +165,10 @@ func WithLogLevel(l slog.Leveler) Option {
 	return option(func(c *config) { c.level = l })
 }
 
-// WithErrorHandler sets the function that is called with later errors, such as a full disk, and with errors
-// about variables that are not understood. By default these errors go to the console at level WARN. The
-// function applies to the whole process. It may be otel.Handle, but only if the handler behind otel.Handle
-// does not log to a logger whose records are recorded.
+// WithErrorHandler sets the function that is called with later errors, such as a full disk, and with errors about
+// variables that are not understood. By default these errors go to the console at level WARN. The function applies to
+// the whole process. It may be otel.Handle, but only if OpenTelemetry's error handler does not log to a logger whose
+// records are recorded.
 func WithErrorHandler(fn func(error)) Option {
 	return option(func(*config) { notice.SetErrorHandler(fn) })
 }

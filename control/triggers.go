@@ -164,7 +164,7 @@ type watchdog struct {
 
 	stop chan struct{}
 	done chan struct{}
-	seen map[format.SpanRef]time.Duration // how long spans had been open at the last sweep; only the goroutine uses it
+	seen map[format.SpanRef]time.Duration // how long spans had been open at the last sweep; only the watchdog's goroutine uses it
 
 	spansMu sync.Mutex
 

@@ -92,7 +92,7 @@ type Trace struct {
 // A folder is a folder that was passed to Open.
 type folder struct {
 	dir         string
-	found, left []string // names of the traces in dir; messages about other files whose names are those of traces
+	found, left []string // names of the traces in dir; messages about other files that have names of traces
 }
 
 // Open opens files and folders and makes one view of all of them:

@@ -76,10 +76,10 @@ func (l *layout) optional(field string, s Optional[string]) {
 	l.text(field, s.Value)
 }
 
-// A fakeEntry is an entry in which some fields have wrong bytes. The names of the fields are those of the layout:
-// parent, message?, message.len, message, name.len, …, level, line?, line, attributes.len (version 1) or
-// attr_names.len and attr_values.len, and for attribute i: attr[i].name.len, attr[i].name, attr[i].kind,
-// attr[i].value.len, attr[i].value.
+// A fakeEntry is an entry in which some fields have wrong bytes. The fields have the names of the layout: parent,
+// message?, message.len, message, name.len, …, level, line?, line, attributes.len (version 1) or attr_names.len and
+// attr_values.len, and for attribute i: attr[i].name.len, attr[i].name, attr[i].kind, attr[i].value.len,
+// attr[i].value.
 type fakeEntry struct {
 	TraceEntry
 

@@ -89,7 +89,7 @@ func TestBadPool(t *testing.T) {
 	}
 }
 
-// TestPoolSaysAnotherParent checks an ET in which the parent in an entry differs from the pool. Each of them is
+// TestPoolSaysAnotherParent checks an ET in which the parent in an entry differs from the pool. Both parents are
 // valid alone, and Verify reports the difference.
 func TestPoolSaysAnotherParent(t *testing.T) {
 	for _, v := range hostileVersions {

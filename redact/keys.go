@@ -13,7 +13,7 @@ const (
 	wordKey                            // "key": the value is a secret if a wordBefore precedes it
 	wordBefore                         // makes a following "key" a secret
 	wordHarmless                       // names something about a secret, such as its owner
-	wordAsks                           // makes the next secret harmless: the key asks for it or says whether there is one
+	wordAsks                           // makes the next secret harmless: the key asks for the secret, or says whether there is a secret
 	wordPass                           // "pass": the value is a secret after a wordLogin, or if "pass" is alone between dots
 	wordLogin
 	wordPage // makes a following "token" harmless
@@ -108,7 +108,7 @@ const maxWord = 24
 type words struct {
 	key     string
 	from, i int    // the beginning and the end of the current word in key
-	before  string // the word before the current one, with the digits at its end; "" if a dot separates the two
+	before  string // the word before the current word, with the digits at its end; "" if a dot separates the two words
 	word    [maxWord]byte
 }
 
@@ -209,7 +209,7 @@ var letters = func() (table [256]uint32) {
 const (
 	rare        = 1<<('j'-'a') | 1<<('k'-'a') | 1<<('s'-'a') | 1<<('w'-'a') | 1<<('z'-'a')
 	dsn         = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // in dsn, but also in many other keys
-	withoutRare = 5                                          // number of roots without a rare letter, which are the first ones
+	withoutRare = 5                                          // number of roots without a rare letter; these roots are first
 )
 
 // roots are sets of letters. Each key that isSecret accepts has all letters of at least one root, except keys

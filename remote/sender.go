@@ -24,8 +24,8 @@ type SenderOptions struct {
 	// MaxBuffer is the maximum number of bytes that wait to be sent. Each entry counts as 40 bytes more than its
 	// size. Entries that do not fit are dropped. The default is 8 MiB.
 	MaxBuffer int
-	// WriteTimeout is the time limit for a write. When it is exceeded, the connection is closed and another one is
-	// made. The default is 30 seconds.
+	// WriteTimeout is the time limit for a write. When it is exceeded, the connection is closed and another
+	// connection is made. The default is 30 seconds.
 	WriteTimeout time.Duration
 	// MinBackoff and MaxBackoff are the approximate lengths of the shortest and the longest pause before another
 	// attempt to connect. The defaults are 250 ms and one minute.
@@ -57,7 +57,7 @@ type SenderStats struct {
 	Dropped uint64 // entries that did not fit into the buffer, or were still in it at the end
 	Waiting uint64 // entries in the buffer
 
-	Moved       uint64 // entries that were sent below another entry than their parent, see the package documentationumentation
+	Moved       uint64 // entries that were sent below another entry than their parent, see the package documentation
 	Bytes       uint64 // bytes written to connections
 	Connections uint64 // number of connections so far
 }

@@ -47,7 +47,7 @@ func (b *builder) findShared(was uint32) error {
 		}
 	}
 	var clients wants
-	// In this direction, the first of several client spans is added last, so it is the one that is found.
+	// In this direction, the first of several client spans is added last, so the lookup finds it.
 	for r := Row(b.n) - 1; r > 0; r-- {
 		if b.kind(r) != otel.KindClient || !shared.wanted(b.trace(r), b.text(r)) {
 			continue

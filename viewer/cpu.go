@@ -15,7 +15,7 @@ import (
 type processorTime struct {
 	Own       int64         `json:"own_nano"` // of the span
 	All       int64         `json:"all_nano"` // of all spans of the same name
-	OfSpan    bool          `json:"ofSpan"`   // Functions are those of the span; otherwise those of all spans of the same name
+	OfSpan    bool          `json:"ofSpan"`   // Functions belong to the span; otherwise to all spans of the same name
 	Functions []cpuFunction `json:"functions"`
 }
 

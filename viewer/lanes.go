@@ -236,7 +236,7 @@ func endOf(at, took int64) int64 {
 // A run stands for the spans of a lane that begin in the same part of the time.
 type run struct {
 	row           view.Row // the row of the longest span
-	at, end, long int64    // the start of the first span, the end of the last one, and the duration of the longest one
+	at, end, long int64    // the start of the first span, the end of the last span, and the duration of the longest span
 	count, errors int32
 }
 

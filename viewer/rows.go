@@ -39,7 +39,7 @@ type treeRows struct {
 	First   int       `json:"first"`     // the position of Rows[0] among the visible rows
 	From    int64     `json:"from_nano"` // From and To: the window, or the first and the last time of the rows below the root
 	To      int64     `json:"to_nano"`
-	Outside int       `json:"outside"`            // the number of omitted outermost rows: they do not overlap the window
+	Outside int       `json:"outside"`            // the number of outermost rows that are omitted because they do not overlap the window
 	Toggled []int     `json:"toggled" null:"yes"` // the rows that the parameter fill opened
 	Above   []treeRow `json:"above"`              // the ancestors of Rows[0], the outermost first
 	Rows    []treeRow `json:"rows"`

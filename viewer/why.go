@@ -31,7 +31,7 @@ type why struct {
 	Slow    int              `json:"slow"`       // the number of slow spans
 	Least   int64            `json:"least_nano"` // if Of is not failed: the spans in question took at least this long
 	Most    int64            `json:"most_nano"`  // if Of is drawn: the spans in question took less than this; otherwise 0
-	Of      string           `json:"of"`         // which spans are in question: slow, failed, drawn, or empty
+	Of      string           `json:"of"`         // the spans in question: slow, failed or drawn; empty if there are none
 	Among   bool             `json:"among"`
 	Shares  query.Contrast   `json:"shares"`
 	Request query.Contrast   `json:"request"` // the attributes of the spans' requests, if Shares is empty

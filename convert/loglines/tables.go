@@ -12,7 +12,7 @@ import (
 type Shape struct {
 	Name, Pattern string
 	Example       string // lines that have the shape
-	starts        bool   // the time of an access line is that of its request's begin
+	starts        bool   // the time of an access line is the time at which its request began
 	steps         []step
 }
 

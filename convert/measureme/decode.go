@@ -284,8 +284,8 @@ func (d *decoder) integer(i int64, ev *event) error {
 	return err
 }
 
-// begin adds the attributes that every kind of event has to d.entry, after those that d.entry has already. With up
-// to ten arguments, the attributes are then sorted by name.
+// begin adds the attributes that every kind of event has to d.entry, after the attributes that d.entry already has.
+// With up to ten arguments, the attributes are then sorted by name.
 func (d *decoder) begin(i int64, ev *event) *format.TraceEntry {
 	kind := d.text(i, ev.kind)
 	id := d.text(i, ev.id)

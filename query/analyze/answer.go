@@ -110,7 +110,7 @@ type Kind string
 const (
 	KindSlower      Kind = "slower"       // the operation's own time is longer than before
 	KindSlowerCalls Kind = "slower calls" // calls from one service to another take longer than before
-	KindMoreCalls   Kind = "more calls"   // an operation calls another one more often
+	KindMoreCalls   Kind = "more calls"   // an operation calls another operation more often
 	KindSlow        Kind = "slow"         // calls are far slower than other calls of their operation
 	KindError       Kind = "error"
 	KindWarning     Kind = "warning"

@@ -488,7 +488,7 @@ func (x *callReader) pathOf(s *member, spans []*member) callPath {
 }
 
 // sweep sets the own time of spans. It assigns each instant to the deepest open span, and among equally deep spans to
-// the one that began last.
+// the span that began last.
 func sweep(spans []*member) {
 	slices.SortStableFunc(spans, func(a, b *member) int { return cmp.Compare(a.start, b.start) })
 	marks := make([]int64, 0, 2*len(spans))

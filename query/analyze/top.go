@@ -385,8 +385,8 @@ func (t *errorTexts) of(r view.Row) (s string, err error) {
 	return t.v.Name(r) + ": " + s, err
 }
 
-// said returns what the span at row r says about its failure, or "": the description of its status, or the message of its
-// first exception.
+// said returns the error text of the span at row r: the description of its status, or else the message of its first
+// exception, or else "".
 func (t *errorTexts) said(r view.Row) (s string, err error) {
 	s, err = t.attribute(&t.description, mapping.AttrStatusDescription, r)
 	if s != "" || err != nil {

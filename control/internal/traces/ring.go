@@ -258,8 +258,8 @@ func refOf(trace, span string) (ref format.SpanRef) {
 	return ref
 }
 
-// writeStacks writes an entry for each stack of goroutines that worked for a span when the process died,
-// below this span. The entries are like those of the provider goroutines.
+// writeStacks writes an entry for each stack of goroutines that worked for a span when the process died, below this
+// span. The entries are like the entries of the provider goroutines.
 func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
 	for _, s := range crashtext.Stacks(text) {
 		err := WriteTimed(rec, Own, refOf(s.Trace, s.Span), c.Time, &format.TraceEntry{

@@ -21,7 +21,7 @@ type FolderOptions struct {
 	Dir string
 	// Idle is the time after which the file of a service that sends nothing is finished. The default is five minutes.
 	Idle time.Duration
-	// MaxOpen is the maximum number of files that are open for writing. To open another one, the file that was idle
+	// MaxOpen is the maximum number of files that are open for writing. To open another file, the file that was idle
 	// longest is suspended. It is resumed when its service sends again. The default is 64.
 	MaxOpen int
 	// MaxBytes and MaxFiles limit all traces in the folder. If finished traces exceed KeepBytes, the oldest traces

@@ -131,7 +131,7 @@ type rowReader struct {
 	fn          func(p *Part) bool
 	goroutines  map[int64]*goroutineRow
 	tasks       map[uint64]*Part
-	endedTasks  map[uint64][2]uint64 // the ids and roots of tasks that have ended: what begins in their contexts is below them
+	endedTasks  map[uint64][2]uint64 // the ids and roots of tasks that have ended: parts that begin in the context of a task are below it
 	ranges      map[rangeKey]*Part
 	short       map[string]int
 	classes     classes

@@ -25,8 +25,8 @@ type Span struct {
 	slot       int32  // the index among the open spans of its goroutine
 	times      uint32 // the offset in Trace.packed; 0 if the span has no times
 	Begin, End int64  // Begin is 0 if the span began before the trace, and End is 0 if it ended after it
-	Handed     int64  // when it was handed to the goroutine on which it ended; 0 if it never was, or Unknown
-	Goroutine  int64  // the goroutine on which it began, or if that was before the trace, on which it ended
+	Handed     int64  // when the span was handed to the goroutine on which it ended; 0 if it was not handed over; or Unknown
+	Goroutine  int64  // the goroutine on which the span began, or, if it began before the trace, the goroutine on which it ended
 	ender      int64  // the goroutine on which it ended
 }
 

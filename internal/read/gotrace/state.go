@@ -188,7 +188,7 @@ func stateOf(reason string) State {
 // anything else of package sync, or a semaphore of the garbage collector. A state that is repeated at the begin of a
 // generation has no reason.
 func (c *Class) refine(reason, function string, n int) {
-	const inner = 8 // all relevant functions of the runtime and of package sync are among this many innermost ones
+	const inner = 8 // all relevant functions of the runtime and of package sync are among this many innermost functions
 	if n > inner {
 		return
 	}

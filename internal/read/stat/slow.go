@@ -7,7 +7,7 @@ import (
 
 const (
 	fewest   = 10 // the minimum number of durations for a split
-	mostSlow = 3  // at most one of mostSlow durations is slow, unless the slow ones are muchSlow times as long
+	mostSlow = 3  // at most one in mostSlow durations is slow, unless the slow durations are muchSlow times as long
 	muchSlow = 3
 )
 
