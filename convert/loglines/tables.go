@@ -202,7 +202,7 @@ func Meanings() []string { return slices.Clone(kinds[1:]) }
 
 // fieldTable has a row for each meaning: the meaning, and the names of the fields with this meaning, in lower case.
 // Names of wrapped JSON and of its nested objects are joined with dots. The meaning is one of kinds, with the unit of
-// a duration in nanoseconds, or else the name the name of the attribute.
+// a duration in nanoseconds, or else the name of an attribute.
 const fieldTable = `
 time time ts timestamp @timestamp t datetime asctime @t eventtime t.$date __realtime_timestamp record.time.timestamp instant.epochsecond starttime
 level level lvl severity loglevel levelname log.level @l s record.level.name severity_text
@@ -257,7 +257,7 @@ var frames = []string{
 // A meaning says what all fields of one name become.
 type meaning struct {
 	raw  string // the name in the line
-	name string // of an attribute
+	name string // the name of the attribute
 	kind kind
 	unit float64 // the unit of a duration, in nanoseconds; 0: unknown
 }

@@ -33,8 +33,8 @@ type EncodeOptions struct {
 	// Signals selects which signals are written. The default is both: one file then has messages of spans and
 	// messages of log records. Some readers cannot read such a file, especially in protobuf.
 	Signals Signals
-	// Rows are the rows whose spans and log records are written, in this order. The default is all rows sort by the
-	// order of their entries.
+	// Rows are the rows whose spans and log records are written, in this order. The default is all rows in the order
+	// of their entries.
 	Rows iter.Seq[view.Row]
 }
 
