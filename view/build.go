@@ -347,7 +347,7 @@ func (t *taker) record(r *record, id uint32) {
 		f.fold(id) // all files share one root
 		return
 	}
-	// Parent is the parent in the tree; below is the row of the parent that the entry has in the file.
+	// The variable parent is the parent in the tree; below is the row of the parent that the entry has in the file.
 	parent, below := Row(0), Row(0)
 	if id > 0 {
 		if f.folded.Has(r.parent) && r.parent > 0 {

@@ -128,7 +128,7 @@ func (p *pass) run(parsers []*parser) error {
 	return p.err
 }
 
-// workersFor returns the number of goroutines to use for a number of entries. The result is at most most, or
+// workersFor returns the number of goroutines to use for a number of entries. The result does not exceed most, or
 // GOMAXPROCS if most is not positive.
 func workersFor(entries uint64, most int) int {
 	if most <= 0 {

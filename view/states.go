@@ -443,7 +443,7 @@ func (s *States) joinedAt(r Row) *joinedSpan {
 }
 
 // Of returns the states of the span at row r. known is false if no trace contains the span, or if the trace does not
-// record when which goroutine worked for it. The span must not be changed.
+// record which goroutine worked for the span at which time. The span must not be changed.
 func (s *States) Of(r Row) (x SpanStates, known bool) {
 	j := s.joinedAt(r)
 	if j == nil {

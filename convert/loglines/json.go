@@ -30,8 +30,8 @@ func (p *Parser) object(text string) bool {
 // logfmtPair matches a field of logfmt. Its value may be in quotes.
 var logfmtPair = regexp.MustCompile(`^\s*([A-Za-z_@][\w.@/-]*)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?:\s+|$)`)
 
-// logfmt reads a text that consists of at least least fields of logfmt. For any other text, it returns false and does
-// not change the record.
+// logfmt reads a text that consists of fields of logfmt. The parameter least is the minimum number of fields. For any
+// other text, it returns false and does not change the record.
 func (p *Parser) logfmt(s string, least int) bool {
 	was := *p.Record
 	for ; s != ""; least-- {

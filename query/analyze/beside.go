@@ -20,7 +20,7 @@ type Beside struct {
 	Count   int      `json:"count"`
 	Open    bool     `json:"open"`
 	Took    int64    `json:"took_nano"` // how long Row ran during the given span
-	In      float64  `json:"in"`        // the share of the slow spans during most of whose time such a span ran
+	In      float64  `json:"in"`        // the share of the slow spans for which such a span ran when they began and for most of their time
 	Others  float64  `json:"others"`    // the same share of the other spans
 
 	typical int64   // the median of the durations of all spans of that name

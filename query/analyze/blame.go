@@ -197,8 +197,8 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 }
 
 // gone returns the habits that the calls gave up: items that nearly all successful calls did before and that calls
-// now leave out. If only calls that also did another item did an item, gone looks only at the calls with that other
-// item.
+// now leave out. If nearly all calls with an item also did another item, the item may be a habit of only the calls
+// with the other item.
 func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests int) {
 	often := frequencies(well)
 	things := slices.SortedFunc(maps.Keys(often), func(a, b int) int { return cmp.Or(often[b].calls-often[a].calls, a-b) }) // 0 comes first

@@ -269,8 +269,8 @@ func without(list []view.Row, drop func(r view.Row) bool) []view.Row {
 }
 
 // withoutSeeding leaves out the requests at the beginning of a recording if they come far faster one after the other
-// than later requests, as when a database is filled before the test. Compared with such requests, all later ones
-// would seem slow. Failed requests are never left out.
+// than later requests, as when a database is filled before the test. Compared with these early requests, all later
+// requests would seem slow. Failed requests are never left out.
 func withoutSeeding(v *view.View, roots []view.Row) []view.Row {
 	start := func(r view.Row) int64 { at, _ := v.Start(r); return at }
 	n := len(roots)

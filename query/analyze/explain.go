@@ -308,9 +308,9 @@ func (w *workload) sinceChange() *Explanation {
 	return x
 }
 
-// exchangeSides measures how often chance gives causes that are as significant as those of x. It swaps requests
+// exchangeSides measures how often chance gives causes that are as significant as the causes of x. It swaps requests
 // between the two sides at random. It swaps whole requests, because the calls of a request depend on each other. If
-// more than one tenth of the exchanges give causes as significant, no cause of x is sure any longer.
+// more than one tenth of the exchanges give such causes, no cause of x is sure any longer.
 func (w *workload) exchangeSides(ctx context.Context, x *Explanation) {
 	_, now := divided(w.requests)
 	defer func() {

@@ -218,7 +218,7 @@ func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 
 // Above returns a function that reports whether an ancestor of a row is a span of a set. It visits each row only once.
 func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
-	// Looked has the visited rows; below has the visited rows at or below a span of the set.
+	// The set looked has the visited rows; below has the visited rows at or below a span of the set.
 	looked, below := v.NewSet(), v.NewSet()
 	return func(r view.Row) bool {
 		up, is := v.Parent(r), false
