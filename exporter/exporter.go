@@ -30,7 +30,7 @@ type target struct {
 	owned    bool                 // Shutdown closes the recorder
 	process  []attribute.KeyValue // setup.WithProcess
 	stopped  atomic.Bool
-	failing  atomic.Bool // the last call whose error result reports has failed, and the error was reported
+	failing  atomic.Bool // a call has failed, its error was reported, and no call has succeeded since
 
 	mappers   sync.Pool // of *mapper
 	latest    atomic.Pointer[known]

@@ -155,7 +155,7 @@ func appendKey(b []byte, v Value) []byte {
 		}
 		b = endian.BigEndian.AppendUint64(append(b, byte(kindFloat)), bits)
 		if isSmall(f) {
-			return b // no other number is equal to this float
+			return b // no other number has the same float
 		}
 		if kind == kindFloat {
 			whole = 0

@@ -138,7 +138,7 @@ func (w *workload) missedBy(d *Death) {
 }
 
 // died sets the services, times and texts of the deaths of a view. It leaves out a death without a known reason if
-// only few requests, or less than half of them, missed the dead service.
+// few requests, or less than half of the requests, missed the dead service.
 func (w *workload) died(v *view.View, deaths []Death) []Death {
 	several := len(v.Files()) > 1
 	deaths = slices.DeleteFunc(slices.Clone(deaths), func(d Death) bool { return !several && d.Reason == "" })

@@ -44,7 +44,7 @@ type figure struct {
 type family struct {
 	figures []figure
 	growth  []float64
-	scatter []float64
+	scatter []float64 // the variances between runs
 	sample  []float64
 }
 
