@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -61,8 +60,8 @@ func follow(ctx context.Context, c *console, name string, o tailOptions) error {
 			return nil // the program has ended
 		}
 		// The next file is about to get the name of this file.
-		for path == stream && len(renamed) == 0 && t.is(stream) {
-			if lock, _ := osfile.LockHolder(stream); lock == osfile.LockFree && t.is(stream) {
+		for path == stream && len(renamed) == 0 && osfile.IsNamed(t.was, stream) {
+			if lock, _ := osfile.LockHolder(stream); lock == osfile.LockFree && osfile.IsNamed(t.was, stream) {
 				return nil // the program died before the rotation, or the file already has its final name
 			}
 			if !wait(ctx) {
@@ -91,7 +90,7 @@ func (t *tailer) openGrowing(ctx context.Context) error {
 		case errors.Is(err, format.ErrTruncated) && (t.lock != osfile.LockFree || time.Since(began) < emptyFor) && wait(ctx):
 		case err != nil:
 			return err
-		case t.is(t.name): // otherwise another file got the name in between
+		case osfile.IsNamed(t.was, t.name): // otherwise another file got the name in between
 			t.read(t.newest)
 			if !t.isET {
 				t.follower.SkipTo(t.size, t.entries, t.newest)
@@ -103,12 +102,6 @@ func (t *tailer) openGrowing(ctx context.Context) error {
 
 // emptyFor is how long openGrowing waits for the first entry of a file that has no lock yet.
 const emptyFor = time.Second
-
-// is reports whether name is still the name of the file that openGrowing has opened.
-func (t *tailer) is(name string) bool {
-	now, err := os.Stat(name)
-	return err == nil && os.SameFile(t.was, now)
-}
 
 // read notes that e is the last entry that was read.
 func (t *tailer) read(e *format.TraceEntry) {

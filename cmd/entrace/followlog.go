@@ -59,13 +59,16 @@ func followLog(ctx context.Context, name string) (*followedLog, error) {
 
 func (l *followedLog) follow(ctx context.Context) {
 	for wait(ctx) {
+		fi, err := l.file.Stat()
+		if err != nil {
+			return
+		}
 		var next *os.File
-		if !osfile.SameFile(l.file, l.name) {
+		if !osfile.IsNamed(fi, l.name) {
 			next, _ = osfile.OpenRead(l.name) // nil as long as no file has the name
 		}
-		read, _ := l.file.Seek(0, io.SeekCurrent) // the errors of a broken file are those of Copy
-		if fi, err := l.file.Stat(); err == nil && fi.Size() < read {
-			_, _ = l.file.Seek(0, io.SeekStart)
+		if read, err := l.file.Seek(0, io.SeekCurrent); err == nil && fi.Size() < read {
+			_, _ = l.file.Seek(0, io.SeekStart) // if this fails, Copy fails as well
 		}
 		if _, err := io.Copy(l.lines, l.file); err != nil {
 			return
