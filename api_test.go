@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// promised are the packages whose exported names stay until v1.0, unless CHANGELOG.md says otherwise.
+// promised are the packages whose exported names stay until v1.0, as docs/compatibility.md says.
 var promised = []string{".", "exporter", "slogadapter", "recorder", "control", "convert", "entracetest", "redact", "remote"}
 
 // TestPromisedNames compares the exported names of packages with testdata/api.txt. A name that comes or goes is a line there,

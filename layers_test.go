@@ -76,10 +76,12 @@ internal/read/archive         convert/parquet format github.com/minio/ internal/
 internal/otel/                convert/otlp format github.com/klauspost/compress/
                               google.golang.org/protobuf/encoding/protowire internal/core/ internal/file/ internal/otel
                               internal/text/ recorder redact view
-cmd/entrace                   control/tracedir convert convert/loglines format github.com/schollz/progressbar/v3 github.com/spf13/
+cmd/entrace                   control/tracedir convert convert/loglines format github.com/modelcontextprotocol/go-sdk/
+                              github.com/schollz/progressbar/v3 github.com/spf13/
                               golang.org/x/sys/ golang.org/x/term internal/core/ internal/file/ internal/otel
                               internal/otel/ internal/read/ internal/text/ internal/write/ query query/analyze recorder
-                              redact remote view viewer
+                              redact remote skills view viewer
+skills
 entracetest                   exporter format go.opentelemetry.io/ internal/file/ internal/read/
                               query recorder redact slogadapter view
 entracetest/otlp              entracetest internal/otel/
@@ -217,6 +219,7 @@ var commandLinks = []string{
 	"github.com/cespare/xxhash/v2",
 	"github.com/dustin/go-humanize",
 	"github.com/edsrzf/mmap-go",
+	"github.com/google/jsonschema-go",
 	"github.com/google/uuid",
 	"github.com/klauspost/compress",
 	"github.com/klauspost/cpuid/v2",
@@ -225,6 +228,7 @@ var commandLinks = []string{
 	"github.com/minio/md5-simd",
 	"github.com/minio/minio-go/v7",
 	"github.com/mitchellh/colorstring",
+	"github.com/modelcontextprotocol/go-sdk",
 	"github.com/parquet-go/bitpack",
 	"github.com/parquet-go/jsonlite",
 	"github.com/parquet-go/parquet-go",
@@ -233,18 +237,24 @@ var commandLinks = []string{
 	"github.com/rivo/uniseg",
 	"github.com/rs/xid",
 	"github.com/schollz/progressbar/v3",
+	"github.com/segmentio/asm",
+	"github.com/segmentio/encoding",
 	"github.com/spf13/cobra",
 	"github.com/spf13/pflag",
 	"github.com/tinylib/msgp",
 	"github.com/twpayne/go-geom",
+	"github.com/yosida95/uritemplate/v3",
 	"github.com/zeebo/xxh3",
 	"go.yaml.in/yaml/v3",
 	"golang.org/x/crypto",
 	"golang.org/x/exp",
 	"golang.org/x/net",
+	"golang.org/x/oauth2",
+	"golang.org/x/sync",
 	"golang.org/x/sys",
 	"golang.org/x/term",
 	"golang.org/x/text",
+	"golang.org/x/time",
 	"google.golang.org/protobuf",
 	"gopkg.in/ini.v1",
 }

@@ -181,7 +181,7 @@ func (t *Trace) writer(file int) (live bool, pid int) {
 	}
 	name := t.files[file].Name()
 	state, pid := osfile.LockHolder(name)
-	if now, err := os.Stat(name); err != nil || !os.SameFile(was, now) {
+	if !osfile.IsNamed(was, name) {
 		return false, 0 // the name now belongs to another file
 	}
 	return state == osfile.LockHeld, pid

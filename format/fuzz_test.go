@@ -25,22 +25,11 @@ func fuzzFiles(f *testing.F) [][]byte {
 	for _, v := range hostileVersions {
 		for _, sf := range hostileFormats {
 			good := fakeFile{Version: v, Format: sf, Entries: fakes(4)}.build()
-			out = append(
-				out, good.b, good.b[:good.ends[2]+3], good.b[:wire.MagicSize],
-				fakeFile{Version: v, Format: sf, Entries: small(9), Tail: make([]byte, 25)}.build().b,
-				oneWrong(v, sf, "level", []byte{7}).b,
-				oneWrong(v, sf, "parent", []byte{2}).b,
-				oneWrong(v, sf, "name.len", wire.AppendUint(nil, 1<<40)).b,
-				oneWrong(v, sf, "target.len", []byte{wire.Tag16, 6, 0}).b,
-				append(slices.Clone(good.b), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5),
-				spansFile(v, sf),
-			)
+			out = append(out, good.b, good.b[:good.ends[2]+3], good.b[:wire.MagicSize], spansFile(v, sf))
 		}
-		out = append(
-			out,
-			fakeFile{Version: v, Format: ET, Entries: fakes(4), Instead: map[string][]byte{"pool[1][0]": {4}}}.build().b,
-			fakeFile{Version: v, Format: ET, Entries: fakes(4), Instead: map[string][]byte{"offsets[3]": {200}}}.build().b,
-		)
+	}
+	for _, x := range fuzzDamages(f) {
+		out = append(out, x.b)
 	}
 	names, err := filepath.Glob("testdata/*.*et*")
 	must(f, err)
@@ -49,6 +38,24 @@ func fuzzFiles(f *testing.F) [][]byte {
 		must(f, err)
 		if len(b) <= maxFuzzSize {
 			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// fuzzDamages returns the first damage of each line in testdata/damage.txt, in a trace of one kind.
+func fuzzDamages(f *testing.F) (out []*damaged) {
+	f.Helper()
+	text, err := os.ReadFile("testdata/damage.txt")
+	must(f, err)
+	for line := range strings.Lines(string(text)) {
+		line, isDamage := strings.CutPrefix(strings.TrimSpace(line), "> ")
+		for k := 0; isDamage && k < 6; k++ {
+			kind := len(out) + k
+			if x := parseDamages(line)[0].apply(hostileVersions[kind%2], hostileFormats[kind%3]); x != nil {
+				out = append(out, x)
+				break
+			}
 		}
 	}
 	return out
@@ -85,13 +92,13 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 		for _, e := range small(9) {
 			f.Add(e.layout(v).b, byte(v))
 		}
-		for _, field := range entryLengths(v) {
-			for _, claim := range hugeLengths {
-				e := fakeEntry{TraceEntry: rich(3, "n"), Instead: map[string][]byte{field: wire.AppendUint(nil, claim.n)}}
-				f.Add(e.layout(v).b, byte(v))
-			}
+	}
+	for _, x := range fuzzDamages(f) {
+		if x.entry >= 0 {
+			f.Add(x.raws[x.entry].b, byte(x.Version))
 		}
 	}
+	f.Add(fakes(1)[1].layout(V1).b, byte(3)) // an unknown version
 	f.Fuzz(func(t *testing.T, b []byte, version byte) {
 		v := Version(version)
 		var e TraceEntry

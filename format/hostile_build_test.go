@@ -2,20 +2,16 @@ package format
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
@@ -155,7 +151,9 @@ type fakeTrace struct {
 
 func (f fakeFile) build() *fakeTrace {
 	t := &fakeTrace{fakeFile: f, layout: *newLayout(f.Instead)}
-	t.put("magic", wire.AppendMagic(nil, f.Version, f.Format)...)
+	for i, c := range wire.AppendMagic(nil, f.Version, f.Format) {
+		t.put(fmt.Sprintf("magic[%d]", i), c)
+	}
 	n := len(f.Entries)
 	pool := make([][]uint64, n)
 	for i := range f.Entries {
@@ -189,7 +187,7 @@ func (f fakeFile) build() *fakeTrace {
 		t.put(fmt.Sprintf("entry[%d]", i), raw.b...)
 		t.ends = append(t.ends, len(t.b))
 	}
-	t.b = append(t.b, f.Tail...)
+	t.put("tail", f.Tail...)
 	return t
 }
 
@@ -230,14 +228,6 @@ func fakes(n int) []fakeEntry {
 	return out
 }
 
-// oneWrong returns a trace of three entries: the root, entry 1 with wrong bytes for a field, and entry 2 without a
-// fault.
-func oneWrong(v Version, sf StorageFormat, field string, wrong []byte) *fakeTrace {
-	es := []fakeEntry{{TraceEntry: *Root()}, {TraceEntry: rich(0, "wrong")}, {TraceEntry: rich(0, "right")}}
-	es[1].Instead = map[string][]byte{field: wrong}
-	return fakeFile{Version: v, Format: sf, Entries: es}.build()
-}
-
 func writeFile(t testing.TB, name string, b []byte) string {
 	t.Helper()
 	if !filepath.IsAbs(name) {
@@ -266,38 +256,11 @@ func drainReader(src io.Reader, o *ReaderOptions) (raws []string, err error) {
 	}
 }
 
-// followAll reads the file with Follow for a short time. It returns the number of entries, and the error, or nil
-// instead of EOF. If the file could still grow, this is the error of the context.
-func followAll(t testing.TB, name string) (n int, err error) {
-	t.Helper()
-	f, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Millisecond)
-	defer cancel()
-	for {
-		if _, _, err := f.Next(ctx); err != nil {
-			if errors.Is(err, io.EOF) && !errors.Is(err, ErrTruncated) {
-				err = nil
-			}
-			return n, err
-		}
-		n++
-	}
-}
-
 // problems returns the problems that Verify finds.
-func problems(t testing.TB, name string) (*Report, []error) {
+func problems(t testing.TB, name string) (found []error) {
 	t.Helper()
-	var found []error
-	r, err := Verify(name, func(problem error) { found = append(found, problem) })
-	if err != nil {
-		t.Errorf("Verify: %v, want a report", err)
-		return nil, found
-	}
-	return r, found
+	expect.OK(t, expect.Err(Verify(name, func(problem error) { found = append(found, problem) })))
+	return found
 }
 
 // allocated returns the total number of bytes that f allocates, including freed bytes. The peak of f's memory
@@ -327,40 +290,6 @@ func errorOffset(err error) (int64, bool) {
 	return at, serr == nil
 }
 
-// wantCorrupt fails the test unless err is a CorruptError with the given entry, offset and kind. A negative offset
-// matches any offset, and a nil kind matches any kind.
-func wantCorrupt(t testing.TB, what string, err error, entry int64, offset int, kind error) {
-	t.Helper()
-	e, ok := errors.AsType[*CorruptError](err)
-	switch {
-	case !ok:
-		t.Errorf("%s: error %v (%T), want a *CorruptError of entry %d at offset %d: %v", what, err, err, entry, offset, kind)
-	case e.Entry != entry || offset >= 0 && e.Offset != int64(offset):
-		t.Errorf("%s: %v; want entry %d at offset %d", what, err, entry, offset)
-	case kind != nil && !errors.Is(err, kind):
-		t.Errorf("%s: %v; want %v", what, err, kind)
-	}
-}
-
-// hasProblem reports whether found has an error of the given kind in the given entry.
-func hasProblem(found []error, entry int64, kind error) bool {
-	for _, err := range found {
-		e, ok := errors.AsType[*CorruptError](err)
-		if ok && e.Entry == entry && errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
-}
-
-// hugeLengths are the values of hostile length fields.
-var hugeLengths = []struct {
-	name string
-	n    uint64
-}{
-	{"2^16", 1 << 16}, {"2^32", 1 << 32}, {"2^40", 1 << 40}, {"2^63", 1 << 63}, {"2^64-1", math.MaxUint64},
-}
-
 // sameStrings describes the first difference between two lists of encodings. It returns "" if they are equal.
 func sameStrings(got, want []string) string {
 	for i := range min(len(got), len(want)) {
@@ -380,36 +309,6 @@ func (t *fakeTrace) rawStrings() []string {
 		out[i] = string(raw.b)
 	}
 	return out
-}
-
-func lines(errs []error) string {
-	var b strings.Builder
-	for _, err := range errs {
-		fmt.Fprintf(&b, "\n\t%v", err)
-	}
-	return b.String()
-}
-
-// TestHostileBuilder checks that the traces of the hostile tests are valid before a test changes a field.
-func TestHostileBuilder(t *testing.T) {
-	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
-		tr := fakeFile{Version: v, Format: sf, Entries: fakes(20)}.build()
-		for i, raw := range tr.raws {
-			expect.Slice(t, raw.b, AppendTraceEntry(nil, v, &tr.Entries[i].TraceEntry), "entry %d", i)
-		}
-		name := writeFile(t, "x."+sf.String(), tr.b)
-		r, found := problems(t, name)
-		if len(found) > 0 {
-			t.Errorf("Verify finds%s", lines(found))
-		}
-		if r != nil && (r.Entries != 21 || r.Reason != mapping.CutClean || r.GoodBytes != int64(len(tr.b))) {
-			t.Errorf("Report %+v, want 21 entries, clean, %d bytes", r, len(tr.b))
-		}
-		raws, err := drain(tr.b)
-		if diff := sameStrings(raws, tr.rawStrings()); diff != "" || err != nil {
-			t.Errorf("Reader: %s, error %v", diff, err)
-		}
-	})
 }
 
 // encodedValue returns the encoding of a value.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/metrics"
@@ -312,6 +313,28 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		runtime.KeepAlive(f)
 	})
+}
+
+// TestLengthOfSparseEntry checks that MaxEntrySize also limits an entry of a sparse file, which looks large but
+// has little data.
+func TestLengthOfSparseEntry(t *testing.T) {
+	for _, v := range hostileVersions {
+		tr := fakeFile{Version: v, Format: ET, Entries: fakes(2)}.build()
+		name := writeFile(t, "x.et", tr.b)
+		const size = 64 << 20
+		must(t, os.Truncate(name, size))
+		limits := ReaderOptions{MaxEntrySize: 1 << 20}
+		expect.Is(t, expect.Err(Open(name, &OpenOptions{ReaderOptions: limits})), errTrailingBytes, "v%d: Open", v)
+		f, err := Open(name, &OpenOptions{ReaderOptions: limits, Lenient: true})
+		must(t, err)
+		defer f.Close()
+		if got := allocated(func() { _, err = f.Entry(2) }); got > 8<<20 {
+			t.Errorf("v%d: Entry of an entry of %d bytes with MaxEntrySize %d allocates %d, error %v", v, size, limits.MaxEntrySize, got, err)
+		}
+		if got := allocated(func() { err = f.Walk(2, func(uint32, *TraceEntry) error { return nil }) }); got > 8<<20 {
+			t.Errorf("v%d: Walk over an entry of %d bytes with MaxEntrySize %d allocates %d, error %v", v, size, limits.MaxEntrySize, got, err)
+		}
+	}
 }
 
 // TestMaxEntrySize checks that a limit in the options holds, and otherwise the default limit.

@@ -3,18 +3,14 @@ package format
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/iotest"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
-	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
 func zeroTails() []int {
@@ -33,59 +29,6 @@ func streams(t *testing.T, f func(t *testing.T, v Version, sf StorageFormat)) {
 			f(t, v, sf)
 		}
 	})
-}
-
-// wantZeroTail fails the test unless err says that n whole entries end at offset end, and
-// that only zeros follow.
-func wantZeroTail(t *testing.T, what string, err error, n, end int) {
-	t.Helper()
-	e, ok := errors.AsType[*TruncatedError](err)
-	switch {
-	case !ok:
-		t.Errorf("%s: %v (%T), want a *TruncatedError", what, err, err)
-	case !e.ZeroTail:
-		t.Errorf("%s: %v: ZeroTail is not set, but there are only zeros", what, err)
-	case e.Entry != int64(n) || e.Offset != int64(end):
-		t.Errorf("%s: %v, want entry %d at offset %d", what, err, n, end)
-	}
-}
-
-func TestZeroTail(t *testing.T) {
-	for _, entries := range []int{0, 1, 9} { // 0: only the magic
-		for _, zeros := range zeroTails() {
-			t.Run(fmt.Sprintf("%d entries/%d zeros", entries, zeros), func(t *testing.T) {
-				streams(t, func(t *testing.T, v Version, sf StorageFormat) {
-					es := small(9)[:entries]
-					tr := fakeFile{Version: v, Format: sf, Entries: es, Tail: make([]byte, zeros)}.build()
-					end := len(tr.b) - zeros
-					raws, err := drain(tr.b)
-					wantZeroTail(t, "Reader", err, entries, end)
-					expect.Equal(t, sameStrings(raws, tr.rawStrings()), "", "Reader")
-					if zeros < 100 {
-						_, err = drainReader(iotest.OneByteReader(bytes.NewReader(tr.b)), nil)
-						wantZeroTail(t, "byte by byte", err, entries, end)
-					}
-					name := writeFile(t, "x.iet", tr.b)
-					f, err := Open(name, nil)
-					must(t, err)
-					wantZeroTail(t, "Damage", f.Damage(), entries, end)
-					must(t, f.Close()) // Windows cannot truncate a mapped file
-					r, err := Inspect(name)
-					must(t, err)
-					if r.Entries != entries || r.GoodBytes != int64(end) || r.Reason != mapping.CutZeroTail {
-						t.Errorf("Inspect: %d entries, %d bytes, %s; want %d, %d, %s", r.Entries, r.GoodBytes, r.Reason, entries, end, mapping.CutZeroTail)
-					}
-					if zeros == 11 || zeros == 65536 {
-						if n, err := followAll(t, name); n != entries || err == nil {
-							t.Errorf("Follow: %d entries, %v, want %d and no end", n, err, entries)
-						}
-						wantRecovered(t, name, filepath.Join(t.TempDir(), "out.iet"), tr.rawStrings())
-						wantRecovered(t, name, "", tr.rawStrings())
-					}
-				})
-			})
-		}
-	}
 }
 
 // plain decodes entries one after the other, as a decoder does that has no special case for zeros.
@@ -146,25 +89,6 @@ func TestZerosInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAllZero checks two files. One has only zeros, so it does not even begin with a magic. The other has only
-// zeros after the magic, so it has no entries.
-func TestAllZero(t *testing.T) {
-	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
-		tr := fakeFile{Version: v, Format: sf, Tail: make([]byte, 1<<20)}.build()
-		name := writeFile(t, "x.iet", tr.b)
-		r, found := problems(t, name)
-		if r == nil {
-			return
-		}
-		if r.Entries != 0 || r.GoodBytes != wire.MagicSize || r.Reason != mapping.CutZeroTail || len(found) != 1 {
-			t.Errorf("Report %+v, found%s", r, lines(found))
-		}
-		wantZeroTail(t, "Verify", r.Damage, 0, wire.MagicSize)
-	})
-	name := writeFile(t, "x.iet", make([]byte, 4096))
-	expect.Is(t, expect.Err(Open(name, &OpenOptions{Lenient: true})), ErrNotEntrace, "Open of zeros")
-}
-
 // TestFollowLongZeros checks that Follow reads many zeros in linear time, and stops when its context is done.
 func TestFollowLongZeros(t *testing.T) {
 	for _, tail := range []string{"", "an entry"} {
@@ -213,39 +137,6 @@ func TestFollowLongZeros(t *testing.T) {
 	}
 }
 
-// TestEmptyFrame checks that an IETPrefix frame of length 0 is not an entry.
-func TestEmptyFrame(t *testing.T) {
-	for _, v := range hostileVersions {
-		tail := append(make([]byte, prefixSize), binary.LittleEndian.AppendUint64(nil, 10)...)
-		tr := fakeFile{Version: v, Format: IETPrefix, Entries: small(3), Tail: tail}.build()
-		raws, err := drain(tr.b)
-		wantCorrupt(t, "Reader", err, 4, tr.ends[3], nil)
-		expect.Equal(t, sameStrings(raws, tr.rawStrings()), "", "Reader")
-	}
-}
-
-// TestZerosBeforeDamage checks that zeros before damage count as a result of the crash, like zeros at the end. The
-// output of Recover must not end with them: otherwise a second Recover would find a zero tail.
-func TestZerosBeforeDamage(t *testing.T) {
-	for _, v := range hostileVersions {
-		for what, tail := range map[string][]byte{
-			"a part of an entry": {5},
-			"garbage":            bytes.Repeat([]byte{0xff}, 30),
-		} {
-			for _, zeros := range []int{10, 25, 4096} {
-				t.Run(fmt.Sprintf("v%d/%d zeros and %s", v, zeros, what), func(t *testing.T) {
-					tr := fakeFile{Version: v, Format: IET, Entries: small(4), Tail: append(make([]byte, zeros), tail...)}.build()
-					dir := t.TempDir()
-					for _, out := range []string{filepath.Join(dir, "out.iet"), filepath.Join(dir, "out.et"), ""} {
-						name := writeFile(t, filepath.Join(dir, "x.iet"), tr.b)
-						wantRecovered(t, name, out, tr.rawStrings())
-					}
-				})
-			}
-		}
-	}
-}
-
 // TestZeroEntryAtEnd checks that an ET can end with entries of only zeros, and that an IET cannot.
 func TestZeroEntryAtEnd(t *testing.T) {
 	for _, v := range hostileVersions {
@@ -267,21 +158,6 @@ func TestZeroEntryAtEnd(t *testing.T) {
 			if got, err := drain(made); err != nil || len(got) != want || r.Entries != want {
 				t.Errorf("v%d: %s has %d entries, %v, the report %d, want %d", v, base, len(got), err, r.Entries, want)
 			}
-		}
-	}
-}
-
-// TestOffsetBeforeZeroTail checks that zeros after a crash do not count as whole entries.
-func TestOffsetBeforeZeroTail(t *testing.T) {
-	for _, f := range []StorageFormat{IET, IETPrefix} {
-		tr := fakeFile{Version: V1, Format: f, Entries: small(3), Tail: make([]byte, 100)}.build()
-		r, err := NewReader(bytes.NewReader(tr.b), nil)
-		must(t, err)
-		for err == nil {
-			_, err = r.Next()
-		}
-		if want := int64(len(tr.b) - 100); !errors.Is(err, ErrTruncated) || r.Offset() != want {
-			t.Errorf("%v: %v at offset %d, want %d", f, err, r.Offset(), want)
 		}
 	}
 }

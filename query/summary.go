@@ -15,20 +15,7 @@ const minForRate = 20
 // durations, the longest duration, and the sums of the durations and of the self times. If o, which may be nil, has a
 // period, the rate is per second of the period. More than a million groups are an [*Error].
 func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (*Table, error) {
-	q, err := Parse("{} | sum(self) by(service, name)")
-	if err != nil {
-		return nil, err
-	}
-	m := q.machine(ctx, v)
-	m.roles = 1 << view.RoleSpan
-	spans, err := m.refine(allOf(nil), rows)
-	if err != nil {
-		return nil, err
-	}
-	self := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
-	took := &field{definition: bareNames["duration"], text: "duration"}
-	stages := []*stageAggregate{{fn: "count"}, {fn: "errors"}, {fn: "quantile", x: took, args: []float64{.5, .95, .99}}, {fn: "max", x: took}, {fn: "sum", x: took}, self}
-	from, err := m.table(stages, self.by, spans)
+	from, err := spanTable(ctx, v, rows, "{} | max(duration) | sum(duration) | sum(self) by(service, name)", .5, .95, .99)
 	if err != nil {
 		return nil, err
 	}
@@ -49,4 +36,35 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 		t.Lines = append(t.Lines, slices.Concat(l[:4], []Value{rate}, l[4:]))
 	}
 	return t, nil
+}
+
+// Models returns a table of the calls of generative models in a set, by model and operation, as OpenTelemetry's
+// conventions record them. An agent's span has the tokens of the calls below it again, as another operation.
+func Models(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table, error) {
+	t, err := spanTable(ctx, v, rows, "{ .gen_ai.request.model != nil } | sum(.gen_ai.usage.input_tokens) | sum(.gen_ai.usage.output_tokens) by(.gen_ai.request.model, .gen_ai.operation.name)", .5, .95)
+	if err == nil {
+		t.Columns = []string{"model", "operation", "calls", "errors", "p50", "p95", "input", "output"}
+	}
+	return t, err
+}
+
+// spanTable returns the table of a query for the spans of a set. Before the columns of the query, which has only a
+// filter and aggregates, it has the number of spans, the number of failed spans, and quantiles of their durations.
+func spanTable(ctx context.Context, v *view.View, rows view.Set[view.Row], text string, quantiles ...float64) (*Table, error) {
+	q, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	m := q.machine(ctx, v)
+	m.roles = 1 << view.RoleSpan
+	spans, err := m.where(q.root.set.(*filter).x, rows) //nolint:forcetypeassert // it is one
+	if err != nil {
+		return nil, err
+	}
+	took := &field{definition: bareNames["duration"], text: "duration"}
+	stages := []*stageAggregate{{fn: "count"}, {fn: "errors"}, {fn: "quantile", x: took, args: quantiles}}
+	for _, s := range q.root.stages {
+		stages = append(stages, s.(*stageAggregate)) //nolint:forcetypeassert // it is one
+	}
+	return m.table(stages, stages[len(stages)-1].by, spans)
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -28,34 +27,14 @@ func handle(t testing.TB, h slog.Handler, r slog.Record) {
 }
 
 func TestLevels(t *testing.T) {
-	for _, test := range []struct {
-		level slog.Level
-		want  format.Level
-		text  string // log.level
-	}{
-		{math.MinInt, format.LevelTrace, slog.Level(math.MinInt).String()},
-		{slog.LevelDebug - 1, format.LevelTrace, "DEBUG-1"},
-		{slog.LevelDebug, format.LevelDebug, ""},
-		{slog.LevelDebug + 2, format.LevelDebug, "DEBUG+2"},
-		{slog.LevelInfo, format.LevelInfo, ""},
-		{slog.LevelInfo + 2, format.LevelInfo, "INFO+2"},
-		{slog.LevelWarn, format.LevelWarn, ""},
-		{slog.LevelWarn + 3, format.LevelWarn, "WARN+3"},
-		{slog.LevelError, format.LevelError, ""},
-		{slog.LevelError + 1, format.LevelError, "ERROR+1"},
-		{math.MaxInt, format.LevelError, slog.Level(math.MaxInt).String()},
-	} {
-		t.Run(test.level.String(), func(t *testing.T) {
-			e := record(t, &slogadapter.Options{Level: slog.Level(math.MinInt)}, func(l *slog.Logger) {
-				l.Log(context.Background(), test.level, "")
-			})[0]
-			expect.Equal(t, e.Metadata.Level, test.want, "level")
-			v, ok := e.Attribute(mapping.AttrLogLevel)
-			if v.Text() != test.text || ok != (test.text != "") {
-				t.Errorf("log.level is %q (%t), want %q", v.Text(), ok, test.text)
-			}
-		})
-	}
+	logged(t, "levels", &slogadapter.Options{Level: slog.Level(math.MinInt)}, func(l *slog.Logger) {
+		for _, level := range []slog.Level{
+			math.MinInt32, slog.LevelDebug - 1, slog.LevelDebug, slog.LevelDebug + 2, slog.LevelInfo, slog.LevelInfo + 2,
+			slog.LevelWarn, slog.LevelWarn + 3, slog.LevelError, slog.LevelError + 1, math.MaxInt32,
+		} {
+			l.Log(context.Background(), level, level.String())
+		}
+	})
 }
 
 // TestLeveler checks that the level is read for every record, by derived handlers
@@ -78,32 +57,18 @@ func TestLeveler(t *testing.T) {
 }
 
 func TestTime(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		time time.Time
-		want string
-	}{
-		{"zero", time.Time{}, ""},
-		{"nanoseconds", time.Date(2026, 1, 2, 3, 4, 5, 123456789, time.UTC), "U64 1767323045123456789"},
-		{"zone", time.Date(2026, 1, 2, 5, 4, 5, 123456789, time.FixedZone("", 7200)), "U64 1767323045123456789"},
-		{"epoch", time.Unix(0, 0), "U64 0"},
-		{"before 1970", time.Unix(-1, 1), "I64 -999999999"},
-		{"year 20000", time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC), "U64 18446744073709551615"},
+	rec, h := newHandler(t, nil)
+	for _, at := range []time.Time{
+		{},
+		time.Date(2026, 1, 2, 3, 4, 5, 123456789, time.UTC),
+		time.Date(2026, 1, 2, 5, 4, 5, 123456789, time.FixedZone("", 7200)),
+		time.Unix(0, 0).UTC(),
+		time.Unix(-1, 1).UTC(),
+		time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC),
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			rec, h := newHandler(t, nil)
-			handle(t, h, slog.NewRecord(test.time, slog.LevelInfo, "", 0))
-			got := ""
-			if v, ok := entries(t, rec)[0].Attribute(format.AttrTime); ok {
-				got = kindAndText(v)
-			}
-			expect.Equal(t, got, test.want, "time_unix_nano")
-			exact, marked := entries(t, rec)[0].Attribute(mapping.AttrTime)
-			if cut := test.time.Year() == 20000; marked != cut || cut && exact.Text() != "20000-01-01T00:00:00Z" {
-				t.Errorf("the exact time is %q", exact)
-			}
-		})
+		handle(t, h, slog.NewRecord(at, slog.LevelInfo, at.String(), 0))
 	}
+	golden(t, "times", lines(entries(t, rec)))
 }
 
 // TestTimeOfTheApplication: an attribute of the application may have the name and the value of the record's
@@ -131,24 +96,10 @@ func TestWithIsUsedOften(t *testing.T) {
 	for range 100 {
 		l.Info("m", "k", "v")
 	}
-	want := ""
-	for i, e := range entries(t, rec) {
-		var got strings.Builder
-		for _, a := range e.Attributes {
-			if a.Name != format.AttrTime {
-				got.WriteString(" " + a.Name + "=" + kindAndText(a.Value))
-			}
-		}
-		if want == "" {
-			want = got.String()
-		}
-		if got.String() != want {
-			t.Fatalf("record %d has%s\nthe first had%s", i, got.String(), want)
-		}
-	}
-	if strings.Count(want, "=") != 6 || !strings.Contains(want, " request.user.name=") {
-		t.Errorf("they have%s", want)
-	}
+	all := lines(entries(t, rec))
+	first, _, _ := strings.Cut(all, "\n")
+	expect.Equal(t, all, strings.Repeat(first+"\n", 100), "records")
+	golden(t, "with", first+"\n")
 }
 
 func TestSource(t *testing.T) {
@@ -176,18 +127,11 @@ func TestNoSource(t *testing.T) {
 }
 
 func TestMessage(t *testing.T) {
-	for _, test := range []struct{ message, want string }{
-		{"", ""},
-		{"text", "text"},
-		{"\x00\n", "\x00\n"},
-		{"a\xff\xfeb", "a\ufffd\ufffdb"},
-		{"\xe2\x80", "\ufffd\ufffd"},
-	} {
-		e := record(t, nil, func(l *slog.Logger) { l.Info(test.message) })[0]
-		if !e.Message.Valid || e.Message.Value != test.want {
-			t.Errorf("message of %q is %v, want %q", test.message, e.Message, test.want)
+	logged(t, "messages", nil, func(l *slog.Logger) {
+		for _, message := range []string{"", "text", "\x00\n", "a\xff\xfeb", "\xe2\x80"} {
+			l.Info(message)
 		}
-	}
+	})
 }
 
 // TestRecordUntouched checks that Handle does not change the caller's record: copies of a
@@ -205,11 +149,7 @@ func TestRecordUntouched(t *testing.T) {
 	handle(t, h2, clone)
 	handle(t, h2, r)
 	expect.Equal(t, r.NumAttrs(), 7, "attributes of the record")
-	all := entries(t, rec)
-	const want = "w=0 a=0 b=1 c=2 d=3 e=4 f=5 g=6"
-	checkList(t, all[0], want)
-	checkList(t, all[1], want+" x=1")
-	checkList(t, all[2], want)
+	golden(t, "untouched", lines(entries(t, rec)))
 }
 
 func TestContext(t *testing.T) {
@@ -237,16 +177,7 @@ func TestReentrant(t *testing.T) {
 		return slog.StringValue("v")
 	})
 	l.With("w", v).WithGroup("g").Info("outer", "a", 0, "v", v, "z", 2)
-	var messages []string
-	for _, e := range entries(t, rec) {
-		messages = append(messages, e.Message.Value)
-		want := `a=1 b=null otel.json=["b"]`
-		if e.Message.Value == "outer" {
-			want = "w=v g.a=0 g.v=v g.z=2"
-		}
-		checkList(t, e, want)
-	}
-	expect.Slice(t, messages, []string{"inner", "inner", "outer"}, "messages")
+	golden(t, "reentrant", lines(entries(t, rec)))
 }
 
 // TestDefault: if the handler is slog's default, it also records messages of package log.
@@ -267,20 +198,7 @@ func TestDefault(t *testing.T) {
 	log.SetFlags(log.Lshortfile) // SetDefault reads these flags
 	slog.SetDefault(slog.New(h))
 	log.Print("with its place")
-
-	all := entries(t, rec)
-	expect.MustEqual(t, len(all), 5, "entries")
-	for i, want := range []string{"printed", "logged", "within", "v", "with its place"} {
-		e := all[i]
-		expect.Equal(t, e.Message.Value, want, "message %d", i)
-		noPlace := want == "printed" || want == "within"
-		if got := e.Metadata.Name == "event" && !e.Metadata.File.Valid; got != noPlace {
-			t.Errorf("%q: name is %q, file %v", want, e.Metadata.Name, e.Metadata.File)
-		}
-		if !noPlace && !strings.HasPrefix(e.Metadata.Name, "event handle_test.go:") {
-			t.Errorf("%q: name is %q, want this file", want, e.Metadata.Name)
-		}
-	}
+	golden(t, "default", lines(entries(t, rec)))
 }
 
 func TestClosedRecorder(t *testing.T) {

@@ -155,30 +155,18 @@ func value(name string) func(*format.TraceEntry) string {
 
 // TestNoRoomLeft logs texts that just reach or exceed the limit, and attributes after them.
 func TestNoRoomLeft(t *testing.T) {
-	o := &slogadapter.Options{MaxBytes: 12}
-	for _, test := range []struct {
-		name string
-		log  func(*slog.Logger)
-		want string
-	}{
-		{"exactly", func(l *slog.Logger) { l.Info("m", "k", "0123456789") }, "k=0123456789"},
-		{"one byte too much", func(l *slog.Logger) { l.Info("m", "k", "01234567890") }, "k=0123456… !TRUNCATED=true"},
-		{"rune boundary", func(l *slog.Logger) { l.Info("m", "k", "éééééé") }, "k=ééé… !TRUNCATED=true"},
-		{"more behind it", func(l *slog.Logger) { l.Info("m", "k", "éééééé", "a", 1, "bb", 2) }, "k=ééé… !TRUNCATED=true"},
-		{"more behind With", func(l *slog.Logger) { l.With("k", "éééééé").Info("m", "a", 1) }, "k=éééé… !TRUNCATED=true"},
-		{"more behind bytes", func(l *slog.Logger) { l.Info("m", "k", []byte("01234567890"), "a", 1) }, "k=0123456789 !TRUNCATED=true"},
-		{"no room for a value", func(l *slog.Logger) { l.Info("m", "01234567890", "abcd") }, "01234567890=… !TRUNCATED=true"},
-		{"no room for attributes", func(l *slog.Logger) { l.Info("0123456789012", "a", 1) }, "!TRUNCATED=true"},
-		{"no room for attributes, exactly", func(l *slog.Logger) { l.Info("012345678901", "a", 1) }, "!TRUNCATED=true"},
-		{
-			"level stays", func(l *slog.Logger) { l.Log(context.Background(), slog.LevelInfo+2, "0123456789012") },
-			"log.level=INFO+2 !TRUNCATED=true",
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			checkList(t, record(t, o, test.log)[0], test.want)
-		})
-	}
+	logged(t, "room", &slogadapter.Options{MaxBytes: 12}, func(l *slog.Logger) {
+		l.Info("m", "k", "0123456789")                                 // exactly
+		l.Info("m", "k", "01234567890")                                // one byte too much
+		l.Info("m", "k", "éééééé")                                     // rune boundary
+		l.Info("m", "k", "éééééé", "a", 1, "bb", 2)                    // more behind it
+		l.With("k", "éééééé").Info("m", "a", 1)                        // more behind With
+		l.Info("m", "k", []byte("01234567890"), "a", 1)                // more behind bytes
+		l.Info("m", "01234567890", "abcd")                             // no room for a value
+		l.Info("0123456789012", "a", 1)                                // no room for attributes
+		l.Info("012345678901", "a", 1)                                 // no room for attributes, exactly
+		l.Log(context.Background(), slog.LevelInfo+2, "0123456789012") // level stays
+	})
 }
 
 // nest returns a value in depth groups called g.
@@ -191,10 +179,11 @@ func nest(depth int) slog.Attr {
 }
 
 func TestDepth(t *testing.T) {
-	checkList(t, recordOne(t, nil, nest(32), slog.Int("after", 2)), strings.Repeat("g.", 32)+"leaf=1 after=2")
-	checkList(t, recordOne(t, nil, nest(33), slog.Int("after", 2)), "after=2 !TRUNCATED=true")
-	all := record(t, nil, func(l *slog.Logger) { l.With(nest(33)).Info("m", "after", 2) })
-	checkList(t, all[0], "after=2 !TRUNCATED=true")
+	logged(t, "depth", nil, func(l *slog.Logger) {
+		l.Info("as deep as allowed", nest(32), "after", 2)
+		l.Info("deeper", nest(33), "after", 2)
+		l.With(nest(33)).Info("deeper in With", "after", 2)
+	})
 }
 
 // TestEndlessLogValuer logs values that contain themselves.

@@ -3,6 +3,8 @@ package slogadapter_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
@@ -64,6 +67,59 @@ func record(t testing.TB, o *slogadapter.Options, fn func(*slog.Logger)) []*form
 	return entries(t, rec)
 }
 
+var update = flag.Bool("update", false, "write the expected texts in testdata again")
+
+// logged compares the records that fn logs with the file testdata/NAME.txt, which has a line for each.
+func logged(t *testing.T, name string, o *slogadapter.Options, fn func(*slog.Logger)) {
+	t.Helper()
+	golden(t, name, lines(record(t, o, fn)))
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		must(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	expect.Equal(t, got, string(tracetest.ReadFile(t, path)), "%s", path)
+}
+
+// lines returns a line for each record: its message, its level if it is not INFO, its name if it is not that of a place in
+// a test, and its attributes. It omits the present time.
+func lines(all []*format.TraceEntry) string {
+	var b strings.Builder
+	for _, e := range all {
+		if !e.Message.Valid {
+			b.WriteString("(no message)")
+		}
+		b.WriteString(strings.Trim(strconv.Quote(e.Message.Value), `"`) + ":")
+		if e.Metadata.Level != format.LevelInfo {
+			b.WriteString(" " + e.Metadata.Level.String())
+		}
+		switch m := e.Metadata; {
+		case !m.File.Valid:
+			fmt.Fprintf(&b, " (%s)", m.Name)
+		case !strings.Contains(m.Name, "_test.go:"):
+			fmt.Fprintf(&b, " (%s at %s:%d)", m.Name, m.File.Value, m.Line.Value)
+		}
+		for _, a := range e.Attributes {
+			if at, _ := a.Value.I64(); a.Name == format.AttrTime && time.Since(time.Unix(0, at)).Abs() < time.Hour {
+				continue
+			}
+			kind, text := a.Value.Kind(), plain(a.Value)
+			if kind <= format.KindBytes {
+				text = fmt.Sprintf("%#q", text)
+			}
+			if kind != format.KindString && kind != format.KindI64 {
+				text = strings.ToLower(kind.String()) + " " + text
+			}
+			fmt.Fprintf(&b, " %s=%s", a.Name, text)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
 // recordOne returns the entry of a record with attrs.
 func recordOne(t testing.TB, o *slogadapter.Options, attrs ...slog.Attr) *format.TraceEntry {
 	t.Helper()
@@ -74,15 +130,10 @@ func recordOne(t testing.TB, o *slogadapter.Options, attrs ...slog.Attr) *format
 
 // plain returns the text of a value.
 func plain(v format.Value) string {
-	switch v.Kind() {
-	case format.KindString, format.KindBytes:
+	if v.Kind() == format.KindBytes {
 		return v.Text()
-	case format.KindBool:
-		return strconv.FormatBool(v.Bool())
-	case format.KindFloat:
-		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
 	}
-	return string(v.AppendDecimal(nil))
+	return v.String()
 }
 
 // kindAndText returns a value as "KIND TEXT".

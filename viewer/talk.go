@@ -5,16 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
-
-// genAI is the prefix of the names of attributes and events in OpenTelemetry's conventions for generative
-// AI.
-const genAI = "gen_ai."
 
 const (
 	maxTurns  = 500     // the maximum number of turns in an answer
@@ -36,14 +31,9 @@ type turn struct {
 	Attributes []attribute  `json:"attributes"`
 }
 
-// spokenOf returns the attributes of a list that belong to a conversation.
-func spokenOf(list []format.Attribute) []format.Attribute {
-	return slices.DeleteFunc(slices.Clone(list), func(a format.Attribute) bool { return !strings.HasPrefix(a.Name, genAI) })
-}
-
 // hasTalk reports whether row r, or one of the first rows below it, is part of a conversation.
 func (s *state) hasTalk(r view.Row) (bool, error) {
-	if !slices.ContainsFunc(s.v.Columns().Keys(), func(k columns.Key) bool { return strings.HasPrefix(k.Name, genAI) }) {
+	if !slices.ContainsFunc(s.v.Columns().Keys(), func(k columns.Key) bool { return strings.HasPrefix(k.Name, analyze.GenAI) }) {
 		return false, nil
 	}
 	t, read := s.v.Tree(), s.v.NewReader()
@@ -52,7 +42,7 @@ func (s *state) hasTalk(r view.Row) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if len(spokenOf(e.UserAttributes())) > 0 {
+		if len(analyze.Spoken(e)) > 0 {
 			return true, nil
 		}
 	}
@@ -78,7 +68,7 @@ func (h *Handler) talk(ctx context.Context, q *request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if role := v.Role(row); role == view.RoleResource || role == view.RoleLink || !strings.HasPrefix(e.Metadata.Name, genAI) && len(spokenOf(e.UserAttributes())) == 0 {
+		if !analyze.IsTurn(v, row, e) {
 			continue
 		}
 		all++
@@ -91,7 +81,7 @@ func (h *Handler) talk(ctx context.Context, q *request) (any, error) {
 		}
 		x := turn{
 			Row: row, Span: row, Start: q.startOf(row), Took: q.tookOf(row), Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: v.Flags(row).IsError(),
-			Body: e.Message.Value[:min(len(e.Message.Value), maxSpoken)], Attributes: attributesOf(spokenOf(e.UserAttributes()), maxSpoken),
+			Body: e.Message.Value[:min(len(e.Message.Value), maxSpoken)], Attributes: attributesOf(analyze.Spoken(e), maxSpoken),
 		}
 		if v.Role(row) != view.RoleSpan {
 			x.Span = v.Parent(row)

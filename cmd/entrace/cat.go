@@ -15,10 +15,12 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/read/show"
+	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/view"
 )
 
 func catCommand() *command {
-	o := &rowFlags{time: timeLocal, selection: selection{alone: true}}
+	o, conversation := &rowFlags{time: timeLocal, selection: selection{alone: true}}, false
 	return &command{
 		use:   "cat FILE...",
 		short: "Print the entries of a trace as they are stored, a line each",
@@ -27,18 +29,26 @@ func catCommand() *command {
   entrace cat app.et                            ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…
   entrace cat --json app.et                     an object a line
   entrace cat -q 'level = error' app.et         the entries of the rows that a query selects
+  entrace cat --conversation app.et             what a program and its models said to each other
 
 - is the standard input. With -q, --since or --until, cat prints the entries of the selected rows, and the
 ends of selected spans. Of a damaged file, cat prints the entries that are whole, and exits with 1. In JSON,
 U64 and I64 are numbers of up to 64 bits, which some programs round, such as old versions of jq.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.add(flags)
+			flags.BoolVar(&conversation, "conversation", false, "print the messages to and from generative models, of FILE#ID also those below it")
+			redactFlag(flags, &o.redact, redactRead)
 			flags.BoolVar(&o.json, "json", false, "print one JSON object for each entry")
 		},
 		newest:   true,
+		fits:     true,
 		complete: completeTraces,
 		run: func(ctx context.Context, c *console, args []string) error {
-			return each(args, func(name string) error { return cat(ctx, c, name, o) })
+			one := cat
+			if conversation {
+				o.alone, one = false, catConversation
+			}
+			return each(args, func(name string) error { return one(ctx, c, name, o) })
 		},
 	}
 }
@@ -49,7 +59,7 @@ func cat(ctx context.Context, c *console, name string, o *rowFlags) error {
 		return err
 	}
 	_, row := rowNamed(name)
-	if row || o.selects() || len(o.clock) > 0 || o.from != "" || name != "-" && !own {
+	if row || c.fitted != nil || o.selects() || len(o.clock) > 0 || o.from != "" || o.redact != "" || name != "-" && !own {
 		return catSelected(ctx, c, name, o)
 	}
 	f, err := content(c, name)
@@ -97,31 +107,91 @@ func catSelected(ctx context.Context, c *console, name string, o *rowFlags) erro
 	}
 	defer l.Close()
 	w := bufio.NewWriterSize(c.out, 64<<10)
+	p := newPrinter(c, l, o.time)
+	kept := view.Set[view.Row](nil)
+	if c.fitted != nil {
+		kept, err = p.fitEntries(ctx, o)
+	}
+	if err == nil {
+		err = p.entries(ctx, o, func(r view.Row, line []byte) error {
+			fold, folded := p.folds[r]
+			switch {
+			case fold != nil:
+				p.folds[r] = nil // later entries of the row print nothing
+				_, err := w.Write(fold)
+				return err
+			case folded, kept != nil && !kept.Has(r):
+				return nil
+			}
+			_, err := w.Write(line)
+			return err
+		})
+	}
+	return errors.Join(err, w.Flush(), l.Damage())
+}
+
+// fitEntries returns the rows whose entries the budget keeps.
+func (p *printer) fitEntries(ctx context.Context, o *rowFlags) (kept view.Set[view.Row], err error) {
+	var rows []view.Row
+	sizes := make(map[view.Row]int)
+	p.stored = make(map[view.Row]int)
+	err = p.entries(ctx, o, func(r view.Row, line []byte) error {
+		if p.stored[r] == 0 {
+			rows = append(rows, r)
+		}
+		p.stored[r]++
+		sizes[r] += p.fitted.Size(line)
+		return nil
+	})
+	return p.fitRows(rows, inList, func(r view.Row) int { return sizes[r] }), err
+}
+
+// catConversation prints the rows of conversations with models, with the attributes that belong to these.
+func catConversation(ctx context.Context, c *console, name string, o *rowFlags) error {
+	l, err := openRows(ctx, c, []string{name}, o)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	w := bufio.NewWriter(c.out)
+	p := newRowPrinter(c, l, w, o)
+	p.spoken = true
+	var rows []view.Row
+	for _, r := range l.rows() {
+		if analyze.IsTurn(l.v, r, p.entryOf(r)) {
+			rows = append(rows, r)
+		}
+	}
+	return errors.Join(p.unread, p.all(ctx, rows, inList), w.Flush(), l.Damage())
+}
+
+// entries calls fn with the line of each entry that the flags select, and the row of the entry.
+func (p *printer) entries(ctx context.Context, o *rowFlags, fn func(r view.Row, line []byte) error) error {
 	var line []byte
-	for i, f := range l.v.Files() {
-		entries := uint32(l.v.Entries(i))
-		err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
-			r, _ := l.v.Row(i, id)
+	for i, f := range p.v.Files() {
+		entries := uint32(p.v.Entries(i))
+		err := f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+			r, _ := p.v.Row(i, id)
 			switch {
 			case id >= entries:
 				return io.EOF // the file has grown
 			case id%1024 == 0 && ctx.Err() != nil:
 				return ctx.Err()
-			case o.selects() && !l.result.Rows.Has(r):
+			case o.selects() && !p.l.result.Rows.Has(r):
 				return nil
 			}
-			if own, at := l.v.ID(r); own == i && at == id {
-				l.v.Correct(r, e)
+			if own, at := p.v.ID(r); own == i && at == id {
+				p.v.Correct(r, e)
 			}
-			line = appendLine(c, line[:0], int64(id), e, o.json)
-			_, err := w.Write(line)
-			return err
+			p.shorten(e)
+			line = appendLine(p.console, line[:0], int64(id), e, o.json)
+			return fn(r, line)
 		})
 		if err != nil && !errors.Is(err, io.EOF) {
-			return errors.Join(w.Flush(), err)
+			return err
 		}
 	}
-	return errors.Join(w.Flush(), l.Damage())
+	return nil
 }
 
 // appendLine appends the line that cat and tail print for an entry.

@@ -39,6 +39,7 @@ other error it exits with 2, such as for a damaged or unfinished file without --
 			flags.IntVar(&o.limit, "limit", o.limit, "print at most this many rows, 0 for all")
 		},
 		newest:   true,
+		fits:     true,
 		complete: completeTraces,
 		run:      func(ctx context.Context, c *console, args []string) error { return asCheck(o.check(ctx, c, args)) },
 	}
@@ -119,7 +120,7 @@ func (o *checkOptions) check(ctx context.Context, c *console, names []string) er
 	if o.limit > 0 && len(rows) > o.limit {
 		rows = rows[:o.limit]
 	}
-	if err := errors.Join(newRowPrinter(c, l, w, &o.rowFlags).all(rows), w.Flush()); err != nil {
+	if err := errors.Join(newRowPrinter(c, l, w, &o.rowFlags).all(ctx, rows, inList), w.Flush()); err != nil {
 		return err
 	}
 	return errNone

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ type command struct {
 	use, short, long string
 
 	args   cobra.PositionalArgs
+	fits   bool // the answer fits a budget
 	newest bool // without a FILE, the command reads the newest trace in the current folder
 	before int  // how many arguments come before the files
 
@@ -29,22 +31,30 @@ type command struct {
 
 // cobra returns the command in the form that package cobra runs.
 func (x *command) cobra(c *console) *cobra.Command {
+	budget := ""
 	made := &cobra.Command{
 		Use: x.use, Short: x.short, Long: x.long, Args: x.args, ValidArgsFunction: x.complete,
 		RunE: func(made *cobra.Command, args []string) error {
-			if err := x.named(made.Context(), c, made.Flags(), args); err != nil {
-				return err
-			}
-			return x.run(made.Context(), c, args)
+			return c.fitAnswer(budget, made.Flags(), func(c *console) error {
+				if err := x.named(made.Context(), c, made.Flags(), args); err != nil {
+					return err
+				}
+				return x.run(made.Context(), c, args)
+			})
 		},
 	}
 	if x.flags != nil {
 		x.flags(made.Flags())
 	}
-	for flag, values := range x.values {
-		err := made.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-		if err != nil {
-			panic(err) // the flag does not exist
+	if x.fits {
+		made.Flags().StringVar(&budget, "budget", os.Getenv(envBudget), "leave out what matters least if the answer is larger than this `SIZE`, such as 4KiB; by default, "+envBudget)
+	}
+	if len(c.args) > 0 && strings.HasPrefix(c.args[0], cobra.ShellCompRequestCmd) { // cobra never forgets these functions
+		for flag, values := range x.values {
+			err := made.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+			if err != nil {
+				panic(err) // the flag does not exist
+			}
 		}
 	}
 	if x.newest {
@@ -57,7 +67,7 @@ func (x *command) cobra(c *console) *cobra.Command {
 func (x *command) named(ctx context.Context, c *console, flags *pflag.FlagSet, args []string) error {
 	replace := func(names []string) (err error) {
 		for i := range names {
-			names[i], err = traceNamed(ctx, c, names[i])
+			names[i], err = traceNamed(ctx, c, ".", names[i])
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/fit"
 	"github.com/entrace-go/entrace/internal/read/show"
 )
 
@@ -20,6 +21,9 @@ type console struct {
 	color    bool // print colors to out
 	started  bool // the command line was understood
 	width    int  // columns of out; if 0, ask the terminal
+
+	args   []string    // the command line
+	fitted *fit.Answer // out, if the command has a budget
 
 	exit func(code int) // ends the process
 }

@@ -84,6 +84,7 @@ what each cannot hold.`,
 }
 
 func (o *convertFlags) convert(ctx context.Context, c *console, in, out string) error {
+	o.files([]string{in})
 	o.once = !o.selects()
 	return o.encode(ctx, c, []string{in}, out)
 }

@@ -51,6 +51,7 @@ did, where it waited, which goroutine ended the wait, and what that goroutine di
 			flags.BoolVar(&o.all, "all", false, "print the path of each selected span, the slowest first")
 		},
 		newest:   true,
+		fits:     true,
 		complete: completeTraces,
 		run:      o.run,
 	}

@@ -69,6 +69,7 @@ compare a damaged or running file without --allow-partial, and exits with 2.`,
 		},
 		flags: func(flags *pflag.FlagSet) {
 			o.add(flags)
+			redactFlag(flags, &o.redact, redactRead)
 			flags.StringSliceVar(&o.before, "before", nil, "the `FILES` of the runs before")
 			flags.StringSliceVar(&o.after, "after", nil, "the `FILES` of the runs after")
 			flags.BoolVar(&o.json, "json", false, "print JSON, an object for each path")
@@ -85,6 +86,7 @@ compare a damaged or running file without --allow-partial, and exits with 2.`,
 			}
 			return asCheck(o.diff(ctx, c))
 		},
+		fits:     true,
 		complete: completeTraces,
 	}
 }

@@ -94,7 +94,7 @@ func TestDocumentedCommands(t *testing.T) {
 	root := filepath.Join("..", "..")
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	must(t, err)
-	for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "examples/queries/README.md"} {
+	for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "examples/queries/README.md", "skills/entrace/SKILL.md"} {
 		names = append(names, filepath.Join(root, name))
 	}
 	programs := t.TempDir()
@@ -152,14 +152,8 @@ func documentsFolder(t *testing.T, dir, quickstart string) {
 	if out, err := demo.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"pool", "busy", "cpu"} { // recordings of examples/waiting on an idle machine
-		f, err := os.Open(filepath.Join("testdata", "waiting", name+".et.gz"))
-		must(t, err)
-		unpacked, err := gzip.NewReader(f)
-		must(t, err)
-		b, err := io.ReadAll(unpacked)
-		must(t, errors.Join(err, f.Close()))
-		must(t, os.WriteFile(filepath.Join(dir, name+".et"), b, 0o600))
+	for _, name := range []string{"pool", "busy", "cpu"} {
+		must(t, os.WriteFile(filepath.Join(dir, name+".et"), waitingTrace(t, name), 0o600))
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "trace.out"), read(t, "../../internal/read/gotrace/testdata/go1.27.trace"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "app.et"), shopFile(), 0o600))
@@ -193,6 +187,18 @@ func documentsFolder(t *testing.T, dir, quickstart string) {
 	exe, err := exec.LookPath("shop")
 	must(t, err)
 	must(t, os.Symlink(exe, filepath.Join(dir, "shop")))
+}
+
+// waitingTrace returns a recording of examples/waiting on an idle machine.
+func waitingTrace(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", "waiting", name+".et.gz"))
+	must(t, err)
+	unpacked, err := gzip.NewReader(f)
+	must(t, err)
+	b, err := io.ReadAll(unpacked)
+	must(t, errors.Join(err, f.Close()))
+	return b
 }
 
 // run runs a command in a folder until it ends, or until it prints that it waits.

@@ -42,6 +42,7 @@ errors, and by what they no longer do. Each cause has its evidence, how often it
 that shows it. What can be chance is not a cause. docs/explain.md says how it decides, and how often it is right.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.add(flags)
+			redactFlag(flags, &o.redact, redactRead)
 			o.addTime(flags)
 			flags.Lookup("since").Usage = "explain what began at this `TIME`: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339"
 			flags.StringSliceVar(&o.against, "against", nil, "a `FILE` or folder of healthy runs, to compare with")
@@ -49,6 +50,7 @@ that shows it. What can be chance is not a cause. docs/explain.md says how it de
 			flags.BoolVar(&o.json, "json", false, "print one JSON object")
 		},
 		newest:   true,
+		fits:     true,
 		complete: completeTraces,
 		run:      o.run,
 	}
@@ -95,9 +97,7 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 	}
 	files := slices.Clone(names)
 	for i, name := range files {
-		if strings.ContainsAny(name, " \t\n'\"\\$`&|;<>()*?[]#~!{}") {
-			files[i] = shellQuoted(name)
-		}
+		files[i] = shellWord(name)
 	}
 	for i := range x.Causes {
 		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(files, " ")

@@ -29,9 +29,11 @@ func fieldsCommand() *command {
 The last argument is a KEY if no file has that name. docs/query.md has the fields that every trace can have.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.addTimes(flags)
+			redactFlag(flags, &o.redact, redactRead)
 			o.addPrint(flags)
 		},
 		newest:   true,
+		fits:     true,
 		complete: completeTraces,
 		run: func(ctx context.Context, c *console, args []string) error {
 			n := len(args) - 1

@@ -3,7 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
+	"io"
+	"io/fs"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -12,62 +13,148 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// A growing is a file that a program still writes. It stays open for reading when the program renames it.
-type growing struct {
-	*format.Follower
-
-	path    string
-	was     os.FileInfo
-	rotated bool                // the last entry says that another file follows
-	end     readmark.Mark       // the last entry, if it marks a clean end
-	later   *deadtrace.Rotation // finds the files that are renamed from now on, this file first
+// follow prints the last rows of a file and what its program adds, and then the files that follow. Files that the
+// program has begun and renamed in the meantime come before the one that has the name now.
+func follow(ctx context.Context, c *console, name string, o tailOptions) error {
+	stream := format.Find(name)
+	later := deadtrace.RotationOf(stream)
+	t := newTailer(c, stream, o)
+	defer t.close()
+	var renamed []string // files that come next
+	for ; ; t.close() {
+		path := stream
+		if len(renamed) > 0 {
+			path = renamed[0]
+		}
+		t.name = path
+		err := t.openGrowing(ctx) // if the program has ended in the meantime, this opens the ET
+		more := later.New()
+		renamed = append(renamed, more...)
+		switch gone := errors.Is(err, fs.ErrNotExist); {
+		case ctx.Err() != nil:
+			err = nil
+		case path == stream && len(more) > 0: // these files had the name before
+			continue
+		case gone && path == stream:
+			wait(ctx)
+			continue
+		case gone:
+			if !osfile.Exists(format.Find(path)) { // otherwise it has just been finished
+				c.say("%s was removed before it was read", path)
+				renamed = renamed[1:]
+			}
+			continue
+		case err == nil:
+			err = t.toEnd(ctx)
+		}
+		if err != nil || ctx.Err() != nil || !t.rotated && !o.folder {
+			return err
+		}
+		t.o.lines = -1 // print all lines of later files
+		var read bool
+		renamed, read = readmark.After(append(renamed, later.New()...), t.end)
+		if !read && len(renamed) > 0 && t.rotated {
+			c.say("files before %s may have been removed before they were read", renamed[0])
+		}
+		if !t.rotated && len(renamed) == 0 {
+			return nil // the program has ended
+		}
+		// The next file is about to get the name of this file.
+		for path == stream && len(renamed) == 0 && osfile.IsNamed(t.was, stream) {
+			if lock, _ := osfile.LockHolder(stream); lock == osfile.LockFree && osfile.IsNamed(t.was, stream) {
+				return nil // the program died before the rotation, or the file already has its final name
+			}
+			if !wait(ctx) {
+				return nil
+			}
+		}
+	}
 }
 
-// openGrowing opens the file that [format.Find] finds for name. If a writer has only just created the file,
-// openGrowing waits for its first bytes.
-func openGrowing(ctx context.Context, name string) (*growing, error) {
-	for began := time.Now(); ; {
-		path := format.Find(name)
+// openGrowing opens the file of t. A file that a program still writes stays open for reading when the program renames
+// it. If a writer has only just created the file, openGrowing waits for its first entry.
+func (t *tailer) openGrowing(ctx context.Context) error {
+	for began := time.Now(); ; t.close() {
+		path := format.Find(t.name)
 		was, err := osfile.Stat(path)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		fl, err := format.Follow(path, nil)
-		if errors.Is(err, format.ErrTruncated) {
-			lock, _ := osfile.LockHolder(path)
-			if alive := lock != osfile.LockFree || time.Since(began) < emptyFor; alive && wait(ctx) {
+		t.was = was
+		t.lock, _ = osfile.LockHolder(path)
+		err = t.open(ctx, true)
+		if err == nil && !t.isET {
+			t.follower, err = format.Follow(t.name, nil)
+		}
+		switch {
+		case errors.Is(err, format.ErrTruncated) && (t.lock != osfile.LockFree || time.Since(began) < emptyFor) && wait(ctx):
+		case err != nil:
+			return err
+		case osfile.IsNamed(t.was, t.name): // otherwise another file got the name in between
+			t.read(t.newest)
+			if !t.isET {
+				t.follower.SkipTo(t.size, t.entries, t.newest)
+			}
+			return nil
+		}
+	}
+}
+
+// emptyFor is how long openGrowing waits for the first entry of a file that has no lock yet.
+const emptyFor = time.Second
+
+// read notes that e is the last entry that was read.
+func (t *tailer) read(e *format.TraceEntry) {
+	t.rotated, t.end = e.IsRotated(), readmark.Mark{}
+	if e.IsEnd() {
+		t.end = readmark.OfEnd(e)
+	}
+}
+
+// toEnd prints the last rows, and then new ones until the file ends.
+func (t *tailer) toEnd(ctx context.Context) error {
+	if err := t.begin(ctx); err != nil || t.isET {
+		return torn(t.name, errors.Join(err, t.damage()))
+	}
+	// The lock is held, but entries came from a dead program's journal: the program is about to die.
+	for t.lock == osfile.LockHeld && t.died && wait(ctx) {
+		t.lock, _ = osfile.LockHolder(t.name)
+	}
+	if t.lock == osfile.LockFree || t.died { // a dead program writes no more entries
+		if _, died := died(ctx, t.name); died != nil || t.died {
+			return died
+		}
+	}
+	now, cancel := context.WithCancel(ctx)
+	cancel() // with now, Next returns only entries that are in the file already
+	for within := ctx; ; {
+		id, e, err := t.follower.Next(within)
+		if err == nil {
+			t.read(e)
+			within = now
+			err = t.add(id, e)
+			if err == nil && !t.window.Full() {
 				continue
 			}
 		}
-		if err != nil {
-			return nil, err
+		if perr := t.printNew(ctx); perr != nil && ctx.Err() == nil {
+			return perr
 		}
-		g := &growing{Follower: fl, path: path, was: was, later: deadtrace.RotationOf(path)}
-		if g.is(path) {
-			return g, nil
+		switch {
+		case errors.Is(err, io.EOF), ctx.Err() != nil:
+			return nil
+		case errors.Is(err, format.ErrTruncated):
+			if _, died := died(ctx, t.name); died != nil {
+				return died
+			}
+			return err
+		case err == nil, within == now && errors.Is(err, context.Canceled):
+			within = ctx
+		default:
+			return err
 		}
-		g.close() // in between, another file got the name
 	}
 }
-
-// emptyFor is how long openGrowing waits for the first bytes of a file that has no lock yet.
-const emptyFor = time.Second
-
-// is reports whether path is still the name of the file.
-func (g *growing) is(path string) bool {
-	now, err := os.Stat(path)
-	return err == nil && os.SameFile(g.was, now)
-}
-
-// read notes that e is the last entry that was read.
-func (g *growing) read(e *format.TraceEntry) {
-	g.rotated = e.IsRotated()
-	if e.IsEnd() {
-		g.end = readmark.OfEnd(e)
-	}
-}
-
-func (g *growing) close() { _ = g.Close() } // nothing was written to it
 
 // wait waits for a short time. It returns false if ctx is done.
 func wait(ctx context.Context) bool {

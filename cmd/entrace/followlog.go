@@ -22,7 +22,6 @@ type followedLog struct {
 	dir   string
 	lines *lineStream
 	file  *os.File
-	read  int64 // bytes of file
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 }
@@ -46,7 +45,8 @@ func followLog(ctx context.Context, name string) (*followedLog, error) {
 		l.file, err = osfile.OpenRead(name)
 	}
 	if err == nil {
-		err = errors.Join(l.rest(), rec.Flush(ctx))
+		_, err = io.Copy(l.lines, l.file)
+		err = errors.Join(err, rec.Flush(ctx))
 	}
 	ctx, l.stop = context.WithCancel(ctx)
 	if err != nil {
@@ -57,30 +57,25 @@ func followLog(ctx context.Context, name string) (*followedLog, error) {
 	return l, nil
 }
 
-// rest records the lines up to the end of the file.
-func (l *followedLog) rest() error {
-	n, err := io.Copy(l.lines, l.file)
-	l.read += n
-	return err
-}
-
 func (l *followedLog) follow(ctx context.Context) {
 	for wait(ctx) {
-		was, err := l.file.Stat()
-		now, err2 := osfile.Stat(l.name)
-		var next *os.File
-		if err == nil && err2 == nil && !os.SameFile(was, now) {
-			next, _ = osfile.OpenRead(l.name)
-		} else if err == nil && was.Size() < l.read {
-			_, err = l.file.Seek(0, io.SeekStart)
-			l.read = 0
+		fi, err := l.file.Stat()
+		if err != nil {
+			return
 		}
-		if errors.Join(err, l.rest()) != nil {
+		var next *os.File
+		if !osfile.IsNamed(fi, l.name) {
+			next, _ = osfile.OpenRead(l.name) // nil as long as no file has the name
+		}
+		if read, err := l.file.Seek(0, io.SeekCurrent); err == nil && fi.Size() < read {
+			_, _ = l.file.Seek(0, io.SeekStart) // if this fails, Copy fails as well
+		}
+		if _, err := io.Copy(l.lines, l.file); err != nil {
 			return
 		}
 		if next != nil {
 			_ = l.file.Close() // it was only read
-			l.file, l.read = next, 0
+			l.file = next
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
@@ -46,6 +47,31 @@ func TestFollowLog(t *testing.T) {
 	must(t, os.Remove(name))
 	add(name, "in a new file")
 	waitFor("in a new file")
+}
+
+// TestFollowLogThroughLink follows a log that a symbolic link names, as in a container's folder of logs. Each line is
+// recorded once.
+func TestFollowLogThroughLink(t *testing.T) {
+	dir := t.TempDir()
+	name, link := filepath.Join(dir, "0.log"), filepath.Join(dir, "app.log")
+	f, err := os.Create(name)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteString("2026-11-29 07:53:15 ERROR before\n")
+	must(t, err)
+	if err := os.Symlink(name, link); err != nil {
+		t.Skip(err)
+	}
+	l, err := followLog(t.Context(), link)
+	must(t, err)
+	defer l.close()
+	time.Sleep(200 * time.Millisecond) // several looks at the file
+	_, err = f.WriteString("2026-11-29 07:53:16 ERROR added\n")
+	must(t, err)
+	tracetest.Eventually(t, "added", func() bool { return slices.Contains(messagesIn(t, l.trace), "added") })
+	if got := messagesIn(t, l.trace); !slices.Equal(got, []string{"before", "added"}) {
+		t.Errorf("recorded %q", got)
+	}
 }
 
 func messagesIn(t *testing.T, name string) (all []string) {

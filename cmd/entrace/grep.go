@@ -34,9 +34,11 @@ func grepCommand() *command {
 A line has time, level, service, name or message, duration and attributes, in the order of time. '' selects
 everything. A word finds parts of words: user-1 also finds user-17. docs/query.md has the language. grep exits
 with 0 if there is a match, 1 if there is none, and 2 for anything else.`,
+		fits:     true,
 		complete: completeTraces,
 		flags: func(flags *pflag.FlagSet) {
 			o.addTimes(flags)
+			redactFlag(flags, &o.redact, redactRead)
 			o.addPrint(flags)
 			flags.BoolVarP(&o.count, "count", "c", false, "print only the number of matches")
 			flags.BoolVar(&o.byFile, "by-file", false, "with --count, print a line FILE:N for each file")
@@ -93,11 +95,11 @@ func (o *grepOptions) grep(ctx context.Context, c *console, names []string) erro
 			rows = around(l.v, rows, o.before, o.after)
 		}
 		if o.tree {
-			p := newPrinter(c, l.v, o.time)
+			p := newPrinter(c, l, o.time)
 			p.only, p.first = withAncestors(l.v, setOf(l.v, rows)), l.first()
 			err = p.all(ctx, w, 0)
 		} else {
-			err = newRowPrinter(c, l, w, &o.rowFlags).all(rows)
+			err = newRowPrinter(c, l, w, &o.rowFlags).all(ctx, rows, inList)
 		}
 	}
 	err = errors.Join(err, w.Flush(), l.Damage())

@@ -76,6 +76,7 @@ func infoCommand() *command {
 			flags.BoolVar(&o.json, "json", false, "print a JSON object")
 		},
 		newest:   true,
+		fits:     true,
 		complete: completeTraces,
 		run: func(ctx context.Context, c *console, args []string) error {
 			return each(args, func(name string) error { return printInfo(ctx, c, name, o) })

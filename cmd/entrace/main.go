@@ -40,7 +40,7 @@ func collectAt(percent int) {
 }
 
 func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
-	c := &console{in: in, out: out, err: errw, exit: os.Exit}
+	c := &console{in: in, out: out, err: errw, exit: os.Exit, args: args}
 	root := rootCommand(c)
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -159,6 +159,7 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		{"Record", []*command{runCommand(), receiveCommand()}},
 		{"Convert", []*command{convertCommand(), exportCommand(), mergeCommand(), redactCommand(), replayCommand(), archiveCommand()}},
 		{"Repair", []*command{recoverCommand(), verifyCommand()}},
+		{"Agents", []*command{mcpCommand(), skillCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, x := range group.commands {

@@ -93,18 +93,18 @@ func tracesIn(dir string, flights bool) (traces []*runLine, err error) {
 var lastName = regexp.MustCompile(`^@last(?:~([0-9]{1,9}))?(?::(.+))?$`)
 
 // traceNamed returns the name of the trace that name means: @last is the newest trace, @last~1 the one before, and
-// @last:SERVICE the newest of a service. They are looked for in the current folder and in its folders *-traces. Other
+// @last:SERVICE the newest of a service. They are looked for in the folder dir and in its folders *-traces. Other
 // names, and names of files, mean themselves.
-func traceNamed(ctx context.Context, c *console, name string) (string, error) {
+func traceNamed(ctx context.Context, c *console, dir, name string) (string, error) {
 	if row, is := rowNamed(name); is {
-		file, err := traceNamed(ctx, c, row.file)
+		file, err := traceNamed(ctx, c, dir, row.file)
 		return file + name[len(row.file):], err
 	}
 	m := lastName.FindStringSubmatch(name)
 	if _, err := os.Lstat(name); m == nil || err == nil {
 		return name, nil
 	}
-	traces, err := tracesIn(".", true)
+	traces, err := tracesIn(dir, true)
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/fit"
 	"github.com/entrace-go/entrace/internal/read/show"
 	texts "github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
@@ -36,14 +37,20 @@ type printer struct {
 	lines  [maxIndent + 1]bool // for each level, whether more rows of this level follow below
 	time   timeStyle
 	first  time.Time // the earliest time of all entries
+
+	l     *selected
+	folds map[view.Row][]byte // what is printed in place of these rows
+	cut   *fit.Left           // counts shortened texts: those of the answer, once its rows are chosen
+
+	stored map[view.Row]int // how many entries a row has, if p prints entries
 }
 
-func newPrinter(c *console, v *view.View, style timeStyle) printer {
+func newPrinter(c *console, l *selected, style timeStyle) printer {
 	width := c.width
 	if width == 0 {
 		width = terminalWidth(c.out)
 	}
-	return printer{console: c, Rows: show.NewRows(v, width, c.color), v: v, time: style}
+	return printer{console: c, Rows: show.NewRows(l.v, width, c.color), v: l.v, l: l, time: style, cut: new(fit.Left)}
 }
 
 // summary returns the line for the root.
@@ -137,11 +144,17 @@ type treeBatch struct {
 // all prints all rows below the root, on several cores. The parameter most is the maximum depth, or 0 for all
 // depths.
 func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
+	if p.fitted != nil {
+		p.fitTree(most)
+	}
 	jobs := make(chan *treeBatch)
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer close(jobs)
 	workers := min(runtime.GOMAXPROCS(0), 8)
+	if p.fitted != nil {
+		workers = 1 // there are few rows, and p.cut is no atomic number
+	}
 	for range workers {
 		own := *p
 		own.Rows = p.Copy()
@@ -229,6 +242,21 @@ func (p *printer) top() []view.Row {
 	return append(kids, own...)
 }
 
+// rowsFrom returns rows and all rows below them, in the order of the tree, if they are printed. The parameter most is as
+// in all.
+func (p *printer) rowsFrom(tops []view.Row, most int) (rows []view.Row) {
+	for _, top := range tops {
+		_ = p.v.Walk(top, func(r view.Row, depth int, _ bool) error { // the function returns no other error
+			if most > 0 && depth >= most || p.only != nil && !p.only.Has(r) {
+				return view.SkipChildren
+			}
+			rows = append(rows, r)
+			return nil
+		})
+	}
+	return rows
+}
+
 // isLast reports whether no later sibling of row r is printed.
 func (p *printer) isLast(r view.Row) bool {
 	t := p.v.Tree()
@@ -277,6 +305,11 @@ func (p *printer) entry(r view.Row, depth int, last bool) error {
 		p.B = append(p.B, "├─ "...)
 	}
 	p.Stop()
+	if fold, is := p.folds[r]; is {
+		p.B = append(p.B, fold...)
+		return nil
+	}
+	p.shorten(e)
 	more := p.Row(r, e)
 	p.B = append(p.B, '\n')
 	if len(more) == 0 {

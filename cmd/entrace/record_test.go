@@ -225,6 +225,9 @@ var traceKinds = map[string]func(r recording, args []string){
 		for i := range n {
 			at := begun.Add(time.Duration(i) * time.Millisecond)
 			took := time.Duration(1000+i*7919%5000) * time.Microsecond
+			if i%10_000 == 9_999 {
+				check(r.Flush(context.Background())) // a busy machine writes more slowly than this loop records
+			}
 			switch i % 10 {
 			case 0:
 				request := named(fmt.Sprintf("GET /%d", i/10%3))

@@ -9,6 +9,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -16,22 +17,26 @@ import (
 type rowPrinter struct {
 	printer
 
-	l    *selected
-	json bool
-	w    *bufio.Writer
+	json   bool
+	spoken bool // only the attributes of conversations with models
+	w      *bufio.Writer
 
 	names  text.Names // of the attributes of a row
 	unread error      // why a row of a section could not be read
 }
 
 func newRowPrinter(c *console, l *selected, w *bufio.Writer, o *rowFlags) *rowPrinter {
-	p := &rowPrinter{printer: newPrinter(c, l.v, o.time), l: l, json: o.json, w: w}
+	p := &rowPrinter{printer: newPrinter(c, l, o.time), json: o.json, w: w}
 	p.Flat = true
 	p.first = l.first()
 	return p
 }
 
 func (p *rowPrinter) print(r view.Row) error {
+	if fold, is := p.folds[r]; is {
+		_, err := p.w.Write(fold)
+		return err
+	}
 	e, err := p.Read.Entry(r)
 	if err != nil {
 		return err
@@ -41,17 +46,26 @@ func (p *rowPrinter) print(r view.Row) error {
 
 // printEntry prints row r, whose entry is e.
 func (p *rowPrinter) printEntry(r view.Row, e *format.TraceEntry) error {
-	if p.json {
-		p.B = p.appendJSON(p.B[:0], r, e)
-	} else {
-		more := p.setLine(r, e)
-		p.B = append(p.B, '\n')
-		for _, text := range more {
-			p.below("    ", text)
-		}
-	}
+	p.setLines(r, e)
 	_, err := p.w.Write(p.B)
 	return err
+}
+
+// setLines sets p.B to the lines of row r, or to its JSON.
+func (p *rowPrinter) setLines(r view.Row, e *format.TraceEntry) {
+	if p.spoken {
+		e.Attributes = analyze.Spoken(e)
+	}
+	p.shorten(e)
+	if p.json {
+		p.B = p.appendJSON(p.B[:0], r, e)
+		return
+	}
+	more := p.setLine(r, e)
+	p.B = append(p.B, '\n')
+	for _, text := range more {
+		p.below("    ", text)
+	}
 }
 
 // setLine sets p.B to the line of row r. With p.Done, more has the texts of several lines.
@@ -108,25 +122,26 @@ func (s *selected) name(r view.Row) string {
 // tree prints the rows below the root in the order of the tree. The parameter most is the maximum depth, or 0 for
 // all depths.
 func (p *rowPrinter) tree(ctx context.Context, only view.Set[view.Row], most int) error {
-	n := 0
-	return p.v.Walk(0, func(r view.Row, depth int, _ bool) error {
-		switch {
-		case r == 0:
-			return nil
-		case most > 0 && depth > most || only != nil && !only.Has(r):
-			return view.SkipChildren
-		}
-		n++
-		if n%linesAtOnce == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return p.print(r)
-	})
+	p.only = only
+	return p.all(ctx, p.rowsFrom(p.v.Children(0), most), p.above)
 }
 
-// all prints rows.
-func (p *rowPrinter) all(rows []view.Row) error {
-	for _, r := range rows {
+// all prints rows. If there is a budget, it keeps the rows above a row that it keeps; up returns them.
+func (p *rowPrinter) all(ctx context.Context, rows []view.Row, up func(r view.Row) (view.Row, bool)) error {
+	kept := view.Set[view.Row](nil)
+	if p.fitted != nil {
+		kept = p.fitRows(rows, up, func(r view.Row) int {
+			p.setLines(r, p.entryOf(r))
+			return p.fitted.Size(p.B)
+		})
+	}
+	for i, r := range rows {
+		if kept != nil && !kept.Has(r) {
+			continue
+		}
+		if i%linesAtOnce == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err := p.print(r); err != nil {
 			return err
 		}

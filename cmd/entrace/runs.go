@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // A runLine describes one recording: a line of the output of runs.
@@ -38,6 +39,7 @@ type runLine struct {
 
 func runsCommand() *command {
 	var brief, asJSON bool
+	policyName := ""
 	return &command{
 		use:   "runs [FILE|DIR]...",
 		short: "List recordings, the newest first",
@@ -56,9 +58,16 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&brief, "brief", false, "print no figures, and read only the beginning and the end of files")
 			flags.BoolVar(&asJSON, "json", false, "print JSON, one object on each line")
+			redactFlag(flags, &policyName, redactRead)
 		},
+		fits:     true,
 		complete: completeTraces,
 		run: func(ctx context.Context, c *console, names []string) error {
+			policy, err := policyOf(policyName)
+			if err != nil {
+				return err
+			}
+			secrets := redact.New(policy, nil)
 			if len(names) == 0 {
 				names = []string{"."}
 			}
@@ -79,7 +88,6 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 				width = max(width, utf8.RuneCountInString(show.Safe(x.File)))
 			}
 			collectAt(100) // what a recording needs in memory is dropped before the next one
-			var err error
 			if !asJSON {
 				_, err = fmt.Fprintf(c.out, runColumns+"\n", "written", "size", "  spans  failed  open      p95", width, "file", "service", "version", "process", "state")
 			}
@@ -88,6 +96,7 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 					return err
 				}
 				x.read(ctx, brief)
+				x.State = secrets.Text(x.State) // it can have the text of a panic
 				text := x.text(width)
 				if asJSON {
 					b, _ := json.Marshal(x) // it has only texts, numbers and a time

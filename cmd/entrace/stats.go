@@ -16,6 +16,7 @@ type statsOptions struct {
 	rowFlags
 
 	sort           string
+	models         bool
 	csv, histogram bool
 	every          time.Duration
 	changed        func(flag string) bool // reports whether the command line has a flag
@@ -31,6 +32,7 @@ func statsCommand() *command {
   entrace stats app.et                                            by service and name
   entrace stats app.et --sort p95                                 by a column of the table
   entrace stats app.et -q 'level = error | count() by(.user) | topk(5, count)'
+  entrace stats app.et --models                                   tokens of generative models
   entrace stats app.et --every 1s -q 'kind = server'              when did it begin?
   entrace stats app.et --csv -q '{ duration > 1s } | select(start, name, duration, .user)'
 
@@ -40,13 +42,16 @@ has the language.`,
 		flags: func(flags *pflag.FlagSet) {
 			o.changed = flags.Changed
 			o.add(flags)
+			redactFlag(flags, &o.redact, redactRead)
 			o.addPrint(flags)
 			flags.StringVar(&o.sort, "sort", "", "sort by this `COLUMN` of the table, such as count, p95 or self; the largest numbers first")
+			flags.BoolVar(&o.models, "models", false, "print calls, errors and tokens of generative models, by model and operation")
 			flags.BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
 			flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP`, such as 1s, and how long they took")
 			flags.BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
 		},
 		newest:   true,
+		fits:     true,
 		complete: completeTraces,
 		run:      o.run,
 	}
@@ -58,8 +63,8 @@ func (o *statsOptions) run(ctx context.Context, c *console, names []string) erro
 		return usagef("--every is %s: must be a duration above 0, such as 1s", o.every)
 	case o.csv && o.json:
 		return usagef("--csv and --json cannot be used together")
-	case o.every > 0 && o.histogram:
-		return usagef("--every and --histogram cannot be used together")
+	case o.every > 0 && o.histogram, o.models && (o.every > 0 || o.histogram):
+		return usagef("--every, --histogram and --models cannot be used together")
 	}
 	if o.histogram {
 		o.query = strings.TrimSpace(o.query) + " | histogram(duration)"
@@ -77,8 +82,13 @@ func (o *statsOptions) run(ctx context.Context, c *console, names []string) erro
 		}
 	}
 	switch {
-	case t != nil && o.every > 0:
-		return usagef("--every cannot be used with a query that computes a table")
+	case t != nil && (o.every > 0 || o.models):
+		return usagef("--every and --models cannot be used with a query that computes a table")
+	case o.models:
+		t, err = query.Models(ctx, l.v, l.result.Rows)
+		if err != nil {
+			return err
+		}
 	case o.every > 0:
 		t, err = query.Series(ctx, l.v, l.result.Rows, o.every)
 		if err != nil {
@@ -103,7 +113,7 @@ func (o *statsOptions) run(ctx context.Context, c *console, names []string) erro
 	case o.json:
 		err = tableJSON(w, t)
 	case o.csv:
-		err = tableCSV(w, t, isTerminal(c.out))
+		err = tableCSV(w, t, isTerminal(c.out) || c.fitted != nil)
 	case o.histogram:
 		err = bars(c, w, t, o.time)
 	default:

@@ -129,19 +129,25 @@ func TestTailRowsOfFileThatEndsWhileItIsOpened(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.et")
 	rec := traceOf("sample", name)
-	g, err := openGrowing(t.Context(), name)
-	must(t, err)
-	defer g.close()
-	must(t, rec.Close(t.Context()))
 	var out, errs strings.Builder
 	c := &console{out: &out, err: &errs}
-	rows := newTailer(c, name, tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}})
-	defer rows.close()
-	must(t, follow(t.Context(), c, g, rows))
+	o := tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}}
+	end := sync.OnceValue(func() error { return rec.Close(t.Context()) })
+	must(t, follow(duringOpen{t.Context(), end}, c, name, o))
+	must(t, end())
 	if got := strings.Count(out.String(), "cart loaded"); got != 1 {
 		t.Errorf("got the log record %d times, want it once:\n%s%s", got, &out, &errs)
 	}
 }
+
+// A duringOpen is a context that calls end when the code that opens a file asks whether it is done.
+type duringOpen struct {
+	context.Context
+
+	end func() error
+}
+
+func (c duringOpen) Err() error { return errors.Join(c.end(), c.Context.Err()) }
 
 // TestTailFollowsRotation follows a recording, and also the rows that a query selects, from file to file.
 // Each row is printed once.
@@ -199,7 +205,7 @@ func (w *onFirst) Write(b []byte) (int, error) {
 // and ends while tail prints the first one.
 func TestTailSlow(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"app.et"}, {"."}, {"app.et", "-q", "{}"}, {".", "-q", "{}"}, {"app.et", "--raw"}} {
+	for _, args := range [][]string{{"app.et"}, {"."}, {"app.et", "-q", "{}"}, {".", "-q", "{}"}, {"app.et", "--raw"}, {"app.et", "--time", "offset"}} {
 		dir := t.TempDir()
 		rec := traceOf("rotated", filepath.Join(dir, "app.et"), "0")
 		say(t, rec, 0, 7)
@@ -219,6 +225,31 @@ func TestTailSlow(t *testing.T) {
 				t.Errorf("%q: record %d comes %d times, exit %d:\n%s%s", args, i, n, code, out.String(), errs)
 			}
 		}
+	}
+}
+
+// TestTailEndsWithNextFileOfDeadProgram checks that tail prints the file that follows, and ends with its state, if the
+// program had died before tail opened it.
+func TestTailEndsWithNextFileOfDeadProgram(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.et")
+	rec := traceOf("rotated", name, "0")
+	say(t, rec, 0, 7)
+	stream := rec.StreamPath()
+	out := &onFirst{fn: func() {
+		say(t, rec, 7, 50)
+		b := read(t, stream)
+		must(t, rec.Close(t.Context()))
+		must(t, os.Remove(name))
+		must(t, os.WriteFile(stream, b, 0o600))
+	}}
+	errs := new(transcript)
+	code := run(t.Context(), []string{"tail", "-f", "-n", "-1", name}, nil, out, errs)
+	if code != exitData || !strings.Contains(errs.String(), stream+": killed") {
+		t.Errorf("exit %d, it says %q", code, errs)
+	}
+	for i := range 57 {
+		expect.Equal(t, strings.Count(out.String(), fmt.Sprintf(" ERROR %d.", i)), 1, "times that record %d comes", i)
 	}
 }
 

@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
 	"math"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/read/readmark"
 	"github.com/entrace-go/entrace/internal/read/tail"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -27,7 +28,7 @@ type tailer struct {
 	o     tailOptions
 	name  string // of the file
 	out   *bufio.Writer
-	first time.Time // the time of the first row; before it is known, zero
+	first time.Time // the time of the first row of the first file; before it is known, zero
 
 	// How much of the file open has read.
 	size    int64
@@ -36,14 +37,19 @@ type tailer struct {
 	isET    bool               // nothing is added to the file
 	died    bool               // entries came from the journal of a dead program
 
-	part    *tail.Part         // the end of the file; nil if all has the whole file
-	all     *selected          // nil if the file was not read as a whole
-	shown   view.Set[view.Row] // the rows of all that were printed
-	window  *tail.Window       // of the entries that follow
-	file    *format.File       // opened to find the beginnings of spans
-	line    []byte             // of --raw
-	last    uint32             // the id of the last entry that was added
-	pending bool               // rows of entries that were added are not printed
+	part   *tail.Part         // the end of the file; nil if all has the whole file
+	all    *selected          // nil if the file was not read as a whole
+	shown  view.Set[view.Row] // the rows of all that were printed
+	window *tail.Window       // of the entries that follow
+	file   *format.File       // opened to find the beginnings of spans
+	line   []byte             // of --raw
+
+	// These are for a file that grows.
+	follower *format.Follower // nil for an ET, to which nothing is added
+	was      os.FileInfo
+	lock     osfile.LockState // before the file was read
+	rotated  bool             // the last entry says that another file follows
+	end      readmark.Mark    // the last entry, if it marks a clean end
 }
 
 func newTailer(c *console, name string, o tailOptions) *tailer {
@@ -55,13 +61,14 @@ func (t *tailer) open(ctx context.Context, own bool) (err error) {
 	if own {
 		t.name = format.Find(t.name)
 	}
-	if own && t.o.lines >= 0 && t.o.time != timeOffset && !t.o.raw && !t.o.asRows() {
+	if own && t.o.lines >= 0 && t.o.time != timeOffset && t.fitted == nil && !t.o.raw && !t.o.asRows() {
 		t.part = tail.Open(t.name, t.o.lines)
 	}
 	if t.part != nil {
 		// The number of entries is not known. The offset takes its place: every entry has more than one byte, so the
 		// offset is greater than the id, and no valid parent is rejected.
-		t.size, t.entries, t.isET = t.part.End, uint32(min(t.part.End, math.MaxUint32/2)), t.part.IsET
+		t.size, t.entries = t.part.End, uint32(min(t.part.End, math.MaxUint32/2))
+		t.isET, t.died = t.part.IsET, false
 		t.newest, err = t.part.Entry(t.part.Len() - 1)
 		return err
 	}
@@ -76,7 +83,10 @@ func (t *tailer) openAll(ctx context.Context) (err error) {
 		return err
 	}
 	f := t.all.v.Files()[0]
-	t.name, t.shown, t.first = f.Name(), t.all.v.NewSet(), t.all.first()
+	t.name, t.shown = f.Name(), t.all.v.NewSet()
+	if t.first.IsZero() {
+		t.first = t.all.first()
+	}
 	t.size, t.entries, t.newest, t.isET = f.WholeSize(), uint32(f.Len()), new(format.TraceEntry), f.Format() == format.ET
 	n, _ := f.Journal()
 	t.died = n > 0
@@ -102,29 +112,24 @@ func (t *tailer) begin(ctx context.Context) error {
 	return f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return t.printRaw(id, e) })
 }
 
-// add adds the entry e that g has returned. printNew prints its row.
-func (t *tailer) add(g *growing, id uint32, e *format.TraceEntry) error {
+// add adds the entry e that the follower has returned. printNew prints its row.
+func (t *tailer) add(id uint32, e *format.TraceEntry) error {
 	if t.o.raw {
 		return t.printRaw(id, e)
 	}
 	if !t.o.asRows() {
 		if t.window == nil {
-			t.window = tail.NewWindow(g.Version(), t.beginning)
+			t.window = tail.NewWindow(t.follower.Version(), t.beginning)
 		}
-		t.window.Add(g.Raw(), e)
+		t.window.Add(t.follower.Raw(), e)
 	}
-	t.last, t.pending = id, true
 	return nil
 }
 
 // printNew prints the rows that the added entries make complete.
-func (t *tailer) printNew(ctx context.Context, g *growing) error {
-	if !t.pending {
-		return nil
-	}
-	t.pending = false
-	if t.o.asRows() {
-		return t.grow(ctx, g, int(t.last)+1)
+func (t *tailer) printNew(ctx context.Context) error {
+	if t.o.asRows() && !t.o.raw {
+		return t.grow(ctx)
 	}
 	return t.printWindow(ctx)
 }
@@ -193,26 +198,10 @@ func (t *tailer) showAll(ctx context.Context) error {
 	return t.print(ctx, t.all, rows)
 }
 
-// grow prints the new rows of the whole trace, which may have grown to more than the given number of entries. g follows
-// its file.
-func (t *tailer) grow(ctx context.Context, g *growing, entries int) error {
-	if t.all == nil {
-		t.name = g.path
-		if err := t.openAll(ctx); errors.Is(err, fs.ErrNotExist) {
-			return errMoved
-		} else if err != nil {
-			return err
-		}
-		if !g.is(t.name) {
-			return errMoved
-		}
-		return t.showAll(ctx)
-	}
-	if entries <= t.all.v.Entries(0) {
-		return nil
-	}
+// grow prints the new rows of the whole trace.
+func (t *tailer) grow(ctx context.Context) error {
 	v, err := t.all.v.Extend(ctx)
-	if err != nil {
+	if err != nil || v == t.all.v {
 		return err
 	}
 	t.all.v = v
@@ -227,6 +216,13 @@ func (t *tailer) grow(ctx context.Context, g *growing, entries int) error {
 func (t *tailer) print(ctx context.Context, l *selected, rows []view.Row) error {
 	p := newRowPrinter(t.console, l, t.out, &t.o.rowFlags)
 	p.Done, p.Width = true, 0
+	if t.fitted != nil {
+		if !t.o.json {
+			rows = slices.DeleteFunc(rows, func(r view.Row) bool { return !tail.IsLine(p.entryOf(r)) })
+		}
+		p.first = t.first
+		return errors.Join(p.all(ctx, rows, inList), t.out.Flush())
+	}
 	for i, r := range rows {
 		if i%linesAtOnce == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -263,7 +259,7 @@ func (t *tailer) damage() error {
 	return t.all.Damage()
 }
 
-// close closes the file. Then t can be used for the next file.
+// close closes the file. Then t can open the next one.
 func (t *tailer) close() {
 	if t.all != nil {
 		_ = t.all.Close() // nothing was written to it
@@ -271,7 +267,10 @@ func (t *tailer) close() {
 	if t.file != nil {
 		_ = t.file.Close() // as above
 	}
-	t.part, t.all, t.window, t.file = nil, nil, nil, nil
+	if t.follower != nil {
+		_ = t.follower.Close() // as above
+	}
+	t.part, t.all, t.window, t.file, t.follower = nil, nil, nil, nil, nil
 }
 
 // A happened is a row that can be printed because it is complete. For a span, at is the time of its end.

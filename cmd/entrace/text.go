@@ -43,4 +43,21 @@ func plural(n int, noun string) string { return count(n, noun, noun+"s") }
 // shellQuoted returns a text as one argument of a shell.
 func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
+// shellWord returns a text as one argument of a shell, with quotes only if it needs them.
+func shellWord(s string) string {
+	if s == "" || strings.ContainsAny(s, " \t\n'\"\\$`&|;<>()*?[]#~!{}") {
+		s = shellQuoted(s)
+	}
+	return s
+}
+
+// shellLine returns a command line of entrace.
+func shellLine(args []string) string {
+	words := []string{"entrace"}
+	for _, arg := range args {
+		words = append(words, shellWord(arg))
+	}
+	return strings.Join(words, " ")
+}
+
 func clampDuration(n uint64) time.Duration { return time.Duration(min(n, math.MaxInt64)) }

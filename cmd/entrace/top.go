@@ -50,6 +50,7 @@ are counted as one.`,
 			flags.IntVar(&o.limit, "limit", o.limit, "how many rows of each kind to print")
 		},
 		newest:   true,
+		fits:     true,
 		complete: completeTraces,
 		run:      o.run,
 	}

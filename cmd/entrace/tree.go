@@ -35,6 +35,7 @@ all. - is the standard input. Of a damaged file, tree prints the rows that are w
 		flags: func(flags *pflag.FlagSet) {
 			o.addDescendants(flags)
 			o.add(flags)
+			redactFlag(flags, &o.redact, redactRead)
 			o.addPrint(flags)
 			flags.IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
 			flags.BoolVar(&o.bare, "no-attributes", false, "print no attributes")
@@ -42,6 +43,7 @@ all. - is the standard input. Of a damaged file, tree prints the rows that are w
 			flags.BoolVar(&o.full, "full", false, "cut nothing, even on a terminal")
 		},
 		newest:   true,
+		fits:     true,
 		complete: completeTraces,
 		run:      o.run,
 	}
@@ -68,7 +70,7 @@ func (o *treeOptions) run(ctx context.Context, c *console, names []string) error
 	defer l.Close()
 	v := l.v
 	w := bufio.NewWriterSize(c.out, 64<<10)
-	p := newPrinter(c, v, o.time)
+	p := newPrinter(c, l, o.time)
 	p.title, p.Bare = title(l.Trace), o.bare
 	if o.selects() {
 		p.only = l.part(o.descendants)

@@ -284,7 +284,7 @@ func (o *viewOptions) check(names []string) error {
 		}
 		// Check before listening: a missing trace needs no address.
 		if _, err := os.Stat(format.Find(name)); err != nil && name != "-" && !o.follow {
-			return err
+			return known(name, err)
 		}
 	}
 	return nil

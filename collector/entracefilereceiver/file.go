@@ -50,23 +50,23 @@ const (
 // errRenamed says that a file lost its name while it was opened. Another file may have the name now.
 var errRenamed = errors.New("the file was renamed or replaced while it was opened")
 
-// openFile opens the file that info describes, to read it from its beginning.
-func openFile(path string, info os.FileInfo) (*file, error) {
-	f, err := recorder.Open(path, &format.OpenOptions{Lenient: true})
+// openFile opens the file that x.info describes, to read it from its beginning.
+func (x *file) openFile() error {
+	f, err := recorder.Open(x.path, &format.OpenOptions{Lenient: true})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	x := &file{path: path, info: info, file: f}
-	if now, serr := osfile.Stat(path); serr != nil || f.Name() != path || !os.SameFile(now, info) {
+	if now, serr := osfile.Stat(x.path); serr != nil || f.Name() != x.path || !os.SameFile(now, x.info) {
 		err = errRenamed
 	} else {
 		x.view, err = view.New(context.Background(), []*format.File{f}, nil)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return errors.Join(err, f.Close())
 	}
+	x.file = f
 	x.storePosition()
-	return x, nil
+	return nil
 }
 
 // close closes the file and its view. It keeps the data that identifies the content.
@@ -88,9 +88,9 @@ func (x *file) storePosition() {
 	}
 }
 
-// lastEntry returns the last of n entries, or an empty entry if the last one cannot be read.
-func (x *file) lastEntry(n int) *format.TraceEntry {
-	e, err := x.file.Entry(uint32(n - 1))
+// lastEntry returns the last entry that was read, or an empty entry if there is none.
+func (x *file) lastEntry() *format.TraceEntry {
+	e, err := x.file.Entry(uint32(x.view.Entries(0) - 1))
 	if err != nil {
 		return new(format.TraceEntry)
 	}
@@ -106,8 +106,8 @@ func (x *file) continueFrom(old *file) {
 // reopen opens the file again, to read the entries in the journal of its dead writer. It returns false if that
 // fails, for example because another file has the name now.
 func (x *file) reopen() bool {
-	now, err := openFile(x.path, x.info)
-	if err != nil {
+	now := &file{path: x.path, info: x.info}
+	if now.openFile() != nil {
 		return false
 	}
 	if !x.read.In(now.file) {
@@ -117,18 +117,6 @@ func (x *file) reopen() bool {
 	now.continueFrom(x)
 	*x = *now
 	return true
-}
-
-// skip marks the current entries as sent, except open spans, which are sent when they end. If the writer is
-// already dead, it also marks open spans as sent.
-func (x *file) skip() {
-	lock, _ := osfile.LockHolder(x.path)
-	for r := range x.view.Rows() {
-		if f := x.view.Flags(r); f.Role() == view.RoleSpan && f.Open() && lock != osfile.LockFree {
-			x.open = append(x.open, r)
-		}
-	}
-	x.seen = view.Row(x.view.Len())
 }
 
 // completed returns the rows of the given role that have become complete. A span is complete when it has ended. An open
@@ -177,12 +165,9 @@ func (x *file) detectEnd() (rotated bool) {
 		}
 	}
 	x.ended = x.ended || x.gone >= quietBeforeGone || x.file.Format() == format.ET
-	if n := x.view.Entries(0); n > 0 {
-		e := x.lastEntry(n)
-		x.ended = x.ended || e.IsEnd()
-		return e.IsRotated()
-	}
-	return false
+	e := x.lastEntry()
+	x.ended = x.ended || e.IsEnd()
+	return e.IsRotated()
 }
 
 // errGone says that a file was removed while a process may have been writing it.
@@ -195,7 +180,7 @@ func (x *file) damage() error {
 		missing = nil // a process was writing the file when it was opened
 	}
 	damage := x.view.Damage(0)
-	if n := x.view.Entries(0); x.gone > 0 && damage == nil && x.file.Format() != format.ET && (n == 0 || !x.lastEntry(n).IsEnd()) {
+	if x.gone > 0 && damage == nil && x.file.Format() != format.ET && !x.lastEntry().IsEnd() {
 		damage = errGone
 	}
 	return errors.Join(damage, missing)
@@ -206,8 +191,10 @@ func (x *file) damage() error {
 func (r *reader) scan(ctx context.Context, skip bool) {
 	paths := r.findTraces()
 	maps.DeleteFunc(r.told, func(path, _ string) bool { return !slices.Contains(paths, path) })
-	there := make(map[*file]bool)
-	fresh := make(map[string]os.FileInfo)
+	for _, x := range r.files {
+		x.gone++ // 0 again as soon as it is found
+	}
+	var fresh []*file
 	for _, path := range paths {
 		info, err := osfile.Stat(path)
 		if err != nil {
@@ -215,41 +202,35 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 		}
 		if x := r.known(info); x != nil {
 			x.path, x.gone = path, 0
-			there[x] = true
 			continue
 		}
-		fresh[path] = info
+		fresh = append(fresh, &file{path: path, info: info})
 	}
-	for _, path := range slices.Sorted(maps.Keys(fresh)) {
+	for _, x := range fresh {
 		if ctx.Err() != nil {
 			return
 		}
-		if skip && strings.HasSuffix(path, tracename.ET) {
-			x := &file{path: path, info: fresh[path], ended: true}
-			r.files, there[x] = append(r.files, x), true
+		if skip && strings.HasSuffix(x.path, tracename.ET) {
+			x.ended = true
+			r.files = append(r.files, x)
 			continue
 		}
-		var x *file
-		err := safecall.Run(func() (err error) {
-			x, err = openFile(path, fresh[path])
-			return err
-		})
+		err := safecall.Run(x.openFile)
 		if errors.Is(err, errRenamed) {
 			continue // the next scan finds its new name
 		}
 		if err != nil {
-			r.logOpenError(path, err)
+			r.logOpenError(x.path, err)
 			continue
 		}
 		if y := r.shorter(x); y != nil {
-			there[y] = true
+			y.gone = 0
 			x.close()
 			continue
 		}
-		there[x] = true
 		was := -1
 		for i, y := range r.files {
-			if !there[y] && y.read.In(x.file) && (was < 0 || y.read.Entries > r.files[was].read.Entries) {
+			if y.gone > 0 && y.read.In(x.file) && (was < 0 || y.read.Entries > r.files[was].read.Entries) {
 				was = i
 			}
 		}
@@ -259,19 +240,9 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 		} else {
 			r.files = append(r.files, x)
 		}
-		if skip {
-			x.skip()
-			continue
-		}
-		r.read(ctx, x)
+		r.read(ctx, x, skip)
 	}
-	r.files = slices.DeleteFunc(r.files, func(x *file) bool {
-		if there[x] {
-			return false
-		}
-		x.gone++
-		return x.view == nil && x.gone > maxForgotten
-	})
+	r.files = slices.DeleteFunc(r.files, func(x *file) bool { return x.view == nil && x.gone > maxForgotten })
 }
 
 // maxForgotten is the number of scans after which a removed file is forgotten. Until then, its ET is recognized as
@@ -291,10 +262,11 @@ func (r *reader) known(info os.FileInfo) *file {
 
 // shorter returns the known file that is the same as x, was read to its end, and had more entries than x now has,
 // or nil. Such a file is being recovered: recovery cuts a file before it adds the entries of the journal. After
-// maxCut scans, shorter returns nil, and x counts as a new file that happens to have the same inode.
+// maxCut scans, shorter returns nil, and x counts as a new file that happens to have the same inode. This scan has not
+// found the known file, but the one before has.
 func (r *reader) shorter(x *file) *file {
 	for _, was := range r.files {
-		if was.view == nil && was.gone == 0 && os.SameFile(was.info, x.info) && x.read.Entries < was.read.Entries && was.cut < maxCut {
+		if was.view == nil && was.gone <= 1 && os.SameFile(was.info, x.info) && x.read.Entries < was.read.Entries && was.cut < maxCut {
 			was.cut++
 			return was
 		}
@@ -319,27 +291,6 @@ func (r *reader) logOpenError(path string, err error) {
 	}
 }
 
-// A renamed has the files that had a path since the start and were renamed.
-type renamed struct {
-	*deadtrace.Rotation
-
-	all []string
-}
-
-// names returns the present names of the files that still exist.
-func (r *renamed) names() (names []string) {
-	r.all = append(r.all, r.New()...)
-	r.all = slices.DeleteFunc(r.all, func(name string) bool {
-		found := format.Find(name)
-		exists := osfile.Exists(found)
-		if exists {
-			names = append(names, found)
-		}
-		return !exists
-	})
-	return names
-}
-
 // findTraces returns the names of the traces at the paths. For a path that names a file, these include the files that
 // its program has begun and renamed since the start. If a folder has x.et, find omits x.iet, which will soon be
 // removed. It does not follow symbolic links in folders.
@@ -351,9 +302,11 @@ func (r *reader) findTraces() (names []string) {
 				names = append(names, name)
 			}
 			if r.renamed[path] == nil {
-				r.renamed[path] = &renamed{Rotation: deadtrace.RotationOf(path)}
+				r.renamed[path] = deadtrace.RotationOf(path)
 			}
-			names = append(names, r.renamed[path].names()...)
+			for _, name := range r.renamed[path].All() {
+				names = append(names, format.Find(name))
+			}
 			continue
 		}
 		for _, e := range list {

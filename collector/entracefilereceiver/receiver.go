@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/view"
 )
@@ -38,7 +40,7 @@ type reader struct {
 	files  []*file
 	told   map[string]string // path of a file that cannot be opened → the error that was logged, "" before the first
 
-	renamed map[string]*renamed // by path that names a file
+	renamed map[string]*deadtrace.Rotation // by path that names a file
 
 	mu   sync.Mutex
 	stop context.CancelFunc // nil before Start and after Shutdown
@@ -46,7 +48,7 @@ type reader struct {
 }
 
 func newReader(cfg *Config, log *zap.Logger, s signal) *reader {
-	return &reader{cfg: cfg, log: log, signal: s, told: make(map[string]string), renamed: make(map[string]*renamed)}
+	return &reader{cfg: cfg, log: log, signal: s, told: make(map[string]string), renamed: make(map[string]*deadtrace.Rotation)}
 }
 
 // Start begins to read. It is not an error if no file exists yet.
@@ -99,7 +101,7 @@ func (r *reader) run(ctx context.Context, done chan struct{}) {
 	defer t.Stop()
 	for {
 		for _, x := range r.files {
-			r.read(ctx, x)
+			r.read(ctx, x, false)
 		}
 		r.scan(ctx, false)
 		select {
@@ -110,13 +112,20 @@ func (r *reader) run(ctx context.Context, done chan struct{}) {
 	}
 }
 
-// read sends the records that a file has now. If reading the file panics, the file is not read again.
-func (r *reader) read(ctx context.Context, x *file) {
+// read sends the records that a file has now. If skip is set, they only count as sent, except open spans, which are sent
+// when they end. Those of a dead writer do not end. If reading the file panics, the file is not read again.
+func (r *reader) read(ctx context.Context, x *file, skip bool) {
 	if x.view == nil {
 		return
 	}
 	err := safecall.Run(func() error {
 		rows, err := x.completed(ctx, r.signal.role)
+		if skip {
+			if lock, _ := osfile.LockHolder(x.path); lock == osfile.LockFree {
+				x.open = nil
+			}
+			return err
+		}
 		if err == nil && len(rows) > 0 {
 			deliver := messages(func(message []byte) error { return r.deliver(ctx, message) })
 			err = otlp.Encode(ctx, deliver, x.view, &otlp.EncodeOptions{Protobuf: true, Signals: r.signal.kind, Rows: slices.Values(rows)})

@@ -44,6 +44,18 @@ import (
 
 // The snippets of docs/recipes.md are between RECIPE and END.
 
+func netServer() http.Handler {
+	// RECIPE net/http
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /item/{id}", func(w http.ResponseWriter, r *http.Request) {
+		slog.InfoContext(r.Context(), "in net/http", "id", r.PathValue("id"))
+		http.Error(w, "sold out", http.StatusServiceUnavailable)
+	})
+	h := otelhttp.NewMiddleware("shop")(mux)
+	// END.
+	return h
+}
+
 func ginServer() http.Handler {
 	// RECIPE gin
 	r := gin.New()
@@ -137,7 +149,7 @@ func logZap(ctx context.Context, out zapcore.WriteSyncer) {
 }
 
 func serverErrors() *http.Server {
-	// RECIPE net/http
+	// RECIPE net/http's errors
 	s := &http.Server{ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelError)}
 	// END.
 	return s
@@ -180,7 +192,7 @@ func TestRecipes(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	gin.SetMode(gin.ReleaseMode)
-	for path, h := range map[string]http.Handler{"/pay/1": ginServer(), "/echo/1": echoServer(), "/chi/1": chiServer()} {
+	for path, h := range map[string]http.Handler{"/item/1": netServer(), "/pay/1": ginServer(), "/echo/1": echoServer(), "/chi/1": chiServer()} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 	}
 	expect.Says(t, asynqMux().ProcessTask(t.Context(), asynq.NewTask("mail", nil)), "no mail", "the task")
@@ -215,7 +227,7 @@ func TestRecipes(t *testing.T) {
 		below = append(below, v.Name(v.Parent(r))+"/"+text+failed)
 	}
 	for _, want := range []string{
-		"/GET /pay/:id!", "GET /pay/:id/panic: no gin", "/GET /echo/:id!", "GET /echo/:id/in echo", "GET /chi/{id}/in chi", "/mail!", "mail/in asynq",
+		"/GET /item/{id}!", "GET /item/{id}/in net/http", "/GET /pay/:id!", "GET /pay/:id/panic: no gin", "/GET /echo/:id!", "GET /echo/:id/in echo", "GET /chi/{id}/in chi", "/mail!", "mail/in asynq",
 		"logs/by zerolog!", "logs/by zap", "/http: TLS handshake error!", "grpc.health.v1.Health/Check/grpc.health.v1.Health/Check",
 	} {
 		if !slices.ContainsFunc(below, func(have string) bool { return strings.HasSuffix(have, want) }) {

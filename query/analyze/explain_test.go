@@ -36,6 +36,22 @@ func blames(x *analyze.Explanation, service string) bool {
 	return x.Found && x.Causes[0].Service == service && strings.HasPrefix(x.Verdict, "cause: "+service+", "+x.Causes[0].Operation)
 }
 
+// TestExplainServicesOfOneRoute: two services may have spans with the same name, and the time is in one of the services.
+func TestExplainServicesOfOneRoute(t *testing.T) {
+	x := tracetest.New(t, format.V2, format.IET, format.Root())
+	front := x.Add(tracetest.Resource("front", "service.name", "front"))
+	stock := x.Add(tracetest.Resource("stock", "service.name", "stock"))
+	for i := range int64(60) {
+		x.Add(span(front, fmt.Sprint(2*i+1), "GET /buy", 10*i, 9))
+		e := span(stock, fmt.Sprint(2*i+2), "GET /buy", 10*i+1, 7)
+		e.Add(format.AttrParentSpanID, format.StringValue(fmt.Sprintf("%016d", 2*i+1)))
+		x.Add(e)
+	}
+	v := x.View()
+	got := explained(t, nil, []query.Run{{View: v, Rows: everything(t, v)}}, analyze.NoTime)
+	expect.Has(t, got.Verdict, "GET /buy is in GET /buy of stock", "the verdict")
+}
+
 // TestExplainHabit: if calls leave out a step, and no request is slower or fails because of it, the missing step is a
 // change and not a cause.
 func TestExplainHabit(t *testing.T) {

@@ -4,7 +4,6 @@ package analyze
 var (
 	Tail        = tail
 	MannWhitney = mannWhitney
-	Pattern     = patternOf
 )
 
 // MaxPatterns is maxPatterns, for its test.

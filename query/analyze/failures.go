@@ -142,7 +142,7 @@ func (x *callReader) failureOf(spans []*member) (*failureKind, error) {
 			}
 		}
 	}
-	k := failureKind{service: inner.service, name: inner.name, text: patternOf(said)}
+	k := failureKind{service: inner.service, name: inner.name, text: Pattern(said)}
 	for s := inner; s != nil && k.status == ""; s = s.up {
 		k.status = x.paths.statusOf(s.row)
 	}

@@ -139,7 +139,7 @@ func (x *pathReader) routeOf(v *view.View, r view.Row) string {
 func (x *pathReader) pattern(text string) string {
 	p, known := x.patterns[text]
 	if !known {
-		p = patternOf(text)
+		p = Pattern(text)
 		if len(x.patterns) < mostTexts {
 			x.patterns[text] = p
 		}

@@ -9,18 +9,24 @@ import (
 // maxPattern is the maximum number of bytes of a text that are used for its pattern.
 const maxPattern = 300
 
-// patternOf returns a pattern that similar texts have in common: the first line of text, with placeholders for the
-// parts that differ: <number> for digits, <hex> for hexadecimal numbers of at least six digits, <uuid> for UUIDs, and
-// <text> for quoted texts.
-func patternOf(text string) string { return patternWith(text, false) }
+// Pattern returns a pattern that similar texts have in common. It is the first line of text, with
+// placeholders for the parts that differ: <number> for digits, <hex> for hexadecimal numbers of at
+// least six digits, <uuid> for UUIDs, and <text> for quoted texts.
+func Pattern(text string) string { return patternWith(text, false) }
 
-// patternWith is like patternOf. If places is set, it keeps digits that identify a place in the source or a
-// status: digits after #, after line, after a colon at the end of a word, and separate numbers from 100 to 599.
-func patternWith(text string, places bool) string {
+// headOf returns the first line of text, cut to maxPattern bytes if it is longer.
+func headOf(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxPattern {
 		text = texts.Head(text, maxPattern) + "…"
 	}
+	return text
+}
+
+// patternWith is like Pattern. If places is set, it keeps digits that identify a place in the source or a
+// status: digits after #, after line, after a colon at the end of a word, and separate numbers from 100 to 599.
+func patternWith(text string, places bool) string {
+	text = headOf(text)
 	if !strings.ContainsAny(text, "0123456789\"'`") {
 		return text
 	}

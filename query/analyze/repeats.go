@@ -249,7 +249,7 @@ func callText(e *format.TraceEntry) string {
 	for _, name := range callTexts {
 		if value, ok := e.Attribute(name); ok {
 			text := value.Text()
-			return patternOf(strings.Join(strings.Fields(text[:min(len(text), 4*maxPattern)]), " "))
+			return Pattern(strings.Join(strings.Fields(text[:min(len(text), 4*maxPattern)]), " "))
 		}
 	}
 	return ""

@@ -421,7 +421,7 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 				if err != nil {
 					return nil, spans, err
 				}
-				said[patternOf(text)]++
+				said[Pattern(text)]++
 			}
 		}
 	}

@@ -66,7 +66,7 @@ type SlowRequest struct {
 
 // An ErrorPattern is a pattern of error texts, with the number of errors that match it.
 type ErrorPattern struct {
-	Pattern string    `json:"pattern"` // with <number>, <hex>, <uuid> and <text> for the parts that differ
+	Pattern string    `json:"pattern"` // with <number>, <hex>, <uuid> and <text> for the parts that differ, if any do
 	Role    view.Role `json:"role"`
 	Count   int       `json:"count"`
 	First   view.Row  `json:"first"` // the first error that matches
@@ -316,7 +316,7 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 		}
 		p, ok := known[s]
 		if !ok {
-			p = patternOf(s)
+			p = Pattern(s)
 			if len(known) < maxPatterns {
 				known[s] = p
 			}
@@ -326,9 +326,12 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 		switch {
 		case ok:
 			list[n].Count++
+			if list[n].Pattern != headOf(s) {
+				list[n].Pattern = p
+			}
 		case len(list) < maxPatterns:
 			found[k] = len(list)
-			list = append(list, ErrorPattern{Pattern: p, Role: k.role, Count: 1, First: r})
+			list = append(list, ErrorPattern{Pattern: headOf(s), Role: k.role, Count: 1, First: r})
 		default:
 			o.OtherErrors++
 		}

@@ -118,7 +118,7 @@ func (w *workload) mainTime(total int64) Finding {
 	own := most.own[op]
 	in := op.name
 	switch {
-	case op.name == most.name || strings.HasPrefix(most.name, op.name+" "):
+	case op.service == most.service && (op.name == most.name || strings.HasPrefix(most.name, op.name+" ")):
 		in = "no span below it"
 	case len(w.services()) > 1:
 		in += " of " + name(op.service)

@@ -105,6 +105,12 @@ func Stat(name string) (os.FileInfo, error) {
 	return fi, err
 }
 
+// IsNamed reports whether name leads to the file that was describes, directly or through a symbolic link.
+func IsNamed(was os.FileInfo, name string) bool {
+	now, err := Stat(name)
+	return err == nil && os.SameFile(was, now)
+}
+
 // Exists reports whether the name is in use. A symbolic link counts, even if it leads nowhere.
 func Exists(name string) bool {
 	_, err := os.Lstat(name)

@@ -19,7 +19,7 @@ var (
 var units = map[string]uint64{
 	"": 1, "B": 1,
 	"KB": 1e3, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	"k": 1 << 10, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
 // ParseBytes parses an integer number of bytes with an optional unit, such as 64MiB or 64 MB.

@@ -1,12 +1,16 @@
 package deadtrace
 
-import "github.com/entrace-go/entrace/internal/file/tracename"
+import (
+	"slices"
+
+	"github.com/entrace-go/entrace/internal/file/tracename"
+)
 
 // A Rotation finds the files of a stream that its writers have renamed since a reader looked last, so that a reader
 // that was slow reads them before the file that has the name of the stream now.
 type Rotation struct {
 	stream string
-	known  map[string]bool // the names of the files, without extensions
+	known  map[string]bool // the names that New has returned, and those before
 }
 
 // RotationOf returns a Rotation of the files that are renamed from now on. name is the name of the stream or of its
@@ -17,15 +21,22 @@ func RotationOf(name string) *Rotation {
 	return r
 }
 
-// New returns the names of the files that were renamed since the last call, the oldest first. Each name ends in .et;
-// if the file is not finished yet, [format.Find] finds its IET.
-func (r *Rotation) New() (names []string) {
-	all, _ := Archived(r.stream) // there are none while there is no folder
-	for _, name := range all {
-		if base := tracename.Base(name); !r.known[base] {
-			r.known[base] = true
-			names = append(names, base+tracename.ET)
-		}
+// All returns the names of the files that were renamed since the last call of New, or since RotationOf, and still
+// exist, the oldest first. Each name ends in .et; if the file is not finished yet, [format.Find] finds its IET.
+func (r *Rotation) All() []string {
+	names, _ := Archived(r.stream) // there are none while there is no folder
+	for i, name := range names {
+		names[i] = tracename.Base(name) + tracename.ET
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return r.known[name] })
+	return slices.Compact(names)
+}
+
+// New returns the same names as All, each of them only once.
+func (r *Rotation) New() []string {
+	names := r.All()
+	for _, name := range names {
+		r.known[name] = true
 	}
 	return names
 }
