@@ -11,10 +11,10 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 )
 
-// NewSpanExporter returns an exporter for ended spans. The exporter records to the same places as
-// [Setup] does, including an endpoint or a flight recorder. Options for the TracerProvider have no
-// effect. Use NewSpanExporter in programs that make their span processors themselves.
-// OpenTelemetry's contrib package autoexport calls it through package exporter/autoexport.
+// NewSpanExporter returns an exporter for ended spans. The exporter records to the same places as [Setup] does,
+// including an endpoint or a flight recorder. Options for the TracerProvider have no effect. Use NewSpanExporter in
+// programs that make their span processors themselves. With package exporter/autoexport, OpenTelemetry's contrib
+// package autoexport calls NewSpanExporter.
 func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 	c := newConfig(options)
 	u, err := c.openOrShare(len(options) == 0)
@@ -25,8 +25,8 @@ func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 	return &spanExporter{Exporter: e, user: u}, err
 }
 
-// NewLogExporter is like [NewSpanExporter], but for the records of OpenTelemetry's log API. All
-// span and log exporters that are made without options share one recording.
+// NewLogExporter is like [NewSpanExporter], but for the records of OpenTelemetry's log API. All span and log
+// exporters that these two functions make without options share one recording.
 func NewLogExporter(options ...Option) (sdklog.Exporter, error) {
 	c := newConfig(options)
 	u, err := c.openOrShare(len(options) == 0)
@@ -72,10 +72,10 @@ type usedRecording struct {
 var environment struct {
 	mu sync.Mutex
 
-	used *usedRecording // nil: no exporter uses a shared recording
+	used *usedRecording // nil if no exporter uses a shared recording
 }
 
-// A user is the use of a recording by one exporter. Its first shutdown decrements users.
+// A user is an exporter as a user of a recording. Its first shutdown decrements the number of users.
 type user struct {
 	of   *usedRecording
 	once sync.Once
@@ -102,8 +102,8 @@ func (c *config) openOrShare(shared bool) (*user, error) {
 	return &user{of: used}, nil
 }
 
-// shutdown calls the function exporter, which ends the exporter. If u is the last user of the
-// recording, shutdown also closes the recording.
+// shutdown calls the function exporter, which shuts the exporter down. If u is the last user of the recording,
+// shutdown also closes the recording.
 func (u *user) shutdown(ctx context.Context, exporter func(context.Context) error) (err error) {
 	u.once.Do(func() {
 		finish := ctx.Err() == nil

@@ -395,8 +395,8 @@ func TestControlSamplers(t *testing.T) {
 	}
 }
 
-// TestSamplerDecides compares the decisions and the trace state of a RecordingSampler with those of
-// the sampler that it wraps.
+// TestSamplerDecides compares the decisions and the trace state of a RecordingSampler with the decisions and the
+// trace state of the sampler that it wraps.
 func TestSamplerDecides(t *testing.T) {
 	on, off := ringOf(t, control.Spans), ringOf(t, control.Logs)
 	for _, next := range []sdktrace.Sampler{sdktrace.AlwaysSample(), sdktrace.NeverSample(), sdktrace.TraceIDRatioBased(0.5), sdktrace.AlwaysRecord(sdktrace.NeverSample())} {

@@ -31,8 +31,8 @@ func labelCrashes() {
 	_ = os.Setenv("GODEBUG", given+name+"1") // if this fails, a crash names no spans
 }
 
-// labelsCrashes reports whether the runtime writes the labels of goroutines into the text of a crash by
-// default. It does from Go 1.27 on, unless go.mod of the main module has an earlier Go version.
+// labelsCrashes reports whether the runtime writes the labels of goroutines into the text of a crash by default: from
+// Go 1.27 on, unless go.mod of the main module has an earlier Go version.
 func labelsCrashes() bool {
 	if version.Compare(runtime.Version(), "go1.27") < 0 {
 		return false

@@ -16,15 +16,15 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// LogHandler returns a handler that writes each log record to the recorder and then passes it to
-// console. The caller waits for console, but each record is safe before that. If nothing can be
-// recorded, LogHandler returns console itself. A nil console means text on stderr. From now on the
-// warnings and notices of this module, for example about a full disk, also go to console, at level
-// WARN or INFO and with the prefix "entrace: ". They are never recorded.
+// LogHandler returns a handler that writes each log record to the recorder and then passes it to console. The caller
+// waits for console, but the record is recorded before console gets it. If nothing can be recorded, LogHandler
+// returns console itself. A nil console means text on stderr. From now on the warnings and notices of this module,
+// for example about a full disk, also go to console, at level WARN or INFO and with the prefix "entrace: ". They are
+// never recorded.
 //
-// If the handler becomes slog's default, it also gets the lines of package log. The lines of
-// log.Fatal and log.Panic, and those of net/http about handlers that panicked, are recorded at level
-// ERROR, with their stack. The text of log.Fatal is the reason why the program ended.
+// If the handler becomes slog's default, it also gets the lines of package log. The lines of log.Fatal and log.Panic,
+// and the lines of net/http about handlers that panicked, are recorded at level ERROR, with their stack. The text of
+// log.Fatal is the reason why the program ended.
 //
 // The handler console must not pass records to the default handler that slog has when a program
 // starts. That default handler writes through package log. Package log would pass the records to the
@@ -48,8 +48,8 @@ func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 	return &logHandler{slog.NewMultiHandler(h, console), h, console, r.RedactedText, places}
 }
 
-// hasDefaultHandler reports whether v is the handler that slog has when a program starts, or a handler
-// or a logger that has it in a field. It looks into depth handlers within each other.
+// hasDefaultHandler reports whether v is the handler that slog has when a program starts, or a handler or a logger
+// that has it in a field. It follows at most depth nested handlers.
 func hasDefaultHandler(v reflect.Value, depth int) bool {
 	for v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -131,8 +131,9 @@ func (h *logHandler) with(recorder, console slog.Handler) slog.Handler {
 	return &logHandler{slog.NewMultiHandler(recorder, console), recorder, console, h.text, h.places}
 }
 
-// outside returns the function in the stack of this goroutine that called functions whose names begin
-// with prefix, and the name of the outermost of these. The PC of caller is one of slog.Record.
+// outside looks in the stack of this goroutine for calls of functions whose names begin with prefix. The result
+// function is the name of the outermost such function, and caller is the function that called it. The PC of caller is
+// as in slog.Record.
 func outside(prefix string) (function string, caller runtime.Frame) {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
@@ -141,14 +142,14 @@ func outside(prefix string) (function string, caller runtime.Frame) {
 		if strings.HasPrefix(caller.Function, prefix) {
 			function = caller.Function
 		} else if function != "" {
-			caller.PC++ // the place in the source is that before PC
+			caller.PC++ // slog.Record has the PC after the call, Frame the PC of the call
 			return function, caller
 		}
 	}
 	return "", runtime.Frame{}
 }
 
-// stackBelow returns a stack without the functions whose names begin with prefix, and those that they
+// stackBelow returns a stack without the functions whose names begin with prefix and without the functions that they
 // called.
 func stackBelow(prefix, stack string) string {
 	i := strings.LastIndex(stack, "\n"+prefix)

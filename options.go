@@ -138,10 +138,9 @@ type exporterFactories[E any] map[string]func(context.Context) (E, error)
 // down.
 func WithControl(c *control.Control) Option { return option(func(cfg *config) { cfg.control = c }) }
 
-// WithEndpoint makes Setup also send all records to the target: tcp://host:port, tls://host:port or
-// unix:///path. OTEL_EXPORTER_ENTRACE_ENDPOINT does the same; see package remote. A nil o means the
-// defaults and the token from the environment. WithEndpoint has no effect if
-// [exporter.WithRecorder] is given.
+// WithEndpoint makes Setup also send all records to the target: tcp://host:port, tls://host:port or unix:///path.
+// OTEL_EXPORTER_ENTRACE_ENDPOINT does the same; see package remote. A nil o means the default options and the token
+// from the environment. WithEndpoint has no effect if [exporter.WithRecorder] is given.
 func WithEndpoint(target string, o *remote.SenderOptions) Option {
 	return option(func(c *config) {
 		c.endpoint = target
@@ -166,10 +165,10 @@ func WithLogLevel(l slog.Leveler) Option {
 	return option(func(c *config) { c.level = l })
 }
 
-// WithErrorHandler sets the function that is called with later errors, such as a full disk, and with errors
-// about variables that are not understood. By default these errors go to the console at level WARN. The
-// function applies to the whole process. It may be otel.Handle, but only if the handler behind otel.Handle
-// does not log to a logger whose records are recorded.
+// WithErrorHandler sets the function that is called with later errors, such as a full disk, and with errors about
+// variables that are not understood. By default these errors go to the console at level WARN. The function applies to
+// the whole process. It may be otel.Handle, but only if OpenTelemetry's error handler does not log to a logger whose
+// records are recorded.
 func WithErrorHandler(fn func(error)) Option {
 	return option(func(*config) { notice.SetErrorHandler(fn) })
 }
@@ -178,10 +177,9 @@ func WithErrorHandler(fn func(error)) Option {
 // file, that the file of a dead process was finished, or that old files were removed.
 func WithoutNotices() Option { return option(func(*config) { notice.SetQuiet(true) }) }
 
-// WithSignals makes Setup shut the Pipeline down when the process gets one of the signals. The signal
-// then ends the process as it would have without WithSignals. Without arguments the signals are
-// SIGTERM, which docker stop sends, and os.Interrupt. Use WithSignals in programs that do not handle
-// these signals themselves.
+// WithSignals makes the Pipeline shut down when the process gets one of the signals. The signal then ends the process
+// as it would have without WithSignals. Without arguments the signals are SIGTERM, which docker stop sends, and
+// os.Interrupt. Use WithSignals in programs that do not handle these signals themselves.
 func WithSignals(signals ...os.Signal) Option {
 	if len(signals) == 0 {
 		signals = []os.Signal{syscall.SIGTERM, os.Interrupt}
@@ -189,9 +187,8 @@ func WithSignals(signals ...os.Signal) Option {
 	return option(func(c *config) { c.signals = append(c.signals, signals...) })
 }
 
-// WithoutCrashText leaves debug.SetCrashOutput to the program. By default Setup sets the crash
-// output to a file of its own, so that the text and the stacks of a panic are in the trace.
-// Shutdown resets the crash output.
+// WithoutCrashText leaves debug.SetCrashOutput to the program. By default Setup sets the crash output to a file of
+// its own, so that the trace has the text and the stacks of a panic. Shutdown resets the crash output.
 func WithoutCrashText() Option { return option(func(c *config) { c.noCrash = true }) }
 
 // WithoutArguments leaves the command line of the program out of the trace. By default the resource has it, with its
@@ -200,8 +197,8 @@ func WithoutCrashText() Option { return option(func(c *config) { c.noCrash = tru
 func WithoutArguments() Option { return option(func(c *config) { c.noArguments = true }) }
 
 // WithSampler sets the sampler of the TracerProvider. It beats the sampler of the environment. With a flight
-// recorder, use this option and not [sdktrace.WithSampler]: with the latter, spans that are not sampled do not
-// reach the flight recorder.
+// recorder, use this option and not [sdktrace.WithSampler]: with [sdktrace.WithSampler], spans that are not sampled
+// do not reach the flight recorder.
 func WithSampler(s sdktrace.Sampler) Option { return option(func(c *config) { c.sampler = s }) }
 
 // WithMode sets the way in which spans are recorded.
@@ -230,7 +227,7 @@ func WithLoggerProviderOptions(o ...sdklog.LoggerProviderOption) Option {
 	return option(func(c *config) { c.loggers = append(c.loggers, o...) })
 }
 
-// WithoutLogs turns off the recording of OpenTelemetry's log API: Setup sets no LoggerProvider.
+// WithoutLogs turns off the recording of OpenTelemetry's log API: Setup sets no global LoggerProvider.
 func WithoutLogs() Option { return option(func(c *config) { c.noLogs = true }) }
 
 // WithTracerProviderOptions adds options for the SDK's TracerProvider. If an option registers a

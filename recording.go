@@ -29,8 +29,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// A recording is the destination of spans and log records. It holds a recorder, its resource and
-// everything that has to be closed with the recorder.
+// A recording is the destination of spans and log records. It holds a recorder, the resource, and everything that is
+// closed together with the recorder.
 type recording struct {
 	recorder *recorder.Recorder
 	owned    bool             // this package opened the recorder
@@ -38,7 +38,7 @@ type recording struct {
 	control  *control.Control // nil: no flight recorder
 	ours     bool             // this package made the control
 	resource *resource.Resource
-	process  []attribute.KeyValue // are added to resources when they are recorded
+	process  []attribute.KeyValue // attributes that are added to resources when they are recorded
 	crash    *crashtext.Output    // nil: no crash output was set
 }
 

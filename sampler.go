@@ -70,8 +70,8 @@ const (
 	envSamplerArg = "OTEL_TRACES_SAMPLER_ARG"
 )
 
-// environmentSampler returns the sampler that the SDK would make from the environment. The SDK
-// has no function that returns it.
+// environmentSampler returns the sampler that the SDK would make from the environment. The SDK has no function for
+// this.
 func environmentSampler() sdktrace.Sampler {
 	s, ok := env.Lookup(envSampler)
 	if !ok {
@@ -95,8 +95,8 @@ func environmentSampler() sdktrace.Sampler {
 	return byDefault
 }
 
-// ratio returns a sampler with the ratio in OTEL_TRACES_SAMPLER_ARG, which is 1 if the variable
-// is unset or not valid.
+// ratio returns a sampler with the ratio in OTEL_TRACES_SAMPLER_ARG. The ratio is 1 if the variable is unset or not
+// valid.
 func ratio() sdktrace.Sampler {
 	s := strings.TrimSpace(os.Getenv(envSamplerArg))
 	if s == "" {

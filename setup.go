@@ -46,9 +46,8 @@ type Pipeline struct {
 // records, including records of bridges such as otelzap. Use [WithSlogDefault] or
 // [Pipeline.LogHandler] for the records of log/slog. Call Shutdown at the end.
 //
-// If Setup returns an error, for example because the file cannot be created, the Pipeline is usable
-// nevertheless: it records nothing, but other exporters work. So a program can continue without a
-// trace.
+// If Setup returns an error, for example because the file cannot be created, the Pipeline is usable nevertheless: it
+// records nothing, but other exporters work. So a program can ignore the error and continue without a trace.
 func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	if ctx == nil {
 		ctx = context.Background() // a nil ctx must not keep the program from starting
@@ -110,9 +109,8 @@ func (c *config) levelFor(r *recorder.Recorder) slog.Leveler {
 	return level
 }
 
-// globals sets OpenTelemetry's global TracerProvider to tp, and the global propagator to the one in
-// the environment, unless WithoutGlobals was given. If WithSlogDefault was given, it sets slog's
-// default logger.
+// globals sets OpenTelemetry's global TracerProvider to tp, and the global propagator as the environment says, unless
+// WithoutGlobals was given. If WithSlogDefault was given, globals also sets slog's default logger.
 func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 	if c.slog {
 		slog.SetDefault(slog.New(p.LogHandler(nil)))
@@ -168,9 +166,8 @@ func nothing(c *config) *Pipeline {
 	return p
 }
 
-// processors returns the span processors for the exporters that OTEL_TRACES_EXPORTER names. The
-// result own writes to r; it is nil if the list does not have entrace. The result others has the
-// processors of the other exporters.
+// processors returns the span processors for the exporters that OTEL_TRACES_EXPORTER names. The result own writes to
+// r; it is nil if spans are not recorded. The result others has the processors of the other exporters.
 func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.SpanProcessor, others []sdktrace.SpanProcessor) {
 	records, exporters := named(ctx, envTracesExporter, "WithSpanExporter", c.factories)
 	for _, e := range exporters {
@@ -188,10 +185,9 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 	return own, others
 }
 
-// named makes the exporters that a variable lists, with the factories that the option registered.
-// The result records says whether entrace should record. It is true if the list has entrace. It is
-// also true if no exporter of the list could be made, for example because all names are unknown,
-// unless the list has none.
+// named makes the exporters that a variable lists, with the factories that the option registered. The result records
+// says whether this module should record. It is true if the list has the name entrace. It is also true if no exporter
+// of the list could be made, for example because all names are unknown, unless the list has the name none.
 func named[E any](ctx context.Context, variable, option string, factories exporterFactories[E]) (records bool, others []E) {
 	s, _ := env.Lookup(variable)
 	names := env.List(s)
@@ -250,15 +246,15 @@ func propagator() propagation.TextMapPropagator {
 // to it. If OTEL_SDK_DISABLED is true, the recorder drops everything.
 func (p *Pipeline) Recorder() *recorder.Recorder { return p.recording.recorder }
 
-// TracerProvider returns the provider whose spans are recorded.
+// TracerProvider returns the TracerProvider whose spans are recorded.
 func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider }
 
 // Control returns the flight recorder of p, or nil if p has none. The methods of a nil Control may
 // be called.
 func (p *Pipeline) Control() *control.Control { return p.recording.control }
 
-// LoggerProvider returns the provider whose OpenTelemetry log records are recorded. With
-// [WithoutLogs] the provider drops the records.
+// LoggerProvider returns the LoggerProvider whose OpenTelemetry log records are recorded. With [WithoutLogs] the
+// LoggerProvider drops the records.
 func (p *Pipeline) LoggerProvider() *sdklog.LoggerProvider { return p.loggers }
 
 // ForceFlush writes all ended spans and log records to the file, so that other processes can read
@@ -276,9 +272,9 @@ func (p *Pipeline) ForceFlush(ctx context.Context) error {
 // the file. Shutdown is idempotent.
 //
 // If a panic runs Shutdown, as in a program with "defer p.Shutdown(ctx)", Shutdown only flushes, and recording
-// continues. So the trace says that the panic ended the program, and has its text. The same holds if main calls
-// runtime.Goexit. If the program recovers the panic, call Shutdown again after the function that recovers has
-// returned: within this function, Shutdown cannot see that the panic is recovered.
+// continues. So the trace says that the panic ended the program, and has the text of the panic. Shutdown also only
+// flushes if main calls runtime.Goexit. If the program recovers the panic, call Shutdown again after the function
+// that recovers has returned: within this function, Shutdown cannot see that the panic is recovered.
 func (p *Pipeline) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background()
@@ -320,6 +316,6 @@ func withGrace(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
-// shutdownGrace is the time that a step of the shutdown gets if it waits only for the disk, even
-// after ctx is done.
+// shutdownGrace is the time limit for a step of the shutdown that waits only for the disk. It applies even after ctx
+// is done.
 const shutdownGrace = 2 * time.Second

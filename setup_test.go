@@ -429,8 +429,8 @@ func TestPathWithoutFolder(t *testing.T) {
 	}
 }
 
-// TestHostileServiceNames: whatever the name of the service, the file is in the right folder, and
-// no two services share a file.
+// TestHostileServiceNames: for any name of the service, the file is in the right folder, and no two services share a
+// file.
 func TestHostileServiceNames(t *testing.T) {
 	dir := clean(t)
 	long := strings.Repeat("x", 300)

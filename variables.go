@@ -37,11 +37,11 @@ func unknownVariables() {
 	}
 }
 
-// configFiles reports the variables that name a configuration file of OpenTelemetry. By its specification, the file
-// replaces all other variables, but Setup does not read it.
+// configFiles reports the variables that name a configuration file of OpenTelemetry. By the specification, the file
+// replaces all other variables, but Setup does not read the file.
 func configFiles() {
 	if _, run := env.Lookup(envRun); run {
-		return // entrace run has reported them
+		return // entrace run has reported these variables
 	}
 	for _, name := range []string{"OTEL_CONFIG_FILE", "OTEL_EXPERIMENTAL_CONFIG_FILE"} {
 		if file, ok := env.Lookup(name); ok {

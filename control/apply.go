@@ -7,9 +7,9 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// SetConfig sets another configuration. If it is not valid, SetConfig returns an error and the old one
-// remains. A new configuration cannot change the folder, or the size and place of the ring. SetConfig does
-// not wait for files or providers: providers start and stop soon afterwards.
+// SetConfig sets another configuration. If cfg is not valid, SetConfig returns an error and the old configuration
+// remains. A new configuration cannot change the folder, or the size and place of the ring. SetConfig does not wait
+// for files or providers: providers start and stop soon afterwards.
 func (c *Control) SetConfig(cfg *Config) error {
 	if cfg == nil {
 		return errors.New("control: the configuration is nil")

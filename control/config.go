@@ -30,14 +30,14 @@ type Config struct {
 	Traces []TraceConfig
 }
 
-// Keep bounds the traces in a folder. If a bound is exceeded, the oldest traces are removed. Traces that
-// were requested manually are removed only after all others. Zero means no bound.
+// Keep bounds the traces in a folder. If a bound is exceeded, the oldest traces are removed. Traces that were
+// requested manually are removed only after all other traces. Zero means no bound.
 //
-// Traces that were just finished are never removed. The age of a trace of this process counts from the end
-// of the trace, by the monotonic clock. The date of any other trace is the earlier of two times: the time
-// in its name and the time of its last change. Such a trace is too old only if both times are too old. A
-// trace whose date is more than five minutes in the future is removed first. Traces that are
-// [VerdictUnfinished] are not counted and not removed.
+// Traces that were just finished are never removed. The age of a trace of this process counts from the end of the
+// trace, by the monotonic clock. The date of a trace of another process is the earlier of two times: the time in its
+// name and the time of its last change. A trace of another process is too old only if both times are too old. A trace
+// whose date is more than five minutes in the future is removed first. Traces that are [VerdictUnfinished] are not
+// counted and not removed.
 type Keep struct {
 	Files int
 	Bytes int64
@@ -84,9 +84,9 @@ type TraceConfig struct {
 	Mode Mode
 	// Window is how far back a snapshot goes. The default is 30 s.
 	Window time.Duration
-	// Scope selects the spans and log records of a snapshot. "all", the default, selects all of them.
-	// "trace" selects only the spans and log records of the requesting OpenTelemetry trace. The records of
-	// other providers are always in the snapshot.
+	// Scope selects the spans and log records of a snapshot. "all", the default, selects all spans and log records.
+	// "trace" selects only the spans and log records of the requesting OpenTelemetry trace. The records of other
+	// providers are always in the snapshot.
 	Scope string
 	// Providers has the providers whose records are in the trace.
 	Providers Set
@@ -136,20 +136,21 @@ type On struct {
 	Level slog.Level
 	// LongerThan is the minimum time that a span took or has been open.
 	LongerThan time.Duration
-	// Count means that only every Count-th matching request counts as a match, if these Count requests were
-	// made within the time Within. Zero means every request. If Within is zero, there is no time limit.
+	// Count means that only every Count-th matching request counts as a match, if the last Count matching requests
+	// were made within the time Within. Zero means every request. If Within is zero, there is no time limit.
 	Count  int
 	Within time.Duration
 }
 
-// KeepIf decides whether a stream that has ended is kept. It has three conditions, and an empty one is met.
+// KeepIf decides whether a stream that has ended is kept. It has three conditions. An empty condition is met.
 //
 //   - Any: a span or log record of the trace has at least one of these attributes.
 //   - All: for each of these attributes, a span or log record of the trace has it.
 //   - Longest: the longest span of the trace exceeds one of these bounds.
 //
-// If all are met, the highest bound that the longest span exceeds says which share of the traces is kept;
-// without Longest, all are kept. If one is not met, one in Else traces is kept, or none if Else is 0.
+// If all three conditions are met, the highest bound that the longest span exceeds says which share of the traces is
+// kept; if Longest is empty, all traces are kept. If a condition is not met, one in Else traces is kept, or no trace
+// if Else is 0.
 type KeepIf struct {
 	Longest  []KeepLongest
 	Any, All []string // "name=value"
@@ -159,7 +160,7 @@ type KeepIf struct {
 // A KeepLongest keeps one in OneIn of the traces with a span longer than LongerThan.
 type KeepLongest struct {
 	LongerThan time.Duration
-	OneIn      int // 0 or 1: all
+	OneIn      int // 0 or 1: all traces are kept
 }
 
 // minRingBytes is the minimum size of a ring.

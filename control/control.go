@@ -31,8 +31,8 @@ type Options struct {
 	// Version is the disk version of the traces. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// BufferDir is the folder for the ring, as in [recorder.Options]. By default the ring is in shared
-	// memory if that survives the process, and is smaller if memory is short. Else it is in the folder of
+	// BufferDir is the folder for the ring, as in [recorder.Options]. By default the ring is in shared memory if
+	// shared memory survives the process, and is smaller if memory is short. Otherwise the ring is in the folder of
 	// the traces.
 	BufferDir string
 	// Redact says which values are secrets, as in [recorder.Options].
@@ -42,8 +42,8 @@ type Options struct {
 	// If 64 calls are waiting, further calls are dropped. The functions may call all methods of the control except
 	// Shutdown.
 	OnError func(error)
-	// OnTrace, if set, is called when a trace ends. If its verdict is VerdictUnfinished,
-	// OnTrace is called again when the trace is finished.
+	// OnTrace, if set, is called when a trace ends. If the verdict of the trace is VerdictUnfinished, OnTrace is
+	// called again when the trace is finished.
 	OnTrace func(*Trace)
 	// OnCrash, if set, is called when [New] has made a trace from the ring of a process that died. It is called in
 	// the same way as OnTrace.
@@ -59,10 +59,10 @@ const maxQueue = 64
 // A Control decides which requests become traces, and writes the traces. Its Recorder records to its ring.
 // The methods of a nil Control do nothing, and requests are denied.
 //
-// Decisions are made on the goroutine of the caller, under a mutex that is never held while a file is used
-// or while a provider, a dumper or a callback runs. Slow work has its own goroutines. The first one, the
-// writer, begins, writes and ends traces, one after the other. A second goroutine starts and stops
-// providers, a third writes the note of the ring, and a fourth calls OnError, OnTrace and OnCrash.
+// Decisions are made on the goroutine of the caller, under a mutex that is never held while a file is used or while a
+// provider, a dumper or a callback runs. Slow work has its own goroutines. The first goroutine, the writer, begins,
+// writes and ends traces, one after the other. A second goroutine starts and stops providers, a third writes the note
+// of the ring, and a fourth calls OnError, OnTrace and OnCrash.
 //
 // A Control is safe for concurrent use.
 type Control struct {
@@ -128,11 +128,11 @@ type writing struct {
 	writer     worker
 	slots      chan struct{} // a semaphore: holds one element for each request that waits for the writer
 	unfinished unfinished
-	ended      error // what Shutdown could not finish of the streams that it ended
+	ended      error // the errors of the streams that Shutdown ended
 }
 
-// New makes traces of the files that dead processes left in the folder of the configuration. Then it
-// returns a control, which records.
+// New makes traces from the files that dead processes left in the folder of the configuration. Then it returns a
+// Control, which records.
 func New(o *Options) (*Control, error) {
 	c := &Control{o: *o, began: time.Now(), stop: func() {}}
 	c.limits, c.slots, c.provided = make(map[string]*limit), make(chan struct{}, maxQueue), Spans|Logs
@@ -239,10 +239,10 @@ func (c *Control) Recorder() *recorder.Recorder {
 	return c.ring.Recorder()
 }
 
-// Enabled reports whether at least one provider in s is on. It is one atomic load.
+// Enabled reports whether at least one provider in s is on. It costs one atomic load.
 func (c *Control) Enabled(s Set) bool { return c != nil && c.on.Load()&uint64(s) != 0 }
 
-// Config returns the configuration in force.
+// Config returns the current configuration.
 func (c *Control) Config() *Config {
 	if c == nil {
 		return nil
@@ -260,8 +260,8 @@ func (c *Control) Dir() string {
 
 var errClosed = errors.New("control: shut down")
 
-// Shutdown makes the trace of the trigger exit, if the configuration has one, ends all streams, and removes the
-// file of the ring. It returns the errors of these streams. It drops manual requests for snapshots, such as those of
+// Shutdown makes the trace of the trigger exit, if the configuration has one, ends all streams, and removes the file
+// of the ring. It returns the errors of these streams. It drops manual requests for snapshots, such as requests of
 // signals, that the writer has not begun. It waits for all goroutines, but not longer than ctx. It is idempotent.
 //
 // If a panic runs Shutdown, or if main calls runtime.Goexit, Shutdown does nothing: the ring and the streams outlive
@@ -305,7 +305,7 @@ func (c *Control) Shutdown(ctx context.Context) error {
 	}
 }
 
-// endDecisions ends all streams. After it, no trace can begin.
+// endDecisions ends all streams. Afterwards no trace can begin.
 func (c *Control) endDecisions() {
 	c.applying.Lock()
 	defer c.applying.Unlock()

@@ -143,8 +143,7 @@ func TestTornRing(t *testing.T) {
 	}
 }
 
-// TestNotRings checks that files, folders and links with names like those of rings remain unchanged if they
-// are not rings.
+// TestNotRings checks that files, folders and links that have names of rings but are not rings remain unchanged.
 func TestNotRings(t *testing.T) {
 	name, whole := aRing(t)
 	stem := strings.TrimSuffix(name, ".ring")

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Start requests a trace. If the request becomes a snapshot, Start returns when the file is written; if it
-// becomes a stream, Start returns when the stream has begun. The error is a [*DeniedError] or the error of ctx.
-// After the error of ctx, the trace may still be made.
+// Start requests a trace. If the request becomes a snapshot, Start returns when the file is written; if it becomes a
+// stream, Start returns when the stream has begun. The error is a [*DeniedError] or the error of ctx. If Start
+// returns the error of ctx, the trace may still be made.
 func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	f, i, v := c.match(&r)
 	if v != VerdictStarted {
@@ -52,7 +52,7 @@ func (c *Control) Fire(r Request) {
 		return
 	}
 	waits := &f.waits[i]
-	if r.Manual { // the limits may refuse the request that waits
+	if r.Manual { // the limits may refuse the waiting request
 		waits = &f.waitsManual[i]
 	}
 	once := !r.Manual || r.Trigger == TriggerSignal
@@ -91,9 +91,9 @@ func (c *Control) match(r *Request) (f *rules, trace int, v Verdict) {
 	return f, trace, v
 }
 
-// admit makes a trace if the limits allow it, and queues begin for the writer. It counts verdicts other
-// than VerdictStarted. The caller has acquired a slot: if the verdict is VerdictStarted, the writer
-// releases it before it calls begin. Otherwise admit releases it.
+// admit makes a trace if the limits allow it, and queues begin for the writer. It counts verdicts other than
+// VerdictStarted. The caller has acquired a slot: if the verdict is VerdictStarted, the writer releases the slot
+// before it calls begin. Otherwise admit releases the slot.
 func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Verdict {
 	tc := &f.cfg.Traces[trace]
 	c.mu.Lock()
@@ -149,9 +149,9 @@ func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 // same reports whether r and the request other have the same trigger and key.
 func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger && r.Key == other.Key }
 
-// Stop ends the streams whose request had the trigger and key of r, and reports whether one was running. It
-// returns at once: the streams then ignore new spans and log records. The channel of [Trace.Done] is closed
-// when a file is finished.
+// Stop ends the streams whose request had the trigger and key of r, and reports whether such a stream was running. It
+// returns at once: the streams then ignore new spans and log records. The channel of [Trace.Done] is closed when a
+// file is finished.
 func (c *Control) Stop(r Request) bool {
 	return c.endAll(&r, endStopped, "")
 }
@@ -209,7 +209,7 @@ func (c *Control) Running() (begun []*Trace) {
 type limit struct {
 	asked int         // number of requests, for one_in
 	last  time.Time   // the time of the last request that was allowed
-	hour  []time.Time // the times of these requests during the last hour
+	hour  []time.Time // the times of the allowed requests during the last hour
 	ended map[int]int // number of ended traces by class, for keep_if
 	fails int         // failures in a row
 	until time.Time   // until this time, after a failure, rests may refuse requests

@@ -174,9 +174,9 @@ func recordingTold(dir string, bytes int64, told *[]string) (*recording, error) 
 	return recordingOf(ctl)
 }
 
-// limited records while the size of files is limited. The limit has the effect of a full disk, but needs no
-// rights. After 98 of the long records some 4,000 bytes are left: room for the last entry, which has the number
-// of lost records, whatever the lengths of the host's name and of the paths are.
+// limited records while the size of files is limited. The limit has the effect of a full disk, but needs no rights.
+// After 98 of the long records some 4,000 bytes are left: room for the last entry, which has the number of lost
+// records, for any length of the host's name and of the paths.
 func limited(dir string) error {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 804_000, Max: unix.RLIM_INFINITY}); err != nil {
 		return err

@@ -25,7 +25,7 @@
 //   - A source supplies configurations: see [Source].
 //   - A provider records a part of the data. Providers are bits in a [Set]. The check whether a provider is
 //     on is one atomic load.
-//   - The ring is a buffer of fixed size in which new records replace the oldest ones. It is in a file that
+//   - The ring is a buffer of fixed size in which new records replace the oldest records. It is in a file that
 //     outlives the process.
 //   - A snapshot is a trace of the records that are in the ring; the ring continues to record. A stream is
 //     a trace of the records from its start on.
@@ -89,24 +89,23 @@
 //
 // # After a crash
 //
-// While the process lives, it holds a lock on its ring. The ring is in [Options].BufferDir, or in shared
-// memory if that survives the process, or otherwise in the folder. The file ring-HOST-PID-DATE.ring in the
-// folder is the ring itself, or a text file with the path of the ring. If shared memory is short, the ring
-// is smaller and this is reported; if there is room for less than 8 MiB, the ring is in the folder.
+// While the process lives, it holds a lock on its ring. The ring is in [Options].BufferDir, or in shared memory if
+// shared memory survives the process, or otherwise in the folder. The file ring-HOST-PID-DATE.ring in the folder is
+// the ring itself, or a text file with the path of the ring. If shared memory is short, the ring is smaller and this
+// is reported; if there is room for less than 8 MiB, the ring is in the folder.
 //
 // The next control in that folder, or "entrace recover DIR", converts the rings of dead processes to
-// DATE-HOST-PID-0001-crash.et. DATE is the time of the last record. The entry "crash", below entrace.trace,
-// has the text that the runtime wrote when the process died. If GODEBUG has tracebacklabels=1, which
-// entrace.Setup sets, the runtime writes the labels of goroutines, and so the ids of their spans. Entries
-// "goroutines" below these spans have the stacks. If the span of the goroutine that panicked is open, an
-// event "exception" marks the span as failed. Without these labels the span is unknown and no span is
-// marked. A span that ends while the panic unwinds the stack has such an event in any case.
+// DATE-HOST-PID-0001-crash.et. DATE is the time of the last record. The entry "crash", below entrace.trace, has the
+// text that the runtime wrote when the process died. If GODEBUG has tracebacklabels=1, which entrace.Setup sets, the
+// runtime writes the labels of goroutines, and so the ids of their spans. Entries "goroutines" below these spans have
+// the stacks. If the span of the goroutine that panicked is open, an event "exception" marks the span as failed.
+// Without the labels the span is unknown and no span is marked. A span that ends while the panic unwinds the stack
+// has an event "exception" in any case.
 //
-// The ring survives every death of a process: a panic, a fatal error of the runtime, os.Exit, SIGKILL, or
-// the kernel's OOM killer. After a loss of power, records may be missing. A ring is removed when its trace
-// is on disk. A ring that cannot be read, or cannot be converted to a trace, stays; the error is reported.
-// A ring of another version of this package is renamed to NAME.broken. A ring in shared memory is lost when
-// the machine restarts, which is reported once. In a container the folder has to be on a volume that
-// outlives the container. In shared memory the ring counts as memory; elsewhere the kernel writes the ring
-// to disk about every 30 seconds.
+// The ring survives every death of a process: a panic, a fatal error of the runtime, os.Exit, SIGKILL, or the
+// kernel's OOM killer. After a loss of power, records may be missing. A ring is removed when its trace is on disk. A
+// ring that cannot be read, or cannot be converted to a trace, stays; the error is reported. A ring of another
+// version of this package is renamed to NAME.broken. A ring in shared memory is lost when the machine restarts; the
+// loss is reported once. In a container the folder has to be on a volume that outlives the container. In shared
+// memory the ring counts as memory; elsewhere the kernel writes the ring to disk about every 30 seconds.
 package control

@@ -9,8 +9,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// keeps reports whether a trace that has ended is kept. If it cannot find out, it returns true and the
-// error.
+// keeps reports whether a trace that has ended is kept. If the trace cannot be read, it returns true and the error.
 func (c *Control) keeps(t *Trace) (bool, error) {
 	k := t.tc.KeepIf
 	if k == nil {
@@ -34,8 +33,8 @@ func (c *Control) keeps(t *Trace) (bool, error) {
 	return n > 0 && (l.ended[class]-1)%n == 0, nil
 }
 
-// oneIn returns the class of a trace, and the number n: one in n traces of this class is kept, none if n is
-// 0. met says whether the trace has the attributes in Any and All.
+// oneIn returns the class of a trace, and a number n: one in n traces of this class is kept, or no trace if n is 0.
+// The parameter met says whether the trace has the attributes in Any and All.
 func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 	if !met {
 		return -1, k.Else
@@ -88,7 +87,7 @@ func (k *KeepIf) check(name string) (longest time.Duration, met bool, err error)
 				text = v.Text()
 			}
 			if _, asked := values[text]; asked {
-				values[strings.Clone(text)] = true // text is memory of the file, so clone it
+				values[strings.Clone(text)] = true // text aliases memory of the file, so clone it
 			}
 		}
 		return nil

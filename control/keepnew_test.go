@@ -227,8 +227,8 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestCrashBufferStaysIfItCannotBeRead damages the journal of a stream, which has all its records. Recovery
-// renames it and does not remove it.
+// TestCrashBufferStaysIfItCannotBeRead damages the journal of a stream, which has all its records. Recovery renames
+// the journal and does not remove it.
 func TestCrashBufferStaysIfItCannotBeRead(t *testing.T) {
 	for _, from := range []int64{0, 64} { // damage everything before the records, or only the checkpoints
 		dir := t.TempDir()

@@ -70,7 +70,8 @@ func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	names := p.names()
 	add := func(more map[string]string) {
 		for key, value := range more {
-			// Leave out other providers' parameters, because a change of these must not restart this one.
+			// Leave out the parameters of other providers, because a change of these parameters must not restart this
+			// provider.
 			if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(key, name+".") }) {
 				params[key] = value
 			}
@@ -100,8 +101,8 @@ func (c *Control) streams() []*Trace {
 	return slices.Clone(c.fed)
 }
 
-// switchProviders starts and stops providers. Afterwards those run that the current configuration and the
-// streams need.
+// switchProviders starts and stops providers. Afterwards the providers that the current configuration and the streams
+// need are running.
 func (c *Control) switchProviders() {
 	c.eachMember(func(m *member) {
 		if m.Start == nil {

@@ -49,8 +49,8 @@ func (t openTree) innermost(ref format.SpanRef) format.SpanRef {
 	return ref
 }
 
-// request returns the span that began the part of a trace in this process, and its name. It returns the
-// zero SpanRef if no such span is open, or several.
+// request returns the span that began the part of a trace in this process, and its name. It returns the zero SpanRef
+// if no such span, or more than one, is open.
 func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 	for ref, s := range t {
 		if ref.TraceID != trace || s.parent.IsValid() {
@@ -76,7 +76,7 @@ func (t *Trace) explain(open openTree, d *dumps) {
 		place := d.waitsAt(in)
 		switch own := d.waitsAt(r.Span); {
 		case in == r.Span:
-		case place == "" && own != "": // perhaps another goroutine works for that span
+		case place == "" && own != "": // perhaps another goroutine works for the inner span
 			r.Reason += ", at " + own + ", and " + open[in].name + " below it"
 		default:
 			r.Reason += ", now in " + open[in].name
@@ -96,7 +96,7 @@ func (t *Trace) explain(open openTree, d *dumps) {
 }
 
 // waitsAt returns the function and line in which the goroutine of the span ref waits, from the dump of the
-// goroutines. It returns "" if the dump has no such goroutine, or several.
+// goroutines. It returns "" if the dump has no such goroutine, or more than one.
 func (d *dumps) waitsAt(ref format.SpanRef) (place string) {
 	if d == nil {
 		return ""

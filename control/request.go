@@ -14,9 +14,9 @@ type Request struct {
 	Trigger Trigger
 	Key     string // the text that the patterns of the configuration match
 	Reason  string // a text for people; it does not affect decisions
-	// Span is the span in which the event happened, if there was one.
+	// Span is the span in which the event happened. The zero SpanRef means no span.
 	Span    format.SpanRef
-	request string // the name of the span that began the trace of Span, "" if it must still be found
+	request string // the name of the span that began the trace of Span; "" if the name must still be found
 	// Took is the duration of the span, or how long it has been open.
 	Took time.Duration
 	// Level is the level of the log record that made the request.

@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
-// rules is a configuration in the form in which requests are matched.
+// rules is a configuration, prepared for matching requests.
 type rules struct {
 	cfg   *Config
 	by    map[Trigger][]*rule // by trigger
@@ -120,7 +120,7 @@ func (o *On) matches(r *Request) bool {
 	return o.Key == "" || wildcard(o.Key, r.Key)
 }
 
-// enough counts a match, and reports whether Count matches are reached. It then begins to count anew.
+// enough counts a match, and reports whether Count matches are reached. If so, it begins to count anew.
 func (o *rule) enough(now time.Time) bool {
 	if o.Count <= 1 {
 		return true

@@ -17,7 +17,7 @@ type Set uint64
 // The providers of this module. The first two are the span processor and the slog handler. Package provider has
 // the others.
 const (
-	Spans          Set = 1 << iota // OpenTelemetry spans, including unsampled ones
+	Spans          Set = 1 << iota // OpenTelemetry spans, including unsampled spans
 	Logs                           // log/slog records
 	RuntimeMetrics                 // samples of runtime/metrics
 	GC                             // garbage collections and their pauses
@@ -53,8 +53,7 @@ func Register(name string) Set {
 	return 1 << i
 }
 
-// Named returns the set of the providers with these names. If a name is unknown, the error lists the known
-// ones.
+// Named returns the set of the providers with these names. If a name is unknown, the error lists the known names.
 func Named(names ...string) (Set, error) {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()

@@ -55,8 +55,8 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	return c.close(t)
 }
 
-// close finishes the file of a trace, or removes it if KeepIf does not keep the trace. If it returns
-// VerdictStarted and an error, the trace lost records, and one of its entries has their number.
+// close finishes the file of a trace, or removes the file if KeepIf does not keep the trace. If close returns
+// VerdictStarted and an error, the trace lost records, and an entry of the trace has the number of lost records.
 func (c *Control) close(t *Trace) (Verdict, error) {
 	keep, err := c.keeps(t)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	var finished []string
 	switch v {
 	case VerdictStarted:
-		finished = append(c.retryUnfinished(), name) // this trace was written, so the disk may have room again
+		finished = append(c.retryUnfinished(), name) // this trace could be written, so the disk may have room again for the unfinished traces
 	case VerdictUnfinished:
 		t.mu.Lock()
 		t.path = t.rec.StreamPath()

@@ -28,7 +28,7 @@ type Stats struct {
 	Ring struct {
 		Bytes   int64     `json:"bytes"` // in use
 		Entries uint64    `json:"entries"`
-		Evicted uint64    `json:"evicted"` // entries that were replaced by newer ones
+		Evicted uint64    `json:"evicted"` // entries that newer entries have replaced
 		Dropped uint64    `json:"dropped"`
 		From    time.Time `json:"from"` // the ring has all entries since this time
 		Open    int       `json:"open_spans"`

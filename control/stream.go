@@ -39,7 +39,7 @@ func (c *Control) beginStream(t *Trace) error {
 	t.stream.Store(stream)
 	c.mu.Lock()
 	c.fed = append(c.fed, t)
-	ends := !slices.Contains(c.running, t) // the end was requested meanwhile
+	ends := !slices.Contains(c.running, t) // the end of the stream has been requested in the meantime
 	c.mu.Unlock()
 	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // the open spans alone may exceed MaxBytes
 		t.narrow()
@@ -63,8 +63,7 @@ func (c *Control) beginStream(t *Trace) error {
 	return nil
 }
 
-// narrow makes the stream ignore new spans and log records. The other providers can still write their last
-// data.
+// narrow makes the stream ignore new spans and log records. Other providers can still write their last data.
 func (t *Trace) narrow() {
 	if s := t.stream.Load(); s != nil {
 		s.SetProviders(record.Providers(t.tc.Providers &^ (Spans | Logs)))

@@ -141,7 +141,7 @@ func TestNestedTraces(t *testing.T) {
 	}
 }
 
-// TestProviderConflict begins a stream with a CPU profile while other code runs one, and again when none
+// TestProviderConflict begins a stream with a CPU profile while other code runs one, and again when no other profile
 // runs.
 func TestProviderConflict(t *testing.T) {
 	if err := pprof.StartCPUProfile(io.Discard); err != nil {

@@ -70,16 +70,16 @@ func (t *Trace) Stop() bool {
 	return t.c.endStream(t, endStopped, "")
 }
 
-// Verdict returns [VerdictStarted] for a trace that runs or is finished, [VerdictUnfinished] if the ET
-// could not be made yet, and [VerdictConditionUnmet] or [VerdictFailed] if the trace was not kept.
+// Verdict returns [VerdictStarted] for a trace that is running or finished, [VerdictUnfinished] if the ET could not
+// be made yet, and [VerdictConditionUnmet] or [VerdictFailed] if the trace was not kept.
 func (t *Trace) Verdict() Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.verdict
 }
 
-// Err returns the errors of the trace. If a trace was kept but lost records, it has an error, and the last
-// entry has their number.
+// Err returns the errors of the trace. If a trace was kept but lost records, it has an error, and the last entry has
+// the number of lost records.
 func (t *Trace) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -182,7 +182,7 @@ func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	if err != nil {
 		c.report(fmt.Errorf("trace %s: %w", t.Name, err))
 	}
-	t.rec, t.size = nil, nil // the application may keep t, but the journal must be freed
+	t.rec, t.size = nil, nil // free the journal even if the application keeps t
 	t.stream.Store(nil)
 	t.finish(v, err)
 	c.callOnTrace(t)
@@ -272,7 +272,7 @@ func child(rec *recorder.Recorder, e *format.TraceEntry) error {
 	return traces.Write(rec, traces.Own, format.SpanRef{}, at, e)
 }
 
-// off writes an entry "provider off" to the trace. It does so only once for each provider.
+// off writes an entry "provider off" to the trace, only once for each provider.
 func (t *Trace) off(p Set, err error) {
 	name := p.String()
 	t.mu.Lock()
@@ -300,7 +300,7 @@ func (t *Trace) discard() error {
 	return errors.Join(osfile.Ignore(err, os.ErrNotExist), osfile.Ignore(os.Remove(stream+tracename.Journal), os.ErrNotExist))
 }
 
-// A sizeTee is a recorder.Tee that counts the bytes of a stream. When they reach most, it calls full, only
+// A sizeTee is a recorder.Tee that counts the bytes of a stream. When the count reaches most, it calls full, only
 // once.
 type sizeTee struct {
 	most int64

@@ -37,8 +37,9 @@ func (c *Control) logged(s *ring.LogEvent) {
 	})
 }
 
-// spanEnded requests a trace if a span was slow, unless the watchdog has already requested one for this span, or if a
-// panic ended it, except for [http.ErrAbortHandler]. For other spans it costs one atomic load.
+// spanEnded requests a trace if a span was slow, unless the watchdog has already requested a trace for this span. It
+// also requests a trace if a panic other than [http.ErrAbortHandler] ended the span. For other spans it costs one
+// atomic load.
 func (c *Control) spanEnded(e *record.Event) {
 	name, span := e.Message, format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())}
 	f := c.rules.Load()
@@ -73,8 +74,8 @@ type lastPanic struct {
 	at   time.Time
 }
 
-// first reports whether a panic is new. It is not if the last panic has the same text and was reported less
-// than samePanic ago. only reports that no panic at all was reported in that time.
+// first reports whether a panic is new. A panic is not new if the last panic has the same text and was reported less
+// than samePanic ago. The result only says that no other panic was reported within samePanic.
 func (l *lastPanic) first(text string, now time.Time) (first, only bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +99,7 @@ func (c *Control) firePanic(text, reason string, span format.SpanRef) {
 	}
 	r := Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span}
 	if only { // if there are many panics, do not search the open spans for each one
-		_, r.request = c.watchdog.openTree().request(span.TraceID) // search now: the panic is about to end that span as well
+		_, r.request = c.watchdog.openTree().request(span.TraceID) // search now, because the panic is about to end the outer span as well
 	}
 	c.Fire(r)
 }
@@ -130,7 +131,7 @@ func (c spanTriggers) WantsMarks() bool {
 // returns false.
 type openSpans = func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)
 
-// WatchSpans adds a function to those that the watchdog calls. stop removes it.
+// WatchSpans adds a function that tells the watchdog the open spans. stop removes the function.
 func (c spanTriggers) WatchSpans(spans openSpans) (stop func()) {
 	if c.Control == nil {
 		return func() {}
@@ -163,7 +164,7 @@ type watchdog struct {
 
 	stop chan struct{}
 	done chan struct{}
-	seen map[format.SpanRef]time.Duration // how long spans had been open at the last sweep; only the goroutine uses it
+	seen map[format.SpanRef]time.Duration // how long spans had been open at the last sweep; only the watchdog's goroutine uses it
 
 	spansMu sync.Mutex
 
@@ -171,7 +172,7 @@ type watchdog struct {
 
 	tracedMu sync.Mutex
 
-	traced map[format.SpanRef]int // spans with a trace: number of sweeps since each was last open
+	traced map[format.SpanRef]int // for each span with a trace, the number of sweeps since the span was last open
 }
 
 // minWatch is the minimum time between two sweeps.
@@ -216,7 +217,7 @@ func (w *watchdog) traces(span format.SpanRef) {
 	w.traced[span] = 0
 }
 
-// forget removes span again, because its trace was not made.
+// forget removes span from the traced spans, because its trace was not made.
 func (w *watchdog) forget(span format.SpanRef) {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()
@@ -277,7 +278,7 @@ func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[for
 		return true
 	})
 	w.prune(stuck)
-	// Requests for one trace count as one. The longest span comes first, because it contains the others.
+	// Requests for one trace count as one. The longest span comes first, because it contains the other spans.
 	slices.SortStableFunc(fire, func(a, b Request) int { return cmp.Compare(b.Took, a.Took) })
 	for _, r := range fire {
 		c.Fire(r)
@@ -304,7 +305,8 @@ func (s *signals) follow(names []string, fire func(name string)) {
 	}
 	old, oldDone := s.ch, s.done
 	defer func() {
-		if old != nil { // after the new Notify, because otherwise a signal in both sets could end the process
+		// Stop the old channel after the new Notify, because otherwise a signal in both sets could end the process.
+		if old != nil {
 			signal.Stop(old)
 			close(old)
 			<-oldDone
@@ -336,7 +338,7 @@ func (s *signals) follow(names []string, fire func(name string)) {
 const sameInstant = 100 * time.Millisecond
 
 // collect calls fire for the signals in ch until ch is closed. Signals that come less than sameInstant after a call
-// wait, and equal ones of them become one call.
+// wait, and equal waiting signals become one call.
 func collect(ch <-chan os.Signal, fire func(os.Signal)) {
 	var rest <-chan time.Time // nil: signals do not wait
 	waiting := make(map[os.Signal]bool)
@@ -398,7 +400,7 @@ func (c *Control) panicked(p any, stack []byte) {
 			{Name: "exception.stacktrace", Value: format.StringValue(text.Cut(string(stack), maxStack))},
 		},
 	}
-	// Such an entry causes no request. The recorder counts it if it fails.
+	// This entry causes no request. The recorder counts the entry if it fails.
 	_ = traces.WriteTimed(c.ring.Recorder(), record.ProviderLogs, format.SpanRef{}, now, e)
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)
 	defer cancel()

@@ -31,8 +31,7 @@ func sum(s control.Stats, trigger control.Trigger) (n uint64) {
 	return n
 }
 
-// TestFirstError checks which records are in the trace of an error. It has a fake clock, so that times are
-// exact.
+// TestFirstError checks which records are in the trace of an error. It uses a fake clock, so that times are exact.
 func TestFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const window = 30 * time.Second

@@ -16,7 +16,7 @@ import (
 // An unfinished holds the traces that are still IETs.
 type unfinished struct {
 	traces []*Trace
-	wait   time.Duration // time between the last attempt to finish them and the next
+	wait   time.Duration // time between the last attempt to finish the traces and the next attempt
 	next   time.Time     // time of the next attempt
 }
 
@@ -27,8 +27,8 @@ const (
 	maxFinishWait = time.Hour
 )
 
-// retryUnfinished tries again to finish these traces, and returns the names of those that it has finished.
-// Each failed attempt doubles the wait. Errors are not reported again.
+// retryUnfinished tries again to finish the unfinished traces, and returns the names of the traces that it has
+// finished. Each failed attempt doubles the wait. Errors are not reported again.
 func (c *Control) retryUnfinished() (finished []string) {
 	u := &c.unfinished
 	if len(u.traces) == 0 || time.Now().Before(u.next) {
@@ -72,7 +72,7 @@ func outcome(rec *recorder.Recorder, err error) Verdict {
 	}
 	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + tracename.Journal} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return VerdictUnfinished // also if Lstat fails for another reason
+			return VerdictUnfinished // the file exists, or Lstat failed for another reason than a missing file
 		}
 	}
 	return VerdictFailed

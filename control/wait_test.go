@@ -36,8 +36,8 @@ func (c foreignContext) Err() error {
 	}
 }
 
-// TestStackIsBelowTheSpanThatWaits requests a snapshot with the trigger watchdog while a span inside a
-// request waits. It checks below which span the stack is, and which place the reason names.
+// TestStackIsBelowTheSpanThatWaits requests a snapshot with the trigger watchdog while a span inside a request waits.
+// It checks which span the stack is below, and which place the reason names.
 func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 	here := runtime.FuncForPC(reflect.ValueOf(blockedHere).Pointer())
 	_, line := here.FileLine(here.Entry())

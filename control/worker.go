@@ -38,7 +38,7 @@ func (w *worker) offer(fn func()) {
 	}
 }
 
-// do queues fn and waits until it has run. It returns errClosed if the worker ends before.
+// do queues fn and waits until fn has run. It returns errClosed if the worker ends before fn has run.
 func (w *worker) do(fn func()) error {
 	done := make(chan struct{})
 	select {
@@ -49,8 +49,8 @@ func (w *worker) do(fn func()) error {
 	}
 }
 
-// wait waits until a queued function has run, which closes done. It returns the error of ctx, or errClosed
-// if the worker ends before.
+// wait waits until done is closed, which means that a queued function has run. It returns the error of ctx, or
+// errClosed if the worker ends before.
 func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -60,7 +60,7 @@ func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	case <-w.ended:
 	}
 	select {
-	case <-done: // the function was the last one
+	case <-done: // the function has run as the last function of the worker
 		return nil
 	default:
 		return errClosed

@@ -34,15 +34,16 @@ type Options struct {
 // In one of ENTRACE's own formats, the entries of a single file keep their bytes and their order, unless
 // OpenOptions.Clock changes their times. Several files are merged into one, in which equal resources are written
 // once. If the view shows an entry below a span of another file, and both have the same resource, the entry is
-// written below that span. With another resource, the entry stays below its own resource and names the span, and a
-// view of the output shows it below the span.
+// written below that span. If their resources differ, the entry stays below its own resource and names the span. A
+// view of the output shows the entry below the span.
 //
 // The entries of each file keep their order, but parents are written before their children. If a span was open when
-// its recorder began a new file, both files have it; it is written once, with the children from both files. If
-// several files have the same entries about a process, these are also written once. Each recorder ends its file
-// with an entry about its end. These entries are written in the order of the files. An entry entrace.end in the
-// last place marks a whole output as complete, so they are last only if every file has one. For a file of another
-// format, which cannot record its end, Encode writes one. It does not become a part of any other format. Merging needs 4 bytes of memory per entry.
+// its recorder began a new file, both files have the span; it is written once, with the children from both files. If
+// several files have the same entries about a process, these entries are also written once. Each recorder ends its
+// file with an entry about its end. These entries are written in the order of the files. An entry entrace.end in the
+// last place marks the whole output as complete, so the entries about ends are last only if every file has such an
+// entry. For a file of another format, which cannot record its end, Encode writes an entry entrace.end. Other formats
+// do not get this entry. Merging needs 4 bytes of memory per entry.
 //
 // The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a [*DamageError] only if
 // the trace was opened with OpenOptions.Once, because otherwise Open has already returned it. The output then has
@@ -151,7 +152,7 @@ func (t *Trace) EncodeFile(ctx context.Context, out string, f Format, o *Options
 	if _, damaged := errors.AsType[*DamageError](err); err != nil && !damaged {
 		return err
 	}
-	if err := checkRecording(out); err != nil { // a recording may have begun after the first check
+	if err := checkRecording(out); err != nil { // a process may have begun to record after the first check
 		return err
 	}
 	return errors.Join(tmp.Commit(o.Replace), err)
@@ -211,7 +212,8 @@ func checkRecording(out string) error {
 	return nil
 }
 
-// copyFile writes all whole entries of f. If change is not nil, it calls change for each entry before.
+// copyFile writes all whole entries of f. If change is not nil, it calls change with each entry before it writes the
+// entry.
 func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func(e *format.TraceEntry)) error {
 	var raw []byte
 	for id := range uint32(f.Len()) {

@@ -103,8 +103,8 @@ func TestDamagedInput(t *testing.T) {
 	}
 }
 
-// TestEncodeFileFails checks that the output gets its name only when it is complete, and that there is none if the
-// encoder fails.
+// TestEncodeFileFails checks that the output gets its name only when it is complete, and that there is no output if
+// the encoder fails.
 func TestEncodeFileFails(t *testing.T) {
 	for _, want := range []error{nil, errors.New("failed")} {
 		dir := t.TempDir()

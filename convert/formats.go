@@ -27,8 +27,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Format is the name of a file format of traces: one of ENTRACE's own, or another one that [Formats] lists, such
-// as "otlp".
+// A Format is the name of a file format of traces: one of ENTRACE's own formats, or another format that [Formats]
+// lists, such as "otlp".
 type Format string
 
 // ENTRACE's own formats.
@@ -38,8 +38,8 @@ const (
 	IETPrefix Format = "ietprefix"
 )
 
-// GoTrace is the format of Go's execution traces. A trace can be encoded in it only if it contains an execution
-// trace.
+// GoTrace is the format of Go's execution traces. A trace can be encoded in this format only if it contains an
+// execution trace.
 const GoTrace Format = "gotrace"
 
 // Log is the format of the lines that programs log.
@@ -57,7 +57,7 @@ func (f Format) Own() (format.StorageFormat, bool) {
 // A FormatInfo describes a format.
 type FormatInfo struct {
 	Format     Format
-	Extensions []string // with the dot; the most usual one is first
+	Extensions []string // with the dot; the most usual extension is first
 	JSON       bool     // a file NAME.json may have this format
 	What       string   // a short description
 	Reads      bool     // Open reads the format
@@ -86,8 +86,8 @@ func FormatByExtension(file string) Format {
 }
 
 // FormatOf detects the format of a file as [Open] does: by its first bytes, or by its name if the bytes do not show
-// the format. It also reports whether the file is compressed. For an unknown format f is "", and the result unknown
-// says in a few words what the file seems to be.
+// the format. It also reports whether the file is compressed. If the format is unknown, f is "", and the result
+// unknown says in a few words what the file seems to be.
 func FormatOf(file string) (f Format, compressed bool, unknown string, err error) {
 	r, err := openRegular(file)
 	if err != nil {
@@ -122,7 +122,7 @@ type codec struct {
 	encode func(ctx context.Context, w io.Writer, v *view.View) error
 	// encodeCPU writes the samples of CPU profiles.
 	encodeCPU func(ctx context.Context, w io.Writer, v *view.View) error
-	// is reports whether a file that begins with head has the format. It is nil if the format cannot be detected,
+	// is reports whether a file that begins with head is of this format. It is nil if the format cannot be detected,
 	// or if the codec cannot decode.
 	is func(head []byte) bool
 }
@@ -147,8 +147,8 @@ func codecOf(f Format) *codec {
 // A FormatError is returned for a format that is unknown, or that cannot be read or written.
 type FormatError struct {
 	Format Format
-	Write  bool // it was to be written, not read
-	CPU    bool // it was to be written with Options.CPU
+	Write  bool // a trace was to be written, not read
+	CPU    bool // a trace was to be written with Options.CPU
 }
 
 func (e *FormatError) Error() string {
@@ -184,10 +184,10 @@ func codecByExtension(file string) *codec {
 // sniffSize is how many bytes of a file are read to detect its format.
 const sniffSize = 4 << 10
 
-// sniff returns the codec for the file called file, whose first bytes are head, or nil if no codec can read the
-// file. The bytes count more than the name. sniff does not know ENTRACE's own formats.
+// sniff returns the codec for the file called file, whose first bytes are head, or nil if no codec can read the file.
+// The bytes take precedence over the name. sniff does not know ENTRACE's own formats.
 func sniff(head []byte, file string) *codec {
-	if isParquet(head) { // it is no log, even if text follows
+	if isParquet(head) { // a Parquet file is not a log, even if text follows
 		return nil
 	}
 	for _, c := range codecs {
@@ -201,7 +201,7 @@ func sniff(head []byte, file string) *codec {
 	return nil
 }
 
-// ownFormat returns which of ENTRACE's own formats a file has whose first bytes are head.
+// ownFormat returns which of ENTRACE's own formats a file has. The parameter head has the first bytes of the file.
 func ownFormat(head []byte) (Format, error) {
 	_, f, err := format.ReadMagic(bytes.NewReader(head))
 	return Format(f.String()), err
@@ -231,8 +231,8 @@ func unreadable(head []byte, name string) string {
 	return ""
 }
 
-// isMessage reports whether head seems to begin an OTLP request in protobuf: its field 1 is a message that begins
-// with a length-delimited field 1.
+// isMessage reports whether head seems to begin an OTLP request in protobuf, that is, whether field 1 is a message
+// that begins with a length-delimited field 1.
 func isMessage(head []byte) bool {
 	n, size := binary.Uvarint(head[1:])
 	return size > 0 && n > 1 && len(head) > 1+size && head[1+size] == 0x0a

@@ -9,8 +9,8 @@ import (
 )
 
 // TestForeignFileGoesBack converts the samples of each format to an ET, and the ET to every format. The result must
-// be what the sample becomes without the ET in between: an ET says how it ended, and no other format may have this
-// as content.
+// be the same as without the ET in between: an ET says how it ended, but this must not become content of another
+// format.
 func TestForeignFileGoesBack(t *testing.T) {
 	var samples []string
 	for _, pattern := range []string{

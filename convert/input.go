@@ -18,7 +18,7 @@ import (
 )
 
 // An Error says where a file of another format is damaged or ends too early. The decoders in the subpackages return
-// it.
+// Errors.
 type Error = input.Error
 
 // A DamageError is returned if an input cannot be read to its end. All whole entries before the damage were read.
@@ -34,11 +34,11 @@ func (e *DamageError) Unwrap() error { return e.Err }
 type source struct {
 	name  string      // name of the file; "" for a stream
 	title string      // the name in messages
-	info  os.FileInfo // of the file; nil if unknown
+	info  os.FileInfo // information about the file; nil if unknown
 
 	final  bool              // the entries are written to the final output, not to a temporary file
 	direct bool              // the file is read directly: it has one of ENTRACE's own formats, or does not exist
-	guess  string            // for a file that is not a trace: what it seems to be
+	guess  string            // what a file that is not a trace seems to be
 	src    *deadtrace.Source // the bytes of the file, if its entries can be copied without decoding
 
 	codec *codec    // nil for one of ENTRACE's own formats
@@ -72,7 +72,7 @@ func (o *opener) openSource(name string) (*source, error) {
 	}
 	x := &source{name: name, title: name}
 	if _, err := os.Lstat(name); err != nil {
-		x.direct = true // even so, format.Find may find a part of the trace
+		x.direct = true // the file does not exist, but format.Find may find a part of the trace
 		return x, nil
 	}
 	f, err := openRegular(name)
@@ -151,7 +151,7 @@ func Plain(r io.Reader) (plain io.Reader, compressed bool, err error) {
 	return &boundedReader{r: out, in: in}, true, err
 }
 
-// withGuess adds to err what the file seems to be, if err says that it is not a trace.
+// withGuess adds to err what the file seems to be, if err says that the file is not a trace.
 func (x *source) withGuess(err error) error {
 	if x.guess == "" || !errors.Is(err, format.ErrNotEntrace) {
 		return err
@@ -235,13 +235,13 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	case ctx.Err() != nil:
 		return errors.Join(ctx.Err(), out.Abort())
 	case out.Flush() != nil:
-		return out.Close() // an error of w was the reason for damage
+		return out.Close() // an error of w caused the damage
 	case damage != nil && (out.Len() == 0 || x.codec != nil && out.Len() == 1):
 		hint := ""
 		if x.codec != nil && x.codec.JSON && o.From == "" {
 			hint = " (--from log reads it as lines)"
 		}
-		return fmt.Errorf("%s: %w%s", x.title, errors.Join(damage, out.Abort()), hint) // no entry is whole
+		return fmt.Errorf("%s: %w%s", x.title, errors.Join(damage, out.Abort()), hint) // the input has no whole entry
 	}
 	if x.final && damage == nil && x.codec != nil {
 		damage = writeEnd(out)
@@ -252,7 +252,8 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	return x.damaged(errors.Join(x.cut, damage))
 }
 
-// writeEnd writes the entry for the end of a trace. Without it, the trace would look like that of a killed program.
+// writeEnd writes the entry for the end of a trace. Without this entry, the trace would look like the trace of a
+// killed program.
 func writeEnd(w *format.Writer) error {
 	_, err := w.Write(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}})
 	return err
@@ -285,8 +286,8 @@ func copyEntries(ctx context.Context, w *format.Writer, in *format.Reader, progr
 	}
 }
 
-// damaged returns err as a DamageError. It returns nil if the file only ends early because a process is still
-// writing it.
+// damaged returns err as a DamageError. It returns nil if the file ends early only because a process is still writing
+// it.
 func (x *source) damaged(err error) error {
 	if err == nil || errors.Is(err, format.ErrTruncated) && x.direct && osfile.Locked(format.Find(x.name)) {
 		return nil
@@ -302,8 +303,8 @@ func (x *source) titled(err error) error {
 	return err
 }
 
-// A counter is a file that reports how many of its bytes were read. If the file is mapped, the decoder reports
-// this.
+// A counter is a file that reports how many of its bytes were read. If the file is mapped, the decoder calls Progress
+// with this number.
 type counter struct {
 	*os.File
 

@@ -93,7 +93,7 @@ type merger struct {
 	raw, buf  []byte
 }
 
-// numberResources gives numbers to resources, so that equal ones are found. It does so only for several files.
+// numberResources gives equal resources the same number. It does so only for several files.
 func (m *merger) numberResources() error {
 	if len(m.files) < 2 {
 		return nil
@@ -117,7 +117,7 @@ func (m *merger) numberResources() error {
 	return nil
 }
 
-// sameResource reports whether two rows have equal resources, or neither has one.
+// sameResource reports whether two rows have equal resources, or both have no resource.
 func (m *merger) sameResource(a, b view.Row) bool {
 	x, y := m.v.Resource(a), m.v.Resource(b)
 	return x == y || m.numbers[x] == m.numbers[y] && m.numbers[x] != 0
@@ -131,7 +131,7 @@ func (m *merger) at(p place) (r view.Row, own bool) {
 	return r, file == p.file && id == p.id
 }
 
-// parent returns the parent that the entry at p has in the output. The result moved is true if this is not the
+// parent returns the parent that the entry at p has in the output. The result moved is true if this parent is not the
 // parent in the file.
 func (m *merger) parent(p place) (up place, moved bool) {
 	stored := place{p.file, m.files[p.file].Parent(p.id)}
@@ -165,7 +165,7 @@ func (m *merger) first(r view.Row) view.Row {
 	return first
 }
 
-// wants reports whether the entry at p must be written: its row is kept, or is a link of a kept span.
+// wants reports whether the entry at p must be written, because its row is kept or is a link of a kept span.
 func (m *merger) wants(p place) bool {
 	if m.keep == nil {
 		return true
@@ -180,7 +180,7 @@ func (m *merger) wants(p place) bool {
 
 func (m *merger) done(p place) bool { return p.id == 0 || m.ids[p.file][p.id] != 0 }
 
-// write writes the entry at p. Before it, write writes those of its ancestors that were not yet written.
+// write writes the entry at p. Before that, it writes the ancestors of the entry that were not yet written.
 func (m *merger) write(p place) error {
 	if m.done(p) || m.isHalf(p) {
 		return nil
@@ -248,7 +248,7 @@ func (m *merger) writeBelow(p, up place, moved bool) (err error) {
 	if own {
 		m.v.Correct(r, e)
 	}
-	if moved { // these attributes now follow from the parent
+	if moved { // remove the attributes that now follow from the parent
 		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
 			return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && m.v.Role(r) == view.RoleLog
 		})

@@ -43,31 +43,32 @@ type OpenOptions struct {
 	TempDir string
 	// MaxTemp is the maximum size in bytes of all temporary files together. The default is 8 GiB.
 	MaxTemp int64
-	// Clock corrects clocks that were wrong. Open adds its values to all times of a service or a file. A key is the
-	// name of a service, the name of a file, or the last element of the name of a file.
+	// Clock corrects wrong clocks. Open adds its values to all times of a service or a file. A key is the name of a
+	// service, the name of a file, or the last element of the name of a file.
 	Clock map[string]time.Duration
 	// Progress, if set, is called from time to time while a file is decoded. The parameters done and total are in
 	// bytes; total is 0 if it is unknown.
 	Progress func(done, total int64)
 	// Repeated, if set, is called for each input of another format that has spans twice, for example because a sender
-	// got no answer and sent them again. Such a span is in the view once. The parameter spans is the number of spans
-	// that were left out.
+	// got no answer and sent them again. A span that occurs twice is in the view once. The parameter spans is the
+	// number of spans that were left out.
 	Repeated func(name string, spans int)
 	// Journal, if set, is called for each file that its recorder did not close. The parameter entries is the number
 	// of entries that are in the journal, or -1 if it is unknown. The parameter missing says why other entries are
 	// missing, as [format.File.Journal] does.
 	Journal func(name string, entries int, missing error)
-	// Once says that the caller encodes the trace once, and nothing else. For a single file, Open then reads only the
-	// beginning, and Trace.Encode reads the rest. If Encode writes one of ENTRACE's own formats, it writes each
-	// entry when it has read it, and needs no view and no temporary file. Such a Trace has no View and no State.
+	// Once says that the caller only encodes the trace, and only once. For a single file, Open then reads only the
+	// beginning, and Trace.Encode reads the rest. If Encode writes one of ENTRACE's own formats, it writes each entry
+	// as soon as it has read the entry, and needs no view and no temporary file. A Trace that was opened with Once
+	// has no View and no State.
 	Once bool
-	// Fields has the names of fields in logs whose meaning is not known: the meaning, such as time or level, and the
-	// name. [LogMeanings] has the possible meanings.
+	// Fields gives meanings to fields of logs. Each item has a meaning, such as time or level, and the name of a
+	// field. [LogMeanings] returns the possible meanings.
 	Fields [][2]string
-	// Redact, if set, replaces the secrets in everything that is opened. It does not change the files: Open writes
-	// their content without the secrets to temporary files. Redact counts the replacements.
+	// Redact, if set, replaces the secrets in all opened files. The files themselves do not change: Open writes their
+	// content without the secrets to temporary files. Redact counts the replacements.
 	Redact *redact.Redactor
-	// Workers has the meaning that it has in [view.Options].
+	// Workers is passed to [view.Options].
 	Workers int
 }
 
@@ -91,7 +92,7 @@ type Trace struct {
 // A folder is a folder that was passed to Open.
 type folder struct {
 	dir         string
-	found, left []string // names of the traces in dir; messages about other files whose names are those of traces
+	found, left []string // names of the traces in dir; messages about other files that have names of traces
 }
 
 // Open opens files and folders and makes one view of all of them:
@@ -100,17 +101,17 @@ type folder struct {
 //     have died and left a journal;
 //   - files of other formats, and files that gzip or zstd compressed. Open first writes their content to a
 //     temporary file without a name;
-//   - folders. Open opens every file in the folder whose first bytes are those of a trace, in the order of their
-//     names. It does not open subfolders. If there is a file x.et, Open ignores x.iet; if there is either, it
-//     ignores a file x of another format. It ignores x.et.broken, which recovery left;
+//   - folders. Open opens every file in the folder that begins like a trace, in the order of their names. It does not
+//     open subfolders. If there is a file x.et, Open ignores x.iet; if there is either, it ignores a file x of
+//     another format. It ignores x.et.broken, which recovery left;
 //   - ZIPs of at most 1,000 files. Open opens the traces in them, but does not use their names as paths.
 //
-// In the view, a span is below its caller even if the caller is in another file; see package view. Pass the files
-// of a recording in the order in which they were written. In a folder, this is the order of their names. A nil o
-// means defaults.
+// In the view, a span is below its caller even if the caller is in another file; see package view. Pass the files of
+// a recording in the order in which they were written. Open opens the files of a folder in the order of their names.
+// A nil o means defaults.
 //
-// If files cannot be read to their ends, Open returns a Trace with all whole entries and a [*DamageError]. After
-// any other error the Trace is nil. It is not an error if a file that a process is still writing ends within an
+// If files cannot be read to their ends, Open returns a Trace with all whole entries and a [*DamageError]. After any
+// other error the Trace is nil. If a process is still writing a file, it is not an error if the file ends within an
 // entry. The caller must close the Trace.
 func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
 	op := opener{ctx: ctx, trace: new(Trace)}
@@ -169,7 +170,7 @@ func (t *Trace) Corrected(ctx context.Context, clocks map[string]time.Duration) 
 	return view.New(ctx, t.files, o)
 }
 
-// execTrace returns the Go execution trace from which f was made. data is nil if there is none.
+// execTrace returns the Go execution trace from which f was made. data is nil if there is no execution trace.
 func (t *Trace) execTrace(f *format.File) (data io.ReaderAt, size int64) {
 	from := t.traces[f]
 	if from == nil {
@@ -287,9 +288,9 @@ func (t *Trace) Close() error {
 
 // An opener opens the files of a Trace.
 type opener struct {
-	ctx     context.Context //nolint:containedctx // of the one call that it lives for
+	ctx     context.Context //nolint:containedctx // the context of the one call for which the opener exists
 	options OpenOptions
-	left    int64 // how many more bytes may be written to temporary files
+	left    int64 // the number of bytes that may still be written to temporary files
 	trace   *Trace
 }
 
@@ -370,7 +371,7 @@ func (o *opener) folder(dir string) error {
 		if err != nil && (!foreign || o.ctx.Err() != nil || errors.Is(err, errTempFull)) {
 			return err
 		}
-		if err != nil { // only the first bytes were those of a trace
+		if err != nil { // the file begins like a trace, but is not one
 			at := &o.trace.folders[len(o.trace.folders)-1]
 			at.left = append(at.left, name+" is skipped: "+err.Error())
 		}
@@ -524,8 +525,8 @@ func (o *opener) load(x *source) error {
 	return nil
 }
 
-// keepTrace keeps the execution trace from which f was made open, because it shows what goroutines did. It keeps
-// nothing if the execution trace is compressed or was replaced.
+// keepTrace keeps open the execution trace from which f was made, because the execution trace shows what goroutines
+// did. It keeps nothing if the execution trace is compressed or was replaced.
 func (o *opener) keepTrace(x *source, f *format.File) {
 	from, err := openRegular(x.name)
 	if err != nil {
@@ -543,7 +544,7 @@ func (o *opener) keepTrace(x *source, f *format.File) {
 	o.trace.traces[f] = from
 }
 
-// loadOwn opens a file in one of ENTRACE's own formats. Of a damaged file, it opens the whole entries before the
+// loadOwn opens a file in one of ENTRACE's own formats. If the file is damaged, it has the whole entries before the
 // damage.
 func (o *opener) loadOwn(name string) error {
 	f, err := recorder.Open(name, nil)
@@ -577,7 +578,8 @@ func (o *opener) redacted(f *format.File) (without *format.File, damage, err err
 	return o.changed(f, func(e *format.TraceEntry) { secrets.Replace(o.options.Redact, e, nil) })
 }
 
-// changed returns a file with the entries of f after a call of change for each, and the damage of f. It closes f.
+// changed returns a file with the entries of f after a call of change for each entry, and the damage of f. It closes
+// f.
 func (o *opener) changed(f *format.File, change func(e *format.TraceEntry)) (to *format.File, damage, err error) {
 	defer f.Close() // f was only read
 	tmp, err := osfile.CreateSpool(o.options.TempDir)
@@ -596,9 +598,9 @@ func (o *opener) changed(f *format.File, change func(e *format.TraceEntry)) (to 
 	return to, f.Damage(), err
 }
 
-// joinLogs changes the records of logs that belong to spans of all files, and then makes the view again: the span of an
-// access log becomes a log record if another file has the span, and a record that names only a trace gets the id of the
-// trace's root.
+// joinLogs changes records of logs that belong to spans in other files, and then makes the view again. If another
+// file has the span of an access log, the span in the log becomes a log record. A record that names only a trace gets
+// the span id of the trace's root.
 func (o *opener) joinLogs() (err error) {
 	t, v := o.trace, o.trace.view
 	isLog := func(r view.Row) bool {

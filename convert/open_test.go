@@ -168,7 +168,7 @@ func TestOpenDamaged(t *testing.T) {
 }
 
 // TestOpenCompressedDamaged opens damaged compressed files. The view must have the whole entries. The error must
-// report what follows them, or a wrong checksum.
+// report the damaged bytes after these entries, or a wrong checksum.
 func TestOpenCompressedDamaged(t *testing.T) {
 	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})
 	plain := read(t, f.Name())
@@ -297,7 +297,7 @@ func TestProgressOfLargeFile(t *testing.T) {
 	}
 }
 
-// TestDamageNamesFile opens two truncated files at a time, and converts one. The error must name each of them once.
+// TestDamageNamesFile opens two truncated files at a time, and converts one. The error must name each file once.
 func TestDamageNamesFile(t *testing.T) {
 	dir := t.TempDir()
 	cut := func(name, from string) string {
@@ -325,7 +325,7 @@ func TestDamageNamesFile(t *testing.T) {
 }
 
 // TestOpenExecutionTrace checks that the view shows what the tasks of an execution trace waited for. If secrets are
-// replaced, it cannot.
+// replaced, the view cannot show this.
 func TestOpenExecutionTrace(t *testing.T) {
 	for _, version := range []string{"1.24", "1.27"} {
 		name := "../internal/read/gotrace/testdata/go" + version + ".trace"

@@ -22,16 +22,16 @@ import (
 type State struct {
 	// Word is one of four words:
 	//   - "running": a process is writing the file
-	//   - "ended": its writer has closed it, or another program has written it as a whole
-	//   - "killed": its writer died before it closed the file
+	//   - "ended": the writer has closed the file, or another program has written the whole file
+	//   - "killed": the writer died before it closed the file
 	//   - "damaged": the file cannot be read to its end
 	Word      string
 	Recovered bool   // recovery finished the file of a killed writer, or saved the whole entries of a damaged file
 	Rotated   bool   // the writer continued in another file
 	Snapshot  bool   // a flight recorder wrote the whole file, and the process continued to run
 	Dropped   uint64 // number of entries that were not written
-	// DroppedFrom and DroppedTo say when the first and the last of them were lost because the disk was full or slow.
-	// They are zero if that is not known.
+	// DroppedFrom and DroppedTo say when the first and the last dropped entries were lost because the disk was full
+	// or slow. They are zero if these times are not known.
 	DroppedFrom, DroppedTo time.Time
 	PID                    int  // id of the process that is writing the file; 0: unknown
 	Recorded               bool // a recorder of this module wrote the file; it locks the file while it writes
@@ -89,8 +89,8 @@ func (t *Trace) State(v *view.View, file int) State {
 }
 
 // StateOf returns the state of the file name. The result missing says why entries are missing in the file, as in
-// [format.File.Journal]. The parameter whole says that the caller knows all entries to be whole; StateOf then needs
-// no view of a closed file, which saves time and memory. A file that cannot be opened is damaged.
+// [format.File.Journal]. The parameter whole says that the caller knows that all entries are whole. StateOf then
+// needs no view of a closed file, which saves time and memory. A file that cannot be opened is damaged.
 func StateOf(ctx context.Context, name string, whole bool) (s State, missing error) {
 	if whole {
 		if f, err := recorder.Open(name, nil); err == nil {
@@ -206,8 +206,8 @@ type recorders struct {
 	files map[int]*signs
 }
 
-// rowsIn returns those rows of a file directly below the root that recorders wrote about themselves, or that say
-// why a program died.
+// rowsIn returns the rows directly below the root of a file that recorders wrote about themselves, or that say why a
+// program died.
 func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -227,7 +227,7 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	return rows
 }
 
-// A said holds what the entries of a recorder say about a file.
+// A said holds the information about a file in the entries of its recorder.
 type said struct {
 	// state.Word is deadtrace.Ended if the last entry says that the file was closed, deadtrace.Killed if recovery
 	// has finished the file, and deadtrace.Damaged if recovery has saved the whole entries of a damaged file.
@@ -238,7 +238,7 @@ type said struct {
 	recorded bool   // a recorder of this module wrote entries of the file
 }
 
-// saidIn returns what the entries of recorders say about a file.
+// saidIn returns the information about a file in the entries of recorders.
 func (k *recorders) saidIn(v *view.View, file int) (x said) {
 	for _, r := range k.rowsIn(v, file) {
 		x.recorded = x.recorded || v.Role(r) == view.RoleRecorder
@@ -250,7 +250,8 @@ func (k *recorders) saidIn(v *view.View, file int) (x said) {
 	return x
 }
 
-// add adds what the entry e of a recorder says. The parameter last says that e is the last entry of the file.
+// add adds the information in e, an entry of a recorder. The parameter last says that e is the last entry of the
+// file.
 func (x *said) add(e *format.TraceEntry, last bool) {
 	s := &x.state
 	if name := e.Metadata.Name; name == mapping.NameEnd || name == mapping.NameRecovered {
@@ -259,7 +260,7 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 		s.Dropped += n
 		at := func(name string) (t time.Time) {
 			v, _ := e.Attribute(name)
-			t, _ = time.Parse(time.RFC3339, v.Text()) // zero if there is none
+			t, _ = time.Parse(time.RFC3339, v.Text()) // zero if the attribute is missing
 			return t
 		}
 		if from := at(mapping.AttrDroppedFrom); !from.IsZero() && (s.DroppedFrom.IsZero() || from.Before(s.DroppedFrom)) {
@@ -299,11 +300,11 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 type signs struct {
 	next        uint32 // the next entry to read
 	spans, logs bool
-	recorded    bool // only a recorder of this module writes such entries
+	recorded    bool // the file has entries that only a recorder of this module writes
 }
 
-// isRecorded reports whether the entries look like those of a recorder of this module. It is for files whose last
-// entry does not say so. Other programs write different entries: those of other ENTRACE writers have no times.
+// isRecorded reports whether the entries look like entries of a recorder of this module. It is for files whose last
+// entry does not say so. Other programs write different entries: entries of other ENTRACE writers have no times.
 // Converters write only ETs, in which each span is one entry that has ended, and in which log records occur only
 // together with spans.
 func (k *recorders) isRecorded(v *view.View, file int) bool {
@@ -321,7 +322,7 @@ func (k *recorders) isRecorded(v *view.View, file int) bool {
 	for ; !x.recorded && int(x.next) < v.Entries(file); x.next++ {
 		r, _ := v.Row(file, x.next)
 		if of, own := v.ID(r); of != file || own != x.next {
-			x.recorded = true // it is the end of a span
+			x.recorded = true // the entry is the end of a span
 			break
 		}
 		f := v.Flags(r)

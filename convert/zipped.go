@@ -16,7 +16,7 @@ const maxZipped = 1000
 func (o *opener) zipped(name string) (is bool, err error) {
 	f, err := openRegular(name)
 	if err != nil {
-		return false, nil //nolint:nilerr // whoever opens the file is told
+		return false, nil //nolint:nilerr // the code that opens the file next reports the error
 	}
 	defer f.Close()
 	head, err := beginning(f)
@@ -57,7 +57,7 @@ func (o *opener) zipped(name string) (is bool, err error) {
 	return true, nil
 }
 
-// loadZipped opens the trace in a file of a ZIP. The name shows its format.
+// loadZipped opens the trace in a file of a ZIP. The name of the file shows its format.
 func (o *opener) loadZipped(name string, m *zip.File, content *boundedReader) error {
 	plain, err := m.Open()
 	if err != nil {
@@ -72,8 +72,8 @@ func (o *opener) loadZipped(name string, m *zip.File, content *boundedReader) er
 	if err == nil {
 		err = o.detect(x, head, r)
 	}
-	x.name = ""
-	if err != nil { // it is no path
+	x.name = "" // the name in a ZIP is not a path
+	if err != nil {
 		return errors.Join(err, x.Close())
 	}
 	return o.load(x)

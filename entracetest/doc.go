@@ -11,8 +11,8 @@
 //		tr.AtMost(`{ name = "SELECT" }`, 2)
 //	}
 //
-// Queries are written in the language of package query. They see everything that was recorded so far, including spans
-// that have not ended.
+// Queries are written in the language of package query. They search everything that was recorded so far, including
+// spans that have not ended.
 //
 // # When a test fails
 //

@@ -28,7 +28,7 @@ func (s *shop) buy(ctx context.Context, item string) {
 	}
 }
 
-// A test expects what a query selects.
+// A test checks the number of rows that a query selects.
 func Example() {
 	_ = func(t *testing.T) {
 		tr := entracetest.New(t)
@@ -49,7 +49,7 @@ func ExampleTrace_AtMost() {
 	}
 }
 
-// A test looks at what it has recorded.
+// A test reads the rows that it has recorded.
 func ExampleTrace_Expect_failed() {
 	_ = func(t *testing.T) {
 		tr := entracetest.New(t)

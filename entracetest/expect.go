@@ -91,7 +91,7 @@ func (p *printer) row(r view.Row) Row {
 	return row
 }
 
-// Find returns the rows that a query selects, in the order of time or, if the query has a sort(…), in its order.
+// Find returns the rows that a query selects, in the order of the query's sort(…), or else in the order of time.
 func (tr *Trace) Find(text string) []Row {
 	tr.t.Helper()
 	_, v, list := tr.run(text)
@@ -108,7 +108,7 @@ func (tr *Trace) Expect(text string, n int) []Row {
 	return rows(v, list)
 }
 
-// ExpectNone fails the test if a query selects a row.
+// ExpectNone fails the test if a query selects any row.
 func (tr *Trace) ExpectNone(text string) {
 	tr.t.Helper()
 	tr.Expect(text, 0)
@@ -145,7 +145,8 @@ func (tr *Trace) Within(text string, d time.Duration) []Row {
 	return rows(v, list)
 }
 
-// Eventually waits at most d until a query selects at least n rows. It fails the test if the query does not.
+// Eventually waits until a query selects at least n rows. It fails the test if the query selects fewer rows after the
+// time d.
 func (tr *Trace) Eventually(text string, n int, d time.Duration) []Row {
 	tr.t.Helper()
 	const shortest = time.Millisecond
@@ -165,8 +166,8 @@ func (tr *Trace) Eventually(text string, n int, d time.Duration) []Row {
 	}
 }
 
-// failure returns the text of a failed assertion: the rows that the query selects, and, if they are too few, the
-// rows that nearly fulfill the query.
+// failure returns the text of a failed assertion: the rows that the query selects, and, if few is set, rows that
+// nearly fulfill the query.
 func (tr *Trace) failure(q *query.Query, v *view.View, list []view.Row, few bool, want string) string {
 	p := newPrinter(v)
 	var b strings.Builder

@@ -153,7 +153,7 @@ func (tr *Trace) write() (path string, err error) {
 		if dir != "" {
 			err = os.MkdirAll(dir, 0o700) //nolint:gosec // the user of the test names it
 		} else {
-			dir = os.TempDir() // not a fixed folder below it, which could belong to another user
+			dir = os.TempDir() // not a fixed folder in os.TempDir, which could belong to another user
 		}
 	}
 	if err == nil {

@@ -30,7 +30,7 @@ type target struct {
 	owned    bool                 // Shutdown closes the recorder
 	process  []attribute.KeyValue // setup.WithProcess
 	stopped  atomic.Bool
-	failing  atomic.Bool // a call that cannot return its error failed and reported it; no such call has succeeded since
+	failing  atomic.Bool // a call has failed, its error was reported, and no call has succeeded since
 
 	mappers   sync.Pool // of *mapper
 	latest    atomic.Pointer[known]
@@ -38,7 +38,7 @@ type target struct {
 	cached    atomic.Int32 // number of items in resources
 }
 
-// A known is a resource and the entry that the recorder has made of it.
+// A known is a resource and the entry that the recorder has made from it.
 type known struct {
 	resource *resource.Resource
 	recorded *recorder.Resource
@@ -102,8 +102,8 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	}
 	res, err := setup.RecordResource(t.recorder, r, t.process)
 	if err == nil {
-		// Most programs have a few resources. A program that makes new ones all the time must not fill
-		// the memory: the recorder recognizes equal resources anyway.
+		// Most programs have a few resources. A program that makes new resources all the time must not fill the
+		// memory. It is enough to clear the cache, because the recorder recognizes equal resources.
 		if t.cached.Add(1) > maxResources {
 			t.resources.Clear()
 			t.cached.Store(1)
@@ -113,8 +113,8 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	return res, err
 }
 
-// result is called with the error of each call that cannot return it. It reports the first error, and
-// the next one only after a call has succeeded. The caller must not hold a lock.
+// result reports err on the console. Methods that cannot return an error call it at their end, also with nil. After
+// an error, result reports the next error only after a call has succeeded. The caller must not hold a lock.
 func (t *target) result(err error) {
 	if err == nil {
 		if t.failing.Load() {
@@ -123,15 +123,15 @@ func (t *target) result(err error) {
 		return
 	}
 	if t.recorder.HasOnError() && isLast(err, t.recorder.Err()) {
-		return // the recorder has reported it
+		return // the recorder has reported the error
 	}
 	if !t.failing.Swap(true) {
 		notice.Error(err)
 	}
 }
 
-// isLast reports whether err is the last error of a recorder, or one of an earlier write that failed alike: each failed
-// write makes an error of its own, with the same text.
+// isLast reports whether err is the last error of a recorder, or has the same text. Each failed write makes a new
+// error, and the errors of one cause have the same text.
 func isLast(err, last error) bool {
 	return last != nil && (errors.Is(err, last) || err.Error() == last.Error())
 }

@@ -104,8 +104,8 @@ func spanProcessor(t testing.TB, rec *recorder.Recorder) *exporter.SpanProcessor
 	return p
 }
 
-// TestTwoProcessorsRecordASpanOnce: a provider has two processors with one recorder, in the order of their making and
-// in the other one. A second provider has only one of them.
+// TestTwoProcessorsRecordASpanOnce: a provider has two processors with one recorder, in the order of their creation
+// and in the opposite order. A second provider has only one of the processors.
 func TestTwoProcessorsRecordASpanOnce(t *testing.T) {
 	for _, order := range [][2]int{{0, 1}, {1, 0}} {
 		rec := create(t, nil)

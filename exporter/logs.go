@@ -200,7 +200,7 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	m.b.Below(res)
 	where := below
 	if !ref.IsValid() {
-		where = otel.Where{} // the recorder ignores a SpanRef with only one of the two ids
+		where = otel.Where{} // a record with only one of the two ids belongs to no span
 	}
 	to.Write(m.b, where, &m.users)
 	return err

@@ -49,7 +49,7 @@ type begun struct {
 	elsewhere    bool             // another processor records the span
 }
 
-// changed appends to list the items of attrs that b.attrs does not have, or has with another value.
+// changed appends to list the items of attrs that are not in b.attrs or have another value there.
 func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 	if len(attrs) == len(b.attrs) && (len(attrs) == 0 || &attrs[0] == &b.attrs[0]) {
 		return list // same slice: the SDK never changes a slice that it has returned
@@ -114,8 +114,8 @@ func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 	return p, err
 }
 
-// processors holds the processors that have not been shut down, by their recorders. If a provider has two
-// processors with one recorder, they record each span once.
+// processors holds the processors that have not been shut down, by their recorders. If a provider has two processors
+// with one recorder, only one of them records each span.
 var processors = processorsOf{of: make(map[*recorder.Recorder][]*SpanProcessor)}
 
 type processorsOf struct {
@@ -139,7 +139,8 @@ func (x *processorsOf) change(r *recorder.Recorder, fn func([]*SpanProcessor) []
 	}
 }
 
-// leaves reports whether p leaves the span r, which begins, to another processor with the same recorder.
+// leaves reports whether p does not record the span r, which begins now, because another processor with the same
+// recorder records it.
 func (p *SpanProcessor) leaves(r format.SpanRef) bool {
 	others := p.others.Load()
 	if others == nil || len(*others) == 0 {
@@ -152,7 +153,7 @@ func (p *SpanProcessor) leaves(r format.SpanRef) bool {
 	return is
 }
 
-// A moment of a span is what a record of the span describes.
+// A moment is the part of a span's life that a record describes.
 type moment uint8
 
 const (
@@ -192,7 +193,7 @@ func (p *SpanProcessor) on(ctx context.Context, s sdktrace.ReadOnlySpan, at mome
 	p.result(p.record(ctx, s, at, r, &b))
 }
 
-// record records the start or the end of s. b is the data of the start, which is empty unless s has ended.
+// record records the start or the end of s. If s has ended, b has the data of the start; otherwise b is empty.
 func (p *SpanProcessor) record(ctx context.Context, s sdktrace.ReadOnlySpan, at moment, r format.SpanRef, b *begun) (err error) {
 	defer recovered(&err)
 	m := p.mapper()
@@ -224,7 +225,7 @@ func (p *SpanProcessor) record(ctx context.Context, s sdktrace.ReadOnlySpan, at 
 	return rerr
 }
 
-// ended adds to the record of m for a flight recorder that the span s has ended.
+// ended tells a flight recorder, through the batch of m, that the span s has ended.
 func (p *SpanProcessor) ended(m *mapper, s sdktrace.ReadOnlySpan, r format.SpanRef) {
 	if p.flight == nil {
 		return
@@ -235,10 +236,9 @@ func (p *SpanProcessor) ended(m *mapper, s sdktrace.ReadOnlySpan, r format.SpanR
 	}
 }
 
-// panicOf returns the text of the panic that ends the span s in this goroutine, and whether a panic
-// ends it. The SDK records a panic as the last exception event, after it has read the clock for the
-// end time of the span. So this event is not earlier than the end; events of RecordError are
-// earlier.
+// panicOf returns the text of the panic that ends the span s in this goroutine, and whether a panic ends it. The SDK
+// records a panic as the last exception event, after it has read the clock for the end time of the span. So the event
+// of a panic is not earlier than the end of the span, and events of RecordError are earlier.
 func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is bool) {
 	if len(events) == 0 {
 		return "", false

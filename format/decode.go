@@ -15,9 +15,9 @@ import (
 // are left.
 const DefaultMaxEntrySize = 64 << 20
 
-// A decoder is a cursor over the encoding of entries. It reads what encode.go writes. It keeps the first error, so
-// that a caller can read all fields of an entry before it checks for an error. After an error, every read returns
-// a zero value.
+// A decoder is a cursor over the encoding of entries. It reads the encoding that encode.go writes. It keeps the first
+// error, so that a caller can read all fields of an entry before it checks for an error. After an error, every read
+// returns a zero value.
 //
 // Invariants: 0 <= off <= len(b); after an error off == len(b).
 type decoder struct {
@@ -26,7 +26,7 @@ type decoder struct {
 	base    int64 // offset of b[0] in the file
 	entry   int64 // the id of the entry that is decoded, or noEntry
 	version Version
-	maxSize int  // the limit for the size of an entry
+	maxSize int  // the maximum size of an entry
 	whole   bool // b is the whole entry, so a read past its end is damage
 
 	index   int // the index of the attribute that is decoded; -1 outside of attributes
@@ -339,10 +339,10 @@ func (d *decoder) single(e *TraceEntry) error {
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }
 
-// next decodes the entry with the given id at the beginning of b. off is the offset of b in the file. If prefixed
-// is true, b begins with the length of the entry. raw is the encoded entry, and size its size in b, with the
-// length before it. If b does not have the whole entry, size is 0 and err is nil: then d.need is the number of
-// bytes that b must have at least, and d.Err names the missing part.
+// next decodes the entry with the given id at the beginning of b. off is the offset of b in the file. If prefixed is
+// true, b begins with the length of the entry. raw is the encoded entry, and size its size in b, with the length
+// before it. If b does not have the whole entry, size is 0 and err is nil. Then d.need is the number of bytes that b
+// must have at least, and d.Err names the missing part.
 func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (raw []byte, size int, err error) {
 	gap := 0
 	if prefixed {

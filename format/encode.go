@@ -5,8 +5,8 @@ import (
 )
 
 // AppendTraceEntry appends the encoding of e in version v to b and returns the extended slice. It panics on an
-// unknown version or level. In version 2 it also panics if e.Attributes are not sorted by name: see
-// [SortAttributes]. It does not check that texts are valid UTF-8, although other readers refuse other texts.
+// unknown version or level. In version 2 it also panics if e.Attributes are not sorted by name: see [SortAttributes].
+// It does not check that texts are valid UTF-8, although other readers refuse texts that are not.
 func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	if v.Check() != nil {
 		panic("format: AppendTraceEntry in an unknown version")

@@ -66,7 +66,7 @@ type TraceEntry struct {
 }
 
 // A PoolEntry holds the ids of the children of one entry in the pool of an ET file. It corresponds to PoolEntry in
-// entrace_core (lib.rs). [File.Children] returns such a list for any file.
+// entrace_core (lib.rs). [File.Children] returns these ids for any file.
 type PoolEntry struct {
 	Children []uint32 // ids, ascending
 }
@@ -79,7 +79,7 @@ func (e *TraceEntry) Add(name string, v Value) {
 	e.Attributes = append(e.Attributes, Attribute{name, v})
 }
 
-// Attribute returns the value of the first attribute called name, and whether e has one.
+// Attribute returns the value of the first attribute called name, and whether e has such an attribute.
 func (e *TraceEntry) Attribute(name string) (Value, bool) {
 	for i := range e.Attributes {
 		if e.Attributes[i].Name == name {

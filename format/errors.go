@@ -13,12 +13,12 @@ import (
 const noEntry = -1
 
 var (
-	// ErrTruncated matches every [TruncatedError]: the input ends too early. Such a file is not called corrupt,
-	// because every program that crashes can leave one.
+	// ErrTruncated matches every [TruncatedError]: the input ends too early. A file that ends too early is not called
+	// corrupt, because every program that crashes can leave such a file.
 	ErrTruncated error = truncated{}
 	// ErrNotEntrace is returned for input that is not an ENTRACE file.
 	ErrNotEntrace = errors.New("format: not an ENTRACE file")
-	// ErrUnsupported is returned for a disk version or storage format that is unknown, or that the called function
+	// ErrUnsupported is returned for a disk version or storage format that the called function does not know or
 	// cannot process.
 	ErrUnsupported = errors.New("format: not supported")
 
@@ -69,13 +69,13 @@ func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 // A TruncatedError reports that the input stops within an entry or before the first entry. All earlier entries are
 // whole. The error matches [ErrTruncated] and [io.ErrUnexpectedEOF].
 type TruncatedError struct {
-	Offset   int64  // the start of the incomplete entry in the file, or outside of entries of the incomplete field
+	Offset   int64  // the start of the incomplete entry in the file; outside of entries, the start of the incomplete field
 	Entry    int64  // id of the incomplete entry, or -1 outside of entries
 	Field    string // the field in which the input stops, if known
 	ZeroTail bool   // all bytes from Offset on are zero
 	Empty    bool   // the file has no bytes
 
-	length *lengthError // set if the input claims a length that is larger than the rest
+	length *lengthError // set if the input claims a length that is larger than the rest of the input
 }
 
 func (e *TruncatedError) Error() string {
@@ -134,7 +134,7 @@ func (e *lengthError) Error() string {
 	return fmt.Sprintf("length %d, but there is room for at most %d", e.Claimed, e.Remaining)
 }
 
-// A tagError adds the wrong number to one of the errors above.
+// A tagError adds the wrong number to another error.
 type tagError struct {
 	tag uint64
 	err error

@@ -24,8 +24,8 @@ type OpenOptions struct {
 	// owns this file. If Open fails, it closes this file.
 	File *os.File
 	// Lenient makes Open accept a corrupt file. The File then has the entries before the damage, and [File.Damage]
-	// returns the damage. Open does not read all entries of an ET whose tables are valid, only the last one: if
-	// another entry is damaged, reading that entry returns an error.
+	// returns the damage. If the tables of an ET are valid, Open reads only the last entry of the ET: if another
+	// entry is damaged, reading that entry returns an error.
 	Lenient bool
 	// Prefix implies Lenient, and makes Open read every entry of an ET. The File then has only the entries before
 	// the first damaged entry.
@@ -172,10 +172,10 @@ func (f *File) Format() StorageFormat { return f.format }
 // Size returns the size in bytes of the file, plus the size of the entries that came from a journal.
 func (f *File) Size() int64 { return f.src.Size() }
 
-// Journal returns the number of entries that are not in the file but came from the journal of its dead writer.
-// Only package recorder's Open reads a journal. missing says why entries are missing or may be missing. If a
-// living process has not yet written its last entries to the file, which takes at most a tenth of a second,
-// missing is [ErrLocked]. Otherwise it is the error of reading the journal.
+// Journal returns the number of entries that are not in the file but came from the journal of its dead writer. Only
+// package recorder's Open reads a journal. The error missing says why entries are missing or may be missing. If a
+// living process has not yet written its last entries to the file, missing is [ErrLocked]; the process writes them
+// within a tenth of a second. Otherwise missing is the error of reading the journal.
 func (f *File) Journal() (entries int, missing error) {
 	f.growing.Lock()
 	defer f.growing.Unlock()
@@ -341,7 +341,7 @@ func (f *File) readError(err error) error {
 
 // Attribute returns the value of the first attribute called name of the entry with the given id. found is false if
 // the entry does not have the attribute. Attribute decodes only the part of the entry that it needs, so it may not
-// notice damage after the attribute.
+// report damage after the attribute.
 func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error) {
 	off, n, err := f.span(id)
 	if err != nil {
@@ -433,9 +433,9 @@ func (f *File) Close() error {
 	return err
 }
 
-// Find returns the name of the file to read if a user names the file name. If that file exists, it returns name.
-// Otherwise it tries the other name that a recorder uses: x.iet for x.et, and x.et for x.iet. If neither file
-// exists, it returns name.
+// Find returns the name of the file to read if a user names the file name. If the file exists, Find returns name.
+// Otherwise Find tries the other name that a recorder uses: x.iet for x.et, and x.et for x.iet. If neither file
+// exists, Find returns name.
 func Find(name string) string {
 	if osfile.Exists(name) {
 		return name

@@ -34,7 +34,7 @@ type FinalizeOptions struct {
 	File *os.File
 	// Lenient makes Finalize accept a corrupt IET. The ET then has the entries before the damage.
 	Lenient bool
-	// Folder, if set, describes the folder of the IET and the ET. If their folder is another one now, no ET is made.
+	// Folder, if set, describes the folder of the IET and the ET. If another folder has its path now, no ET is made.
 	Folder os.FileInfo
 	// Index, if set, is the index of the IET. If it covers the whole file, Finalize does not scan
 	// the file.
@@ -57,8 +57,8 @@ func (e *FinalizeError) Error() string {
 // Unwrap returns Err.
 func (e *FinalizeError) Unwrap() error { return e.Err }
 
-// Finalize makes the ET file et from the IET or IETPrefix file iet. It copies the encoded entries unchanged. If
-// iet stops within an entry, the ET has the entries before it. Other damage is an error. A nil o means defaults.
+// Finalize makes the ET file et from the IET or IETPrefix file iet. It copies the encoded entries unchanged. If iet
+// stops within an entry, the ET has the entries before that entry. Other damage is an error. A nil o means defaults.
 //
 // The new file gets its name only when it is complete, synced and verified. Errors are [*FinalizeError]. If et
 // already exists, the error wraps fs.ErrExist.
@@ -105,8 +105,8 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 		}
 		return ctx.Err()
 	}
-	// Sync the IET before the ET gets its name. Otherwise a crash could preserve that name, but lose the content
-	// of the IET.
+	// Sync the IET before the ET gets its name. Otherwise a crash could preserve the name of the ET, but lose the
+	// content of the IET.
 	synced := make(chan error, 1)
 	if o.RemoveSource {
 		go func() { synced <- f.Sync() }()
@@ -162,8 +162,8 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	return nil
 }
 
-// errMoved means that the folder of the IET was renamed: an ET in its place would be a second trace of the same
-// entries.
+// errMoved means that the folder of the IET was renamed. An ET in a folder that now has the old path would be a
+// second trace of the same entries.
 var errMoved = errors.New("the folder was renamed")
 
 // tableOf returns the table of f, an IET or IETPrefix file of size bytes, which may stop within an entry. It makes
@@ -218,7 +218,7 @@ func newSyncer(sync func() error) *syncer {
 	go func() {
 		var err error
 		for range s.kick {
-			// The system reports an error only once: a later sync may return none.
+			// The system reports an error only once: a later sync may return no error.
 			err = errors.Join(err, sync())
 		}
 		s.done <- err
@@ -276,8 +276,8 @@ func copyRange(w io.Writer, src io.ReaderAt, off, n int64, buf []byte, step func
 	return nil
 }
 
-// noEOF returns io.ErrUnexpectedEOF instead of io.EOF, and other errors unchanged. It is for a source that ends
-// before the bytes that its table lists.
+// noEOF returns io.ErrUnexpectedEOF instead of io.EOF, and other errors unchanged. An io.EOF here means that a source
+// ends before the bytes that its table lists.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -27,15 +27,15 @@ type Follower struct {
 	r     *Reader
 	name  string
 	poll  time.Duration
-	until int64         // a file shorter than this has no further entry
+	until int64         // a file that is shorter than this has no further entry
 	zeros bool          // the file ends with zeros, which the writer can replace at any time
 	idle  time.Duration // the time since the last entry
 	alive bool          // a writer held the lock at Follow or later
 	ended bool          // the last entry marks a clean end
 }
 
-// Follow opens a growing IET file. If name is an ET that does not exist yet, Follow opens the IET that a recorder
-// writes before it: see [Find]. An existing ET is read to its end. A nil o means defaults.
+// Follow opens a growing IET file. If name is an ET that does not exist yet, Follow opens the IET from which a
+// recorder makes the ET: see [Find]. An existing ET is read to its end. A nil o means defaults.
 func Follow(name string, o *FollowOptions) (*Follower, error) {
 	if o == nil {
 		o = &FollowOptions{}
@@ -63,8 +63,8 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 }
 
 // SkipTo makes Next begin with the entry that has the given id and begins at the given offset. To begin after the
-// entries of a [File], use its [File.WholeSize] and [File.Len]. last is the entry before, or nil if id is 0. If
-// last marks a clean end, Next returns io.EOF. Call SkipTo before Next.
+// entries of a [File], pass its [File.WholeSize] and [File.Len]. last is the entry before that entry, or nil if id is
+// 0. If last marks a clean end, Next returns io.EOF. Call SkipTo before the first call of Next.
 func (f *Follower) SkipTo(offset int64, id uint32, last *TraceEntry) {
 	f.r.goOn(f.f, offset, int64(id))
 	f.ended = last != nil && last.IsEnd()
@@ -157,7 +157,7 @@ func (f *Follower) over() error {
 		return nil
 	}
 	if !f.alive && osfile.SameFile(f.f, f.name) {
-		return nil // the writer does not lock files, because it is not a recorder
+		return nil // the writer is not a recorder and does not lock files
 	}
 	if more, err := f.more(); more || err != nil {
 		return err // the writer wrote more before it released the lock

@@ -28,8 +28,8 @@ func (e entries) Append(buf []byte, id uint32) ([]byte, error) { return e.f.appe
 func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(off, n, fn) }
 
 // grow adds the entries that were written to the file since it was opened or since the last call. The bytes of an
-// incomplete entry at the end, and zeros at the end, can still change: grow ignores them, and a later call reads
-// them again. It adds nothing to an ET, or if some entries came from the journal of a dead writer.
+// incomplete entry at the end, and zeros at the end, can still change: grow ignores them, and a later call reads them
+// again. grow adds nothing to an ET, nor to a File that has entries from the journal of a dead writer.
 func (f *File) grow(ctx context.Context) error {
 	if f.format == ET {
 		return nil

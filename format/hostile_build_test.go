@@ -72,10 +72,10 @@ func (l *layout) optional(field string, s Optional[string]) {
 	l.text(field, s.Value)
 }
 
-// A fakeEntry is an entry in which some fields have wrong bytes. The names of the fields are those of the layout:
-// parent, message?, message.len, message, name.len, …, level, line?, line, attributes.len (version 1) or
-// attr_names.len and attr_values.len, and for attribute i: attr[i].name.len, attr[i].name, attr[i].kind,
-// attr[i].value.len, attr[i].value.
+// A fakeEntry is an entry in which some fields have wrong bytes. The fields have the names of the layout: parent,
+// message?, message.len, message, name.len, …, level, line?, line, attributes.len (version 1) or attr_names.len and
+// attr_values.len, and for attribute i: attr[i].name.len, attr[i].name, attr[i].kind, attr[i].value.len,
+// attr[i].value.
 type fakeEntry struct {
 	TraceEntry
 
@@ -192,7 +192,6 @@ func (f fakeFile) build() *fakeTrace {
 }
 
 // in returns the offset in the file at which a field of entry i begins.
-func (t *fakeTrace) in(i int, field string) int { return t.bodies[i] + t.raws[i].at[field] }
 
 // rich returns an entry that has every field and every kind of value.
 func rich(parent uint32, name string) TraceEntry {

@@ -132,7 +132,7 @@ type damaged struct {
 
 	name       string // of the file
 	entry      int    // the damaged entry, or -1
-	here, next int    // the offsets of the first damaged field, and of what follows it
+	here, next int    // the offsets of the first damaged field, and of the field that follows it
 	field      string // its name in errors
 	set        uint64 // the number that it has now
 }

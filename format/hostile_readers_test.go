@@ -23,8 +23,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
-// Damaged damages traces of every kind as a line of testdata/damage.txt says. It returns what each way to read the
-// traces says, which must be the same for all damages of the line.
+// Damaged damages traces of every kind as a line of testdata/damage.txt says. It returns the result of each way to read
+// the traces. The results must be the same for all damages of the line.
 func Damaged(t *testing.T, line string) string {
 	all := parseDamages(line)
 	want := all[0].said(t, true)
@@ -37,8 +37,8 @@ func Damaged(t *testing.T, line string) string {
 	return want
 }
 
-// said returns what is said about a damage, with a paragraph for each set of kinds about which the same is said. If
-// thorough is true, it also checks what must hold for any file and for what Recover makes, which is slow.
+// said returns the results of reading damaged traces, with a paragraph for each set of trace kinds that have the same
+// results. If thorough is true, it also makes the slow checks of any file and of the files that Recover makes.
 func (d damage) said(t *testing.T, thorough bool) string {
 	var texts []string
 	kinds := make(map[string][]string) // by text
@@ -72,8 +72,8 @@ func (d damage) said(t *testing.T, thorough bool) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// said returns what each way to read x says, with a line for each set of ways that say the same. A number behind a
-// way is the number of entries that it gives.
+// said returns the result of each way to read x, with a line for each set of ways that have the same result. A number
+// behind a way is the number of entries that this way returns.
 func (x *damaged) said(t *testing.T, thorough bool) string {
 	dir := filepath.Join(hosttest.MemoryDir(t), "x")
 	must(t, os.Mkdir(dir, 0o700))
@@ -343,7 +343,7 @@ func (x *damaged) place(offset int) string {
 	return fmt.Sprint("at offset ", offset)
 }
 
-// rest names what has n bytes from the offset of an error on, or from the field behind the damage.
+// rest names the part of the file that would be complete with n bytes after the offset at of an error, or after x.next.
 func (x *damaged) rest(at int, n uint64) string {
 	id := slices.IndexFunc(x.ends, func(end int) bool { return end > at })
 	for _, from := range []int{at, x.next} {

@@ -92,7 +92,7 @@ func (r *Reader) fillAnew(n int) {
 }
 
 func (r *Reader) read() {
-	for range 100 { // if a source 100 times returns neither bytes nor an error, it is broken
+	for range 100 { // a source that returns neither bytes nor an error 100 times is broken
 		n, err := r.r.Read(r.buf[r.end:])
 		r.end += n
 		if err != nil {

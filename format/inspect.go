@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A Report says how many whole entries a file has, and what follows them.
+// A Report says how many whole entries a file has, and what follows these entries.
 type Report struct {
 	Name      string // the name of the file
 	Version   Version
@@ -16,7 +16,7 @@ type Report struct {
 	Entries   int    // the number of whole entries
 	Size      int64  // the size of the file in bytes
 	GoodBytes int64  // the size from the start of the file to the end of the last whole entry
-	Reason    string // why the entries end there: "clean", "torn", "zero_tail" or "corrupt"
+	Reason    string // why the whole entries end: "clean", "torn", "zero_tail" or "corrupt"
 	Damage    error  // the details of Reason: a [*TruncatedError] or [*CorruptError]
 	Ended     bool   // the last entry marks a clean end
 	Live      bool   // a living process is writing the file

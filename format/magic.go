@@ -93,8 +93,8 @@ func ParseVersion(s string) (Version, error) {
 	return 0, fmt.Errorf("format: unknown version %q: must be 1 or 2", s)
 }
 
-// ReadMagic reads the ten bytes at the beginning of f. The error is [ErrTruncated] if f has fewer bytes and these
-// are correct, [ErrNotEntrace], [ErrUnsupported], or an error of f.
+// ReadMagic reads the ten bytes at the beginning of f. The error is [ErrTruncated] if f has fewer bytes but they are
+// correct, [ErrNotEntrace], [ErrUnsupported], or an error of f.
 func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
 	var magic [wire.MagicSize]byte
 	n, err := f.ReadAt(magic[:], 0)

@@ -34,7 +34,7 @@ func (e *TraceEntry) UserAttributes() []Attribute {
 func (e *TraceEntry) IsEnd() bool { return e.Parent == 0 && e.Metadata.Name == mapping.NameEnd }
 
 // IsAddedEnd reports whether a converter added e to mark the end of a file; the end that a recorder writes has
-// attributes. It is for converters of this module: such an entry does not belong in other formats.
+// attributes. IsAddedEnd is for converters of this module: an added end does not belong in other formats.
 func (e *TraceEntry) IsAddedEnd() bool { return e.IsEnd() && len(e.Attributes) == 0 }
 
 // IsRotated reports whether e marks the end of a file whose trace continues in another file.

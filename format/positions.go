@@ -2,9 +2,9 @@ package format
 
 import "slices"
 
-// positions is an ascending list of offsets that needs little more than two bytes for each offset. It stores a
-// base for each block of 32 offsets, and the distance of each offset from that base. If a distance does not fit
-// into 16 bits, wide has all offsets of the block.
+// positions is an ascending list of offsets that needs little more than two bytes for each offset. It stores a base
+// for each block of 32 offsets, and the distance of each offset from the base of its block. If a distance does not
+// fit into 16 bits, wide has all offsets of the block.
 //
 // The zero value is an empty list. If shared is set in a copy, the copy can grow without a change of the original.
 type positions struct {
@@ -38,7 +38,7 @@ func (p *positions) last() uint64 {
 	return p.at(len(p.deltas) - 1)
 }
 
-// add appends an offset, which must be at least the last one.
+// add appends an offset, which must be at least the last offset.
 func (p *positions) add(off uint64) {
 	i := len(p.deltas)
 	if i%positionBlock == 0 {

@@ -58,7 +58,7 @@ type Reader struct {
 const readSize = 64 << 10
 
 // NewReader returns a Reader of the trace in r. It reads the magic, and for an ET also the offsets and the pool. A
-// nil o means defaults. The errors are those of [ReadMagic] and of r.
+// nil o means defaults. The errors are the errors of [ReadMagic] and of r.
 func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) { return newReader(r, o, readSize) }
 
 // newReader does the same as NewReader, with a buffer of size bytes.
@@ -97,9 +97,9 @@ func (r *Reader) Offset() int64 { return r.off }
 // before the entry. The slice is valid until the next call of Next.
 func (r *Reader) Raw() []byte { return r.raw }
 
-// Next returns the next entry, which is valid until the next call. The error is [io.EOF] at the end of a whole
-// trace, a [*TruncatedError] if the input stops within an entry, a [*CorruptError] for other damage, or the error
-// of the source. After an error, every call returns the same error.
+// Next returns the next entry, which is valid until the next call. The error is [io.EOF] at the end of a whole trace,
+// a [*TruncatedError] if the input stops within an entry, a [*CorruptError] for other damage, or the error of the
+// source. After an error, every further call returns the same error.
 func (r *Reader) Next() (*TraceEntry, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -181,8 +181,8 @@ func (r *Reader) decode(id int64) (int, error) {
 	}
 }
 
-// skim skips entries in the buffer, and calls found with the parent of each. It stops before an entry that is not
-// completely in the buffer or may be damaged: the caller reads that entry with Next.
+// skim skips entries in the buffer, and calls found with the parent of each entry. It stops before an entry that is
+// not completely in the buffer or may be damaged. The caller reads such an entry with Next.
 func (r *Reader) skim(found func(parent uint32)) {
 	if r.format == ET || r.zeros > 0 || r.err != nil {
 		return
@@ -236,8 +236,8 @@ func (r *Reader) atEnd(id int64) error {
 	return io.EOF
 }
 
-// zeroRun handles an entry of zero bytes. If the rest of the input is also zero, it is the result of a crash, and
-// the error is a TruncatedError. Otherwise zeroRun makes the entry from the zeros.
+// zeroRun handles an entry of zero bytes. If the rest of the input is also zero, the zeros are the result of a crash,
+// and the error is a TruncatedError. Otherwise zeroRun makes the entry from the zeros.
 func (r *Reader) zeroRun(id int64) error {
 	at := r.off
 	n := r.onlyZeros()

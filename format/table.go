@@ -31,8 +31,8 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 		}
 		part = min(4*part, size)
 	}
-	// The tables do not contain the end of the last entry: if the file was truncated within it, they still match.
-	// So decode the last entry.
+	// The tables do not contain the end of the last entry: if the file was truncated within the last entry, the
+	// tables still match. So decode the last entry.
 	n := f.Len()
 	at := f.data + int64(f.offsets.Load().at(n-1))
 	return pool, f.src.View(at, min(size-at, int64(f.maxSize)+1), func(last []byte) error {
@@ -82,7 +82,7 @@ func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 	return pool, nil
 }
 
-// decodeOffsets reads n offsets. The result has room for one more.
+// decodeOffsets reads n offsets. The result has room for one more offset.
 func decodeOffsets(d *decoder, n int) (*positions, error) {
 	// A sparse file can claim more offsets than it has: above 1<<20 offsets, allocate memory only while reading.
 	p := new(positions)
@@ -244,7 +244,7 @@ func newTable() *table {
 // len returns the number of entries.
 func (t *table) len() int { return t.offsets.len() - 1 }
 
-// gap returns the size of the length that precedes each entry, or 0 if no length does.
+// gap returns the size of the length that precedes each entry, or 0 if no length precedes entries.
 func (t *table) gap() int {
 	if t.prefixed {
 		return prefixSize
@@ -267,7 +267,7 @@ func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, err
 	return t, t.scan(r, size, step)
 }
 
-// scan adds the entries that r has not read yet to t. Its parameters size and step are those of scanEntries.
+// scan adds the entries that r has not read yet to t. The parameters size and step are as in scanEntries.
 func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 	add := func(parent uint32) {
 		if t.offsets.len() == cap(t.offsets.deltas) {
@@ -278,7 +278,7 @@ func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 		}
 		t.offsets.add(uint64(r.off - t.data))
 	}
-	whole := t.len() // the number of entries up to the last one that is not all zeros
+	whole := t.len() // the number of entries up to the last entry that is not all zeros
 	for next := int64(0); ; {
 		n := t.len()
 		r.skim(add)

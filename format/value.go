@@ -13,7 +13,7 @@ import (
 // A Kind is the kind of a [Value].
 type Kind uint8
 
-// The kinds. The numbers are those of the variants of ENTRACE's EnValue, and part of the file format.
+// The kinds. The numbers are the variants of ENTRACE's EnValue, and part of the file format.
 const (
 	KindString Kind = 0
 	KindBytes  Kind = 1
@@ -49,7 +49,7 @@ type Value struct {
 	kind   Kind
 }
 
-// StringValue returns a String. If it is not valid UTF-8, other readers refuse it, and a recorder stores it as
+// StringValue returns a String. If s is not valid UTF-8, other readers refuse the value, and a recorder stores it as
 // Bytes.
 func StringValue(s string) Value {
 	return Value{kind: KindString, text: unsafe.StringData(s), lo: uint64(len(s))}

@@ -20,13 +20,14 @@ var (
 	errPoolParent   = errors.New("the pool and the entry name different parents")
 	errAllZero      = errors.New("all bytes of the entry are 0")
 	errMissingEntry = errors.New("the file has no entries")
-	// ErrNumbered is no fault of the file if the application itself uses such names.
+	// ErrNumbered is reported for an attribute whose name ends in a number such as #2. It is no fault if the
+	// application itself uses such names.
 	ErrNumbered = errors.New("no other attribute has the name without its number: an earlier recorder may have added the number after a rotation")
 )
 
-// Verify checks every byte of a file that was opened with [OpenOptions].Lenient. It calls found for each problem,
-// in the order of the file, with a [*CorruptError] or [*TruncatedError]. It is not a problem if the last entry
-// does not mark a clean end: see [Report].Ended.
+// Verify checks every byte of a file that was opened with [OpenOptions].Lenient. It calls found for each problem, in
+// the order of the file, with a [*CorruptError] or [*TruncatedError]. Verify does not report a missing clean end: see
+// [Report].Ended.
 func (f *File) Verify(found func(problem error)) error {
 	// Compare the entries with the pool of an ET, if its tables can be read.
 	var pool []uint32

@@ -31,16 +31,16 @@ type kept struct {
 	buckets map[int]int64 // the counts of a histogram
 }
 
-// keeps describes an aggregate: its function, and the values that its accumulators add.
+// keeps describes an aggregate: its function, and the values that it reads from rows.
 type keeps struct {
 	fn       string
 	value    eval
 	args     []float64 // the arguments of all calls of the function
 	duration bool      // value is the field duration
 	twice    bool      // quantiles of many durations are computed with a second pass over the rows
-	// took is a faster form of value, if that is the field duration or self, else nil.
+	// took is a faster form of value for the fields duration and self, else nil.
 	took func(v *view.View, b *columns.Block, i int) int64
-	same bool // the last aggregate with took has the same
+	same bool // the previous aggregate with took has the same took
 }
 
 // of returns the aggregate's value for a row. It returns nil for count.
@@ -80,7 +80,7 @@ func (a *accumulator) add(k *keeps, v Value) {
 // rows that are errors.
 func (k *keeps) counts() bool { return k.fn == "count" || k.fn == "errors" }
 
-// isExtreme reports whether the function is min or max. Their accumulators store only one value.
+// isExtreme reports whether the function is min or max. An accumulator of min or max stores only one value.
 func (k *keeps) isExtreme() bool { return k.fn == "min" || k.fn == "max" }
 
 // prepare prepares the accumulator for more than one value.
@@ -121,9 +121,9 @@ func (a *accumulator) keepNumber(k *keeps, v Value) {
 	}
 }
 
-// kindWith returns the kind of the result after one more value of kind k is added. If all values have one kind,
-// it is the kind of the result. A float makes the result a float. A time or duration with whole numbers makes it
-// a time or duration.
+// kindWith returns the kind of the result after one more value of kind k is added. If all values have one kind, the
+// result has this kind. If one value is a float, the result is a float. Times or durations together with whole
+// numbers give a time or duration.
 func (a *accumulator) kindWith(k valueKind) valueKind {
 	if k == kindUint {
 		k = kindInt
@@ -283,8 +283,7 @@ const (
 	bucketOfMinusInf = math.MinInt
 )
 
-// bucketOf returns the bucket of a number. This is the bucket with the largest lower end that is
-// not greater than the number.
+// bucketOf returns the bucket of a number: the bucket with the largest lower end that is not greater than the number.
 func bucketOf(f float64) int {
 	switch {
 	case math.IsInf(f, 1):

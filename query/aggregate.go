@@ -28,7 +28,7 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 	var keep []keeps
 	at := make([]int, len(calls)) // for each call, the index in keep of its accumulator
 	known := make(map[string]int)
-	last := "" // the expression of the last item of keep that has one
+	last := "" // the expression of the last item of keep that has an expression
 	for i, c := range calls {
 		k := keeps{fn: c.fn, args: c.args}
 		if len(c.args) > 0 {
@@ -162,8 +162,8 @@ func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.Set[view.Row]
 // maxGroups is the maximum number of groups of a table. Each group takes some hundred bytes.
 var maxGroups = 1 << 20
 
-// having computes the aggregate for each trace, and selects the rows of the traces for which its comparison is
-// true. If there are expressions in by, it does so for each group of each trace. It processes a few traces at a
+// having computes the aggregate for each trace, or for each group of each trace if by has expressions. It selects the
+// rows of the traces or groups for which the comparison of the aggregate is true. It processes a few traces at a
 // time, so that it has at most maxGroups groups in memory, or as many as one trace has rows.
 func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) (view.Set[view.Row], error) {
 	if a.fn == "count" && len(by) == 0 {

@@ -57,7 +57,7 @@ func (p *parser) power() (expr, error) {
 	return p.arithmetic(t, a, b)
 }
 
-// arithmetic returns a op b. If both are number literals, it returns the computed number.
+// arithmetic returns a op b. If a and b are number literals, it returns the computed number.
 func (p *parser) arithmetic(t *token, a, b expr) (expr, error) {
 	x := &binary{t.text, a, b}
 	if err := cmp.Or(p.wantNumber(a, t), p.wantNumber(b, t)); err != nil {

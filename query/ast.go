@@ -47,8 +47,8 @@ type (
 	compare struct {
 		comparison
 
-		a, b  expr     // nil if the right side is constant; comparison then has its value
-		right *literal // the right side as written, nil if it is not a single literal
+		a, b  expr     // b is nil if the right side is constant; comparison then has the constant
+		right *literal // the right side as written; nil if it is not a single literal
 	}
 
 	// words is a search for free text.

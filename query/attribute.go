@@ -9,7 +9,7 @@ import (
 
 // An attribute reads the values of an attribute from rows and from their resources.
 type attribute struct {
-	parts     []part  // one for each name under which it can be stored; the first part with a value counts
+	parts     []part  // one for each name under which the attribute can be stored; the first part with a value counts
 	resources []Value // by the number of the resource in columns.Block.Resource
 	v         *view.View
 }
@@ -87,7 +87,7 @@ func (a *attribute) ofBound(r view.Row) Value {
 	return a.own(r)
 }
 
-// resource returns the value that the resource of row r has.
+// resource returns the value of the attribute in the resource of row r.
 func (a *attribute) resource(r view.Row) Value {
 	k := a.v.Columns().Block(int(r) / columns.BlockRows)
 	if n := k.Resource[r%columns.BlockRows]; n != columns.Unknown {

@@ -13,33 +13,33 @@ import (
 )
 
 // A definition describes a field of the query language: its names, and where its values are. The parser, filters,
-// groups, completions, errors and docs/query.md read here what they need to know about fields.
+// groups, completions, errors and docs/query.md are all based on definitions.
 type definition struct {
 	names  string    // valid everywhere, separated by blanks
 	braces string    // TraceQL's name, which is valid only inside braces
-	kind   valueKind // of all values; kindNil if they can be of any kind
+	kind   valueKind // the kind of all values; kindNil if the values can have any kind
 	idSize int       // for ids, the number of hexadecimal digits
 	of     owner
 	// role is the only role whose rows have the field, or 0 if rows of several roles have it. A comparison of the
 	// field, even with nil, is false for rows of other roles.
 	role view.Role
 
-	// One of these says where the values are. If there is also row, it is a faster form for a single row.
+	// One of these fields says where the values are. If row is also set, it is a faster form for a single row.
 	flags    func(f view.Flags) Value
 	meta     func(m *format.Metadata) Value
 	resource func(v *view.View, r view.Row) Value // depends only on the resource of r
 	message  bool                                 // the message of the row
-	user     bool                                 // the attribute whose name the query has; the application chose it
-	stored   string                               // the attribute of this name. If the query has a name too, that follows.
+	user     bool                                 // the application's attribute that the query names
+	stored   string                               // the stored name of the attribute, or its beginning, which the name in the query follows
 	row      eval
 
-	inherits bool                                              // a row without the attribute has that of its resource
+	inherits bool                                              // a row without the attribute has the value of its resource
 	needs    func(m *machine) error                            // prepares the machine for row
-	number   func(b *columns.Block) []int64                    // the values, if they are also a column of numbers
-	none     int64                                             // in number: there is no value
-	took     func(v *view.View, b *columns.Block, i int) int64 // for durations, a faster form of row, or columns.NoDuration
+	number   func(b *columns.Block) []int64                    // the values as a column of numbers, or nil
+	none     int64                                             // the number that stands for no value
+	took     func(v *view.View, b *columns.Block, i int) int64 // for durations, a faster form of row; returns columns.NoDuration if there is no value
 
-	value string // what docs/query.md says about the field. A field without value is in the line of the field before.
+	value string // the text of docs/query.md about the field. If it is empty, the field is in the line of the field before.
 }
 
 // An owner is the row to which a field belongs.
@@ -323,7 +323,7 @@ func onlySpans(list []*definition) []*definition {
 	return list
 }
 
-// The names of fields: without and with a colon, and those that are only valid inside braces.
+// The names of fields: without a colon, with a colon, and names that are only valid inside braces.
 var bareNames, scopedNames, braceNames = namesOf(definitions)
 
 func namesOf(list []*definition) (bare, scoped, braces map[string]*definition) {
@@ -357,17 +357,17 @@ const (
 type column struct {
 	row   eval
 	in    storage
-	width int                                            // all codes are less; a row with another code is read by row
+	width int                                            // all codes are less than width; for other codes, call row
 	value func(code int) Value                           // the value of a code
 	short func(b *columns.Block) []uint16                // the codes of a block, or nil
 	long  func(e *env, k int, b *columns.Block) []uint32 // if short is nil, the codes of block k, which are valid until the next call
 }
 
-// hasCodes reports whether the codes tell the values of a field. Codes other than flags do not say whether the row has
-// the field's role.
+// hasCodes reports whether the code of a row determines the row's value of the field f. If f has a role, only flags
+// determine the value, because other codes do not say which role the row has.
 func (c *column) hasCodes(f *field) bool { return c.width > 0 && (f.role == 0 || c.in == inFlags) }
 
-// usedFlags is greater than all flags on which a field depends. The flags above it only say what the view knows.
+// usedFlags is greater than all flags on which a field depends. Greater flags only say what the view knows.
 const usedFlags = 1 << 14
 
 // column returns the column of a field. It does not look at f.parent.
@@ -493,7 +493,7 @@ func (m *machine) attributeColumn(f *field) (*column, error) {
 	c.value = func(code int) Value { return p.values[code] }
 	c.long = func(_ *env, k int, _ *columns.Block) []uint32 { return p.column.Block(k) }
 	if f.inherits && slices.ContainsFunc(a.resources, func(v Value) bool { return v.kind != kindNil }) {
-		own := c.width // the code of a row without the attribute is own and the number of its resource
+		own := c.width // the code of a row without the attribute is own plus the number of the row's resource
 		c.width += len(a.resources)
 		c.value = func(code int) Value {
 			if code < own {

@@ -48,7 +48,8 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 		if !isUser {
 			continue
 		}
-		own := &field{definition: &definition{user: true}, name: name} // not that of the resource
+		// The row's own attribute, not the attribute of the resource.
+		own := &field{definition: &definition{user: true}, name: name}
 		counts := new(valueCounts)
 		err = all.values(m, own, counts)
 		if err != nil {
@@ -58,7 +59,8 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 			t.Lines = append(t.Lines, c.compared(name, counts)...)
 		}
 	}
-	// The attributes of a log record itself are compared above, so only those below spans are compared here.
+	// The attributes of log records themselves are compared above, so compare only attributes of rows below spans
+	// here.
 	names, _, err := contrastNames(m.ctx, [2]Run{{m.v, spans.sets[0]}, {m.v, spans.sets[1]}}, c)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An env holds the row for which expressions are evaluated. Each goroutine has its own.
+// An env holds the row for which expressions are evaluated. Each goroutine has its own env.
 type env struct {
 	m     *machine
 	read  *view.Reader
@@ -21,7 +21,7 @@ type env struct {
 	codes   []uint32 // see buffer
 }
 
-// buffer returns a slice for the codes of the n rows of a block. It is valid until the next call.
+// buffer returns a slice for the codes of the n rows of a block. The slice is valid until the next call.
 func (e *env) buffer(n int) []uint32 {
 	if e.codes == nil {
 		e.codes = make([]uint32, columns.BlockRows)
@@ -40,7 +40,8 @@ type machine struct {
 	attrs map[string]*attribute
 	roles uint64 // see selectedRoles
 	few   bool   // only a few rows are read, so that making columns is not worth it
-	// lacks has the comparisons with != or !~ by the text of their field, for hints about rows without the field.
+	// lacks has the comparisons with != or !~ by the text of their field, used for hints about rows without the
+	// field.
 	lacks map[string]lack
 
 	traces   []traceInfo
@@ -184,7 +185,7 @@ func calculate(op string, a, b Value) Value {
 	return floatValue(z)
 }
 
-// calculateWhole returns a op b, or false if the result is not an int64.
+// calculateWhole returns a op b. It returns false if the result is not an int64.
 func calculateWhole(op string, a, b int64) (n int64, ok bool) {
 	switch {
 	case op == "+":
@@ -274,7 +275,7 @@ func (m *machine) findTraces() error {
 	return nil
 }
 
-// traceOf returns the summary of the trace of a row. It is empty if the trace is not known.
+// traceOf returns the summary of the trace of a row. The summary is empty if the trace is not known.
 func (m *machine) traceOf(r view.Row) *traceInfo { return &m.traces[m.v.Columns().Trace(uint32(r))] }
 
 // evals compiles a list of expressions.

@@ -32,8 +32,8 @@ const (
 // Complete returns completions of the last word of an unfinished query, and the offset at which that word begins.
 // After a comparison operator, the completions are values of the compared field in the view. After a filter in
 // braces, they are operators; after a | outside of braces, they are functions. Elsewhere, they are names of the
-// language and of attributes. Completions that begin with the word precede those that only contain it. The error
-// is the error of ctx.
+// language and of attributes. Completions that begin with the word precede completions that only contain it. The
+// error is the error of ctx.
 func Complete(ctx context.Context, v *view.View, beginning string) (from int, list []Completion, err error) {
 	braces, open := unclosed(beginning)
 	from, field, word := lastWord(beginning, open)

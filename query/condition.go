@@ -154,7 +154,7 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	}
 	l, ok := b.(*literal)
 	if left, is := a.(*literal); is && !ok && left.value.kind == kindNil && left.word == "" && (op == "=" || op == "!=") {
-		a, c.a, l, ok = b, b, left, true // swap the sides of nil = .x
+		a, c.a, l, ok = b, b, left, true // the constant is on the left, as in nil = .x: swap the sides
 	}
 	if f, is := a.(*field); is && ok && f.kind == kindSpanKind {
 		name := cmp.Or(l.word, l.value.s)

@@ -12,12 +12,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Contrast describes how a set of rows differs from the other rows.
+// A Contrast describes the differences between a set of rows and other rows.
 type Contrast struct {
 	In     int64 `json:"in"` // rows
 	Others int64 `json:"others"`
-	// Fields are sorted by the largest difference of a value of the field. They do not include fields with the same
-	// value in all rows, or with a different value in nearly every row.
+	// Fields are sorted by the largest difference of any of their values. Fields with the same value in all rows, or
+	// with a different value in nearly every row, are left out.
 	Fields []FieldShares `json:"fields"`
 }
 
@@ -34,23 +34,23 @@ type ValueShare struct {
 	Value Value  `json:"-"`
 	Text  string `json:"value"` // set by callers that display the value
 	Where string `json:"where"` // a filter that selects the rows with the value
-	// AtLeast reports that the rows have Value or a larger number. Such a threshold stands before the values of its
-	// field if it tells the sets of rows apart better than each single value.
+	// AtLeast reports that the rows have Value or a larger number. Such a threshold precedes the other values of the
+	// field. It is there only if it tells the sets of rows apart better than each single value.
 	AtLeast bool  `json:"at_least"`
 	In      int64 `json:"in"`
 	Others  int64 `json:"others"`
 	// Difference is the share of the rows with the value, from 0 to 1, minus the same share of the other rows.
 	Difference float64 `json:"-"`
-	// Chance reports that the difference may be due to chance: if both sets of rows were chosen at random, then in
-	// more than 5 % of such comparisons one of the compared values would differ this much. Chance is false if each
-	// set has at least three rows, and all rows of one set and none of the other have the value.
+	// Chance reports that the difference may be due to chance: if both sets of rows were chosen at random, one of the
+	// compared values would differ this much in more than 5 % of the comparisons. Chance is false if each set has at
+	// least three rows, and all rows of one set and no row of the other set have the value.
 	Chance bool `json:"chance"`
 }
 
 const (
 	contrastSample = 1000 // the number of rows of each set that are searched for attributes
 	contrastFields = 8    // the number of attributes whose values are counted
-	fewestApart    = 3    // if both sets have at least this many rows, a value of all rows of only one set is never chance
+	fewestApart    = 3    // if both sets have at least this many rows, a value that all rows of one set and no row of the other have is not chance
 )
 
 // contrastFixed are the fields that all rows have.
@@ -65,8 +65,9 @@ func (x *ValueShare) Label() string {
 }
 
 // ContrastOf compares a set of rows with other rows, which may belong to another view. It compares their service,
-// level, status, name, kind and attributes, and the attributes of log records and events directly below spans. From a sample of both sets, it chooses the attributes that differ most,
-// and then counts their values in all rows.
+// level, status, name, kind and attributes, and the attributes of log records and events directly below spans. From a
+// sample of both sets, it chooses the attributes that differ most, and then counts the values of these attributes in
+// all rows.
 func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 	c := &Contrast{In: int64(in.Rows.Len()), Others: int64(others.Rows.Len())}
 	names, looked, err := contrastNames(ctx, [2]Run{in, others}, c)
@@ -146,9 +147,9 @@ const (
 	mostlyNumbers  = .9  // the least share of the rows of a field that have numbers
 )
 
-// threshold returns the number that tells the rows apart best: the share of the rows of c.In with this number or a
-// larger one, minus the same share of the others, is largest. It returns false for a field that is not of numbers or
-// has fewer than three.
+// threshold returns the number for which the share of the rows in the set with this number or a larger number, minus
+// the same share of the other rows, is largest. It returns false if the field does not have mostly numbers, or has
+// fewer than three different numbers.
 func (c *Contrast) threshold(name string, counts *valueCounts) (best ValueShare, ok bool) {
 	type numbered struct {
 		value      Value
@@ -173,7 +174,7 @@ func (c *Contrast) threshold(name string, counts *valueCounts) (best ValueShare,
 	slices.SortFunc(list, func(a, b numbered) int { return cmp.Compare(b.number, a.number) })
 	in, others, step := int64(0), int64(0), numbers/mostThresholds
 	tried := int64(0)
-	for i, x := range list[:len(list)-1] { // all rows have the smallest number or a larger one
+	for i, x := range list[:len(list)-1] { // without the smallest number, because all rows have at least this number
 		in, others = in+x.in, others+x.others
 		if in+others < tried+step && i < len(list)-2 {
 			continue
@@ -187,9 +188,9 @@ func (c *Contrast) threshold(name string, counts *valueCounts) (best ValueShare,
 }
 
 // IsChance reports whether the difference between two samples may be due to chance. The samples have rows[0] and
-// rows[1] rows, of which with[0] and with[1] have a certain value. IsChance returns true if random samples would
-// differ this much in more than 5 % of cases, when compared values are compared. It uses Fisher's exact test with
-// Bonferroni's correction.
+// rows[1] rows, of which with[0] and with[1] have a certain value. IsChance returns true if, in more than 5 % of
+// cases, at least one of as many values as the parameter compared would differ this much between random samples. It
+// uses Fisher's exact test with Bonferroni's correction.
 func IsChance(with, rows [2]int64, compared int) bool {
 	if rows[0] == 0 || rows[1] == 0 {
 		return true
@@ -217,11 +218,11 @@ type sampled struct {
 }
 
 const (
-	eventScope = "event." // of the attributes of log records and events directly below a span
-	mostBelow  = 32       // log records and events of a span whose attributes are looked at
+	eventScope = "event." // the beginning of the names of attributes of log records and events directly below a span
+	mostBelow  = 32       // the maximum number of log records and events of a span whose attributes are compared
 )
 
-// below calls look with the attributes of log records and events directly below a span.
+// below calls look with the attributes of each log record and event directly below a span.
 func below(v *view.View, span view.Row, read *view.Reader, look func(list []format.Attribute)) error {
 	if v.Role(span) != view.RoleSpan {
 		return nil
@@ -301,7 +302,7 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 		most := 0.0
 		for _, n := range s.values {
 			d := math.Abs(float64(n[0])/max(1, sizes[0]) - float64(n[1])/max(1, sizes[1]))
-			if c.In == 0 || c.Others == 0 { // one set is empty: prefer attributes with a frequent value
+			if c.In == 0 || c.Others == 0 { // if one set is empty, prefer attributes with a frequent value
 				d = float64(n[0]+n[1]) / float64(s.n)
 			}
 			most = max(most, d)

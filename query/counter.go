@@ -82,7 +82,7 @@ func (c *counter) values(m *machine, f *field, out *valueCounts) error {
 		}
 	}
 	for side, rows := range c.sets {
-		g, err := m.group([]keeps{{fn: "count"}}, []expr{f}, rows, maxCompared+1) // with the group of rows without a value
+		g, err := m.group([]keeps{{fn: "count"}}, []expr{f}, rows, maxCompared+1) // plus the group of rows without a value
 		if err != nil {
 			return err
 		}
@@ -132,8 +132,8 @@ func countCodes[C uint16 | uint32](n [][2]int64, side int, rows view.Set[view.Ro
 	}
 }
 
-// eventsOf returns the events and log records to which event.x refers: those directly below a span, or a log record
-// itself.
+// eventsOf returns the events and log records to which event.x refers: the events and log records directly below a
+// span, or a log record itself.
 func (c *counter) eventsOf(row view.Row) (list []view.Row) {
 	switch c.v.Role(row) {
 	case view.RoleLog:
@@ -149,7 +149,7 @@ func (c *counter) eventsOf(row view.Row) (list []view.Row) {
 }
 
 // event counts the values of an attribute of the log records and events directly below spans. A span with several
-// values counts once for each.
+// values counts once for each value.
 func (c *counter) event(m *machine, name string, out *valueCounts) error {
 	a, err := m.attribute(name)
 	if err != nil {
@@ -181,6 +181,6 @@ func (c *counter) event(m *machine, name string, out *valueCounts) error {
 // probably an id.
 const maxCompared = 10_000
 
-// isIDs reports whether a field with this number of different values in this number of rows probably holds ids. It
-// does if a value occurs in fewer than two rows on average.
+// isIDs reports whether a field with this number of different values in this number of rows probably holds ids:
+// whether each value occurs in fewer than two rows on average.
 func isIDs(values int, rows int64) bool { return rows > 20 && int64(values) > rows/2 }

@@ -66,7 +66,7 @@ func (s *floatSum) addTo(x *big.Float) {
 	}
 }
 
-// A sums computes the exact sum of numbers and of their squares, so that their order does not matter.
+// A sums computes the exact sum of numbers and of their squares, so that the order of the numbers does not matter.
 type sums struct {
 	n           int64
 	low         uint64 // with high, the sum of the whole numbers in two's complement
@@ -159,7 +159,7 @@ func (s *sums) total() *big.Float {
 	return x
 }
 
-// infinite reports whether the sum is not finite, and returns the infinity, or nil if both +Inf and -Inf were
+// infinite reports whether the sum is not finite. It also returns the infinity, or nil if both +Inf and -Inf were
 // added.
 func (s *sums) infinite() (v Value, is bool) {
 	switch {

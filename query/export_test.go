@@ -44,7 +44,8 @@ func NamesTable() string {
 	return out.String()
 }
 
-// Comparing reports for each of the numbers whether it is selected by a comparison with n. The number none is no number.
+// Comparing reports for each of the numbers whether a comparison with n selects it. The number none stands for a row
+// without a number.
 func Comparing(numbers []int64, none int64, op string, n int64) []bool {
 	node := within(func(*columns.Block) []int64 { return numbers }, none, op, n)
 	var set blockBits

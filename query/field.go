@@ -69,8 +69,8 @@ func enumNames(kind valueKind) []string {
 	return names
 }
 
-// attributeName returns the name of an attribute in the syntax that follows the dot in a query. It quotes the
-// name if the lexer would otherwise read another name, in braces or outside of them.
+// attributeName returns the name of an attribute as it follows the dot in a query. It quotes the name if the lexer
+// would otherwise read another name, in braces or outside of them.
 func attributeName(name string) string {
 	for _, context := range [2][2]string{{"{.", "=1}"}, {".", " = 1"}} {
 		if tokens, err := lex(context[0] + name + context[1]); err != nil || !isAttribute(tokens, name) {

@@ -31,13 +31,13 @@ type (
 		is    func(e *env) bool
 		price int
 	}
-	// bound is like rows, but for an expression about an event or a link of the row. It is true if
-	// the expression is true for one of them.
+	// bound is like rows, but for an expression about an event or a link of the row. It is true if the expression is
+	// true for one of these events or links.
 	bound struct {
 		is          func(e *env) bool
 		event, link bool
 	}
-	// lookup looks up the code of each row in table. For a code that is not in table, it calls is(e).
+	// lookup looks up the code of each row in table. If a code is not in table, it calls is(e).
 	lookup[C uint16 | uint32] struct {
 		codes func(e *env, k int, b *columns.Block) []C
 		table []bool
@@ -94,7 +94,7 @@ func (n noneOf) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	}
 }
 
-// each calls fn for each row of a set. It removes the rows for which fn returns false.
+// each calls fn for each row of a set. It removes a row from the set if fn returns false.
 func each(set *blockBits, fn func(i int) bool) {
 	for w, word := range set {
 		for left := word; left != 0; left &= left - 1 {
@@ -164,7 +164,7 @@ func (n *lookup[C]) refine(e *env, k int, b *columns.Block, set *blockBits) {
 func (n *lookup[C]) cost() int { return n.price }
 
 func (n *numbers) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
-	all, x := n.of(b), *n // a copy, so that the loop reads no memory for it
+	all, x := n.of(b), *n // x is a copy, so that the loop keeps it in registers
 	each(set, func(i int) bool { return all[i] != x.none && (uint64(all[i]-x.low) <= x.width) != x.not })
 }
 func (n *numbers) cost() int { return 2 }
@@ -263,7 +263,7 @@ func (c *column) table(x *comparison) []bool {
 	}
 	last, holds := Value{}, x.holds(Value{})
 	for code := range different {
-		if v := c.value(code); v != last { // many flags have the same value one after the other
+		if v := c.value(code); v != last { // many consecutive flags have the same value
 			last, holds = v, x.holds(v)
 		}
 		table[code] = holds

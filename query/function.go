@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// A function can stand after a |.
+// A function is a word that can follow a | in a query.
 type function struct {
-	takes    argument // of an aggregate, which computes a value from many rows
+	takes    argument // the argument of an aggregate, which computes a value from many rows
 	quantile float64  // the only quantile that an aggregate computes, or 0
-	table    bool     // an aggregate that computes a table, not a value
-	// instead is for functions of TraceQL metrics, which compute time series and are refused: an equivalent query in this
-	// language.
+	table    bool     // the aggregate computes a table, not a value
+	// instead is set for functions of TraceQL metrics, which compute time series and are refused. It is an equivalent
+	// query in this language.
 	instead string
 }
 
-// An argument says what an aggregate takes.
+// An argument says which argument an aggregate takes.
 type argument uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	anything // any expression
 )
 
-// functions are all functions that are known.
+// functions are all known functions.
 var functions = map[string]function{
 	"count": {takes: rowsAlone}, "compare": {takes: aFilter, table: true},
 	"sum": {takes: aNumber}, "avg": {takes: aNumber}, "stddev": {takes: aNumber},
@@ -50,7 +50,7 @@ var functions = map[string]function{
 	"with":                {instead: "nothing: all rows are looked at"},
 }
 
-// functionNames returns the names of the functions of the language, first those of aggregates.
+// functionNames returns the names of the functions of the language, the aggregates first.
 func functionNames() []string {
 	var aggregates, others []string
 	for _, name := range slices.Sorted(maps.Keys(functions)) {
@@ -64,7 +64,7 @@ func functionNames() []string {
 	return append(aggregates, others...)
 }
 
-// isFunction reports whether a name is that of a function of the language.
+// isFunction reports whether a function of the language has the given name.
 func isFunction(name string) bool {
 	f, known := functions[name]
 	return known && f.instead == ""

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A grouping assigns the rows of a block to groups. Each goroutine has its own.
+// A grouping assigns the rows of a block to groups. Each goroutine has its own grouping.
 type grouping struct {
 	e       env
 	rows    view.Set[view.Row]
@@ -21,8 +21,8 @@ type grouping struct {
 	numbers []uint32 // by code: the number of its group plus 1, or 0 if the group is not known yet
 	key     []byte
 	members []member
-	took    []int64 // of each member, for an aggregate
-	count   bool    // the only aggregate is count(), which needs no members
+	took    []int64 // the duration of each member, for an aggregate
+	count   bool    // the only aggregate is count(), so no members are needed
 	counts  []int64 // by group: the rows so far, if count is set
 }
 
@@ -53,12 +53,12 @@ func join(at *uint64, width, code uint64) {
 
 const (
 	maxCodes = 1 << 20 // limits a goroutine's table of group numbers, which takes 4 bytes for each code
-	noCode   = 1 << 40 // a row with this code or a greater one has no code; times maxCodes it is less than 1<<64
+	noCode   = 1 << 40 // this code or a greater one means that a row has no code; noCode*maxCodes is less than 1<<64
 )
 
 // joinAll joins the codes of the rows of a block to codes.
 func joinAll[C uint16 | uint32](codes []uint64, width uint64, list []C) {
-	codes = codes[:len(list)] // spares a check of the bounds for each row
+	codes = codes[:len(list)] // avoids a bounds check for each row
 	for i, code := range list {
 		join(&codes[i], width, uint64(code))
 	}
@@ -72,8 +72,8 @@ func (c *coder) of(e *env, k int, b *columns.Block, codes []uint64) {
 	}
 }
 
-// coderOf returns a coder for the expressions in by. It returns nil if one of them has no codes, or if they have
-// more than maxCodes codes together.
+// coderOf returns a coder for the expressions in by. It returns nil if an expression has no codes, or if there would
+// be more than maxCodes codes.
 func (m *machine) coderOf(by []expr) (*coder, error) {
 	c := &coder{width: 1}
 	for _, x := range by {
@@ -87,14 +87,14 @@ func (m *machine) coderOf(by []expr) (*coder, error) {
 	return c, nil
 }
 
-// codedOf returns the codes of an expression, or nil if it has none.
+// codedOf returns the codes of an expression, or nil if the expression has no codes.
 func (m *machine) codedOf(x expr) (*coded, error) {
 	if x, ok := x.(*binary); ok {
 		return m.bucketCodes(x), nil
 	}
 	f, ok := x.(*field)
 	if !ok {
-		return nil, nil //nolint:nilnil // no codes are no error
+		return nil, nil //nolint:nilnil // an expression without codes is not an error
 	}
 	c, err := m.column(f)
 	width := uint64(0)
@@ -113,7 +113,7 @@ func (m *machine) codedOf(x expr) (*coded, error) {
 	return &coded{width: width, of: func(e *env, k int, b *columns.Block, codes []uint64) { joinAll(codes, width, c.long(e, k, b)) }}, nil
 }
 
-// parentCodes returns the codes of a field of the parent row, and one more for rows without a parent. As in
+// parentCodes returns the codes of a field of the parent row, and one more code for rows without a parent. As in
 // [machine.field], the parent must be a span, an event or a log record.
 func (m *machine) parentCodes(c *column) *coded {
 	none := uint64(c.width)
@@ -260,7 +260,7 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 				d := x.took[i]
 				switch a := x.groups.acc(int(r.group), at); {
 				case d == columns.NoDuration:
-				case isMax && a.one.kind == kindDuration: // this case and the next two are faster forms of add
+				case isMax && a.one.kind == kindDuration: // this case and the next two cases are faster forms of add
 					a.one.n = max(a.one.n, d)
 				case k.twice && a.kept != nil && a.ints.spread != nil:
 					a.n++
@@ -281,11 +281,11 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 	}
 }
 
-// manyGroups is the number of groups above which a goroutine merges its groups into the common ones.
+// manyGroups is the number of groups above which a goroutine merges its groups into the common groups.
 const manyGroups = groupChunk
 
 // group computes the accumulators for each group of rows. If there are more than limit groups, it stops, and returns
-// more than limit of them.
+// at least limit+1 groups.
 func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row], limit int) (*groups, error) {
 	keys, err := m.evals(by)
 	if err != nil {
@@ -357,7 +357,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row], limit 
 // sortOut makes a second pass over the rows, and collects the durations from which the exact quantiles of each
 // group are computed.
 func (m *machine) sortOut(k *keeps, at int, all *groups, start func(g *groups) *grouping) error {
-	spreads := make([]*spread, len(all.keys)) // by group; nil: the group has few durations and needs no second pass
+	spreads := make([]*spread, len(all.keys)) // by group; nil if the group has few durations and needs no second pass
 	again := false
 	for n := range spreads {
 		if a := all.acc(n, at); a.kept != nil && a.ints.want(k.args) {
@@ -369,7 +369,7 @@ func (m *machine) sortOut(k *keeps, at int, all *groups, start func(g *groups) *
 	}
 	var mu sync.Mutex
 	return m.v.Columns().Each(m.ctx, func() func(k int) {
-		x := start(all) // this goroutine only looks groups up: all of them exist already
+		x := start(all) // this goroutine only looks groups up, because all groups exist already
 		var list []wanted
 		return func(k int) {
 			b := m.v.Columns().Block(k)

@@ -16,16 +16,15 @@ const (
 	keyChunk   = 1 << 16 // the number of bytes of keys that are allocated together
 )
 
-// A groups is a hash table that maps keys, which appendKey makes, to the accumulators of groups. It
-// consists of a few large allocations, so that a million groups need little memory and little
-// garbage collection.
+// A groups is a hash table that maps keys from appendKey to the accumulators of groups. It consists of a few large
+// allocations, so that a million groups need little memory and little garbage collection.
 type groups struct {
 	width int // the number of accumulators of a group
 	seed  maphash.Seed
 	// slots is indexed by hash. The upper half of a slot is the hash, the lower half the number of the group plus 1.
 	// A free slot is 0.
 	slots []uint64
-	keys  []string // of each group
+	keys  []string // the key of each group
 	text  strings.Builder
 	accs  [][]accumulator
 	bytes []byte // a buffer for a key to look up
@@ -156,7 +155,7 @@ func appendKey(b []byte, v Value) []byte {
 		}
 		b = endian.BigEndian.AppendUint64(append(b, byte(kindFloat)), bits)
 		if isSmall(f) {
-			return b // no other number has this float
+			return b // no other number has the same float
 		}
 		if kind == kindFloat {
 			whole = 0

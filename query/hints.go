@@ -25,8 +25,8 @@ func (q *Query) with(from, to int, text string) string {
 }
 
 // lackHints returns hints about rows that an inequality, such as .user != "x", did not select because they do not
-// have the attribute. It does not count rows that another part of the query selected, and rows whose role cannot
-// have the field.
+// have the attribute. It does not count rows that another part of the query selected, or rows whose role cannot have
+// the field.
 func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 	var hints []Hint
 	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
@@ -69,7 +69,8 @@ func (q *Query) emptyHints(m *machine) []Hint {
 		}
 	}
 	for _, h := range q.ifNone {
-		if _, err := parse(h.Query); err == nil { // not so if it compares a text with a time, as in name = log:time
+		// The query may be invalid, as name = log:time, which compares a text with a time.
+		if _, err := parse(h.Query); err == nil {
 			add(h)
 		}
 	}
@@ -97,7 +98,8 @@ func (q *Query) emptyHints(m *machine) []Hint {
 			if h.Query == "" && x.right != nil && !strings.HasPrefix(q.text[f.pos:], f.text) { // no dot, as in user = eve
 				from, to := extent(x)
 				text := quote(q.text[from:to])
-				if _, err := parse(q.with(from, to, text)); err == nil { // within braces, text is no free text
+				// The corrected query may be invalid: within braces, text is not free text.
+				if _, err := parse(q.with(from, to, text)); err == nil {
 					h = Hint{cmp.Or(h.Text, f.text+" is read as an attribute") + "; to find the text, write " + text, q.with(from, to, text)}
 				}
 			}
@@ -127,7 +129,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 	return hints
 }
 
-// knowsAll reports whether the values of the part are complete.
+// knowsAll reports whether the column has all values of the part.
 func (p *part) knowsAll() bool {
 	return p.column != nil && !slices.Contains(p.column.Codes, columns.UnknownText)
 }
@@ -201,11 +203,11 @@ func (m *machine) noneHint(x expr) (h Hint) {
 	return h
 }
 
-// maxValues is the maximum number of values, the most frequent ones, among which otherValue looks.
+// maxValues is the maximum number of values that otherValue considers. It considers the most frequent values.
 const maxValues = 1000
 
-// otherValue returns a hint with the values of a field that are nearest to a text. The hint is empty if the field has
-// the text as a value, or no texts.
+// otherValue returns a hint with the values of a field that are nearest to a text. The hint is empty if the text is a
+// value of the field, or if the field has no texts.
 func (q *Query) otherValue(m *machine, f *field, l *literal) (h Hint) {
 	all, err := Parse("{} | values(" + f.text + ")")
 	if err != nil {

@@ -177,7 +177,8 @@ func (l *lexer) next(space bool) (token, error) {
 
 // textLength returns the length of the free text without quotes at l.pos, such as 127.0.0.1, price: or a->b. It
 // returns 0 if the characters at l.pos are part of the query language. Free text without quotes occurs in filters
-// without braces. Blanks delimit it. It contains characters that are not part of the language, and no comparison.
+// without braces. Blanks delimit it. Such text contains characters that are not part of the language, and no
+// comparison.
 func (l *lexer) textLength(space bool) int {
 	if !space && !l.isBehind("(", "!") && !l.isBehind(comparisons...) || l.braces > 0 || l.inStage {
 		return 0
@@ -344,7 +345,7 @@ func (l *lexer) quoted(at int) (string, int, error) {
 				text, n := unescaped(l.s[i:])
 				b.WriteString(text)
 				i += n - 1
-			default: // keep other escapes, such as those of a regular expression
+			default: // keep other escapes, such as escapes of a regular expression
 				b.WriteByte('\\')
 				b.WriteByte(e)
 			}
@@ -359,8 +360,9 @@ func (l *lexer) quoted(at int) (string, int, error) {
 	return "", 0, l.fail(at, "", "the text has no closing quote").trying(closed)
 }
 
-// unescaped reads an escape such as xff or u202e, without its backslash. These are bytes and characters that cannot be typed
-// or displayed. It returns other escapes, such as x41 of a regular expression, with the backslash.
+// unescaped reads an escape such as xff or u202e, without its backslash. Queries use these escapes for bytes and
+// characters that cannot be typed or displayed. unescaped returns other escapes, such as x41 of a regular expression,
+// with the backslash.
 func unescaped(s string) (text string, n int) {
 	n = 3
 	if s[0] == 'u' {

@@ -13,7 +13,7 @@ import (
 // A Near is a row that fulfills most conditions of a query.
 type Near struct {
 	Row view.Row
-	// Failed are the conditions that the row does not fulfill, with its value, as in ".n > 3: it is 2".
+	// Failed are the conditions that the row does not fulfill, with the row's value, as in ".n > 3: it is 2".
 	Failed []string
 }
 
@@ -94,14 +94,14 @@ func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error
 	return near, nil
 }
 
-// A Condition is a condition of a query, and how many rows it selects alone.
+// A Condition is a condition of a query, with the number of rows that it selects alone.
 type Condition struct {
 	Text string
 	Rows int
 }
 
-// Alone returns the conditions of the query, if there are several. They are the operands of && in its filters. A nil o
-// means the defaults. The error is the error of ctx, or an [*Error].
+// Alone returns the conditions of the query, if there are several. The conditions are the operands of && in the
+// filters of the query. A nil o means the defaults. The error is the error of ctx, or an [*Error].
 func (q *Query) Alone(ctx context.Context, v *view.View, o *Options) ([]Condition, error) {
 	var conditions []expr
 	inFilters(q.root, func(x expr) {

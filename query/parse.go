@@ -56,7 +56,7 @@ func parse(text string) (*Query, *Error) {
 	return &Query{text: text, root: root, hints: p.hints, ifNone: p.ifNone}, nil
 }
 
-// maxDepth is the maximum nesting depth of brackets.
+// maxDepth is the maximum nesting depth of a query.
 const maxDepth = 200
 
 type parser struct {
@@ -67,7 +67,7 @@ type parser struct {
 	braces int // the number of open braces
 	hints  []Hint
 	ifNone []Hint // hints for a result without rows
-	left   expr   // the left side of a comparison whose right side is parsed, if a word is a text there
+	left   expr   // while the right side of a comparison is parsed: the left side, if a word on the right side may be a text
 }
 
 func (p *parser) peek() *token { return &p.tokens[p.at] }

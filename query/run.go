@@ -13,9 +13,9 @@ import (
 
 // A Result holds the rows that a query selects, or the table that it computes.
 type Result struct {
-	// Rows are the selected rows. If the query computes a table, it computes the table from them.
+	// Rows are the selected rows. If the query computes a table, it computes the table from these rows.
 	Rows view.Set[view.Row]
-	// Order has the rows of Rows in the order that the query requests, or is nil if the query does not sort.
+	// Order has the rows of Rows in the order that the query requests. It is nil if the query does not sort.
 	Order []view.Row
 	// Table is the computed table, or nil if the query only selects rows.
 	Table *Table
@@ -25,7 +25,7 @@ type Result struct {
 	Hints []Hint
 
 	m      *machine
-	values []eval // of Selected
+	values []eval // for each item of Selected
 }
 
 // SelectedTable returns the values that select(…) requests, one line for each row. The lines are sorted as the query
@@ -128,8 +128,8 @@ func (q *Query) machine(ctx context.Context, v *view.View) *machine {
 	return &machine{q: q, ctx: ctx, v: v, roles: selectedRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
 }
 
-// selectedRoles returns the roles of the rows that a query can select, one bit for each. A query with a condition on the
-// role can select all roles.
+// selectedRoles returns the roles of the rows that a query can select, one bit for each role. A query with a
+// condition on the role can select all roles.
 func selectedRoles(p *pipeline) uint64 {
 	roles := uint64(1<<view.RoleSpan | 1<<view.RoleEvent | 1<<view.RoleLog | 1<<view.RoleOther)
 	visitFilters(p, func(x expr) {
@@ -242,7 +242,7 @@ func (m *machine) block(e *env, n node, k int, within view.Set[view.Row]) blockB
 
 // First yields the rows that the query selects, in the order of their numbers, as soon as it finds them. If within is
 // not nil, it considers only the rows of this set. First returns false if the query is not a single filter. It makes
-// no columns of attributes, so it finds the first rows quickly, but needs longer than Run for all rows. A user
+// no columns of attributes, so it finds the first rows quickly, but takes longer than Run to find all rows. A user
 // interface can show these rows while Run is still running.
 func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Row]) (rows iter.Seq2[view.Row, error], ok bool) {
 	f, ok := q.root.set.(*filter)

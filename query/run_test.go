@@ -331,7 +331,7 @@ func (p *plain) selection(r *rand.Rand, depth int) selection {
 	return selection{"(" + a.text + " " + mode + op + " " + b.text + ")", out}
 }
 
-// TestRunAsBruteForce compares the results of random queries with those of a simple model.
+// TestRunAsBruteForce compares the results of random queries with the results of a simple model.
 func TestRunAsBruteForce(t *testing.T) {
 	n := 60
 	if testing.Short() {
@@ -414,8 +414,7 @@ func (p *plain) stages(r *rand.Rand, s selection) (text string, order []view.Row
 	return text, order
 }
 
-// TestStagesAsBruteForce compares the rows of random stages, and their order, with those of a
-// simple model.
+// TestStagesAsBruteForce compares the rows of random stages, and their order, with a simple model.
 func TestStagesAsBruteForce(t *testing.T) {
 	for seed := range 20 {
 		r := rand.New(rand.NewPCG(uint64(seed), 4))

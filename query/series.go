@@ -26,8 +26,8 @@ func Groups(ctx context.Context, v *view.View, rows view.Set[view.Row], by strin
 }
 
 // Series returns a table of the spans of a set by start time. The parameter every is the length of a step of time.
-// The table has one line for each step, from the first span to the last, with the number of spans, the number of
-// failed spans, and quantiles of the durations. If the set has no span, Series counts its other rows.
+// The table has one line for each step, from the first span to the last span. A line has the number of spans, the
+// number of failed spans, and quantiles of the durations. If the set has no spans, Series counts its other rows.
 func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every time.Duration) (*Table, error) {
 	if every <= 0 {
 		return nil, &Error{Text: fmt.Sprintf("a step must be longer than 0, not %s", every), Hint: "write 1s"}
@@ -79,21 +79,21 @@ func timed(v *view.View, rows view.Set[view.Row], all bool) (some view.Set[view.
 }
 
 // Spread counts the rows of each line of t by start time, in periods of equal length. The parameter every is the
-// length of a period in nanoseconds, and the first period begins at from. The set rows must be the one from which
-// t was computed. The result maps the Where of each line to its counts, one for each period. It is empty if t has
-// no groups.
+// length of a period in nanoseconds, and the first period begins at from. The table t must have been computed from
+// the set rows. The result maps the Where of each line to its counts, one for each period. It is empty if t has no
+// groups.
 func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row], from, every int64, periods int) (map[string][]uint32, error) {
 	out := make(map[string][]uint32)
 	if t.groups == 0 {
 		return out, nil
 	}
 	every = max(1, every)
-	var period []string // without conditions that are true for all rows, because they take time
+	var period []string // omits conditions that are true for all rows, because they take time
 	first, last, _ := v.Period()
 	if first < from {
 		period = append(period, fmt.Sprintf("start >= %d", from))
 	}
-	if to := from + every*int64(periods); from < to && to <= last { // no overflow
+	if to := from + every*int64(periods); from < to && to <= last { // the sums did not overflow
 		period = append(period, fmt.Sprintf("start < %d", to))
 	}
 	q, err := Parse(fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", strings.Join(period, " && "), strings.Join(t.Columns[:t.groups], ", "), from, every))

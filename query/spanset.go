@@ -37,8 +37,8 @@ func (m *machine) tracesOf(s view.Set[view.Row]) view.Set[uint32] {
 	return t
 }
 
-// inTraces reports whether row r belongs to one of the traces. A row without a trace is a trace of its own. It
-// belongs to the traces if it is in the set rows.
+// inTraces reports whether row r belongs to one of the traces. A row without a trace is a trace of its own. Such a
+// row belongs to the traces if it is in the set rows.
 func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r view.Row) bool {
 	n := m.v.Columns().Trace(uint32(r))
 	if n == 0 {
@@ -47,8 +47,8 @@ func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r v
 	return traces.Has(n)
 }
 
-// combine returns a && b or a || b. The result of && has the rows of a and of b, but only in traces in which both
-// select a row.
+// combine returns a && b or a || b. The result of && has the rows of a and of b, but only in traces in which both a
+// and b select a row.
 func (m *machine) combine(s *both) (view.Set[view.Row], error) {
 	a, err := m.set(s.a)
 	if err != nil {

@@ -54,8 +54,8 @@ func (s *spread) find(rank int64) (bucket int, before int64) {
 	return bucket, before
 }
 
-// quantile returns an exact quantile after the second pass. The quantile's bucket must have been wanted in that
-// pass.
+// quantile returns an exact quantile after the second pass. The bucket of the quantile must have been wanted in the
+// second pass.
 func (s *spread) quantile(q float64) int64 {
 	bucket, before := s.find(stat.Rank(q, s.n))
 	var list []int64
@@ -67,8 +67,8 @@ func (s *spread) quantile(q float64) int64 {
 	return stat.Nth(list, int(stat.Rank(q, s.n)-before))
 }
 
-// maxTook is the maximum number of durations that are stored individually. They need about as much memory as a
-// spread.
+// maxTook is the maximum number of durations that are stored individually. maxTook durations need about as much
+// memory as a spread.
 var maxTook = 1 << 10
 
 // durations collects durations to compute quantiles. It stores up to maxTook durations individually, and uses a
@@ -116,8 +116,8 @@ func (d *durations) merge(b *durations) {
 }
 
 // want marks the buckets of the quantiles qs as wanted. If it returns true, a second pass is necessary before a
-// quantile is computed: the caller passes all durations to addWanted, and appends those in the resulting list to
-// the values of their spreads.
+// quantile is computed: the caller passes all durations to addWanted, and appends the durations in the resulting list
+// to the values of their spreads.
 func (d *durations) want(qs []float64) bool {
 	if d.spread == nil {
 		return false

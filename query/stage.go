@@ -16,7 +16,7 @@ func (p *parser) stage() (stage, error) {
 		return nil, p.fail(t, "", "expected a function, found %s", describe(t))
 	}
 	p.next()
-	p.braces++ // names are fields here, as within braces
+	p.braces++ // here names are fields, as in braces
 	defer func() { p.braces-- }()
 	if functions[t.text].instead != "" {
 		return nil, p.refuse(t)
@@ -142,7 +142,7 @@ func (p *parser) column() (expr, error) {
 	return p.sum()
 }
 
-// tableColumn is the definition of a field that is the name of a column of a table. Rows do not have it.
+// tableColumn is the definition of a field that names a column of a table. Rows do not have this field.
 var tableColumn = &definition{row: func(*env) Value { return Value{} }}
 
 // aggregate parses an aggregate with its comparison and its by(…).

@@ -18,8 +18,8 @@ func (m *machine) findStates() (err error) {
 	return err
 }
 
-// stateField returns the definition of a field that is the time that the goroutine of a span spent in some states. It
-// is nil if no execution trace covers the span.
+// stateField returns the definition of a field: the time that the goroutine of a span spent in the given states. The
+// value of the field is nil if no execution trace covers the span.
 func stateField(name, value string, states ...gotrace.State) *definition {
 	row := func(e *env) Value {
 		x, ok := e.m.states.Of(e.row)
@@ -32,8 +32,8 @@ func stateField(name, value string, states ...gotrace.State) *definition {
 	return &definition{names: name, kind: kindDuration, value: value, needs: (*machine).findStates, row: row}
 }
 
-// NoStates returns the reason why the goroutine states of all spans of a view are unknown, or why an execution
-// trace was not read to its end. It returns "" if there is no such problem.
+// NoStates returns the reason why the goroutine states of all spans of a view are unknown, or why an execution trace
+// was not read to its end. It returns "" if there is neither problem.
 func NoStates(v *view.View, states *view.States) string {
 	if problems := states.Problems(); len(problems) > 0 {
 		return errors.Join(problems...).Error()

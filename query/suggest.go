@@ -41,7 +41,7 @@ func (e *Error) findTry() {
 		e.Try = phrase
 	}
 	tokens, _ := lex(e.Query)
-	for i := len(tokens) - 1; i > 0 && e.Try == ""; i-- { // the part before the mistake
+	for i := len(tokens) - 1; i > 0 && e.Try == ""; i-- { // try the part of the query before the mistake
 		head := &Error{Query: e.Query[:tokens[i].end], Pos: tokens[i].end}
 		if head.Pos > e.Pos || strings.Trim(head.Query, "{}()| ") == "" {
 			continue
@@ -95,8 +95,8 @@ func (e *Error) WithValue(ctx context.Context, v *view.View) *Error {
 	return &offer
 }
 
-// closed returns the query with the closing brackets that are missing at its end. It returns "" if
-// that does not make the query valid.
+// closed returns the query with the closing brackets that are missing at its end. It returns "" if the query is still
+// invalid.
 func (e *Error) closed() string {
 	text := strings.TrimSpace(e.Query)
 	if e.Pos < len(text) || !strings.ContainsAny(text, "{(") {
@@ -110,7 +110,7 @@ func (e *Error) closed() string {
 	return ""
 }
 
-// noName returns the error for the word t, which is not a known name. It is p.tokens[at].
+// noName returns the error for the word t, which is not a known name. The word is p.tokens[at].
 func (p *parser) noName(t *token, at int) *Error {
 	if len(t.parts) > 1 {
 		err := p.fail(t, "scopes are span., resource., event., link., instrumentation., log. and parent., or none", "%s. is not a scope", t.parts[0])
@@ -171,7 +171,7 @@ func (p *parser) noValue(x expr, kind valueKind, name string, pos, end int) *Err
 	return err
 }
 
-// otherOperators maps operators of other languages to the operators to write in their place.
+// otherOperators maps operators of other languages to operators of this language.
 var otherOperators = map[string]string{"like": "contains", "is": "=", "equals": "=", "matches": "=~"}
 
 // otherOperator returns the error for t, one of the otherOperators, after a field. It returns nil if the word can
@@ -278,8 +278,8 @@ func (p *parser) refuse(t *token) *Error {
 	return e
 }
 
-// tableAt returns the pipeline that replaces a function of TraceQL metrics by one that computes a table. The
-// function is p.tokens[at].
+// tableAt returns a pipeline that computes a table in place of a function of TraceQL metrics. The function is
+// p.tokens[at].
 func (p *parser) tableAt(at int) string {
 	inside := func(open int) (text string, next int) {
 		next = p.closing(open)

@@ -10,10 +10,10 @@ import (
 // minForRate is the minimum number of spans for which the table shows a rate.
 const minForRate = 20
 
-// Summary returns a table of the spans of a set by service and name. Its columns are the number of spans, the
-// number of failed spans, the number per second of the trace if there are at least 20 spans, quantiles of their
-// durations, the longest duration, and the sums of the durations and of the self times. If o, which may be nil,
-// has a period, the rate is per second of the period. More than a million groups are an [*Error].
+// Summary returns a table of the spans of a set by service and name. Its columns are the number of spans, the number
+// of failed spans, the number of spans per second of the trace if there are at least 20 spans, quantiles of the
+// durations, the longest duration, and the sums of the durations and of the self times. If o, which may be nil, has a
+// period, the rate is per second of the period. More than a million groups are an [*Error].
 func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (*Table, error) {
 	from, err := spanTable(ctx, v, rows, "{} | max(duration) | sum(duration) | sum(self) by(service, name)", .5, .95, .99)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestWhereSelectsTheRowsOfALine(t *testing.T) {
 	}
 }
 
-// TestContrast compares the numbers of a contrast with those of queries.
+// TestContrast compares the numbers of a contrast with the results of queries.
 func TestContrast(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	in := resultOf(t, v, "{ kind = server }").Rows
@@ -98,8 +98,8 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// TestContrastThreshold: for an attribute with numbers, the number that tells the rows apart best stands before the
-// single values, if it is better than each of them.
+// TestContrastThreshold: for an attribute with numbers, the best threshold precedes the single values if it tells the
+// rows apart better than each single value.
 func TestContrastThreshold(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 120 {
@@ -225,8 +225,8 @@ func TestContrastOfRequestsThatAreAlike(t *testing.T) {
 	}
 }
 
-// TestIsChance: if all rows of one set and none of the other have a value, this can be chance with two rows, but not
-// with three.
+// TestIsChance: if all rows of one set and no row of the other set have a value, this can be chance with two rows,
+// but not with three rows.
 func TestIsChance(t *testing.T) {
 	for few, chance := range map[int64]bool{2: true, 3: false} { // by number of rows with the value
 		expect.Equal(t, query.IsChance([2]int64{few, 0}, [2]int64{few, 9}, 1000), chance, "%d rows that a value tells apart: chance", few)

@@ -144,8 +144,8 @@ func (p *parser) word() (expr, error) {
 }
 
 // isText reports whether the name of the field f, which is p.tokens[at], is a text: it stands alone on the right side
-// of a comparison with an attribute or a text, as in .phase = start. The names that only TraceQL has remain fields.
-// If the query finds nothing, a hint offers the other meaning.
+// of a comparison with an attribute or a text, as in .phase = start. Names that only TraceQL has remain fields. If
+// the query finds nothing, a hint offers the other meaning.
 func (p *parser) isText(f *field, at int) bool {
 	_, ofField := p.left.(*field)
 	if !ofField || strings.Contains(f.text, ":") || f.user || !p.is(",") && p.operatorAt(p.at) {

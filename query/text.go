@@ -13,7 +13,7 @@ import (
 // A textNode is the filter node of free text. It reads only entries whose raw bytes may contain the text.
 type textNode struct {
 	is    func(e *env) bool
-	texts []string // every match contains one of them, ignoring case; empty: any entry can match
+	texts []string // every match contains one of these texts, ignoring case; empty: any entry can match
 }
 
 func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
@@ -33,8 +33,8 @@ func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
 
 func (n *textNode) cost() int { return 500 }
 
-// textsOf returns texts in lower case such that everything that x matches contains at least one of them. It
-// returns nil if there are no such texts.
+// textsOf returns texts in lower case. Everything that x matches contains at least one of these texts. It returns nil
+// if no such texts are known.
 func textsOf(x *words) []string {
 	if x.regex == nil {
 		return []string{x.fold}
@@ -53,12 +53,12 @@ func textsOf(x *words) []string {
 const (
 	// maxTexts is the maximum number of texts of a regular expression.
 	maxTexts = 8
-	// minText is the minimum length of the texts. Nearly every entry would contain a shorter text.
+	// minText is the minimum length of a text, because nearly every entry contains shorter texts.
 	minText = 3
 )
 
-// required returns texts such that everything that the regular expression matches contains at least one of them.
-// The list is empty if there are no such texts. For a concatenation, it chooses the part with the longest texts.
+// required returns texts. Everything that the regular expression matches contains at least one of these texts. The
+// list is empty if no such texts are known. For a concatenation, required chooses the part with the longest texts.
 func required(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Where returns a filter for the values of the groups in a line of t. It does not include the filter of the query
-// that computed t. It returns "" if t has no groups, or if no filter can select the rows, for example because a
-// value is NaN.
+// Where returns a filter that selects the rows of a line of t by the values of by(…). The filter does not include the
+// filter of the query that computed t. Where returns "" if t has no groups, or if no filter can select the rows, for
+// example because a value is NaN.
 func (t *Table) Where(line []Value) string {
 	var all []string
 	for i, v := range line[:min(t.groups, len(line))] {
@@ -41,7 +41,7 @@ func Where(field, text string) string {
 // where returns a filter for the rows in which a field has the given value, or "" if there is no such filter.
 func where(field string, v Value) string {
 	if v.kind == kindNil && field[0] != '.' && !slices.Contains(ofAllRows, field) {
-		return "!(" + field + " != nil)" // for a field that only spans have, "= nil" is false for other rows
+		return "!(" + field + " != nil)" // if only spans have the field, "= nil" is false for other rows
 	}
 	if text := v.Literal(); text != "" {
 		return field + " = " + text
@@ -52,7 +52,8 @@ func where(field string, v Value) string {
 // ofAllRows are fields for which "= nil" selects all rows without a value, whatever their role.
 var ofAllRows = []string{"service", "name", "target", "message"}
 
-// Literal returns v in the syntax of queries. It returns "" for NaN and infinite numbers, for which there is no syntax.
+// Literal returns v in the syntax of queries. It returns "" for NaN and infinite numbers, because queries have no
+// syntax for them.
 func (v Value) Literal() string {
 	switch v.kind {
 	case kindString, kindTime:

@@ -70,7 +70,7 @@ func (f *finder) shortFlag(i, end, next int) {
 		_, size := quoteAt(s, from)
 		value := s[min(len(s), from+size):]
 		value = value[:valueEnd(value, 0)]
-		takesWord := command != "mysql" && command != "mariadb" // for these, the word after -p is the database
+		takesWord := command != "mysql" && command != "mariadb" // in commands of MySQL, the word after -p is the database
 		if isJoined && strings.ContainsAny(value, "0123456789") || !isJoined && takesWord && strings.Trim(value, "0123456789") != "" {
 			f.value(from)
 		}
@@ -78,8 +78,8 @@ func (f *finder) shortFlag(i, end, next int) {
 	}
 }
 
-// userFlag finds the credentials in curl's -u user:password and --user user:password. The flag is at i, and the
-// text after it at next.
+// userFlag finds the credentials in curl's -u user:password and --user user:password. The flag is at i, and the text
+// after the flag is at next.
 func (f *finder) userFlag(i, next int) {
 	s := f.s
 	if next+1 >= len(s) || !strings.Contains(s[max(0, i-maxAuthority):i], "curl") {

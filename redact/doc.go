@@ -19,7 +19,7 @@
 //	mfa_code, seed_phrase and the like, without a dot between the words
 //	pass between dots and after auth, user, db, database, smtp, and the like  DB_PASS
 //
-// Some keys have such a word and are harmless nevertheless:
+// Some keys have one of these words and are harmless nevertheless:
 //
 //	a word after it says something about the secret    token.count, secret.name, passwordHashAlgorithm, ssh_key_fingerprint
 //	a word before it asks for the secret               has_password, is_token_valid, forgot_password_link
@@ -60,10 +60,9 @@
 //
 // # What the default policy does not replace
 //
-// The policy does not find a secret without a known key, prefix or form, such as a password alone in a message,
-// "password is x", INSERT … VALUES ('x'), or Base64 behind a name.
-// In texts, it keeps a value that is a word in capitals, as in "--password PASSWORD", or the path of a file. It
-// keeps personal data: names, addresses, card numbers. It keeps the names of files, functions and packages. The
-// Go runtime itself writes the text of a panic to a file; a secret in this text is replaced only when the text
-// is added to the trace.
+// The policy does not find a secret without a known key, prefix or form: for example a password alone in a message,
+// "password is x", INSERT … VALUES ('x'), or Base64 behind a name. In texts, it keeps a value that is a word in
+// capitals, as in "--password PASSWORD", or the path of a file. It keeps personal data: names, addresses, card
+// numbers. It keeps the names of files, functions and packages. The Go runtime itself writes the text of a panic to a
+// file; a secret in this text is replaced only when the text is added to the trace.
 package redact

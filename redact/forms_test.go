@@ -36,7 +36,8 @@ func recorded(r *redact.Redactor, line string) (was, now string) {
 
 var breaks = strings.NewReplacer("⏎", "\n", "⇥", "\t")
 
-// TestForms: of the forms in which programs print secrets, at least 95 % are recognized. No ordinary key counts as a secret.
+// TestForms: at least 95 % of the forms in which programs print secrets are recognized. No ordinary key counts as a
+// secret.
 func TestForms(t *testing.T) {
 	r := redact.New(nil, nil)
 	all, found, left := 0, 0, 0
@@ -66,7 +67,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestOrdinary: of values without a secret, nearly none is changed.
+// TestOrdinary: hardly any value without a secret is changed.
 func TestOrdinary(t *testing.T) {
 	r := redact.New(nil, nil)
 	all, replaced := 0, 0

@@ -58,9 +58,9 @@ func (f *finder) header(i int) {
 	}
 }
 
-// fieldInText finds the value of Authorization or of a cookie that begins at from within a line. For
-// Authorization the value is a scheme with credentials, or a long word. For a cookie, the value has all pairs
-// that are joined by semicolons.
+// fieldInText finds the value of Authorization or of a cookie that begins at from within a line. The value of
+// Authorization is a scheme with credentials, or a long word. The value of a cookie consists of all pairs that are
+// joined by semicolons.
 func (f *finder) fieldInText(from int, isAuth bool) {
 	s := f.s
 	if !isAuth {

@@ -10,11 +10,11 @@ import (
 // maxDepth is the maximum nesting depth of JSON values. Texts with deeper values are searched as plain texts.
 const maxDepth = 64
 
-// JSON returns the replacement for s, a JSON text that is the value of an attribute. The parameter v is the
-// verdict for the attribute's key. If s is the OTLP/JSON text of an AnyValue, the replacement is an AnyValue
-// as well. The key of a member is its path, such as "a.b.c". In an object with the members "key" (or "name")
-// and "value", the value of the former is the attribute key for the latter. Numbers and booleans are kept. If
-// the whole value is a secret, the result is not JSON, and isText is true.
+// JSON returns the replacement for s, a JSON text that is the value of an attribute. The parameter v is the verdict
+// for the attribute's key. If s is the OTLP/JSON text of an AnyValue, the replacement is an AnyValue as well. The key
+// of a member is its path, such as "a.b.c". In an object with the members "key" (or "name") and "value", the value of
+// "key" or "name" is the attribute key for "value". Numbers and booleans are kept. If the whole value is a secret,
+// the result is not JSON, and isText is true.
 func (r *Redactor) JSON(v Verdict, key, s string) (out string, isText bool) {
 	switch {
 	case r == nil || v == Keep:

@@ -13,7 +13,7 @@ const (
 	wordKey                            // "key": the value is a secret if a wordBefore precedes it
 	wordBefore                         // makes a following "key" a secret
 	wordHarmless                       // names something about a secret, such as its owner
-	wordAsks                           // makes the next secret harmless: the key asks for it or says whether there is one
+	wordAsks                           // makes the next secret harmless: the key asks for the secret, or says whether there is a secret
 	wordPass                           // "pass": the value is a secret after a wordLogin, or if "pass" is alone between dots
 	wordLogin
 	wordPage // makes a following "token" harmless
@@ -36,14 +36,14 @@ var wordLists = map[wordClass]string{ // #nosec G101 -- words, not secrets
 	wordHarmless: "type kind name count counts usage limit budget length size url uri endpoint expiry expires expired expiration ttl age policy " +
 		"strength version namespace changed reset required enabled present valid index bucket issuer provider manager store algorithm " +
 		"consent domain file path dir rotation rotated hint error status id arn alg algo field label source format ref reference scheme result " +
-		// what a secret is like
+		// properties of a secret
 		"fingerprint thumbprint prefix suffix symbol state mode class category level score complexity encoding bits decimals position offset line " +
 		"column start end span rank ids comment title description tag tags tier plan revision generation visibility visible standard method pattern regex " +
 		"rule rules samesite less schema metadata public header last before after requirement requirements setting settings preference preferences notice prompt " +
-		// what it is for, where it is, whose it is
+		// purposes, places and owners of a secret
 		"owner holder holders audience subject role realm group scope scopes region location host address chain network contract link engine backend " +
 		"mount resource project replica environment env program mint ticker market permission permissions alias placeholder button form page screen dialog banner cache pool tree stream embedding " +
-		// what happened to it
+		// events and times of a secret
 		"created updated revoked deleted refreshed issued used verified exists available configured missing set at by in out lifetime duration " +
 		"interval timeout latency days hours minutes seconds ms attempts failures retries match mismatch validation validator encryption hashing " +
 		"hasher helper reason event action rate supply balance price amount fee logprob logprobs logit bias probability " +
@@ -108,7 +108,7 @@ const maxWord = 24
 type words struct {
 	key     string
 	from, i int    // the beginning and the end of the current word in key
-	before  string // the word before the current one, with the digits at its end; "" if a dot separates the two
+	before  string // the word before the current word, with the digits at its end; "" if a dot separates the two words
 	word    [maxWord]byte
 }
 
@@ -153,9 +153,8 @@ func lowerLetter(c byte) bool  { return 'a' <= c && c <= 'z' }
 func digit(c byte) bool        { return '0' <= c && c <= '9' }
 func alphanumeric(c byte) bool { return upper(c) || lowerLetter(c) || digit(c) }
 
-// isSecret reports whether the words of a key say that its value is a secret. The result ends is for a key that
-// is the beginning of a longer key: it says whether the last words of key can affect the verdict for the words
-// after it.
+// isSecret reports whether the words of a key say that its value is a secret. The result ends says whether the last
+// words of key can affect the verdict for further words, if key is the beginning of a longer key.
 func isSecret(key string) (secret, ends bool) {
 	w := words{key: key}
 	var last wordClass
@@ -210,7 +209,7 @@ var letters = func() (table [256]uint32) {
 const (
 	rare        = 1<<('j'-'a') | 1<<('k'-'a') | 1<<('s'-'a') | 1<<('w'-'a') | 1<<('z'-'a')
 	dsn         = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // in dsn, but also in many other keys
-	withoutRare = 5                                          // number of roots without a rare letter, which are the first ones
+	withoutRare = 5                                          // number of roots without a rare letter; these roots are first
 )
 
 // roots are sets of letters. Each key that isSecret accepts has all letters of at least one root, except keys
@@ -262,8 +261,8 @@ func isSession(name string) bool {
 	return last&wordSession != 0
 }
 
-// isConnection reports whether name, which names a secret, names a connection string. Such a value often has no
-// secret.
+// isConnection reports whether name, which names a secret, names a connection string. A connection string often has
+// no secret.
 func isConnection(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasSuffix(name, "dsn") || strings.HasSuffix(name, "string") && strings.Contains(name, "conn")

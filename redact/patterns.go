@@ -129,7 +129,7 @@ func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
 
 func isQuote(c byte) bool { return c == '"' || c == '\'' }
 
-// secretBefore is secretName with a quick check first. The name must be the one that nameBefore returned last.
+// secretBefore is secretName with a quick check first. The name must be the last result of nameBefore.
 func (f *finder) secretBefore(name string) bool {
 	return maybeName(f.letters, name) && f.secretName(name)
 }
@@ -239,7 +239,7 @@ func (f *finder) session(name string, from, i int) bool {
 // maxQuery is the maximum distance of the parameters code and state.
 const maxQuery = 512
 
-// isLongAt is isLong for the beginning of the value without quotes at i.
+// isLongAt is isLong for the beginning of an unquoted value at i.
 func (f *finder) isLongAt(i int) bool {
 	s := f.s[i:min(len(f.s), i+maxName)]
 	return isLong(s[:valueEnd(s, 0)])
@@ -288,9 +288,9 @@ const maxElement = 1 << 10
 // minSetting is the minimum size of a value after a blank. Shorter values are often words of a sentence.
 const minSetting = 8
 
-// setting finds the value in name = value, name: value and name: "value". The name ends at end, the value
-// begins at i. Sentences can look like this, so the value must contain a digit. After a colon, a value without
-// quotes must also be at the end of a line, a list or an object.
+// setting finds the value in name = value, name: value and name: "value". The name ends at end, the value begins at
+// i. Sentences can have the same form, so the value must contain a digit. After a colon, a value without quotes must
+// also be at the end of a line, a list or an object.
 func (f *finder) setting(end, i int, colon bool) {
 	s := f.s
 	name, from, _ := f.quotedBefore(end)
@@ -466,7 +466,8 @@ func (f *finder) userInfo(i int) {
 	}
 }
 
-// webhooks are the beginnings of URLs that allow whoever knows the rest to send messages, with "hook" or "/bot".
+// webhooks are the beginnings of webhook URLs, each with "hook" or "/bot". Anyone who knows the rest of such a URL
+// can send messages.
 var webhooks = [...]string{
 	"hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/", "discord.com/api/webhooks/", "discord.com/api/v10/webhooks/", "discordapp.com/api/webhooks/",
 	"webhook.office.com/webhookb2/", "hooks.zapier.com/hooks/catch/", "api.telegram.org/bot",

@@ -34,8 +34,8 @@ func (p *Policy) Keys(patterns ...string) *Policy {
 	return &q
 }
 
-// Allow returns a policy that never replaces the values of attributes whose names match one of the patterns,
-// whatever the rest of the policy says. Patterns have the syntax of [Policy.Keys].
+// Allow returns a policy that never replaces the values of attributes whose names match one of the patterns, even if
+// the rest of the policy would replace them. Patterns have the syntax of [Policy.Keys].
 func (p *Policy) Allow(patterns ...string) *Policy {
 	q := *p
 	q.allow = append(slices.Clip(p.allow), patterns...)

@@ -73,7 +73,7 @@ func New(p *Policy, tell func(rule, key string)) *Redactor {
 	return &Redactor{p: p, counts: make([]atomic.Uint64, numRules+len(p.rules)), tell: tell, silent: silent}
 }
 
-// Each calls fn for each rule that has replaced something, with the number of its replacements.
+// Each calls fn for each rule that has made replacements, with the number of these replacements.
 func (r *Redactor) Each(fn func(rule string, n uint64)) {
 	if r == nil {
 		return
@@ -121,8 +121,8 @@ func (r *Redactor) Key(name string) Verdict {
 	return Search
 }
 
-// Matters reports whether groups can affect the verdict for a key after them. If not, the verdict for the key
-// alone is the verdict for the key with its groups.
+// Matters reports whether groups can affect the verdict for a key after them. If not, the verdict for a key with
+// these groups is the verdict for the key alone.
 func (r *Redactor) Matters(groups string) bool {
 	if len(r.p.keys)+len(r.p.allow) > 0 {
 		return true
@@ -185,7 +185,7 @@ func (r *Redactor) replacement(secret string) string {
 		return Mark
 	}
 	h := hmac.New(sha256.New, r.p.hashKey)
-	_, _ = h.Write([]byte(secret)) // it never fails
+	_, _ = h.Write([]byte(secret)) // Write never fails
 	return mark + " " + hex.EncodeToString(h.Sum(nil)[:8]) + "]"
 }
 

@@ -47,8 +47,8 @@ func valueEnd(s string, i int) int {
 	return i
 }
 
-// quoteAt returns the quote at i with the backslashes before it, which it has in a JSON text inside another
-// one, and the size of both.
+// quoteAt returns the quote at i with the backslashes before it, and the size of both. A quote has backslashes in a
+// JSON text inside another JSON text.
 func quoteAt(s string, i int) (quote string, size int) {
 	from := i
 	if i+1 < len(s) && (s[i] == 'b' || s[i] == 'N') && isQuote(s[i+1]) { // a literal of Python or SQL
@@ -68,8 +68,8 @@ func quoteAt(s string, i int) (quote string, size int) {
 	return "", 0
 }
 
-// closing returns where the quoted text that begins at i ends: before the next equal quote, or before a quote
-// that ends a text around it, which has fewer backslashes.
+// closing returns the end of the quoted text that begins at i. The text ends before the next equal quote, or before a
+// quote with fewer backslashes, which ends a text around it.
 func closing(s string, i int, quote string) int {
 	for from := i; ; i++ {
 		n := strings.IndexByte(s[i:], quote[len(quote)-1])
@@ -91,7 +91,7 @@ func closing(s string, i int, quote string) int {
 	}
 }
 
-// isPlain reports whether a value in a text is not a secret, whatever its name. Such values are those that
+// isPlain reports whether a value in a text is not a secret, whatever its name. It returns true for values that
 // isNone accepts, paths, and placeholders for a secret, such as PASSWORD.
 func isPlain(s string) bool {
 	if isNone(s) || strings.Trim(s, "*") == "" || s[0] == '$' && len(s) <= 3 { // a parameter of SQL
@@ -116,7 +116,7 @@ func isNone(s string) bool {
 // maxPlaceholder is the maximum size of a placeholder for a secret.
 const maxPlaceholder = 12
 
-// skipBlank returns the offset after blanks and line breaks at i, which can be escaped.
+// skipBlank returns the offset after blanks and line breaks at i. The line breaks can be escaped.
 func skipBlank(s string, i int) int {
 	for ; i < len(s); i++ {
 		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("ntr", s[i+1]) >= 0 {

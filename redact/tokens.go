@@ -13,11 +13,11 @@ type prefix struct {
 	dots, upper bool
 }
 
-// prefixes lists the beginnings of tokens of clouds, forges and services. Each line has the minimum number of
-// bytes after the beginning, the issuer, and the beginnings. The sources are the documentation of the issuers
-// and the common list of the forges' secret scanners; see doc.go. The bytes after the beginning are letters,
-// digits, "_" and "-". If "." follows the number, dots are also allowed. If "A" follows it, only capital
-// letters and digits are allowed, and exactly that many.
+// prefixes lists the beginnings of tokens of clouds, forges and services. Each line has the minimum number of bytes
+// after the beginning, the issuer, and the beginnings. The sources are the documentation of the issuers and the
+// common list of the forges' secret scanners; see doc.go. The bytes after the beginning are letters, digits, "_" and
+// "-". If "." follows the number, dots are also allowed. If "A" follows the number, exactly that many capital letters
+// and digits must follow.
 const prefixes = `16 Alibaba: LTAI
 16 Tailscale: tskey-
 16 Supabase: sb_secret_

@@ -62,8 +62,8 @@ func lineEnd(s string, i int, isEscaped bool) int {
 	return len(s)
 }
 
-// block finds the values in the lines that are indented below the name that ends at end. The line break before them is at
-// i. If isText is set, the block is one text.
+// block finds the values in the lines that are indented below the name that ends at end. The line break before these
+// lines is at i. If isText is set, the block is one text.
 func (f *finder) block(end, i int, isText bool) {
 	s := f.s
 	name, from, quote := f.quotedBefore(end)

@@ -15,17 +15,17 @@ const (
 	prefixSize = 8
 	// maxSteps is the maximum number of ancestors that place tries.
 	maxSteps = 64
-	// maxResources is how many resources are kept, so that they can be sent again.
+	// maxResources is the number of resources that are kept to be sent again.
 	maxResources = 16
 	// fullAt is the number of entries after which the sender makes a new connection.
 	fullAt = math.MaxUint32 - 1<<20
 )
 
-// A numbering assigns ids to the entries of a connection, which is a separate trace. If an entry's parent was not
-// sent on this connection, the numbering selects another parent for the entry.
+// A numbering assigns ids to the entries of a connection. Each connection is a separate trace. If an entry's parent
+// was not sent on this connection, the numbering selects another parent for the entry.
 type numbering struct {
 	nodes     nodes
-	resources []resource // the latest one is last
+	resources []resource // the latest resource is last
 	version   format.Version
 	trace     uint32 // number of the recorder's file
 	conn      uint32
@@ -152,12 +152,12 @@ func (n *numbering) parentID(b []byte, parent uint32) (_ []byte, id uint32, dire
 	return b, id, false
 }
 
-// encodeBelow returns the encoding of r below the entry parent, which is not its own parent. It adds the ids of the
-// trace and of the span to which r belongs as attributes.
+// encodeBelow returns the encoding of r below the entry parent, which is not the parent of r in the recorder's file.
+// It adds the ids of the trace and of the span to which r belongs as attributes.
 func (n *numbering) encodeBelow(r *record, parent uint32) []byte {
 	e := &n.entry
 	if _, err := format.DecodeTraceEntry(r.raw, n.version, e); err != nil {
-		// This does not happen, because the recorder has encoded the record. But at least correct the parent.
+		// This does not happen, because the recorder has encoded the record. If it does, at least correct the parent.
 		return n.moveTo(r, parent)
 	}
 	e.Parent = parent
@@ -170,7 +170,7 @@ func (n *numbering) encodeBelow(r *record, parent uint32) []byte {
 		n.attribute(format.AttrTraceID, trace[:])
 	}
 	// A log record gets the id of its span as span_id, another record as parent_span_id. The end of a span gets
-	// neither, because it already has its span_id.
+	// neither attribute, because it already has its span_id.
 	name := format.AttrParentSpanID
 	if e.Message.Valid && strings.HasPrefix(e.Metadata.Name, "event") {
 		name = format.AttrSpanID

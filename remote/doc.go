@@ -18,7 +18,7 @@
 //
 // The protocol has no acknowledgements. If a connection breaks, the sender does not know whether the last entries
 // have arrived. They count as sent and are not sent again. A receiver with a token or TLS may refuse a sender. So
-// that no entries are lost then, a sender with a token or TLS sends the root and waits for a fifth of a second
+// that a refusal loses no entries, a sender with a token or TLS sends the root and waits for a fifth of a second
 // before it sends more.
 //
 // # What a connection holds
@@ -32,14 +32,15 @@
 //	parent_span_id  the id of the parent span; a log record has it as span_id
 //
 // if it does not have them already. Readers can join traces by these attributes. To find ancestors, a sender
-// remembers up to 64 Ki spans, which are those that most recently had children, and the last 16 Ki other entries.
-// If it does not remember the parent of an entry, it sends the entry below the resource; a span then has its own
-// trace_id. It also keeps the latest sixteen resources, and sends one of them again when an entry refers to it.
+// remembers up to 64 Ki spans, the spans that most recently had children, and the last 16 Ki other entries. If it
+// does not remember the parent of an entry, it sends the entry below the resource; a span then has its own trace_id.
+// A sender also keeps the latest sixteen resources, and sends a resource again when an entry refers to it.
 //
 // # What is lost
 //
-// Entries that are recorded while the buffer is full are dropped and counted, see [SenderStats]. The counts in the
-// entry entrace.end, which the recorder writes when it is closed, are those of the recorder's file.
+// Entries that are recorded while the buffer is full are dropped and counted, see [SenderStats]. The entry
+// entrace.end, which the recorder writes when it is closed, has the counts of the recorder's file, not of the
+// connection.
 //
 // # Trust
 //
@@ -51,7 +52,7 @@
 // the sender. Loopback addresses and private unix sockets need neither.
 //
 // A receiver limits connections, memory and the received traces in its folder, see [Receiver]. It ends connections
-// that are idle for ten minutes; a Sender then connects again when it has entries to send. If the folder reaches
-// its limit or the disk is full, the trace ends with its last whole entry, and [Received].Err has the reason. If
+// that are idle for ten minutes; a Sender then connects again when it has entries to send. If the folder reaches its
+// limit or the disk is full, a received trace ends with its last whole entry, and [Received].Err has the reason. If
 // the ET does not fit on the disk, the IET remains.
 package remote

@@ -70,7 +70,7 @@ func (f *frames) greet(token string) error {
 		if err := f.full(room[:]); err != nil {
 			return fmt.Errorf("%w: %w", ErrToken, err)
 		}
-		if !bytes.Equal(room[:], want[:len(room)]) { // only the first word is compared, which is not secret
+		if !bytes.Equal(room[:], want[:len(room)]) { // this compares only the first word, which is not secret
 			return ErrToken
 		}
 		got := make([]byte, len(want)-len(room))
@@ -102,7 +102,7 @@ func (f *frames) greet(token string) error {
 	return err
 }
 
-// strange adds to err what kind of client sends first as its first byte, if this is known.
+// strange adds to err the kind of client that sends the byte first as its first byte, if the kind is known.
 func strange(first byte, err error) error {
 	switch first {
 	case 0x16:
@@ -152,7 +152,7 @@ func (f *frames) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Room implements entrybytes.Connection. It reserves size bytes for a new buffer, and releases those of the old
+// Room implements entrybytes.Connection. It reserves size bytes for a new buffer, and releases the bytes of the old
 // buffer. The parameter need is the size of the next entry, including the length in front of it.
 func (f *frames) Room(size, need int) error {
 	if size > bufSize && !f.buffers.reserve(f.from, int64(size)) {

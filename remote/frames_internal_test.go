@@ -157,7 +157,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestQueue adds and removes entries with sizes below and above that of a chunk.
+// TestQueue adds and removes entries that are smaller and larger than a chunk.
 func TestQueue(t *testing.T) {
 	var q queue
 	size := 0

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A budget limits an amount that all senders share. All senders at one address together may use only a part of it.
-// It is safe for concurrent use.
+// A budget limits an amount that all senders share. All senders at one address together may use only a part of the
+// amount. It is safe for concurrent use.
 type budget struct {
 	max        int64 // limit for all senders
 	perAddress int64
@@ -18,7 +18,7 @@ type budget struct {
 	usedBy map[netip.Prefix]int64
 }
 
-// reserve reserves the amount n for a sender, if that much is left, and reports whether it has done so. For the
+// reserve reserves the amount n for a sender, if at least n is left, and reports whether it has reserved n. For the
 // zero address, only the limit for all senders applies.
 func (b *budget) reserve(address netip.Prefix, n int64) bool {
 	b.mu.Lock()

@@ -25,8 +25,9 @@ const (
 )
 
 // nodes remembers recent entries. A span may get children much later, so spans have two generations, young and old.
-// When the young generation is full, it becomes the old one, and the spans of the former old one are forgotten. The
-// method get moves a span to the young generation, so a span that gets children from time to time stays remembered.
+// When the young generation is full, it becomes the old generation, and the spans of the former old generation are
+// forgotten. The method get moves a span to the young generation, so a span that gets children from time to time
+// stays remembered.
 type nodes struct {
 	mu sync.Mutex
 

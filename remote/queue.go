@@ -66,7 +66,7 @@ func next(b []byte) (r record, rest []byte) {
 type queue struct {
 	chunks []*chunk
 	spare  *chunk
-	size   int // total size of the entries that were added, until done is called for their chunk
+	size   int // total size of all added entries whose chunks are not done
 }
 
 // put adds an entry of a trace.
@@ -77,7 +77,7 @@ func (q *queue) put(e *recorder.TeeEntry, trace uint32, v format.Version) {
 		c := q.spare
 		q.spare = nil
 		if c == nil {
-			c = &chunk{buf: make([]byte, 0, size)} // it grows if needed
+			c = &chunk{buf: make([]byte, 0, size)} // the buffer grows if needed
 		}
 		c.trace, c.version = trace, v
 		q.chunks = append(q.chunks, c)

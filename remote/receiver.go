@@ -23,8 +23,8 @@ type Receiver struct {
 	Dir string
 	// Token, if set, is the token that every sender must send. It has 16 to 256 bytes.
 	Token string
-	// TLS, if set, encrypts every connection, with version 1.3 or later. TLS alone does not restrict who may send.
-	// For this, set Token, or require a certificate from every sender: set ClientCAs and
+	// TLS, if set, encrypts every connection, with version 1.3 or later. TLS alone does not restrict who may send. To
+	// restrict senders, set Token, or require a certificate from every sender: set ClientCAs and
 	// tls.RequireAndVerifyClientCert.
 	TLS *tls.Config
 
@@ -49,11 +49,11 @@ type Receiver struct {
 	// MaxEntrySize is the maximum size of an entry in bytes. It can be at most [format.DefaultMaxEntrySize]. The
 	// default is 16 MiB, which is twice the default buffer of a [Sender].
 	MaxEntrySize int
-	// FrameTimeout is the time limit for each mebibyte of an entry, from the first byte of the entry on. It is also
-	// the limit for everything before the first entry together (TLS handshake, token and magic), which is at most
-	// ten seconds. The default is 30 seconds.
+	// FrameTimeout is the time limit for each mebibyte of an entry, from the first byte of the entry on. The TLS
+	// handshake, the token and the magic together also have this time limit, but at most ten seconds. The default is
+	// 30 seconds.
 	FrameTimeout time.Duration
-	// IdleTimeout is how long a connection may receive nothing before it is ended. A [Sender] connects again when
+	// IdleTimeout is the time after which a connection that receives nothing is ended. A [Sender] connects again when
 	// it has entries to send. The default is 10 minutes; a negative duration means no limit.
 	IdleTimeout time.Duration
 
@@ -68,10 +68,10 @@ type Receiver struct {
 // Received describes a connection and its file.
 type Received struct {
 	Sender  net.Addr
-	Path    string // path of the file; "" if there is none
+	Path    string // path of the file; "" if there is no file
 	Entries int64  // number of entries in the file
 	Bytes   int64  // total size of the entries
-	Err     error  // why the connection ended; nil: the sender ended it between two entries
+	Err     error  // why the connection ended; nil if the sender ended it between two entries
 }
 
 // Defaults returns a Receiver with the default values of its fields.
@@ -104,9 +104,9 @@ var (
 )
 
 // Serve accepts connections of l until ctx is done. Then it closes l, finishes all files and returns. It returns an
-// error only if l fails, or if r cannot serve on l. The error is [ErrInsecure] if others can connect to l and
-// senders need neither a token nor a client certificate. Only users of this machine can connect to a loopback
-// address. Only its owner can connect to a unix socket of [Receiver.Listen].
+// error only if l fails, or if r cannot serve on l. The error is [ErrInsecure] if other users or machines can connect
+// to l and senders need neither a token nor a client certificate. Only users of this machine can connect to a
+// loopback address. Only its owner can connect to a unix socket of [Receiver.Listen].
 func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	sv := server{Receiver: *r}
 	if err := sv.check(l); err != nil {
@@ -120,7 +120,7 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	defer sv.senders.Wait()
-	defer l.Close() // usually it is already closed
+	defer l.Close() // usually l is already closed
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -240,7 +240,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 }
 
 // An answering is a connection with a time limit for each write. TLS may write during a read. Without a limit, a
-// sender that reads nothing could block such a write forever.
+// sender that reads nothing could block this write forever.
 type answering struct{ net.Conn }
 
 const answerTimeout = time.Second

@@ -264,8 +264,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestMaxConnections checks that a connection above the limit is refused, and that another one may connect when the
-// first has ended.
+// TestMaxConnections checks that a connection above the limit is refused, and that another sender may connect when
+// the first connection has ended.
 func TestMaxConnections(t *testing.T) {
 	r := receive(t, remote.Receiver{MaxConnections: 1}, "127.0.0.1:0")
 	first := r.dial()

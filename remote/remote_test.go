@@ -192,7 +192,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// span returns span n, whose parent is span parent. If parent is 0, it has none.
+// span returns span n, whose parent is span parent. If parent is 0, the span has no parent.
 func span(res *recorder.Resource, n, parent int) *tracetest.Span {
 	s := &tracetest.Span{Span: recorder.Span{Ref: ref(n), Resource: res, Time: int64(n), Open: true}}
 	if parent > 0 {

@@ -32,7 +32,7 @@ func newLink(c net.Conn) *link {
 	l := &link{Conn: c, began: time.Now(), wrote: time.Now(), gone: make(chan struct{})}
 	l.listen.Go(func() {
 		defer close(l.gone)
-		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeard)) // whatever ends the copy, the connection is useless then
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeard)) // after the copy, the connection is useless
 	})
 	return l
 }
@@ -64,8 +64,8 @@ func (l *link) abort() {
 	_ = c.Close() // it may already be closed
 }
 
-// steady is two limits. If a connection has lasted for steady, the next one is made without a pause. If nothing was
-// sent for steady, the end of the connection is not an error. Tests change it.
+// steady has two uses. If a connection has lasted this long, the next connection is made without a pause. If nothing
+// was sent for this long, the end of the connection is not an error. Tests change steady.
 var steady = 10 * time.Second
 
 // A sendLoop holds the state of Sender.run: the connection and the recent failures.
@@ -83,7 +83,8 @@ type sendLoop struct {
 	stuckAt, tries int
 }
 
-// A start says for a record at which offset in the chunk it begins, and at which offset in sendLoop.out it ends.
+// A start holds, for a record, the offset in the chunk at which it begins and the offset in sendLoop.out at which it
+// ends.
 type start struct {
 	in, end int
 	moved   bool
@@ -138,8 +139,8 @@ func (c *sendLoop) await() *chunk {
 	}
 }
 
-// onGone handles a connection that the receiver has closed while nothing was being sent. If something was sent
-// shortly before, it may be lost, and this is an error. Otherwise the receiver has only closed an idle connection.
+// onGone handles a connection that the receiver has closed while nothing was being sent. If entries were sent shortly
+// before, they may be lost, and the end is an error. Otherwise the receiver has only closed an idle connection.
 func (c *sendLoop) onGone() {
 	if time.Since(c.link.wrote) < steady {
 		if c.o.Token == "" && time.Since(c.link.began) < refusesWithin {
@@ -200,7 +201,8 @@ func (c *sendLoop) send(chunk *chunk) error {
 	return nil
 }
 
-// maxTries is how many connections may end before they have sent a certain record. Then the record is dropped.
+// maxTries is the number of connections that may end before they have sent a certain record. After that, the record
+// is dropped.
 const maxTries = 5
 
 // giveUp counts a connection that ended before it had sent the record at the offset at. After maxTries such
@@ -238,8 +240,7 @@ func (c *sendLoop) disconnect() {
 // are lost.
 const refusalWait = 200 * time.Millisecond
 
-// refusesWithin is the longest time after the beginning of a connection at which a receiver refuses it, because the
-// token is missing.
+// refusesWithin is the longest time after which a receiver refuses a new connection because the token is missing.
 const refusesWithin = time.Second
 
 // admitted reports whether the receiver accepts the connection. With a token or TLS, it sends the first bytes of
@@ -367,7 +368,7 @@ func (c *sendLoop) connect() error {
 		}
 		last := c.isClosed()
 		if last && c.lost > 1 {
-			return errGone // connections break again and again, but Close must end
+			return errGone // connections break again and again, but Close must return
 		}
 		conn, err := c.dial()
 		if err == nil {
@@ -379,7 +380,7 @@ func (c *sendLoop) connect() error {
 		}
 		c.fails++
 		c.failed(err)
-		if last { // the receiver will not return in time
+		if last { // the receiver will not be available again in time
 			return err
 		}
 	}

@@ -24,15 +24,15 @@ type SenderOptions struct {
 	// MaxBuffer is the maximum number of bytes that wait to be sent. Each entry counts as 40 bytes more than its
 	// size. Entries that do not fit are dropped. The default is 8 MiB.
 	MaxBuffer int
-	// WriteTimeout is the time limit for a write. When it is exceeded, the connection is closed and another one is
-	// made. The default is 30 seconds.
+	// WriteTimeout is the time limit for a write. When it is exceeded, the connection is closed and another
+	// connection is made. The default is 30 seconds.
 	WriteTimeout time.Duration
 	// MinBackoff and MaxBackoff are the approximate lengths of the shortest and the longest pause before another
 	// attempt to connect. The defaults are 250 ms and one minute.
 	MinBackoff, MaxBackoff time.Duration
 
-	// OnError, if set, is called when sending begins to fail. It is called again only after sending has succeeded
-	// in between. A goroutine of the Sender calls it. It may use the recorder.
+	// OnError, if set, is called when sending begins to fail. It is called again only after sending has succeeded and
+	// then fails again. A goroutine of the Sender calls it. It may use the recorder.
 	OnError func(error)
 }
 
@@ -45,8 +45,8 @@ const (
 	dialTimeout = 10 * time.Second
 	// closeTimeout is the maximum time that Close waits, even if its context allows more time.
 	closeTimeout = 5 * time.Second
-	// resourceRoom is how many bytes resources may use beyond MaxBuffer. Other entries cannot be understood without
-	// their resource.
+	// resourceRoom is how many bytes resources may use beyond MaxBuffer. Other entries are useless without their
+	// resource.
 	resourceRoom = 1 << 20
 )
 
@@ -57,7 +57,7 @@ type SenderStats struct {
 	Dropped uint64 // entries that did not fit into the buffer, or were still in it at the end
 	Waiting uint64 // entries in the buffer
 
-	Moved       uint64 // entries that were sent below another parent than their own, see the package documentation
+	Moved       uint64 // entries that were sent below another entry than their parent, see the package documentation
 	Bytes       uint64 // bytes written to connections
 	Connections uint64 // number of connections so far
 }
@@ -191,8 +191,8 @@ func (s *Sender) Stats() SenderStats {
 }
 
 // Close sends the buffered entries and ends the connection. It waits until ctx is done, but at most five seconds.
-// Entries that are not sent by then are dropped and counted. The error has the number of all entries that the
-// Sender has dropped. Close may be called several times. Entries that arrive after Close are dropped.
+// Entries that are not sent at the end of this time are dropped and counted. The error has the number of all entries
+// that the Sender has dropped. Close may be called several times. Entries that arrive after Close are dropped.
 func (s *Sender) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closed
@@ -226,7 +226,7 @@ func (s *Sender) Close(ctx context.Context) error {
 	return err
 }
 
-// awaitEnd waits until run has ended, and reports whether it has. It waits slightly longer than run may still take.
+// awaitEnd waits until run has ended, and reports whether it has. It waits slightly longer than run may need.
 func (s *Sender) awaitEnd(ctx context.Context) bool {
 	select {
 	case <-s.ended:

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// tokenWord begins the line with the token. Part of the protocol.
+// tokenWord begins the line with the token. It is part of the protocol.
 const tokenWord = "ENTRACE-TOKEN " //nolint:gosec // it is a word, not a token
 
 // appendPreface appends the line with the token. It appends nothing if token is "".

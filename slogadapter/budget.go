@@ -6,11 +6,12 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// A budget is the room that the limits of a record leave. Derived handlers start with what WithAttrs has left.
+// A budget is the number of attributes and bytes that can still be added to a record. A derived handler starts with
+// the budget that WithAttrs has left.
 type budget struct {
 	attrs  int  // attributes
-	visits int  // attributes and groups: a LogValuer can return groups that contain the LogValuer again and no attribute at all
-	bytes  int  // bytes of text; negative if the names of groups need more than there is
+	visits int  // attributes and groups; bounded because a LogValuer can return groups that contain only the LogValuer again
+	bytes  int  // bytes of text; negative if the names of groups need more bytes than are left
 	cut    bool // something was left out
 }
 
@@ -32,7 +33,7 @@ func (b *budget) visit() bool {
 	return true
 }
 
-// take takes n bytes if they fit, and reports whether they do.
+// take removes n bytes from the budget if they fit, and reports whether they fit.
 func (b *budget) take(n int) bool {
 	if n > b.bytes {
 		return false
@@ -41,17 +42,17 @@ func (b *budget) take(n int) bool {
 	return true
 }
 
-// text takes the bytes of s and returns s. If s does not fit, text takes all bytes and returns the part that
-// fits. Such a part ends in "…", even if there is no room for this mark.
+// text takes the bytes of s from the budget and returns s. If s does not fit, text takes all remaining bytes and
+// returns the part of s that fits. Such a part ends in "…", even if there is no room for this mark.
 func (b *budget) text(s string) string {
-	if len(s) <= b.bytes { // as take, which would make text too large to be inlined
+	if len(s) <= b.bytes { // not a call of take, with which text would be too large to be inlined
 		b.bytes -= len(s)
 		return s
 	}
 	return b.part(s)
 }
 
-// part takes all bytes and returns the part of s that text returns.
+// part takes all remaining bytes and returns the part of s that fits, with "…" at its end.
 func (b *budget) part(s string) string {
 	room := max(b.bytes, len("…"))
 	if len(s) > room {
@@ -62,7 +63,7 @@ func (b *budget) part(s string) string {
 	return s
 }
 
-// blob is like text for bytes, of which a part has no mark.
+// blob is like text, for bytes. A part of them does not get a mark at its end.
 func (b *budget) blob(x []byte) []byte {
 	if room := max(b.bytes, 0); len(x) > room {
 		x, b.cut = x[:room], true

@@ -95,8 +95,8 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 	}
 }
 
-// level returns the format's level for l, and the one of slog's four levels from which l.String()
-// counts, as in INFO+2.
+// level returns the format's level for l. It also returns the one of slog's four levels on which l.String() is based,
+// such as INFO for INFO+2.
 func level(l slog.Level) (format.Level, slog.Level) {
 	n := mapping.Level(l)
 	return format.Level(n), max(mapping.SlogLevel(n), slog.LevelDebug)
@@ -190,8 +190,8 @@ func (e *encoder) replacedText(a slog.Attr) string {
 }
 
 // replaceSource returns the site of r after ReplaceAttr. ReplaceAttr may hide a part of the message or the source, so
-// the recorder learns of a CallSite only what ReplaceAttr has returned: never the message, and the source if
-// it stays.
+// a CallSite gets only data that ReplaceAttr has returned: never the message, and the source only if ReplaceAttr
+// keeps it.
 func (e *encoder) replaceSource(r *slog.Record) *site {
 	sites, pc := &e.shared.sites, r.PC
 	if pc != 0 {
@@ -224,7 +224,7 @@ func (e *encoder) final(a *slog.Attr, kind slog.Kind) slog.Kind {
 	return kind
 }
 
-// add adds an attribute whose value is resolved and has the given kind, and for which ReplaceAttr was called already.
+// add adds an attribute. The value must be resolved and of the given kind, and ReplaceAttr must have been called.
 func (e *encoder) add(a *slog.Attr, kind slog.Kind) {
 	if kind == slog.KindGroup {
 		e.group(a.Key, a.Value.Group())

@@ -21,15 +21,15 @@ var _ slog.Handler = (*Handler)(nil)
 
 // Options change how a [Handler] works. The zero value means defaults.
 type Options struct {
-	// Level is the lowest level that is recorded. It is read for every record. The
-	// default is slog.LevelInfo, or slog.LevelDebug for a flight recorder.
+	// Level is the lowest level that is recorded. It is read for every record. The default is slog.LevelInfo, or
+	// slog.LevelDebug if the recorder is a flight recorder.
 	Level slog.Leveler
-	// ReplaceAttr is called like the field of slog.HandlerOptions with the same name: for every
-	// attribute that is not a group, and for time, level, msg and source, with an empty list of
-	// groups. The source is a *slog.Source. ReplaceAttr cannot remove the level and the message. If
-	// the new level has another type, it is stored as log.level. A removed message is stored as an
-	// empty text. If the result is a group, its members are stored as attributes. If ReplaceAttr
-	// panics, the value is "!PANIC: …". What ReplaceAttr removes is never written, not even to the journal.
+	// ReplaceAttr is called like slog.HandlerOptions.ReplaceAttr: for every attribute that is not a group, and for
+	// time, level, msg and source, with an empty list of groups. The source is a *slog.Source. ReplaceAttr cannot
+	// remove the level and the message. If the new level has another type, it is stored as log.level. A removed
+	// message is stored as an empty text. If the result is a group, its members are stored as attributes. If
+	// ReplaceAttr panics, the value is "!PANIC: …". Data that ReplaceAttr removes is never written, not even to the
+	// journal.
 	ReplaceAttr func(groups []string, a slog.Attr) slog.Attr
 	// MaxAttrs is the maximum number of attributes of a record. The default is 1000.
 	MaxAttrs int

@@ -166,8 +166,8 @@ func TestReplacedTextsCountOnce(t *testing.T) {
 	checkList(t, e, "a=1")
 }
 
-// TestReplacedTextsAreInNoFile searches for what ReplaceAttr hides, in all bytes that a recorder writes while the program runs and
-// until the end. A kill leaves the files as they are.
+// TestReplacedTextsAreInNoFile searches for texts that ReplaceAttr hides, in all bytes that a recorder writes while
+// the program runs and until its end. A kill leaves the files as they are.
 func TestReplacedTextsAreInNoFile(t *testing.T) {
 	dir, buffer := t.TempDir(), t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(dir, "log.iet"), &recorder.Options{BufferDir: buffer})

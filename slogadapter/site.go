@@ -62,7 +62,7 @@ func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	return c.add(pc, s)
 }
 
-// source is like of, but the site may have no CallSite. The recorder knows nothing of such a site.
+// source is like of, but the site may have no CallSite. The recorder does not know a site without a CallSite.
 func (c *siteCache) source(pc uintptr) *site {
 	if s := c.get(pc); s != nil {
 		return s
@@ -77,8 +77,8 @@ func (c *siteCache) get(pc uintptr) *site {
 	return nil
 }
 
-// add adds the site s for pc and returns s. If the cache already has a site for pc that does not lack the
-// CallSite of s, add returns that site.
+// add adds the site s for pc and returns s. If the cache already has a site for pc, and this site has a CallSite or s
+// has none, add returns the cached site.
 func (c *siteCache) add(pc uintptr, s *site) *site {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,8 +24,8 @@ func TestNewSite(t *testing.T) {
 	}
 }
 
-// TestSiteCache looks up the same places from several goroutines: in the end
-// each place has one site, and none is lost.
+// TestSiteCache looks up the same places from several goroutines: in the end each place has one site, and no site is
+// lost.
 func TestSiteCache(t *testing.T) {
 	var c siteCache
 	r := recorder.Discard()

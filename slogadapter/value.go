@@ -118,8 +118,8 @@ func (e *encoder) scalar(key, text string) bool {
 	return e.number(key, text)
 }
 
-// number adds the number in a JSON text, and reports whether the text has one. A fraction with more digits than a
-// float64 keeps does not count.
+// number adds the number in a JSON text, and reports whether the text has one. It adds nothing and returns false for
+// a fraction with more digits than a float64 keeps.
 func (e *encoder) number(key, text string) bool {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		e.b.I64(key, n)

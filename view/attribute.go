@@ -76,12 +76,12 @@ func (c columnsOf) Keys() []columns.Key {
 type attributeReader struct {
 	v    *View
 	name string
-	// replaces, if set, reads a second attribute. If a span's end has the second attribute, only the end can have
-	// this reader's attribute: the span's own value does not count. An end with a status code thus replaces the
-	// whole status.
+	// replaces, if set, reads a second attribute. If a span's end has the second attribute, the span's own value of
+	// this reader's attribute does not count, only the value of the end. For example, an end with a status code
+	// replaces the whole status.
 	replaces *attributeReader
 	at       []int32 // by shape: the index of the attribute in the shape, or -1 if the shape does not have it
-	size     []int32 // by shape: the encoded size of all its names, which version 2 stores before the values
+	size     []int32 // by shape: the encoded size of all names of the shape, which version 2 stores before the values
 }
 
 func (c columnsOf) Attribute(name string) func(row uint32) (format.Value, bool) {
@@ -202,7 +202,7 @@ const (
 type columnsKept struct {
 	mu     sync.Mutex
 	list   []keptColumn  // the most recently used column is last
-	making chan struct{} // has an item while a column is made: making one uses all processors, so only one is made at a time
+	making chan struct{} // has an item while a column is made: this uses all processors, so only one column is made at a time
 }
 
 // A keptColumn is a column and the name of its attribute.
@@ -235,7 +235,7 @@ func (c columnsOf) Column(ctx context.Context, name string) (*columns.Column, er
 		return nil, ctx.Err()
 	}
 	defer func() { <-k.making }()
-	if made, ok := c.Kept(name); ok { // another goroutine has made it
+	if made, ok := c.Kept(name); ok { // another goroutine has made the column
 		return made, nil
 	}
 	made, err := c.make(ctx, name)
@@ -293,12 +293,12 @@ func (d *dictionary) of(b string) uint32 {
 	return n
 }
 
-// A columnWriter returns the codes of values. Each goroutine has its own one, so that it rarely has to lock the
-// dictionary.
+// A columnWriter returns the codes of values. Each goroutine has its own columnWriter, so that it rarely has to lock
+// the dictionary.
 type columnWriter struct {
 	d      *dictionary
 	known  map[string]uint32 // a copy of a part of the dictionary, read without the lock
-	full   bool              // the dictionary has no room for more
+	full   bool              // the dictionary has no room for more values
 	recent [1024]struct {
 		value string
 		code  uint32
@@ -361,7 +361,7 @@ func (a *attributeReader) block(k int, fn func(i int, value []byte)) {
 		for r := first; r <= last; r++ {
 			switch end := v.end(r); {
 			case v.flags(r).Role() == RoleFolded:
-			case end >= in.behind, end != 0 && a.replaces != nil: // few rows have such an end
+			case end >= in.behind, end != 0 && a.replaces != nil: // few rows have an end outside of these bytes, or replace a whole status
 				missed = append(missed, r)
 			default:
 				var found []byte
@@ -445,7 +445,7 @@ func (c columnsOf) Each(ctx context.Context, start func() func(k int)) error {
 		next++
 		return next - 1
 	}
-	var failed any // a panic, which must continue on the goroutine of the caller
+	var failed any // a panic of a worker, which must continue on the goroutine of the caller
 	work := func() {
 		defer func() {
 			if p := recover(); p != nil {

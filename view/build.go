@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// A builder makes the views of a list of files. Each view contains at least the entries of the view before.
+// A builder makes the views of a list of files. Each view contains at least the entries of the previous view.
 type builder struct {
 	growingColumns
 
@@ -45,7 +45,7 @@ type builder struct {
 	waiting wants  // wants whose span has not been found yet
 	halves  []Row  // spans that began in an earlier file
 	last    map[Row]Row
-	begun   map[Row]beginning // for spans with several ends: their fields without an end
+	begun   map[Row]beginning // for spans with several ends: the fields of the span without an end
 
 	exceptions rowBits // the spans that have an exception
 	execTraces execTraces
@@ -123,7 +123,7 @@ func (f *growingFile) row(id uint32) Row {
 	return r.row + Row(n-r.visible)
 }
 
-// fold records that entry id is folded. The entry must be the latest one.
+// fold records that entry id is folded. The entry must be the latest entry.
 func (f *growingFile) fold(id uint32) {
 	f.folded.Add(id)
 	f.count++
@@ -347,7 +347,8 @@ func (t *taker) record(r *record, id uint32) {
 		f.fold(id) // all files share one root
 		return
 	}
-	parent, below := Row(0), Row(0) // the parent in the tree, and the row of the entry's own parent
+	// The variable parent is the parent in the tree; below is the row of the parent that the entry has in the file.
+	parent, below := Row(0), Row(0)
 	if id > 0 {
 		if f.folded.Has(r.parent) && r.parent > 0 {
 			parent = t.unfolded(r.parent, id)
@@ -543,7 +544,7 @@ func (b *builder) fileOf(r Row) *growingFile { return b.files[b.fileNumber(r)] }
 // entry returns the entry of a row.
 func (b *builder) entry(r Row) (*format.TraceEntry, error) { return b.fileOf(r).file.Entry(b.id(r)) }
 
-// corrected returns the time start, with the correction of the clock of its file and service.
+// corrected returns the time start, plus the correction of the clock of the file and service.
 func (b *builder) corrected(start int64, f *growingFile, resource uint16, parent Row) int64 {
 	if b.options.Clock == nil || start == noTime {
 		return start

@@ -12,8 +12,8 @@ import (
 // blockRows is the number of rows of a block.
 const blockRows = columns.BlockRows
 
-// A block holds the fields of consecutive rows that never change. The builder may be adding rows to the last block
-// of a view, so the view may read only those rows of the block that it contains.
+// A block holds the fields of consecutive rows that never change. The builder may be adding rows to the last block of
+// a view, so the view may read only its own rows of the block.
 type block struct {
 	start [blockRows]int64
 	id    [blockRows]uint16 // the id of the entry in its file, minus idBlock.base
@@ -48,8 +48,8 @@ type storedColumns struct {
 	n      uint32
 }
 
-// A run is a range of rows with consecutive entries of one file. Folded entries do not interrupt it. It ends where
-// the next run begins.
+// A run is a range of rows with consecutive entries of one file. Folded entries do not interrupt the run. It ends
+// where the next run begins.
 type run struct {
 	row  Row
 	file int
@@ -145,8 +145,8 @@ func (c *growingColumns) setID(i, id uint32) {
 	}
 }
 
-// change returns the state of row r, which the caller may change, and the index of r in it. If a view shares the
-// state, change copies it first.
+// change returns the state of row r, which the caller may change, and the index of r in the state. If a view shares
+// the state, change copies the state first.
 func (c *growingColumns) change(r Row) (s *state, i uint32) {
 	k := r / blockRows
 	if uint32(r) < c.shared && !c.owned[k] {

@@ -27,9 +27,9 @@ func (s *rowBits) add(r Row) {
 
 // copies finds rows that occur in several files of one process, such as snapshots of a flight recorder.
 //
-// Spans in different files are copies if their trace id, span id, start and resource are equal. Two files belong
-// to one process if they have a common span, or if flight recorders of one process wrote them. Other rows of such
-// files are copies if they have the same parent and the same content.
+// Spans in different files are copies if their trace id, span id, start and resource are equal. Two files belong to
+// one process if they have a common span, or if flight recorders of one process wrote them. Other rows of files of
+// one process are copies if they have the same parent and the same content.
 type copies struct {
 	rows      rowBits // rows that are copies of other rows
 	n         int
@@ -238,9 +238,9 @@ func (c *copies) windows() map[holding]interval {
 // Rows with equal rowKeys are copies of each other.
 type rowKey [4]uint64
 
-// shared returns groups of rows that are copies of each other. It considers only rows for which wanted returns
-// true and whose time is in the interval in, and omits groups that are already joined. The rows of a group are
-// from different files, and sorted.
+// shared returns groups of rows that are copies of each other. It considers only rows for which wanted returns true
+// and whose time is in the interval in. It omits groups that are already joined. The rows of a group are from
+// different files, and sorted.
 func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key func(r Row) (rowKey, error)) ([][]Row, error) {
 	windows := b.copies.windows()
 	if len(windows) == 0 {
@@ -312,7 +312,8 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 		for to < len(all) && all[to].key == all[from].key {
 			to++
 		}
-		// A file can have equal records. Match the n-th of them with the n-th in each other file.
+		// A file can have equal records. Match the n-th equal record of a file with the n-th equal record of each
+		// other file.
 		var equal [][]Row
 		times := make(map[int]int)
 		for _, x := range all[from:to] {
@@ -378,8 +379,8 @@ func (b *builder) contentKey(r Row) (k rowKey, err error) {
 	return k, nil
 }
 
-// joinProcesses finds files that flight recorders of one process wrote. Two files belong to one process if they
-// name the same process. They also do if they have rows of the same resource and do not name different processes.
+// joinProcesses finds files that flight recorders of one process wrote. Two files belong to one process if they name
+// the same process, or if they have rows of the same resource and do not name different processes.
 func (b *builder) joinProcesses() error {
 	c := &b.copies
 	flights := make(map[any]int) // the first file of each process or resource
@@ -440,7 +441,7 @@ func (c *copies) sharing() []bool {
 	return all
 }
 
-// Copies returns the number of rows that are copies of other rows. Several files can contain the same records of
-// one process, for example snapshots of a flight recorder. All copies of a record are folded into the one with the
-// most information.
+// Copies returns the number of rows that are copies of other rows. Several files can contain the same records of one
+// process, for example snapshots of a flight recorder. All copies of a record are folded into the copy with the most
+// information.
 func (v *View) Copies() int { return v.copies }

@@ -18,14 +18,14 @@
 // the end of a span: these are part of the span's row. Rows are numbered in the order of the files,
 // and keep their numbers while a file grows. Row 0 is the root.
 //
-// Every row except the root has a parent row. By default this is the row of the entry's parent. If the entry names
-// a span as its parent, then the parent is the row of that span. A span names its parent with parent_span_id, and
-// a log record names its span with its span_id. The named span may come later or be in another file. If several
-// spans have these ids, the parent is the first of them in the same file, or if there is none, the first in
-// another file. With B3 headers, the client's span and the server's span of a call have the same ids. Then the
-// server's span is below the client's span, and other spans and log records that name these ids are below the span
-// of their own service. A row that is below no resource belongs to the resource of its parent. Children are sorted by
-// time, with links first. A child without a time directly follows the sibling that was recorded before it.
+// Every row except the root has a parent row. By default this is the row of the entry's parent. If the entry names a
+// span as its parent, then the parent is the row of that span. A span names its parent with parent_span_id, and a log
+// record names its span with its span_id. The named span may come later or be in another file. If several spans have
+// these ids, the parent is the first such span in the same file, or else the first such span in another file. With B3
+// headers, the client's span and the server's span of a call have the same ids. Then the server's span is below the
+// client's span. Other spans and log records that name these ids are below the span of their own service. A row that
+// is below no resource belongs to the resource of its parent. Children are sorted by time, with links first. A child
+// without a time directly follows the sibling that was recorded before it.
 //
 // A span failed if its status is error. A span whose status is unset failed if it has an event named exception, as
 // the SDK records when a span ends in a panic, or a log record with the otel.status_code ERROR, such as a line of an

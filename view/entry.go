@@ -94,8 +94,8 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 	return e, nil
 }
 
-// WithoutIDs returns the same entry as Entry, but with the ids of traces and spans as they are
-// stored. It is faster than Entry. The entry is valid until the next call.
+// WithoutIDs is like Entry, but leaves the ids of traces and spans as they are stored. It is faster than Entry. The
+// entry is valid until the next call.
 func (rd *Reader) WithoutIDs(r Row) (*format.TraceEntry, error) {
 	v, e := rd.v, &rd.entry
 	if err := read(&rd.raw, v.fileOf(r).source, v.id(r), e); err != nil {
@@ -167,7 +167,7 @@ func fold(e, end *format.TraceEntry) {
 	foldAttributes(e, end)
 }
 
-// setPlace copies those fields of the source location that end has to m.
+// setPlace copies the fields of the source location from end to m, if end has them.
 func setPlace(m, end *format.Metadata) {
 	if end.ModulePath.Valid {
 		m.ModulePath = end.ModulePath
@@ -180,7 +180,7 @@ func setPlace(m, end *format.Metadata) {
 	}
 }
 
-// foldAttributes adds the attributes of end to e. They replace attributes with the same names.
+// foldAttributes adds the attributes of end to e. An attribute of end replaces the attribute of e with the same name.
 func foldAttributes(e, end *format.TraceEntry) {
 	marks := marksOf(e, end)
 	first := firstOf(e.Attributes, len(end.Attributes))
@@ -231,8 +231,8 @@ func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
 
 func isMark(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Name) }
 
-// firsts maps each name to the index of its first attribute. It is nil for short lists, because a linear search is
-// then faster.
+// firsts maps each name to the index of its first attribute. It is nil for short lists, because a linear search of a
+// short list is faster.
 type firsts map[string]int
 
 func firstOf(list []format.Attribute, more int) firsts {

@@ -35,8 +35,8 @@ func (c columnsOf) Finder(texts ...string) columns.Finder {
 // otherCases maps an ASCII letter to the non-ASCII letter that is equal to it if the case is ignored.
 var otherCases = map[string]string{"i": "\u0130", "k": "\u212a", "s": "\u017f"}
 
-// longestASCII returns the longest part of a text that is only ASCII. Other characters have more than one
-// encoding.
+// longestASCII returns the longest part of a text that is only ASCII. Other characters may match in more than one
+// form.
 func longestASCII(text string) string {
 	longest := ""
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r >= 0x80 }) {
@@ -138,12 +138,11 @@ func (f *finder) entry(file *fileView, id uint32) (has bool) {
 // A needle is a text to search for.
 type needle struct {
 	text    string // in lower case
-	rare    int    // the index of its rarest byte
-	low, up byte   // its rarest byte in lower and upper case
+	rare    int    // the index of the rarest byte of text
+	low, up byte   // the rarest byte in lower and upper case
 }
 
-// common lists characters by how often they occur in traces, the rarest first. Hex digits are
-// frequent because of ids.
+// common lists characters, the rarest in traces first. Hex digits are frequent because of ids.
 const common = "~`^|\\zqjxkvwygmhuplnrsiotbcfdea987654321_/-. 0"
 
 func newNeedle(text string) needle {

@@ -129,8 +129,8 @@ func TestNothingIsQuadratic(t *testing.T) {
 			return func() { viewOf(t, f) }
 		}
 	}
-	// The spans y_1 … y_n are every second entry of a chain. Each names the end of another chain as its parent,
-	// and that chain is below y_n. The result is n cycles, each of which contains the other chain.
+	// The spans y_1 … y_n are every second entry of a chain. Each of these spans names the end of another chain as
+	// its parent, and the other chain is below y_n. The result is n cycles, each of which contains the other chain.
 	wantLinear(t, "a view of cycles", 5000, build(func(n, id int) *format.TraceEntry {
 		e := spanEntry(id-1, id)
 		if id < 2*n && id%2 == 1 {

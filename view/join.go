@@ -85,7 +85,7 @@ func (w *wants) slot(trace uint32, span uint64) *wantSlot {
 	}
 }
 
-// findWanted searches the rows [from, to) for wanted spans, and adds what it finds to the slots of w.
+// findWanted searches the rows [from, to) for wanted spans, and adds the rows that it finds to the slots of w.
 func (b *builder) findWanted(w *wants, from, to uint32) error {
 	if len(w.all) == 0 {
 		return nil
@@ -165,10 +165,10 @@ func (b *builder) spanID(r Row) (uint64, error) {
 	return b.fileOf(r).attributeID(b.id(r), format.AttrSpanID)
 }
 
-// best returns the row of the span to which x refers, or noRow. If x.row is not a later half of a span, this is
-// the first row of the span in the same file. If that file has none, it is the first row in any file. If x.row is
-// a later half, it is the first row in another file that did not begin in an earlier file. If no file has such a
-// row, it is the first row in another file that is before x.row.
+// best returns the row of the span to which x refers, or noRow. If x.row is not a later half of a span, best returns
+// the first row of the span in the same file, or else the first row of the span in any file. If x.row is a later
+// half, best returns the first row of the span in another file that did not itself begin in an earlier file, or else
+// the first row of the span in another file before x.row.
 func (b *builder) best(x want, s *wantSlot) Row {
 	own := b.fileOf(x.row)
 	if !x.half {
@@ -180,12 +180,12 @@ func (b *builder) best(x want, s *wantSlot) Row {
 		}
 		return noRow
 	}
-	for _, r := range s.starts[:min(2, len(s.starts))] { // at most one of them is from the same file
+	for _, r := range s.starts[:min(2, len(s.starts))] { // at most one of these rows is in the same file
 		if b.fileOf(r) != own {
 			return r
 		}
 	}
-	for _, r := range s.found[:min(3, len(s.found))] { // at most two of them are from the same file
+	for _, r := range s.found[:min(3, len(s.found))] { // at most two of these rows are in the same file
 		if b.fileOf(r) != own && r < x.row {
 			return r
 		}
@@ -295,7 +295,7 @@ func (b *builder) keepWaiting(fresh *wants) {
 	}
 }
 
-// joinHalves folds each later half of a span into the first half. It reports whether it folded any.
+// joinHalves folds each later half of a span into the first half. It reports whether it folded any rows.
 func (b *builder) joinHalves(moves []move) (joined bool) {
 	for _, m := range moves {
 		if !m.half {
@@ -335,8 +335,8 @@ func (b *builder) belowHalves() (below []move) {
 	return below
 }
 
-// moveLast corrects b.last. If a first half was folded into an earlier first half, b.last of the earlier one now
-// has the last half.
+// moveLast corrects b.last. If a first half was folded into an earlier first half, b.last of the earlier half now has
+// the last half.
 func (b *builder) moveLast() {
 	for _, h := range slices.Sorted(maps.Keys(b.last)) {
 		if b.isFolded(h) {
@@ -422,10 +422,10 @@ func (b *builder) moveAll(moves []move) {
 	}
 }
 
-// A forest has trees of rows or of files: for each one its parent, or itself if it is the root of its tree.
+// A forest has trees of rows or of files. It maps each row or file to its parent, and the root of a tree to itself.
 type forest[T Row | int] []T
 
-// root returns the root of the tree that contains x. It shortens the way from x to the root.
+// root returns the root of the tree that contains x. It shortens the path from x to the root for later calls.
 func (f forest[T]) root(x T) T {
 	for f[x] != x {
 		f[x] = f[f[x]]

@@ -42,8 +42,8 @@ func (v *View) Period() (first, last int64, ok bool) {
 	return v.period[0], v.period[1], v.period[0] <= v.period[1]
 }
 
-// Lasted returns the duration of the span at row r. For a span that has not ended, it returns how long the span
-// was open at least, like [View.OpenFor]. It returns false if neither is known.
+// Lasted returns the duration of the span at row r. For a span that has not ended, it returns how long the span was
+// open at least, like [View.OpenFor]. It returns false if r has neither a duration nor a time of [View.OpenFor].
 func (v *View) Lasted(r Row) (d time.Duration, known bool) {
 	d, known = v.Duration(r)
 	if !known {
@@ -61,7 +61,7 @@ func (v *View) findLasts() {
 		for _, run := range v.files[i].runs {
 			for r := run.row; r < run.end; r++ {
 				if v.Role(r) == RoleRecorder && v.Name(r) == mapping.NameEnd {
-					continue // before that entry, the program may have been idle for long, or dead
+					continue // before this entry, the program may have been idle for long, or dead
 				}
 				if t := v.start(r); t != noTime {
 					v.lasts[i] = max(v.lasts[i], t, t+max(0, v.duration(r)))

@@ -40,7 +40,7 @@ const (
 
 const (
 	noTime = columns.NoTime
-	// maxAlone is the longest duration that is believed if a span has no start. A longer one is really the time of
+	// maxAlone is the longest duration that is accepted for a span without a start. A larger number is the time of
 	// the span's end since 1970.
 	maxAlone = int64(365 * 24 * time.Hour)
 	noTook   = columns.NoDuration
@@ -86,7 +86,7 @@ type chunk struct {
 	metas       []string          // the metas, messages and shapes of the parser that can occur in records
 	messages    []string
 	shapes      []*shape
-	err         error // why there are fewer records than entries
+	err         error // the reason why there are fewer records than entries
 }
 
 func (c *chunk) reset(file int, first, last uint32) {
@@ -281,8 +281,8 @@ func (w *parser) shapeOf(n *node) *shape {
 	return s
 }
 
-// values holds those attributes of an entry that have a meaning for the view. If an attribute occurs twice, the
-// first value counts.
+// values holds the attributes of an entry that have a meaning for the view. If an attribute occurs twice, the first
+// value counts.
 type values struct {
 	trace, span, parent, kind, status []byte // nil if missing
 	time, took                        uint64
@@ -333,7 +333,7 @@ func number(b []byte, p int) (uint64, wire.Kind, int) {
 		switch {
 		case hi == 0:
 			return lo, kind, end
-		case hi == 1 && lo&1 == 0 && kind == wire.KindI64: // positive, and has 64 bits without its sign
+		case hi == 1 && lo&1 == 0 && kind == wire.KindI64: // a positive number of 64 bits without the sign
 			return lo>>1 | 1<<63, wire.KindU64, end
 		}
 		return 0, wire.KindString, end
@@ -380,8 +380,8 @@ func (v *values) value(b []byte, p int, f field) int {
 	return end
 }
 
-// attributes reads the n attributes at p. guess is their probable shape, or nil. The first result is their shape,
-// or nil if a new shape would exceed a limit. The second is the offset after the attributes, or wire.Nowhere if
+// attributes reads the n attributes at p. guess is their probable shape, or nil. The first result is their shape, or
+// nil if a new shape would exceed a limit. The second result is the offset after the attributes, or wire.Nowhere if
 // they are not in the usual form.
 func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	i, at := 0, w.root
@@ -582,7 +582,7 @@ func (w *parser) add(c *chunk, r record, b []byte, l *wire.Layout, id uint32, v 
 	case hasMessage && bytes.HasPrefix(name, prefixEvent):
 		role = RoleLog
 		if columns.Status(uint16(flags)) == uint8(otel.StatusError) {
-			flags |= recordExcepts // it is about a request that failed
+			flags |= recordExcepts // the log record is about a request that failed
 		}
 		if hasSpan {
 			c.wants = append(c.wants, span)
@@ -593,7 +593,7 @@ func (w *parser) add(c *chunk, r record, b []byte, l *wire.Layout, id uint32, v 
 		r.text = uint32(span)
 		if r.start == 0 { // the start is unknown, as in OTLP
 			r.start = noTime
-			if r.duration > maxAlone { // this is the time of the end since 1970, not a duration
+			if r.duration > maxAlone { // r.duration is the time of the end since 1970, not a duration
 				r.duration = 0
 			}
 		}
@@ -709,8 +709,8 @@ func hex8(x uint64) (uint32, bool) {
 	const ones = 0x0101010101010101
 	letters := x >> 6 & ones // 1 in each byte that can only be a letter
 	n := x&(0xf*ones) + 9*letters
-	// The check: n in lower-case digits must give x again. A letter must stand for 10 to 15, and a digit for less
-	// than 10.
+	// Check that n in lower-case digits gives x again, that letters stand for 10 to 15, and that digits stand for
+	// less than 10.
 	same := 0x30*ones+n+0x27*letters == x|letters<<5
 	range10 := (n+6*ones)>>4&ones == letters && n&(0x10*ones) == 0
 	n = n&0x00ff00ff00ff00ff<<4 | n>>8&0x00ff00ff00ff00ff

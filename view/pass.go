@@ -95,7 +95,7 @@ func (s *source) parseOne(id uint32) (*chunk, error) {
 // A pass parses the entries of files on several goroutines. It passes the chunks to take in order, and calls take
 // on one goroutine at a time.
 type pass struct {
-	ctx     context.Context //nolint:containedctx // of the one call that it lives for
+	ctx     context.Context //nolint:containedctx // the context of the one call for which the pass exists
 	sources []*source
 	until   []uint32 // for each source: the entry before which parsing stops
 	take    func(c *chunk) error
@@ -128,8 +128,8 @@ func (p *pass) run(parsers []*parser) error {
 	return p.err
 }
 
-// workersFor returns the number of goroutines to use for a number of entries. It is at most most. If most is not
-// positive, the limit is GOMAXPROCS.
+// workersFor returns the number of goroutines to use for a number of entries. The result does not exceed most, or
+// GOMAXPROCS if most is not positive.
 func workersFor(entries uint64, most int) int {
 	if most <= 0 {
 		most = runtime.GOMAXPROCS(0)
@@ -175,8 +175,8 @@ func (p *pass) begin() (*chunk, int) {
 	return c, p.count - 1
 }
 
-// end marks c as parsed. Then it passes all parsed chunks whose turn it is to take. If another goroutine is
-// already doing this, that goroutine also passes c.
+// end marks c as parsed. Then it calls take with all parsed chunks whose turn it is. If another goroutine is already
+// doing so, that goroutine also calls take with c.
 func (p *pass) end(c *chunk, turn int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

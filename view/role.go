@@ -67,8 +67,8 @@ func (f Flags) Kind() string { return otel.SpanKind(columns.Kind(uint16(f))).Str
 // Status returns the recorded status of a span: unset, ok or error.
 func (f Flags) Status() string { return otel.Status(columns.Status(uint16(f))).String() }
 
-// Failed reports whether the row is a span that failed. A span failed if its status is error, or if
-// its status is unset and it has an event named "exception".
+// Failed reports whether the row is a span that failed. A span failed if its status is error, or if its status is
+// unset and it has an event named "exception" or a log record with the otel.status_code ERROR.
 func (f Flags) Failed() bool {
 	return f.Role() == RoleSpan && f&columns.StatusBits>>columns.StatusShift >= Flags(otel.StatusError)
 }
@@ -82,7 +82,7 @@ func (f Flags) Open() bool { return f&flagOpen != 0 }
 // Missing reports whether the row names a parent span that is not in the view.
 func (f Flags) Missing() bool { return f&flagMissing != 0 }
 
-// IsError reports whether a row counts as an error. Failed spans do, and rows of level error, except events: they
+// IsError reports whether a row counts as an error. Failed spans do, and rows of level error, except events. Events
 // only explain why their span failed.
 func (f Flags) IsError() bool {
 	return f.Failed() || f.Level() >= format.LevelError && f.Role() != RoleEvent

@@ -44,7 +44,7 @@ func (s Set[N]) All() iter.Seq[N] {
 // distances would be biased, because requests of a trace often have the same number of rows.
 func (s Set[N]) Sample(n int) iter.Seq[N] {
 	return func(yield func(N) bool) {
-		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is to be the same every time
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed seed, so that the sample is the same every time
 		rate := math.Inf(1)
 		if all := s.Len(); n < all {
 			rate = -math.Log1p(-float64(n) / float64(all))

@@ -5,14 +5,14 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// sharedSpans has the spans that client and server share: both recorded a half of them, with the same ids, as B3
-// headers ask for.
+// sharedSpans has the spans that a client and a server share: each recorded a half of the span, with the same ids, as
+// B3 headers require.
 type sharedSpans struct {
-	clients map[Row]Row  // by the server's half: the client's half
-	servers map[half]Row // the first of the servers' halves
+	clients map[Row]Row  // the client's half of each server's half
+	servers map[half]Row // the first server's half in each service
 }
 
-// A half identifies the half of a service of the span whose client's half is at a row.
+// A half identifies a service's half of a shared span. The row client has the client's half.
 type half struct {
 	client  Row
 	service string
@@ -27,7 +27,7 @@ func (b *builder) kind(r Row) otel.SpanKind {
 	return otel.SpanKind(columns.Kind(uint16(f)))
 }
 
-// findShared finds the shared spans, if row was or a later row is of a client or server.
+// findShared finds the shared spans, if row was or a later row is a client span or a server span.
 func (b *builder) findShared(was uint32) error {
 	servers, changed := 0, false
 	for r := range Row(b.n) {
@@ -40,14 +40,15 @@ func (b *builder) findShared(was uint32) error {
 	if servers == 0 || !changed {
 		return nil
 	}
-	shared := wants{seen: make([]uint64, servers/8+1)} // only as a filter of the ids that servers have
+	shared := wants{seen: make([]uint64, servers/8+1)} // used only as a filter of the ids of server spans
 	for r := range Row(b.n) {
 		if b.kind(r) == otel.KindServer {
 			shared.see(b.trace(r), uint64(b.text(r)))
 		}
 	}
 	var clients wants
-	for r := Row(b.n) - 1; r > 0; r-- { // the first of several is added last, and so found
+	// In this direction, the first of several client spans is added last, so the lookup finds it.
+	for r := Row(b.n) - 1; r > 0; r-- {
 		if b.kind(r) != otel.KindClient || !shared.wanted(b.trace(r), b.text(r)) {
 			continue
 		}
@@ -81,8 +82,8 @@ func (b *builder) findShared(was uint32) error {
 	return nil
 }
 
-// belowShared returns moves for the halves of servers, which go below those of their clients, and for spans and log
-// records below a shared span: they go below the half of their service, or stay if neither half has it.
+// belowShared returns moves of two kinds. A server's half moves below its client's half. A span or log record below a
+// shared span moves below the half of its own service, or stays if neither half belongs to its service.
 func (b *builder) belowShared() (below []move) {
 	if len(b.halved.clients) == 0 {
 		return nil

@@ -20,8 +20,8 @@ import (
 type Join uint8
 
 // The joins. A marked span has written its id into the execution trace. A matched span has the same name as a task
-// that began at about the same time. If several such tasks exist, a task below the task of the span's parent is
-// preferred. Nothing else shows that the task and the span are the same.
+// that began at about the same time. If there are several such tasks, a task below the task of the span's parent is
+// preferred. Only these facts show that the task and the span are the same.
 const (
 	NotJoined Join = iota
 	Marked
@@ -77,9 +77,9 @@ const execTraceName = "exec.trace"
 const maxExecTraces = 1 << 10
 
 // States reads the execution traces in the files, once for a view. If ctx ends earlier, the reading continues, so
-// that a later call gets the result. An error of an unreadable trace is in [ExecTrace.Err], and of a damaged trace
-// in [gotrace.Trace.Damage]. The returned error is the error of ctx. If the files have no execution traces, States
-// are empty.
+// that a later call gets the result. The error of an unreadable trace is in [ExecTrace.Err], the error of a damaged
+// trace in [gotrace.Trace.Damage]. The returned error is the error of ctx. If the files have no execution traces,
+// States are empty.
 func (v *View) States(ctx context.Context) (*States, error) {
 	k := &v.statesKept
 	k.once.Do(func() {
@@ -141,7 +141,7 @@ func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) 
 				src.skip, src.size = at, int64(n)
 			}
 		})
-		if src.size > 0 { // otherwise the recorder did not keep it, because it was too large
+		if src.size > 0 { // otherwise the recorder left the data out, because it was too large
 			all = append(all, ExecTraceData{v.fileNumber(r), r, src, src.size})
 		}
 	}
@@ -250,7 +250,7 @@ func (s *States) read(ctx context.Context, x ExecTraceData) error {
 	s.traces = append(s.traces, ExecTrace{x, t, err})
 	s.rows = append(s.rows, nil)
 	if err != nil {
-		return nil //nolint:nilerr // the trace has it
+		return nil //nolint:nilerr // ExecTrace.Err has the error
 	}
 	s.rows[len(s.rows)-1] = make([]Row, len(t.Spans))
 	if err := s.joinMarked(ctx, t); err != nil {
@@ -278,7 +278,7 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 		return nil
 	}
 	slices.SortFunc(marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.span, b.span)) })
-	// If several spans have the same id, use the one about which the trace records most.
+	// If several spans have the same id, use the span about which the trace records most.
 	same := make(map[int32]int) // for each unused span: the index in marks of the span that is used instead
 	n := 0
 	for _, x := range marks[1:] {
@@ -376,8 +376,8 @@ func (s *States) setClock(t *gotrace.Trace) {
 }
 
 const (
-	matchBefore = 2_000     // in nanoseconds: a task may begin this much before its span,
-	matchAfter  = 2_000_000 // or this much after it, because the first span of a program takes so long to begin
+	matchBefore = 2_000     // nanoseconds by which a task may begin before its span
+	matchAfter  = 2_000_000 // nanoseconds by which a task may begin after its span: the first span of a program takes long to begin
 	maxMatches  = 256       // the maximum number of tasks that are compared with a span
 )
 
@@ -442,8 +442,8 @@ func (s *States) joinedAt(r Row) *joinedSpan {
 	return nil
 }
 
-// Of returns the states of the span at row r. known is false if the trace, although it contains the span, does not
-// record which goroutine worked for it at which time. The span must not be changed.
+// Of returns the states of the span at row r. known is false if no trace contains the span, or if the trace does not
+// record which goroutine worked for the span at which time. The span must not be changed.
 func (s *States) Of(r Row) (x SpanStates, known bool) {
 	j := s.joinedAt(r)
 	if j == nil {
@@ -454,14 +454,14 @@ func (s *States) Of(r Row) (x SpanStates, known bool) {
 	return x, x.Handed != gotrace.Unknown
 }
 
-// Is reports whether [States.Of] returns the given span of the given trace for row r. If traces overlap, both can
+// Is reports whether [States.Of] returns the given span of the given trace for row r. If two traces overlap, both can
 // have the span.
 func (s *States) Is(r Row, trace int, span int32) bool {
 	j := s.joinedAt(r)
 	return j != nil && int(j.trace) == trace && j.span == span
 }
 
-// Problems returns an error for each execution trace that cannot be read, or only in part.
+// Problems returns an error for each execution trace that could not be read, or not to its end.
 func (s *States) Problems() (all []error) {
 	for _, t := range s.traces {
 		switch {

@@ -106,8 +106,8 @@ func newTree(v *View) *Tree {
 	return t
 }
 
-// unsorted returns the children of each row whose children are not already in order by row number. It returns them
-// sorted.
+// unsorted returns the children of each row whose children are not already in order by row number. The children in
+// the result are sorted.
 func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
 	v := t.v
 	last := t.ranks // for each parent, the last child so far that has a time

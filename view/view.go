@@ -29,8 +29,8 @@ type Options struct {
 // A Row is the number of a row of a view, from 0 on.
 type Row uint32
 
-// A View holds the rows of one or several files, as they were when the view was made. It is safe for concurrent
-// use. It must not be used after one of its files is closed: reading an entry then fails with [format.ErrClosed].
+// A View holds the rows of one or several files, as they were when the view was made. It is safe for concurrent use.
+// Do not use a View after one of its files is closed: reading an entry then fails with [format.ErrClosed].
 type View struct {
 	storedColumns
 
@@ -71,8 +71,8 @@ type fileView struct {
 	runs   []rowRun
 }
 
-// New makes a view of at least one file. If a recorder wrote several of the files one after the
-// other, the earlier file must precede the later one. A nil o means defaults.
+// New makes a view of at least one file. If a recorder wrote several of the files one after the other, the earlier
+// files must precede the later files. A nil o means defaults.
 //
 // Damaged entries, and all entries after them in their file, are not part of the view: see
 // [View.Damage]. The error is the error of ctx, or of reading a file.
@@ -173,7 +173,7 @@ func (v *View) Damage(file int) error {
 func (v *View) fileOf(r Row) *fileView { return &v.files[v.fileNumber(r)] }
 
 // endOf returns the id of the entry that ends the span at row r, or 0 if there is none. It also returns the row of
-// that entry: if a later half of the span has the end, this is the row of that half.
+// the entry: r, or the row of a later half of the span if that half has the end.
 func (v *View) endOf(r Row) (of Row, id uint32) {
 	if last, ok := v.last[r]; ok && v.end(last) != 0 {
 		r = last
@@ -276,7 +276,7 @@ func (v *View) Name(r Row) string {
 	return v.NewReader().Name(r)
 }
 
-// Message returns the message of row r. It returns false if the row has none.
+// Message returns the message of row r. It returns false if the row has no message.
 func (v *View) Message(r Row) (string, bool) {
 	if !v.flags(r).HasMessage() {
 		return "", false
@@ -291,7 +291,7 @@ func (v *View) Message(r Row) (string, bool) {
 	return e.Message.Value, e.Message.Valid
 }
 
-// Resource returns the row of the resource to which row r belongs, or 0 if it belongs to none.
+// Resource returns the row of the resource to which row r belongs, or 0 if r belongs to no resource.
 func (v *View) Resource(r Row) Row {
 	if n := v.resource(r); n != unknown {
 		return v.resources[n].row
@@ -401,9 +401,8 @@ func (v *View) Span(ref format.SpanRef) (Row, bool) {
 	return 0, false
 }
 
-// Missing returns the ids of the span that row r names as its parent, if the view does not have this span. For a
-// log record, this is the span in which the record was logged. missing is false if row r names no span, or the
-// view has the span.
+// Missing returns the ids of the span that row r names as its parent, if the view does not have this span. A log
+// record names the span in which it was logged. missing is false if row r names no span, or the view has the span.
 func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 	if !v.flags(r).Missing() {
 		return ref, false, nil
@@ -422,7 +421,7 @@ func (v *View) Children(r Row) []Row { return slices.Collect(v.Tree().Children(r
 
 // SkipChildren is an error that the function passed to [View.Walk] can return. Walk then skips all rows below the
 // current row.
-var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named as fs.SkipDir, and as that no error
+var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named like fs.SkipDir, because it is not an error
 
 // Walk calls fn for row r and all rows below it, until fn returns an error. It visits parents before their
 // children, and children in order. depth is the depth below row r. last is true for the last child of its parent.

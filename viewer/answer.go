@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A rowNumber is a row number in an answer. The type marks rows that stay numbers and do not become a line.
+// A rowNumber is a row number in an answer. In contrast to a view.Row, it is not replaced by a line.
 type rowNumber uint32
 
 // A line describes a row, and replaces the row in an answer.

@@ -15,7 +15,7 @@ import (
 type processorTime struct {
 	Own       int64         `json:"own_nano"` // of the span
 	All       int64         `json:"all_nano"` // of all spans of the same name
-	OfSpan    bool          `json:"ofSpan"`   // Functions are those of the span; otherwise those of all spans of the same name
+	OfSpan    bool          `json:"ofSpan"`   // Functions belong to the span; otherwise to all spans of the same name
 	Functions []cpuFunction `json:"functions"`
 }
 
@@ -26,7 +26,7 @@ type cpuFunction struct {
 	File  string  `json:"file"`
 	Line  int     `json:"line"`
 	Self  float64 `json:"self"`  // the share of the time that passed in the function itself
-	Total float64 `json:"total"` // the same share with the functions that it called
+	Total float64 `json:"total"` // the share of the time that passed in the function and in functions that it called
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 // result is nil if there are no samples of these spans.
 func (s *state) processorTime(ctx context.Context, r view.Row, same view.Set[view.Row]) (*processorTime, error) {
 	if !callstack.HasCPU(s.v) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // the trace has no samples
 	}
 	f, err := s.found(ctx, `{ target = "runtime/pprof" && name != "goroutines" }`)
 	if err != nil {

@@ -12,8 +12,8 @@
 //
 // # What it serves
 //
-// The page, its script and its style need no authorization, because they contain nothing of the
-// trace. All other paths need it, including unknown ones:
+// The page, its script and its style need no authorization, because they contain nothing of the trace. All other
+// paths need authorization, including unknown paths:
 //
 //	api/meta            properties of the trace: files, services, times, and a fingerprint
 //	api/top             an overview: the slowest spans, errors and gaps

@@ -57,8 +57,8 @@ func dataOf(t *testing.T, h *viewer.Handler, q string) map[string]json.RawMessag
 	return d
 }
 
-// TestStaticHasNothingElse checks that a static page of selected rows contains nothing of other rows: no names,
-// values, services or errors.
+// TestStaticHasNothingElse checks that a static page of selected rows contains no names, values, services or errors
+// of other rows.
 func TestStaticHasNothingElse(t *testing.T) {
 	resource := func(name string) *format.TraceEntry {
 		return tracetest.Resource(name, "service.name", name)
@@ -87,8 +87,8 @@ func TestStaticHasNothingElse(t *testing.T) {
 	}
 }
 
-// TestStaticRowsAreThoseOfTheTree compares the rows of a static page with those of a handler. A page of some rows must
-// count only these rows.
+// TestStaticRowsAreThoseOfTheTree compares the rows of a static page with the rows of a handler. A page of some rows
+// must count only these rows.
 func TestStaticRowsAreThoseOfTheTree(t *testing.T) {
 	type line struct {
 		Row, Below, Errors, Depth int

@@ -24,8 +24,8 @@ type attribute struct {
 	Kind  string `json:"kind"`
 	Value string `json:"value"`
 	Size  int    `json:"size,omitempty"` // the full size in bytes, if Value is cut
-	// Literal is the value in the syntax of queries if Value is not, such as 0.0000001 for 1e-07. It is empty if queries
-	// cannot express the value.
+	// Literal is the value in the syntax of queries if Value is not in that syntax, such as 0.0000001 for 1e-07. It
+	// is empty if queries cannot express the value.
 	Literal *string `json:"literal,omitempty"`
 }
 
@@ -131,7 +131,7 @@ func (d *details) addException(v *view.View, r view.Row, most int) error {
 }
 
 // addInner adds the innermost failed span below the failed span at row r. If several children of a span failed, it
-// uses the last one: the earlier ones may be failed attempts that were repeated.
+// uses the last failed child, because earlier children may be attempts that were repeated.
 func (d *details) addInner(v *view.View, r view.Row, most int) error {
 	in := r
 	for next := in; next != 0; {
@@ -175,11 +175,11 @@ type stack struct {
 // maxStacks is the largest number of stacks of a span that are shown.
 const maxStacks = 8
 
-// addStacks adds the latest stacks below row r. If row r has none, it adds the stacks directly below the nearest
+// addStacks adds the latest stacks below row r. If row r has no stacks, it adds the stacks directly below the nearest
 // span above r that has stacks, because the labels of a goroutine may name its request but not its innermost span.
 func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most int) error {
 	if metas := v.Columns().Metas(); len(metas) < math.MaxUint16 && !slices.ContainsFunc(metas, isDump) {
-		return nil // the trace has no stacks; with fewer than the limit, Metas has all names
+		return nil // the trace has no stacks; if Metas has fewer items than the limit, it has all names
 	}
 	t := v.Tree()
 	for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {

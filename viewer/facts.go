@@ -32,7 +32,8 @@ func factsOf(v *view.View, names []string) facts {
 	return facts{
 		hidden: ranks(func(r view.Row, f view.Flags) bool { return f.Role() != view.RoleFolded && !isShown(v, r) }),
 		logs:   ranks(func(_ view.Row, f view.Flags) bool { return f.Role() == view.RoleLog || f.Role() == view.RoleEvent }),
-		// The recorder's own entries are not errors: its entry of a crash only says which kind of file this is.
+		// The recorder's own entries are not errors: the recorder's entry about a crash only says what kind of file
+		// this is.
 		errors: ranks(func(r view.Row, f view.Flags) bool {
 			return isShown(v, r) && f.IsError() && f.Role() != view.RoleRecorder
 		}),

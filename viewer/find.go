@@ -48,8 +48,8 @@ func (s *state) first(ctx context.Context, text string) (any, error) {
 // the user opens.
 const maxWay = maxToggled - 200
 
-// way answers with the rows at and below root that must be open so that all hits of a query are visible. If these
-// are more than maxWay, it answers with that many, and sets More.
+// way answers with the rows at and below root that must be open so that all hits of a query are visible. If there are
+// more than maxWay such rows, it answers with maxWay rows and sets More.
 func (h *Handler) way(ctx context.Context, q *request) (any, error) {
 	root := q.row("root")
 	f, err := q.selected(ctx, q.Get("q"))
@@ -85,8 +85,8 @@ func (h *Handler) way(ctx context.Context, q *request) (any, error) {
 
 // find answers with the number of rows that a query selects, and with one of these rows. The parameters are:
 //   - at names a row.
-//   - dir=next requests the selected row after row at, and dir=prev the one before it. Without dir, the answer has
-//     row at itself, if it is selected.
+//   - dir=next requests the selected row after row at, and dir=prev the selected row before row at. Without dir, the
+//     answer has row at itself, if it is selected.
 //   - what replaces the query: what=error selects errors, and what=open selects spans that have not ended.
 //   - first requests a quick answer with the number of the first hits.
 func (h *Handler) find(ctx context.Context, q *request) (any, error) {

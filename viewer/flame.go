@@ -37,7 +37,7 @@ type flame struct {
 	nodes    []flameNode
 	known    map[flameKey]int // indexes in nodes
 	roots    int
-	inverted bool // the self time of a node includes the nodes below it
+	inverted bool // the flame is upside down, so the self time of a node includes the nodes below it
 }
 
 type flameKey struct {
@@ -82,15 +82,15 @@ func (f *flame) invert() (*flame, error) {
 }
 
 const (
-	maxFlame      = 8000 // the maximum number of nodes in an answer; the widest are kept
+	maxFlame      = 8000 // the maximum number of nodes in an answer; the widest nodes are kept
 	maxFlameNodes = 1 << 17
 )
 
 // flame answers with spans merged by the names above them.
-//   - With a query, these are the selected spans and all spans below them. Without a query, they are all spans at
+//   - With a query, the flame has the selected spans and all spans below them. Without a query, it has all spans at
 //     and below root.
-//   - The width of a node is the sum of the self times of its spans and of all spans below them. With by=count, it
-//     is the number of all these spans.
+//   - The width of a node is the sum of the self times of its spans and of all spans below them. With by=count, the
+//     width is the number of all these spans.
 //   - With by=up, the names are the roots, sorted by self time, and the names above a span are below it.
 //   - If the request has another side, each node is compared with the same node of that side. Otherwise, with a
 //     query, it is compared with the spans of the same names that the query does not select.

@@ -15,9 +15,9 @@ const growEvery = 250 * time.Millisecond
 // events sends an event to a client whenever the trace has grown. It ends when the client has disconnected, or
 // after an error.
 //
-// With the parameter pause, the first event contains the name of a pin, which keeps a state. Requests with this
-// name are answered from that state. If pause is the name of an existing pin, the client uses that pin. Otherwise
-// it gets a new pin of the current state.
+// With the parameter pause, the first event contains the name of a pin, which keeps a state. Requests with this name
+// are answered from that state. If pause is the name of an existing pin, the client uses that pin. Otherwise the
+// client gets a new pin of the current state.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	flusher := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -86,8 +86,8 @@ type pin struct {
 // pinAfter is how long a pin without users is kept. A user whose connection broke may come back.
 const pinAfter = 10 * time.Second
 
-// pin adds a user to the pin with the given name. If there is no such pin, it makes a pin of the current state,
-// with a new name. It returns the name of the pin.
+// pin adds a user to the pin with the given name. If there is no such pin, it makes a pin of the current state with a
+// new name. It returns the name of the pin.
 func (h *Handler) pin(name string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,7 +132,7 @@ func (h *Handler) pinned(name string) *state {
 	return h.state
 }
 
-// restAfter is how long the results of a request are kept for later requests.
+// restAfter is the time after the last request at which the results of requests are dropped.
 const restAfter = 30 * time.Second
 
 // restLater makes the handler call rest when no further request comes within restAfter.
@@ -146,7 +146,7 @@ func (h *Handler) restLater() {
 	h.resting.Reset(restAfter)
 }
 
-// rest drops the results of requests, except those that every page needs.
+// rest drops the results of requests, except results that every page needs.
 func (h *Handler) rest() {
 	h.mu.Lock()
 	states := []*state{h.state}

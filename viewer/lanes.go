@@ -52,9 +52,9 @@ type laneHead struct {
 	Levels  int    `json:"levels"`
 }
 
-// lanes answers with the spans of a flame over time. With a query, these are the selected spans and all spans
-// below them. Without a query, they are all spans at and below root. Spans that do not overlap the time between
-// the parameters from and to are omitted. That time is divided into as many parts as the parameter n says.
+// lanes answers with the spans of a flame over time. With a query, the answer has the selected spans and all spans
+// below them. Without a query, it has all spans at and below root. Spans that do not overlap the time between the
+// parameters from and to are omitted. That time is divided into as many parts as the parameter n says.
 func (h *Handler) lanes(ctx context.Context, q *request) (any, error) {
 	n := q.bins()
 	c, err := q.selection(ctx)
@@ -236,7 +236,7 @@ func endOf(at, took int64) int64 {
 // A run stands for the spans of a lane that begin in the same part of the time.
 type run struct {
 	row           view.Row // the row of the longest span
-	at, end, long int64    // the start of the first span, the end of the last one, and the duration of the longest one
+	at, end, long int64    // the start of the first span, the end of the last span, and the duration of the longest span
 	count, errors int32
 }
 
@@ -327,8 +327,8 @@ func difference(a, b int64) int64 {
 	return d
 }
 
-// cells returns the runs of each lane, one for each part of the time. The run of a part has the spans that begin
-// in it. Spans that began before from are in the first part.
+// cells returns the runs of each lane, one for each part of the time. The run of a part has the spans that begin in
+// that part. Spans that began before from are in the first part.
 func (s *state) cells(ctx context.Context, l *levels, base []int, lanes int, from, to int64, n int) ([][]run, error) {
 	numbers, times := s.serviceNumbers(), s.times()
 	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() ([][]run, func(k int)) {

@@ -29,8 +29,8 @@ type flock struct {
 	Spans                           int
 }
 
-// TestLanes compares a flame over time with the spans one by one. Each span is in one run, and the spans of a lane
-// do not overlap. If a span is below another one of the same service, its lane is below the other's lane.
+// TestLanes compares a flame over time with the spans one by one. Each span is in one run, and the spans of a lane do
+// not overlap. If a span is below another span of the same service, its lane is below the lane of the other span.
 func TestLanes(t *testing.T) {
 	for seed := range uint64(20) {
 		v := viewOf(t, format.ET, randomTrace(seed, 200))

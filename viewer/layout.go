@@ -13,9 +13,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only such rows. If a
-// row has no line, for example a resource, the rows below it are shown in its place. A link is shown with its
-// span. The last entry of a recorder has no line, because it only says that the file is whole.
+// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only shown rows. If a
+// row has no line, for example a resource, the rows below it are shown in its place. A link is shown with its span.
+// The last entry of a recorder has no line, because it only says that the file is whole.
 func isShown(v *view.View, r view.Row) bool {
 	switch v.Role(r) {
 	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
@@ -30,8 +30,8 @@ func isShown(v *view.View, r view.Row) bool {
 type form struct {
 	root   view.Row // show only this row and the rows below it; 0: all rows
 	depth  int      // the number of levels that are open
-	only   string   // a query: show only the rows that it selects, and the rows above them
-	window window   // show only the rows that overlap it, and the rows above them
+	only   string   // a query: show only the rows that this query selects, and the rows above them
+	window window   // show only the rows that overlap the window, and the rows above them
 	least  int64    // omit spans that took fewer nanoseconds, with their log records and events
 }
 
@@ -45,8 +45,8 @@ type shape struct {
 // maxToggled is the largest number of rows that a request can toggle.
 const maxToggled = 4000
 
-// shape reads the shape of a request from its parameters. The parameter x lists the toggled rows. Each number in
-// it is the difference from the row before, in base 36.
+// shape reads the shape of a request from its parameters. The parameter x lists the toggled rows. Each number in x is
+// the difference from the previous row, in base 36.
 func (q *request) shape() shape {
 	h := shape{form: form{root: q.row("root"), depth: q.number("depth", 0, math.MaxInt32), only: q.Get("only")}}
 	at := uint64(0)
@@ -82,13 +82,13 @@ type layout struct {
 	shape   shape
 	part    view.Set[view.Row] // the rows that are visible if all levels are open; nil means all
 	ranks   *rankSet
-	outside int // the number of omitted outermost rows: they do not overlap the window
+	outside int // the number of outermost rows that are omitted because they do not overlap the window
 }
 
 const layouts = "layout" // the kind of cached results that layout uses
 
-// layout returns the layout of a shape. If a layout of the same form is cached, the new layout is a copy of it, in
-// which only the rows below the toggled rows are other rows.
+// layout returns the layout of a shape. If a layout of the same form is cached, the new layout is a copy of the
+// cached layout with other rows below the toggled rows.
 func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 	return remember(&s.results, layouts, fmt.Sprint(h), func() (*layout, error) {
 		for _, like := range s.all(layouts) {
@@ -115,7 +115,7 @@ func (s *state) layoutOf(ctx context.Context, h shape) (*layout, error) {
 	return l, err
 }
 
-// toggle returns a copy of l in which other rows are toggled.
+// toggle returns a copy of l with the given toggled rows in place of its own.
 func (l *layout) toggle(ctx context.Context, v *view.View, toggled []view.Row) (*layout, error) {
 	t := v.Tree()
 	out := &layout{shape: shape{l.shape.form, toggled}, part: l.part, ranks: &rankSet{Set: slices.Clone(l.ranks.Set)}, outside: l.outside}
@@ -178,8 +178,8 @@ func (l *layout) show(ctx context.Context, v *view.View, r view.Row, above int, 
 	return nil
 }
 
-// part returns the rows that a form shows if all levels are open, and all, the rows that it would show without
-// the window. A nil set stands for all rows.
+// part returns the rows that a form shows if all levels are open. The result all has the rows that the form would
+// show without the window. A nil set stands for all rows.
 func (s *state) part(ctx context.Context, h form) (part, all view.Set[view.Row], err error) {
 	var rows view.Set[view.Row]
 	if h.only != "" {

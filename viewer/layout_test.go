@@ -35,7 +35,7 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 }
 
 // TestToggledRowsAreThoseOfANewLayout opens and closes rows of random traces, also in a window and with a query. Each
-// answer must be that of a handler that has no earlier layout.
+// answer must be equal to the answer of a handler without an earlier layout.
 func TestToggledRowsAreThoseOfANewLayout(t *testing.T) {
 	for seed := range uint64(10) {
 		v := viewOf(t, format.ET, randomTrace(seed, 200))

@@ -10,7 +10,7 @@ import (
 
 // A meta holds properties of the trace.
 type meta struct {
-	Waiting     string         `json:"waiting,omitempty"` // the text to show if there is no trace yet; all other fields but Runs are then missing
+	Waiting     string         `json:"waiting,omitempty"` // the text to show if there is no trace yet; if it is set, only Runs is also set
 	Runs        []Run          `json:"runs,omitempty"`    // recordings to choose from if there is no trace yet
 	Fingerprint string         `json:"fingerprint"`
 	Same        bool           `json:"same"`

@@ -34,7 +34,7 @@ func (q *request) overview(ctx context.Context, text string, rows view.Set[view.
 }
 
 // explain answers why the requests of a part of the time are slow or fail. It compares:
-//   - the requests with those of the other side, if the HTTP request names another side;
+//   - the requests with the requests of the other side, if the HTTP request names another side;
 //   - otherwise, if the HTTP request has a query, the requests that the query selects with other requests of the
 //     same names;
 //   - otherwise the requests after a change with the requests before the change.
@@ -73,10 +73,10 @@ func (h *Handler) explain(ctx context.Context, q *request) (any, error) {
 	return q.encoded(ctx, x, nil)
 }
 
-// killed is the word of a State of a process that died before it closed its file.
+// killed is the Word of the State of a file whose process died before it closed the file.
 const killed = "killed"
 
-// deaths returns the processes that were killed, of the files of a view.
+// deaths returns the killed processes of the files of a view.
 func (h *Handler) deaths(v *view.View) (list []analyze.Death) {
 	_, states := h.states(v)
 	for file, s := range states {
@@ -93,9 +93,9 @@ const (
 )
 
 // heat answers with a map of the requests in a window. The map has n columns for the starts of the requests, and m
-// rows for their durations. With the parameter box, heat answers instead with the properties that the requests in
-// a box share. A box is "FROM,TO,LEAST,MOST" in nanoseconds. With an "f" at the end, the answer has only failed
-// requests.
+// rows for their durations. With the parameter box, heat answers instead with the properties that the requests in a
+// box share. A box is "FROM,TO,LEAST,MOST" in nanoseconds. With an "f" at the end of the box, the answer has only
+// failed requests.
 func (h *Handler) heat(ctx context.Context, q *request) (any, error) {
 	x, err := remember(&q.results, "requests", q.Get("window"), func() (*analyze.Requests, error) {
 		f, err := q.selected(ctx, "{}")

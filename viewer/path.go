@@ -12,12 +12,12 @@ import (
 const (
 	maxBelow    = 500_000          // a path is computed only for a span with at most this number of rows below it
 	maxMeasured = 10 * time.Second // a path of a longer span is not measured; measuring costs some 80 ms per second
-	maxCritical = 20_000           // the maximum number of steps in an answer; the longest are kept
+	maxCritical = 20_000           // the maximum number of steps in an answer; the longest steps are kept
 	maxSteps    = 40               // the maximum number of joined steps in an answer
 )
 
 // A pathAnswer is the critical path of the outermost span above a row. Its Steps are for people. Steps of the same
-// name, service and state are joined at the place of the first one. Steps without a span are joined only if their
+// name, service and state are joined at the place of the first step. Steps without a span are joined only if their
 // goroutine is the same.
 type pathAnswer struct {
 	*analyze.CriticalPath
@@ -64,8 +64,8 @@ func (h *Handler) critical(ctx context.Context, q *request) (any, error) {
 	return q.encoded(ctx, out, nil)
 }
 
-// longest returns a function that reports whether a step is one of the n longest. Call the function once for each
-// step, in order.
+// longest returns a function that reports whether a step is one of the n longest steps. Call the function once for
+// each step, in order.
 func longest(steps []analyze.Step, n int) func(x *analyze.Step) bool {
 	if len(steps) <= n {
 		return func(*analyze.Step) bool { return true }
@@ -94,7 +94,7 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 	}
 	out := &pathAnswer{CriticalPath: &analyze.CriticalPath{Span: whole}}
 	if s.below(whole) > maxBelow {
-		return out, nil // for such a span, use 'entrace critical'
+		return out, nil // the command 'entrace critical' can compute the path of such a large span
 	}
 	p, err := s.pathOf(ctx, whole)
 	if err != nil || p == nil {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// results caches the last few results of each kind of computation, by key. It is safe for concurrent use.
+// A results caches the last few results of each kind of computation, by key. It is safe for concurrent use.
 type results struct {
 	mu     sync.Mutex
 	byKind map[string][]result

@@ -28,8 +28,8 @@ const (
 const (
 	maxRows  = 500  // in one answer
 	maxTicks = 50   // of one row
-	maxAbove = 100  // ancestors of the first row; the nearest are kept
-	maxParts = 24   // inner spans of a closed span; the longest are kept
+	maxAbove = 100  // ancestors of the first row; the nearest ancestors are kept
+	maxParts = 24   // inner spans of a closed span; the longest spans are kept
 	maxInner = 2000 // rows below a closed span that are searched for inner spans
 )
 
@@ -39,7 +39,7 @@ type treeRows struct {
 	First   int       `json:"first"`     // the position of Rows[0] among the visible rows
 	From    int64     `json:"from_nano"` // From and To: the window, or the first and the last time of the rows below the root
 	To      int64     `json:"to_nano"`
-	Outside int       `json:"outside"`            // the number of omitted outermost rows: they do not overlap the window
+	Outside int       `json:"outside"`            // the number of outermost rows that are omitted because they do not overlap the window
 	Toggled []int     `json:"toggled" null:"yes"` // the rows that the parameter fill opened
 	Above   []treeRow `json:"above"`              // the ancestors of Rows[0], the outermost first
 	Rows    []treeRow `json:"rows"`
@@ -74,8 +74,8 @@ type tick struct {
 	Level format.Level `json:"level"`
 }
 
-// rows answers with up to n visible rows. One of three parameters selects the first of them: first is its position
-// among the visible rows, at is a row that the answer must contain, and last requests the last rows. With fill,
+// rows answers with up to n visible rows. One of three parameters selects them: first is the position of the first
+// row among the visible rows, at is a row that the answer must contain, and last requests the last rows. With fill,
 // rows opens rows from the top on until fill rows are visible.
 func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
 	shape, n, fill := q.shape(), q.number("n", 60, maxRows+1), q.number("fill", 0, maxRows+1)
@@ -167,7 +167,7 @@ func (s *state) between(l *layout, first, end int) (above int, rows []view.Row) 
 // searches only the given rows if possible, so that the page appears soon.
 func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[view.Row]bool, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // without a query there are none
+		return nil, nil //nolint:nilnil // without a query there are no hits
 	}
 	hits := make(map[view.Row]bool)
 	if s.known(finds, text) == nil {
@@ -265,7 +265,7 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 	} else if e.Message.Value != "" && x.Name != e.Message.Value {
 		x.Text = strings.TrimRight(preview(e.Message.Value)+" "+x.Text, " ")
 	}
-	x.Name = strings.Clone(preview(x.Name)) // a copy, because the reader reuses its memory
+	x.Name = strings.Clone(preview(x.Name)) // a copy, because the reader reuses the memory of the name
 	if x.Below > 0 {
 		x.Flags |= flagParent
 	}

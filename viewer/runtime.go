@@ -41,8 +41,8 @@ func (s *state) withoutSamples(rows view.Set[view.Row]) view.Set[view.Row] {
 // isDump reports whether entries with this metadata are stacks of goroutines from package control/provider.
 func isDump(m format.Metadata) bool { return m.Name == "goroutines" && m.Target == "runtime/pprof" }
 
-// runtime answers with what a flight recorder has sampled of the Go runtime: the size of the heap, the number of
-// goroutines, and the garbage collections with their pauses.
+// runtime answers with a flight recorder's samples of the Go runtime: the size of the heap, the number of goroutines,
+// and the garbage collections with their pauses.
 func (h *Handler) runtime(ctx context.Context, q *request) (any, error) {
 	return analyze.RuntimeOf(ctx, q.v)
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// save answers with rows in the format that the parameter format names. With a query, these are the selected rows.
-// Without a query, they are the rows at and below root. Rows that do not overlap the window are omitted.
+// save answers with rows in the format that the parameter format names. With a query, it saves the selected rows.
+// Without a query, it saves the rows at and below root. Rows that do not overlap the window are omitted.
 func (h *Handler) save(ctx context.Context, q *request) (any, error) {
 	format := q.Get("format")
 	if h.options.Save == nil || !slices.ContainsFunc(h.options.Formats, func(f Format) bool { return f.Name == format }) {

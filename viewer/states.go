@@ -18,7 +18,7 @@ const (
 )
 
 // stateStrips answers with a strip for each requested span: the state of its goroutine in each of n equal parts of
-// the span. The parameter "rows" lists rows and their n, as in 7:40,9:120.
+// the span. The parameter "rows" lists rows, each with its n, as in 7:40,9:120.
 func (h *Handler) stateStrips(ctx context.Context, q *request) (any, error) {
 	var rows []view.Row
 	parts := make(map[view.Row]int)
@@ -49,14 +49,14 @@ func (h *Handler) stateStrips(ctx context.Context, q *request) (any, error) {
 	return out, nil
 }
 
-// A waited says what a span waited for, according to an execution trace. Its steps are those of
+// A waited says what a span waited for, according to an execution trace. Its steps come from
 // [analyze.MeasuredPath.Lines].
 type waited struct {
 	*analyze.MeasuredPath
 
 	Whole bool                   `json:"whole"` // the execution trace explains enough of the span to show its path as measured
 	Own   []analyze.StateTime    `json:"own"`   // the time that the span's goroutine spent in each state
-	Sums  []analyze.StateTime    `json:"sums"`  // the same, including the goroutines that it waited for
+	Sums  []analyze.StateTime    `json:"sums"`  // the time in each state, including the goroutines for which the span's goroutine waited
 	Waits []analyze.MeasuredStep `json:"waits"` // the longest waits
 	Rest  int                    `json:"rest"`  // the number of omitted steps
 }

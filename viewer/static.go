@@ -74,9 +74,8 @@ type staticRow struct {
 	Entry *details `json:"entry"`
 }
 
-// Static writes a page of a view as one file, which needs no server. The page does the same as the page of a
-// handler, except that it cannot run queries: it only searches for texts, and its tables, its strip and its lanes
-// are those of the time when it was written.
+// Static writes a page of a view as one file, which needs no server. The page is like the page of a handler, except
+// that it cannot run queries. It only searches for texts, and its tables, its strip and its lanes do not change.
 func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) error {
 	if o == nil {
 		o = new(StaticOptions)
@@ -102,7 +101,8 @@ func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) err
 	return err
 }
 
-// staticPage returns the page with its script and style, and with a policy that allows only these two.
+// staticPage returns the page with its script and style, and with a content security policy that allows only this
+// script and style.
 func staticPage(data string) []byte {
 	var parts [2]string
 	var hashes [2]string
@@ -206,7 +206,7 @@ const (
 	staticParts = maxBins
 )
 
-// pageOf returns a state for a page that has only some rows: its tree, times, services and colors are those of these
+// pageOf returns a state for a page that has only some rows: its tree, times, services and colors come from these
 // rows.
 func (s *state) pageOf(only view.Set[view.Row]) *state {
 	p := &state{v: s.v, against: s.against, generation: s.generation, corrected: s.corrected, files: s.files, facts: s.facts}
@@ -341,7 +341,7 @@ func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.
 // mostWhy is the largest number of names of spans in staticData.Why. The most frequent names are kept.
 const mostWhy = 500
 
-// addWhy adds, for each name and service, how the slow spans and the failed spans differ from the others.
+// addWhy adds, for each name and service, the differences between the slow or failed spans and the others.
 func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Row]) error {
 	rows := make(map[string][]view.Row)
 	for r := range only.All() {

@@ -47,10 +47,10 @@ const (
 
 // table answers with a part of a table. The parameters are:
 //   - form selects the table. form=rows lists the rows that the query selects, form=calls the calls between
-//     services, and form=compare the differences from the spans of the other side. Without form, it is the table
-//     that the query computes, or a summary of the selected spans by service and name.
+//     services, and form=compare the differences from the spans of the other side. Without form, the table is the
+//     table that the query computes, or a summary of the selected spans by service and name.
 //   - sort is the number of a column, from 1 on: the largest values come first. If sort is negative, the smallest
-//     come first. With any other number, the lines are not sorted.
+//     values come first. If there is no such column, the lines are not sorted.
 //   - csv requests all lines as CSV (RFC 4180).
 func (h *Handler) table(ctx context.Context, q *request) (any, error) {
 	w, first, n := q.window(), q.number("first", 0, 1<<30), q.number("n", 100, maxLines+1)
@@ -232,8 +232,8 @@ func tableOf(from *query.Table) *table {
 	return t
 }
 
-// cell returns a value in the form for answers, and its kind. A whole number becomes a string, because a
-// JavaScript number cannot hold every one.
+// cell returns a value in the form for answers, and its kind. A whole number becomes a string, because a JavaScript
+// number cannot hold all whole numbers.
 func cell(v query.Value) (x any, kind string) {
 	switch x := v.Any().(type) {
 	case nil:
@@ -265,7 +265,7 @@ func textValue(s string) query.Value { return query.ValueOf(format.StringValue(s
 
 func intValue[N int | int64](n N) query.Value { return query.ValueOf(format.I64Value(int64(n))) }
 
-// addSparks adds to each line how its rows are distributed over time.
+// addSparks adds to each line the distribution of its rows over time.
 func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row], from *query.Table, w window) error {
 	if len(t.lines) > maxSparked {
 		return nil
@@ -273,7 +273,7 @@ func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row]
 	x := s.extent(0, w)
 	counts, err := from.Spread(ctx, s.v, rows, x.from, (x.to-x.from)/sparkBins+1, sparkBins)
 	if _, tooMany := errors.AsType[*query.Error](err); tooMany {
-		return nil // the table has no charts then
+		return nil // the table has no charts if this query fails
 	}
 	if err != nil {
 		return err
@@ -388,7 +388,7 @@ func (q *request) compareTable(ctx context.Context) (*table, error) {
 // rowColumns are the columns of a table of rows.
 var rowColumns = []column{{"time", "time"}, {"service", "text"}, {"name", "text"}, {"duration", "duration"}, {"self", "duration"}, {"status", "text"}, {"attributes", "text"}}
 
-// rowTable answers with the rows that a query selects, sorted by a column. Without a column, they are sorted by
+// rowTable answers with the rows that a query selects, sorted by a column. Without a column, the rows are sorted by
 // time, the newest first. It decodes only the rows of the answer.
 func (q *request) rowTable(ctx context.Context, by, first, n int) (any, error) {
 	f, err := q.selected(ctx, q.Get("q"))

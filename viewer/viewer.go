@@ -26,7 +26,7 @@ import (
 
 // Options change how a [Handler] works.
 type Options struct {
-	// Authorize reports whether a request may see the trace. By default every request may.
+	// Authorize reports whether a request may see the trace. By default every request may see it.
 	Authorize func(r *http.Request) bool
 	// Hosts are the accepted values of the header Host of a request: names of the server, with their ports. By
 	// default every value is accepted, which is safe only behind a server that checks the header.
@@ -41,15 +41,15 @@ type Options struct {
 	// States returns the state of each file of a view, and a short text for all of them. Both are
 	// empty if the states are not known.
 	States func(v *view.View) (all string, files []State)
-	// Editor is the URL that opens a source file. It contains {path} and {line}. If it is empty,
-	// the page has no such links.
+	// Editor is the URL that opens a source file. It contains {path} and {line}. If Editor is empty, the page has no
+	// links to source files.
 	Editor string
 	// Follow makes the page show entries that are written to the files while it is open.
 	Follow bool
 	// Waiting is the text of the page while there is no view, such as "waiting for app.et".
 	Waiting string
-	// Runs are recordings of which the user can choose one on the page while there is no view. Choose is called with
-	// the names that a request has: of the recording, and of another one to compare it with, or "".
+	// Runs are recordings from which the user can choose on the page while there is no view. Choose is called with
+	// the name of the chosen recording, and the name of a recording to compare it with, or "".
 	Runs   []Run
 	Choose func(run, against string)
 	// Reopen, if set, checks whether the names of the files now mean other files. If they do, Reopen returns a
@@ -57,8 +57,8 @@ type Options struct {
 	// new files. If the files are the same, Reopen returns nil. The handler calls Reopen once a second while a
 	// page is open, from one goroutine at a time.
 	Reopen func(ctx context.Context) (*view.View, error)
-	// Correct, if set, returns a view of the same files in which clocks that seem to be wrong are corrected. The
-	// page then has a button for this. Correct cannot be combined with Follow.
+	// Correct, if set, returns a view of the same files in which clocks that seem to be wrong are corrected. The page
+	// then has a button to show this view. Correct cannot be combined with Follow.
 	Correct func(ctx context.Context) (*view.View, error)
 	// Released, if set, is called some time after the last request, when the handler has dropped the results of
 	// requests, such as columns of attributes. If the program does nothing else, it can then return memory to the
@@ -81,7 +81,7 @@ type Options struct {
 // A Format is a file format.
 type Format struct {
 	Name      string `json:"name"`
-	Extension string `json:"extension"` // of the files, with the dot
+	Extension string `json:"extension"` // the extension of the files, with the dot
 	Text      string `json:"text"`      // describes the format
 }
 
@@ -89,7 +89,7 @@ type Format struct {
 type State struct {
 	Word string `json:"word"` // running, ended, killed or damaged
 	Text string `json:"text"` // the same state, with details
-	// Reason says why a killed process died, such as a panic; empty if that is not known.
+	// Reason says why a killed process died, such as a panic. It is empty if the reason is not known.
 	Reason string `json:"-"`
 }
 
@@ -112,7 +112,7 @@ type Handler struct {
 	pins    map[string]*pin // the states that paused pages show
 	clients int
 	idle    chan struct{} // holds an item if the last client has gone
-	resting *time.Timer   // reset by each request; nil before the first one
+	resting *time.Timer   // reset by each request; nil before the first request
 }
 
 // A state holds a view and data computed from it.
@@ -129,7 +129,7 @@ type state struct {
 // A Run is a recording that the page can show.
 type Run struct {
 	Name string `json:"name"`
-	Text string `json:"text"` // what is known of it
+	Text string `json:"text"` // a description of the recording
 }
 
 // New returns a handler that shows a view. A nil o means defaults. If v is nil, the page shows the text
@@ -223,8 +223,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isOurs reports whether the headers Host and Origin of a request are names of this server. If not, the request
-// comes from another site, or uses the name of another site.
+// isOurs reports whether the headers Host and Origin of a request are names of this server. If they are not, the
+// request comes from another site, or uses the name of another site.
 func (h *Handler) isOurs(r *http.Request) bool {
 	if len(h.options.Hosts) == 0 {
 		return true
@@ -413,8 +413,8 @@ type request struct {
 // fail sets the error of a request, unless it has one.
 func (q *request) fail(text string) { q.err = cmp.Or(q.err, badRequest(text)) }
 
-// number returns the value of a parameter, which must be a number from 0 to limit-1. If the request does not have
-// the parameter, number returns missing.
+// number returns the value of a parameter, which must be a number from 0 to limit-1. It returns missing if the
+// request does not have the parameter.
 func (q *request) number(name string, missing, limit int) int {
 	text := q.Get(name)
 	if text == "" {
@@ -428,7 +428,7 @@ func (q *request) number(name string, missing, limit int) int {
 	return n
 }
 
-// bins returns the parameter n, which says into how many parts the answer divides a time.
+// bins returns the parameter n, the number of parts into which the answer divides a time.
 func (q *request) bins() int {
 	n := q.number("n", 1000, maxBins+1)
 	if n == 0 {
@@ -449,7 +449,7 @@ func (q *request) row(name string) view.Row {
 // row answers with the row of the entry FILE#ID. Links contain entries instead of rows, so that they stay valid
 // when the files are converted.
 func (h *Handler) row(_ context.Context, q *request) (any, error) {
-	at := strings.LastIndexByte(q.Get("id"), '#') // the last one: the name of a file may contain #
+	at := strings.LastIndexByte(q.Get("id"), '#') // the last #, because the name of a file may contain #
 	name, id := q.Get("id")[:max(0, at)], q.Get("id")[at+1:]
 	n, err := strconv.ParseUint(id, 10, 32)
 	if at < 0 || err != nil {

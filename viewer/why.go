@@ -31,7 +31,7 @@ type why struct {
 	Slow    int              `json:"slow"`       // the number of slow spans
 	Least   int64            `json:"least_nano"` // if Of is not failed: the spans in question took at least this long
 	Most    int64            `json:"most_nano"`  // if Of is drawn: the spans in question took less than this; otherwise 0
-	Of      string           `json:"of"`         // which spans are in question: slow, failed, drawn, or empty
+	Of      string           `json:"of"`         // the spans in question: slow, failed or drawn; empty if there are none
 	Among   bool             `json:"among"`
 	Shares  query.Contrast   `json:"shares"`
 	Request query.Contrast   `json:"request"` // the attributes of the spans' requests, if Shares is empty
@@ -49,7 +49,7 @@ type bar struct {
 	Count int   `json:"count"`
 }
 
-const maxShares = 6 // of one field, in an answer
+const maxShares = 6 // the maximum number of values of a field in an answer
 
 // whereNamesake returns a query that selects the spans with the same name and service as the span at row r.
 func whereNamesake(v *view.View, r view.Row) string {
@@ -202,7 +202,7 @@ func (h *Handler) why(ctx context.Context, q *request) (any, error) {
 }
 
 // whyOf compares the span r with all spans of the same name, which are in the set "same". The result "in" has the
-// spans in question: the slow, the failed or the drawn ones. They are compared with the other spans of "same".
+// spans in question: the slow, the failed or the drawn spans. They are compared with the other spans of "same".
 func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], of string) (out *why, in view.Set[view.Row], err error) {
 	v := s.v
 	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Request: query.Contrast{Fields: []query.FieldShares{}}, Beside: []analyze.Beside{}, Follows: []string{}}
@@ -248,7 +248,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	if err != nil {
 		return nil, nil, err
 	}
-	if out.Of == "failed" { // these fields only repeat that the spans failed
+	if out.Of == "failed" { // leave out fields that only repeat that the spans failed
 		c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field == "level" || f.Field == "status" })
 	}
 	out.Shares = contrastOf(c, true, false)
@@ -280,7 +280,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	return out, in, nil
 }
 
-// An against compares the spans of one name and service here with those on the other side. If the request has a
+// An against compares the spans of one name and service here with such spans on the other side. If the request has a
 // query for the other side, each side has only the spans that its own query selects.
 type against struct {
 	Here   group          `json:"here"`

@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A window is a part of the time. Rows that do not overlap it are omitted.
+// A window is a part of the time. Rows that do not overlap the window are omitted.
 type window struct {
 	from, to int64 // nanoseconds since 1970
 	isSet    bool
@@ -145,10 +145,10 @@ type side struct {
 
 func (d *side) run() query.Run { return d.of.run(d.rows) }
 
-// side returns the rows with which a request compares its own rows. If the page has another trace, these are rows
-// of that trace: the rows that the query in the parameter than selects, or without than, the rows that the
-// request's own query selects. If the page has no other trace, they are the rows of this trace that the query in
-// than selects. If there is neither another trace nor than, side returns nil.
+// side returns the rows with which a request compares its own rows. If the page has another trace, the side has rows
+// of that trace: the rows that the query in the parameter than selects, or without than, the rows that the request's
+// own query selects. If the page has no other trace, the side has the rows of this trace that the query in than
+// selects. If there is neither another trace nor than, side returns nil.
 func (q *request) side(ctx context.Context) (*side, error) {
 	text := q.Get("than")
 	switch {
@@ -174,7 +174,7 @@ type selection struct {
 	key       string             // equal for the same query, root and window
 	from, end int                // the ranks of the rows at and below root
 	hits      view.Set[view.Row] // nil: there is no query
-	inside    view.Set[view.Row] // the rows that overlap the window; nil means all
+	inside    view.Set[view.Row] // the rows that overlap the window; nil means all rows
 	window    window
 	root      view.Row
 }

@@ -423,7 +423,7 @@ func TestFlame(t *testing.T) {
 	}
 }
 
-// TestAgainst compares a trace with another one in each panel of the page.
+// TestAgainst compares a trace with another trace in each panel of the page.
 func TestAgainst(t *testing.T) {
 	v, other := viewOf(t, format.ET, randomTrace(5, 800)), viewOf(t, format.IET, randomTrace(6, 700))
 	h := serve(t, v, viewer.Options{Against: other, AgainstName: "old.et", AgainstArguments: []string{"--against", "old.et"}, Arguments: []string{"new.et"}})
@@ -520,9 +520,9 @@ func TestFlameOfEqualWidths(t *testing.T) {
 	}
 }
 
-// TestBesideOfLongSpans checks which other spans are given as a reason for slow ones. The span "tick" runs for a
-// tenth of the time: during every long span but few short ones, and is no reason. The span "reindex" runs only
-// during the long ones, and is a reason. The test also checks that a span outside the window is compared with all
+// TestBesideOfLongSpans checks which other spans are given as a reason for slow spans. The span "tick" runs for a
+// tenth of the time: during every long span but few short spans. It is not a reason. The span "reindex" runs only
+// during the long spans. It is a reason. The test also checks that a span outside the window is compared with all
 // spans of its name.
 func TestBesideOfLongSpans(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}

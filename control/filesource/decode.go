@@ -27,8 +27,8 @@ type decoder struct {
 	visited  int // number of keys and values so far; each use of an alias counts
 }
 
-// spend counts a node, and reports whether the count is within maxNodes. When the count exceeds maxNodes,
-// it adds a problem once.
+// spend counts a node, and reports whether the count is within maxNodes. When the count first exceeds maxNodes, spend
+// adds a problem.
 func (d *decoder) spend(n *yaml.Node, path string) bool {
 	d.visited++
 	if d.visited == maxNodes+1 {
@@ -68,7 +68,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		case reflect.Pointer:
 			v.Set(reflect.New(v.Type().Elem()))
 			d.value(n, path, v.Elem())
-		default: // text, even if it looks like a number
+		default: // a text, even if the scalar looks like a number
 			s := v.String()
 			scalar(d, n, path, "text", &s, func(text string) (string, error) { return text, nil })
 			v.SetString(s)
@@ -196,7 +196,7 @@ func (d *decoder) params(n *yaml.Node, path string, to *map[string]string) {
 	*to = params
 }
 
-// visit returns the node n, or its target if n is an alias. If the node has another kind, visit adds a
+// visit returns the node n, or its target if n is an alias. If the node is not of the given kind, visit adds a
 // problem and returns false.
 func (d *decoder) visit(n *yaml.Node, path string, kind yaml.Kind, what string) (*yaml.Node, bool) {
 	if !d.spend(n, path) {

@@ -99,15 +99,14 @@
 //
 // The known signals depend on the operating system: SIGUSR1 is unknown on Windows.
 //
-// YAML's tags and merge keys (<<) are not supported. Anchors and aliases can be used. A file can have at
-// most 20,000 keys and values; each use of an alias counts with everything in it. The file must have one
-// document of at most 256 KiB and a nesting depth of at most 64. An empty file is an error; a file without
-// traces is not.
+// YAML's tags and merge keys (<<) are not supported. Anchors and aliases can be used. A file can have at most 20,000
+// keys and values; each use of an alias counts with all keys and values of its target. The file must have one
+// document of at most 256 KiB and a nesting depth of at most 64. An empty file is an error; a file without traces is
+// valid.
 //
 // # Changes
 //
-// A watched source reads the file every two seconds. It reports a change when two reads in a row are equal.
-// So it notices files that are written or replaced, also through links, as Kubernetes replaces mounted
-// config maps, on any file system. An invalid file is reported once, and the previous configuration
-// remains.
+// A watched source reads the file every two seconds. It reports a change when two reads in a row are equal. So it
+// finds changes on any file system, even if the file is replaced through links, as Kubernetes replaces mounted config
+// maps. An invalid file is reported once, and the previous configuration remains.
 package filesource

@@ -43,7 +43,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // maxProblems is the maximum number of problems in one error.
 const maxProblems = 20
 
-// problem adds a problem of the value that stands at a place and is named by path.
+// problem adds a problem of the value at a place of the file. The value has the given path.
 func (d *decoder) problem(at place, path string, err error) {
 	if path != "" {
 		err = &control.FieldError{Path: path, Err: err}

@@ -30,8 +30,8 @@ const (
 // Parse reads a configuration and validates it. Missing keys have the values of [control.DefaultConfig].
 // name is used only in errors. Parse does not keep text.
 //
-// The error is an [*Error], or several Errors joined in the order of the file: at most 20, and one with the
-// number of the others. If an Error is about a field, it wraps a [*control.FieldError].
+// The error is an [*Error], or several Errors joined in the order of the file: at most 20 Errors, and one with the
+// number of further problems. If an Error is about a field, it wraps a [*control.FieldError].
 func Parse(name string, text []byte) (*control.Config, error) {
 	return parse(name, text, control.DefaultConfig())
 }
@@ -134,7 +134,7 @@ func notText(text []byte) (at place, what string) {
 		switch {
 		case c == utf8.RuneError && n == 1:
 			return at, "the text is not UTF-8"
-		// These are the line breaks of the library.
+		// The library treats these characters as line breaks.
 		case c == '\n', c == '\r' && (len(text) == 0 || text[0] != '\n'), c == 0x85, c == 0x2028, c == 0x2029:
 			at = place{at.line + 1, 1}
 			continue

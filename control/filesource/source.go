@@ -17,13 +17,12 @@ import (
 type Options struct {
 	// Poll is the time between two reads of the file. The default is 2 s.
 	Poll time.Duration
-	// Debounce is the time between two reads of a file that has changed. When two reads are equal, the
-	// change is reported. If the file keeps changing, the change is reported after ten such reads. The
-	// default is 200 ms.
+	// Debounce is the time between two reads of a file that has changed. When two reads are equal, the change is
+	// reported. If the file keeps changing, the change is reported after ten reads. The default is 200 ms.
 	Debounce time.Duration
-	// Defaults has the values of Dir, Keep, Ring and their fields for keys that the file does not have. Its
-	// ID and Traces are ignored. The default is [control.DefaultConfig]: to change some values, change a
-	// copy of it. New copies Defaults.
+	// Defaults has the values of Dir, Keep, Ring and their fields for keys that the file does not have. Its ID and
+	// Traces are ignored. The default is the result of [control.DefaultConfig]: to change some values, change a
+	// result of that function. New copies Defaults.
 	Defaults *control.Config
 }
 
@@ -31,12 +30,12 @@ type Options struct {
 // *Options means defaults. New resolves a relative path, so that later changes of the working directory
 // have no effect.
 //
-// Config reads the file. Watch calls its function with each content that differs from the previous one,
-// beginning with the content at the last call of Config before Watch, or else at the call of Watch. Invalid
-// content is reported once, with its error, and so is a file that cannot be read. The calls do not overlap.
-// The function must not call stop, because stop waits for it. Watch never returns an error.
+// Config reads the file. Watch calls its function with each content that differs from the previous content. The first
+// content is compared with the content at the last call of Config before Watch, or else at the call of Watch. Invalid
+// content, or a file that cannot be read, is reported once, with the error. The calls do not overlap. The function
+// must not call stop, because stop waits for it. Watch never returns an error.
 //
-// The file must be a regular file of at most 256 KiB, or a symbolic link to one. The source is safe for
+// The file must be a regular file of at most 256 KiB, or a symbolic link to such a file. The source is safe for
 // concurrent use. The caller may change the configurations that it gets.
 func New(path string, o *Options) control.Source {
 	s := &source{name: path, path: path}
@@ -69,7 +68,7 @@ type source struct {
 
 	mu sync.Mutex
 
-	config string // the state at the last call of Config; "" if there was none
+	config string // the state at the last call of Config; "" if Config was not called
 }
 
 // Config reads the file.

@@ -56,8 +56,8 @@ func TestOptionsDefaults(t *testing.T) {
 	}
 }
 
-// TestOptionsDefaultsWithoutRing checks that a ring which cannot be read is the only problem: snapshots
-// without a ring are not reported then.
+// TestOptionsDefaultsWithoutRing checks that a ring that cannot be read is the only problem: snapshots without a ring
+// are not also reported.
 func TestOptionsDefaultsWithoutRing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	s := New(file, &Options{Defaults: &control.Config{Dir: "/t"}})

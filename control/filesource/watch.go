@@ -24,12 +24,12 @@ func (s *source) Watch(f func(*control.Config, error)) (stop func(), err error) 
 	}), nil
 }
 
-// maxAgain is the maximum number of reads that find a change before it is reported although the file keeps
-// changing.
+// maxAgain is the maximum number of consecutive reads that find a change. Then the change is reported although the
+// file keeps changing.
 const maxAgain = 10
 
-// follow reads the file until quit is closed, and reports each state that differs from the state before.
-// The first of these is seen.
+// follow reads the file until quit is closed, and reports each state that differs from the previous state. The first
+// previous state is seen.
 func (s *source) follow(seen string, f func(*control.Config, error), quit <-chan struct{}) {
 	timer := time.NewTimer(0) // fires when the file must be read again
 	defer timer.Stop()

@@ -36,9 +36,9 @@ type Options struct {
 	// Token, if set, must be in each request: "Authorization: Bearer TOKEN". It must have at least
 	// 16 bytes; with a shorter Token all requests are refused.
 	//
-	// Without a Token, only requests from this machine to one of its loopback addresses are served, except
-	// requests that a proxy has marked as forwarded. Behind a local proxy that does not mark requests, all
-	// of them look local: set a Token then.
+	// Without a Token, only requests from this machine to one of its loopback addresses are served, except requests
+	// that a proxy has marked as forwarded. Behind a local proxy that does not mark requests, all requests look
+	// local: set a Token in this case.
 	Token string
 	// Viewer, if set, is the URL of a page that shows traces, for example a page of package viewer. The
 	// response to GET / has it.
@@ -158,7 +158,7 @@ func (h *handler) begin(w http.ResponseWriter, r *http.Request, p *params, q con
 	}
 	v := traceView(t, "")
 	if v.Href != "" {
-		w.Header().Set("Location", v.Href) // relative to the mount point, where snapshot and start are
+		w.Header().Set("Location", v.Href) // relative to the mount point, because snapshot and start are directly below it
 	}
 	return answer(w, http.StatusCreated, v)
 }

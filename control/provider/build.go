@@ -10,9 +10,9 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// buildEntry returns the entry "build", which describes the program, its build and the settings of the
-// runtime. Of the arguments and the environment it has only the program's name and GODEBUG, because the
-// others may be secret.
+// buildEntry returns the entry "build", which describes the program, its build and the settings of the runtime. Of
+// the arguments and the environment, the entry has only the program's name and GODEBUG, because other values may be
+// secret.
 func buildEntry() *format.TraceEntry {
 	a := []format.Attribute{
 		text("go.version", runtime.Version()),

@@ -54,7 +54,8 @@ func (c *cpuRecording) Write(b []byte) (int, error) {
 	return c.w.Write(b)
 }
 
-// ended reports whether the profile has stopped. Only other code can have stopped it while it is c.part.
+// ended reports whether the profile has stopped. While the recording is c.part, only other code can have stopped the
+// profile.
 func (c *cpuRecording) ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +101,8 @@ func (c *cpuProfile) stop() error {
 	return errors.Join(c.err, err)
 }
 
-// flush ends a part of the profile, begins the next one, and writes the samples of the ended part. The loop
-// does the same every minute.
+// flush ends a part of the profile, begins the next part, and writes the samples of the ended part. The loop does the
+// same every minute.
 func (c *cpuProfile) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +128,7 @@ func (c *cpuProfile) nextPart() (restart, err error) {
 		return nil, nil
 	}
 	groups, began, took, err := c.end()
-	// First begin the next part, so that it includes the writing of this one.
+	// First begin the next part, so that it includes the work of writing the ended part.
 	restart = c.begin()
 	if err != nil {
 		return restart, err

@@ -49,7 +49,7 @@ func TestCPUProfile(t *testing.T) {
 		}
 		return nil
 	}
-	// On a busy machine, the first parts may have no sample of it.
+	// On a busy machine, the first parts may have no sample of this function.
 	busy(t, func() bool {
 		must(t, c.flush())
 		return find(before) != nil
@@ -98,8 +98,8 @@ func TestCPUProfileInUse(t *testing.T) {
 	must(t, c.stop())
 }
 
-// TestCPUProfileTaken stops the provider's profile and starts another one. The provider must not stop the
-// other one.
+// TestCPUProfileTaken stops the provider's profile and starts another profile. The provider must not stop the other
+// profile.
 func TestCPUProfileTaken(t *testing.T) {
 	for name, end := range map[string]func(*cpuProfile) error{"Stop": (*cpuProfile).stop, "Flush": (*cpuProfile).flush} {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,8 @@
 //	CPUProfile  cpu.profile                  a profile, flushed every minute
 //	ExecTrace   exec.trace                   the runtime's flight recorder, dumped
 //
-// A provider belongs to one control. A process can have one CPU profile and one flight recorder of the
-// runtime at a time, including those that the application starts.
+// A provider belongs to one control. A process can have one CPU profile and one flight recorder of the runtime at a
+// time, including profiles and flight recorders that the application starts.
 //
 // # Parameters
 //

@@ -34,7 +34,7 @@ func (x *execTrace) provider() control.Provider {
 	return control.Provider{Provides: control.ExecTrace, Start: x.start, Stop: x.stop, Dump: x.dump}
 }
 
-// start starts the runtime's flight recorder. The package documentation describes its parameters.
+// start starts the runtime's flight recorder. The package documentation describes the parameters.
 func (x *execTrace) start(s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -58,7 +58,7 @@ func (x *execTrace) start(s *control.Session) error {
 	size = min(max(size, minTraceBytes), maxTraceBytes)
 	r := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: age, MaxBytes: uint64(size)})
 	if err := r.Start(); err != nil {
-		// The runtime has no error value for this.
+		// The runtime has no error value for a running flight recorder.
 		if strings.Contains(err.Error(), "already enabled") {
 			return fmt.Errorf("the flight recorder of runtime/trace is already in use: %w", err)
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A generations is a writer for an execution trace. It keeps the last generations, the parts of a trace
-// that can be read alone, as many as fit into maxBytes. If the format of the trace is unknown, it
-// keeps the whole trace or nothing.
+// A generations is a writer for an execution trace. It keeps as many of the last generations as fit into maxBytes. A
+// generation is a part of a trace that can be read alone. If the format of the trace is unknown, it keeps the whole
+// trace or nothing.
 type generations struct {
 	ctx      context.Context
-	maxBytes int // of the kept data
+	maxBytes int // the maximum size of the kept data
 
 	data    []byte // the header and the kept generations
 	begins  []int  // offset in data of each kept generation
@@ -24,7 +24,7 @@ type generations struct {
 }
 
 func newGenerations(ctx context.Context, maxBytes int) *generations {
-	const write = 1 << 17 // the runtime writes less at once
+	const write = 1 << 17 // the runtime never writes as much at once
 	return &generations{ctx: ctx, maxBytes: maxBytes, data: make([]byte, 0, maxBytes+write)}
 }
 
@@ -74,7 +74,7 @@ func (g *generations) batch() bool {
 	return true
 }
 
-// drop removes the first generation. If this is the current one, its later batches are left out as well.
+// drop removes the first generation. If this is the current generation, its later batches are left out as well.
 func (g *generations) drop() {
 	switch {
 	case g.unknown || len(g.begins) == 0:

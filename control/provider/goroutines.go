@@ -47,10 +47,10 @@ func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	return writeGoroutines(ctx, s, now, groups)
 }
 
-// moveInside moves goroutines to inner spans. Only spans without a parent in this process set labels. If
-// one goroutine works alone for such a span, it must be in the innermost open span below it. Goroutines of
-// the standard library do not count. A goroutine that waits for another one is not moved if a goroutine
-// without a span waits for a lock: this one may be a worker that got the inner span.
+// moveInside moves goroutines to inner spans. Only spans without a parent in this process set labels. If one
+// goroutine works alone for such a span, it must be in the innermost open span below it. Goroutines of the standard
+// library do not count. A goroutine that waits for another goroutine is not moved if a goroutine without a span waits
+// for a lock: the latter may be a worker that does the work of the inner span.
 func moveInside(s *control.Session, groups []*group) {
 	working, locked := make(map[format.SpanRef]int64), false
 	for _, g := range groups {

@@ -17,7 +17,7 @@ type histogram struct {
 // update computes the growth from the last update to h. It does not keep h. For the first update, or if the
 // buckets have changed, the growth is 0.
 //
-// The runtime continues to count while a histogram is read. So the counts of different buckets may be of
+// The runtime continues to count while a histogram is read. So the counts of different buckets may come from
 // different moments.
 func (g *histogram) update(h *metrics.Float64Histogram) {
 	g.count, g.p50, g.p99, g.max = 0, 0, 0, 0

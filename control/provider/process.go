@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// newProcessProvider returns the provider of statistics that the operating system has of the process, and
-// of the build information of the program.
+// newProcessProvider returns the provider of the operating system's statistics about the process, and of the build
+// information of the program.
 func newProcessProvider() *tickProvider {
 	return &tickProvider{
 		of:       control.Provider{Provides: control.Process, Dump: dumpBuild},
@@ -126,7 +126,7 @@ func (t *processTick) run() {
 		}
 		n := m.n
 		if attr.counter {
-			n -= min(n, was.n) // the kernel may report less than before
+			n -= min(n, was.n) // the kernel may report a smaller number than before
 		}
 		if attr.unit > 0 {
 			a = append(a, float(attr.name, float64(n)/attr.unit))

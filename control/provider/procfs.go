@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// The parsers of files in /proc and in a cgroup skip unknown lines, because newer versions of Linux add
-// some.
+// The parsers of files in /proc and in a cgroup skip unknown lines, because newer versions of Linux add lines.
 
 // maybe is a number that may be missing.
 type maybe struct {

@@ -83,8 +83,8 @@ func parsePlain(plain []byte) ([]*group, error) {
 	return groups(p), nil
 }
 
-// groups merges the samples of p that have the same stack and labels. The profile has a sample for each
-// list of addresses and each label set, and several of these may have the same text.
+// groups merges the samples of p that have the same stack and labels. The profile has a sample for each list of
+// addresses and each label set. Several lists of addresses may have the same text.
 func groups(p *profile.Profile) []*group {
 	g := grouper{places: make(map[string]uint32), groups: make(map[string]*group)}
 	numbers := make(map[*profile.Location]uint32, len(p.Location))
@@ -146,8 +146,8 @@ func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32)
 	return made
 }
 
-// labelsOf returns the labels of s, sorted by name, and the span that the labels trace_id and span_id
-// identify. If they identify one, they are not in the list.
+// labelsOf returns the labels of s, sorted by name, and the span that the labels trace_id and span_id identify. If
+// these two labels identify a span, they are not in the list.
 func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
 	if len(s.Label) == 0 {
 		return nil, format.SpanRef{}
@@ -191,8 +191,8 @@ func (g *group) attributes(a []format.Attribute) []format.Attribute {
 	return a
 }
 
-// writeGroups writes an entry of provider p for each of the first most groups, and one entry for all other
-// groups. Its attributes come from values. Its message is the innermost function for which the function is
+// writeGroups writes an entry of provider p for each of the first most groups, and one entry for all other groups.
+// The attributes of an entry come from values. Its message is the innermost function for which the function is
 // returns true.
 func writeGroups(
 	ctx context.Context, s *control.Session, p control.Set, at time.Time, groups []*group, most int,

@@ -52,7 +52,7 @@ func (t *runtimeTick) run() {
 	on := t.session.On
 	t.sample(control.RuntimeMetrics&on, "runtime.metrics", now, interval)
 	t.sample(control.Sched&on, "sched", now, interval)
-	// Last, because the times of these entries are earlier than those of the others.
+	// Last, because these entries have earlier times than the other entries.
 	if on&control.GC != 0 {
 		t.collections()
 	}

@@ -81,8 +81,8 @@ func TestSamplesParam(t *testing.T) {
 	expect.Equal(t, strings.Join(names, "|"), want, "attributes")
 }
 
-// TestGCPauses checks that the entries gc have the numbers of debug.ReadGCStats, and that there are none
-// for collections before Start.
+// TestGCPauses checks that the entries gc have the numbers of debug.ReadGCStats, and that there are no entries for
+// collections before Start.
 func TestGCPauses(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()

@@ -82,7 +82,7 @@ func (g *group) functions() iter.Seq[string] {
 	}
 }
 
-// function returns the name of the innermost function for which wanted returns true. If there is none, it
+// function returns the name of the innermost function for which wanted returns true. If there is no such function, it
 // returns the name of the innermost function, or "unknown function" if the stack has no names.
 func (g *group) function(wanted func(name string) bool) string {
 	first := ""
@@ -95,8 +95,8 @@ func (g *group) function(wanted func(name string) bool) string {
 	return texts.Cut(cmp.Or(first, "unknown function"), maxLabelValue)
 }
 
-// ofProgram reports whether the stack has a function outside of the standard library. Goroutines that the
-// standard library has started for itself have none.
+// ofProgram reports whether the stack has a function outside of the standard library. Goroutines that the standard
+// library has started for itself have no such function.
 func (g *group) ofProgram() bool {
 	for name := range g.functions() {
 		if !inStandardLibrary(texts.PackageOf(name)) {
@@ -126,8 +126,8 @@ var firstOfMain = sync.OnceValue(func() string {
 // module is the prefix of the names of functions of this module.
 const module = "github.com/entrace-go/entrace/"
 
-// own reports whether this module has started the goroutines of g: then their outermost function belongs to
-// it.
+// own reports whether this module has started the goroutines of g, that is, whether their outermost function belongs
+// to this module.
 func (g *group) own() bool {
 	for _, l := range slices.Backward(g.locations) {
 		for i, line := range slices.Backward(l.Line) {

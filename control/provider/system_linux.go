@@ -9,7 +9,7 @@ import (
 // A system reads statistics of the process from /proc and its cgroup.
 type system struct {
 	proc   string // the folder of the process
-	cgroup string // the folder of the process's cgroup of version 2; "": there is none
+	cgroup string // the folder of the process's cgroup of version 2; "" if there is none
 	buf    [16 << 10]byte
 }
 

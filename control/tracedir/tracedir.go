@@ -11,7 +11,7 @@ import (
 )
 
 // A Result describes the recovery of one file that a dead process left: a ring, or the stream of a trace or
-// recording. Name is the name of this file. Output is the trace that was made of it, or "" if none was
+// recording. Name is the name of this file. Output is the trace that was made from the file, or "" if no trace was
 // made.
 type Result struct {
 	recorder.Report
@@ -29,11 +29,10 @@ type Result struct {
 // a flight recorder to a trace, and removes the ring. It finishes the streams of traces and of plain
 // recordings as [recorder.Recover] does. It does not touch the files of living processes.
 //
-// Recover calls the function each for every file, with a result or an error. Both are set if a ring could
-// be recovered only in part. If there is an error, the file is not removed. The error for a ring is
-// [recorder.ErrJournalGone] if the ring was in memory that is lost, and [recorder.ErrJournalElsewhere] if
-// the ring cannot be reached from this process. Recover itself returns an error only if the folder cannot
-// be read.
+// Recover calls the function each for every file, with a result or an error. Both are set if a ring could be
+// recovered only in part. If there is an error, the file is not removed. The error is [recorder.ErrJournalGone] if a
+// ring was in memory that is lost, and [recorder.ErrJournalElsewhere] if a ring cannot be reached from this process.
+// Recover itself returns an error only if the folder cannot be read.
 func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	return traces.Recover(ctx, dir, func(r *traces.Result, err error) { each((*Result)(r), err) })
 }

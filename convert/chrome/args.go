@@ -30,7 +30,7 @@ func (e *encoder) args(d *timeline.Details) {
 }
 
 // argName returns the name of an argument. The Firefox Profiler expects an object of its own under the name "data".
-// If "data" is something else, it does not load the trace.
+// If "data" is something else, the profiler does not load the trace.
 func argName(all []otel.Attribute, name string) string {
 	if name != "data" {
 		return name

@@ -20,13 +20,13 @@
 //	other entries      as a log record; cat "entry"
 //
 // Times, ts and dur, are microseconds with three decimals, counted from the first time of the trace. So times are
-// exact to the nanosecond, even in programs that read numbers as floats. The first time itself is base_unix_nano in
+// exact to the nanosecond, even if a program reads numbers as floats. The first time itself is base_unix_nano in
 // otherData, in nanoseconds since 1970, as a text.
 //
 // A span that has not ended ends at the last time of its file, and has an argument entrace.open. A span or another
-// entry without a time is an instant at the time of its nearest ancestor that has one, or else at the start of the
-// trace. An entry that is not below a span, or is outside the time of its span, is on a lane called "logs", of
-// which a process has one. Arrows point forward in time, even if a span links to a later span.
+// entry without a time is an instant at the time of its nearest ancestor with a time, or else at the start of the
+// trace. An entry that is not below a span, or is outside the time of its span, is on the process's only lane called
+// "logs". Arrows point forward in time, even if a span links to a later span.
 //
 // Other ENTRACE writers make traces without any times. Such a trace gets times: in the order of the tree, each
 // beginning, end and log record is a microsecond after the previous one. Entries that are neither events nor log
@@ -41,14 +41,14 @@
 // attributes have the same name, the second is written as NAME#2. Integers beyond 53 bits are texts, because
 // readers would round them. NaN and the infinities are also texts. Bytes are in base64.
 //
-// The Firefox Profiler reserves some names, and does not load a trace that uses them for something else. So an
+// The Firefox Profiler reserves some names, and does not load a trace that uses these names for something else. So an
 // attribute called data is written as otel.attr.data, and a space is added to the names of events called Profile,
 // ProfileChunk, CpuProfile, ScriptCatchup, Screenshot and TracingStartedInBrowser.
 //
 // # What is lost
 //
-// Lost are the root and its attributes; entries that the recorder wrote about itself, such as entrace.end; the
-// types of a resource's attributes and its schema URL; and the level of spans and events. A reader cannot see
-// whether a text was a number, bytes or NaN. In a trace without times, it cannot see which entries are links. Only
-// the first 1,000 links of a span are written; entrace.links_left_out is the number of the others.
+// Lost are the root and its attributes; entries that the recorder wrote about itself, such as entrace.end; the types
+// of a resource's attributes and its schema URL; and the level of spans and events. A reader cannot see whether a
+// text was a number, bytes or NaN. In a trace without times, it cannot see which entries are links. Only the first
+// 1,000 links of a span are written; entrace.links_left_out is the number of further links.
 package chrome

@@ -17,8 +17,8 @@ import (
 // bufferSize is the number of bytes that are buffered before a write.
 const bufferSize = 128 << 10
 
-// Encode writes the trace v to w, as one JSON object. In memory it needs about 6 bytes for each span, span event
-// and log record, and 16 for each arrow. It reads everything else while it writes. Encode returns errors of the
+// Encode writes the trace v to w, as one JSON object. In memory it needs about 6 bytes for each span, span event and
+// log record, and 16 bytes for each arrow. It reads all other data while it writes. Encode returns errors of the
 // trace's file, of w, and of ctx.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	t, err := timeline.NewTimeline(ctx, v)
@@ -150,7 +150,7 @@ func (e *encoder) where(process, thread int) {
 	}
 }
 
-// moment writes an event, which for a span is its beginning and duration.
+// moment writes an event. The event of a span has the span's beginning and duration.
 func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	if m.Kind == timeline.Ends {
 		return nil
@@ -207,7 +207,8 @@ func (e *encoder) flow(m *timeline.Moment, f timeline.FlowEnd) {
 	e.b = append(e.b, '}')
 }
 
-// appendMicros appends nanoseconds as microseconds with three decimals. It uses no floats, which would round.
+// appendMicros appends nanoseconds as microseconds with three decimals. It uses no floats, because floats would round
+// the number.
 func appendMicros(b []byte, nanos uint64) []byte {
 	b = append(strconv.AppendUint(b, nanos/1000, 10), '.')
 	n := nanos % 1000

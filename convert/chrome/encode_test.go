@@ -72,7 +72,7 @@ type parsed struct {
 	Events []event           `json:"traceEvents"`
 }
 
-// parse parses the output of Encode strictly, and checks what must be true for every trace.
+// parse parses the output of Encode strictly, and checks conditions that must hold for every trace.
 func parse(t testing.TB, b []byte) *parsed {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(b))

@@ -14,7 +14,8 @@ import (
 // ErrNoCPU is returned if a trace has no samples of a CPU profile.
 var ErrNoCPU = errors.New("no samples of a CPU profile to write")
 
-// maxSpans is the maximum number of spans in the stack of a sample. Of more spans, the innermost remain.
+// maxSpans is the maximum number of spans in the stack of a sample. If there are more spans, the innermost spans
+// remain.
 const maxSpans = maxFrames / 2
 
 // eachCPU calls fn for each sample of a CPU profile in v. The parameter frames of fn has the spans above the sample
@@ -46,8 +47,8 @@ func eachCPU(ctx context.Context, v *view.View, fn func(service string, frames [
 	return nil
 }
 
-// EncodeFoldedCPU writes the samples of CPU profiles in v to w as folded stacks of processor time in nanoseconds.
-// The package documentation describes them. The error is an error of v, w or ctx, or ErrNoCPU if there are no
+// EncodeFoldedCPU writes the samples of CPU profiles in v to w as folded stacks of processor time in nanoseconds. The
+// package documentation describes folded stacks. The error is an error of v, w or ctx, or ErrNoCPU if there are no
 // samples.
 func EncodeFoldedCPU(ctx context.Context, w io.Writer, v *view.View) error {
 	t := newTree()

@@ -26,7 +26,7 @@ const (
 )
 
 // EncodeFolded writes the spans of v to w as folded stacks of self time in nanoseconds. The package documentation
-// describes them. The error is an error of v, w or ctx.
+// describes folded stacks. The error is an error of v, w or ctx.
 func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 	t := newTree()
 	type span struct {
@@ -60,7 +60,7 @@ func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 type lane struct{ group, lane int32 }
 
 // eachSpan calls fn for the beginning and the end of each span, ordered by time, with the service of the span. On a
-// lane, the span that began last ends first. A trace without times counts as a trace without spans.
+// lane, the span that began last ends first. For a trace without times, it does not call fn.
 func eachSpan(ctx context.Context, v *view.View, fn func(m *timeline.Moment, service string) error) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil || t.Made {
@@ -100,8 +100,7 @@ type node struct {
 
 func newTree() *tree { return &tree{steps: make(map[step]int32)} }
 
-// down returns the child of the node from that is called name. If the stack is already too long, it returns from
-// itself.
+// down returns the child called name of the node from. If the stack is already too long, it returns from itself.
 func (t *tree) down(from int32, name string) int32 {
 	if !isPlain(name) {
 		name = string(appendName(nil, name))

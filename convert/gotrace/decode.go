@@ -17,8 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/gotrace"
 )
 
-// Is reports whether a file that begins with head is an execution trace. The version of Go need not be a supported
-// one.
+// Is reports whether a file that begins with head is an execution trace. The version of Go need not be supported.
 func Is(head []byte) bool {
 	return len(head) >= 16 && bytes.HasPrefix(head, []byte("go 1.")) && bytes.HasSuffix(head[:16], []byte(" trace\x00\x00\x00"))
 }

@@ -183,7 +183,8 @@ func stepClock(t *testing.T, b []byte, seconds int64) {
 	}
 }
 
-// TestClockSteps sets the wall clock within a trace. The duration of a span that lasts meanwhile must not change.
+// TestClockSteps sets the wall clock within a trace. The duration of a span that is open at this time must not
+// change.
 func TestClockSteps(t *testing.T) {
 	var b bytes.Buffer
 	converttest.Must(t, trace.Start(&b))

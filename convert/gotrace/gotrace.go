@@ -20,9 +20,9 @@
 // Package convert also passes the execution trace to the view, which measures the work of goroutines for each task
 // as it does for spans.
 //
-// A flight recorder with the provider exec.trace writes an entry named exec.trace, with the execution trace
-// in the attribute named data. [Encode] writes this execution trace. Everything else in the trace is lost, except the ids of spans in
-// marks.
+// A flight recorder with the provider exec.trace writes an entry named exec.trace, with the execution trace in the
+// attribute named data. [Encode] writes this execution trace. The rest of the trace is lost, except the ids of spans
+// in marks.
 package gotrace
 
 import (
@@ -37,8 +37,8 @@ import (
 // ErrNone is returned if a trace contains no execution trace.
 var ErrNone = errors.New("gotrace: no execution trace to write: a flight recorder records one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1")
 
-// Encode writes the only execution trace in v. If v has none, it returns ErrNone. If v has several, it returns
-// another error.
+// Encode writes the only execution trace in v. If v has no execution trace, it returns ErrNone. If v has several
+// execution traces, it returns another error.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	all, err := v.ExecTraces(ctx)
 	switch {

@@ -24,14 +24,14 @@ func (v *interval) compare(w *interval) int {
 	case v.end != w.end:
 		return cmp.Compare(w.end, v.end)
 	}
-	// Of two equal intervals, the one that was written later is the parent.
+	// If two intervals are equal, the event that was written later is the parent.
 	return cmp.Compare(w.counter, v.counter)
 }
 
-// findContainers finds the parent of each of the len(order) events. This is the smallest event on the same stream and
-// substream that contains the event. Of two events that overlap only in part, neither contains the other. The
-// function at returns the interval of an event. The function found is called with each event and its parent, or -1
-// if it has none. The slice order is only used as a buffer.
+// findContainers finds the parent of each of the len(order) events. The parent is the smallest event on the same
+// stream and substream that contains the event. If two events overlap only in part, neither contains the other. The
+// function at returns the interval of an event. The function found is called with each event and its parent, or -1 if
+// the event has no parent. The slice order is only used as a buffer.
 func findContainers(order []uint32, at func(i uint32) interval, found func(i uint32, parent int64)) {
 	for i := range order {
 		order[i] = uint32(i)
@@ -40,7 +40,7 @@ func findContainers(order []uint32, at func(i uint32) interval, found func(i uin
 		v, w := at(a), at(b)
 		return cmp.Or(v.compare(&w), cmp.Compare(b, a))
 	})
-	var open []uint32 // each of these contains the next one
+	var open []uint32 // each of these events contains the next event
 	var last interval
 	for _, i := range order {
 		v := at(i)

@@ -16,7 +16,7 @@ import (
 )
 
 // sameContent checks that v, which was decoded from in, has an entry for each packet that can be read, and that the
-// entry has all that is in the packet.
+// entry has the whole content of the packet.
 func sameContent(t *testing.T, in []byte, v *view.View) {
 	t.Helper()
 	entries := make(map[int64]*format.TraceEntry)

@@ -35,7 +35,7 @@ func foreign(e *format.TraceEntry, ev *event) {
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
 	e.Metadata.Name, e.Metadata.Level = valid(ev.Description), format.LevelInfo
 	var ids originIDs
-	w := otel.Entry{E: e} // used to note which values are arrays
+	w := otel.Entry{E: e} // records which values are arrays
 	for i := range ev.Attributes {
 		a := &ev.Attributes[i]
 		name := valid(a.Name)
@@ -75,7 +75,7 @@ func isTaken(name string) bool {
 	return strings.HasPrefix(name, "entrace.")
 }
 
-// addIDs adds the ids that the packet of a span does not have.
+// addIDs adds the ids that the packet of a span lacks.
 func addIDs(e *format.TraceEntry, v *pendingEvent, trace string) {
 	if v.span != 0 && v.trace != 0 {
 		return

@@ -17,9 +17,9 @@ import (
 // Decode reads packets from r and writes their content to w. An event becomes a span below the span that contains
 // it. Decode closes neither r nor w.
 //
-// Decode skips a packet that it cannot read. After writing all other packets, it returns an *Error of package
-// convert that names the packet, or the first sixteen such errors, joined. It stops at a packet whose length is
-// unknown. It also stops if r ends within a packet; the error is then [format.ErrTruncated].
+// Decode skips a packet that it cannot read. After writing all other packets, it returns an *Error of package convert
+// that names the packet, or the first sixteen such errors, joined. It stops at a packet whose length is unknown. It
+// also stops if r ends within a packet; in this case the error is [format.ErrTruncated].
 //
 // Decode maps a large file, and copies other input of more than 8 MiB to a temporary file. r may be a TCP
 // connection that ends, or a UDP connection with a deadline, each of whose datagrams is a packet. Decode also needs
@@ -68,7 +68,7 @@ type packetAt struct {
 	size, packet uint32
 }
 
-// addDamage keeps the error of a packet, up to maxDamage of them.
+// addDamage keeps the error of a packet, but not more than maxDamage errors.
 func (d *decoder) addDamage(err error) {
 	if len(d.damage) < maxDamage {
 		d.damage = append(d.damage, err)
@@ -202,7 +202,7 @@ func (d *decoder) event(v *pendingEvent) error {
 	if v.parent > 0 {
 		parent = d.events.at(v.parent - 1).entry
 		if parent > 0 {
-			trace = "" // the parent has it
+			trace = "" // the parent has the same trace id
 		}
 	}
 	e := &d.entry

@@ -16,12 +16,12 @@
 //	}
 //	type: 1 u64, 2 i64, 3 f64, 4 string; with 0x80 an array: u16 count, values
 //
-// The only known option is epoch, a u64 of nanoseconds since 1970. An epoch applies to the events after it. The
-// first epoch also applies to the events before it. Without an epoch it is 0. An event is a part of another event
-// if the other one, on the same stream and substream, contains its time.
+// The only known option is epoch, a u64 of nanoseconds since 1970. An epoch applies to the events after it. The first
+// epoch also applies to the events before it. Without an epoch option, the epoch is 0. An event is a part of another
+// event on the same stream and substream if the time of the other event contains its time.
 //
-// The source is Heph's "Trace Format", version 0.1.0, with the layout of 2021-03-17. Before this date, events of
-// the same version had no substream. Such a packet is an error, except if it happens to fit the new layout.
+// The source is Heph's "Trace Format", version 0.1.0, with the layout of 2021-03-17. Before this date, events of the
+// same version had no substream. A packet without a substream is an error, unless it happens to fit the new layout.
 //
 // # Mapping
 //

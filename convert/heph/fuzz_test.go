@@ -75,7 +75,7 @@ func everything() []byte {
 	return appendOption(b, &option{Name: "\xff", Value: []byte("value")})
 }
 
-// TestEverything decodes everything that a packet may have.
+// TestEverything decodes packets with all possible content.
 func TestEverything(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		v, err := decoded(t, everything(), version)
@@ -119,8 +119,8 @@ func TestAlteredFiles(t *testing.T) {
 	}
 }
 
-// TestNestedEvents decodes events that nest at random on several lanes. Each must be below the event that it was made
-// in, whatever the order of the packets is.
+// TestNestedEvents decodes events that nest at random on several lanes. Each event must be below the event in which
+// it was made, for any order of the packets.
 func TestNestedEvents(t *testing.T) {
 	for seed := range uint64(150) {
 		rnd := rand.New(rand.NewPCG(seed, 7))

@@ -17,7 +17,7 @@ type pendingEvent struct {
 	offset      int64
 	substream   uint64
 	start, end  uint64 // as in the packet
-	span, up    uint64 // ids of the span and its parent; 0: none
+	span, up    uint64 // ids of the span and its parent; 0 means no id
 	trace       uint64 // a hash of the trace id; 0: the packet has none
 	stream      uint32
 	counter     uint32
@@ -30,7 +30,7 @@ type pendingEvent struct {
 	visited     bool
 }
 
-// An index holds the events of an input, in order. Each needs 96 bytes.
+// An index holds the events of an input, in order. Each event needs 96 bytes.
 type index struct{ chunked.List[pendingEvent] }
 
 func (x *index) at(i uint32) *pendingEvent { return x.At(int(i)) }
@@ -54,10 +54,10 @@ func parseID(id string) (n uint64) {
 	return n
 }
 
-// originIDs are the ids in a packet. Of each kind, the first valid id counts.
+// originIDs are the ids in a packet: the first valid id of each kind.
 type originIDs struct{ trace, span, parent string }
 
-// add stores a if it is an attribute with a valid id, and reports whether it is.
+// add stores a if a is an attribute with a valid id, and reports whether it is.
 func (o *originIDs) add(a *attribute) bool {
 	to, size := &o.trace, 32
 	switch a.Name {

@@ -49,8 +49,8 @@ func (o *option) Epoch() (nano uint64, ok bool) {
 	return binary.BigEndian.Uint64(o.Value), true
 }
 
-// An event is the content of an event packet. Times are in nanoseconds since the last epoch before the packet, or
-// since the first epoch after it if there is none before.
+// An event is the content of an event packet. Times are in nanoseconds since the last epoch before the packet, or, if
+// no epoch precedes the packet, since the first epoch after it.
 type event struct {
 	StreamID    uint32
 	Counter     uint32 // number among the events of the stream, which may wrap around

@@ -157,7 +157,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestUDP sends packets over UDP, each in a datagram, and decodes what arrives.
+// TestUDP sends packets over UDP, each in a datagram, and decodes the packets that arrive.
 func TestUDP(t *testing.T) {
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	converttest.Must(t, err)

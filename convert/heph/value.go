@@ -19,7 +19,7 @@ func (t valueType) valid() bool {
 	return base >= kindU64 && base <= kindString
 }
 
-// An attribute is an attribute of an event. An event may have several with the same name.
+// An attribute is an attribute of an event. An event may have several attributes with the same name.
 type attribute struct {
 	Name  string
 	Value value

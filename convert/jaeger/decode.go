@@ -148,7 +148,7 @@ func (from *span) span() (*otel.Span, error) {
 		l := otel.Link{Flags: 0x101}
 		ok = ok && foreign.ID(l.TraceID[:], ref.TraceID) && foreign.ID(l.SpanID[:], ref.SpanID)
 		switch {
-		case l.SpanID == [8]byte{}: // in files of buildx, a root span has such a parent
+		case l.SpanID == [8]byte{}: // in files of buildx, a root span has a parent with a zero id
 		case ref.RefType == "CHILD_OF" && l.TraceID == s.TraceID && (s.Parent == [8]byte{} || s.Parent == l.SpanID):
 			s.Parent = l.SpanID
 		default:
@@ -198,7 +198,8 @@ func isError(a otel.Attribute) bool {
 	return a.Name == "error" && (a.Value.Bool() || text != "" && !strings.EqualFold(text, "false"))
 }
 
-// attributes appends tags as attributes. If a value does not have the type of its tag, it has the type of its JSON.
+// attributes appends tags as attributes. If a value does not have the type of its tag, the attribute has the type of
+// the JSON value.
 func attributes(attrs otel.Attributes, tags []tag) otel.Attributes {
 	for _, t := range tags {
 		v := foreign.Any(t.Value)

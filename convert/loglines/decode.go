@@ -28,8 +28,8 @@ const blockSize = 1 << 20
 
 var errBinary = errors.New("not text: it has a NUL")
 
-// Is reports whether a file that begins with head is a log: one of its lines has a shape and a time. JSON must also have
-// a level, a message or the parts of a request, or two of these if it has no time.
+// Is reports whether a file that begins with head is a log: one of its lines has a shape and a time. JSON or logfmt
+// instead needs two of the following: a time, a level, a message, and the parts of an HTTP request.
 func Is(head []byte) bool {
 	cut := bytes.LastIndexByte(head, '\n') + 1
 	if cut == 0 {
@@ -48,8 +48,9 @@ func Is(head []byte) bool {
 	return false
 }
 
-// Decode reads lines from r and writes their records to w. It does not close w. Lines that lack a year are from before
-// the last change of the file, if r is one. Every text is a log, but a NUL in its first 64 KiB is an error.
+// Decode reads lines from r and writes their records to w. It does not close w. If a line has no year, Decode chooses
+// the year so that the time is before the last change of the file r, or before now if r is not a file. Decode accepts
+// any text as a log, but a NUL in the first 64 KiB is an error.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	limit := time.Now()
 	if f, ok := r.(input.File); ok {
@@ -67,8 +68,8 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return d.decode(ctx, r)
 }
 
-// WithFields returns a context for Decode. A field that is called names[i][1] has the meaning names[i][0], which must be
-// one of [Meanings].
+// WithFields returns a context for Decode that gives fields a meaning: a field called names[i][1] has the meaning
+// names[i][0], which must be one of [Meanings].
 func WithFields(ctx context.Context, names [][2]string) context.Context {
 	return context.WithValue(ctx, fieldsKey{}, names)
 }
@@ -80,22 +81,22 @@ type decoder struct {
 	w       *format.Writer
 	limit   time.Time
 	names   [][2]string
-	made    [sha256.Size]byte // the beginning of made trace ids
-	chunks  []*chunk          // whose records are not written, in the order of the lines
+	made    [sha256.Size]byte // the beginning of generated trace ids
+	chunks  []*chunk          // chunks whose records are not written yet, in the order of the lines
 	spare   output            // the memory of a chunk that was written
 	moved   []byte            // an encoded entry
 	running sync.WaitGroup
 	holders map[string]uint32 // the entries of resources, by service
-	counts  map[string]uint64 // of records, by shape
+	counts  map[string]uint64 // the number of records, by shape
 }
 
-// A chunk is some of the lines.
+// A chunk is a part of the input: some consecutive lines.
 type chunk struct {
 	*decoder
 
-	after  *chunk // the chunk before, if the first lines may belong to its last record
+	after  *chunk // the previous chunk, if the first lines may belong to its last record
 	text   string
-	whole  bool // no further lines belong to the last record
+	whole  bool // the last record of the chunk ends in the chunk
 	parser *Parser
 	at     int64 // offset of the line that is being read
 	output
@@ -105,13 +106,13 @@ type chunk struct {
 // An output holds the lines of a chunk, and the encoded records that parse makes of them. Its memory is used again.
 type output struct {
 	lines   []byte
-	entry   format.TraceEntry // the last one
+	entry   format.TraceEntry // the last entry
 	fields  otel.Entry        // writes to entry
 	raw     []byte            // encoded entries
 	records []written
 }
 
-// A written is a record that is encoded.
+// A written describes an encoded record.
 type written struct {
 	size    int
 	service string
@@ -167,7 +168,7 @@ func (d *decoder) decode(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// cut returns the offset of the last line that surely begins a record, or 0.
+// cut returns the offset of the last line in block that surely begins a record, or 0 if it finds no such line.
 func (d *decoder) cut(block []byte) (cut int) {
 	at := max(0, len(block)-searched)
 	p := NewParser(d.limit, func(*Record) {})
@@ -183,11 +184,11 @@ func (d *decoder) cut(block []byte) (cut int) {
 	return cut
 }
 
-// searched is the size of the end of a block in which cut searches.
+// searched is the number of bytes at the end of a block in which cut searches.
 const searched = 16 << 10
 
-// parse reads the lines of the chunk. Unless it is whole, parse leaves some lines in text, because further lines may
-// belong to them.
+// parse reads the lines of the chunk. If the chunk is not whole, parse leaves some lines in text, because lines of
+// the next chunk may belong to the same record.
 func (c *chunk) parse() {
 	defer close(c.parsed)
 	if c.after == nil {
@@ -241,7 +242,7 @@ func (c *chunk) write() error {
 	return nil
 }
 
-// add encodes a record. Ids that a span lacks are made from the place of its line.
+// add encodes a record. It generates ids that a span lacks from the position of the span's line.
 func (c *chunk) add(r *Record) {
 	c.fields.E = &c.entry
 	if s := r.Span; s != nil {
@@ -267,7 +268,7 @@ func (c *chunk) add(r *Record) {
 	c.records = append(c.records, written{len(c.raw) - had, r.Service, r.Shape})
 }
 
-// end writes how many records have which shape.
+// end writes the entry with the number of records of each shape.
 func (d *decoder) end() error {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameLines, Level: format.LevelTrace}}
 	for _, shape := range slices.Sorted(maps.Keys(d.counts)) {

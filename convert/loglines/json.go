@@ -12,7 +12,8 @@ import (
 // maxFlat is the maximum nesting depth of objects whose fields are joined with dots.
 const maxFlat = 16
 
-// object reads a text that is a JSON object. If it is none, the record stays as it was.
+// object reads a text that is a JSON object. If the text is not a JSON object, it returns false and does not change
+// the record.
 func (p *Parser) object(text string) bool {
 	if !strings.HasPrefix(text, "{") {
 		return false
@@ -29,8 +30,8 @@ func (p *Parser) object(text string) bool {
 // logfmtPair matches a field of logfmt. Its value may be in quotes.
 var logfmtPair = regexp.MustCompile(`^\s*([A-Za-z_@][\w.@/-]*)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?:\s+|$)`)
 
-// logfmt reads a text that consists of fields of logfmt, at least as many as least. For any other text, it returns
-// false, and the record stays as it was.
+// logfmt reads a text that consists of fields of logfmt. The parameter least is the minimum number of fields. For any
+// other text, it returns false and does not change the record.
 func (p *Parser) logfmt(s string, least int) bool {
 	was := *p.Record
 	for ; s != ""; least-- {
@@ -53,10 +54,10 @@ func (p *Parser) logfmt(s string, least int) bool {
 	return least <= 0
 }
 
-// fieldsBehind matches where the fields behind a message may begin.
+// fieldsBehind matches the possible beginnings of the fields after a message.
 var fieldsBehind = regexp.MustCompile(`\s(?:[A-Za-z_@][\w.@/-]*=|\{.*\}$)`)
 
-// withFields sets the message. If fields of logfmt or a JSON object are behind it, it sets these as well.
+// withFields sets the message. If fields of logfmt or a JSON object follow the message, it also sets these fields.
 func (p *Parser) withFields(s string) {
 	if at := fieldsBehind.FindStringIndex(s); at != nil && (p.object(s[at[0]+1:]) || p.logfmt(s[at[0]+1:], 1)) {
 		s = s[:at[0]]
@@ -69,8 +70,8 @@ func (p *Parser) withFields(s string) {
 	p.seen |= 1 << aMessage
 }
 
-// meaningOf returns what the field called name is. It first tries the field that was behind the last one in the object
-// before.
+// meaningOf returns the meaning of the field called name. It first tries the field that had the same position in the
+// previous object.
 func (p *Parser) meaningOf(name []byte) *meaning {
 	at := p.at
 	p.at++
@@ -97,6 +98,6 @@ func (p *Parser) meaningOf(name []byte) *meaning {
 }
 
 const (
-	maxNames  = 4096 // names of fields that a Parser remembers
-	maxFields = 64   // fields of an object whose order it remembers
+	maxNames  = 4096 // the maximum number of names of fields that a Parser remembers
+	maxFields = 64   // the maximum number of fields of an object whose order a Parser remembers
 )

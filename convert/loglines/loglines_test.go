@@ -29,7 +29,7 @@ var (
 	inReader = func(s string) io.Reader { return strings.NewReader(s) }
 )
 
-// describe returns what a Parser makes of a text, with a line for each record.
+// describe returns a line for each record that a Parser makes from a text.
 func describe(text string) string {
 	var out strings.Builder
 	p := NewParser(limit, func(r *Record) {
@@ -146,7 +146,7 @@ func back(t testing.TB, text string) []byte {
 	return iet
 }
 
-// TestHostile reads bad inputs: each must become records, and none of them needs more than a few blocks in memory.
+// TestHostile reads bad inputs: each input must become records, and must need no more than a few blocks in memory.
 func TestHostile(t *testing.T) {
 	for name, x := range map[string]struct {
 		text string

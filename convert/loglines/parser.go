@@ -15,26 +15,26 @@ const maxRecord = 64 << 10
 // maxWrapped is the maximum number of wrappers around a line.
 const maxWrapped = 4
 
-// A Parser makes records from lines. It holds one record back, because the next line may belong to it.
+// A Parser makes records from lines. It holds one record back, because the next line may belong to the same record.
 type Parser struct {
-	Now int64 // the time of a record without a time; 0: it is that of the record before
+	Now int64 // the time for records without a time; 0: they get the time of the previous record
 
-	*Record // of the current line
+	*Record // the record of the current line
 
-	pending  *Record   // of the lines before; nil if there is none
-	records  [2]Record // the memory of both
-	last     int64     // the time of the last record that has one
-	carry    string    // the beginning of a line that its wrapper has cut
+	pending  *Record   // the record of the previous lines; nil if there is none
+	records  [2]Record // the memory of Record and pending
+	last     int64     // the time of the last record
+	carry    string    // the beginning of a line that its wrapper has divided
 	clock    clock
 	json     otel.FieldReader
 	field    func(name []byte, v *otel.Any) // sets a field of the current record
 	names    map[string]*meaning            // meanings of names that occurred
-	order    []*meaning                     // of the fields of a JSON object; the next one often has the same
+	order    []*meaning                     // the meanings of the fields of the last JSON object; the next object often has the same fields
 	at       int                            // the index in order of the next field
 	captures []capture
 	emit     func(r *Record)
 
-	size  int      // of the lines that the last row of a table has matched
+	size  int      // the size of the lines that matched the last row of a table
 	known struct { // the last result of the clock
 		text string
 		time int64
@@ -42,7 +42,8 @@ type Parser struct {
 	}
 }
 
-// NewParser returns a Parser that passes each record to emit. Times without a date or a year are before limit.
+// NewParser returns a Parser that passes each record to emit. It completes times without a date or a year so that
+// they are before limit.
 func NewParser(limit time.Time, emit func(r *Record)) *Parser {
 	p := &Parser{clock: clock{limit, time.Local}, names: make(map[string]*meaning), emit: emit}
 	p.field = func(name []byte, v *otel.Any) { p.set(p.meaningOf(name), v) }
@@ -94,7 +95,7 @@ func (p *Parser) Next(s string) (n int) {
 	switch {
 	case strings.HasPrefix(s, exportBegin):
 		n = p.export(s)
-	case inner == "": // JSON has said all
+	case inner == "": // JSON in a wrapper has set all fields
 	case p.pending != nil && p.pending.continues(inner, s[n:]):
 		p.pending.add(inner)
 		return n
@@ -116,7 +117,8 @@ func (p *Parser) Next(s string) (n int) {
 	return n
 }
 
-// lineOf returns the first line of s without its end, and its size with it. It cuts lines that are too long.
+// lineOf returns the first line of s without its line break, and the size of the line with its line break. It cuts
+// lines that are too long.
 func lineOf(s string) (line string, size int) {
 	head := s[:min(len(s), maxRecord)]
 	if end := strings.IndexByte(head, '\n'); end >= 0 {
@@ -141,7 +143,7 @@ func (p *Parser) unwrap(text string) string {
 		}
 		text = strings.TrimSuffix(p.line, "\n")
 		p.partial = p.partial || len(p.line) >= dockerCut && len(text) == len(p.line)
-		p.line, p.seen = "", 0 // the line itself knows better than its wrapper
+		p.line, p.seen = "", 0 // fields of the line itself have precedence over fields of its wrapper
 	}
 	return text
 }
@@ -149,8 +151,8 @@ func (p *Parser) unwrap(text string) string {
 // dockerCut is the size of the parts into which Docker cuts a long line.
 const dockerCut = 16 << 10
 
-// find finds the first row that describes the line at the beginning of s, sets its fields, and returns true. The number
-// of bytes is in p.size.
+// find finds the first row of a table that matches the line at the beginning of s, sets the fields, stores the number
+// of matching bytes in p.size, and returns true.
 func (p *Parser) find(table []*Shape, s string) bool {
 	for _, shape := range table {
 		p.captures = p.captures[:0]
@@ -229,7 +231,8 @@ func (p *Parser) export(s string) (n int) {
 	return n
 }
 
-// timeAt returns the time at the beginning of s and its length. Several patterns ask for the same time.
+// timeAt returns the time at the beginning of s and its length. It caches the last result, because several patterns
+// read the same time.
 func (p *Parser) timeAt(s string) (unixNano int64, n int) {
 	if p.known.text != s {
 		p.known.text = s

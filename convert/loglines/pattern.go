@@ -7,22 +7,22 @@ import (
 
 // A step is a part of a pattern.
 type step struct {
-	kind  byte   // one of the constants below, or the character behind the name of a field
-	text  string // a literal; or the name of a field
+	kind  byte   // one of the constants below, or the character after the name of a field
+	text  string // a literal, or the name of a field
 	stop  string // for a field: the literal that follows
 	last  bool   // the field is the last part
 	means meaning
-	group []step // what is optional
+	group []step // the steps of an optional part
 }
 
 const (
 	literal  = 'l'
 	blanks   = ' '
 	optional = '('
-	plain    = 'p' // a field without a character behind its name
+	plain    = 'p' // a field without a character after its name
 )
 
-// compile translates a pattern, up to its end or the end of a group. It returns the rest.
+// compile translates a pattern up to its end or the end of a group. It also returns the rest of the pattern.
 func compile(pattern string) (steps []step, rest string) {
 	for pattern != "" {
 		c := pattern[0]
@@ -91,8 +91,8 @@ type capture struct {
 	time int64
 }
 
-// match matches steps with the beginning of s, and appends the fields to p.captures. n is the number of bytes that match,
-// or negative.
+// match matches steps with the beginning of s, and appends the fields to p.captures. n is the number of bytes that
+// match, or negative if s does not match.
 func (p *Parser) match(steps []step, s string) (n int) {
 	for i := range steps {
 		at := &steps[i]

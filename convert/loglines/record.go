@@ -16,12 +16,12 @@ import (
 // next call of the Parser.
 type Record struct {
 	Log     otel.Log
-	Span    *otel.Span // the request, if the record is one and has a duration; Log then has all that it has
+	Span    *otel.Span // the span, if the record is a request with a duration; Log has the same data
 	Shape   *Shape
 	Service string // the service that wrote the lines; "" if unknown
 
-	seen         uint32 // the kinds of fields that were set, a bit each
-	partial      bool   // the wrapper has cut the line
+	seen         uint32 // the kinds of fields that were set, one bit for each kind
+	partial      bool   // the wrapper has divided the line, and this is not the last part
 	tracing      bool   // Rust's tracing-subscriber wrote it
 	line, stack  string
 	method, path string
@@ -32,7 +32,8 @@ type Record struct {
 // has reports whether a field of the kind was set.
 func (r *Record) has(k kind) bool { return r.seen>>k&1 != 0 }
 
-// set sets a field of the current record. A field whose kind was set before is an attribute.
+// set sets a field of the current record. If a field of the same kind was already set, the field becomes an
+// attribute.
 func (p *Parser) set(m *meaning, v *otel.Any) {
 	r := p.Record
 	if !r.has(m.kind) && p.means(m, v) {
@@ -42,8 +43,8 @@ func (p *Parser) set(m *meaning, v *otel.Any) {
 	r.Log.Attributes = append(r.Log.Attributes, otel.NewAttribute(m.name, v))
 }
 
-// means sets what a field means in the current record. It returns false if the value does not fit the meaning, or the
-// field is an attribute as well.
+// means sets the part of the current record that a field stands for. It returns false if the value does not fit the
+// meaning, or if the field must also become an attribute.
 func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 	r, l, text := p.Record, &p.Log, v.Text
 	switch m.kind {
@@ -122,7 +123,7 @@ func (p *Parser) means(m *meaning, v *otel.Any) (ok bool) {
 	return true
 }
 
-// ids sets the trace id from a text. The names of X-Ray and of Google's traces have more than the id.
+// ids sets the trace id from a text. The trace names of X-Ray and Google contain more than the id.
 func (r *Record) ids(text, name string) (ok bool) {
 	r.Log.TraceID, ok = wire.ParseID[[16]byte](text)
 	if ok {
@@ -138,8 +139,8 @@ func (r *Record) ids(text, name string) (ok bool) {
 	return ok
 }
 
-// idOf reads an id of hexadecimal digits, or of decimal ones if the name of its field is Datadog's. It may be shorter
-// than usual.
+// idOf reads an id of hexadecimal digits, or of decimal digits if the field has one of Datadog's names. The id may be
+// shorter than usual.
 func idOf[T [16]byte | [8]byte](text, name string) (id T, ok bool) {
 	if strings.HasPrefix(name, "dd.") {
 		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
@@ -166,7 +167,7 @@ func levelOf(v *otel.Any) (severity uint32, ok bool) {
 	return 0, false
 }
 
-// numberOf returns the number in a value. isInt says that it has no point.
+// numberOf returns the number in a value. isInt says that the number has no point.
 func numberOf(v *otel.Any) (f float64, isInt, ok bool) {
 	switch v.Kind {
 	case otel.Int:
@@ -180,8 +181,8 @@ func numberOf(v *otel.Any) (f float64, isInt, ok bool) {
 	return 0, false, false
 }
 
-// tookOf returns a duration in nanoseconds, or a negative number. A number without a unit counts nanoseconds if it is an
-// integer, as slog writes it, and otherwise seconds, as zap does.
+// tookOf returns a duration in nanoseconds, or a negative number if v is not a duration. A number without a unit is
+// in nanoseconds if it is an integer, as slog writes it, and otherwise in seconds, as zap writes it.
 func tookOf(v *otel.Any, unit float64) float64 {
 	if v.Kind == otel.String {
 		if d, err := time.ParseDuration(v.Text); err == nil {
@@ -224,7 +225,7 @@ func (p *Parser) timeOf(v *otel.Any) (unixNano int64, ok bool) {
 // isRequest reports whether the record is the line of an access log: it has a method, a path and a status of HTTP.
 func (r *Record) isRequest() bool { return r.status > 0 && r.method != "" && r.path != "" }
 
-// isKnown reports whether the record is surely one of a log.
+// isKnown reports whether the record surely comes from a log.
 func (r *Record) isKnown() bool {
 	if r.Shape != shapeJSON && r.Shape != shapeLogfmt {
 		return r.Log.Time > 0 && r.Shape != shapeNone

@@ -44,7 +44,8 @@ func (r *Record) request() {
 	}
 }
 
-// nameOf returns the name of a request: the method and the path, with {id} for the parts of the path that have a digit.
+// nameOf returns the name of a request: the method and the path. Parts of the path that have a digit are replaced by
+// {id}.
 func nameOf(method, path string) string {
 	if strings.ContainsAny(path, "0123456789") {
 		parts := strings.Split(path, "/")
@@ -58,8 +59,8 @@ func nameOf(method, path string) string {
 	return method + " " + path
 }
 
-// Demote makes a span of an access log the log record of a span with its ids, because another file has that span. If the
-// request failed, this span counts as failed.
+// Demote turns the span of an access log into a log record of the span with the same ids, which another file has. If
+// the request failed, that span counts as failed.
 func Demote(e *format.TraceEntry) {
 	s := otel.ReadSpan(e, format.SpanRef{})
 	l := otel.Log{

@@ -10,11 +10,11 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// continues reports whether a line without a shape of its own belongs to the record: it is a frame of a stack, or a
-// line between frames. next is what follows the line.
+// continues reports whether a line without a shape of its own belongs to the record, because it is a frame of a stack
+// or a line between frames. The parameter next is the text after the line.
 func (r *Record) continues(line, next string) bool {
 	if strings.HasPrefix(next, "\t/") && !strings.Contains(line, ": ") {
-		return true // a function of Go, before its place
+		return true // a function in a stack of Go; its place is in the next line
 	}
 	isError := r.Log.Severity >= severityError
 	if isFrame(line) {
@@ -24,7 +24,7 @@ func (r *Record) continues(line, next string) bool {
 	isName := isLetter(line[0]) && !strings.ContainsAny(name, " \t=[{\"")
 	if r.stack == "" {
 		thrown := isError && isName && strings.Contains(name, ".") && (strings.HasSuffix(name, "Exception") || strings.HasSuffix(name, "Error"))
-		// Postgres writes long statements with tabs, and Rust the reason of a panic behind its place.
+		// Postgres indents the lines of long statements with tabs. Rust writes the reason of a panic after its place.
 		return thrown || line[0] == '\t' || strings.HasPrefix(r.Log.Body.Text, "thread '")
 	}
 	last := r.stack[strings.LastIndexByte(r.stack[:len(r.stack)-1], '\n')+1:]
@@ -32,12 +32,12 @@ func (r *Record) continues(line, next string) bool {
 	case line[0] == ' ' || line[0] == '\t':
 		return true
 	case strings.HasPrefix(last, " ") && strings.Contains(r.stack, "  File \""):
-		return isName // the error of Python comes last
+		return isName // in Python, the error comes last
 	}
 	return strings.HasSuffix(line, ")") && strings.Contains(r.stack, "goroutine ") && !strings.Contains(line, " ")
 }
 
-// isFrame reports whether a line begins as frames of stacks do.
+// isFrame reports whether a line begins like a frame of a stack.
 func isFrame(line string) bool {
 	return slices.ContainsFunc(frames, func(frame string) bool { return strings.HasPrefix(line, frame) })
 }
@@ -53,7 +53,7 @@ func (r *Record) add(line string) {
 	}
 }
 
-// stacked sets the attributes of the error whose stack the record has.
+// stacked sets the attributes of an error, if the record has its stack.
 func (r *Record) stacked() {
 	l := &r.Log
 	if r.stack == "" {
@@ -71,8 +71,8 @@ func (r *Record) stacked() {
 }
 
 const (
-	levelWithin  = 80  // how many bytes of a line may precede its level
-	beforeWithin = 500 // how many bytes the position in a file before its level may have
+	levelWithin  = 80  // the maximum number of bytes of a line before its level
+	beforeWithin = 500 // the maximum number of bytes of the position in a file before a level
 )
 
 // levelBefore matches a level before a message, as compilers and runtimes print it, possibly after a position in a
@@ -82,7 +82,7 @@ var levelBefore = regexp.MustCompile(`^(?:\S+:\s+)?(?:fatal (error):|(?i:(error|
 // levelWord matches a level in a line of plain text, in capitals or in brackets.
 var levelWord = regexp.MustCompile(`\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC)\b|\[(?i:(trace|debug|info|warn|warning|error|fatal))\]`)
 
-// levelIn returns the level in a line of text, near its beginning.
+// levelIn returns the level near the beginning of a line of text.
 func levelIn(text string) (severity uint32, name string) {
 	if m := levelWord.FindStringSubmatch(text[:min(len(text), levelWithin)]); m != nil {
 		name = m[1] + m[2]

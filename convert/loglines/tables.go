@@ -12,7 +12,7 @@ import (
 type Shape struct {
 	Name, Pattern string
 	Example       string // lines that have the shape
-	starts        bool   // the time of an access line is that of its request's begin
+	starts        bool   // the time of an access line is the time at which its request began
 	steps         []step
 }
 
@@ -24,8 +24,8 @@ var (
 	shapeNone   = &Shape{Name: "none"}
 )
 
-// wrappers has what carries the lines of programs. The first row that matches counts. A row has a name, a pattern and an
-// example.
+// wrappers has the patterns of programs that carry the lines of other programs. The first row that matches counts. A
+// row has a name, a pattern and an example.
 var wrappers = shapesOf(`
 cri
 	{time9} {log.iostream} {partial1} {line}
@@ -53,8 +53,8 @@ syslog
 	Nov 29 07:53:15 web1 kernel: ERROR: no card
 `)
 
-// shapes has what programs print. The first row that matches counts. A star behind the name says that the time of an
-// access line is that of its request's begin.
+// shapes has the forms of lines that programs print. The first row that matches counts. A star after the name says that
+// the time of an access line is the time at which its request began.
 var shapes = shapesOf(`
 klog
 	{level1}{time} {thread.id#} {code.file.path}:{code.line.number#}] {message=}
@@ -169,7 +169,7 @@ level
 	ERROR:shop:no card
 `)
 
-// A kind says what becomes of a field: an attribute, or a part of the record such as its time or level.
+// A kind says what a field becomes: an attribute, or a part of the record such as its time or level.
 type kind uint8
 
 // The kinds of fields, in the order of kinds.
@@ -200,9 +200,9 @@ var kinds = strings.Fields("attribute time level priority message line logger se
 // Meanings returns the meanings that fields may have.
 func Meanings() []string { return slices.Clone(kinds[1:]) }
 
-// fieldTable has a row for each meaning: the meaning, and the names of the fields that have it, in lower case.
-// Names of wrapped JSON and of its nested objects are joined with dots. The meaning is one of kinds, with the unit of a
-// duration in nanoseconds, or else the name of an attribute.
+// fieldTable has a row for each meaning: the meaning, and the names of the fields with this meaning, in lower case.
+// Names of wrapped JSON and of its nested objects are joined with dots. The meaning is one of kinds, with the unit of
+// a duration in nanoseconds, or else the name of an attribute.
 const fieldTable = `
 time time ts timestamp @timestamp t datetime asctime @t eventtime t.$date __realtime_timestamp record.time.timestamp instant.epochsecond starttime
 level level lvl severity loglevel levelname log.level @l s record.level.name severity_text
@@ -247,19 +247,19 @@ const levelTable = `
 // syslogLevels has the severity_number of syslog's levels 0 to 7.
 var syslogLevels = [...]uint32{23, 22, 21, 17, 13, 10, 9, 5}
 
-// frames has the beginnings of lines that belong to the record before: frames of stacks, and what is between them.
+// frames has the beginnings of lines that belong to the previous record: frames of stacks, and lines between them.
 var frames = []string{
 	"\tat ", "    at ", "   at ", "Caused by: ", "\t... ", "\tSuppressed: ", "Traceback (most recent call last)", "  File \"",
 	"goroutine ", "created by ", "\t/", "[signal ", "During handling of", "The above exception", "stack backtrace:", "note: run with",
 	"   --- End of", "exit status ", "[originating from",
 }
 
-// A meaning says what becomes of all fields that have one name.
+// A meaning says what all fields of one name become.
 type meaning struct {
 	raw  string // the name in the line
-	name string // of an attribute
+	name string // the name of the attribute
 	kind kind
-	unit float64 // of a duration, in nanoseconds; 0: unknown
+	unit float64 // the unit of a duration, in nanoseconds; 0: unknown
 }
 
 var meanings = meaningsOf(fieldTable)

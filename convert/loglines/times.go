@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// layouts has the forms of times, as in package time. Each may have a fraction of a second.
+// layouts has the forms of times, as in package time. A time may also have a fraction of a second.
 var layouts = layoutsOf(`
 2006-01-02T15:04:05Z07:00
 2006-01-02 15:04:05 MST
@@ -30,7 +30,7 @@ Jan _2 15:04:05`)
 // A layout is a form of a time.
 type layout struct {
 	text             string
-	words            int // separated by blanks
+	words            int // the number of words, which are separated by blanks
 	hasYear, hasDate bool
 }
 
@@ -42,16 +42,17 @@ func layoutsOf(table string) (all []layout) {
 	return all
 }
 
-// zones has the hours that zones are ahead of UTC. Package time knows only the names of its own zone.
+// zones has, for each zone, the hours by which it is ahead of UTC. Package time knows only the names of its own zone.
 var zones = map[string]time.Duration{"UTC": 0, "GMT": 0, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "PST": -8, "PDT": -7}
 
-// A clock reads times. Some lack their date or their year; they are before limit, but not long before.
+// A clock reads times. It completes a time without a year or a date, so that the time is before limit, but as close
+// to limit as possible.
 type clock struct {
 	limit time.Time
 	zone  *time.Location
 }
 
-// at reads the time at the beginning of s. n is its length, or 0 if there is none.
+// at reads the time at the beginning of s. n is the length of the time, or 0 if s does not begin with a time.
 func (c *clock) at(s string) (unixNano int64, n int) {
 	if len(s) < 3 || !isDigit(s[0]) && !isLetter(s[0]) {
 		return 0, 0
@@ -78,7 +79,7 @@ func (c *clock) at(s string) (unixNano int64, n int) {
 	return 0, 0
 }
 
-// completed adds the year or the date that a time lacks.
+// completed adds the year or the date to a time that lacks it.
 func (c *clock) completed(t time.Time, l *layout) time.Time {
 	limit := c.limit.In(t.Location())
 	switch {
@@ -97,7 +98,7 @@ func (c *clock) completed(t time.Time, l *layout) time.Time {
 	return t
 }
 
-// wordsOf returns the first words of s, without what may follow a time at once.
+// wordsOf returns the first words of s, without characters that may directly follow a time.
 func wordsOf(s string, words int) string {
 	n := 0
 scan:
@@ -134,8 +135,8 @@ func decimal(s string) (n int64) {
 }
 
 // unitOf returns the unit, in nanoseconds, of a time since 1970. Its size decides whether it counts seconds,
-// milliseconds, microseconds or nanoseconds; numbers of the years 1973 to 5138 are unambiguous. The result is 0 for a
-// number that is no time.
+// milliseconds, microseconds or nanoseconds; numbers of the years 1973 to 5138 are unambiguous. The result is 0 if
+// the number is not a time.
 func unitOf(f float64) float64 {
 	switch {
 	case !(f > 1e8):

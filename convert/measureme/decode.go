@@ -43,8 +43,8 @@ const nameLog = "event"
 // [format.ErrTruncated]. If r is not a measureme file, Decode writes nothing.
 //
 // Decode maps a large file, and copies other input of more than 8 MiB to a temporary file. In memory it needs 56
-// bytes per event and 16 per virtual id. It reads everything before it writes, because the file has parents after
-// their children.
+// bytes per event and 16 bytes per virtual id. It reads the whole file before it writes, because the file has parents
+// after their children.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return input.View(ctx, r, "", func(in *input.Input, b []byte) error { return decodeProfile(ctx, b, w, in.Progress) })
 }
@@ -82,8 +82,8 @@ type decoder struct {
 	traceID [32]byte // hex digits
 
 	// order has the events with a time, containers before their contents. parents[i] is the index in order of the
-	// interval around order[i], plus 1; 0 means none. tops has, for each thread, the same number for its innermost
-	// open interval.
+	// interval around order[i], plus 1; 0 means none. tops has, for each thread, the index in order of its innermost
+	// open interval, plus 1.
 	order    []place
 	parents  []uint32
 	tops     map[uint32]uint32
@@ -94,9 +94,9 @@ type decoder struct {
 	buf      []byte
 }
 
-// A place is a sort key of an event: the 48 bits of its start, the 48 inverted bits of its end, a bit that is set
-// for an instant, and 31 inverted bits of its number. So of events that begin at the same time, the longer one
-// comes first. Of events with equal times, the later record comes first, which is the parent.
+// A place is a sort key of an event: the 48 bits of its start, the 48 inverted bits of its end, a bit that is set for
+// an instant, and 31 inverted bits of its number. So if events begin at the same time, the longest event comes first.
+// If events have equal times, the latest record, which is the parent, comes first.
 type place struct{ high, low uint64 }
 
 func placeOf(i int64, start, end uint64, instant bool) place {
@@ -152,7 +152,7 @@ func (d *decoder) write() error {
 	return nil
 }
 
-// readMetadata reads the metadata. It finds it even without the index.
+// readMetadata reads the metadata. It finds the metadata even without the index.
 func (d *decoder) readMetadata() {
 	if _, ok := d.strings.address(metadataID); !ok && d.data.size > 0 {
 		d.strings.index = append(d.strings.index, indexEntry{id: metadataID, addr: metadataOffset})
@@ -166,7 +166,7 @@ func (d *decoder) readMetadata() {
 	if !ok {
 		d.meta = metadata{}
 		copy(id[:], d.first[:])
-		if d.whole { // otherwise the error is that the file is truncated
+		if d.whole { // otherwise the error says that the file is truncated
 			d.setDamage(&input.Error{Offset: int64(d.off), Err: errMetadata})
 		}
 	}
@@ -284,8 +284,8 @@ func (d *decoder) integer(i int64, ev *event) error {
 	return err
 }
 
-// begin adds the attributes that every kind of event has to d.entry, after those that d.entry has already. With up
-// to ten arguments, the attributes are then sorted by name.
+// begin adds the attributes that every kind of event has to d.entry, after the attributes that d.entry already has.
+// With up to ten arguments, the attributes are then sorted by name.
 func (d *decoder) begin(i int64, ev *event) *format.TraceEntry {
 	kind := d.text(i, ev.kind)
 	id := d.text(i, ev.id)
@@ -313,7 +313,7 @@ func (d *decoder) text(i int64, id uint64) string {
 	return s
 }
 
-// maxArgs is the maximum number of attributes for arguments. The last one has the remaining arguments.
+// maxArgs is the maximum number of attributes for arguments. The last attribute has the remaining arguments.
 const maxArgs = 1000
 
 var argNames = func() (names [10]string) {

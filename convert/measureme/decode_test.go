@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 )
 
-// TestDecodeTheirs compares the decoded events with those that measureme's tool analyzeme reads.
+// TestDecodeTheirs compares the decoded events with the events that measureme's tool analyzeme reads.
 func TestDecodeTheirs(t *testing.T) {
 	for _, name := range []string{"gold", "py-basic", "py-unmapped_virtual"} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestDecodeTheirs(t *testing.T) {
 	}
 }
 
-// TestDecodeRustc compares the number of events of each kind with those in measureme's own tests.
+// TestDecodeRustc compares the number of events of each kind with the numbers in measureme's own tests.
 func TestDecodeRustc(t *testing.T) {
 	for name, want := range map[string]map[string]int{
 		"v8.mm_profdata": {"GenericActivity": 6429, "IncrementalResultHashing": 2235, "Query": 2258},
@@ -51,7 +51,8 @@ func TestDecodeRustc(t *testing.T) {
 	}
 }
 
-// TestDecodeNested decodes intervals that nest at random on two threads. The self times must be those of the tools.
+// TestDecodeNested decodes intervals that nest at random on two threads. The self times must be the same as in the
+// tools.
 func TestDecodeNested(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -53,7 +53,7 @@
 //	trace_id                  the first 16 bytes of SHA-256 over the metadata, or else the first page
 //	otel.made_ids     Bool    true on spans: both ids are made
 //
-// Of two equal intervals the later record is the parent, as in the tools of measureme. So the self times (the
+// If two intervals are equal, the later record is the parent, as in the tools of measureme. So the self times (the
 // duration of a span without its direct children) are the same as in these tools.
 //
 // # What is lost

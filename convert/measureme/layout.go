@@ -40,8 +40,8 @@ const (
 	idSizeV8       = 4
 	metadataOffset = headerSize // where the reference writes the metadata
 
-	// fullPageSize is the size of a full page of events. A page that was reserved but never written is a hole of as
-	// many zero bytes. Several such pages are a hole of a multiple of this size.
+	// fullPageSize is the size of a full page of events. A page that was reserved but never written is a hole of
+	// fullPageSize zero bytes. Several such pages are a hole of a multiple of this size.
 	fullPageSize = pageHeaderSize + 256<<10
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// someEvents is how many events are read between two checks of the context.
+// someEvents is the number of events that are read between two checks of the context.
 const someEvents = 8192
 
 // A scanner reads the pages of a file and separates the three streams.
@@ -131,8 +131,8 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// hole skips pages that were reserved but never written. They must be pages of events, because only these have this
-// size.
+// hole skips pages that were reserved but never written. They must be pages of events, because only pages of events
+// have this size.
 func (s *scanner) hole() error {
 	at := s.off
 	for s.off < len(s.b) && wire.IsZero(s.b[s.off:][:min(pageHeaderSize, len(s.b)-s.off)]) {
@@ -234,7 +234,7 @@ func (st *stream) records(b []byte, at, width int, fn func(b []byte, at int) err
 // event returns record i.
 func (s *scanner) event(i int64) *event { return s.events.At(int(i)) }
 
-// offset returns the file offset of record i. It follows from that of the first record which begins in the same
+// offset returns the file offset of record i. It follows from the offset of the first record that begins in the same
 // page.
 func (s *scanner) offset(i int64) int64 {
 	n := sort.Search(len(s.starts), func(n int) bool { return s.starts[n].number > i })

@@ -71,7 +71,7 @@ type stringTable struct {
 	cached int
 	buf    []byte
 	steps  int
-	budget int64 // how much more text may be made, so that a small file does not expand without limit
+	budget int64 // the number of bytes of text that may still be made, so that a small file does not expand without limit
 }
 
 func newStringTable(s *scanner) *stringTable {
@@ -89,7 +89,7 @@ func (t *stringTable) address(id uint64) (uint64, bool) {
 	if id > metadataID {
 		return 0, false
 	}
-	// Of several entries for an id, the last counts.
+	// If the index has several entries for an id, the last entry counts.
 	n, _ := slices.BinarySearchFunc(t.index, uint32(id)+1, func(e indexEntry, id uint32) int { return cmp.Compare(e.id, id) })
 	if n == 0 || uint64(t.index[n-1].id) != id {
 		return 0, false

@@ -24,14 +24,13 @@ type DecodeOptions struct {
 // children. A nil o means defaults. Decode does not close w.
 //
 // Decode reads r to its end. It maps a large [*os.File], which nobody may change during the call, and copies other
-// large inputs to a temporary file. In memory it needs about 64 bytes per span and 24 per log record.
+// large inputs to a temporary file. In memory it needs about 64 bytes per span and 24 bytes per log record.
 //
 // If the input is damaged, the error is an *Error of package convert, which names the first damaged message. If the
 // input ends too early, the error is [format.ErrTruncated]. In both cases Decode writes all whole spans and log
-// records before the damage, even those of the damaged message. If a record has an invalid value, only this record
-// is missing. After other damage, Decode continues with the next message, also if it begins on the line on which the
-// damaged one was cut.
-// An error of r other than [io.EOF] ends the input and is returned.
+// records before the damage, including those in the damaged message. If a record has an invalid value, only this
+// record is missing. After other damage, Decode continues with the next message, even if that message begins on the
+// same line as the damaged message. An error of r other than [io.EOF] ends the input and is returned.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
 	if o == nil {
 		o = &DecodeOptions{}
@@ -108,7 +107,7 @@ type decoder struct {
 	unread []error      // by number of a resource: the error of reading it
 	damage *input.Error // the damage with the lowest offset
 	scopes [64]cachedScope
-	budget int64     // how many bytes of scopes may still be written
+	budget int64     // the number of bytes of scopes that may still be written
 	spanOf otel.Span // the current record
 	logOf  otel.Log
 	entry  format.TraceEntry // the entry that is being written
@@ -121,11 +120,11 @@ const (
 	scopesFactor = 256
 )
 
-// errScopes says that the output was cut, because scopes are larger in it than scopesFloor and scopesFactor allow.
+// errScopes says that the output was cut, because its scopes are larger than scopesFloor and scopesFactor allow.
 var errScopes = errors.New("the output would be too large, because each record repeats its scope")
 
-// Note reports whether err is damage of the input, and if so keeps the damage with the lowest offset. The rest of
-// the input is still read.
+// Note reports whether err is damage of the input. If so, Note keeps the damage with the lowest offset, and the rest
+// of the input is still read.
 func (d *decoder) Note(err error) bool {
 	damage, ok := errors.AsType[*input.Error](err)
 	if e, isOf := errors.AsType[*codec.Error](err); isOf {

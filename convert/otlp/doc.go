@@ -18,8 +18,8 @@
 //     size in four bytes, big endian. Decode also reads a single message without a size.
 //
 // Decode detects the encoding, and reads intact messages even if others are damaged. A file may have messages of
-// spans and messages of log records. In protobuf, the fields of a message show which of the two it has. Metrics and
-// profiles are skipped. If no message of an input has a field of OTLP, the error is [ErrNotOTLP].
+// spans and messages of log records. In protobuf, the fields of a message show which of the two signals it has.
+// Metrics and profiles are skipped. If no message of an input has a field of OTLP, the error is [ErrNotOTLP].
 //
 // # Mapping
 //
@@ -33,8 +33,9 @@
 //	LogRecord                    a log record below its span, or below its resource
 //	                             if its span is not in the input or has another one
 //
-// Packages exporter and slogadapter document the attributes of these entries. Log records from OTLP can also have
-// the attributes below. Each is written only if it has another value than the one that an absent attribute means:
+// Packages exporter and slogadapter document the attributes of these entries. Log records from OTLP can also have the
+// attributes below. An attribute is written only if its value differs from the value that an absent attribute stands
+// for:
 //
 //	severity_number          U64; absent: log.level + 9, between 1 and 24, as in
 //	                         OpenTelemetry's bridge for slog; without log.level
@@ -52,14 +53,14 @@
 //
 // # What is lost
 //
-// Decoding loses: the order of spans; the order of attributes in version 2 (resources that differ only in this
-// order become one); entity references, and fields that the versions above do not have; bytes that are not UTF-8 in
-// names, keys and other texts, which become U+FFFD (the value of an attribute becomes bytes instead, also within
-// lists and maps); numbers of enums without a meaning; the bits of a NaN within a list or a map; a start time of
-// exactly 2^63 ns, which becomes 2^63+1. If the result is encoded again, resources and scopes without spans and log
-// records are also lost. If a key occurs twice, both values remain. Each span and log record of the output has a
-// copy of its scope. If the output would be far larger than the input for this reason, the rest of the input is
-// omitted, and the error is [format.ErrTooLarge].
+// Decoding loses: the order of spans; the order of attributes in version 2 (resources that differ only in this order
+// become one); entity references, and fields that the versions above do not have; bytes that are not UTF-8 in names,
+// keys and other texts, which become U+FFFD (the value of an attribute becomes bytes instead, also within lists and
+// maps); numbers of enums without a meaning; the bits of a NaN within a list or a map; a start time of exactly 2^63
+// ns, which becomes 2^63+1. If the result is encoded again, resources and scopes without spans and log records are
+// also lost. If a key occurs twice, both values remain. Each span and log record of the output has a copy of its
+// scope. If these copies would make the output far larger than the input, the rest of the input is omitted, and the
+// error is [format.ErrTooLarge].
 //
 // Encoding loses: entries that are not spans, links and events of spans, resources or log records; marks of the
 // recorder, for example that it made ids; integers above 63 bits, which become texts; and the name and module path

@@ -33,23 +33,23 @@ type EncodeOptions struct {
 	// Signals selects which signals are written. The default is both: one file then has messages of spans and
 	// messages of log records. Some readers cannot read such a file, especially in protobuf.
 	Signals Signals
-	// Rows are the rows whose spans and log records are written, in this order. The default is all rows in the
-	// order of their entries.
+	// Rows are the rows whose spans and log records are written, in this order. The default is all rows in the order
+	// of their entries.
 	Rows iter.Seq[view.Row]
 }
 
 const (
 	// maxBatch is the maximum number of spans or log records in a message.
 	maxBatch = 512
-	// maxBatchSize is the size in bytes from which on a message gets no more records.
+	// maxBatchSize is the size in bytes at which a message gets no more records.
 	maxBatchSize = 2 << 20
 	// maxWorkers is the maximum number of goroutines that encode messages.
 	maxWorkers = 8
 )
 
-// Encode writes the spans and log records of v to w. A message has at most 512 of them, grouped by resource and
-// scope. A nil o means defaults. Several goroutines encode messages, and memory holds at most three messages for
-// each of them. Only the caller's goroutine calls w, once for each message.
+// Encode writes the spans and log records of v to w. A message has at most 512 spans or log records, grouped by
+// resource and scope. A nil o means defaults. Several goroutines encode messages, and memory holds at most three
+// messages for each goroutine. Only the caller's goroutine calls w, once for each message.
 func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) error {
 	if o == nil {
 		o = &EncodeOptions{}
@@ -133,7 +133,7 @@ type queue struct {
 	used  chan []byte // buffers of messages that were written, for reuse
 }
 
-// add adds a job. If there are many, it first writes the oldest one.
+// add adds a job. If there are many jobs, it first writes the oldest job.
 func (q *queue) add(j *job) error {
 	for len(q.jobs) == cap(q.ahead) {
 		if err := q.write(); err != nil {
@@ -165,7 +165,7 @@ func (q *queue) write() error {
 
 // An encoder encodes the messages for jobs.
 type encoder struct {
-	ctx        context.Context //nolint:containedctx // of the one call that it lives for
+	ctx        context.Context //nolint:containedctx // the context of the one call for which the encoder exists
 	v          *view.View
 	rows, kids *view.Reader
 	read       otel.Reader
@@ -207,7 +207,7 @@ type batch struct {
 }
 
 func (e *encoder) span(r view.Row) error {
-	entry, err := e.rows.WithoutIDs(r) // ids in hex would take longer than all other attributes
+	entry, err := e.rows.WithoutIDs(r) // formatting ids in hex would take longer than all other attributes
 	if err != nil {
 		return err
 	}

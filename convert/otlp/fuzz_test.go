@@ -18,7 +18,7 @@ import (
 // FuzzDecode decodes random input. Encoding the result, in both encodings, and decoding it again must give the same
 // trace.
 func FuzzDecode(f *testing.F) {
-	// Whole files make fuzzing slow. Their beginning has everything that matters.
+	// Whole files make fuzzing slow. Their beginning has all relevant parts of the format.
 	for _, name := range []string{"collector-traces.jsonl", "collector-logs.jsonl", "collector-traces.binpb", "collector-logs.binpb"} {
 		f.Add(fixture(f, name)[:3<<10])
 	}

@@ -35,8 +35,8 @@ type messages struct {
 }
 
 // newMessages detects the encoding of b from its first bytes. JSON begins with a brace. A single protobuf message
-// begins with the tag of its only field, whose byte is also a newline. A sequence of protobuf messages begins with
-// a size below 160 MiB.
+// begins with the tag of its only field. The tag is the same byte as a newline. A sequence of protobuf messages
+// begins with a size below 160 MiB.
 func newMessages(b []byte) (*messages, error) {
 	begin := 0
 	if len(b) >= utf8.UTFMax-1 && string(b[:3]) == "\ufeff" {
@@ -92,9 +92,9 @@ func bare(b []byte) bool {
 	return true
 }
 
-// walk calls v for the content of all messages. If a message is damaged, v gets the intact records before the
-// damage, and those of all later messages that can be found; the error is then an [*input.Error] for the first
-// damaged message. The function check is called for each message, and walk returns its error.
+// walk calls v for the content of all messages. If a message is damaged, v gets the intact records before the damage,
+// and the records of all later messages that can be found. The error is then an [*input.Error] for the first damaged
+// message. The function check is called for each message, and walk returns its error.
 func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) error {
 	var first error
 	for at := int64(m.begin); at < int64(len(m.b)); {
@@ -137,9 +137,10 @@ func (m *messages) walkOne(r *codec.Reader, at int64, v codec.Visitor) (end int6
 	return min(end, whole), err
 }
 
-// next returns the offset of the message after a damaged one. The damaged message begins at the offset at, and the
-// damage is at the offset damage. In JSON, the next message begins on the first line after the damage that begins
-// with a brace, or earlier on the same line: a writer that was killed within a line, and started again, went on there.
+// next returns the offset of the message after a damaged message. The damaged message begins at the offset at, and
+// the damage is at the offset damage. In JSON, the next message begins on the first line after the damage that begins
+// with a brace, or earlier on the same line: a writer that was killed within a line and started again continued on
+// this line.
 func (m *messages) next(at, damage int64) int64 {
 	if m.encoding == codec.Protobuf {
 		return damage // here damage is the end of the message
@@ -157,8 +158,8 @@ var (
 	ownHeads = regexp.MustCompile(`^\{\s*("[a-z]+"\s*:\s*\{\s*)?"resource(Spans|Logs|Metrics|_spans|_logs|_metrics)"`)
 )
 
-// nextGlued returns the offset of the next message after the one at the offset at, wherever it is in a line, or the
-// size of the input. The beginning of a message inside a string has escapes, and is not found.
+// nextGlued returns the offset of the next message after the message at the offset at, at any position in a line, or
+// the size of the input. The beginning of a message inside a string has escapes, and is not found.
 func (m *messages) nextGlued(at int64) int64 {
 	from := at + max(1, int64(len(ownHeads.Find(m.b[at:]))))
 	if m.glued < from {
@@ -174,8 +175,8 @@ func (m *messages) damage(e *codec.Error, number int64) *input.Error {
 	return &input.Error{Offset: e.Offset, Unit: input.Unit("message", number), Err: e.Err}
 }
 
-// begins reports whether a message begins at the offset off. Behind a damaged message, the reader may have taken the
-// beginning of the next one for a record.
+// begins reports whether a message begins at the offset off. After a damaged message, the reader may have read the
+// beginning of the next message as a record.
 func (m *messages) begins(off int64) bool { return *m.starts.At(int(m.number(off) - 1)) == off }
 
 // number returns the number of the message that contains the offset off.

@@ -286,9 +286,9 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDecodeFindsMessageBehindACut cuts a message at many places, and writes the next message behind it on the same line
-// or on the next one, as a writer does that was killed and started again. That message and the last one must be decoded
-// once, and the damage be reported.
+// TestDecodeFindsMessageBehindACut cuts a message at many places, and writes the next message after it on the same
+// line or on the next line, as a writer does that was killed and started again. The next message and the last message
+// must be decoded once, and the damage must be reported.
 func TestDecodeFindsMessageBehindACut(t *testing.T) {
 	cut := strings.TrimSuffix(spans(span("A", spanA, "")), "\n")
 	wrapped := `{"trace":` + cut + "}"
@@ -425,7 +425,7 @@ func TestBatches(t *testing.T) {
 	expect.Slice(t, counts, []int{512, 512, 76}, "spans of the lines")
 }
 
-// TestSentTwice decodes two spans with the same ids, both of which were sent twice. Each must become one row.
+// TestSentTwice decodes two spans with the same ids, both of which were sent twice. Each span must become one row.
 func TestSentTwice(t *testing.T) {
 	b := span("B", spanB, spanA)
 	one := spans(span("A", spanA, ""), b)

@@ -1,8 +1,8 @@
-// Package parquet writes the entries of a trace as a table in Apache Parquet, for SQL. entrace does not read such
-// tables: DuckDB, ClickHouse, pyarrow and polars do. The trace is the file to keep.
+// Package parquet writes the entries of a trace as a table in Apache Parquet, for SQL. DuckDB, ClickHouse, pyarrow
+// and polars can read the table; entrace cannot, so keep the trace.
 //
-// The format is that of https://parquet.apache.org/docs/file-format/. Files are
-// compressed with zstd, in groups of at most 65,536 rows or 32 MiB of text.
+// The format is described at https://parquet.apache.org/docs/file-format/. Files are compressed with zstd, in groups
+// of at most 65,536 rows or 32 MiB of text.
 //
 // # The table
 //
@@ -46,7 +46,7 @@
 //
 // # What is changed
 //
-//   - The end of a span is a part of its span. The end that a conversion to an ET added is left out.
+//   - The end of a span is a part of its span. An entry entrace.end that a conversion to an ET added is left out.
 //   - No two attributes of a row have the same name, not even in different maps: a second attribute k is called k (2),
 //     a third k (3). If an earlier attribute has that name, the next number is used.
 //   - A text that is not UTF-8 is in attributes_bytes.

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The sizes of the parts of a file, and of what is kept from row to row.
+// The sizes of the parts of a file, and of data that is kept from row to row.
 const (
 	batchRows     = 512
 	rowGroupRows  = 64 << 10
@@ -33,8 +33,8 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	return EncodeRows(ctx, w, v, func(view.Row) bool { return true })
 }
 
-// EncodeRows is like [Encode], but writes only the rows for which keep returns true. Ids and parents are those in a
-// table of all rows of v.
+// EncodeRows is like [Encode], but writes only the rows for which keep returns true. Ids and parents are the same as
+// in a table of all rows of v.
 func EncodeRows(ctx context.Context, w io.Writer, v *view.View, keep func(view.Row) bool) error {
 	out := pq.NewGenericWriter[any](w, schema(),
 		pq.Compression(&zstd.Codec{Level: zstd.SpeedDefault}), pq.DataPageVersion(1), pq.PageBufferSize(pageBytes),
@@ -71,7 +71,7 @@ func (e *encoder) write() (wait func() error) {
 		defer func() {
 			failed = recover()
 			if failed != nil {
-				for b := range e.full { // so that flush does not block
+				for b := range e.full { // receive the other batches, so that flush does not block
 					e.free <- b
 				}
 			}
@@ -98,8 +98,8 @@ type batch struct {
 	err    error // the error of writing this batch or an earlier one
 }
 
-// writeBatches passes batches to the Parquet library, and ends a row group when it is large enough. After an error
-// it drops the other batches.
+// writeBatches passes batches to the Parquet library, and ends a row group when it is large enough. After an error it
+// drops further batches.
 func writeBatches(out *pq.GenericWriter[any], full <-chan *batch, free chan<- *batch) (err error) {
 	rows, size := 0, 0
 	for b := range full {
@@ -143,7 +143,7 @@ type encoder struct {
 
 	hexes []byte         // buffer for ids in hex
 	maps  [numMaps]int   // for each map, the number of attributes of the row in it
-	names map[string]int // for each name in the row, how many attributes have it; see unique
+	names map[string]int // for each name in the row, the number of attributes with this name; see unique
 }
 
 // addRows adds all rows that are to be in the table.
@@ -211,7 +211,7 @@ type own struct {
 func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntry) {
 	c := e.implied(r, role)
 	e.maps = [numMaps]int{}
-	if len(e.names) > maxKeptNames { // clearing it for each further row would take too long
+	if len(e.names) > maxKeptNames { // make a new map, because clearing a large map for each row would take too long
 		e.names = make(map[string]int)
 	}
 	clear(e.names)
@@ -264,11 +264,11 @@ func (e *encoder) hex(id []byte) string {
 	return wire.View(e.hexes[from:])
 }
 
-// store stores an attribute in the field for its column. It returns false if the attribute has no column or does not
-// fit.
+// store stores an attribute in the field for its column. It returns false if the attribute has no column or its value
+// does not fit.
 func (c *own) store(name string, v format.Value) bool {
 	var to *string
-	digits := 0 // if it is an id: its number of digits
+	digits := 0 // the number of digits of an id
 	switch name {
 	case format.AttrTraceID:
 		to, digits = &c.traceID, 32
@@ -297,14 +297,15 @@ func (c *own) store(name string, v format.Value) bool {
 	return true
 }
 
-// wholeNumber returns the number that v has in a column of INT64. fits is false if v is no such number.
+// wholeNumber returns the number that v has in a column of INT64. fits is false if v is not an integer or is too
+// large.
 func wholeNumber(v format.Value) (n int64, fits bool) {
 	n, fits = v.I64()
 	return n, fits && (v.Kind() == format.KindI64 || v.Kind() == format.KindU64)
 }
 
-// unique returns the name of the next attribute of the row in the table. It is UTF-8, and no earlier attribute of the
-// row has it.
+// unique returns the name of the next attribute of the row in the table. The name is UTF-8, and no earlier attribute
+// of the row has it.
 func (e *encoder) unique(name string) string {
 	name = wire.ValidText(name)
 	free := name
@@ -376,7 +377,7 @@ func (e *encoder) bytes(b []byte) pq.Value {
 	return pq.ByteArrayValue(e.texts[from:len(e.texts):len(e.texts)])
 }
 
-// flush passes the batch to write, and gets another one.
+// flush passes the batch to write, and gets another batch.
 func (e *encoder) flush() error {
 	e.full <- e.batch
 	e.batch = <-e.free

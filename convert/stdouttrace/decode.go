@@ -1,7 +1,7 @@
 // Package stdouttrace reads the output of OpenTelemetry's exporters stdouttrace and stdoutlog for Go. They print an
 // object for each span or log record, on one line or several. The objects may also be in arrays.
 //
-// Lost are which parents are remote, the number of child spans, and text outside the objects. The exporters do not
+// Lost are the remote flag of parents, the number of child spans, and text outside the objects. The exporters do not
 // print integers beyond 63 bits, and no numbers such as NaN, which JSON cannot represent.
 package stdouttrace
 
@@ -98,7 +98,7 @@ type value struct {
 	Value json.RawMessage
 }
 
-// maxDepth is the maximum nesting depth of values, because readers of the trace do not accept deeper ones.
+// maxDepth is the maximum nesting depth of values. Readers of the trace do not accept deeper values.
 const maxDepth = 100
 
 var errDeep = errors.New("values are nested too deeply")

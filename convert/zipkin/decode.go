@@ -9,8 +9,8 @@
 //	shared, debug   zipkin.shared, zipkin.debug. Both halves of a shared span keep their ids; in a view, that
 //	                of the server is below that of the client
 //
-// Times have microseconds. A span without a duration has not ended. OpenTelemetry's exporters write the
-// attributes of a resource among the tags of its spans; they remain attributes of the spans.
+// Times have microseconds. A span without a duration has not ended. OpenTelemetry's exporters write the attributes of
+// a resource among the tags of its spans; these tags remain attributes of the spans.
 package zipkin
 
 import (

@@ -42,8 +42,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDamageIsLocated decodes damaged input. The spans before the damage must be decoded, and after a value of a
-// wrong type also those after it.
+// TestDamageIsLocated decodes damaged input. The spans before the damage must be decoded. If the damage is a value of
+// a wrong type, the spans after it must be decoded as well.
 func TestDamageIsLocated(t *testing.T) {
 	const one, bad, three = `{"traceId":"1","id":"1","name":"one"}`, `{"traceId":"1","id":5}`, `{"traceId":"1","id":"3","name":"three"}`
 	for _, test := range []struct {

@@ -7,8 +7,8 @@
 //	…
 //	tr.Eventually(`{ name = "GET /cart" && status != error }`, 1, 10*time.Second)
 //
-// The endpoint accepts OTLP over HTTP and gRPC on the loopback interface. Its goroutines run until the test
-// ends, so it does not work within testing/synctest; package entracetest does.
+// The endpoint accepts OTLP over HTTP and gRPC on the loopback interface. Its goroutines run until the test ends, so
+// it does not work within testing/synctest. Package entracetest works there.
 package otlp
 
 import (
@@ -65,8 +65,7 @@ func (tr *Trace) Environ() []string {
 	}
 }
 
-// beforeDeadline is the time before the deadline of go test at which Eventually gives up, so that its failure is
-// reported.
+// beforeDeadline is how long before the deadline of go test Eventually gives up, so that its failure is reported.
 const beforeDeadline = time.Second
 
 // Eventually is like the method of entracetest.Trace, but gives up before the deadline of go test.

@@ -123,7 +123,7 @@ func ParseJSON(text string) (v Any, err error) {
 // A FieldReader reads the fields of JSON objects.
 type FieldReader struct {
 	json  jsonText
-	name  []byte // of the current field, behind those of the objects around it
+	name  []byte // the name of the current field, after the names of the objects around it
 	value Any
 }
 
@@ -159,7 +159,7 @@ func (r *FieldReader) fields(depth int, add func(name []byte, v *Any)) {
 // A jsonText is a JSON text that is being parsed.
 type jsonText struct {
 	text string
-	i    int // what is before was read
+	i    int // the offset of the next byte to read
 	err  error
 }
 
@@ -188,7 +188,7 @@ func (j *jsonText) peek() byte {
 	return 0
 }
 
-// next reports whether c is next after blanks, and if so, reads it.
+// next reports whether c is the next character after blanks. If so, next reads c.
 func (j *jsonText) next(c byte) bool {
 	is := j.peek() == c
 	if is {
@@ -197,7 +197,7 @@ func (j *jsonText) next(c byte) bool {
 	return is
 }
 
-// more reports whether another item of a list or an object follows. The first item is the one with the number 0.
+// more reports whether another item of a list or an object follows. The first item has the number 0.
 func (j *jsonText) more(end byte, n int) bool {
 	if j.err != nil || j.next(end) {
 		return false
@@ -208,7 +208,7 @@ func (j *jsonText) more(end byte, n int) bool {
 	return j.err == nil
 }
 
-// key reads the name of a field, and the colon behind it.
+// key reads the name of a field, and the colon after it.
 func (j *jsonText) key() (name string) {
 	if j.next('"') {
 		name = j.string()

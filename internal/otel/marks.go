@@ -27,7 +27,7 @@ func (s *Span) AddMarks() {
 }
 
 // TakeMarks removes the attribute by which AddMarks marked an open span. s was read from OTLP. The source position
-// remains in the attributes, because a span has it both there and in its metadata.
+// remains in the attributes, because a span has the position both in its attributes and in its metadata.
 func (s *Span) TakeMarks() {
 	s.Unmarked = !s.Ended
 	if !s.Unmarked {
@@ -60,8 +60,8 @@ func (l *Log) TakeMarks() {
 	l.takePlace()
 }
 
-// addPlace adds attributes with the source position, if there are none yet. log/slog stores the position only in
-// the metadata.
+// addPlace adds attributes with the source position, if attrs has none yet. log/slog stores the position only in the
+// metadata.
 func addPlace(attrs Attributes, md *format.Metadata) Attributes {
 	if !md.File.Valid || slices.ContainsFunc(attrs, func(a Attribute) bool { return a.Name == codeFile || a.Name == codeLine }) {
 		return attrs
@@ -73,8 +73,8 @@ func addPlace(attrs Attributes, md *format.Metadata) Attributes {
 	return attrs
 }
 
-// takePlace moves the source position from the attributes to the metadata. It does nothing if the attributes have
-// an invalid position, or several.
+// takePlace moves the source position from the attributes to the metadata. It does nothing if the attributes have an
+// invalid position, or more than one.
 func (l *Log) takePlace() {
 	file, line := -1, -1
 	for i := range l.Attributes {

@@ -17,8 +17,8 @@ type Reader struct {
 	log    Log
 }
 
-// A parsed holds the attributes of an entry in three lists: our own, those of the application, and those of the
-// scope. The last two have their original names.
+// A parsed holds the attributes of an entry in three lists: this module's own attributes, the application's
+// attributes, and the attributes of the scope. The attributes of the last two lists have their original names.
 type parsed struct {
 	own   []format.Attribute
 	users []Attribute

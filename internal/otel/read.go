@@ -343,8 +343,8 @@ func (l *Log) defaultFlags() uint32 {
 	return mapping.DefaultLogFlags
 }
 
-// defaultObserved returns the observed time of a log record whose entry has no observed_time_unix_nano. This is the
-// time of the record, or 0 if it is unknown.
+// defaultObserved returns the observed time of a log record whose entry has no observed_time_unix_nano. It returns
+// the time of the record, or 0 if the time is unknown.
 func (l *Log) defaultObserved() int64 {
 	if !l.HasTime {
 		return 0

@@ -28,7 +28,8 @@ func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, er
 	return id, nil
 }
 
-// WriteFor is like Write, for the entry of a resource. A resource without any data has no entry. Its id is 0, the root.
+// WriteFor is like Write, for the entry of a resource. A resource without any data has no entry: its id is 0, the id
+// of the root.
 func (r *Resources) WriteFor(w *format.Writer, of *Resource) (id uint32, err error) {
 	if len(of.Attributes) == 0 && of.SchemaURL == "" && of.Dropped == 0 {
 		return 0, nil
@@ -36,10 +37,10 @@ func (r *Resources) WriteFor(w *format.Writer, of *Resource) (id uint32, err err
 	return r.Write(w, of.Entry())
 }
 
-// Key returns the same bytes for entries of equal resources, and different bytes for others. The bytes are valid
-// until the next call of Key or Write.
+// Key returns the same bytes for entries of equal resources, and different bytes for other entries. The bytes are
+// valid until the next call of Key or Write.
 func (r *Resources) Key(e *format.TraceEntry) []byte {
-	// Use version 2 with sorted attributes, whatever the version of the trace.
+	// Use version 2 with sorted attributes, independent of the version of the trace.
 	r.sorted = append(r.sorted[:0], e.Attributes...)
 	format.SortAttributes(r.sorted)
 	canonical := *e

@@ -41,9 +41,9 @@ var (
 type Users interface {
 	Len() int
 	Name(i int) string
-	// Native returns the value of attribute i. ok is false if it has none of the format's kinds.
+	// Native returns the value of attribute i. ok is false if the value has none of the format's kinds.
 	Native(i int) (format.Value, bool)
-	// Write adds all attributes to w, with prefix added before their names.
+	// Write adds all attributes to w, with prefix before their names.
 	Write(w Writer, prefix string)
 }
 
@@ -72,7 +72,7 @@ func (a *Attributes) Write(w Writer, prefix string) {
 	for i := range *a {
 		b := &(*a)[i]
 		if prefix != "" {
-			if copied == nil { // only then, and once, because w makes it escape
+			if copied == nil { // make the copy only if it is needed, and only once, because passing it to w makes it escape
 				copied = new(Attribute)
 			}
 			*copied = Attribute{prefix + b.Name, b.Value, b.Encoding}
@@ -287,7 +287,8 @@ func (s *Span) Write(w Writer, at Where, u Users) {
 }
 
 // WriteEnd writes the entry for the end of s. The caller writes it below the entry that was written when s began. u
-// has only the attributes that are new or changed since then. If renamed is set, the entry also has the name of s.
+// has only the attributes that are new or have changed since the beginning. If renamed is set, the entry also has the
+// name of s.
 func (s *Span) WriteEnd(w Writer, renamed bool, u Users) {
 	md := &s.Metadata
 	*md = format.Metadata{Name: format.NameSpanEnd, Target: s.Scope.Name, Level: format.LevelTrace}
@@ -337,8 +338,8 @@ func (s *Span) dropped(w Writer) {
 // Fill is like Write, but writes to e. It replaces the content of e, and reuses the slice e.Attributes.
 func (s *Span) Fill(e *format.TraceEntry, at Where) { s.Write(&Entry{E: e}, at, &s.Attributes) }
 
-// Each calls fn with the entry of s, as Write writes it, and then with those of its links and events. It ends at the
-// first error. All of them are e, whose content it replaces.
+// Each calls fn with the entry of s, as Write writes it, and then with the entries of its links and events. It stops
+// at the first error. Each passes e for all entries and replaces the content of e.
 func (s *Span) Each(e *format.TraceEntry, at Where, fn func(e *format.TraceEntry) error) error {
 	s.Fill(e, at)
 	err := fn(e)
@@ -392,9 +393,9 @@ func (ev *Event) Fill(e *format.TraceEntry, scope string) {
 	ev.Write(&Entry{E: e}, scope, &ev.Attributes)
 }
 
-// Write writes the entry of l with the attributes u. The parameter at must describe the parent below which the
-// caller writes the entry; at.Parent means that this is the span of l. The source position comes from u, or else
-// from l.Metadata.
+// Write writes the entry of l with the attributes u. The parameter at must describe the parent below which the caller
+// writes the entry; at.Parent means that this parent is the span of l. The source position comes from u, or else from
+// l.Metadata.
 func (l *Log) Write(w Writer, at Where, u Users) {
 	level := LevelOf(l.Severity)
 	if l.Severity == 0 {

@@ -11,34 +11,35 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An Explanation says how a recording came to be and ended, what fails in it, where its time is, and what changed.
+// An Explanation says why a recording was made and how it ended, what fails in it, where its time is spent, and what
+// changed.
 type Explanation struct {
-	Verdict  string `json:"verdict"`  // one sentence: the most important of the parts below
+	Verdict  string `json:"verdict"`  // one sentence: the most important of the facts below
 	Found    bool   `json:"found"`    // at least one cause is sure
 	Alarming bool   `json:"alarming"` // the verdict is about a failure, a death, a hang or a cause
 	Complete bool   `json:"complete"` // all requests were compared, not only some
 	Looked   Looked `json:"looked"`
-	// Chance has the number of random exchanges of requests after which a cause was as significant, and the
-	// number of all exchanges. Both are 0 if there were none.
+	// Chance has the number of random exchanges of requests that made a cause as significant as the causes below, and
+	// the number of all exchanges. Both numbers are 0 if nothing was exchanged.
 	Chance   [2]int       `json:"chance"`
-	Trigger  *Trigger     `json:"trigger"`    // why a flight recorder wrote the file; nil if somebody asked for it
+	Trigger  *Trigger     `json:"trigger"`    // why a flight recorder wrote the file; nil if a person or a program asked for the file
 	Deaths   []Death      `json:"deaths"`     // of processes, the first one first
 	Failures []Failure    `json:"failures"`   // the most frequent first, at most six
-	Where    []Finding    `json:"where"`      // where the time is, and what else matters without a comparison
+	Where    []Finding    `json:"where"`      // where the time is spent, and what else matters without a comparison
 	Since    *Since       `json:"since"`      // nil if the causes do not come from a comparison of earlier with later requests
 	Causes   []Cause      `json:"causes"`     // at most six
 	More     int          `json:"more"`       // the number of causes that are not in Causes
-	Habits   []Evidence   `json:"habits"`     // what calls began or ceased to do although no request is slower or fails, at most three
-	Baseline BaselineNote `json:"baseline"`   // how far the baseline is from the recording
+	Habits   []Evidence   `json:"habits"`     // what calls began or ceased to do, if no request is slower or fails because of it; at most three
+	Baseline BaselineNote `json:"baseline"`   // the age of the baseline, and its other versions and hosts
 	Shares   []Evidence   `json:"shares"`     // properties that the selected requests have more often than the others
 	Failed   [2]int       `json:"failed"`     // failed requests, before and now
 	Apart    int          `json:"logs_apart"` // log records that belong to no request; they were not analyzed
 
 	odd      []*oddity
 	tried    tried
-	searched bool   // the place of the change was not given
-	busy     bool   // all calls became slower
-	slower   string // what became slower then
+	searched bool   // the caller did not give the time of the change
+	busy     bool   // the calls of most operations became slower
+	slower   string // a text that says which requests became slower when busy was set
 }
 
 const (
@@ -58,7 +59,8 @@ type Looked struct {
 	Spread    float64 `json:"spread"`
 }
 
-// Since is the time that divides a recording: requests from then on are compared with earlier requests.
+// Since is the time that divides a recording: requests that begin at that time or later are compared with earlier
+// requests.
 type Since struct {
 	At    Time  `json:"at_unix_nano"`
 	After int64 `json:"after_nano"` // the time since the first request
@@ -68,7 +70,7 @@ type Since struct {
 type Cause struct {
 	Service   string     `json:"service"`
 	Operation string     `json:"operation"` // of the first evidence
-	Of        string     `json:"of"`        // the name of the requests whose calls show the cause; empty if they have several names
+	Of        string     `json:"of"`        // the name of the requests whose calls show the cause; empty if these requests have several names
 	Kind      Kind       `json:"kind"`
 	Score     float64    `json:"score"` // the sum of Parts, which are shares of the time and of the requests
 	Sure      bool       `json:"sure"`
@@ -82,8 +84,8 @@ type Cause struct {
 	Query     string     `json:"query"`   // selects the rows of the first evidence
 	Command   string     `json:"command"` // a command that shows the evidence; set by commands
 
-	certain bool // it has a certain evidence, which may be too small for a cause or do no harm
-	busy    bool // it has a certain evidence that is no cause because everything is slower
+	certain bool // some evidence is certain, but may be too small for a cause or do no harm
+	busy    bool // some evidence is certain, but is no cause because everything is slower
 }
 
 // Covered counts the failed or slow requests to which a cause contributed. A request is slow if it takes longer than
@@ -91,14 +93,14 @@ type Cause struct {
 type Covered struct {
 	Failed [2]int `json:"failed"` // with the cause, and all
 	Slow   [2]int `json:"slow"`
-	Text   string `json:"text"` // such as "covers 312 of 333 slow requests"; empty if there are none
+	Text   string `json:"text"` // such as "covers 312 of 333 slow requests"; empty if the cause covers no request
 }
 
 // Parts are the summands of a score.
 type Parts struct {
 	Time  float64 `json:"time"`      // the service's own time
 	Calls float64 `json:"calls"`     // the time of calls between the service and others
-	Acts  float64 `json:"behaviour"` //nolint:misspell // errors, and what it does no longer; the key is that of the schema
+	Acts  float64 `json:"behaviour"` //nolint:misspell // errors, and habits that the service gave up; the JSON schema has this spelling
 }
 
 // A Kind is the kind of an [Evidence].
@@ -107,15 +109,15 @@ type Kind string
 // The kinds of evidence.
 const (
 	KindSlower      Kind = "slower"       // the operation's own time is longer than before
-	KindSlowerCalls Kind = "slower calls" // calls from one service to another are
-	KindMoreCalls   Kind = "more calls"   // an operation calls another one more often
-	KindSlow        Kind = "slow"         // calls are far slower than others of their operation
+	KindSlowerCalls Kind = "slower calls" // calls from one service to another take longer than before
+	KindMoreCalls   Kind = "more calls"   // an operation calls another operation more often
+	KindSlow        Kind = "slow"         // calls are far slower than other calls of their operation
 	KindError       Kind = "error"
 	KindWarning     Kind = "warning"
 	KindNew         Kind = "new"       // something that no call did before
 	KindNoLonger    Kind = "no longer" // a habit that calls gave up
-	KindShare       Kind = "share"     // what such calls have in common
-	KindOnset       Kind = "onset"     // what else happened when it began
+	KindShare       Kind = "share"     // what the slow or failed calls have in common
+	KindOnset       Kind = "onset"     // what else happened when the cause began
 )
 
 // An Evidence is an observation that supports a cause.
@@ -124,7 +126,7 @@ type Evidence struct {
 	Operation string  `json:"operation"`
 	Place     string  `json:"place,omitempty"` // the place in the source
 	Pattern   string  `json:"pattern,omitempty"`
-	After     string  `json:"after,omitempty"` // if set, only calls that did or logged this are counted
+	After     string  `json:"after,omitempty"` // if set, only calls that did or logged this text are counted
 	Before    Count   `json:"before"`
 	Now       Count   `json:"now"`
 	Over      int64   `json:"over_nano,omitempty"` // a call that takes longer is slow
@@ -135,10 +137,10 @@ type Evidence struct {
 
 	about  item
 	odd    *oddity
-	series *series // of a time or of a number of calls, with its parts
-	beside bool    // spans that ran at the same time
+	series *series // the series of a time or of a number of calls
+	beside bool    // the evidence is about spans that ran at the same time
 	among  bool    // calls of the same requests are compared, not calls before with calls now
-	began  int64   // when the change began, of an evidence that lasts; 0: not known
+	began  int64   // when a lasting change began; 0: not known
 }
 
 // A Count says that N of Of calls of an operation show the evidence.
@@ -180,7 +182,7 @@ func (e *Evidence) query(service string) string {
 	switch e.Kind {
 	case KindSlower, KindSlow:
 		over := e.Over
-		if e.Now.N == 0 { // all calls are a little slower
+		if e.Now.N == 0 { // all calls are slower, but none is over the limit
 			over = e.Before.Median
 		}
 		return "{ " + of + " && " + query.Where("name", e.Operation) + " && self > " + strconv.FormatInt(over, 10) + "ns }"

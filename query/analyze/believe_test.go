@@ -33,8 +33,7 @@ func alone(t testing.TB, o querytest.Store, seed uint64) *analyze.Explanation {
 // shifts is a load that goes from one route to the others.
 func shifts(x float64) []float64 { return []float64{10 - 8*x, 1 + 6*x, 1 + 3*x, 0} }
 
-// TestExplainHealthy: a recording in which nothing is wrong has no cause, however its load and its mix of requests
-// change.
+// TestExplainHealthy: a recording without a fault has no cause, even if the load and the mix of requests change.
 func TestExplainHealthy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for a long time, and starts no goroutine")
@@ -68,7 +67,8 @@ func TestExplainHealthy(t *testing.T) {
 	}
 }
 
-// TestExplainSteady: what is bad from the first request to the last one is in the verdict, without a cause.
+// TestExplainSteady: a fault that lasts from the first request to the last request is in the verdict, without a
+// cause.
 func TestExplainSteady(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for a long time, and starts no goroutine")
@@ -100,7 +100,7 @@ func TestExplainSteady(t *testing.T) {
 	}
 }
 
-// TestExplainChange: what begins within a recording is the first cause.
+// TestExplainChange: a fault that begins within a recording is the first cause.
 func TestExplainChange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for a long time, and starts no goroutine")
@@ -131,7 +131,7 @@ func TestExplainChange(t *testing.T) {
 	}
 }
 
-// TestPeriodOf: a period has the calls that are slow in it; calls that are slow at all times have none.
+// TestPeriodOf: the period of slow calls is found; calls that are slow at all times have no period.
 func TestPeriodOf(t *testing.T) {
 	for until, want := range map[float64]bool{.6: true, 0: false} {
 		o := querytest.Store{Requests: 900, From: .4, Until: until, Slow: map[string]float64{"reserve": 50}}
@@ -150,7 +150,7 @@ func TestPeriodOf(t *testing.T) {
 	}
 }
 
-// TestExplainBusy: if a busy machine slows everything, no operation is the cause, and the verdict says so.
+// TestExplainBusy: if a busy machine slows all operations, no operation is the cause, and the verdict says so.
 func TestExplainBusy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for a long time, and starts no goroutine")
@@ -163,8 +163,9 @@ func TestExplainBusy(t *testing.T) {
 	}
 }
 
-// TestExplainSharedSlows: if most operations take far longer, what they share is slow, and none of them is the cause:
-// also if only for one of them no call before is slow, because there were none just before the given time.
+// TestExplainSharedSlows: if most operations take far longer, something that they share is slow, and no operation is
+// the cause. This also holds if only one operation has no slow call before, because it has no calls just before the
+// given time.
 func TestExplainSharedSlows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for a long time, and starts no goroutine")
@@ -200,7 +201,7 @@ func TestExplainFewCalls(t *testing.T) {
 	}
 }
 
-// TestExplainStalls: requests that wait while nothing happens are in the verdict, with where they wait.
+// TestExplainStalls: requests that wait while nothing happens are in the verdict, with the place where they wait.
 func TestExplainStalls(t *testing.T) {
 	quotes := func(float64) []float64 { return []float64{0, 0, 0, 1} }
 	for seed := range uint64(5) {
@@ -244,8 +245,8 @@ func TestExplainSeeding(t *testing.T) {
 	}
 }
 
-// TestExplainAnotherWay: calls that leave out a step because they go another way are slow, but not because they leave it
-// out.
+// TestExplainAnotherWay: calls that leave out a step because they take another path are slow, but the missing step is
+// not the reason.
 func TestExplainAnotherWay(t *testing.T) {
 	for seed := range uint64(5) {
 		x := alone(t, querytest.Store{Requests: 900, From: .4, Gone: true, Instead: "connect", Tenant: "t3", Tenants: 9}, 95+seed)
@@ -259,8 +260,8 @@ func TestExplainAnotherWay(t *testing.T) {
 	}
 }
 
-// TestExplainNewFailures: requests of a name that the baseline lacks, all of which fail, are the verdict: also if they
-// begin within one recording, or are there from the start.
+// TestExplainNewFailures: if all requests of a name fail and the baseline has no request of this name, they are the
+// verdict. This also holds if they begin within one recording, or are there from the start.
 func TestExplainNewFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for a long time, and starts no goroutine")
@@ -294,7 +295,8 @@ func TestExplainNewFailures(t *testing.T) {
 	}
 }
 
-// TestExplainOldBaseline: a baseline of another time of day has other caches and steps. That is said, and is no cause.
+// TestExplainOldBaseline: a baseline of another time of day has other caches and steps. The answer says so, and the
+// difference is not a cause.
 func TestExplainOldBaseline(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for a long time, and starts no goroutine")
@@ -310,7 +312,7 @@ func TestExplainOldBaseline(t *testing.T) {
 	}
 }
 
-// TestExplainBaselineOfAnotherVersion: a baseline that another version recorded is said to be so.
+// TestExplainBaselineOfAnotherVersion: the answer says if another version recorded the baseline.
 func TestExplainBaselineOfAnotherVersion(t *testing.T) {
 	before := store(t, querytest.Store{Requests: 60, From: 1, Version: "1.2"}, 1)
 	for version, want := range map[string]string{"1.2": "", "1.3": "the baseline is of version 1.2 and not 1.3"} {
@@ -321,8 +323,8 @@ func TestExplainBaselineOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestExplainDeath: if a service dies, the verdict says when, and how many requests of another service did not reach it.
-// A death of which nothing is known and that nobody noticed is not in the verdict.
+// TestExplainDeath: if a service dies, the verdict says when, and how many requests of another service did not reach
+// it. A death without a known reason and without missed requests is not in the verdict.
 func TestExplainDeath(t *testing.T) {
 	const requests, reached = 60, 40
 	at := func(i int) int64 { return 1_700_000_000_000_000_000 + int64(i)*int64(10*time.Millisecond) }
@@ -369,8 +371,8 @@ func TestExplainDeath(t *testing.T) {
 	expect.Equal(t, x.Verdict, "edge died: panic: index out of range", "the verdict")
 }
 
-// TestExplainTrigger: the verdict on a file that a flight recorder wrote begins with its trigger, and says what failed
-// in the request that the trigger names. A file that somebody asked for has no trigger.
+// TestExplainTrigger: the verdict on a file that a flight recorder wrote begins with its trigger, and says what
+// failed in the request that the trigger names. A file that a person or a program asked for has no trigger.
 func TestExplainTrigger(t *testing.T) {
 	for kind, want := range map[string]string{
 		"log": "ERROR: payment failed; POST /buy failed: POST /pay: card service: connection refused",

@@ -20,8 +20,8 @@ type Beside struct {
 	Count   int      `json:"count"`
 	Open    bool     `json:"open"`
 	Took    int64    `json:"took_nano"` // how long Row ran during the given span
-	In      float64  `json:"in"`        // the share of the slow spans that overlap with such spans for most of their time
-	Others  float64  `json:"others"`    // the same for the other spans
+	In      float64  `json:"in"`        // the share of the slow spans for which such a span ran when they began and for most of their time
+	Others  float64  `json:"others"`    // the same share of the other spans
 
 	typical int64   // the median of the durations of all spans of that name
 	chance  bool    // the shares may differ by chance
@@ -158,10 +158,10 @@ func (b *besides) outermost(r view.Row) view.Row {
 	return b.whole[max(1, sort.Search(len(b.whole), func(i int) bool { return t.Rank(b.whole[i]) > t.Rank(r) }))-1]
 }
 
-// addShares sets the shares of x for two sets of spans. A span counts if, when it began and for most of its time, a
-// span with the name of x in another request was running: what begins later does not slow it. If any overlap counted,
-// long spans would count more often. For the same reason, at least the time length is looked at from the begin of a span
-// on. The parameter compared is the number of names from which x was chosen.
+// addShares sets the shares of x for two sets of spans. A span of the sets counts if a span named x.Name in another
+// request was running when it began and for most of its time: a span that begins later is no reason why it is slow.
+// If any overlap counted, long spans would count more often. For the same reason, a span that is shorter than length
+// is treated as if it were that long. The parameter compared is the number of names from which x was chosen.
 func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], length int64, compared int) {
 	own := operation{service: x.Service, name: x.Name}
 	x.typical = c.typical
@@ -196,8 +196,8 @@ type coverage struct {
 	typical  int64 // the median of the durations
 }
 
-// A covered is for a required number of running spans, one or two. For each time in coverage.at it has the
-// total time before it in which that many spans ran, and whether that many run right after it.
+// A covered says when at least n spans ran, where n is one or two. For each time in coverage.at it has the total time
+// before it in which at least n spans ran, and whether at least n spans run right after it.
 type covered struct {
 	before []int64
 	runs   []bool
@@ -238,8 +238,7 @@ func (c *covered) add(times []int64, at int64, runs bool) {
 	c.before, c.runs = append(c.before, before), append(c.runs, runs)
 }
 
-// until returns the total time before at in which the required number of spans ran. The slice times is
-// coverage.at.
+// until returns the total time before at in which at least n spans ran. The slice times is coverage.at.
 func (c *covered) until(times []int64, at int64) int64 {
 	n, _ := slices.BinarySearch(times, at+1)
 	n--
@@ -252,7 +251,7 @@ func (c *covered) until(times []int64, at int64) int64 {
 	return c.before[n]
 }
 
-// during returns the times between which a span was open.
+// during returns the start and the end of a span.
 func during(v *view.View, r view.Row) (from, to int64, timed bool) {
 	from, timed = v.Start(r)
 	took, _ := v.Lasted(r)

@@ -12,9 +12,9 @@ import (
 
 // The thresholds of a ranking. docs/explain.md explains their values.
 const (
-	few            = 3      // an operation with fewer values before is not judged
-	slowFloor      = 0.02   // a value is slow if it exceeds the limit of the rules by this share of the time of the median request
-	leastStep      = 0.05   // a median that grew by a smaller share is no cause, however significant the growth is
+	few            = 3      // an operation with fewer values in the baseline is not judged
+	slowFloor      = 0.02   // this share of the time of the median request is added to the limit above which a value is slow
+	leastStep      = 0.05   // a median that grew by a smaller share is no cause, even if the growth is significant
 	leastShared    = 0.0003 // series with a smaller share of all time are too noisy to estimate the common shift
 	leastTime      = 0.0005 // a cause adds at least this share to the time of all requests
 	leastHarm      = 0.25   // requests are harmed by a changed habit if their median grows by this share
@@ -23,13 +23,13 @@ const (
 	lookAt         = 1.0    // a change is examined if -log10 of its chance is greater
 	alpha          = 2.0    // -log10 of the chance of a false cause in each family of tests
 	eighths        = 8      // the number of parts of a recording; slow calls in only one part are a burst and do not count
-	farOff         = 5      // times this many limits above the median are also compared with all operations
+	farOff         = 5      // slow values that exceed the median by this many limits are also compared with the values of all operations
 	calleeNow      = 1.1    // factor for called services, so that they rank before an equal caller
 	notSure        = 0.5    // the weight of a cause without sure evidence
 	splits         = 12     // the number of parts between which a recording without a baseline can be divided
-	leastElsewhere = 100    // calls of others tell how many are slow on a busy machine
-	busyShare      = .1     // of all other calls are slow on a busy machine,
-	busyTimes      = 2.5    // and at least this many times as many as before
+	leastElsewhere = 100    // fewer calls of other services or operations do not tell how many calls are slow on a busy machine
+	busyShare      = .1     // a machine is busy if at least this share of the other calls is slow,
+	busyTimes      = 2.5    // and if this share is at least busyTimes times the share before
 	fewApart       = 10     // the fewest requests on each side of a division, if there are at least twice as many
 	leastVariance  = 3      // a number of errors with a smaller variance is not considered normally distributed
 )
@@ -57,7 +57,7 @@ func (o operation) compare(p operation) int {
 	return cmp.Or(cmp.Compare(o.service, p.service), cmp.Compare(o.name, p.name), o.path.compare(p.path))
 }
 
-// An oddity is an item that the calls of an operation do or log more often than before, or no longer do.
+// An oddity is an item that the calls of an operation do or log more often than before, or a habit that they gave up.
 type oddity struct {
 	operation
 
@@ -124,8 +124,8 @@ type stratum struct {
 	item    int
 }
 
-// strata test an error in all operations of a service together (Mantel and Haenszel). Each operation is compared
-// with itself, so that a different mix of operations does not look like more errors.
+// strata tests an error in all operations of a service together (Mantel and Haenszel). It compares each operation
+// with the same operation before, so that a different mix of operations does not look like more errors.
 type strata struct {
 	excess, variance float64 // of the number of requests with the error
 	most             float64 // the largest -log10 of the chance in a single operation
@@ -196,8 +196,9 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 	return all, n
 }
 
-// gone returns the habits that the calls gave up: items that nearly all successful calls did before, or nearly all
-// of those that also did another item, and that calls now leave out.
+// gone returns the habits that the calls gave up: items that nearly all successful calls did before and that calls
+// now leave out. If nearly all calls with an item also did another item, the item may be a habit of only the calls
+// with the other item.
 func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests int) {
 	often := frequencies(well)
 	things := slices.SortedFunc(maps.Keys(often), func(a, b int) int { return cmp.Or(often[b].calls-often[a].calls, a-b) }) // 0 comes first
@@ -265,7 +266,7 @@ func (w *workload) family(o *oddity, n tried, more float64) (kind Kind, weight, 
 // unfit reports whether a call has an error or has not ended, and so may leave out things for this reason.
 func (c *call) unfit() bool { return c.bad || c.open }
 
-// in reports whether a call shows the oddity.
+// in reports whether the call c shows the oddity.
 func (o *oddity) in(c *call) bool {
 	if o.gone {
 		return !c.unfit() && !c.does(o.item) && c.does(o.after)
@@ -274,8 +275,8 @@ func (o *oddity) in(c *call) bool {
 }
 
 // blame returns a score for each service and a count for each of its oddities. A call counts if it shows an oddity
-// and no call of another service below it does. Each request adds to the score of a service the largest weight of
-// the oddities of its counted calls. The count of an oddity is the number of counted calls that show it.
+// and no call of another service below it shows one. Each request adds to the score of a service the largest weight
+// of the oddities of its counted calls. The count of an oddity is the number of counted calls that show it.
 func (w *workload) blame(odd []*oddity) (score map[string]float64, why map[string]map[*oddity]int) {
 	byName := make(map[operation][]*oddity)
 	for _, o := range odd {
@@ -292,7 +293,7 @@ func (w *workload) blame(odd []*oddity) (score map[string]float64, why map[strin
 	below := make(map[*call]bool)
 	leaves := make(map[*request][]*call)
 	var order []*request
-	for _, c := range slices.Backward(w.all) { // callees precede their callers
+	for _, c := range slices.Backward(w.all) { // in this direction, callees precede their callers
 		if c.up != nil && (below[c] || deviates[c] != nil && c.service != c.up.service) {
 			below[c.up] = true
 		}

@@ -21,7 +21,7 @@ import (
 type itemKind string
 
 const (
-	itemSpan    itemKind = "span" // a span of its own service
+	itemSpan    itemKind = "span" // a span of the call's own service
 	itemCall    itemKind = "call" // a call of another service
 	itemLog     itemKind = "log"
 	itemWarning itemKind = "warning"
@@ -34,14 +34,14 @@ type item struct {
 	place string // the place in the source, for a log record
 	name  string // the name of a failed span
 	text  string
-	cause string // the error that a log record has as an attribute
+	cause string // the error in the attributes of a log record
 }
 
 // said returns the text of a log record or of a failed span without the place at its beginning.
 func (x item) said() string { return strings.TrimLeft(strings.TrimPrefix(x.text, x.place), " :") }
 
-// An operation is the name and service of the span with which a call enters a service. Its path is empty, unless the
-// calls of one name are told apart.
+// An operation is the name and service of the span with which a call enters a service. Its path is set only if calls
+// of the same name are told apart.
 type operation struct {
 	service, name string
 	path          callPath
@@ -111,14 +111,14 @@ type request struct {
 	start, took int64
 	route       *route
 	failed      bool
-	bad         bool         // a call of it has an error
-	refused     bool         // the answer has a status of 4xx and is no failure, so errors below it are none either
+	bad         bool         // one of its calls has an error
+	refused     bool         // the answer has a status of 4xx, which is no failure, so errors below the request are no failures either
 	failure     *failureKind // nil if the request did not fail
 	now         bool         // the request is compared with the baseline; false: it belongs to the baseline
 	eighth      int          // the part of the recording in which the request begins
 }
 
-// side returns 1 for a request that is compared with the baseline, and 0 for one of the baseline.
+// side returns 1 for a request that is compared with the baseline, and 0 for a request of the baseline.
 func (q *request) side() int {
 	if q.now {
 		return 1
@@ -137,8 +137,8 @@ type workload struct {
 	numbers  map[item]int // the index of each item in items
 	byName   map[operation][]*call
 	requests []*request
-	// times has the samples of times until the runs are read. The time of an edge is how much of the time of a span's
-	// calls no span of the called service covers.
+	// times has the samples of times until the runs are read. The time of an edge is the own time of a span that
+	// calls one other service: the time in which no span below it ran.
 	times   map[sampled]*sample
 	samples []*sample             // times of operations, times of edges, and numbers of calls, each in a fixed order
 	callers map[operation][]*call // by operation: the call of each span; nil after the runs are read
@@ -150,13 +150,13 @@ type workload struct {
 	rules   rules
 	clocks  []Clock // the clocks that were corrected
 	clock   func(t Time) string
-	trigger *Trigger // of the flight recorder's latest file
+	trigger *Trigger // why the flight recorder wrote its latest file
 	// triggered is the time at which the reason for a flight recorder's latest file began; see triggeredAt.
 	triggered Time
 }
 
-// workloadOf returns a sample of the requests that have a selected row in a run, and the number of all of them. If
-// others is set, it adds other requests with the same names to the baseline.
+// workloadOf returns a sample of the requests that have a selected row in a run, and the number of all such requests.
+// If others is set, it adds other requests with the same names to the baseline.
 func workloadOf(ctx context.Context, q *Question, others bool) (w *workload, all int, err error) {
 	w = &workload{
 		rules: withinRecording, triggered: NoTime, items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call),
@@ -190,7 +190,7 @@ func workloadOf(ctx context.Context, q *Question, others bool) (w *workload, all
 	return w, all, nil
 }
 
-// mostHabits is the maximum number of items of an operation that are examined, the most frequent ones.
+// mostHabits is the maximum number of items of an operation that are examined; the most frequent items are chosen.
 const mostHabits = 200
 
 // maxRequests is the maximum number of requests of a run that are compared. If there are more, they are sampled
@@ -230,8 +230,8 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others, within b
 		rank = end
 	}
 	roots = slices.DeleteFunc(roots, func(r view.Row) bool { return !chosen.Has(r) && (!others || !names[operationOf(v, r)]) })
-	// The span of a whole command is no request, unless there is nothing else. Where requests are served, a call
-	// without a caller is none either, such as a query while the program starts.
+	// The span of a whole command is no request, unless there is nothing else. If the program serves requests, a
+	// client span without a parent is no request either: for example, a query that the program makes when it starts.
 	roots = without(roots, func(r view.Row) bool { return v.Service(r) == mapping.RunService })
 	kindOf := func(r view.Row) string { return v.Flags(r).Kind() }
 	if w.rules.alike && slices.ContainsFunc(roots, func(r view.Row) bool { return kindOf(r) == "server" || kindOf(r) == "consumer" }) {
@@ -268,8 +268,9 @@ func without(list []view.Row, drop func(r view.Row) bool) []view.Row {
 	return rest
 }
 
-// withoutSeeding leaves out the requests at the beginning of a recording that come one after the other, as when a database is
-// filled before it is used: those that follow are slower for that reason alone. Failed requests are never left out.
+// withoutSeeding leaves out the requests at the beginning of a recording if they come far faster one after the other
+// than later requests, as when a database is filled before the test. Compared with these early requests, all later
+// requests would seem slow. Failed requests are never left out.
 func withoutSeeding(v *view.View, roots []view.Row) []view.Row {
 	start := func(r view.Row) int64 { at, _ := v.Start(r); return at }
 	n := len(roots)
@@ -287,7 +288,7 @@ func withoutSeeding(v *view.View, roots []view.Row) []view.Row {
 		}
 	}
 	if early*seedingShare < 2*n {
-		return roots // hardly more than later, which needs no sorting
+		return roots // the beginning has hardly more requests than later parts; this check needs no sorting
 	}
 	list := slices.SortedStableFunc(slices.Values(roots), func(a, b view.Row) int { return cmp.Compare(start(a), start(b)) })
 	k := 0
@@ -349,7 +350,7 @@ type callReader struct {
 	v     *view.View
 	texts errorTexts
 	paths *pathReader
-	only  view.Set[view.Row] // if not nil, other rows do not count
+	only  view.Set[view.Row] // if not nil, only these rows count
 }
 
 // A member is a span of a request.
@@ -445,7 +446,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 				return err
 			}
 			said := patternWith(strings.TrimPrefix(text, s.name+": "), true)
-			// Add the error unless a log record of the call has the same one.
+			// Add the error unless a log record of the call has the same error.
 			if !slices.ContainsFunc(s.call.items[:min(len(s.call.items), mostHabits)], func(n int) bool {
 				e := x.items[n]
 				return e.kind == itemError && e.name == "" && (e.cause == said || strings.HasSuffix(e.text, said))
@@ -457,7 +458,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 		if x.rules.alike {
 			key.path.ended = x.paths.ended(s.row, s.failed) + " " + x.paths.ended(root, q.failed)
 		}
-		// With several services, it is unknown to which of them the time belongs.
+		// If the span called several services, it is unknown to which of them the time belongs.
 		slices.Sort(s.remotes)
 		if len(slices.Compact(s.remotes)) == 1 {
 			key.operation = operation{service: key.service, name: s.remotes[0]}
@@ -487,7 +488,7 @@ func (x *callReader) pathOf(s *member, spans []*member) callPath {
 }
 
 // sweep sets the own time of spans. It assigns each instant to the deepest open span, and among equally deep spans to
-// the one that began last.
+// the span that began last.
 func sweep(spans []*member) {
 	slices.SortStableFunc(spans, func(a, b *member) int { return cmp.Compare(a.start, b.start) })
 	marks := make([]int64, 0, 2*len(spans))

@@ -16,8 +16,7 @@ type Clock struct {
 	Error time.Duration
 }
 
-// withinClockError reports whether the calls of an edge are slower by so little that the correction of a clock can be
-// the reason.
+// withinClockError reports whether the calls of an edge are slower by no more than the error of a corrected clock.
 func (w *workload) withinClockError(s *series) bool {
 	shown := s.shown()
 	for _, c := range w.clocks {
@@ -103,7 +102,7 @@ func Clocks(v *view.View, names []string) []Clock {
 		for of, steps := x, 0; steps < len(servers); steps++ {
 			up, ok := caller[of]
 			if !ok || up == x && slices.Index(servers, x) < slices.Index(servers, of) {
-				break // if services call each other, the clock of the first one counts as right
+				break // if services call each other, the clock of the first service counts as right
 			}
 			sum, of = sum+late[of], up
 		}

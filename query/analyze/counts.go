@@ -13,7 +13,7 @@ const (
 	moreOften  = 2 // more calls are evidence if an operation is called at least this many times as often
 )
 
-// A retries counts the calls of an operation, and those of them that follow a failed call by the same span.
+// A retries counts the calls of an operation and its retries: calls that follow a failed call by the same span.
 type retries struct {
 	operation
 
@@ -21,10 +21,10 @@ type retries struct {
 	example      view.Row
 }
 
-// called counts the calls that the spans of a request make. A call after one that failed is a retry and does not
-// count, because the failure is the cause.
+// called counts the calls that the spans of a request make. A call after a failed call is a retry and does not count,
+// because the failure is the cause.
 func (w *workload) called(spans []*member) {
-	for _, s := range slices.Backward(spans) { // parents precede their children
+	for _, s := range slices.Backward(spans) { // in this direction, children precede their parents
 		if s.up != nil {
 			s.up.below += s.own + s.below
 		}
@@ -96,7 +96,7 @@ func moreCalls(all []*series) []*series {
 	grown := make(map[operation]float64) // by operation: the additional calls per span
 	for _, s := range all {
 		s.far = 0
-		s.judge(0, 1, nil) // a busy machine does not change counts
+		s.judge(0, 1, nil) // no shift is removed, because a busy machine does not change counts
 		was, is := s.means()
 		s.grown = (is - was) / float64(s.calls.each)
 		grown[s.calls.from] += s.grown

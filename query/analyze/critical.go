@@ -49,8 +49,8 @@ func (s *Step) To() int64 { return s.From + s.Duration }
 // Critical returns the critical path of the span at row r. It returns false if r is not a span or
 // has no time. It takes O(n log n) time for n rows below r.
 //
-// The path is found backwards from the end of the span. There it goes into the child that ended last. From the
-// start of that child, it goes into the child that ended last before that start, and so on.
+// The path is found backwards from the end of the span. There it goes into the child that ended last. At the start of
+// this child, it goes into the sibling that ended last before the start, and so on.
 func Critical(v *view.View, r view.Row) (*CriticalPath, bool) {
 	start, timed := v.Start(r)
 	if v.Role(r) != view.RoleSpan || !timed {
@@ -159,8 +159,7 @@ func (c *critical) step(at *waiting, from int64) {
 	at.to = from
 }
 
-// push puts a span on the stack. It leaves out asynchronous children: those that end after the
-// span.
+// push puts a span on the stack. It leaves out asynchronous children, which end after the span.
 func (c *critical) push(r view.Row, from, to int64) {
 	end := to
 	took, over := c.v.Duration(r)
@@ -178,14 +177,13 @@ func (c *critical) push(r view.Row, from, to int64) {
 		until := start + int64(took)
 		switch {
 		case !ended && !over:
-			until = to // neither has ended
+			until = to // neither the child nor the span has ended
 		case !ended || until > end || until < start:
 			continue // the child is asynchronous
 		}
 		children = append(children, child{kid, start, until})
 	}
-	// If several children end together, the path goes to the one that began last, and then to the
-	// others.
+	// If several children end together, the path goes to the child that began last, and then to the others.
 	slices.SortStableFunc(children, func(a, b child) int {
 		return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.from, b.from))
 	})

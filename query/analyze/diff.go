@@ -65,14 +65,14 @@ type PathStep struct {
 	Kind    string `json:"kind"`
 }
 
-// PathStats holds statistics of the spans of a path on one side.
+// PathStats holds statistics of the spans of a path, before or after.
 type PathStats struct {
 	Count  int   `json:"count"`
 	Errors int   `json:"errors"`
 	Roots  int   // the number of spans at the top of the path; for a path at the top, the number of traces
-	P50    int64 `json:"p50_nano"`  // of the ended spans; for several runs, the median of their values
-	P95    int64 `json:"p95_nano"`  // likewise
-	Self   int64 `json:"self_nano"` // the sum over all spans
+	P50    int64 `json:"p50_nano"`  // the median duration of the ended spans; for several runs, the median of the runs' values
+	P95    int64 `json:"p95_nano"`  // the 95th percentile of the durations, for several runs as P50
+	Self   int64 `json:"self_nano"` // the sum of the self times of all spans
 	Known  int   // the number of spans for which an execution trace records the states of their goroutines
 
 	states [gotrace.NumStates]int64 // the sum over the known spans, in microseconds

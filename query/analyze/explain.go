@@ -17,27 +17,28 @@ import (
 
 const (
 	exchanges = 20      // the number of random exchanges that measure the effect of chance
-	mostTries = 100_000 // the maximum number of requests in all exchanges; doubled if chance did as much in one
+	mostTries = 100_000 // the maximum number of requests in all exchanges; twice as many if chance gave an equal cause once
 )
 
 // A Question says which requests Explain compares.
 type Question struct {
 	Before []query.Run // a baseline; if it is empty, Explain compares the requests of Now with each other
 	Now    []query.Run
-	// Without a baseline, Explain compares the requests from Since on with earlier ones. If Since is NoTime and Alike is
-	// set, it compares requests that have selected rows with other requests of the same names. Otherwise it compares the
-	// requests after the trigger of a flight recorder with earlier ones, if this shows a cause. If all this does not
-	// apply, it looks for the time of the largest change.
+	// Without a baseline, Explain compares the requests from Since on with earlier requests. If Since is NoTime and
+	// Alike is set, it compares requests that have selected rows with other requests of the same names. Otherwise it
+	// compares the requests after the trigger of a flight recorder with earlier requests, if this shows a cause.
+	// Otherwise it looks for the time of the largest change.
 	Since  Time
 	Alike  bool
 	Deaths []Death             // processes whose files were not closed; File and Reason are set
-	Clocks []Clock             // the corrections of the clocks; small differences between these services are not sure
-	Within bool                // rows that are not in Now do not count, not even those of requests with a row in it
-	Top    *Overview           // of the rows of Now, from [Top]; nil: Explain makes it
+	Clocks []Clock             // the corrections of the clocks; small differences between the corrected services are not sure
+	Within bool                // only the rows in Now count, even if other rows belong to the same requests
+	Top    *Overview           // the overview of Now from [Top]; nil: Explain calls Top
 	Clock  func(t Time) string // prints a time of day in sentences; nil: UTC
 }
 
-// Explain says how the recording Now came to be and ended, what fails in it, where its time is, and what changed.
+// Explain says why the recording Now was made and how it ended, what fails in it, where its time is spent, and what
+// changed.
 func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	alone := len(q.Before) == 0
 	w, all, err := workloadOf(ctx, q, alone && q.Alike && q.Since == NoTime)
@@ -106,7 +107,7 @@ func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	return x, cmp.Or(err, ctx.Err())
 }
 
-// selected compares the selected requests with the others of their names.
+// selected compares the selected requests with the other requests of the same names.
 func (w *workload) selected(ctx context.Context) (*Explanation, error) {
 	x := w.rank(0)
 	w.exchangeSides(ctx, x)
@@ -115,7 +116,7 @@ func (w *workload) selected(ctx context.Context) (*Explanation, error) {
 	return x, err
 }
 
-// sinceTime compares the requests from a time on with earlier ones.
+// sinceTime compares the requests from a time on with earlier requests.
 func (w *workload) sinceTime(at Time) *Explanation {
 	i, _ := slices.BinarySearchFunc(w.requests, int64(at), func(q *request, at int64) int { return cmp.Compare(q.start, at) })
 	x := w.since(i, 0)
@@ -123,8 +124,9 @@ func (w *workload) sinceTime(at Time) *Explanation {
 	return x
 }
 
-// changed compares the requests after the trigger of a flight recorder, or else after the largest change, with earlier
-// ones. The workload is left divided there.
+// changed compares the requests after the trigger of a flight recorder, or else after the largest change, with
+// earlier requests. If it finds a cause, the workload remains divided at that time. Otherwise the workload has no
+// baseline.
 func (w *workload) changed() *Explanation {
 	if w.triggered != NoTime {
 		if x := w.sinceTime(w.triggered); x.Found {
@@ -136,7 +138,7 @@ func (w *workload) changed() *Explanation {
 	if x.Found {
 		w.inTime(x, false)
 	}
-	if at := x.began(); at != 0 { // the stretches say more exactly when it began
+	if at := x.began(); at != 0 { // the stretches say more exactly when the change began
 		i, _ := slices.BinarySearchFunc(w.requests, at, func(q *request, at int64) int { return cmp.Compare(q.start, at) })
 		if min(i, len(w.requests)-i) >= fewApart {
 			y := w.since(i, math.Log10(splits))
@@ -159,8 +161,8 @@ func (w *workload) changed() *Explanation {
 	return x
 }
 
-// slower says that requests of most kinds are slower from a time on, at which the workload is divided. It returns "" if
-// they are not.
+// slower returns a text that says that requests of most kinds are slower since a given time, or "" if they are not.
+// The workload must be divided at that time.
 func (w *workload) slower(from Time) string {
 	type growth struct {
 		*route
@@ -190,7 +192,7 @@ func (w *workload) slower(from Time) string {
 	return fmt.Sprintf("nearly everything is slower from %s on, because the machine is busy or what all requests share is slow: %s", w.clock(from), strings.Join(said, ", "))
 }
 
-// setPeriods sets when the calls of the sure causes happened, unless Since says so already.
+// setPeriods sets From and To of the sure causes.
 func (w *workload) setPeriods(x *Explanation) {
 	for i := range x.Causes {
 		c := &x.Causes[i]
@@ -201,7 +203,7 @@ func (w *workload) setPeriods(x *Explanation) {
 	}
 }
 
-// tellState adds what needs no comparison: the trigger and the findings.
+// tellState adds the trigger and the findings, which need no comparison.
 func (w *workload) tellState(ctx context.Context, x *Explanation, run query.Run, top *Overview) (err error) {
 	x.Trigger = w.trigger
 	if x.Trigger != nil {
@@ -229,7 +231,7 @@ func (w *workload) tellState(ctx context.Context, x *Explanation, run query.Run,
 	return err
 }
 
-// finish makes the sentences, and leaves out what is not worth reporting.
+// finish makes the sentences, and leaves out causes and evidence that are not worth reporting.
 func (w *workload) finish(x *Explanation, others string) {
 	several := len(w.services()) > 1
 	for i := range x.Failures {
@@ -245,7 +247,7 @@ func (w *workload) finish(x *Explanation, others string) {
 	for i := range x.Causes {
 		c := &x.Causes[i]
 		if c.To == NoTime && x.Since != nil && w.near(c.From, x.Since.At) {
-			c.From = NoTime // x.Since has this time already
+			c.From = NoTime // x.Since has the same time
 		}
 		n, rest := len(c.Evidence), c.Evidence[1:]
 		switch {
@@ -262,7 +264,8 @@ func (w *workload) finish(x *Explanation, others string) {
 		c.Covers.Text = c.Covers.text()
 	}
 	told := make(map[*series]bool)
-	x.Causes = slices.DeleteFunc(x.Causes, func(c Cause) bool { // calls between two services are in the causes of both: say them once
+	// Slower calls between two services are evidence for both services: report them once.
+	x.Causes = slices.DeleteFunc(x.Causes, func(c Cause) bool {
 		of := c.Evidence[0].series
 		known := w.rules.alike && len(c.Evidence) == 1 && of != nil && told[of]
 		told[of] = true
@@ -271,7 +274,7 @@ func (w *workload) finish(x *Explanation, others string) {
 	x.Verdict, x.Alarming = x.verdict(len(w.requests))
 }
 
-// since compares the requests from index i on with the earlier ones.
+// since compares the requests from index i on with the earlier requests.
 func (w *workload) since(i int, more float64) *Explanation {
 	w.divide(i)
 	x := w.rank(more)
@@ -282,7 +285,7 @@ func (w *workload) since(i int, more float64) *Explanation {
 	return x
 }
 
-// began returns when the change of the first sure cause began, or 0 if this is not known.
+// began returns when the change of the first sure cause began, or 0 if the time is not known.
 func (x *Explanation) began() int64 {
 	for _, c := range x.Causes {
 		if c.Sure {
@@ -305,9 +308,9 @@ func (w *workload) sinceChange() *Explanation {
 	return x
 }
 
-// exchangeSides measures how often chance gives causes that are as significant as those of x. It swaps requests between
-// the two given sides at random. It swaps whole requests, because the calls of a request depend on each other. If chance
-// did as much in more than one tenth of the exchanges, no cause of x is sure any longer.
+// exchangeSides measures how often chance gives causes that are as significant as the causes of x. It swaps requests
+// between the two sides at random. It swaps whole requests, because the calls of a request depend on each other. If
+// more than one tenth of the exchanges give such causes, no cause of x is sure any longer.
 func (w *workload) exchangeSides(ctx context.Context, x *Explanation) {
 	_, now := divided(w.requests)
 	defer func() {
@@ -360,12 +363,12 @@ func (x *Explanation) surest() (p float64) {
 }
 
 // apart returns how well a division separates the requests: the largest weight of a cause, times a factor that is
-// largest if both sides have the same number of requests. It is largest where a change began.
+// largest if both sides have the same number of requests. The result is largest where a change began.
 func (x *Explanation) apart() float64 {
 	most := 0.0
 	for _, c := range x.Causes {
 		weight := c.weight()
-		if c.busy { // everything is slower from here on, which is as large a change as one cause
+		if c.busy { // if everything is slower from here on, this counts as much as a cause
 			weight = c.Score
 		}
 		most = max(most, weight)
@@ -447,7 +450,7 @@ func (w *workload) rank(more float64) *Explanation {
 		added := time / float64(max(1, s.requests))
 		time /= total
 		y, p := time*share, s.p
-		if !s.edge && s.calls == nil { // an operation is at least as significant as its whole service
+		if !s.edge && s.calls == nil { // if the whole service is more significant than the operation, use the service's chance
 			q := pools[s.service]
 			all := s.moreSlow(q.counts[0], q.counts[1], q.counts[2], q.counts[3])
 			if q.n > 1 {
@@ -522,8 +525,8 @@ func (w *workload) rank(more float64) *Explanation {
 	return x
 }
 
-// leaveOutHabits removes the certainty of habits that calls gave up and of what is new, if nothing else is a cause and no
-// request is slower or fails because of it.
+// leaveOutHabits makes evidence about new spans and given-up habits unsure and adds it to x.Habits, if there is no
+// other sure evidence and the change does no harm: hurts is false, or partly is true.
 func (w *workload) leaveOutHabits(x *Explanation, causes []*Cause) {
 	isHabit := func(e Evidence) bool { return e.Kind == KindNew || e.Kind == KindNoLonger }
 	for _, c := range causes {
@@ -552,8 +555,8 @@ func (c *Cause) weight() float64 {
 	return c.Score * notSure
 }
 
-// moreErrors returns those of the errors and warnings in x, which rank returned, that are more frequent now, the
-// most significant first.
+// moreErrors returns the errors and warnings in x that are more frequent now, the most significant first. The
+// parameter x is a result of rank.
 func (w *workload) moreErrors(x *Explanation) (list []Evidence) {
 	for _, o := range x.odd {
 		if kind, _, bound := w.family(o, x.tried, 0); kind == KindError || kind == KindWarning {
@@ -600,8 +603,9 @@ func (x *Explanation) order() {
 	x.Found = slices.ContainsFunc(x.Causes, func(c Cause) bool { return c.Sure })
 }
 
-// partly reports whether most calls keep a habit, or the calls without it do something else in its place. Such calls go
-// another way, for instance because they open a connection, and do not lack anything.
+// partly reports whether most calls keep a habit, or the calls without it do something else in its place. In both
+// cases the calls without the habit lack nothing: they take another path, for instance because they open a
+// connection.
 func (w *workload) partly(o *oddity) bool {
 	if !o.gone {
 		return false
@@ -623,9 +627,9 @@ func (w *workload) partly(o *oddity) bool {
 	return 2*o.counts[2] > o.counts[3]
 }
 
-// hurts reports whether any requests fail more often than before, or requests with the oddity o take clearly longer. It
-// compares them with present requests without o, or with earlier ones if nearly all present requests have o. If calls
-// give up a habit without harm, this is a change, but no cause.
+// hurts reports whether any requests fail more often than before, or requests with the oddity o take clearly longer.
+// It compares them with present requests without o, or with earlier requests if fewer than fewApart present requests
+// lack o. A habit that calls give up without harm is a change, but no cause.
 func (w *workload) hurts(o *oddity) bool {
 	if w.failsMore() {
 		return true
@@ -679,8 +683,9 @@ func (w *workload) failsMore() bool {
 	return false
 }
 
-// cover sets for each sure cause in how many of the failed and slow requests now it shows. If the place of the change
-// was searched for, what harms one or two requests is no sure cause. Causes that cover failures go before others.
+// cover counts for each sure cause the failed and the slow requests in which the cause shows. If Explain searched for
+// the time of the change, a cause that harms only one or two requests is not sure. Causes that cover at least half of
+// the failures go first.
 func (w *workload) cover(x *Explanation) {
 	sides, slow, failed := sidesOf(w.requests), make(map[*request]bool), x.Failed[1]
 	_, now := divided(w.requests)
@@ -711,7 +716,7 @@ func (w *workload) cover(x *Explanation) {
 		}
 		harmed := len(seen)
 		if kind := c.Kind; kind != KindError && kind != KindWarning && kind != KindNoLonger && kind != KindNew {
-			c.Covers.Failed[0] = 0 // slow requests that also fail, for another reason
+			c.Covers.Failed[0] = 0 // these requests are slow, and fail for another reason
 			if len(slow) > 0 {
 				harmed = c.Covers.Slow[0]
 			}
@@ -733,8 +738,8 @@ func (w *workload) cover(x *Explanation) {
 	})
 }
 
-// verdict returns the sentence about what matters most: the trigger or a death, else failures, else what changed, else
-// where the time is. It reports whether something is wrong.
+// verdict returns a sentence about the most important result: the trigger or a death, else failures, else a cause,
+// else where the time is spent. The result alarming says whether something is wrong.
 func (x *Explanation) verdict(requests int) (text string, alarming bool) {
 	cause := ""
 	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 {
@@ -774,7 +779,7 @@ func (x *Explanation) verdict(requests int) (text string, alarming bool) {
 	return "no cause found: nothing is different", false
 }
 
-// sentence returns a sure cause in the words of a verdict.
+// sentence returns the text of a sure cause for a verdict.
 func (c *Cause) sentence() string {
 	text := "cause: " + name(c.Service)
 	if what := cmp.Or(c.Operation, c.Evidence[0].Pattern); what != "" {

@@ -36,7 +36,7 @@ func blames(x *analyze.Explanation, service string) bool {
 	return x.Found && x.Causes[0].Service == service && strings.HasPrefix(x.Verdict, "cause: "+service+", "+x.Causes[0].Operation)
 }
 
-// TestExplainServicesOfOneRoute: two services may have spans of one name, and the time is in one of them.
+// TestExplainServicesOfOneRoute: two services may have spans with the same name, and the time is in one of the services.
 func TestExplainServicesOfOneRoute(t *testing.T) {
 	x := tracetest.New(t, format.V2, format.IET, format.Root())
 	front := x.Add(tracetest.Resource("front", "service.name", "front"))
@@ -52,8 +52,8 @@ func TestExplainServicesOfOneRoute(t *testing.T) {
 	expect.Has(t, got.Verdict, "GET /buy is in GET /buy of stock", "the verdict")
 }
 
-// TestExplainHabit: if calls leave out a step, and no request is slower or fails because of it, that is a change and no
-// cause.
+// TestExplainHabit: if calls leave out a step, and no request is slower or fails because of it, the missing step is a
+// change and not a cause.
 func TestExplainHabit(t *testing.T) {
 	x := explained(t, []query.Run{record(t, &querytest.Mall{Requests: 200}, 1)}, []query.Run{record(t, &querytest.Mall{Requests: 200, Gone: true}, 2)}, analyze.NoTime)
 	if x.Found || len(x.Habits) == 0 || !strings.HasPrefix(x.Habits[0].Text, "no longer done call stock: now in 0 of ") {
@@ -261,8 +261,8 @@ func TestExplainSelection(t *testing.T) {
 	}
 }
 
-// TestExplainAllAlong: if nothing changes over time, the cause is what distinguishes slow calls, or calls with an
-// error, from other calls of their operation.
+// TestExplainAllAlong: if nothing changes over time, the cause is a property that distinguishes slow calls, or calls
+// with an error, from other calls of their operation.
 func TestExplainAllAlong(t *testing.T) {
 	for name, c := range map[string]struct {
 		mall                              querytest.Mall
@@ -337,7 +337,8 @@ func TestExplainOthers(t *testing.T) {
 	}
 }
 
-// TestMoreErrors: Compare finds the one kind of error that is twice as frequent. Between equal runs it finds none.
+// TestMoreErrors: Compare finds the one kind of error that is twice as frequent. Between equal runs it finds no
+// error.
 func TestMoreErrors(t *testing.T) {
 	before := record(t, &querytest.Mall{Requests: 3000}, 1)
 	for declined, want := range map[float64]string{0: "[]", .06: "[error card declined for user <number>]"} {

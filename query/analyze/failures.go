@@ -13,19 +13,19 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Failure describes failed requests of one name that failed in the same place: the innermost failed span. Spans that
-// pass the failure on are part of it.
+// A Failure describes requests of one name with the same innermost failed span. Failed spans above that span only
+// pass the failure on and are not failures of their own.
 type Failure struct {
 	Request   string   `json:"request"` // the name of the requests, with their route
-	Service   string   `json:"service"` // of the innermost failed span
+	Service   string   `json:"service"` // the service of the innermost failed span
 	Operation string   `json:"operation"`
-	Pattern   string   `json:"pattern"`         // what it says, without numbers and ids
-	Status    string   `json:"status"`          // the HTTP or gRPC status, of the innermost span that has one
+	Pattern   string   `json:"pattern"`         // the error text, without numbers and ids
+	Status    string   `json:"status"`          // the HTTP or gRPC status of the innermost span that has one
 	Place     string   `json:"place,omitempty"` // the place in the source, if a stack is recorded
 	Before    Count    `json:"before"`
 	Now       Count    `json:"now"`
 	State     Changed  `json:"state"`
-	From      Time     `json:"from_unix_nano"` // if they failed at one time: from then to To; else NoTime
+	From      Time     `json:"from_unix_nano"` // if the requests failed in one short period, its start; else NoTime
 	To        Time     `json:"to_unix_nano"`
 	Log10P    float64  `json:"log10p"` // the decimal logarithm of the probability that the difference is chance
 	Row       view.Row `json:"row"`    // an example
@@ -38,23 +38,23 @@ type Changed string
 // The states of a failure.
 const (
 	NewRequest Changed = "new request"      // no request of this name is in the baseline
-	New        Changed = "new"              // it did not happen before
-	More       Changed = "more than before" // and not by chance
+	New        Changed = "new"              // the failure did not happen before
+	More       Changed = "more than before" // significantly more often
 	AsBefore   Changed = "as before"
-	AtOneTime  Changed = "at one time" // nearly all of them in a short part of the recording
-	AllFail    Changed = "all of them" // nearly all requests of the name fail, in both parts or without a comparison
-	Some       Changed = ""            // there is nothing to compare with
+	AtOneTime  Changed = "at one time" // nearly all failures are in a short part of the recording
+	AllFail    Changed = "all of them" // nearly all requests of the name fail, and did so before or there is no comparison
+	Some       Changed = ""            // there is no comparison, and neither AtOneTime nor AllFail applies
 )
 
-// A failureKind tells failures apart.
+// A failureKind identifies a kind of failure.
 type failureKind struct {
 	service, name, text, status string
 	example                     view.Row // not part of the key
 }
 
-// A route holds the requests of one service and name, and where their time is.
+// A route holds the requests of one service and name, and the time that they spend in each operation.
 type route struct {
-	operation // the name has the route
+	operation // the name includes the HTTP route
 
 	took    int64
 	n       int
@@ -66,7 +66,7 @@ type route struct {
 // A side has the requests of a route on one side of a comparison.
 type side struct {
 	tooks []int64 // ascending
-	bad   int     // requests that failed, or with a call that has an error
+	bad   int     // requests that failed or have a call with an error
 }
 
 // sidesOf returns the two sides of each route of a list of requests.
@@ -119,8 +119,8 @@ func (x *callReader) addToRoute(q *request, spans []*member) (err error) {
 	return err
 }
 
-// failureOf returns the kind of the innermost failure of a request: the last span that failed and has no failed span
-// below it.
+// failureOf returns the kind of the innermost failure of a request: the last failed span without a failed span below
+// it.
 func (x *callReader) failureOf(spans []*member) (*failureKind, error) {
 	inner := spans[0]
 	for _, s := range spans {
@@ -133,7 +133,7 @@ func (x *callReader) failureOf(spans []*member) (*failureKind, error) {
 		return nil, err
 	}
 	said, has := strings.CutPrefix(text, inner.name+": ")
-	if !has { // the span says nothing: a log record below it or below its callers may
+	if !has { // the span has no error text, but a log record below it or below its callers may have one
 		said = ""
 		for s := inner; s != nil && said == ""; s = s.up {
 			said, err = x.loggedError(s.row)
@@ -166,9 +166,9 @@ func (x *callReader) loggedError(r view.Row) (text string, err error) {
 }
 
 const (
-	leastFailing = .1 // the least share of the requests of a name, and of all failed requests, that is reported
-	leastBurst   = 5  // failures of a kind are a burst
-	nearlyAll    = .9 // so many requests of a name fail that it is not a matter of some of them
+	leastFailing = .1 // a failure is not reported if it is a smaller share both of the requests of its name and of all failed requests
+	leastBurst   = 5  // the least number of failures of a kind in a burst
+	nearlyAll    = .9 // the least share of failed requests of a name for AllFail
 )
 
 // failures counts the failed requests by their names and innermost failures, the most frequent first.
@@ -234,15 +234,15 @@ func (w *workload) failures() []Failure {
 	return all[:min(len(all), maxFailures)]
 }
 
-// periodOf returns when nearly all failures of a kind happened. It returns NoTime for from if they are spread over the
-// recording, and for to if they lasted until the end.
+// periodOf returns when nearly all failures of a kind happened. The result from is NoTime if the failures are spread
+// over the recording, and to is NoTime if they lasted until the end.
 func (w *workload) periodOf(of *route, kind *failureKind) (from, to Time) {
 	requests := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.route != of || !q.now })
 	return groupOf(requests, func(q *request) bool { return q.failure == kind }).period()
 }
 
 // blameFailures adds a cause for failures that the baseline does not have, unless a cause covers most of the failed
-// requests already: operations without a call in the baseline are not compared otherwise.
+// requests already. Otherwise a failed operation that has no call in the baseline would not be compared.
 func (w *workload) blameFailures(x *Explanation) {
 	failed, requests := x.Failed[1], x.Looked.Requests[1]
 	covered := slices.ContainsFunc(x.Causes, func(c Cause) bool { return c.Sure && 2*c.Covers.Failed[0] >= failed })

@@ -14,21 +14,21 @@ import (
 
 // rules are the thresholds of a comparison.
 type rules struct {
-	alike   bool    // calls of one operation are told apart by request, caller, text and outcome, and each kind is compared with itself
+	alike   bool    // calls of one operation are divided by request, caller, text and outcome; each kind is compared with the same kind before
 	slow    float64 // a value is slow if it exceeds this many times the 95th percentile before
 	step    float64 // the least share by which a median must grow
-	stepFew float64 // the same if fewer than five operations tell a slow operation from a busy machine
+	stepFew float64 // replaces step if fewer than five operations show whether the machine was busy
 	weight  float64 // the least share of the time of all requests that a difference must explain
-	// ranksSmall: differences that are certain rank as causes do, even if they are too small for a cause.
+	// ranksSmall ranks certain differences like causes, even if they are too small to be causes.
 	ranksSmall bool
-	acts       float64 // the least share of the failed requests, or of all requests, with calls that behave differently
+	acts       float64 // the least share of the failed requests, or of all requests, whose calls behave differently
 }
 
 var (
-	// withBaseline holds for a comparison with another recording of the same load.
+	// withBaseline has the rules for a comparison with another recording of the same load.
 	withBaseline = rules{slow: 1.5, step: leastStep, stepFew: leastStep, weight: .05, acts: .05, ranksSmall: true}
-	// withinRecording holds for a comparison of requests of one recording. Its load, its mix of requests and the
-	// caches change while it lasts, so it asks for more.
+	// withinRecording has the rules for a comparison of requests of one recording. The load, the mix of requests and
+	// the caches change during a recording, so these rules are stricter.
 	withinRecording = rules{alike: true, slow: 2, step: .25, stepFew: .5, weight: .05, acts: .05}
 )
 
@@ -38,17 +38,18 @@ const (
 	leastAdded  = 5e5
 	enoughCalls = 400
 
-	// Requests that fill a database come in the first seedingShare-th part of the time of a recording, and at least
-	// seedingPace times as often as later ones.
+	// Requests fill a database if they come in the first 1/seedingShare of the time of a recording, at least
+	// seedingPace times as often as later requests.
 	seedingShare = 10
 	seedingPace  = 8
 
-	mostTexts = 5000 // texts whose patterns are kept
-	mostPaths = 100  // kinds of calls of one name that are told apart
+	mostTexts = 5000 // the maximum number of texts whose patterns are cached
+	mostPaths = 100  // the maximum number of kinds of calls of one name
 )
 
-// matters reports whether k requests with a call that behaves differently are enough for a cause. If some requests
-// failed, an error must be in a share of them.
+// matters reports whether k requests with a call that behaves differently are enough for a cause: whether they are a
+// large enough share of all requests. For an error or a warning, the share of the failed requests counts instead, if
+// any failed.
 func (w *workload) matters(kind Kind, k, requests, failed int) bool {
 	of := requests
 	if (kind == KindError || kind == KindWarning) && failed > 0 {
@@ -57,7 +58,8 @@ func (w *workload) matters(kind Kind, k, requests, failed int) bool {
 	return float64(k) >= w.rules.acts*float64(of)
 }
 
-// A callPath tells calls of one name apart: by their request, by their caller, and by their query text, route or method.
+// A callPath tells calls of one name apart: by request, by caller, by the call's own query text, route or method, and
+// by how the call ended.
 type callPath struct{ request, parent, own, ended string }
 
 func (p callPath) compare(q callPath) int {
@@ -113,12 +115,14 @@ func valueOf(list []*columns.Column, r view.Row) string {
 	return ""
 }
 
-// own returns what tells the span at row r from others of its name: its route, and the pattern of its text.
+// own returns the route of the span at row r with the pattern of its query text. They tell the span from others of
+// its name.
 func (x *pathReader) own(v *view.View, r view.Row) string {
 	return x.routeOf(v, r) + x.pattern(valueOf(x.texts, r))
 }
 
-// routeOf returns the route of a span, or the pattern of its URL if its name has none either.
+// routeOf returns the route of a span. If the span has no route, and no path in its name, it returns the pattern of
+// the span's URL.
 func (x *pathReader) routeOf(v *view.View, r view.Row) string {
 	route := valueOf(x.routes, r)
 	if route != "" || len(x.urls) == 0 || strings.Contains(v.Name(r), "/") {
@@ -155,7 +159,7 @@ func (x *pathReader) label(v *view.View, root view.Row) string {
 // statusOf returns the HTTP or gRPC status of a span, or "".
 func (x *pathReader) statusOf(r view.Row) string { return valueOf(x.status, r) }
 
-// ended returns how a call ended: "" for well, else the class of its status or that it failed.
+// ended returns "" for a call that ended without an error, else the class of its status or a word for a failure.
 func (x *pathReader) ended(r view.Row, failed bool) string {
 	switch s := x.statusOf(r); {
 	case len(s) == 3 && s[0] >= '4':
@@ -181,7 +185,7 @@ func (x *pathReader) bounded(of operation, p callPath) callPath {
 }
 
 // pooled joins the series of one name. Each part has like calls: of one request, one parent, one text and one
-// outcome. The tests add up what each part has more than before (van Elteren).
+// outcome. The tests add up the differences between before and now of the parts (van Elteren).
 func (w *workload) pooled(all []*series) (out []*series) {
 	if !w.rules.alike {
 		return all

@@ -51,7 +51,7 @@ type MeasuredStep struct {
 	Frame     *Frame   `json:"frame,omitzero"`         // the frame of Stack that is in the program itself
 	Via       string   `json:"via,omitzero"`           // the library function that waited and that Frame called
 	Times     int      `json:"times,omitzero"`         // in [MeasuredPath.Lines], the number of similar steps
-	Request   string   `json:"other_request,omitzero"` // in [MeasuredPath.Lines], the request of Span, if it is another one
+	Request   string   `json:"other_request,omitzero"` // in [MeasuredPath.Lines], the request of Span, if it is not the request of the path
 
 	end int64 // the end of the time that Duration includes
 }
@@ -70,7 +70,7 @@ type Waker struct {
 // A Frame is a function and a line in it. It must not be changed.
 type Frame = gotrace.Frame
 
-// MeasuredShare is the least share of a span's time that must be known for a path to be printed as measured.
+// MeasuredShare is the share of a span's time that must be known before a path is printed as measured.
 const MeasuredShare = .95
 
 // Measured returns the measured path of the span at row r. It returns nil if no execution trace has the span.

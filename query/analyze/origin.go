@@ -11,21 +11,21 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// This file says how a recording came to be and how it ended.
+// This file has the trigger of a recording, the deaths of its processes, and the differences from its baseline.
 
 // A Trigger says why a flight recorder wrote a file.
 type Trigger struct {
 	Kind   string   `json:"kind"` // as in package control, such as watchdog
 	Reason string   `json:"reason"`
-	Row    view.Row `json:"request" null:"yes"` // the request that it names
+	Row    view.Row `json:"request" null:"yes"` // the request that the trigger names
 	Text   string   `json:"text"`               // what the request waits for, or why it failed
 }
 
-// asked has the triggers by which somebody asks for a file, so that they say nothing about what is wrong.
+// asked has the triggers by which a person or a program asks for a file. They say nothing about what is wrong.
 var asked = []string{"", "api", "http", "signal", "start", "exit"}
 
-// triggerOf returns the trigger in the first entry of a flight recorder's file. It returns nil if somebody asked for
-// the file.
+// triggerOf returns the trigger in the first entry of a flight recorder's file. It returns nil if the kind of the
+// trigger is in asked.
 func triggerOf(v *view.View, r view.Row) *Trigger {
 	e, err := v.NewReader().Entry(r)
 	if err != nil {
@@ -48,7 +48,7 @@ func triggerOf(v *view.View, r view.Row) *Trigger {
 	return t
 }
 
-// tell sets the text of a trigger: the innermost error of its request, or else where its time is.
+// tell sets the text of a trigger: the innermost error of its request, or else where the request spends its time.
 func (t *Trigger) tell(ctx context.Context, run query.Run) error {
 	v := run.View
 	if t.Row == 0 {
@@ -75,7 +75,7 @@ func (t *Trigger) tell(ctx context.Context, run query.Run) error {
 	return nil
 }
 
-// sentence returns the trigger in the words of a verdict.
+// sentence returns the text of the trigger for a verdict.
 func (t *Trigger) sentence() string {
 	kind := t.Kind
 	switch kind {
@@ -101,13 +101,13 @@ type Death struct {
 	File    int    `json:"-"` // its index in the view
 	Service string `json:"service"`
 	At      Time   `json:"at_unix_nano"` // its last row
-	Reason  string `json:"reason"`       // what it said before it died, such as a panic; "" if that is not known
-	Missed  [2]int `json:"missed"`       // requests of other services from then on that did not reach it, and all that would have
+	Reason  string `json:"reason"`       // the reason in the recording, such as a panic; "" if it is not known
+	Missed  [2]int `json:"missed"`       // later requests of other services: those that did not reach it, and all that would have reached it
 	Text    string `json:"text"`         // a sentence
 }
 
-// missedBy counts the requests of other services after a death that did not reach the dead service although such
-// requests did before.
+// missedBy counts the requests of other services after a death that did not reach the dead service, although most
+// requests of the same route had reached it before.
 func (w *workload) missedBy(d *Death) {
 	type reach struct{ of, reached int }
 	before, called, other := make(map[*route]*reach), make(map[*request]bool), make(map[*request]bool)
@@ -137,8 +137,8 @@ func (w *workload) missedBy(d *Death) {
 	}
 }
 
-// died sets the services, times and texts of the deaths of a view, and leaves out those of which there is nothing to
-// say: nothing is known of the reason, and no other service missed the process.
+// died sets the services, times and texts of the deaths of a view. It leaves out a death without a known reason if
+// few requests, or less than half of the requests, missed the dead service.
 func (w *workload) died(v *view.View, deaths []Death) []Death {
 	several := len(v.Files()) > 1
 	deaths = slices.DeleteFunc(slices.Clone(deaths), func(d Death) bool { return !several && d.Reason == "" })
@@ -179,8 +179,8 @@ func (w *workload) died(v *view.View, deaths []Death) []Death {
 	return told
 }
 
-// concerns removes the certainty of causes that have nothing to do with the trigger or the death of a recording: their
-// operation occurs neither in the request of the trigger nor in nearly all requests.
+// concerns makes causes unsure that have nothing to do with the trigger of a recording or the death of a process:
+// their operation occurs neither in the request of the trigger nor in nearly all requests.
 func (w *workload) concerns(x *Explanation, deaths []Death) {
 	died := slices.ContainsFunc(deaths, func(d Death) bool { return d.Reason != "" })
 	if w.trigger == nil && !died {
@@ -212,13 +212,14 @@ func (w *workload) concerns(x *Explanation, deaths []Death) {
 
 // A BaselineNote says how a baseline differs from a recording apart from its load.
 type BaselineNote struct {
-	Older int64  `json:"older_nano"` // from the last request of the baseline to the first one now
+	Older int64  `json:"older_nano"` // the time from the last request of the baseline to the first request now
 	Text  string `json:"text"`       // a sentence; "" if there is nothing to say
 }
 
-const oldBaseline = int64(3600e9) // a baseline that is older than this is said to be so
+const oldBaseline = int64(3600e9) // the age from which on the note says that a baseline is old
 
-// noteOf returns how the baseline differs from the recording now: its age, and the versions and hosts of its services.
+// noteOf returns the differences between the baseline and the recording now: the age, and the versions and hosts of
+// services.
 func (w *workload) noteOf() (n BaselineNote, err error) {
 	before, now := divided(w.requests)
 	if len(before) == 0 || len(now) == 0 || before[0].view == now[0].view {

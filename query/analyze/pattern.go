@@ -14,7 +14,7 @@ const maxPattern = 300
 // least six digits, <uuid> for UUIDs, and <text> for quoted texts.
 func Pattern(text string) string { return patternWith(text, false) }
 
-// headOf returns the first line of a text, or its beginning.
+// headOf returns the first line of text, cut to maxPattern bytes if it is longer.
 func headOf(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxPattern {

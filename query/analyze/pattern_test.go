@@ -13,8 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the expected texts in testdata again")
 
-// TestPattern compares patterns with those in pattern.txt. A pattern of a pattern is the pattern
-// itself.
+// TestPattern compares patterns with the patterns in pattern.txt. The pattern of a pattern is the pattern itself.
 func TestPattern(t *testing.T) {
 	querytest.Golden(t, "testdata/pattern.txt", *update, func(text string) string {
 		said := analyze.Pattern(text)

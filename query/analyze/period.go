@@ -8,21 +8,21 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// inPeriod: a period has at least this share of the slow or failed calls, and at most this share of all calls.
+// inPeriod is the least share of the slow or failed calls that a period has, and the largest share of all calls.
 const inPeriod = .8
 
 // A Period is when most of the slow or failed calls of an operation began.
 type Period struct {
 	From  int64   `json:"from_unix_nano"`
 	To    int64   `json:"to_unix_nano"`
-	In    float64 `json:"in"`    // the share of the slow or failed calls that began in it
-	Share float64 `json:"share"` // its length, as a share of the time in which all calls began
+	In    float64 `json:"in"`    // the share of the slow or failed calls that began in the period
+	Share float64 `json:"share"` // the length of the period, as a share of the time in which all calls began
 
-	lasts bool // few calls, or little time, come after it
+	lasts bool // few calls, or little time, come after the period
 }
 
 // PeriodOf returns when most of the spans in a set began. The set same has all spans of their operation. PeriodOf
-// returns nil if they began at all times, or if they may be in a period by chance.
+// returns nil if the spans of in began at all times, or if chance may have put them into a period.
 func PeriodOf(v *view.View, in, same view.Set[view.Row]) *Period {
 	var all []begin
 	for r := range same.All() {
@@ -39,8 +39,8 @@ type begin struct {
 	in bool // the call is slow or failed
 }
 
-// periodOf sorts a list and returns its period: the part of all calls with the largest excess of slow or failed calls over
-// their average share.
+// periodOf sorts a list of calls and returns its period: the part with the largest excess of slow or failed calls
+// over their average share. It returns nil as PeriodOf does.
 func periodOf(all []begin) *Period {
 	slices.SortFunc(all, func(a, b begin) int { return cmp.Compare(a.at, b.at) })
 	bad := 0
@@ -75,8 +75,8 @@ func periodOf(all []begin) *Period {
 	return p
 }
 
-// period returns when most of the slow or failed calls happened. It returns NoTime for from if they happened at all
-// times, and for to if they lasted until the end.
+// period returns when most of the slow or failed calls happened. The result from is NoTime if the calls happened at
+// all times, and to is NoTime if they happened until the end.
 func (g *group) period() (from, to Time) {
 	var all []begin
 	for in, calls := range g.sides {

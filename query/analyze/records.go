@@ -13,7 +13,8 @@ import (
 // findPattern is the kind of a finding about a pattern of errors.
 const findPattern = "pattern"
 
-// A change says how often a pattern of errors occurs, compared with before. In this order, patterns are reported.
+// A change says whether a pattern of errors is new, more frequent or gone. Patterns are reported in the order of
+// these values.
 type change int
 
 const (
@@ -26,12 +27,12 @@ const (
 func (c change) String() string { return [...]string{"new", "more frequent", "gone", "as before"}[c] }
 
 const (
-	timesMore = 3  // how often a pattern must occur, compared with before, to be more frequent
-	newAfter  = 20 // a pattern is new if it first occurs after this part of the recording
+	timesMore = 3  // a pattern is more frequent if it occurs at least this many times as often as before
+	newAfter  = 20 // a pattern is new if it does not occur in the first newAfter-th part of the recording
 )
 
-// explainRecords explains a recording that has no requests: which patterns of errors are new, more frequent or gone, and
-// since when. Without a baseline, a pattern is new if it does not occur at the beginning.
+// explainRecords explains a recording that has no requests: which patterns of errors are new, more frequent or gone,
+// and when the new patterns began. Without a baseline, a pattern is new if it does not occur at the beginning.
 func (w *workload) explainRecords(ctx context.Context, q *Question) (*Explanation, error) {
 	x := &Explanation{Verdict: "no cause found: there are no requests to compare"}
 	v := q.Now[0].View

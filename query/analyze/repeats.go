@@ -15,11 +15,11 @@ import (
 // A Repeat describes calls that some spans make repeatedly, such as a query in a loop. A repeat consists of at
 // least five spans with the same name and text directly below the same span.
 type Repeat struct {
-	Service string `json:"service"` // of the repeated spans
+	Service string `json:"service"` // the service of the repeated spans
 	Name    string `json:"name"`
 	Of      string `json:"of"` // the name of the parent spans
 	// Text is the query or the URL of the calls, with placeholders such as <number> for the parts that differ. It is
-	// "" if none was recorded, or if the trace has too many calls to read all texts.
+	// "" if no query or URL was recorded, or if the trace has too many calls to read all texts.
 	Text      string   `json:"text"`
 	Spans     int      `json:"spans"` // the number of parent spans with at least five calls
 	Calls     int      `json:"calls"` // the number of calls of these parent spans
@@ -145,7 +145,7 @@ func (p *repeats) block(k int) {
 		if p.t.End(r)-p.t.Rank(r) <= fewestCalls {
 			continue
 		}
-		if len(p.calls) > 1000 { // clearing a large map takes long each time
+		if len(p.calls) > 1000 { // make a new map, because clearing a large map takes long each time
 			p.calls = make(map[callKey]calls)
 		}
 		clear(p.calls)
@@ -220,7 +220,7 @@ func (x *repeated) byText(v *view.View, rows view.Set[view.Row], read *view.Read
 			if err != nil {
 				return nil, err
 			}
-			if _, waits := e.Attribute("wait.reason"); waits { // the rows are waits in an execution trace and not calls
+			if _, waits := e.Attribute("wait.reason"); waits { // these rows are waits in an execution trace and not calls
 				return nil, nil
 			}
 			d, _ := v.Duration(kid)
@@ -244,7 +244,7 @@ func (x *repeated) byText(v *view.View, rows view.Set[view.Row], read *view.Read
 	return list, nil
 }
 
-// callText returns the query or the URL of a call, or "" if the call has none. The caller may keep it.
+// callText returns the query or the URL of a call, or "" if the call has none. The caller may keep the text.
 func callText(e *format.TraceEntry) string {
 	for _, name := range callTexts {
 		if value, ok := e.Attribute(name); ok {

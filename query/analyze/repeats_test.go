@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestRepeats compares the repeats of random traces with those that a simple model counts.
+// TestRepeats compares the repeats of random traces with the repeats that a simple model counts.
 func TestRepeats(t *testing.T) {
 	some := 0
 	for seed := range uint64(20) {

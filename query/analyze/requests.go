@@ -21,8 +21,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Requests holds those spans of a set of rows that have no span above them. A span of entrace run above them does
-// not count. The methods are safe for concurrent use.
+// Requests holds the spans of a set of rows that have no span above them, except for a span of entrace run. The
+// methods are safe for concurrent use.
 type Requests struct {
 	view   *view.View
 	list   []timed
@@ -93,7 +93,7 @@ type Counts struct {
 	Open     int           `json:"open_spans"` // spans that have not ended
 	Requests int           `json:"requests"`
 	Failed   int           `json:"failed_requests"`
-	P95      time.Duration `json:"p95_nano"` // of the requests that have ended; 0 if there is none
+	P95      time.Duration `json:"p95_nano"` // the 95th percentile of the durations of the ended requests; 0 if no request has ended
 }
 
 // CountsOf returns the counts of all rows of a view.
@@ -142,9 +142,9 @@ type Heat struct {
 	P95      int64    `json:"p95_nano"`
 	P99      int64    `json:"p99_nano"`
 	Longest  view.Row `json:"longest" null:"yes"`
-	// Cells has three numbers for each non-empty cell: its distance from the previous such cell, its number of
-	// requests, and how many of them failed. Cells are numbered column by column, and within a column by duration.
-	// The last cell of a column counts the requests that have not ended.
+	// Cells has three numbers for each non-empty cell: its distance from the previous non-empty cell, its number of
+	// requests, and its number of failed requests. Cells are numbered column by column, and within a column by
+	// duration. The last cell of a column counts the requests that have not ended.
 	Cells []int `json:"cells"`
 }
 
@@ -232,13 +232,13 @@ type Choice struct {
 	Requests int    `json:"requests"`
 	Failed   int    `json:"failed"`
 	Query    string `json:"query"` // a query that selects the requests
-	// Groups has a group for each service and name, sorted by total time. If there are several, a group of all
+	// Groups has a group for each service and name, sorted by total time. If there are several groups, a group of all
 	// requests comes first.
 	Groups []ChoiceGroup `json:"groups"`
 	More   int           `json:"more"` // the number of groups that are not in Groups
 }
 
-// A ChoiceGroup compares requests with others.
+// A ChoiceGroup compares the chosen requests of a service and name with the other requests of the same name.
 type ChoiceGroup struct {
 	Service  string     `json:"service"`
 	Name     string     `json:"name"`
@@ -296,7 +296,7 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 		})
 	}
 	work.Wait()
-	for i := 1; i < len(byName) && several > 1; i++ { // evidence for all requests is not repeated in each group
+	for i := 1; i < len(byName) && several > 1; i++ { // leave out evidence that the group of all requests has
 		g := &c.Groups[i]
 		g.Evidence = slices.DeleteFunc(g.Evidence, func(e Evidence) bool {
 			return slices.ContainsFunc(c.Groups[0].Evidence, func(all Evidence) bool {
@@ -394,8 +394,8 @@ type spent struct {
 
 func (s *spent) more() float64 { return s.time[0] - s.time[1] }
 
-// inside compares the operations in which the chosen and the other requests spend their time, and returns the
-// errors of the chosen ones. The rows in spans are the spans of the operation that it names.
+// inside compares the operations in which the chosen and the other requests spend their time, and returns the errors
+// of the chosen requests. The rows in spans are the spans of the operation that the evidence names.
 func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Evidence, spans [2][]view.Row, err error) {
 	t, texts := q.view.Tree(), errorTexts{v: q.view, ctx: ctx}
 	all, most, slow, said := spent{}, &spent{}, operation{}, make(map[string]int)
@@ -406,7 +406,8 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 			failed := view.Row(0)
 			for rank, end := t.Rank(x.row), t.End(x.row); rank < min(end, t.Rank(x.row)+maxWalked); rank++ {
 				r := t.Row(rank)
-				if q.view.Flags(r).IsError() { // the error of a callee follows the error of its caller
+				// The rows are in the order of the tree, so the error of a callee follows the error of its caller.
+				if q.view.Flags(r).IsError() {
 					failed = r
 				}
 				if self, ended := q.view.SelfTime(r); ended {

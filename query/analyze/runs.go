@@ -36,7 +36,7 @@ const (
 type figure struct {
 	path   int
 	values []float64
-	p      float64 // the probability that chance gives such a growth, corrected for the number of figures
+	p      float64 // the probability that chance gives this much growth, corrected for the number of figures
 }
 
 // A family holds the figures of one kind. They share an estimate of the usual scatter, because a few runs are too
@@ -86,7 +86,7 @@ func labelings(before, after int) [][]bool {
 		}
 		return all
 	}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a comparison gives the same answer each time
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed seed, so that a comparison gives the same answer each time
 	for len(all) < maxLabelings {
 		next := slices.Clone(truth)
 		random.Shuffle(n, func(i, j int) { next[i], next[j] = next[j], next[i] })
@@ -95,7 +95,7 @@ func labelings(before, after int) [][]bool {
 	return all
 }
 
-// previous changes b to the previous choice in lexical order. It returns false if b is the first one.
+// previous changes b to the previous choice in lexical order. It returns false if b is the first choice.
 func previous(b []bool) bool {
 	for i := len(b) - 1; i > 0; i-- {
 		if b[i] && !b[i-1] {
@@ -106,7 +106,7 @@ func previous(b []bool) bool {
 					ones++
 				}
 			}
-			for k := i + 1; k < len(b); k++ { // move the following ones as far back as possible
+			for k := i + 1; k < len(b); k++ { // move the following true values as far back as possible
 				b[k] = k >= len(b)-ones
 			}
 			return true

@@ -28,7 +28,7 @@ type Runtime struct {
 type Sample struct {
 	Time  int64   `json:"time_unix_nano"`
 	Value float64 `json:"value"`
-	Count int     `json:"count"` // the number of samples of which this is the largest
+	Count int     `json:"count"` // the number of consecutive samples, of which Value is the largest
 }
 
 // A Growth reports that a value of the runtime grows steadily.
@@ -39,17 +39,17 @@ type Growth struct {
 	Time  int64   `json:"time_nano"` // the time between First and Last
 }
 
-// Goroutines describes the goroutines of a dump that have the same stack.
+// Goroutines describes goroutines of a dump with the same stack.
 type Goroutines struct {
 	Row   view.Row  `json:"row"`
 	In    string    `json:"in"`
 	Stack WholeText `json:"stack"`
 	Count int64     `json:"count"`
-	Spans int       `json:"spans"` // the number of spans for which they worked
+	Spans int       `json:"spans"` // the number of spans for which the goroutines worked
 	Ended int       `json:"ended"` // the number of these spans that have ended
 
 	of   map[view.Row]bool
-	open bool // one of these spans has not ended
+	open bool // one of the spans has not ended
 }
 
 // waitsForLock reports whether the goroutines wait for a lock.
@@ -66,8 +66,8 @@ func (g *Goroutines) waitsForLock() bool {
 }
 
 // locks returns a text that says where goroutines wait for a lock, and where the other goroutines of open spans are.
-// One of the latter may hold the lock; a dump does not say which. Goroutines without a stack count nowhere, and
-// neither do those of spans that began later than the first of the waiting ones.
+// One of these others may hold the lock; a dump does not say which. It leaves out other goroutines that have no
+// stack, or whose span began after the first span of a waiting goroutine.
 func locks(v *view.View, list []*Goroutines) string {
 	var waits, others []string
 	waiting, since := int64(0), NoTime
@@ -111,10 +111,10 @@ func locks(v *view.View, list []*Goroutines) string {
 	return text + "; which goroutine holds it is not recorded, and those that do not wait are: " + few(others)
 }
 
-// mostOfDeadlock is the largest number of places in which the goroutines of a deadlock wait.
+// mostOfDeadlock is the largest number of places in which waiting goroutines are reported as a possible deadlock.
 const mostOfDeadlock = 3
 
-// began returns when the first of the spans for which the goroutines work began, or NoTime.
+// began returns when the first span of the goroutines began, or NoTime.
 func (g *Goroutines) began(v *view.View) Time {
 	first := NoTime
 	for span := range g.of {
@@ -131,7 +131,7 @@ type WholeText string
 const (
 	maxSamples = 4000     // the maximum number of samples of each kind
 	maxGroups  = 20       // the maximum number of groups of goroutines
-	maxDumped  = 2000     // the maximum number of entries of a dump; control/provider writes no more
+	maxDumped  = 2000     // the maximum number of entries of a dump that are read; package control/provider writes no more
 	maxStack   = 16 << 10 // bytes
 	mostPlaces = 4        // the maximum number of places in a sentence
 
@@ -164,7 +164,7 @@ func RuntimeOf(ctx context.Context, v *view.View) (*Runtime, error) {
 		add := func(list *[]Sample, name string) {
 			value, _ := e.Attribute(name)
 			f, err := strconv.ParseFloat(value.String(), 64)
-			if err == nil && timed && !math.IsNaN(f) && !math.IsInf(f, 0) { // JSON has no such numbers
+			if err == nil && timed && !math.IsNaN(f) && !math.IsInf(f, 0) { // JSON cannot represent NaN and infinity
 				*list = append(*list, Sample{at, f, 1})
 			}
 		}
@@ -196,9 +196,9 @@ func some(list []Sample) []Sample {
 
 func byValue(a, b Sample) int { return cmp.Compare(a.Value, b.Value) }
 
-// grows returns the values that grow. A value grows if, in its last third, it is never below one and a half times
-// its maximum in the first third. So the heap between two collections does not count, and neither does a pool that
-// fills at the start.
+// grows returns the values that grow. A value grows if, in its last third, it is never below one and a half times its
+// maximum in the first third. So a heap that grows until the next collection, or a pool that fills at the start, does
+// not count.
 func (x *Runtime) grows() (list []Growth) {
 	add := func(of string, all []Sample, unit, least float64) {
 		n := len(all)
@@ -215,7 +215,8 @@ func (x *Runtime) grows() (list []Growth) {
 	return list
 }
 
-// addRuntime adds the values that grow, and the last goroutine dump of package control/provider, grouped by stack.
+// addRuntime adds the runtime values that grow, and the last goroutine dump of package control/provider, grouped by
+// stack.
 func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 	x, err := RuntimeOf(ctx, v)
 	if err != nil {
@@ -281,7 +282,7 @@ func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 	return nil
 }
 
-// addCrash adds the goroutines in the text of the last crash, which does not say for which spans they work.
+// addCrash adds the goroutines in the text of the last crash. The text does not say for which spans they work.
 func (o *Overview) addCrash(ctx context.Context, v *view.View) error {
 	crashes, err := find(ctx, v, "{ name = "+strconv.Quote(mapping.NameCrash)+" }")
 	if err != nil {
@@ -314,7 +315,7 @@ func (o *Overview) addCrash(ctx context.Context, v *view.View) error {
 				}
 			}
 			if outermost == "" || strings.HasPrefix(outermost+"/", "github.com/entrace-go/entrace/") {
-				continue // only functions of the standard library, or of this module
+				continue // the stack has only functions of the standard library or of this module
 			}
 			g := groups[stack.String()]
 			if g == nil {

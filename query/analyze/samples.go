@@ -15,9 +15,10 @@ type duration struct {
 	call *call
 }
 
-// A sample has what was measured of an operation: for each of its spans the time in which it was the deepest open span,
-// for an edge the time of the calls from one service to another, or for an arrow how often a span calls an operation.
-// A number of calls is multiplied by the average time of a call, so that it compares in the same way as a time.
+// A sample holds measured values of an operation, of an edge or of an arrow. For an operation, a value is the time in
+// which a span was the deepest open span. For an edge, it is the own time of a span that calls one other service: the
+// time in which no span below it ran. For an arrow, it is the number of a span's calls of an operation, multiplied by
+// the average time of a call so that it can be treated as a time.
 type sample struct {
 	sampled
 
@@ -27,11 +28,11 @@ type sample struct {
 	medians []duration // the median of each request, ascending, because calls of one request depend on each other
 }
 
-// A sampled says what a sample is of.
+// A sampled identifies the operation, edge or arrow of a sample.
 type sampled struct {
 	operation
 
-	edge bool // the operation is a service and the name of a service that it calls
+	edge bool // the operation has a service, and as its name a service that it calls
 }
 
 func byTook(a, b duration) int { return cmp.Compare(a.took, b.took) }
@@ -64,7 +65,7 @@ func tooks(list []duration) (before, now []int64) {
 	return before, now
 }
 
-// A series compares the values of a sample before with those now.
+// A series compares the values of a sample before with its values now.
 type series struct {
 	*sample
 
@@ -72,27 +73,29 @@ type series struct {
 	n, m            int     // the numbers of values before and now
 	med, now, limit int64
 	slow, was       int // values above the limit, now and before
-	// kept has the numbers of slow values and of all values, without the part of the recording with most slow values.
+	// kept has the numbers of slow values and of all values now, without the eighth of the recording with most slow
+	// values.
 	kept             [2]int
 	tail, shift, far int64
 	u, variance, z   float64
 	auc, p           float64   // p is -log10 of the chance
-	parts            []*series // of one name, each of like calls; empty if there is only s
-	most             *series   // the part with most additional time, whose values are shown; nil if there is only s
+	parts            []*series // the series of the kinds of calls of one name; empty if there is one kind
+	most             *series   // the part with most additional time, whose values are shown; nil if there is one kind
 	step             float64   // the least growth of the median that matters
 	before           []int64   // the values before, ascending
-	elsewhere        float64   // the share of the calls of others that are slow now
-	requests         int       // now, with such calls
-	busy             bool      // this share has grown, as on a busy machine, or most operations take far longer
+	elsewhere        float64   // the share of the calls of other services, or of other operations, that are slow now
+	requests         int       // the number of requests now that have these calls
+	busy             bool      // the share elsewhere has grown, as on a busy machine, or half of the operations take far longer
 }
 
 // time returns the approximate total time of the calls before.
 func (s *series) time() float64 { return float64(s.med) * float64(s.n) }
 
-// shared reports whether the series tells what all operations have in common. All of them have the given time.
+// shared reports whether the series has enough values and time to estimate the common shift of all operations. The
+// parameter all is the total time of all series.
 func (s *series) shared(all float64) bool { return min(s.n, s.m) >= 8 && s.time() > leastShared*all }
 
-// newSeries compares the two sides of a sample. It returns nil if one of them has too few values.
+// newSeries compares the two sides of a sample. It returns nil if one side has too few values.
 func (w *workload) newSeries(of *sample, floor int64) *series {
 	b, v := tooks(of.sorted)
 	if len(b) < few || len(v) == 0 {
@@ -146,9 +149,9 @@ func (w *workload) newSeries(of *sample, floor int64) *series {
 	return s
 }
 
-// judge sets p. It removes the shift that all operations have in common, for instance on a busy machine: mid is
-// the median of all z, and scale measures their spread. The function off returns the sorted differences of all times
-// before from the median of their operation.
+// judge sets p. It removes the shift that all operations have in common, for instance on a busy machine: mid is the
+// median of all z, and scale measures their spread. The function off returns the sorted differences between all times
+// before and the median of their operation.
 func (s *series) judge(mid, scale float64, off func() []int64) {
 	s.z = (s.z - mid) / scale
 	p := s.moreSlow(s.kept[0], s.kept[1], s.was, s.n)
@@ -162,11 +165,11 @@ func (s *series) judge(mid, scale float64, off func() []int64) {
 			p = max(p, stat.AtLeast(k, m, q))
 		}
 	}
-	s.p = max(0, p-math.Log10(3)) // the best of three tests
+	s.p = max(0, p-math.Log10(3)) // a correction for the choice of the best of three tests
 }
 
-// moreSlow returns -log10 of the chance that k of n values are slow. They must be more than before, and more than
-// elsewhere now, because a busy machine makes some calls of everything slow.
+// moreSlow returns -log10 of the chance that k of n values are slow. Slow values must be more frequent than before,
+// and more frequent than elsewhere now, because a busy machine makes some calls of all operations slow.
 func (s *series) moreSlow(k, n, k0, n0 int) float64 {
 	p := stat.MoreOften(k, n, k0, n0)
 	if s.elsewhere > 0 {
@@ -175,10 +178,12 @@ func (s *series) moreSlow(k, n, k0, n0 int) float64 {
 	return p
 }
 
-// setElsewhere sets how many calls of others are slow now: of other services, because a fault of a service may slow all
-// its operations, or else of other operations.
+// setElsewhere sets for each series the share of the other calls that are slow now: the calls of other services,
+// because a fault of a service may slow all its operations; or else, if other services have too few calls, the calls
+// of other operations.
 func setElsewhere(all []*series) {
-	of := make(map[operation]*[4]int) // by operation, without a name by service, and all: slow and all calls, now and before
+	// Slow and all calls, now and before; by operation, by service (without a name), and in total (without both).
+	of := make(map[operation]*[4]int)
 	for _, s := range all {
 		if s.edge {
 			continue
@@ -204,8 +209,9 @@ func setElsewhere(all []*series) {
 	}
 }
 
-// setSharedSlows marks all series as busy if half of the operations take far longer: what they share is slow, and the one
-// that grew most is only a victim. All series have the given time.
+// setSharedSlows marks all series as busy if at least half of five or more operations take far longer: then something
+// that they share is slow, and the operation that grew most is only a victim. The parameter time is the total time of
+// all series.
 func setSharedSlows(all []*series, time float64) {
 	moved, of := 0, 0
 	for _, s := range all {
@@ -236,8 +242,8 @@ func (s *series) each() []*series {
 	return s.parts
 }
 
-// shifted reports whether most calls take longer than before, and not only some. Of several parts, it asks the one
-// with most additional time.
+// shifted reports whether most calls take longer than before, and not only some. If the series has parts, shifted
+// looks at the part with most additional time.
 func (s *series) shifted() bool { return s.shown().moved() && s.shown().z > leastZ }
 
 func (s *series) moved() bool { return float64(s.now) > float64(s.med)*(1+s.step) }
@@ -292,7 +298,7 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 		slices.Sort(zs)
 		scale = max(1, 1.4826*zs[len(zs)/2])
 	}
-	if len(zs) < 5 { // nothing tells a slow operation from a busy machine
+	if len(zs) < 5 { // five values are too few to tell a slow operation from a busy machine
 		for _, s := range all {
 			s.step = w.rules.stepFew
 		}

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// This file has the sentences of an explanation. They are made once, at its end, from numbers.
+// This file makes the sentences of an explanation, at the end and only from its fields.
 
-// sentence returns the text of an evidence. The parameter others names the calls that it is compared with, such as
-// before. The text does not repeat the operation head, because head is printed above it.
+// sentence returns the text of an evidence. The parameter others names the calls that the evidence is compared with,
+// such as "before". The text does not repeat the operation head, because head is printed above it.
 func (e *Evidence) sentence(others, head string) string {
 	of := ""
 	if e.Operation != head {
@@ -57,7 +57,7 @@ func (e *Evidence) oddSentence(others string) string {
 	return fmt.Sprintf("%s %s %s: now in %s", less, did, what, calls)
 }
 
-// text returns the sentence of what a cause covers.
+// text returns the sentence about the requests that a cause covers.
 func (c Covered) text() string {
 	if c.Failed[0] > 0 {
 		return fmt.Sprintf("covers %d of %d failed requests", c.Failed[0], c.Failed[1])

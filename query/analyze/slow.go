@@ -17,12 +17,12 @@ import (
 const (
 	farAbove    = 3   // slow calls are reported if their median is at least this many times the median of all calls
 	leastGap    = 0.2 // the least difference between the shares of slow calls and of other calls that have a value
-	gapByRun    = 0.7 // the same for spans that ran at the same time; larger, because many spans do
+	gapByRun    = 0.7 // the least gap for spans that ran at the same time; larger, because many spans run at the same time
 	leastBeside = 0.2 // a cause that only runs beside slow calls explains at least this share of all time
 )
 
-// ofOutcome matches the names of attributes that say how a call ended, and not why, in OpenTelemetry's semantic
-// conventions.
+// ofOutcome matches names of attributes in OpenTelemetry's semantic conventions that say how a call ended, and not
+// why.
 var ofOutcome = regexp.MustCompile(`^(event)?\.(.*\.)?(err|error|exception)(\.|$)|http\.(response|status)|(status|response)[._]?code|otel\.status|rpc\..*status`)
 
 // SaysOutcome reports whether a field is an attribute that says how a call ended, and not why.
@@ -37,8 +37,8 @@ type group struct {
 	sides map[bool][]*call // true: the slow or failed calls; false: the others
 }
 
-// slow returns causes without a comparison over time: calls that were far slower than most calls of their
-// operation, and an error if at most half of the calls of its service have it. The causes are sorted by importance.
+// slow returns causes without a comparison over time: calls that were far slower than most calls of their operation,
+// and errors that at most half of the calls of their service have. The causes are sorted by importance.
 func (w *workload) slow() (list []Cause) {
 	add := func(service string, e Evidence, p Parts) {
 		list = append(list, Cause{From: NoTime, To: NoTime, Service: service, Operation: e.Operation, Kind: e.Kind, Score: e.Share, Sure: true, Parts: p, Evidence: []Evidence{e}, Query: e.query(service)})
@@ -82,7 +82,7 @@ func (w *workload) slow() (list []Cause) {
 		}
 	}
 	byService, passes := make(map[string][]*call), make(map[*call]bool)
-	for _, c := range slices.Backward(w.all) { // callers precede their callees
+	for _, c := range slices.Backward(w.all) { // in this direction, callees precede their callers
 		if c.bad && c.up != nil {
 			passes[c.up] = true
 		}
@@ -106,9 +106,9 @@ func (w *workload) slow() (list []Cause) {
 	return list[:min(len(list), maxCauses)]
 }
 
-// mostSlow is for an operation whose calls are mostly slow, for instance because they wait for a lock. It returns
-// the sorted durations of the slow calls, and the median of the few that are far faster. It returns nil if there
-// are no such calls.
+// mostSlow divides the calls of an operation if most of them are slow, for instance because they wait for a lock. It
+// returns the sorted durations of the slow calls, and the median of the few calls that are far faster. It returns nil
+// if no calls are far faster than the others.
 func mostSlow(all []int64) (slow []int64, median int64) {
 	if n := len(stat.Fast(all)); n >= few && all[(n+len(all))/2] >= farAbove*farAbove*all[n/2] {
 		return all[n:], all[n/2]
@@ -116,17 +116,17 @@ func mostSlow(all []int64) (slow []int64, median int64) {
 	return nil, 0
 }
 
-// among replaces the causes by those that slow returns, if something distinguishes the slow
-// or failed calls from the others: an attribute, or spans that ran at the same time. It reports whether it replaced the
-// causes.
+// among replaces the causes of x by the causes from slow whose calls differ from other calls in something: an
+// attribute, or spans that ran at the same time. It reports whether there are any.
 func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err error) {
 	w.divide(0)
 	causes := w.slow()
 	err = w.within(ctx, causes)
 	causes = slices.DeleteFunc(causes, func(c Cause) bool {
-		// Any long operation slows others on a busy machine. Only if that costs much time, it is a cause.
+		// On a busy machine, any long operation slows others. It is a cause only if it costs much time.
 		from, to := w.group(c.Service, &c.Evidence[0]).period()
-		stall := to != NoTime && to-from < w.length()/stretches // everything that is open at that moment is slow
+		// A short stall makes everything slow that is open at that moment.
+		stall := to != NoTime && to-from < w.length()/stretches
 		besideOnly := !slices.ContainsFunc(c.Evidence[1:], func(e Evidence) bool { return !e.beside })
 		return stall || len(c.Evidence) == 1 || besideOnly && c.Score < leastBeside
 	})
@@ -159,7 +159,7 @@ func (w *workload) within(ctx context.Context, causes []Cause) error {
 	return nil
 }
 
-// group returns the calls now that show an evidence, and the other calls of the operation.
+// group divides the calls now of an operation into the calls that show an evidence and the others.
 func (w *workload) group(service string, e *Evidence) *group {
 	g := &group{sides: make(map[bool][]*call)}
 	switch {
@@ -168,13 +168,14 @@ func (w *workload) group(service string, e *Evidence) *group {
 		over := shown.limit
 		_, now := tooks(shown.sorted)
 		if slow := stat.Slow(now); len(slow) > 0 {
-			over = min(over, slow[0]-1) // include calls that were already slow before
+			over = min(over, slow[0]-1) // also include calls below the limit that are far slower than most calls now
 		}
 		for _, d := range shown.list {
 			g.add(d.call, d.took > over)
 		}
 	case e.odd != nil:
-		shows := make(map[operation]bool) // like with like: operations that never show it do not count
+		// Count only operations of which some call shows the evidence, so that like is compared with like.
+		shows := make(map[operation]bool)
 		for _, c := range w.all {
 			shows[c.operation] = shows[c.operation] || !w.rules.alike || e.odd.in(c)
 		}
@@ -197,7 +198,8 @@ func groupOf(requests []*request, in func(q *request) bool) *group {
 	return g
 }
 
-// add adds a call of a request now. It ignores calls of another run than the first call's.
+// add adds a call if its request is compared with the baseline. It ignores calls of other runs than the run of the
+// first call.
 func (g *group) add(c *call, in bool) {
 	if v := c.request.view; c.request.now && (g.view == nil || g.view == v) {
 		g.view, g.sides[in] = v, append(g.sides[in], c)
@@ -232,13 +234,13 @@ func (w *workload) why(ctx context.Context, g *group, e *Evidence, groups int) (
 		if slow && i == 0 {
 			longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
 			ran = slices.DeleteFunc(RanBeside(g.view, longest.row, in, others), func(b Beside) bool {
-				// Slow requests of one name overlap more because they are slow. What is itself far slower than usual
-				// waits for the same thing as the slow calls.
+				// Slow requests of one name overlap more because they are slow. A span that is itself far slower than
+				// usual is not a reason either: it waits for the same thing as the slow calls.
 				return operation{service: b.Service, name: b.Name} == operationOf(g.view, longest.request.row) || b.Took > farAbove*farAbove*b.typical
 			})
 		}
 		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {
-			return tellRan(list, ran, groups), nil // an attribute that most calls have would not describe the problem
+			return tellRan(list, ran, groups), nil // an attribute value of most calls would not describe the problem
 		}
 		list, err = tell(ctx, list, g.view, in, others, ran, groups, gap, i == 0)
 		if err != nil {
@@ -272,8 +274,8 @@ func (g *group) requests(list []Evidence, groups int) []Evidence {
 }
 
 // tell adds to a list what distinguishes spans from others: attributes, and spans that ran at the same time. The
-// parameter groups is the number of groups that are tested, and gap the least difference between shares. If
-// instances is set, tell also adds one attribute of the resource, which tells the instances of a service apart.
+// parameter groups is the number of groups that are tested, and gap the least difference between shares. If instances
+// is set, tell also adds one attribute of the resource, to tell the instances of a service apart.
 func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int, gap float64, instances bool) ([]Evidence, error) {
 	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 	if err != nil {

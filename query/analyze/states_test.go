@@ -228,8 +228,8 @@ func TestExecutionTraceThatEndsEarly(t *testing.T) {
 	}
 }
 
-// TestStatesOfHandedSpan: the states of a span that a timer ends are unknown, which is not the same as 0. The states
-// and the path of a span that another goroutine continues and ends are known.
+// TestStatesOfHandedSpan: the states of a span that a timer ends are unknown, not 0. The states and the path of a
+// span that another goroutine continues and ends are known.
 func TestStatesOfHandedSpan(t *testing.T) {
 	var b bytes.Buffer
 	must(t, rt.Start(&b))
@@ -271,7 +271,7 @@ func TestStatesOfHandedSpan(t *testing.T) {
 	}
 }
 
-// TestExecutionTraceThatCannotBeRead: the hint says why nothing is known.
+// TestExecutionTraceThatCannotBeRead: the hint says why the states are unknown.
 func TestExecutionTraceThatCannotBeRead(t *testing.T) {
 	for data, want := range map[string]string{
 		"go 1.29 trace\x00\x00\x00more": `unknown header "go 1.29 trace"`, "go 1.26 trace\x00\x00\x00more": "generation at byte 16",

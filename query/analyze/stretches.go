@@ -7,20 +7,19 @@ import (
 	"slices"
 )
 
-// This file tests a change over time within one recording. Neighboring requests have much in common: caches,
-// collections of garbage, other programs on the machine. So it exchanges whole stretches of time, and not single
-// requests.
+// This file tests a change over time within one recording. Neighboring requests have much in common: caches, garbage
+// collections, other programs on the machine. So the test exchanges whole stretches of time, and not single requests.
 
 const (
-	stretches  = 24  // into which the calls of an operation are divided
-	shuffles   = 999 // of the stretches
-	alphaTime  = .01 // the chance that an exchange of stretches shows as much
+	stretches  = 24  // the number of stretches into which the calls of an operation are divided
+	shuffles   = 999 // the number of random orders of the stretches
+	alphaTime  = .01 // the largest share of the random orders that may show a change as large
 	floorLog   = .02 // the least standard deviation of logarithms of times
 	floorCalls = .5  // the least standard deviation of shares, in calls per stretch
 )
 
-// inTime removes the certainty of causes whose evidence is not more than what neighbors in time have in common. If
-// given is set, the place of the change was given and not searched for.
+// inTime makes causes unsure if neighbors in time differ as much without a change. If given is set, the time of the
+// change was given and not searched for.
 func (w *workload) inTime(x *Explanation, given bool) {
 	more := math.Log10(splits)
 	if given {
@@ -43,7 +42,7 @@ func (w *workload) inTime(x *Explanation, given bool) {
 			}
 		}
 	}
-	w.leaveOutHabits(x, causes) // what else was a cause may be none any longer
+	w.leaveOutHabits(x, causes) // the only sure evidence that is left may be about habits
 	for _, c := range causes {
 		at := slices.IndexFunc(c.Evidence, func(e Evidence) bool { return e.Sure })
 		c.Sure = at >= 0
@@ -63,8 +62,8 @@ type point struct {
 	now   bool
 }
 
-// points returns the values of all calls of the operation of an evidence: logarithms of times, numbers of calls, or 1
-// for the calls that show the evidence.
+// points returns a value for each call of the operation of an evidence. The value is the logarithm of a time, or a
+// number of calls, or 1 if the call shows the evidence and 0 if not.
 func (w *workload) points(service string, e *Evidence) (list []point) {
 	add := func(c *call, value float64) { list = append(list, point{c.start, value, c.request.now}) }
 	is := func(b bool) float64 {
@@ -100,9 +99,9 @@ func (w *workload) points(service string, e *Evidence) (list []point) {
 	return list
 }
 
-// clustered returns how many times more the number of calls with an error, or without a habit, varied between
-// stretches before the change than if calls were independent. It returns at least 1, and +Inf if nearly all such calls
-// now are in one stretch.
+// clustered returns a factor by which the calls that show an evidence are clustered in time. The factor is the
+// variance of their number between stretches before the change, divided by the variance for independent calls. It is
+// at least 1, and +Inf if nearly all of these calls now are in one stretch.
 func (w *workload) clustered(service string, e *Evidence) float64 {
 	var before, now []float64
 	for _, p := range w.points(service, e) {
@@ -126,7 +125,7 @@ func (w *workload) clustered(service string, e *Evidence) float64 {
 	if parts, all := sums(now); len(parts) > 1 && slices.Max(parts) > inPeriod*all {
 		return math.Inf(1)
 	}
-	before = before[:len(before)-len(before)/splits] // the place is not exact: the first calls of the fault may be there
+	before = before[:len(before)-len(before)/splits] // the time of the change is not exact, so the last calls before it may already have the fault
 	parts, all := sums(before)
 	n := float64(len(before))
 	if all == 0 || all == n || len(parts) < 2 {
@@ -140,8 +139,8 @@ func (w *workload) clustered(service string, e *Evidence) float64 {
 	return max(1, sum/float64(len(parts)-1)/(n/float64(len(parts))*all/n*(1-all/n)))
 }
 
-// lasting reports whether the values of an evidence change more at one time than if whole stretches of the recording
-// are exchanged. It sets when the change began.
+// lasting reports whether the values of an evidence change more at one time than in random orders of the stretches of
+// the recording. It sets e.began.
 func (w *workload) lasting(service string, e *Evidence, given bool) bool {
 	list := w.points(service, e)
 	n := len(list)
@@ -162,7 +161,7 @@ func (w *workload) lasting(service string, e *Evidence, given bool) bool {
 	means := make([]float64, b)
 	for i := range means {
 		part := slices.Clone(list[i*n/b : (i+1)*n/b])
-		if moved { // the median, because single outliers, such as a collection of garbage, do not matter
+		if moved { // use the median, so that single outliers, such as a garbage collection, do not matter
 			slices.SortFunc(part, func(a, b point) int { return cmp.Compare(a.value, b.value) })
 			means[i] = part[len(part)/2].value
 			continue
@@ -182,7 +181,7 @@ func (w *workload) lasting(service string, e *Evidence, given bool) bool {
 	if from > 0 {
 		e.began = list[from*n/b].at
 	}
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same answer each time
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed seed, so that the answer is the same each time
 	above := 0
 	for range shuffles {
 		r.Shuffle(b, func(i, k int) { means[i], means[k] = means[k], means[i] })
@@ -218,8 +217,8 @@ func largestStep(list []float64, floor float64) (most float64, first int) {
 	return most, first
 }
 
-// isRare reports whether the sum of the last values is larger than that of nearly all windows of the same length
-// before.
+// isRare reports whether the sum of the last values is larger than the sums of nearly all earlier windows of the same
+// length.
 func isRare(list []point, last int) bool {
 	sum := func(from int) (s float64) {
 		for _, p := range list[from : from+last] {

@@ -15,7 +15,7 @@ import (
 type Strips struct {
 	v       *view.View
 	states  *view.States
-	windows [][]*gotrace.Window // by execution trace: the parts that were read
+	windows [][]*gotrace.Window // for each execution trace, the parts that were read
 }
 
 // A StateTime is the time that goroutines spent in a state. State is the state's name in the query language.
@@ -31,9 +31,9 @@ type extent struct{ from, to int64 }
 // execution trace.
 const atOnce = int64(time.Second)
 
-// NewStrips reads the parts of execution traces that some rows need. The parameter budget limits the total
-// length of these parts; the shortest parts are read first. For spans in other parts, [Strips.Of] knows only
-// sums. If the files contain no execution traces, the Strips are empty.
+// NewStrips reads the parts of execution traces in which the spans of the given rows were open. The parameter budget
+// limits the total length of these parts; the shortest parts are read first. For spans in other parts, [Strips.Of]
+// knows only sums. If the files contain no execution traces, the Strips are empty.
 func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budget time.Duration) (*Strips, error) {
 	states, err := v.States(ctx)
 	if err != nil {
@@ -78,10 +78,10 @@ func merged(list []extent) (out []extent) {
 	return out
 }
 
-// Of divides the time of a span into n equal parts and returns for each part the state in which the goroutine of
-// the span spent most of it, or "" if no state is known. If the span's part of the trace was not read, only the
-// sums are known: Of then returns each state as often as its share of the time requires, in a fixed order. It
-// returns nil if no execution trace has the span.
+// Of divides the time of a span into n equal parts and returns for each part the state in which the goroutine of the
+// span spent most of the part, or "" if no state is known. If the span's part of the trace was not read, only the
+// sums are known: Of then returns each state as often as its share of the time requires, in a fixed order. It returns
+// nil if no execution trace has the span.
 func (s *Strips) Of(r view.Row, n int) []string {
 	x, ok := s.states.Of(r)
 	if !ok {

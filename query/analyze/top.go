@@ -24,19 +24,19 @@ type Overview struct {
 	Open   int  `json:"open_spans"`      // spans that have not ended
 	// Services lists each service that has spans or log records, the services with most errors first.
 	Services []ServiceCount `json:"services"`
-	// Slowest lists the requests with the longest: spans that have no span above them, except for a span of entrace run.
-	// If there are other spans, spans of entrace run do not count here or in Self.
+	// Slowest lists the slowest requests by service and name. A request is a span that has no span above it, except
+	// for a span of entrace run. If there are other spans, spans of entrace run do not count here or in Self.
 	Slowest []SlowRequest `json:"slowest"`
 	Self    *query.Table  `json:"self"` // the span names with the largest self time, from [query.Summary]
-	// Patterns has the most frequent patterns of error texts. OtherErrors is the number of errors
-	// that match none of the patterns that were counted. A failure that several spans pass on, and that log records
-	// repeat, counts once here, at the innermost span.
+	// Patterns has the most frequent patterns of error texts. OtherErrors is the number of errors that match none of
+	// the patterns that were counted. If several spans pass a failure on, or log records repeat it, the failure
+	// counts once here, at the innermost span.
 	Patterns    []ErrorPattern `json:"error_patterns"`
 	OtherErrors int            `json:"other_errors"`
 	NeverEnded  []view.Row     `json:"never_ended"` // the spans that have not ended, the earliest first
 	// Gaps are the longest periods in which no span began or ended, and nothing was logged.
 	Gaps  []Gap       `json:"gaps"`
-	Waits []WaitTotal `json:"waits"` // from [Waits]; Top does not fill it, because that takes longer
+	Waits []WaitTotal `json:"waits"` // from [Waits]; Top leaves Waits empty, because filling it takes longer
 	// Repeats are the calls that single spans repeat, sorted by total time.
 	Repeats []Repeat `json:"repeats"`
 	// Growth and Goroutines come from a flight recorder's samples of the Go runtime. Growth lists the values that
@@ -58,10 +58,10 @@ type ServiceCount struct {
 	Errors  int    `json:"errors"`
 }
 
-// A SlowRequest stands for the requests of a service and name that have ended.
+// A SlowRequest summarizes the ended requests of a service and name.
 type SlowRequest struct {
-	Row   view.Row `json:"row"`   // the longest
-	Count int      `json:"count"` // of all of them
+	Row   view.Row `json:"row"`   // the longest request
+	Count int      `json:"count"` // the number of requests
 }
 
 // An ErrorPattern is a pattern of error texts, with the number of errors that match it.
@@ -167,7 +167,8 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		*all = ServiceCount{s.Service, all.Spans + s.Spans, all.Logs + s.Logs, all.Errors + s.Errors}
 	}
 	for _, s := range byName {
-		if s.Spans > 0 || s.Logs > 0 { // other services have only entries of a recorder, such as the text of a crash
+		// A service without spans and log records has only entries of a recorder, such as the text of a crash.
+		if s.Spans > 0 || s.Logs > 0 {
 			top.Services = append(top.Services, *s)
 		}
 	}
@@ -217,7 +218,8 @@ func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 
 // Above returns a function that reports whether an ancestor of a row is a span of a set. It visits each row only once.
 func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
-	looked, below := v.NewSet(), v.NewSet() // the visited rows, and those of them that are at or below a span of the set
+	// The set looked has the visited rows; below has the visited rows at or below a span of the set.
+	looked, below := v.NewSet(), v.NewSet()
 	return func(r view.Row) bool {
 		up, is := v.Parent(r), false
 		if v.Role(up) == view.RoleSpan && rows.Has(up) { // a fast path for most rows
@@ -350,10 +352,10 @@ type errorTexts struct {
 	ctx                    context.Context //nolint:containedctx // the context of the one call that errorTexts serves
 	description, exception *columns.Column
 	read                   *view.Reader
-	saidBelow              map[view.Row][]string // what below has returned
+	saidBelow              map[view.Row][]string // results of the method below, by row
 }
 
-// cause returns the error that a log record has as an attribute.
+// cause returns the error in the attributes of a log record.
 func (t *errorTexts) cause(r view.Row) (string, error) {
 	if t.read == nil {
 		t.read = t.v.NewReader()
@@ -386,8 +388,8 @@ func (t *errorTexts) of(r view.Row) (s string, err error) {
 	return t.v.Name(r) + ": " + s, err
 }
 
-// said returns what the span at row r says about its failure, or "": the description of its status, or the message of its
-// first exception.
+// said returns the error text of the span at row r: the description of its status, or else the message of its first
+// exception, or else "".
 func (t *errorTexts) said(r view.Row) (s string, err error) {
 	s, err = t.attribute(&t.description, mapping.AttrStatusDescription, r)
 	if s != "" || err != nil {
@@ -407,8 +409,8 @@ const (
 	maxBelow  = 16
 )
 
-// below returns what the failed spans of rows below row r say, instead of those that say nothing what is below them, and
-// "" for a failure of which nothing is said.
+// below returns the texts of the failures directly below row r: the texts of the failed child spans in rows. For a
+// child without a text, it returns the texts of the failures below that child, or "" if there are none.
 func (t *errorTexts) below(r view.Row, rows view.Set[view.Row], depth int) (said []string, err error) {
 	if said, ok := t.saidBelow[r]; ok {
 		return said, nil
@@ -437,9 +439,10 @@ func (t *errorTexts) below(r view.Row, rows view.Set[view.Row], depth int) (said
 	return said, nil
 }
 
-// repeats reports whether another error of rows tells the error at row r, with the given text: a span that says nothing
-// is told by a failed span or log record below it, and any error by a failed span at or below its span, if the text has
-// what that span says.
+// repeats reports whether another error in rows describes the same failure as the error at row r, which has the given
+// text. For a span without an error text, any failed span or error log record below it does. Otherwise a failed span
+// below r does if the given text contains the text of that span. For a log record, its own span and the failed spans
+// below it do so.
 func (t *errorTexts) repeats(r view.Row, text string, rows view.Set[view.Row]) (bool, error) {
 	span, isSpan := r, t.v.Role(r) == view.RoleSpan
 	if !isSpan {

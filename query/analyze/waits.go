@@ -14,12 +14,12 @@ import (
 
 // A WaitTotal is the total time that spans waited at one place in the program, or for the runtime.
 type WaitTotal struct {
-	State string  `json:"state"` // as in the field names of the query language, such as mutex
+	State string  `json:"state"` // the name of the state in the query language, such as mutex
 	Time  int64   `json:"time_nano"`
 	Spans int     `json:"spans"` // the number of spans that waited
 	Stack []Frame `json:"stack"` // where the spans waited; empty for states without a place, such as runnable
-	// In has the names of the spans that waited, and By those of the spans that ended the waits. Both are sorted by
-	// time, the longest first, and have at most maxWaitNames names.
+	// In has the names of the spans that waited, and By has the names of the spans that ended the waits. Both are
+	// sorted by time, the longest first, and have at most maxWaitNames names.
 	In      []NameTime `json:"in"`
 	By      []NameTime `json:"ended_by"`
 	Longest view.Row   `json:"longest"` // the span with the longest single wait

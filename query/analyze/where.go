@@ -12,20 +12,20 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Finding says where time is or what else matters in a recording, without a comparison.
+// A Finding says where time is spent or what else matters in a recording, without a comparison.
 type Finding struct {
 	Kind  string   `json:"kind"`  // time, wait, repeat, retry, gap, open, grows or pattern
 	Text  string   `json:"text"`  // a sentence
-	Share float64  `json:"share"` // of the time of all requests, of the spans, or of the recording
+	Share float64  `json:"share"` // the share of the time of all requests, of the spans, or of the recording
 	Row   view.Row `json:"row" null:"yes"`
 
-	large    bool   // of the heap: it grew by so much that a verdict says it
-	hasQuery bool   // of a repeated call: its query or URL is known
-	asleep   bool   // of a wait: the program called time.Sleep
-	stalls   bool   // of a gap: requests waited in it
-	said     string // the text in the words of a verdict; Text if empty
-	at       int64  // of a pattern: when it first occurs
-	change   change // of a pattern: how often it occurs, compared with before
+	large    bool   // the heap grew by so much that a verdict says so
+	hasQuery bool   // the query or URL of a repeated call is known
+	asleep   bool   // the program waited in time.Sleep
+	stalls   bool   // requests waited during a gap
+	said     string // the text for a verdict; if empty, Text is used
+	at       int64  // when a pattern first occurs
+	change   change // whether a pattern is new, more frequent or gone
 }
 
 func (f *Finding) sentence() string { return cmp.Or(f.said, f.Text) }
@@ -45,13 +45,13 @@ const (
 const (
 	leastFinding = .1 // the least share of a finding
 	largeHeap    = 64 // MiB
-	manyCalls    = 10 // calls of one operation by each span are reported
-	leastAround  = 20 // so many requests would have been expected in a gap that is reported
+	manyCalls    = 10 // a repeat is reported if a span makes at least this many calls of one operation
+	leastAround  = 20 // a gap is reported if at least this many requests were to be expected in it
 )
 
 func percent(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
 
-// where returns the findings about the rows of a run, with its overview: first in which operation the time is.
+// where returns the findings about the rows of a run, whose overview is top. The first finding is mainTime.
 func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (list []Finding, err error) {
 	total := int64(0)
 	for _, t := range w.routes {
@@ -107,7 +107,7 @@ func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (lis
 	return list, nil
 }
 
-// mainTime returns in which operation the kind of request with most time spends it.
+// mainTime returns the operation in which the requests with the largest total time spend most time.
 func (w *workload) mainTime(total int64) Finding {
 	most := slices.MaxFunc(slices.Collect(maps.Values(w.routes)), func(a, b *route) int {
 		return cmp.Or(cmp.Compare(a.took, b.took), b.compare(a.operation))
@@ -134,7 +134,7 @@ func (w *workload) mainTime(total int64) Finding {
 	}
 }
 
-// retried returns the operation whose calls most often only repeat a call of the same span that failed.
+// retried returns the operation with the most retries: calls that repeat a failed call of the same span.
 func (w *workload) retried() []Finding {
 	best := retries{}
 	for _, op := range slices.SortedFunc(maps.Keys(w.retries), operation.compare) {
@@ -150,7 +150,8 @@ func (w *workload) retried() []Finding {
 	return nil
 }
 
-// gapsOf returns a gap that has load before it and after it, and in which many requests were to be expected.
+// gapsOf returns the longest gap that has load before it and after it, and in which many requests were to be
+// expected.
 func (w *workload) gapsOf(top *Overview, total int64) []Finding {
 	n := len(w.requests)
 	if n < leastAround {
@@ -187,8 +188,8 @@ type waitingAt struct {
 	row      view.Row // one of its spans
 }
 
-// waiting returns how many requests were open from one time to another, and the operation whose spans most of them had
-// open innermost.
+// waiting returns how many requests were open during a whole period, and the operation that was innermost in most of
+// these requests.
 func (w *workload) waiting(from, to int64) (most waitingAt, requests int) {
 	innermost := make(map[operation]*waitingAt)
 	for _, q := range w.requests {
@@ -213,7 +214,7 @@ func (w *workload) waiting(from, to int64) (most waitingAt, requests int) {
 	return most, requests
 }
 
-// absolute returns the verdict of a recording in which nothing changed: the finding that matters most.
+// absolute returns the verdict about a recording in which nothing changed: the most important finding.
 func absolute(list []Finding) string {
 	first := func(is func(f *Finding) bool) *Finding {
 		if at := slices.IndexFunc(list, func(f Finding) bool { return is(&f) }); at >= 0 {
@@ -223,7 +224,7 @@ func absolute(list []Finding) string {
 	}
 	of := func(kind string) *Finding { return first(func(f *Finding) bool { return f.Kind == kind }) }
 	time, wait := of(findTime), of(findWait)
-	// Where a goroutine sleeps while it holds a lock, the others who wait for the lock tell more.
+	// If a goroutine sleeps while it holds a lock, the waits of others for the lock tell more than the sleep.
 	if lock := first(func(f *Finding) bool { return f.Kind == findWait && !f.asleep }); lock != nil && 2*lock.Share >= wait.Share {
 		wait = lock
 	}

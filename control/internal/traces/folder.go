@@ -80,7 +80,7 @@ func (f *Folder) each(fn func(e fs.DirEntry)) error {
 	}
 	defer d.Close()
 	for {
-		// in parts, because the folder may have any number of files
+		// Read in parts, because the folder may have any number of files.
 		list, err := d.ReadDir(256)
 		for _, e := range list {
 			if e.Type().IsRegular() {
@@ -127,12 +127,12 @@ func (f *Folder) List() ([]File, error) {
 	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name }), nil
 }
 
-// Trim removes traces until all bounds of k hold at the time now, and returns the number of traces that it
-// has removed. It first removes traces that are too old, then the oldest traces that were not requested
-// manually, then the oldest of the others. Package retain decides which trace is older. The parameter
-// finished has the names of the traces that this process has just finished; the age of these traces counts
-// from now. Trim never removes these traces, or, if none of them exists, the newest trace. A trace that
-// cannot be removed still counts; after Trim has tried all, it returns the first such error.
+// Trim removes traces until all bounds of k hold at the time now, and returns the number of traces that it has
+// removed. It first removes traces that are too old, then the oldest traces that were not requested manually, then
+// the oldest manually requested traces. Package retain decides which trace is older. The parameter finished has the
+// names of the traces that this process has just finished; the age of these traces counts from now. Trim never
+// removes these traces, or, if none of them exists, the newest trace. A trace that cannot be removed still counts;
+// after Trim has tried all traces, it returns the first error.
 func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed int, err error) {
 	for _, name := range finished {
 		f.ended.Add(name)

@@ -309,8 +309,8 @@ func TestFolderList(t *testing.T) {
 	expect.Is(t, expect.Err(f.List()), fs.ErrNotExist, "without the folder")
 }
 
-// TestFolderTrim trims the traces a to f, which have 10 bytes each. Each is an hour younger than the one
-// before. A trace with an upper case letter was requested manually.
+// TestFolderTrim trims the traces a to f, which have 10 bytes each. Each trace is an hour younger than the previous
+// trace. A trace with an upper case letter was requested manually.
 func TestFolderTrim(t *testing.T) {
 	for _, c := range []struct {
 		traces string

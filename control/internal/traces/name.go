@@ -71,7 +71,7 @@ func validName(s string) bool {
 
 var fileName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{6}Z)-([A-Za-z0-9._]{1,32})-(\d+)-(\d+)(m?)-(.+)\.et$`)
 
-// parseFileName is the inverse of String: it accepts only names that String can return.
+// parseFileName is the inverse of String. It accepts only names that String can return.
 func parseFileName(s string) (traceName, bool) {
 	m := fileName.FindStringSubmatch(s)
 	if m == nil || len(s) > maxFileName || !validName(m[6]) {
@@ -120,10 +120,10 @@ var host = sync.OnceValue(func() string {
 // maxFileTime is the last time with a year of four digits.
 var maxFileTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
-// NewName returns a file name for a trace that began at the given time. The parameter config is the name of
-// the trace in the configuration. The names of one process ascend, even if its clock goes back: the time in
-// a name is always after the time in the previous name. No file of a trace in the folder has this name.
-// NewName is safe for concurrent use.
+// NewName returns a file name for a trace that began at the given time. The parameter config is the name of the trace
+// in the configuration. The names of one process ascend, even if its clock goes back: the time in a name is always
+// after the time in the previous name. No trace in the folder has the returned name. NewName is safe for concurrent
+// use.
 func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	at = at.UTC().Truncate(time.Microsecond)
 	if at.Year() < 0 {

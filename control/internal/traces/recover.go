@@ -49,9 +49,9 @@ func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	return f.streams(ctx, others, &deadtrace.Options{Owner: deadtrace.Others}, each)
 }
 
-// Recover is like the function Recover, but for a process that starts. It ignores plain recordings, and
-// leaves a trace whose journal cannot be reached for a day. It calls report with the reason if records are
-// missing.
+// Recover is like the function Recover, but for a process that starts. It ignores plain recordings. If the journal of
+// a trace cannot be reached, it does not finish the trace during the first day. It calls report with the reason if
+// records are missing.
 func (f *Folder) Recover(report func(error), each func(*Result, error)) error {
 	return f.recover(context.Background(), &deadtrace.Options{Owner: deadtrace.Private, AtStart: true, Report: report}, each)
 }
@@ -77,7 +77,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 		r.Name = f.path(name)
 		err := f.recoverRing(r)
 		if errors.Is(err, format.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
-			continue // a living process has the ring, or another process has just recovered it
+			continue // a living process uses the ring, or another process has just recovered it
 		}
 		if _, ok := errors.AsType[*journal.LayoutError](err); ok {
 			err = f.setAside(r.Name, err)
@@ -85,7 +85,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 		each(r, err)
 	}
 	for _, name := range texts {
-		// A text without its ring is useless: a living process has both files.
+		// A crash text without its ring is useless. A living process has both files.
 		if _, err := os.Lstat(f.path(strings.TrimSuffix(name, crashtext.Ext) + ringExt)); errors.Is(err, fs.ErrNotExist) {
 			_ = os.Remove(f.path(name)) // on an error, the next recovery tries again
 		}
@@ -96,7 +96,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 	return cmp.Or(err, f.streams(ctx, own, o, each))
 }
 
-// streams finishes the streams that the filter is selects.
+// streams finishes the streams that the filter selects.
 func (f *Folder) streams(ctx context.Context, is deadtrace.Filter, o *deadtrace.Options, each func(*Result, error)) error {
 	err := deadtrace.Folder(ctx, f.dir, is, o, func(r *deadtrace.Result, err error) {
 		switch {

@@ -30,8 +30,8 @@ import (
 const (
 	ringPrefix = "ring-"
 	ringExt    = ".ring"
-	// recoveryExt is the extension of a crash trace while it is written. If its writer dies, the file is
-	// not finished, because it can be made again.
+	// recoveryExt is the extension of a crash trace while it is written. If its writer dies, the file is not
+	// finished, because it can be made from the ring again.
 	recoveryExt = ".recovery"
 
 	// crashName is the name of the trace of a dead process's ring. Other traces have a name from a configuration.
@@ -73,7 +73,7 @@ type note struct {
 	Config  string `json:"config"`
 }
 
-// setAside renames a ring that this program cannot read because of err. So the ring is reported only once.
+// setAside renames a ring that cannot be read because of err, so that the ring is reported only once.
 func (f *Folder) setAside(name string, err error) error {
 	to := name + tracename.Broken
 	d, rerr := journal.OpenDead(name, true)
@@ -121,7 +121,7 @@ func (f *Folder) recoverRing(c *Result) error {
 		name.time = time.Unix(0, 0).UTC() // the clock was wrong
 	}
 	base := strings.TrimSuffix(c.Name, ringExt) + recoveryExt
-	err = removeTrace(base) // a killed recovery may have left it
+	err = removeTrace(base) // a killed recovery may have left the files
 	if err == nil {
 		err = writeCrash(base, c, d, &n, text)
 	}
@@ -225,7 +225,7 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 	}
 	err = rec.Close(context.Background())
 	if lost := rec.Stats().Entries.Dropped; IsFinished(rec, err) && lost.IO+lost.Full == 0 {
-		return nil // other drops do not count: an entry that is too large would be dropped again
+		return nil // other drops do not count: a repeated recovery would drop an entry that is too large again
 	}
 	return cmp.Or(err, errors.New("a part of the trace could not be written to the disk"))
 }
@@ -258,8 +258,8 @@ func refOf(trace, span string) (ref format.SpanRef) {
 	return ref
 }
 
-// writeStacks writes an entry for each stack of goroutines that worked for a span when the process died,
-// below this span. The entries are like those of the provider goroutines.
+// writeStacks writes an entry for each stack of goroutines that worked for a span when the process died, below this
+// span. The entries are like the entries of the provider goroutines.
 func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
 	for _, s := range crashtext.Stacks(text) {
 		err := WriteTimed(rec, Own, refOf(s.Trace, s.Span), c.Time, &format.TraceEntry{
@@ -286,15 +286,15 @@ func Write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at tim
 	return b.Write()
 }
 
-// WriteTimed is like Write, and adds the attribute time_unix_nano before the attributes of e.
+// WriteTimed is like Write, but also adds the attribute time_unix_nano before the attributes of e.
 func WriteTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	own := *e
 	own.Attributes = slices.Concat([]format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(at)}}, e.Attributes)
 	return Write(rec, p, ref, at, &own)
 }
 
-// Own is the provider of the control's own entries in a trace. It is not spans or logs, so that these
-// entries go only to the recorder of the trace.
+// Own is the provider of the control's own entries in a trace. It differs from the providers spans and logs, so that
+// these entries go only to the recorder of the trace.
 const Own = record.MaxProviders - 1
 
 // target is the target of the control's own entries in a trace. It is stored in traces.

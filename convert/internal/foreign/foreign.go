@@ -1,6 +1,6 @@
-// Package foreign converts spans and log records of other formats, most of them JSON. A converter passes them as
-// OpenTelemetry's types. Package foreign encodes them as entries, and writes these to the trace, parents before
-// children, when it knows all of them.
+// Package foreign converts spans and log records of other formats, most of them JSON. A converter passes spans and
+// log records in OpenTelemetry's types. Package foreign encodes them as entries. When it has all entries, it writes
+// them to the trace, parents before children.
 package foreign
 
 import (
@@ -26,7 +26,7 @@ type Record struct {
 	Spans    []*otel.Span
 	Log      *otel.Log
 
-	at input.Error // where it is in the input, without an error
+	at input.Error // the position of the record in the input, without an error
 }
 
 // An Adder accepts the next record, or an error instead of a record, and reports whether to continue.
@@ -69,7 +69,7 @@ func values[T any](ctx context.Context, r io.Reader, unit string, records func(v
 			return
 		case err != nil && (!add(nil, err) || !wrongType(err)):
 			return
-		case !records(v, add): // after a value of a wrong type, only its field is missing
+		case !records(v, add): // if a value has a wrong type, only its field is missing
 			return
 		}
 		in.from = d.InputOffset()
@@ -181,13 +181,13 @@ func ID(id []byte, digits string) bool {
 // ErrNumber is returned for a record with an invalid [Number].
 var ErrNumber = errors.New("a field such as a time or duration is not a number")
 
-// A Number is an integer, such as a time or a duration in microseconds. Some programs write it with a fraction or
-// in quotes.
+// A Number is an integer, such as a time or a duration in microseconds. Some programs write the number with a
+// fraction or in quotes.
 type Number int64
 
 const (
 	wrong     Number = math.MinInt64        // marks an invalid Number
-	maxNumber        = math.MaxInt64 / 1000 // in microseconds; as nanoseconds it still fits in an int64
+	maxNumber        = math.MaxInt64 / 1000 // in microseconds; this number as nanoseconds still fits in an int64
 )
 
 // UnmarshalJSON implements [json.Unmarshaler]. It never returns an error, because json would then not read the rest
@@ -233,7 +233,8 @@ func (t *Loose) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Text removes the attribute called name from attrs and returns its text. It returns "" if there is none.
+// Text removes the attribute called name from attrs and returns its text. It returns "" if there is no such
+// attribute.
 func Text(attrs *otel.Attributes, name string) string {
 	for i := range *attrs {
 		if a := &(*attrs)[i]; a.Name == name && a.Encoding == otel.Native && a.Value.Kind() == format.KindString {

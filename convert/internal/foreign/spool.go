@@ -99,7 +99,8 @@ func (s *spool) encode(e *format.TraceEntry) error {
 	return nil
 }
 
-// store adds the record in buf, which is part of r, to the input of the second reading. It returns its offset there.
+// store adds the record in buf, which is part of r, to the input of the second reading. It returns the offset of the
+// record in that input.
 func (s *spool) store(r *Record) (at int64, err error) {
 	if len(s.buf) > maxRecord {
 		tooLarge := r.at
@@ -147,10 +148,10 @@ func (s *spool) Read(r *sink.Record, at otel.Where, write func(e *format.TraceEn
 	return nil
 }
 
-// Note implements [sink.Source]. What was encoded here is not damaged.
+// Note implements [sink.Source]. It returns false, because entries that this package encoded are not damaged.
 func (s *spool) Note(error) bool { return false }
 
-// settleSpan gives s the form in which a span of OTLP is read, so that all formats give the same entries.
+// settleSpan changes s to the form in which package otlp reads a span, so that all formats give the same entries.
 func settleSpan(s *otel.Span) {
 	s.Name = wire.ValidText(s.Name)
 	end := int64(0)

@@ -1,5 +1,5 @@
-// Package input lets converters access the whole content of a reader at any offset. It also has the error that says
-// where the content is damaged.
+// Package input lets converters access the whole content of a reader at any offset. It also has the error type that
+// says where the content is damaged.
 package input
 
 import (
@@ -37,8 +37,8 @@ type Input struct {
 	progress Progress // the reader, if it implements Progress
 }
 
-// A Progress is a reader that wants to know how many bytes were decoded. It cannot count them itself if it is
-// mapped.
+// A Progress is a reader that is told how many bytes were decoded. A reader that is mapped cannot count these bytes
+// itself.
 type Progress interface{ Progress(done int64) }
 
 // A File is a reader that can be mapped if it is a regular file: an *os.File, or a type that embeds one.
@@ -49,9 +49,9 @@ type File interface {
 }
 
 // Open reads r to its end. If r is a [File] with at least 1 MiB left, Open instead maps it from its current offset
-// on, and nobody may change the file before Close. Other content of up to 8 MiB is kept in memory. Larger content
-// is copied to a temporary file in tempDir, or in os.TempDir() if tempDir is empty. Open returns only the error of
-// ctx. Any other error, of r or of the temporary file, ends the input, and Err returns it.
+// on, and nobody may change the file before Close. Other content of up to 8 MiB is kept in memory. Larger content is
+// copied to a temporary file in tempDir, or in os.TempDir() if tempDir is empty. Open returns only the error of ctx.
+// Any other error, of r or of the temporary file, ends the input, and Err returns this error.
 func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	if f, ok := r.(File); ok {
 		if in := openFile(f); in != nil {
@@ -143,7 +143,7 @@ func openFile(f File) *Input {
 	if err != nil {
 		return nil
 	}
-	// Another file may have the name by now.
+	// Check that the name still belongs to the same file.
 	again, err := m.File().Stat()
 	if err == nil && os.SameFile(fi, again) && m.Size() > at {
 		if _, err := f.Seek(m.Size(), io.SeekStart); err == nil {

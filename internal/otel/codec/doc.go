@@ -8,6 +8,6 @@
 // may be written as 1e3 or 5.0, a key may be in snake_case, and a null means that the field is absent. Fields that
 // are not in the table are skipped.
 //
-// A [Reader] reads a record at its offset. Its recursion is only as deep as values may nest. Reading therefore
-// needs little memory besides the input, whatever the size and shape of the input.
+// A [Reader] reads a record at its offset. Its recursion is only as deep as values may nest. So reading needs little
+// memory besides the input, for an input of any size and form.
 package codec

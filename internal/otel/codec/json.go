@@ -132,7 +132,7 @@ func (c *cursor) open(begin byte) bool {
 	}
 	c.i++
 	switch c.space() {
-	case begin + 2: // the codes of '}' and ']' are those of '{' and '[' plus 2
+	case begin + 2: // the codes of '}' and ']' are the codes of '{' and '[' plus 2
 		c.i++
 		return false
 	case 0:
@@ -142,7 +142,8 @@ func (c *cursor) open(begin byte) bool {
 	return true
 }
 
-// follows reads the comma or the closing bracket after a field or item, and reports whether another one follows.
+// follows reads the comma or the closing bracket after a field or item, and reports whether another field or item
+// follows.
 func (c *cursor) follows(begin byte) bool {
 	if c.err != nil {
 		return false
@@ -315,7 +316,7 @@ var kinds = func() (k [256]byte) {
 	return k
 }()
 
-// skip skips a value of any kind and depth. It checks only what it needs to find the end of the value.
+// skip skips a value of any kind and depth. It checks the value only as far as is necessary to find its end.
 func (c *cursor) skip() {
 	if c.err != nil {
 		return
@@ -478,7 +479,7 @@ func (c *cursor) signed(size int) int64 {
 	return 0
 }
 
-// float reads a number. In quotes it may also be a value that JSON has no number for, such as NaN.
+// float reads a number. In quotes, the number may also be a value that JSON cannot represent, such as NaN.
 func (c *cursor) float() float64 {
 	c.space()
 	at := c.i

@@ -105,14 +105,14 @@ func enum[T any](number protowire.Number, key string, names map[string]int32, ge
 	return integer(number, key, protowire.VarintType, func(r *Reader, to *T) { set(to, r.in.enum(names)) }, func(from *T) int64 { return int64(get(from)) })
 }
 
-// part returns a field whose value is a message, but whose fields are stored in the same T, as in Span.status. It
-// is always written.
+// part returns a field whose value is a message with fields that are stored in the same T, such as Span.status. The
+// field is always written.
 func part[T any](number protowire.Number, key string, m *message[T]) field[T] {
 	return field[T]{number, key, protowire.BytesType, m.read, func(b []byte, e Encoding, n *fieldName, from *T) []byte { return appendMessage(b, e, n, m, from) }}
 }
 
-// list returns a field of repeated messages, such as links. It can only be read. Callers write the messages one by
-// one.
+// list returns a field of repeated messages, such as links. The field can only be read. Callers write the messages
+// one by one.
 func list[T, U any](number protowire.Number, key string, of *message[U], at func(*T) *[]U, attributes func(*U) *otel.Attributes) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,

@@ -18,7 +18,7 @@ type fieldReader struct {
 	i   int
 	end int
 	// cut says that the input may end within the message. If a nested message is longer than the rest of the input,
-	// its fields up to there are read. The error is then format.ErrTruncated, not ErrField.
+	// its fields up to the end of the input are read, and the error is format.ErrTruncated, not ErrField.
 	cut bool
 	err error
 	at  int // the offset of the error
@@ -114,7 +114,7 @@ func (f *fieldReader) skip() {
 	f.i += n
 }
 
-// is reports whether the field has the given wire type. Otherwise it skips the field, as an unknown field.
+// is reports whether the field has the given wire type. Otherwise it skips the field like an unknown field.
 func (f *fieldReader) is(kind protowire.Type) bool {
 	if f.err == nil && f.kind == kind {
 		return true

@@ -38,8 +38,8 @@ func (e *Error) Unwrap() error { return e.Err }
 const (
 	// maxDepth is the maximum nesting depth of values, as in protobuf parsers.
 	maxDepth = 100
-	// maxValues is the maximum number of attributes, events, links and values of a record. In memory, each is far
-	// larger than in the input.
+	// maxValues is the maximum number of attributes, events, links and values of a record. In memory, each of these
+	// is far larger than in the input.
 	maxValues = 1 << 16
 	// manyValues is the number of these values at which a record counts as large.
 	manyValues = 1 << 12
@@ -88,8 +88,8 @@ type input interface {
 	bool() bool
 	int() int64
 	float() float64
-	// quickAttribute reads a KeyValue if it has a frequent form. ok is false if it has not. It is only an
-	// optimization.
+	// quickAttribute reads a KeyValue if it has a frequent form. The result ok is false if it has another form.
+	// quickAttribute is only an optimization.
 	quickAttribute() (a otel.Attribute, ok bool)
 }
 
@@ -110,7 +110,7 @@ type Reader struct {
 	budget int    // number of values that the record may still have
 	signal Signal // signal of the last protobuf message
 	most   int    // see Limit
-	left   int    // how much of most is left, during Walk
+	left   int    // the part of most that is left, during Walk
 	ids    ids
 	known  bool // see Known
 }
@@ -121,8 +121,8 @@ type ids struct {
 	span, parent [8]byte
 }
 
-// NewReader returns a Reader of b, which must not change. Results may refer to b, and to memory of the Reader that
-// the next read overwrites, if the method does not say otherwise.
+// NewReader returns a Reader of b, which must not change. If a method does not say otherwise, its results may refer
+// to b, and to memory of the Reader that the next read overwrites.
 func NewReader(b []byte, e Encoding) *Reader {
 	r := &Reader{e: e, most: math.MaxInt, left: math.MaxInt}
 	if e == JSON {

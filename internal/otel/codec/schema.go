@@ -40,7 +40,7 @@ func numbered(keys ...string) (n fieldNames) {
 }
 
 // key returns the index of the field with a JSON key, or a negative number if the key is unknown. It begins the
-// search at next, because the field is usually there or shortly after.
+// search at next, because the field usually has the index next or a slightly larger index.
 func (n fieldNames) key(key string, next int) int {
 	for i := next; i < len(n); i++ {
 		if n[i].key == key {
@@ -66,7 +66,7 @@ var formerKeys = map[string]string{
 
 // number is like key, for a field number.
 func (n fieldNames) number(number protowire.Number, next int) int {
-	for i := max(next-1, 0); i < len(n); i++ { // begin one before next, because a field may be repeated
+	for i := max(next-1, 0); i < len(n); i++ { // begin at next-1, because a field may be repeated
 		if n[i].number == number {
 			return i
 		}
@@ -262,9 +262,9 @@ var signals = [...]signal{
 }
 
 // dataNames are the names of the top-level messages, by signal. Metrics are skipped. The other names exist only in
-// JSON. The names from bare on are those of a ResourceSpans or ResourceLogs without a message around it, which
-// OpenTelemetry's logging exporters for Java write. The last three are those of a message around the data, which
-// the APIs of Tempo, Jaeger and Aspire write.
+// JSON. The names from bare on belong to a ResourceSpans or ResourceLogs without a message around it, as
+// OpenTelemetry's logging exporters for Java write it. The last three names belong to a message around the data, as
+// the APIs of Tempo, Jaeger and Aspire write it.
 var dataNames = fieldNames{
 	Spans: signals[Spans].data[0], Logs: signals[Logs].data[0], metrics: newName(0, "resourceMetrics"),
 	bare + Spans: newName(0, "scopeSpans"), bare + Logs: newName(0, "scopeLogs"), bare + metrics: newName(0, "scopeMetrics"),

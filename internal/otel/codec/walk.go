@@ -11,7 +11,7 @@ type Head struct{ Value, URL Place }
 // Bytes returns the parts of b at both positions.
 func (h *Head) Bytes(b []byte) (value, url []byte) { return h.Value.bytes(b), h.URL.bytes(b) }
 
-// Size returns the total size of both in bytes.
+// Size returns the total size of both values in bytes.
 func (h *Head) Size() int64 { return h.Value.To - h.Value.From + h.URL.To - h.URL.From }
 
 func (p Place) bytes(b []byte) []byte {
@@ -23,8 +23,8 @@ func (p Place) bytes(b []byte) []byte {
 
 var nowhere = Place{-1, -1}
 
-// A Visitor receives the structure of a message: the records of a scope and then the scope, and after all scopes of
-// a resource the resource.
+// A Visitor receives the structure of a message: first the records of a scope, then the scope, and after all scopes
+// of a resource the resource.
 type Visitor interface {
 	Span(off int64, trace *[16]byte, span, parent *[8]byte)
 	Log(off int64, trace *[16]byte, span *[8]byte)
@@ -37,8 +37,8 @@ func (r *Reader) Known() bool { return r.known }
 
 // Walk calls v for the content of the message in [from, to), a TracesData or LogsData, and returns the offset at
 // which the message ends. Only in JSON can the message end before the offset to. If the input is damaged or, with
-// cut, ends within the message, v receives everything before the damage, and the error is an [*Error]. Walk does
-// not detect invalid values in records. Reading the record does.
+// cut, ends within the message, v receives the content before the damage, and the error is an [*Error]. Walk does not
+// detect invalid values in records; methods that read a record do.
 func (r *Reader) Walk(from, to int64, cut bool, v Visitor) (end int64, err error) {
 	r.seek(from)
 	if p, ok := r.in.(*fieldReader); ok {
@@ -187,8 +187,8 @@ func (f *fieldReader) item(number protowire.Number, left *int) bool {
 	return false
 }
 
-// tells returns the signal of a record that has a field with this number and wire type. The result known is false
-// if both signals have such a field, or none.
+// tells returns the signal of a record that has a field with this number and wire type. The result known is false if
+// both signals or neither signal has such a field.
 func tells(number protowire.Number, kind protowire.Type) (_ Signal, known bool) {
 	span, log := spanMessage.has(number, kind), logMessage.has(number, kind)
 	if log {

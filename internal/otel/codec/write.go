@@ -124,7 +124,7 @@ func beginItem(b []byte, e Encoding) []byte {
 	return b
 }
 
-// endItem ends a message that is an item of a list. The offset from is the one after beginItem.
+// endItem ends a message that is an item of a list. The parameter from is the length of b after beginItem.
 func endItem(b []byte, e Encoding, n *fieldName, from int) []byte {
 	if e == JSON {
 		return append(b, '}')
@@ -132,7 +132,7 @@ func endItem(b []byte, e Encoding, n *fieldName, from int) []byte {
 	return endMessage(b, from, n)
 }
 
-// appendItem appends the message v to a list. If first is set, it begins the list.
+// appendItem appends the message v to a list. If first is set, appendItem begins the list.
 func appendItem[T any](b []byte, e Encoding, n *fieldName, m *message[T], v *T, first bool) []byte {
 	if e == JSON && first {
 		b = append(n.json(b), '[')

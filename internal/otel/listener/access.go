@@ -74,8 +74,8 @@ func Loopback(a net.Addr) bool {
 }
 
 // LocalHost reports whether the Host header s of a request is localhost, an address in 127.0.0.0/8, or [::1], with
-// any port. This check prevents DNS rebinding, in which a web page uses a host name of its own that resolves to
-// this machine: the request then has that host name.
+// any port. This check prevents DNS rebinding, in which a web page uses a host name of its own that resolves to this
+// machine: the request then has the page's host name.
 func LocalHost(s string) bool {
 	host := s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
@@ -91,9 +91,9 @@ func LocalHost(s string) bool {
 	return err == nil && addr.Is4() && addr.IsLoopback()
 }
 
-// AddressOf returns the address for which the limit per address counts a client. For IPv6 it is the first half of
-// the address, because one machine may use all addresses with the same half. For a unix socket, and for a loopback
-// address if exemptLoopback is set, it is the zero Prefix: such a client has no limit.
+// AddressOf returns the address for which the limit per address counts a client. For IPv6 it returns the first half
+// of the address, because one machine may use all addresses with the same half. For a unix socket, and for a loopback
+// address if exemptLoopback is set, it returns the zero Prefix: these clients have no limit.
 func AddressOf(a net.Addr, exemptLoopback bool) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -24,15 +24,15 @@ type Bounds struct {
 	// Token says that clients authenticate with a token. The connection of a client that has not authenticated may
 	// then be ended even in the middle of a request.
 	Token bool
-	// Refused, if set, is called for a client that finds no room. Without it, such a client waits, except if its
-	// address already has the maximum number of connections.
+	// Refused, if set, is called for a client that finds no room. If Refused is nil, a client that finds no room
+	// waits, except if its address already has the maximum number of connections.
 	Refused func(net.Addr)
 }
 
 // addressShares is the default ratio of Connections to PerAddress.
 const addressShares = 4
 
-// retryAfter is how long Accept waits before it looks again for room for a client.
+// retryAfter is the time after which Accept tries again to find room for a client.
 const retryAfter = 10 * time.Millisecond
 
 // Share returns the maximum number of connections from one address.
@@ -95,7 +95,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter adds a connection. If there is no room, it ends another connection. It returns false if it cannot end one.
+// enter adds a connection. If there is no room, it ends another connection. It returns false if it cannot end any
+// connection.
 func (l *Listener) enter(c *conn) bool {
 	l.mu.Lock()
 	c.full = c.from.IsValid() && l.of[c.from] >= l.bounds.Share()
@@ -203,7 +204,7 @@ func of(c net.Conn) *conn {
 }
 
 // Trust records that the client of a connection has authenticated, for example by a token. The connection may be a
-// TLS connection over one from a Listener. If holds is set, the connection is never ended to make room.
+// TLS connection over a connection from a Listener. If holds is set, the connection is never ended to make room.
 func Trust(c net.Conn, holds bool) {
 	if c := of(c); c != nil {
 		c.trusted.Store(true)

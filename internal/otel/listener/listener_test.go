@@ -35,14 +35,14 @@ type pipe struct {
 
 func (p *pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.from)} }
 
-// TestWhoGivesWay checks which connection is ended to make room: the one that was idle longest, first among those
-// that are not trusted. If the address of the client has its maximum, it must be one from the same address. A busy
-// or held connection is never ended.
+// TestWhoGivesWay checks which connection is ended to make room: the connection that was idle longest, first among
+// the connections that are not trusted. If the address of the client has its maximum, the connection must come from
+// the same address. A busy or held connection is never ended.
 func TestWhoGivesWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		bounds Bounds
 		// The field from has the addresses of the open connections, which are a second apart. The field flags has a
-		// letter for each of them: t for trusted, h for trusted and held, b for busy, a for active at the end.
+		// letter for each connection: t for trusted, h for trusted and held, b for busy, a for active at the end.
 		from, flags string
 		last        string // the address of the client that needs room
 		ends        int    // index of the connection that ends; -1: none, the client is refused; -2: none, there is room

@@ -42,8 +42,8 @@ func (b *body) release() {
 	}
 }
 
-// reserve changes the memory that b has reserved to n bytes. It returns an error if the bodies of all requests
-// would then exceed MaxMemory.
+// reserve changes the memory that b has reserved to n bytes. It returns an error if the bodies of all requests would
+// exceed MaxMemory.
 func (b *body) reserve(n int64) error {
 	more := n - b.reserved
 	if b.server.memory.Add(more) > b.server.o.MaxMemory {

@@ -15,12 +15,12 @@ type directory struct {
 	places [1 << 18]place
 
 	mu sync.Mutex
-	// found has, for each file, spans that went to other files although this file waits for them.
+	// found has, for each file, spans for which the file waits, but which went to other files.
 	found map[uint32][]spanmap.Key
 }
 
 // A place says to which file a span went. If the span was not received yet, file and other are the files in which
-// its children wait for it.
+// children of the span wait.
 type place struct {
 	hash  uint64
 	file  uint32
@@ -29,8 +29,8 @@ type place struct {
 
 const here = math.MaxUint32
 
-// maxFound is the maximum number of spans in found for a file. Beyond it, children wait as long as their recorder
-// lets them.
+// maxFound is the maximum number of spans in found for a file. Children of further spans wait as long as their
+// recorder lets them.
 const maxFound = 1 << 12
 
 func newDirectory() *directory { return &directory{found: make(map[uint32][]spanmap.Key)} }
@@ -46,7 +46,7 @@ func (d *directory) swap(k *spanmap.Key, fn func(p *place, hash uint64)) {
 	fn(&d.places[at], hash)
 }
 
-// came records that a span was received and is in file.
+// came records that a span was received and went to file.
 func (d *directory) came(k *spanmap.Key, file uint32) {
 	var was place
 	d.swap(k, func(p *place, hash uint64) {
@@ -77,7 +77,7 @@ func (d *directory) elsewhere(k *spanmap.Key, file uint32) (yes bool) {
 		case p.other == here:
 			yes = p.file != file
 		case p.other == 0 && p.file != file:
-			p.other = file // a third file is not recorded: its children wait as long as the recorder lets them
+			p.other = file // a third file is not recorded: children in that file wait as long as the recorder lets them
 		}
 	})
 	return yes
@@ -92,7 +92,7 @@ func (d *directory) popWaits(file uint32) []spanmap.Key {
 	return found
 }
 
-// forget forgets a file, which is now finished.
+// forget removes a finished file.
 func (d *directory) forget(file uint32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

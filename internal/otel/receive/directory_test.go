@@ -61,7 +61,7 @@ func TestDirectory(t *testing.T) {
 }
 
 // TestDirectoryMissesNothing asks for spans while they arrive in another file. For each span, either elsewhere or
-// take must report it, and not both. A few may be missed, because two spans can have the same place.
+// take must report it, and not both. A few spans may be missed, because two spans can have the same place.
 func TestDirectoryMissesNothing(t *testing.T) {
 	const n = 1000
 	d := newDirectory()

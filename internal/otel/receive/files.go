@@ -19,16 +19,16 @@ import (
 type FolderOptions struct {
 	// Dir is the folder for the files. It must exist.
 	Dir string
-	// Idle is how long a service may send nothing before its file is finished. The default is five minutes.
+	// Idle is the time after which the file of a service that sends nothing is finished. The default is five minutes.
 	Idle time.Duration
-	// MaxOpen is the maximum number of files that are open for writing. To open another one, the file that was idle
+	// MaxOpen is the maximum number of files that are open for writing. To open another file, the file that was idle
 	// longest is suspended. It is resumed when its service sends again. The default is 64.
 	MaxOpen int
-	// MaxBytes and MaxFiles limit all traces in the folder. If finished traces exceed KeepBytes, the oldest are
-	// removed. Zero means no limit.
+	// MaxBytes and MaxFiles limit all traces in the folder. If finished traces exceed KeepBytes, the oldest traces
+	// are removed. Zero means no limit.
 	MaxBytes, KeepBytes int64
 	MaxFiles            int
-	// Redact decides which values are secrets, which are then replaced. nil means [redact.Off].
+	// Redact decides which values are secrets and are replaced. Nil means [redact.Off].
 	Redact *redact.Policy
 	// OnBegun is called when the file of a service begins, OnDone when it is finished or cannot be created, and
 	// OnError for errors in between. They may be called concurrently.
@@ -39,8 +39,8 @@ type FolderOptions struct {
 
 // Files is a Sink that records each service to a file of its own, or all services to one file.
 type Files struct {
-	// Trusted says that this process itself sends the requests. A request may then have any number of records. It may
-	// be set before the first call of Take.
+	// Trusted says that this process itself sends the requests. If it is set, a request may have any number of
+	// records. It may be set before the first call of Take.
 	Trusted bool
 
 	one      *file   // the file of all services, or nil
@@ -84,8 +84,8 @@ func ToFolder(o FolderOptions) (*Files, error) {
 	return f, nil
 }
 
-// Close finishes the files of a folder. If ctx ends before, it leaves the other files as IETs. After Close, Take
-// returns ErrFull. Only Files of a folder are closed.
+// Close finishes the files of a folder. If ctx ends before all files are finished, it leaves the other files as IETs.
+// After Close, Take returns ErrFull. Close only Files that ToFolder returned.
 func (f *Files) Close(ctx context.Context) { f.folder.close(ctx) }
 
 // Take implements Sink. Usually it opens the files of all services in the request before it records anything. If
@@ -155,7 +155,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		if err == nil && p.file != nil {
 			one, err = p.record(f.folder, &q)
 			if errors.Is(err, ErrFull) {
-				return Result{}, err // a part was recorded; the sender sends the whole request again
+				return Result{}, err // a part was recorded, but the sender sends the whole request again
 			}
 		}
 		if !together {

@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// A folder holds the files of services, of which some are open. It is safe for concurrent use.
+// A folder holds the files of services. Some of the files are open. It is safe for concurrent use.
 type folder struct {
 	o         FolderOptions
 	directory *directory
@@ -24,7 +24,7 @@ type folder struct {
 	quota     receivedfiles.Quota
 	ended     retain.Log
 	pruning   sync.Mutex
-	forget    func() // called when a file is finished, so that requests are no longer taken for repeated
+	forget    func() // called when a file is finished; after the call, no request counts as repeated
 
 	mu     sync.Mutex // never held while a file is read or written
 	last   uint32     // number of the file that was created last
@@ -125,8 +125,8 @@ func (f *folder) has(key string) bool {
 	return f.files[key] != nil
 }
 
-// makeRoom makes room for one more open file by choosing a file to suspend. The caller holds mu. After unlocking
-// it, and before it opens the other file, the caller must call suspend. ok is false if all files are in use.
+// makeRoom makes room for one more open file by choosing a file to suspend. The caller holds mu. After the caller has
+// unlocked mu, and before it opens the other file, it must call suspend. ok is false if all files are in use.
 func (f *folder) makeRoom() (suspend func(), ok bool) {
 	n, x := f.leastRecent(false)
 	if n < f.o.MaxOpen {
@@ -153,8 +153,8 @@ func (f *folder) makeRoom() (suspend func(), ok bool) {
 	}, true
 }
 
-// leastRecent returns how many files are suspended, or not suspended, and which of them was idle longest. The
-// result idle is nil if all of them are in use. The caller holds mu.
+// leastRecent returns the number of files that are suspended, or that are not suspended, and the file among them that
+// was idle longest. The result idle is nil if all these files are in use. The caller holds mu.
 func (f *folder) leastRecent(suspended bool) (n int, idle *file) {
 	for _, x := range f.files {
 		if x.suspended != suspended {

@@ -12,7 +12,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// full returns an error if the folder has no room for more records. It then tries to make room for later ones.
+// full returns an error if the folder has no room for more records. In this case it also tries to make room for later
+// records.
 func (f *folder) full() error {
 	if !f.quota.Full() {
 		return nil
@@ -53,8 +54,8 @@ func (f *folder) prune() {
 	})
 }
 
-// finishOne finishes the suspended file that was idle longest. Without KeepBytes it does nothing, because finished
-// files are then never removed.
+// finishOne finishes the suspended file that was idle longest. Without KeepBytes it does nothing, because without
+// KeepBytes finished files are never removed.
 func (f *folder) finishOne() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

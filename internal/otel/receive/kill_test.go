@@ -20,8 +20,8 @@ import (
 const killedDir = "ENTRACE_TEST_RECEIVE_DIR"
 
 // TestAcknowledgedRecordsSurviveKill sends requests of both protocols to a child process until the child is killed.
-// The child suspends and resumes files all the time. Acknowledged records must be in the files, of which each
-// service has one.
+// The child suspends and resumes files all the time. Each service has one file. Acknowledged records must be in the
+// files.
 func TestAcknowledgedRecordsSurviveKill(t *testing.T) {
 	rounds := 12
 	if testing.Short() {

@@ -20,7 +20,7 @@ type request struct {
 	r      *codec.Reader
 	ix     *sink.Index
 	scopes int64 // number of bytes of copies of scopes that may still be written
-	fresh  int   // number of files that it has created
+	fresh  int   // number of files that the request has created
 	hasLog bool
 }
 
@@ -149,7 +149,7 @@ func (p *part) record(of *folder, q *request) (Result, error) {
 	var err error
 	m.resource, err = m.rec.Resource(p.resource.Entry())
 	if err != nil {
-		m.done.Why = err // the records then go below the root
+		m.done.Why = err // the records go below the root
 	}
 	for from := p.from; from < p.to; {
 		to := from + 1

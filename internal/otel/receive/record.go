@@ -19,8 +19,8 @@ type mapper struct {
 	isLarge bool // this mapper has locked oneLarge
 }
 
-// oneLarge is locked while memory holds a record that takes far more room there than in its request, so that there is
-// only one.
+// oneLarge is locked while memory holds a record that is far larger in memory than in its request, so that memory
+// holds only one such record.
 var oneLarge sync.Mutex
 
 // giveUp frees the memory of a large record and unlocks oneLarge.

@@ -9,7 +9,7 @@ import (
 // again. It is safe for concurrent use.
 type repeats struct {
 	mu sync.Mutex
-	// A request replaces an earlier one with the same index.
+	// A request replaces an earlier request with the same index.
 	requests [1 << 14]struct {
 		sum   uint64
 		spans int

@@ -55,7 +55,8 @@ type Options struct {
 	// TLS, if set, encrypts every connection.
 	TLS *tls.Config
 	// MaxConnections is the maximum number of connections, MaxPerAddress the maximum number from one address. The
-	// defaults are 1,024 and a quarter of it. With the default of MaxPerAddress, loopback addresses have no limit.
+	// defaults are 1,024 and a quarter of MaxConnections. With the default of MaxPerAddress, loopback addresses have
+	// no limit.
 	MaxConnections, MaxPerAddress int
 	// Local makes the Server accept only programs on this machine. The Host of an HTTP request must name this
 	// machine or be in Hosts, so that a web page cannot reach the Server by a host name that resolves to this
@@ -89,7 +90,7 @@ func NewServer(sink Sink, o Options) *Server {
 // Metrics returns the number of requests with metrics that were received.
 func (s *Server) Metrics() int64 { return s.metrics.Load() }
 
-// Last returns when the last request arrived, in nanoseconds since 1970. It returns 0 if none has arrived.
+// Last returns when the last request arrived, in nanoseconds since 1970. It returns 0 if no request has arrived.
 func (s *Server) Last() int64 { return s.last.Load() }
 
 // DefaultMaxConnections is the default of [Options.MaxConnections].
@@ -107,7 +108,7 @@ const (
 // connKey is the key in a request's context for its net.Conn.
 type connKey struct{}
 
-// Serve answers requests on connections of l until ctx is done. It then answers the requests that have already
+// Serve answers requests on connections of l until ctx is done. After that, it answers the requests that have already
 // arrived, and returns. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	protocols := new(http.Protocols)
@@ -127,7 +128,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
 		defer cancel()
 		if h.Shutdown(late) != nil {
-			_ = h.Close() // some client is too slow
+			_ = h.Close() // a client is too slow
 		}
 	})
 	defer func() {
@@ -197,7 +198,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isGRPCWeb reports whether r is a request of gRPC-Web, or a browser asks whether it may send one.
+// isGRPCWeb reports whether r is a request of gRPC-Web, or asks whether a browser may send such a request.
 func isGRPCWeb(r *http.Request, kind string) bool {
 	asked := r.Header.Get("Access-Control-Request-Headers")
 	return strings.HasPrefix(kind, "application/grpc-web") || strings.Contains(strings.ToLower(asked), "x-grpc-web")

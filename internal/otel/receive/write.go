@@ -54,8 +54,8 @@ type writer struct {
 	Elsewhere bool
 }
 
-// Scope sets the scope of the next n records, and reports whether they may be written. If not, it counts them as
-// refused.
+// Scope sets the scope of the next n records, and reports whether they may be written. If not, it counts these
+// records as refused.
 func (w *writer) Scope(s *otel.Scope, n int) bool {
 	size := len(s.Name) + len(s.Version) + len(s.SchemaURL)
 	for i := range s.Attributes {
@@ -73,8 +73,8 @@ func (w *writer) Scope(s *otel.Scope, n int) bool {
 // numberSize is the assumed size of a value that is not text.
 const numberSize = 8
 
-// below says for an entry of a batch that the recorder finds its parent, and adds the ids that do not follow from
-// the parent.
+// below is the place of all entries of a batch: the recorder finds the parent of an entry, and adds the ids that do
+// not follow from the parent.
 var below = otel.Where{Trace: true, Parent: true}
 
 // remoteParent is the flag of a span whose parent is in another process.
@@ -123,8 +123,8 @@ func (w *writer) Log(l *otel.Log) {
 }
 
 // End ends a request. When it returns, the accepted records are as safe as the durability of the recorder says. The
-// error is [ErrFull] if the recorder has not accepted all records but may do so later; the sender then sends the
-// whole request again. Because the recorder has admitted the request, this happens only if the disk does not
+// error is [ErrFull] if the recorder has not accepted all records but may do so later; in this case the sender sends
+// the whole request again. Because the recorder has admitted the request, this happens only if the disk does not
 // respond for a long time.
 func (w *writer) End() (Result, error) {
 	err := w.batch.Write()

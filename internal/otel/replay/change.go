@@ -31,7 +31,7 @@ type field struct {
 	of  message
 }
 
-// A message has the fields of a message that matter for a replay, by their numbers in OTLP.
+// A message maps the numbers of the fields of an OTLP message to the fields that matter for a replay.
 type message map[protowire.Number]field
 
 // requests are the request messages of the signals.
@@ -112,7 +112,7 @@ func (c *change) time(b []byte, u use) {
 }
 
 // shifted returns the time t plus the duration in the parameter by. 0 means no time and stays 0. OTLP has no times
-// before 1970: such a result becomes 1.
+// before 1970: a result before 1970 becomes 1.
 func shifted(t uint64, by time.Duration) uint64 {
 	switch {
 	case t == 0:

@@ -1,5 +1,5 @@
 // Package replay sends the spans and log records of a trace to an endpoint for OTLP over HTTP, like the recorded
-// program itself. It can change their times and ids.
+// program itself. It can change the times and ids.
 package replay
 
 import (
@@ -20,12 +20,11 @@ import (
 const (
 	// maxBatch is the maximum number of spans or log records in a request.
 	maxBatch = 512
-	// maxRequest is the maximum size of a request in bytes, before compression. A span that is larger is sent
-	// alone.
+	// maxRequest is the maximum size of a request in bytes, before compression. A larger span is sent alone.
 	maxRequest = 4 << 20
 	// maxGathered is the maximum size of the messages that are encoded before they are sent.
 	maxGathered = 16 << 20
-	// pace is the time in the replay whose records share one request, if Options.Speed is set.
+	// pace is the length of a period of the replay whose records share one request, if Options.Speed is set.
 	pace = 200 * time.Millisecond
 )
 
@@ -40,7 +39,7 @@ type Options struct {
 	Progress func(done, total int64) // called with the number of spans and log records so far, and their total; may be nil
 }
 
-// A Result counts what was sent and refused.
+// A Result counts the records that were sent and refused.
 type Result struct {
 	Spans, Logs               int64 // accepted by the endpoint, or ready to send in a dry run
 	RefusedSpans, RefusedLogs int64
@@ -92,7 +91,7 @@ func LastEnd(v *view.View) (last int64, ok bool) {
 	return last, ok
 }
 
-// sentAt returns when the recorded program sent the row: for a span, when it ended.
+// sentAt returns when the recorded program sent the row. A span is sent when it ends.
 func sentAt(v *view.View, r view.Row) (at int64, ok bool) {
 	at, ok = v.Start(r)
 	if took, ended := v.Duration(r); ended {
@@ -169,8 +168,8 @@ func (r *replay) slot(at int64) int64 {
 	return int64(float64(at-r.items[0].at) / (r.o.Speed * float64(pace)))
 }
 
-// plan sets the items, in the order of their entries. If Speed is set, they are sorted by time. A row without a
-// time gets the time of the row before it, or, at the beginning, of the first row with a time.
+// plan sets the items, in the order of their entries. If Speed is set, they are sorted by time. A row without a time
+// gets the time of the previous row, or, at the beginning, the time of the first row with a time.
 func (r *replay) plan() {
 	last, timed := int64(0), false
 	for row := range r.v.Rows() {
@@ -260,9 +259,9 @@ func (r *replay) sendRows(ctx context.Context, rows []view.Row, s codec.Signal) 
 	return err
 }
 
-// A cutter is a writer for messages that each follow their size. It splits them.
+// A cutter is a writer for a stream of messages, each after its size. It splits the stream into messages.
 type cutter struct {
-	alone    bool // the messages are those of a single row, whose size has no limit
+	alone    bool // the messages have a single row, whose size has no limit
 	messages [][]byte
 	size     int
 	b        []byte // the bytes of an incomplete message

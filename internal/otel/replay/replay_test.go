@@ -372,8 +372,8 @@ func TestSpeed(t *testing.T) {
 	}
 }
 
-// TestSpeedOfRecordsWithoutTimes checks that a record without a time does not count as one of 1970, which would
-// delay the others.
+// TestSpeedOfRecordsWithoutTimes checks that a record without a time does not count as a record of 1970, which would
+// delay the other records.
 func TestSpeedOfRecordsWithoutTimes(t *testing.T) {
 	logs := logsOf(4, 0)
 	for _, i := range []int{0, 1, 3} {
@@ -489,8 +489,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestEndpointThatStaysAway checks that the replay ends after a minute without an answer, and reports what was
-// sent.
+// TestEndpointThatStaysAway checks that the replay ends after a minute without an answer, and reports the sent
+// records.
 func TestEndpointThatStaysAway(t *testing.T) {
 	v := viewOf(t, spansOf(1000, 0), nil)
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (s *sender) post(ctx context.Context, t *Target, sig codec.Signal, message 
 		}
 		pause := a.asked
 		if pause == 0 {
-			pause = wait/2 + rand.N(wait) //nolint:gosec // G404: so that many senders do not come back together
+			pause = wait/2 + rand.N(wait) //nolint:gosec // G404: random, so that many senders do not try again at the same time
 		}
 		if time.Since(begun)+pause > patience {
 			if err != nil {
@@ -156,8 +156,8 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 const protobufType = "application/x-protobuf"
 
 // accepted reads the body of an answer with a status of success. It returns false if the body is not a response of
-// OTLP, such as a login page: then nothing says that the endpoint has taken the records. A body of zero bytes is an
-// empty response in protobuf.
+// OTLP, for example if it is a login page: such a body does not say that the endpoint has accepted the records. A
+// body of zero bytes is an empty response in protobuf.
 func (a *answer) accepted(kind string, body []byte) bool {
 	var message string
 	switch {
@@ -178,7 +178,7 @@ func (a *answer) accepted(kind string, body []byte) bool {
 			} `json:"partialSuccess"`
 		}
 		d := json.NewDecoder(bytes.NewReader(body))
-		d.DisallowUnknownFields() // an error of a proxy is an object, too
+		d.DisallowUnknownFields() // an error of a proxy may also be an object
 		if d.Decode(&response) != nil {
 			return false
 		}
@@ -217,7 +217,7 @@ func retryAfter(s string) time.Duration {
 }
 
 // fieldOf returns the value of a field in a protobuf message: its bytes or its integer. If the field is repeated,
-// this is the last value.
+// fieldOf returns the last value.
 func fieldOf(b []byte, number protowire.Number) (value []byte, n int64) {
 	for len(b) > 0 {
 		num, kind, size := protowire.ConsumeTag(b)

@@ -16,7 +16,8 @@ import (
 	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
-// signalNames are the signals in names of variables. signalPaths are added to an endpoint that is for both signals.
+// signalNames are the names of the signals in variables. signalPaths are the paths that are added to an endpoint for
+// both signals.
 var (
 	signalNames = [...]string{"TRACES", "LOGS"}
 	signalPaths = [...]string{"/v1/traces", "/v1/logs"}

@@ -7,9 +7,9 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// An Index is the result of reading an input for the first time. It holds the offset and the parent of each span
-// and log record. It needs 24 bytes for each record, and about 40 more for each span. The zero Index is empty. It is
-// a [codec.Visitor] of OTLP.
+// An Index is the result of reading an input for the first time. It holds the offset and the parent of each span and
+// log record. It needs 24 bytes for each record, and about 40 more bytes for each span. The zero Index is empty. It
+// is a [codec.Visitor] of OTLP.
 type Index struct {
 	b       []byte // the OTLP message in which the heads are
 	records chunked.List[Record]
@@ -20,8 +20,7 @@ type Index struct {
 	scopes  heads
 	holders heads // heads of resources
 	slots   slots
-	// first has the numbers of spans with the same ids as an earlier span, and the number of the first of them. The
-	// first one is in it as well.
+	// first maps the number of each span whose ids several spans have to the number of the first span with these ids.
 	first map[uint32]uint32
 	order []int // the last result of Due
 }
@@ -32,7 +31,7 @@ type Record struct {
 	ID  uint32 // id of its entry; 0: not written yet
 
 	up    uint32 // slot of the parent span; 0: none
-	group uint32 // until the end of the resource was read: its scope; after that: its group
+	group uint32 // until the end of the resource is read, the scope of the record; after that, its group
 	IsLog bool
 	NoID  bool // a span without a trace id or a span id
 	due   bool // Due has returned it
@@ -41,7 +40,7 @@ type Record struct {
 // A group is a resource and a scope.
 type group struct{ resource, scope uint32 }
 
-// Reset empties the index, and sets the OTLP message that is read next. Its memory is used again.
+// Reset empties the index, and sets the OTLP message that is read next. The memory of the index is reused.
 func (ix *Index) Reset(b []byte) {
 	ix.b = b
 	ix.records.Reset()
@@ -59,7 +58,7 @@ func (ix *Index) Len() int { return ix.records.Len() }
 // Record returns record i, in the order of the input.
 func (ix *Index) Record(i int) *Record { return ix.records.At(i) }
 
-// Span adds a span. If several spans have the same ids, the first one is the parent of their children.
+// Span adds a span. If several spans have the same ids, the first of these spans is the parent of their children.
 func (ix *Index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 	own := ix.slots.of(trace, span)
 	ix.records.Add(Record{Off: off, up: ix.slots.of(trace, parent), NoID: own == 0})
@@ -143,9 +142,9 @@ func (ix *Index) Scope(r *Record) (uint32, *codec.Head) {
 // SameGroup reports whether two records have the same resource and scope.
 func (ix *Index) SameGroup(a, b *Record) bool { return a.group == b.group }
 
-// Due returns i, after the numbers of those ancestors of record i that Due has not returned before, the outermost first.
-// It returns nothing if it has returned i before. The function follows reports whether a record must follow its parent,
-// whose number is up. The result is valid until the next call.
+// Due returns the numbers of the ancestors of record i that it has not returned before, the outermost first, and then
+// i. It returns nothing if it has returned i before. The function follows reports whether a record must follow its
+// parent, whose number is up. The result is valid until the next call.
 func (ix *Index) Due(i int, follows func(i, up int) bool) []int {
 	ix.order = ix.order[:0]
 	for r := ix.Record(i); !r.due; r = ix.Record(i) {

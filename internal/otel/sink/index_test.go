@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// TestDue adds spans of random parents, some of which are each other's ancestors, and asks for them in the order of the
-// input. Each must be due once, and after its parent if this is possible. The second round reuses the index.
+// TestDue adds spans of random parents, some of which are each other's ancestors, and asks for them in the order of
+// the input. Each span must be due once, and after its parent if this is possible. The second round reuses the index.
 func TestDue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	ix := new(Index)

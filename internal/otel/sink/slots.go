@@ -16,8 +16,8 @@ type slots struct {
 	all chunked.List[slot]
 
 	// table is a hash table of numbers; 0 means free. Invariants: its length is 0 or a power of two, and at least a
-	// quarter of it is free. A number is at the position that the hash of its key selects, or after it with no free
-	// position in between.
+	// quarter of it is free. A number is at the position that the hash of its key selects, or at a later position
+	// with no free position in between.
 	table []uint32
 }
 
@@ -26,7 +26,7 @@ func (s *slots) reset() {
 	clear(s.table)
 }
 
-// of returns the slot of a span, or 0 for a span without an id. It adds a slot if there is none.
+// of returns the slot of a span, or 0 for a span without an id. It adds a slot if the span has no slot.
 func (s *slots) of(trace *[16]byte, span *[8]byte) uint32 {
 	if *span == [8]byte{} || *trace == [16]byte{} {
 		return 0

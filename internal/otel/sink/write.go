@@ -10,25 +10,25 @@ import (
 
 // A Source reads the records of an index once more.
 type Source interface {
-	// Read calls write with the entry of r, and then with those of its links and events. It returns the first error of
-	// write at once. The parameter at describes the entry below which r is written.
+	// Read calls write with the entry of r, and then with the entries of its links and events. It returns the first
+	// error of write at once. The parameter at describes the entry below which r is written.
 	Read(r *Record, at otel.Where, write func(e *format.TraceEntry) error) error
 	// Note reports whether writing continues after err, which Read has returned.
 	Note(err error) bool
 }
 
 // A Writer writes the records of an index to a trace. A record is below its parent span if both have the same
-// resource, and otherwise below its resource. In a view, it is below its real parent in any case.
+// resource, and otherwise below its resource. In a view, the record is always below its real parent.
 type Writer struct {
 	Index  *Index
 	Source Source
 	To     *format.Writer
-	// Holders has the ids of the entries of the resources, by number. If it is nil, these are the numbers.
+	// Holders has the ids of the entries of the resources, by number. If Holders is nil, the numbers are the ids.
 	Holders []uint32
 	// Repeated is the number of spans that were not written because the input has them twice.
 	Repeated int
 
-	sent map[sending]bool // the spans that were written and whose ids several spans have
+	sent map[sending]bool // the written spans that share their ids with other spans
 
 	// The record that is being written.
 	now   int
@@ -37,7 +37,7 @@ type Writer struct {
 	put   func(e *format.TraceEntry) error // the method entry
 }
 
-// A sending has all that is equal if a sender gets no answer and sends a span again.
+// A sending has the data that is equal if a sender gets no answer and sends a span again.
 type sending struct {
 	first    uint32 // number of the first span with these ids
 	resource uint32
@@ -47,7 +47,7 @@ type sending struct {
 // errRepeated is returned to a Source for a span that was written before.
 var errRepeated = errors.New("the span was written before")
 
-// Write writes record i, and before it those of its ancestors that were not written yet.
+// Write writes the ancestors of record i that were not written yet, and then record i.
 func (w *Writer) Write(i int) error {
 	for _, i := range w.Index.Due(i, w.isBelow) {
 		err := w.write(i)

@@ -59,7 +59,7 @@ type Part struct {
 // A Result says what Run did with one file of the folder.
 type Result struct {
 	File     string // its path
-	Left     string // why the file was not archived; "" if it was
+	Left     string // why the file was not archived; "" if it was archived
 	Before   bool   // whether an earlier run archived the file
 	Manifest Manifest
 }
@@ -73,7 +73,7 @@ type Options struct {
 }
 
 // Run archives the finished traces in the folder dir, but not in its subfolders. It returns an error if it cannot
-// list dir, if the target fails, or if ctx ends. After a damaged trace it continues with the next one.
+// list dir, if the target fails, or if ctx ends. After a damaged trace it continues with the next trace.
 func Run(ctx context.Context, dir string, target Target, o Options) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -110,7 +110,8 @@ func ofTarget(err error) error {
 	return &targetError{err}
 }
 
-// archive archives the file if it is a finished trace. ours is true if the file is a trace, finished or not.
+// archive archives the file if it is a finished trace. The result ours is true if the file is a trace, finished or
+// not.
 func (r *Result) archive(ctx context.Context, mode fs.FileMode, target Target, dry bool) (ours bool, err error) {
 	ext := filepath.Ext(r.File)
 	named := ext == tracename.ET || ext == tracename.IET
@@ -162,7 +163,7 @@ func (r *Result) finished(ctx context.Context, f *os.File, target Target, dry bo
 	if err != nil || r.Before {
 		return ofTarget(err)
 	}
-	own, err := osfile.OpenRead(r.File) // needs its own file, because the trace closes it
+	own, err := osfile.OpenRead(r.File) // the trace needs its own file, because it closes the file
 	if err != nil {
 		return err
 	}

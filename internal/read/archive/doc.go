@@ -8,13 +8,12 @@
 //
 //	service=NAME/day=2026-11-24/ID-N.parquet
 //
-// N is the number of the part in the source, from 1 on, in the order of the parts' first rows. NAME is the
-// service, with all bytes escaped (as %2F) except letters, digits, "-", "_", "." and "~". An escaped name of more
-// than 200 bytes is cut, but the column service has the whole name. If the service or the day is unknown, the
-// value in the key is __HIVE_DEFAULT_PARTITION__, which query engines read as NULL. Every row of a source is in
-// exactly one object and keeps its id from the source. A row without a time gets the day of its parent. If the
-// parent has no day, the row gets the day of the first row that has a time. A row without a service belongs to the
-// first service.
+// N is the number of the part in the source, from 1 on, in the order of the parts' first rows. NAME is the service,
+// with all bytes escaped (as %2F) except letters, digits, "-", "_", "." and "~". An escaped name of more than 200
+// bytes is cut, but the column service has the whole name. If the service or the day is unknown, the value in the key
+// is __HIVE_DEFAULT_PARTITION__, which query engines read as NULL. Every row of a source is in exactly one object and
+// keeps its id from the source. A row without a time gets the day of its parent. If the parent has no day, the row
+// gets the day of the first row with a time. A row without a service belongs to the first service.
 //
 // # Order of writing
 //

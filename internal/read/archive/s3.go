@@ -105,7 +105,7 @@ func (b *bucket) Has(ctx context.Context, key string) (bool, error) {
 	}
 	_, err := b.client.StatObject(ctx, b.name, path.Join(b.prefix, key), minio.StatObjectOptions{})
 	if minio.ToErrorResponse(err).StatusCode == http.StatusNotFound {
-		return false, nil // also if the bucket does not exist; the first write reports that
+		return false, nil // the bucket may also not exist; the first write reports this
 	}
 	return err == nil, b.failed("look for", key, err)
 }

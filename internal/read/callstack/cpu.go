@@ -15,7 +15,7 @@ import (
 type Sample struct {
 	Row  view.Row // the row of the sample; its parent is the span for which the stack worked, if known
 	Nano int64
-	// Stack has the innermost function first. It is empty in the sample that stands for all stacks without their
+	// Stack has the innermost function first. Stack is empty in the sample that stands for all stacks without their
 	// own entry.
 	Stack []Frame
 }

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// OfProgram reports whether a function belongs to the program itself. Functions of the runtime do not, nor do
-// functions of packages that only wait or run other code.
+// OfProgram reports whether a function belongs to the program itself. Functions of the runtime do not belong to it,
+// nor do functions of packages that only wait or run other code.
 func OfProgram(function string) bool {
 	for _, prefix := range []string{
 		"runtime.", "runtime/", "sync.", "sync/", "internal/", "syscall.", "time.", "testing.", "go.opentelemetry.io/otel/sdk/",
@@ -42,8 +42,8 @@ func Own(text string) (f Frame, frames, before int, ok bool) {
 }
 
 // Place returns the position in the code of the first frame that belongs to the program itself, for the line of an
-// entry. said is the text that the line already has: if it contains the name of the function, Place omits the
-// function.
+// entry. The parameter said is the text that the line already has: if said contains the name of the function, Place
+// omits the function.
 func Place(text, said string) string {
 	f, _, _, ok := Own(text)
 	place := path.Base(f.File) + ":" + strconv.Itoa(f.Line)

@@ -1,4 +1,4 @@
-// Package callstack reads the call stacks in a trace, and the times for which they were on a processor.
+// Package callstack reads the call stacks in a trace, and the processor time of each stack.
 package callstack
 
 import (

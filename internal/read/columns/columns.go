@@ -1,6 +1,6 @@
-// Package columns defines how the packages of this module read many rows of a view at once. A block contains a
-// number of consecutive rows, with a slice for each column. A row is identified by its number in package view. The
-// column of an attribute has a number for each distinct value.
+// Package columns defines how the packages of this module read many rows of a view at once. A block contains
+// consecutive rows, with a slice for each column. A row is identified by its number in package view. The column of an
+// attribute has a number for each distinct value.
 package columns
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// BlockRows is the number of rows of a block. The last block can have fewer.
+// BlockRows is the number of rows of a block. The last block can have fewer rows.
 const BlockRows = 1 << 12
 
 // Words is the number of uint64 words that have a bit for each row of a block.
@@ -41,7 +41,7 @@ type Block struct {
 
 // A Column holds the values of one attribute for all rows. It assigns a number to each distinct value.
 type Column struct {
-	// Values has the distinct values. If there are too many, it is incomplete.
+	// Values has the distinct values. If there are too many values, Values is incomplete.
 	Values []format.Value
 	// Codes has one code per row. Code 0 means that the row does not have the attribute, and code n means
 	// Values[n-1]. UnknownText means that Values does not have the value: call Value to read it.
@@ -61,9 +61,9 @@ type Key struct {
 	Entries int
 }
 
-// A Finder finds rows whose entries may contain one of several texts. It searches the encoded bytes of all entries
-// of a block at once. It does not decode entries, and is therefore many times faster than reading them. It is not
-// safe for concurrent use.
+// A Finder finds rows whose entries may contain one of several texts. It searches the encoded bytes of all entries of
+// a block at once. It does not decode entries, so it is many times faster than code that reads them. It is not safe
+// for concurrent use.
 type Finder interface {
 	// Block clears the bits of all rows whose entry and end contain none of the texts. rows has one bit per row of
 	// block k.
@@ -100,8 +100,8 @@ type Columns interface {
 	// Attribute returns a function that reads the attribute with the given stored name from a row. The function
 	// returns false if the row does not have the attribute. It is safe for concurrent use.
 	Attribute(name string) func(row uint32) (format.Value, bool)
-	// Column returns the column of the attribute with the given stored name. The first call makes the column in
-	// about ten nanoseconds per row. The view keeps it in a cache of at most 100 MB for all its columns.
+	// Column returns the column of the attribute with the given stored name. The first call makes the column in about
+	// ten nanoseconds per row. The view keeps the column in a cache of at most 100 MB for all its columns.
 	Column(ctx context.Context, name string) (*Column, error)
 	// Kept returns the column of an attribute if the cache has it.
 	Kept(name string) (*Column, bool)

@@ -1,4 +1,4 @@
-// Package fit fits answers to a number of bytes. It counts what it leaves out.
+// Package fit shortens the answer of a command to a number of bytes. It counts the rows, lines and texts left out.
 package fit
 
 import (
@@ -11,25 +11,25 @@ import (
 
 // An Answer is a writer that collects the output of a command. Finish writes as much of it as fits.
 type Answer struct {
-	Most int  // the number of bytes, without the last line
-	JSON bool // the output is JSON, an object or one on each line
-	Left Left // what the command has left out itself
+	Most int  // the maximum number of bytes, without the last line
+	JSON bool // the output is JSON: one object, or an object on each line
+	Left Left // the numbers of rows that the command has left out itself
 
 	pending []byte     // the beginning of a line
 	parts   [][]string // lines of text; an empty line is between two parts
-	sizes   []int      // of the parts
-	values  [][]byte   // JSON objects, the first of all objects
-	objects int        // how many objects there are
-	size    int        // of values
+	sizes   []int      // the number of bytes of each part
+	values  [][]byte   // the first JSON objects of the output
+	objects int        // the number of objects in the output
+	size    int        // the number of bytes of values
 	folds   [][]byte
 }
 
-// Left has the numbers of what an answer leaves out, and the numbers of all.
+// Left has the numbers of rows, lines and texts that an answer leaves out, and the numbers that it would have in full.
 type Left struct {
 	Rows, OfRows   int
-	Folded, Folds  int // so many of Rows are in lines that stand for several rows
+	Folded, Folds  int // Folded of Rows are summed up by Folds lines, which stand for several rows
 	Lines, OfLines int
-	Texts          int // how many long texts are shortened
+	Texts          int // the number of long texts that are shortened
 }
 
 // Write collects a part of the output.
@@ -50,7 +50,7 @@ func (a *Answer) Write(b []byte) (int, error) {
 	}
 }
 
-// addLine adds a line of text. What cannot fit is only counted.
+// addLine adds a line of text. It only counts the line if its part already has more than Most bytes.
 func (a *Answer) addLine(line string) {
 	last := len(a.parts) - 1
 	if line == "" || last < 0 {
@@ -80,7 +80,7 @@ func (a *Answer) Room() int {
 	return max(room, 0)
 }
 
-// Size returns how many bytes of the answer lines or an object need, at most.
+// Size returns the maximum number of bytes that lines of text, or an object if the output is JSON, need in the answer.
 func (a *Answer) Size(lines []byte) (size int) {
 	if a.JSON {
 		return len(lines) + len(`"",`)
@@ -91,10 +91,10 @@ func (a *Answer) Size(lines []byte) (size int) {
 	return size
 }
 
-// mostLine is the length from which a line is shortened.
+// mostLine returns the number of bytes to which a long line is shortened.
 func (a *Answer) mostLine() int { return max(a.Most/4, 80) }
 
-// Shortened returns the head of a text with its length in bytes if it has clearly more than most bytes.
+// Shortened returns s. If s has clearly more than most bytes, Shortened returns its beginning and its number of bytes.
 func (l *Left) Shortened(s string, most int) string {
 	if len(s) <= most+len("… (9999999 bytes)") {
 		return s
@@ -103,8 +103,8 @@ func (l *Left) Shortened(s string, most int) string {
 	return text.Head(s, most) + "… (" + fmt.Sprint(len(s)) + " bytes)"
 }
 
-// fitted returns the lines that fit: the first ones of each part, so that the parts have equally many if they have
-// enough.
+// fitted returns the lines that fit. It takes the first line of each part, then the second line of each part, and so
+// on. It takes no more lines of a part after a line that does not fit.
 func (a *Answer) fitted() []byte {
 	shown, size := make([]int, len(a.parts)), 0
 	more := true
@@ -143,8 +143,8 @@ func (a *Answer) fitted() []byte {
 // Empty reports whether nothing was written.
 func (a *Answer) Empty() bool { return len(a.parts)+len(a.values)+len(a.pending) == 0 }
 
-// Finish returns what fits of the output, with the last line: it says what is left out, and that command gets all. If
-// nothing is left out, a text has no such line.
+// Finish returns the part of the output that fits, and a last line. The last line says what is left out, and that
+// command prints everything. A text from which nothing is left out has no last line.
 func (a *Answer) Finish(command string) []byte {
 	if a.JSON {
 		return a.finishJSON(command)
@@ -163,7 +163,7 @@ func (a *Answer) Finish(command string) []byte {
 	return b
 }
 
-// maxLast is the maximum size of the last line. If the command is too long for it, sameCommand is in its place.
+// maxLast is the maximum size of the last line. If the line would be longer, it has sameCommand instead of the command.
 const (
 	maxLast     = 300
 	sameCommand = "the same command with --budget 0"

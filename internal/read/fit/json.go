@@ -10,7 +10,8 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// addJSON adds a line of JSON. An object begins with a line that begins with a brace. What cannot fit is only counted.
+// addJSON adds a line of JSON. A line that begins with a brace begins an object. Objects that begin after the output
+// has more than Most bytes are only counted.
 func (a *Answer) addJSON(line []byte) {
 	if bytes.HasPrefix(line, []byte("{")) {
 		a.objects++
@@ -24,7 +25,8 @@ func (a *Answer) addJSON(line []byte) {
 	}
 }
 
-// Fold returns what to print in place of rows for which a line stands. JSON has the lines in a list of their own.
+// Fold returns the line to print in place of several rows. If the output is JSON, Fold returns nil: JSON has these lines
+// in the list folds.
 func (a *Answer) Fold(line []byte) []byte {
 	if !a.JSON {
 		return line
@@ -33,8 +35,8 @@ func (a *Answer) Fold(line []byte) []byte {
 	return nil
 }
 
-// finishJSON returns one object: the one that the command has printed, or one that has all rows. Its last line has the
-// key complete, which is false as well if the command has said so.
+// finishJSON returns one object: the object that the command has printed, or an object that has all rows. Its last line
+// has the key complete. It is false if something is left out, or if the object of the command says that itself.
 func (a *Answer) finishJSON(command string) []byte {
 	var doc []byte
 	key := "rows"
@@ -71,14 +73,14 @@ func (a *Answer) finishJSON(command string) []byte {
 	return append(append(append(out, last...), all...), "}\n"...)
 }
 
-// shrunk returns a copy of the object doc that fits, without its last brace. It has the same number of elements, at
-// most, of each list. It returns nil if nothing fits.
+// shrunk returns a copy of the object doc that fits, without its last brace. All lists of the copy have the same maximum
+// number of elements. It returns nil if no copy fits.
 func (a *Answer) shrunk(doc []byte) (s *shrinker) {
 	try := func(elements, text int) bool {
 		s = &shrinker{elements: elements, bytes: text, left: make(map[string]int)}
 		return s.copy(doc, a.Most-len(",\n"))
 	}
-	for _, least := range []int{1, 0} { // rather short texts than empty lists
+	for _, least := range []int{1, 0} { // prefers short texts to empty lists
 		for _, most := range []int{max(a.Most/8, 64), 64, 16} {
 			tooMany := sort.Search(a.Most+1, func(n int) bool { return !try(n, most) })
 			if tooMany > least {
@@ -90,13 +92,13 @@ func (a *Answer) shrunk(doc []byte) (s *shrinker) {
 	return nil
 }
 
-// A shrinker copies JSON. Of each list it copies the first elements, and of each text about as many bytes.
+// A shrinker copies JSON. It copies the given number of elements of each list, and about bytes bytes of each text.
 type shrinker struct {
 	elements, bytes int
 	from            *json.Decoder
 	out             []byte
-	left            map[string]int // by the key of a list, how many elements are left out; and "long_texts"
-	partial         bool           // the object says itself that it is not complete
+	left            map[string]int // the number of elements left out, by the key of their list; and "long_texts"
+	partial         bool           // the object has "complete": false
 }
 
 // comma appends a comma, unless the copy is at the beginning of a list or an object.
@@ -130,7 +132,7 @@ func (s *shrinker) value(key string, most int) {
 				name, _ := s.from.Token() // a key is a text
 				inner, _ = name.(string)
 			}
-			whole := key == "" && inner == "complete" // of the object itself: it goes into the last line
+			whole := key == "" && inner == "complete" // the key of the object itself, which goes into the last line
 			if whole || x == '[' && n >= s.elements {
 				var skipped json.RawMessage
 				if s.from.Decode(&skipped) != nil {

@@ -11,19 +11,20 @@ import (
 // Rows describes the rows of an answer.
 type Rows struct {
 	All   []view.Row                        // in the order of the answer
-	Up    func(r view.Row) (view.Row, bool) // the row above in a tree, which is kept with r
-	Kind  func(r view.Row) string           // rows of a kind are alike
-	Value func(r view.Row) int64            // how much a row matters
-	Size  func(r view.Row) int              // how many bytes a row has, at most
-	Fold  func(alike []view.Row) int        // how many bytes the line has that stands for rows
+	Up    func(r view.Row) (view.Row, bool) // the row above r in a tree; it is kept if r is kept
+	Kind  func(r view.Row) string           // the kind of r; rows of the same kind are alike
+	Value func(r view.Row) int64            // how important r is
+	Size  func(r view.Row) int              // the maximum number of bytes of r
+	Fold  func(alike []view.Row) int        // the number of bytes of the line that stands for the rows
 
-	kinds []unique.Handle[string] // of All
-	order []view.Row              // All, what is kept first in front
+	kinds []unique.Handle[string] // the kind of each row of All
+	order []view.Row              // the rows of All in the order in which they are kept
 }
 
-// Choose adds the rows that fit into most bytes to kept, and returns lists of other rows, of one kind and below one
-// row. A line stands for each list. Of each kind, it keeps one row before it keeps a second one of any kind. Rows get at
-// least half of the bytes; they leave room for the lists that have several rows.
+// Choose sets kept to the rows that fit into most bytes. It keeps one row of each kind before it keeps a second row of
+// any kind. It returns lists of rows that are not kept: all rows of a list have the same kind and the same row above
+// them, and one line stands for the list. The kept rows get at least half of the bytes. They leave the rest to the lists
+// if lists of several rows would not fit otherwise.
 func (x *Rows) Choose(most int, kept view.Set[view.Row]) (folds [][]view.Row) {
 	x.sort()
 	for room := most; ; room -= max(most/8, 1) {
@@ -77,10 +78,10 @@ func (x *Rows) sort() {
 	x.order = append(x.order, others...)
 }
 
-// maxMissed is how many rows that do not fit are skipped.
+// maxMissed is the number of rows or lists that do not fit after which no more of them are tried.
 const maxMissed = 32
 
-// keep adds the rows that fit to kept, with the rows above them, and returns their size.
+// keep adds the rows that fit into room bytes to kept, with the rows above them. It returns the number of their bytes.
 func (x *Rows) keep(room int, kept view.Set[view.Row]) (size int) {
 	missed := 0
 	for _, r := range x.order {
@@ -103,7 +104,8 @@ func (x *Rows) keep(room int, kept view.Set[view.Row]) (size int) {
 	return size
 }
 
-// alike returns the lists of rows of one kind below one row that is kept, the longest first.
+// alike returns lists of rows that are not kept, the longest list first. All rows of a list have the same kind and the
+// same kept row above them, or none above them.
 func (x *Rows) alike(kept view.Set[view.Row]) (lists [][]view.Row) {
 	type group struct {
 		up   view.Row

@@ -41,7 +41,7 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportMetric(float64(spans), "spans")
 }
 
-// BenchmarkWindow reads what all goroutines did during a second.
+// BenchmarkWindow reads the states of all goroutines during a second.
 func BenchmarkWindow(b *testing.B) {
 	data := busy(b, 16<<20)
 	t, err := Read(b.Context(), bytes.NewReader(data), int64(len(data)))

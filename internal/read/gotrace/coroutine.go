@@ -2,15 +2,15 @@ package gotrace
 
 import "golang.org/x/exp/trace"
 
-// A coroutine, such as iter.Pull makes, is a goroutine that runs in place of the goroutine that called it. Its
-// work and its waits therefore count for the caller.
+// A coroutine, such as iter.Pull makes, is a goroutine that runs in place of the goroutine that called it. The work
+// and the waits of a coroutine therefore count for its caller.
 type coroutine struct {
 	isCoroutine    bool
 	caller, callee *goroutine
 	depth          int // the number of callers above it
 }
 
-const maxDepth = 64 // the maximum number of nested coroutines; a deeper one has no caller
+const maxDepth = 64 // the maximum number of nested coroutines; a deeper coroutine has no caller
 
 // root returns the goroutine for which the coroutine g runs, or g itself if it is not a coroutine.
 func (g *goroutine) root() *goroutine {
@@ -49,7 +49,7 @@ func (p *spanPass) switches(g, next *goroutine) {
 	if next.isOld && !next.isCoroutine && !g.isCoroutine && len(g.open) > 0 && len(next.open) == 0 {
 		p.noteCoroutine(next)
 	}
-	next.leaves() // otherwise, a goroutine could become its own caller
+	next.leaves() // without this, a goroutine could become its own caller
 	switch {
 	case !next.isCoroutine: // next called g before the trace began
 		g.leaves()
@@ -65,7 +65,8 @@ func (p *spanPass) noteCoroutine(g *goroutine) {
 	}
 }
 
-// actor returns the goroutine for which an event counts. For a coroutine, this is the goroutine for which it runs.
+// actor returns the goroutine for which an event counts. An event of a coroutine counts for the goroutine for which
+// the coroutine runs.
 func (p *spanPass) actor(e *trace.Event) (*goroutine, error) {
 	g, err := p.goroutine(int64(e.Goroutine()))
 	if err != nil {

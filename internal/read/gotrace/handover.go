@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// If a span began on one goroutine and ended on another, it was handed over in between. The trace does not record
-// the handover, but it records a meeting: one goroutine woke or created the other. If the two met exactly once
-// while the span was open, that meeting was the handover. Otherwise the handover is not known, and therefore the
-// work for the span is not known either.
+// If a span began on one goroutine and ended on another, it was handed over in between. The trace does not record the
+// handover, but it records a meeting: one goroutine woke or created the other. If the two met exactly once while the
+// span was open, that meeting was the handover. Otherwise neither the handover nor the work for the span is known.
 
 // A handover is a meeting of two goroutines at which spans may have been handed over.
 type handover struct{ at, from, to int64 }
 
-// A hop is a span that ended on another goroutine than it began. The time of its handover is 0 if it is not known.
+// A hop is a span that ended on another goroutine than it began on. The time of its handover is 0 if the time is not
+// known.
 type hop struct {
 	span int32
 	handover
@@ -27,8 +27,8 @@ type meetings struct {
 	hopped int64 // when a span that began elsewhere last ended on this goroutine
 }
 
-// A meeting holds the latest meetings with a goroutine that may have handed a span over. A meeting is weak if that
-// goroutine waited in a select, because it may have sent or received.
+// A meeting holds the latest meetings with a goroutine that may have handed a span over. A meeting is weak if the
+// other goroutine waited in a select, because that goroutine may have sent or received.
 type meeting struct {
 	goroutine                int64
 	last, before             int64 // 0 if there was none
@@ -75,8 +75,8 @@ func (m *meetings) only(goroutine, since int64) int64 {
 	return 0
 }
 
-// addMeeting records that the goroutine from may have handed a span to the goroutine to. If p.handovers says which spans
-// it handed over at this meeting, addMeeting moves them.
+// addMeeting records that the goroutine from may have handed a span to the goroutine to. If p.handovers has the spans
+// that were handed over at this meeting, addMeeting moves these spans.
 func (p *spanPass) addMeeting(from, to *goroutine, at int64, weak bool) {
 	if p.quiet || len(from.open) == 0 {
 		return

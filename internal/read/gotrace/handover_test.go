@@ -107,8 +107,8 @@ func bestOf(t *testing.T, run func(w *tally)) {
 	t.Errorf("in the last of 10 runs:\n%s", strings.Join(w.wrong, "\n"))
 }
 
-// TestHandover checks that the times of a span are those of its first goroutine until the handover, and then those
-// of the second goroutine.
+// TestHandover checks that the times of a span come from its first goroutine until the handover, and then from the
+// second goroutine.
 func TestHandover(t *testing.T) { bestOf(t, func(w *tally) { handOver(t, w) }) }
 
 func handOver(t *testing.T, w *tally) {

@@ -23,7 +23,7 @@ import (
 
 const ms = time.Millisecond
 
-// A program has spans in which it does a known amount of something.
+// A program has spans in which it does a known amount of work or waits for a known time.
 type program struct {
 	mu    sync.Mutex
 	ids   uint64
@@ -238,8 +238,8 @@ func TestAssist(t *testing.T) {
 	}
 }
 
-// pathOf returns those steps of a span's path that took at least a tenth of it, as texts with the state and the
-// span of the goroutine.
+// pathOf returns the steps that took at least a tenth of a span's path, as texts with the state and the span of the
+// goroutine.
 func (p *program) pathOf(t *testing.T, tr *Trace, name string) (steps []string, known float64) {
 	t.Helper()
 	s := p.of(t, tr, name)

@@ -39,8 +39,8 @@ type Part struct {
 	Name       string // for a Log: its category
 	Message    string // only for a Log
 	From, To   int64  // nanoseconds since 1970, or since an unknown moment if the trace has no clocks
-	Ended      bool   // To is when the part ended; if false, it is the end of the trace
-	Began      bool   // From is when the part began; if false, it is the beginning of the trace
+	Ended      bool   // To is the end of the part; if false, To is the end of the trace
+	Began      bool   // From is the begin of the part; if false, From is the beginning of the trace
 	Goroutine  int64  // -1 if there is none
 	By         int64  // the goroutine that created the goroutine or ended the wait; -1 if there is none
 	Reason     string // why the goroutine waits, in the words of the runtime
@@ -49,17 +49,18 @@ type Part struct {
 	Below      PartKind // for a Sample: the kind of its parent, or Sample if it has no parent
 }
 
-// The limits of [Parts]. A working program exceeds them only if it never ends what it begins.
+// The limits of [Parts]. A program exceeds them only if it begins tasks, regions or goroutines without ever ending
+// them.
 const (
 	maxOpenParts = 1 << 20
 	maxNames     = 10_000
 )
 
 // Parts reads an execution trace, and calls fn with its parts in the order in which they end. Parts without an end
-// come last. A goroutine or a wait is a part only if it lasts at least LongWait. The runtime's own waits are
-// omitted. Parts stops when fn returns false. The error is a *VersionError, an error of ctx or r, or a
-// *DamageError. The field At of a *DamageError is the end of the data that could not be read; fn was called for
-// all earlier data.
+// come last. A goroutine or a wait is a part only if it lasts at least LongWait. Waits of the runtime's own
+// goroutines are omitted. Parts stops when fn returns false. The error is a *VersionError, an error of ctx or r, or a
+// *DamageError. The field At of a *DamageError is the end of the data that could not be read; fn was called for all
+// earlier data.
 func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	head := make([]byte, execbatch.HeaderSize)
 	switch n, err := io.ReadFull(r, head); {
@@ -130,7 +131,7 @@ type rowReader struct {
 	fn          func(p *Part) bool
 	goroutines  map[int64]*goroutineRow
 	tasks       map[uint64]*Part
-	endedTasks  map[uint64][2]uint64 // the ids and roots of tasks that have ended: what begins in their contexts is below them
+	endedTasks  map[uint64][2]uint64 // the ids and roots of tasks that have ended: parts that begin in the context of a task are below it
 	ranges      map[rangeKey]*Part
 	short       map[string]int
 	classes     classes
@@ -141,7 +142,7 @@ type rowReader struct {
 	done        bool
 }
 
-// emit passes a part to fn, and returns errDone if fn wants no more.
+// emit passes a part to fn, and returns errDone if fn wants no more parts.
 func (p *rowReader) emit(x *Part) error {
 	if p.done || !p.fn(x) {
 		p.done = true
@@ -263,7 +264,7 @@ func (p *rowReader) waited(g *goroutineRow, at int64, ended bool, by int64) erro
 	if from == 0 || at-from < LongWait {
 		return nil
 	}
-	if g.Name == "" || ofRuntime(g.Name) { // without a name, the wait has no stack either
+	if g.Name == "" || ofRuntime(g.Name) { // a goroutine without a name has waits without stacks
 		return nil
 	}
 	c := &p.classes.list[g.class]
@@ -293,7 +294,7 @@ func (p *rowReader) below(g *goroutineRow) uint64 {
 	return g.ID
 }
 
-// emitGoroutine passes a goroutine to fn, and before it the goroutine's open regions.
+// emitGoroutine passes the open regions of a goroutine, and then the goroutine, to fn.
 func (p *rowReader) emitGoroutine(g *goroutineRow, at int64, ended bool) error {
 	for _, x := range slices.Backward(g.regions) {
 		p.open--
@@ -346,8 +347,7 @@ func (p *rowReader) taskBegin(e *trace.Event, at int64) error {
 
 func hasEnded(x *Part) bool { return x.Ended }
 
-// above returns the parent of a region or log message of a goroutine: its innermost region, or if it has none, the
-// task.
+// above returns the parent of a region or log message of a goroutine: its innermost region, or else the task.
 func (p *rowReader) above(g *goroutineRow, task trace.TaskID) (parent, root uint64) {
 	if n := len(g.regions); n > 0 {
 		return g.regions[n-1].ID, g.regions[n-1].Root
@@ -413,8 +413,8 @@ func (p *rowReader) log(e *trace.Event, at int64) error {
 	return p.end(x, at, true)
 }
 
-// sample passes a CPU sample to fn. Its parent is the region or task that began last on its goroutine, or if there
-// is none, the goroutine.
+// sample passes a CPU sample to fn. Its parent is the region or task that began last on its goroutine, or else the
+// goroutine.
 func (p *rowReader) sample(e *trace.Event, at int64) error {
 	x := begun(Sample, "", at, int64(e.Goroutine()))
 	x.Below = Sample
@@ -446,8 +446,8 @@ func (p *rowReader) sample(e *trace.Event, at int64) error {
 	return p.end(x, at, true)
 }
 
-// rangeOf handles the begin or end of an activity of the runtime. It ignores the many short activities for the
-// garbage collector that goroutines and processors do in passing.
+// rangeOf handles the begin or end of an activity of the runtime. It ignores the many short activities of goroutines
+// and processors for the garbage collector.
 func (p *rowReader) rangeOf(e *trace.Event, at int64) error {
 	r := e.Range()
 	if r.Name == "GC mark assist" || r.Name == "GC incremental sweep" {

@@ -25,8 +25,8 @@ type Span struct {
 	slot       int32  // the index among the open spans of its goroutine
 	times      uint32 // the offset in Trace.packed; 0 if the span has no times
 	Begin, End int64  // Begin is 0 if the span began before the trace, and End is 0 if it ended after it
-	Handed     int64  // when it was handed to the goroutine on which it ended; 0 if it never was, or Unknown
-	Goroutine  int64  // the goroutine on which it began, or if that was before the trace, on which it ended
+	Handed     int64  // when the span was handed to the goroutine on which it ended; 0 if it was not handed over; or Unknown
+	Goroutine  int64  // the goroutine on which the span began, or, if it began before the trace, the goroutine on which it ended
 	ender      int64  // the goroutine on which it ended
 }
 
@@ -44,7 +44,7 @@ const Unknown int64 = -1
 // LongWait is the minimum duration of a wait that is kept, in nanoseconds.
 const LongWait = 1_000_000
 
-// Values instead of the index of a span.
+// Special values in place of the index of a span.
 const (
 	NoSpan int32 = -1 - iota
 	Nobody       // no goroutine: a timer or the network
@@ -84,7 +84,7 @@ func (t *Trace) From(source io.ReaderAt) *Trace {
 // NameOf returns the name of a span that has no id.
 func (t *Trace) NameOf(s *Span) string { return t.names[s.name] }
 
-// A clock says which wall time a time of the trace is.
+// A clock is a pair of a time of the trace and the wall time at the same moment.
 type clock struct{ trace, wall int64 }
 
 // A begin says where a generation of the trace begins.
@@ -139,7 +139,7 @@ func checkVersion(head []byte) error {
 
 // Read reads an execution trace of size bytes. The Trace keeps source, whose bytes must not change. The error is a
 // *VersionError, an error of ctx, or an error of reading the header. After any other error, the Trace has the data
-// before it, and [Trace.Damage] is set.
+// before the error, and [Trace.Damage] is set.
 func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
 	head := make([]byte, execbatch.HeaderSize)
 	if n, err := source.ReadAt(head, 0); n < len(head) {
@@ -204,14 +204,14 @@ func (t *Trace) Time(wall int64) (at int64, known bool) {
 	return wall - c.wall + c.trace, true
 }
 
-// SetClock adds a clock to a trace that has none. Traces of Go 1.24 have none.
+// SetClock adds a clock to a trace without clocks. Traces of Go 1.24 have no clocks.
 func (t *Trace) SetClock(at, wall int64) {
 	if len(t.clocks) == 0 {
 		t.clocks = []clock{{at, wall}}
 	}
 }
 
-// ClockOfParts drops all clocks but the first, so that times are equal to the times of [Parts].
+// ClockOfParts drops all clocks except the first, so that times are equal to the times of [Parts].
 func (t *Trace) ClockOfParts() {
 	t.clocks = t.clocks[:min(1, len(t.clocks))]
 	if len(t.clocks) == 0 {
@@ -222,7 +222,7 @@ func (t *Trace) ClockOfParts() {
 // A Leg is a period in which one goroutine worked for a span.
 type Leg struct{ Goroutine, From, To int64 }
 
-// Legs returns the legs of a span within the trace, in the order of time. It returns nil if they are not known.
+// Legs returns the legs of a span within the trace, in the order of time. It returns nil if the legs are not known.
 func (t *Trace) Legs(s *Span) []Leg {
 	from, to := s.Begin, s.End
 	if from == 0 {
@@ -250,14 +250,14 @@ func (t *Trace) SpanAt(goroutine, at int64) int32 {
 	return list[i-1].span
 }
 
-// A change says that from a time on, a goroutine works for another span, or for none.
+// A change says that from a time on, a goroutine works for another span, or for no span.
 type change struct {
 	at   int64
 	span int32
 }
 
 // findWork finds the spans for which each goroutine worked, as changes in the order of time. A goroutine works for
-// that open span which began last.
+// the open span that began last.
 func (t *Trace) findWork() map[int64][]change {
 	type part struct {
 		span     int32
@@ -331,7 +331,7 @@ func events(ctx context.Context, r io.Reader, fn func(e *trace.Event) error) (er
 	var e trace.Event
 	for n := 1; ; n++ {
 		e, err = read.ReadEvent()
-		if err == io.EOF { //nolint:errorlint // one that is wrapped is of a header that was cut
+		if err == io.EOF { //nolint:errorlint // a wrapped io.EOF comes from a truncated header
 			return nil
 		}
 		if err == nil {

@@ -18,7 +18,7 @@ import (
 type goroutine struct {
 	id      int64
 	state   State // the state to which time is added
-	raw     State // the same, but assists of the garbage collector do not change it
+	raw     State // like state, but not changed by assists of the garbage collector
 	assists bool
 	since   int64
 	sums    [NumStates]int64 // nanoseconds in each state until since
@@ -55,7 +55,7 @@ const maxBefore = 16 // the maximum number of waits in a prefix
 type opened struct {
 	span int32
 	base [NumStates]int64 // the goroutine's sums when the span began
-	own  Times            // the times during which the span was the latest open one
+	own  Times            // the times during which the span was the latest open span
 }
 
 // A spanPass is the state of one pass over a trace, or over a part of it.
@@ -69,7 +69,7 @@ type spanPass struct {
 	names      map[string]int32 // names of tasks: indices of Trace.names
 	marked     bool             // whether the trace has a mark
 	unblocked  [2]int64         // the last goroutine that was unblocked, and the goroutine that did this
-	hops       []hop            // spans that ended on another goroutine than they began
+	hops       []hop            // spans that ended on another goroutine than they began on
 	handovers  map[handover][]int32
 
 	first, last int64
@@ -108,7 +108,7 @@ func (p *spanPass) run(ctx context.Context, r io.Reader, generation int) error {
 	return &DamageError{at, err}
 }
 
-// finish ends everything that is open at the end of the trace.
+// finish ends the spans and waits that are open at the end of the trace.
 func (p *spanPass) finish() {
 	if !p.quiet {
 		p.t.First, p.t.Last = p.first, p.last
@@ -393,7 +393,7 @@ func (p *spanPass) woken(g *goroutine, e *trace.Event, at int64) {
 	case g.raw == Select:
 		p.addMeeting(b, a, at, true)
 		p.addMeeting(a, b, at, false)
-	// The last case of these three is a wait that began before the trace, whose kind is not known.
+	// The last of these three cases is a wait that began before the trace and whose kind is not known.
 	case g.raw == Sync, g.raw == Chan, g.raw == Other && g.class >= 0 && len(p.classes.list[g.class].Stack) == 0:
 		p.addMeeting(a, b, at, false)
 	}
@@ -401,13 +401,13 @@ func (p *spanPass) woken(g *goroutine, e *trace.Event, at int64) {
 
 // waited stores a wait that has ended.
 func (p *spanPass) waited(g *goroutine, at int64) {
-	// Do not store a wait for the garbage collector: Own has its time.
+	// Do not store a wait for the garbage collector, because Own has its time.
 	if p.quiet || g.class < 0 || g.raw >= NumStates || g.callee != nil || !g.counted().Blocked() {
 		return
 	}
 	span, by := p.worksFor(g), g.by
 	if len(g.open) == 0 && g.helps != NoSpan {
-		if end := p.t.Spans[g.helps].End; end > g.waitFrom { // the span that it helped ended during the wait
+		if end := p.t.Spans[g.helps].End; end > g.waitFrom { // the span for which the goroutine worked ended during the wait
 			span, by, at = g.helps, Nobody, end
 		}
 	}
@@ -604,7 +604,7 @@ func (p *spanPass) end(i int32, at int64, ender *goroutine) {
 	if g == nil {
 		return
 	}
-	if ender != g && p.worksFor(g) == i { // if the wait goes on, the rest of it belongs to another span or to none
+	if ender != g && p.worksFor(g) == i { // if the wait goes on, the rest of the wait belongs to another span or to no span
 		p.waited(g, at)
 		g.waitFrom = at
 	}

@@ -14,9 +14,9 @@ import (
 // A State says what a goroutine does or waits for.
 type State uint8
 
-// The states. Running means that a goroutine has a thread and may run Go code. Whether the operating system runs
-// the thread is not known. Mutex is a wait for a sync.Mutex or RWMutex, and Sync a wait for anything else of
-// package sync. GCWork is work for the garbage collector, and GCWait a wait for it.
+// The states. Running means that a goroutine has a thread and may run Go code. Whether the operating system runs the
+// thread is not known. Mutex is a wait for a sync.Mutex or RWMutex, and Sync a wait for another type of package sync.
+// GCWork is work for the garbage collector, and GCWait a wait for it.
 const (
 	Running  State = iota
 	Runnable       // the goroutine waits until GOMAXPROCS allows it to run
@@ -185,10 +185,10 @@ func stateOf(reason string) State {
 }
 
 // refine determines the state more exactly from the nth function of the stack. The reason sync can mean a mutex,
-// anything else of package sync, or a semaphore of the garbage collector. In a state that is repeated at the begin
-// of a generation, the reason is missing.
+// anything else of package sync, or a semaphore of the garbage collector. A state that is repeated at the begin of a
+// generation has no reason.
 func (c *Class) refine(reason, function string, n int) {
-	const inner = 8 // all relevant functions of the runtime and of package sync are among this many innermost ones
+	const inner = 8 // all relevant functions of the runtime and of package sync are among this many innermost functions
 	if n > inner {
 		return
 	}
@@ -242,7 +242,7 @@ func (c *classes) user(stack []Frame) int {
 			first = i
 		}
 		head, _, _ := strings.Cut(text.PackageOf(f.Func), "/")
-		isStandard := head != "main" && !strings.Contains(head, ".") // used for a program that was built with -trimpath
+		isStandard := head != "main" && !strings.Contains(head, ".") // needed for programs that were built with -trimpath
 		if c.std != "" && strings.HasPrefix(f.File, "/") {
 			isStandard = strings.HasPrefix(f.File, c.std)
 		}

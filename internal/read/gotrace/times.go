@@ -5,16 +5,16 @@ import (
 	"math/bits"
 )
 
-// The times of all spans would need most of the memory of a trace, although nearly all of them are zero. They are
-// therefore packed into one slice of bytes: for each span first its times and then its own times. Each of the two
-// begins with two bytes, which have a bit for each state whose time is not zero. The times of these states follow
-// as varints. If the bit isOwn is set, the own times are equal to the times, and do not follow.
+// The times of all spans would need most of the memory of a trace, although nearly all times are zero. They are
+// therefore packed into one slice of bytes: for each span first its times and then its own times. Both lists begin
+// with two bytes, which have a bit for each state whose time is not zero. The times of these states follow as
+// varints. If the bit isOwn is set, the own times are equal to the times, and are left out.
 
 // isOwn is the bit for own times that are equal to the times.
 const isOwn = 1 << 15
 
 // Times returns the time that a span's goroutine was in each state, from the begin of the span to its end. If the
-// span was handed over, this is the time of the new goroutine after the handover. If the handover is not known,
+// span was handed over, Times returns the time of the new goroutine after the handover. If the handover is not known,
 // all times are zero.
 func (t *Trace) Times(s *Span) Times {
 	times, _ := t.timesOf(s)
@@ -39,7 +39,7 @@ func (t *Trace) timesOf(s *Span) (times, own Times) {
 	return times, own
 }
 
-// setTimes stores the times of a span. If it already had times, these stay in the slice, unused.
+// setTimes stores the times of a span. If the span already had times, the old times stay in the slice, unused.
 func (t *Trace) setTimes(s *Span, times, own *Times) {
 	if len(t.packed) == 0 {
 		t.packed = append(t.packed, 0) // offset 0 means that a span has no times

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A Window has what all goroutines did in a part of an execution trace.
+// A Window has the states of all goroutines in a part of an execution trace.
 type Window struct {
 	From, To int64
 	// Damage says why a part of the window is missing.
@@ -27,7 +27,7 @@ type Window struct {
 type Piece struct {
 	From, To int64
 	State    State // the state with the most time
-	Class    int32 // the class of the wait; -1 if the piece is no wait
+	Class    int32 // the class of the wait; -1 if the piece is not a wait
 	By       int64 // the goroutine that ended the wait; -1 if there is none
 	ByClass  int32 // the place in the code of that goroutine, as a class; -1 if unknown
 	mixed    int32 // an index of Window.mixed; -1 for a piece with a single state
@@ -41,7 +41,7 @@ type track struct {
 	wake    wake
 }
 
-// A wake says who ended a wait.
+// A wake says which goroutine ended a wait.
 type wake struct {
 	by    int64
 	class int32
@@ -133,16 +133,15 @@ func (w *Window) add(g *goroutine, at int64) {
 	w.pieces++
 }
 
-// between returns the pieces of a goroutine that overlap a period. The first one may begin before the period, and
-// the last one may end after it.
+// between returns the pieces of a goroutine that overlap a period. The first piece may begin before the period, and
+// the last piece may end after it.
 func (k *track) between(from, to int64) []Piece {
 	a := sort.Search(len(k.pieces), func(i int) bool { return k.pieces[i].To > from })
 	z := a + sort.Search(len(k.pieces)-a, func(i int) bool { return k.pieces[a+i].From >= to })
 	return k.pieces[a:z]
 }
 
-// Pieces returns the pieces of the legs' goroutines during the legs. They are cut to the period between from and
-// to.
+// Pieces returns the pieces of the legs' goroutines during the legs, cut to the period between from and to.
 func (w *Window) Pieces(legs []Leg, from, to int64) (list []Piece) {
 	for _, l := range legs {
 		k, from, to := w.tracks[l.Goroutine], max(from, l.From), min(to, l.To)
@@ -175,7 +174,7 @@ func (w *Window) Sums(pieces []Piece) (sums [NumStates]int64) {
 	return sums
 }
 
-// A Step is a part of the path of a span: what the span's goroutine did, or a goroutine for which it waited.
+// A Step is a part of the path of a span: the state of the span's goroutine, or of a goroutine for which it waited.
 type Step struct {
 	Piece
 
@@ -185,7 +184,7 @@ type Step struct {
 	Followed bool
 }
 
-// Known returns the total time of those steps of a path that are not Followed.
+// Known returns the total time of the steps of a path that are not Followed.
 func Known(steps []Step) (sum int64) {
 	for i := range steps {
 		if s := &steps[i]; !s.Followed {
@@ -195,7 +194,7 @@ func Known(steps []Step) (sum int64) {
 	return sum
 }
 
-// maxFollowed is the maximum number of waits that are followed, one from the other.
+// maxFollowed is the maximum length of a chain of waits that is followed.
 const maxFollowed = 64
 
 // maxSteps is the maximum number of steps of a path. Later steps are omitted.
@@ -239,7 +238,7 @@ func (w *Window) explain(steps *[]Step, goroutine, from, to int64, depth int) {
 			if Known((*steps)[before:])*2 >= x.To-x.From {
 				continue
 			}
-			*steps = (*steps)[:before] // too little is known about the other goroutine
+			*steps = (*steps)[:before] // remove the steps of the other goroutine, because too little is known about it
 		}
 		*steps = append(*steps, Step{x, goroutine, depth, false})
 	}

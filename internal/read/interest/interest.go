@@ -14,15 +14,16 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Ranker sorts the attributes of rows. The first ones are those that distinguish a row from its siblings. A
-// Ranker is not safe for concurrent use.
+// A Ranker sorts the attributes of rows. It puts attributes that distinguish a row from its siblings first. A Ranker
+// is not safe for concurrent use.
 type Ranker struct {
 	v     *view.View
 	read  *view.Reader                        // reads siblings
 	whole *view.Reader                        // reads the outermost span of a request
 	first [view.RoleRecorder + 1]*view.Reader // by role: reads the first of several siblings
 	// Caches of siblings by parent. The index is the row number of the parent modulo 64. Parents with few and with
-	// many children are in separate caches, so that a parent with few children does not evict one with many.
+	// many children are in separate caches, so that a parent with few children does not evict a parent with many
+	// children.
 	few, many    [64]siblings
 	list, sorted []format.Attribute
 	ranks        []int
@@ -53,8 +54,8 @@ const (
 )
 
 // Attributes returns the application's attributes of e, the entry of row r, in the form of [Readable]. The most
-// interesting ones are first, and the ones that are equal in all siblings are last. The list is valid until the
-// next call.
+// interesting attributes are first, and attributes that are equal in all siblings are last. The list is valid until
+// the next call.
 func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
 	k.list = k.list[:0]
 	for i := range e.Attributes {

@@ -1,17 +1,17 @@
-// Package readmark recognizes what was read of a trace in a file with another name.
+// Package readmark finds the file in which reading must continue after the files of a trace were renamed.
 //
-// A program that is read while it records changes the names of its files. A full file is renamed, and the next one gets
-// its name. When the program ends, an ET replaces the IET; if it is killed, recovery writes the ET. So who follows a
-// program finds files of which it has read a part already:
-//   - [format.Follower] and [format.File] follow one open file, whatever its name is now. They decide that it was cut, and
-//     the Follower that it has ended or that its writer is dead.
+// A recording program changes the names of its files. A full file is renamed, and the next file gets its name. When
+// the program ends, an ET replaces the IET; if the program is killed, recovery writes the ET. So a reader that
+// follows a program finds files under new names that it has already read in part:
+//   - [format.Follower] and [format.File] follow one open file, even if it is renamed. They report if the file was
+//     truncated. The Follower also reports if the file has ended or its writer is dead.
 //   - deadtrace.Rotation finds the files that were renamed.
-//   - [Mark] says which of them was read, so that the rest comes next, each entry once.
+//   - [Mark] identifies the file that was read, so that each further entry is read once.
 //
-// In which order files are read is different for each of them: tail -f reads one file to its end before it opens the
-// next; a page shows the file that has the name, and says which came in between; the receiver of the Collector reads all
-// files at once. A log that another program writes has no lock, no end and no copy with another name; cmd/entrace records
-// its lines as a trace, and follows that.
+// Each reader has its own order of files: tail -f reads one file to its end before it opens the next. A page shows the
+// file that has the name now, and says which files came in between. The receiver of the Collector reads all files at
+// once. A log that another program writes has no lock, no end and no copy with another name; cmd/entrace records the
+// lines of such a log as a trace, and follows that trace.
 package readmark
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A Mark identifies the entries that were read of a trace. The zero Mark is that of no entries.
+// A Mark identifies the entries of a trace that were read. The zero Mark means no entries.
 type Mark struct {
-	Entries int // their number; if it is not known, -1: then the whole trace was read
+	Entries int // the number of entries that were read; -1 if the whole trace was read and the number is not known
 	last    [sha256.Size]byte
 }
 
 // Of returns the Mark of the first n entries of f. It leaves out an entry that recovery has added at the end, because
-// each recovery adds another one.
+// each recovery adds a different entry.
 func Of(f *format.File, n int) Mark {
 	for ; n > 0; n-- {
 		if e, err := f.Entry(uint32(n - 1)); err == nil && !e.IsRecovered() {
@@ -38,7 +38,7 @@ func Of(f *format.File, n int) Mark {
 	return Mark{}
 }
 
-// OfEnd returns the Mark of a trace that was read up to last, its last entry.
+// OfEnd returns the Mark of a trace that was read to its end. The parameter last is its last entry.
 func OfEnd(last *format.TraceEntry) Mark { return Mark{-1, hash(last)} }
 
 // hash returns a hash of an entry, which is the same in every version.
@@ -59,8 +59,8 @@ func (m Mark) In(f *format.File) bool {
 	return now.last == m.last && (now.Entries == m.Entries || m.Entries < 0)
 }
 
-// After returns the names that come after the file in which one of the marks is. found is false if it is in none: then
-// all names are returned.
+// After returns the names after the first file that contains one of the marks. If no file contains a mark, found is
+// false and After returns all names.
 func After(names []string, marks ...Mark) (rest []string, found bool) {
 	i := slices.IndexFunc(names, func(name string) bool {
 		f, err := format.Open(format.Find(name), &format.OpenOptions{Lenient: true})

@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// TestMark checks in which files a Mark is: those that begin with the same entries, in whatever format.
+// TestMark checks which files contain a Mark: files that begin with the same entries, in any format.
 func TestMark(t *testing.T) {
 	dir := t.TempDir()
 	save := func(name string, as format.StorageFormat, texts ...string) *format.File {

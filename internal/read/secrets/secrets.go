@@ -1,5 +1,5 @@
-// Package secrets replaces secrets in the entries of an existing file. A recorder replaces secrets before it
-// writes an entry, in package record. Both pass the same names and texts to package redact.
+// Package secrets replaces secrets in the entries of an existing file. A recorder replaces secrets before it writes
+// an entry, in package record. Both packages pass the same names and texts to package redact.
 package secrets
 
 import (

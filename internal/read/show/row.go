@@ -20,7 +20,7 @@ type Rows struct {
 	Flat     bool                      // each row is one line
 	Done     bool                      // with Flat: rows have ended; without their kinds, and with texts of several lines below
 	Bare     bool                      // no attributes
-	Normal   bool                      // nothing that differs between equal runs of a program
+	Normal   bool                      // omit values that differ between equal runs of a program
 	LeaveOut []string                  // names of attributes that are not printed
 	Width    int                       // columns of the terminal, or 0 if the output is not a terminal
 	GoesOn   func(file int) bool       // reports whether the spans that are open in a file end in another file; may be nil
@@ -45,7 +45,7 @@ func (p *Rows) Copy() Rows {
 	return own
 }
 
-// LineOf returns the line of an entry. The line begins after indent columns.
+// LineOf returns the line of an entry. The line is indented by indent columns.
 func (p *Rows) LineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	p.B = p.B[:0]
 	p.Begin(indent)
@@ -53,8 +53,8 @@ func (p *Rows) LineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	return string(p.B)
 }
 
-// Row prints the line of an entry. more has the texts to print in separate lines below it. If p.Flat is set without
-// p.Done, more is empty.
+// Row prints the line of an entry. The result more has the texts to print in separate lines below the line. If p.Flat
+// is set without p.Done, more is empty.
 func (p *Rows) Row(r view.Row, e *format.TraceEntry) (more []string) {
 	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several && !p.Flat {
 		e.Message.Value = first

@@ -56,7 +56,8 @@ func escaped(s string, i int) string {
 	return string(b)
 }
 
-// Short returns the first n runes of s, followed by … if s is longer. It does not cut a character of several runes.
+// Short returns the first n runes of s, followed by … if s is longer. It does not divide a character that consists of
+// several runes.
 func Short(s string, n int) string {
 	for i := range s {
 		if n == 0 {
@@ -81,7 +82,7 @@ func AppendValue(b []byte, v format.Value) []byte {
 		}
 		return append(b, Safe(s)...)
 	case format.KindBytes:
-		if mostlyText(v.Bytes()) { // a text in which a few bytes are not UTF-8
+		if mostlyText(v.Bytes()) { // v is a text with a few bytes that are not UTF-8
 			return append(b, Safe("b"+strconv.Quote(v.Text()))...)
 		}
 		return append(b, v.String()...)

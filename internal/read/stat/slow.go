@@ -7,12 +7,12 @@ import (
 
 const (
 	fewest   = 10 // the minimum number of durations for a split
-	mostSlow = 3  // at most one of mostSlow durations is slow, unless the slow ones are muchSlow times as long
+	mostSlow = 3  // at most one in mostSlow durations is slow, unless the slow durations are muchSlow times as long
 	muchSlow = 3
 )
 
-// Slow returns the slow durations at the end of a sorted list, as a part of the list. At least half of all
-// durations are not slow. If some of the slow durations are much longer than the others, it returns only these.
+// Slow returns the slow durations at the end of a sorted list, as a part of the list. At least half of all durations
+// are not slow. If some of the slow durations are much longer than the others, Slow returns only the longest group.
 func Slow(list []int64) []int64 {
 	slow := split(list, 1, 1.2, true)
 	for more := split(list, 1, 1.2, false); ; slow = more {
@@ -23,7 +23,7 @@ func Slow(list []int64) []int64 {
 	}
 }
 
-// Fast returns the durations at the beginning of a sorted list that are much shorter than the others. They are at
+// Fast returns the durations at the beginning of a sorted list that are much shorter than the others. Fast returns at
 // most half of the list.
 func Fast(list []int64) []int64 {
 	inverse := make([]int64, 0, len(list))
@@ -34,9 +34,10 @@ func Fast(list []int64) []int64 {
 }
 
 // split divides sorted durations into two groups, so that the logarithms within each group differ as little as
-// possible. It returns the slower group. This group has at least few durations, but not more than half, and their
-// logarithmic mean is more than times the mean of the other group. Without such a group, it returns nil. If peak
-// is true, a cut is rejected if the next lower cut is better, even if that one is below the median.
+// possible. It returns the slower group. The slower group has at least few durations, but not more than half of all
+// durations, and its logarithmic mean is more than times the mean of the other group. If there is no such group,
+// split returns nil. If peak is true, a cut is rejected if the next lower cut is better, even if the lower cut is
+// below the median.
 func split(list []int64, few int, times float64, peak bool) (slow []int64) {
 	n := len(list)
 	if n < fewest {

@@ -64,8 +64,9 @@ func LogChoose(n, k int) float64 {
 	return a - b - c
 }
 
-// MoreOften returns the significance of an event being more frequent in one sample than in another: c of m times,
-// compared with b of n times. The significance is -log10 of the probability by chance, by Fisher's exact test.
+// MoreOften compares the frequency of an event in two samples, c of m times and b of n times. It returns the
+// significance with which the first frequency is larger. The significance is -log10 of the probability by chance, by
+// Fisher's exact test.
 func MoreOften(c, m, b, n int) float64 {
 	if c*n <= b*m {
 		return 0

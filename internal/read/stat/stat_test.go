@@ -27,7 +27,7 @@ func TestMoreOften(t *testing.T) {
 	}
 }
 
-// TestAtLeast: what is certain is no surprise.
+// TestAtLeast: a certain event has a significance of 0.
 func TestAtLeast(t *testing.T) {
 	expect.Equal(t, stat.AtLeast(10, 10, 1), 0, "10 of 10 with probability 1")
 	if got := stat.AtLeast(3, 3, .1); math.Abs(got-3) > 1e-9 {

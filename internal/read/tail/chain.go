@@ -18,12 +18,12 @@ type chains struct {
 }
 
 // find returns the only chain that starts in the first eighth of b and reaches the end of the file: the offsets of
-// its entries, and the end of the last one. It omits the entries in the first eighth, because a chain can start at
+// its entries, and the end of the last entry. It omits the entries in the first eighth, because a chain can start at
 // a wrong offset and meet the real entries later.
 //
-// find returns nil if two chains never meet: one of them consists of the bytes of an attribute, and find cannot
-// know which. It also returns nil if all chains together are longer than eight times partSize, because crafted bytes
-// can make every chain long.
+// find returns nil if two chains never meet: one of them consists of the bytes of an attribute, but find does not
+// know which one. It also returns nil if all chains together are longer than eight times partSize, because crafted
+// bytes can make every chain long.
 //
 // If an attribute near the end of an IET holds a whole trace of several megabytes, find wrongly returns the entries of
 // that trace.
@@ -55,8 +55,8 @@ func (c *chains) find() []int {
 	return first[from:]
 }
 
-// chain sets c.at to the offsets of the entries that follow each other from the offset from on, and returns the
-// end of the last entry. It stops early at an offset in known: end is then this offset, and same is true.
+// chain sets c.at to the offsets of the entries that follow each other from the offset from on, and returns the end
+// of the last entry. It stops early at an offset in known: in this case end is this offset, and same is true.
 func (c *chains) chain(from int, known []int) (end int, same bool) {
 	c.at = c.at[:0]
 	columns := c.version == format.V2

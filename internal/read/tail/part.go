@@ -13,7 +13,7 @@ import (
 const (
 	// partSize is the number of bytes at the end of a file in which a Part finds its entries.
 	partSize = 4 << 20
-	// largeSize is the size of the smallest file of which only a Part is read.
+	// largeSize is the minimum size of a file for which Open returns a Part.
 	largeSize = 4 * partSize
 	// leastSize is the number of bytes at the end of an ET that are searched first.
 	leastSize = 64 << 10
@@ -24,7 +24,7 @@ const (
 // A Part holds the last entries of a file, in the order in which they are stored.
 type Part struct {
 	Version format.Version
-	IsET    bool  // nothing can follow the entries
+	IsET    bool  // the file is an ET, so no entries can follow
 	End     int64 // the offset in the file at which the last entry ends
 
 	b  []byte
@@ -58,7 +58,7 @@ func Open(name string, n int) *Part {
 	return p
 }
 
-// read returns the last entries of src, or nil.
+// read returns the last entries of src, or nil if src must be read as a whole.
 func read(src source, n int, grows bool) *Part {
 	size := src.Size()
 	version, stored, err := format.ReadMagic(io.NewSectionReader(src, 0, size))
@@ -92,7 +92,7 @@ func read(src source, n int, grows bool) *Part {
 	return p
 }
 
-// find searches b, the last bytes of the file, for entries with n lines. It returns false if there are fewer.
+// find searches b, the last bytes of the file, for entries with n lines. It returns false if it finds fewer lines.
 func (p *Part) find(b []byte, n int, grows bool) bool {
 	c := chains{b: b, version: p.Version, grows: grows}
 	p.b, p.at = b, c.find()
@@ -122,11 +122,11 @@ func (p *Part) Entry(i int) (*format.TraceEntry, error) {
 	return e, err
 }
 
-// Window returns a Window of the file that has the last lines. find is that of [NewWindow].
+// Window returns a Window of the file that has the last lines. The parameter find is passed to [NewWindow].
 func (p *Part) Window(find func(end *format.TraceEntry) []byte) *Window {
 	w := NewWindow(p.Version, find)
 	for i := range p.Len() {
-		// Of the entries before the last lines, only the beginnings of spans are needed.
+		// Before the last lines, only the entries that begin spans are needed.
 		if e, err := p.Entry(i); err == nil && (i >= p.from || !IsLine(e)) {
 			w.Add(p.Raw(i), e)
 		}

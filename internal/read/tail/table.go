@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// nearSize is larger than the part of an ET's table that has the offsets below 64 KiB.
+	// nearSize is larger than the part of an ET's table with the offsets below 64 KiB.
 	nearSize = 64 << 10
-	// farSize is the size of every other offset up to 4 GiB.
+	// farSize is the encoded size of an offset from 64 KiB to 4 GiB.
 	farSize = 5
 )
 
-// isEndOfET reports whether the entries that begin at the given places, in any part of the file, are the last entries of
-// an ET: the table of offsets says the same.
+// isEndOfET reports whether the entries at the given offsets in a part of the file are the last entries of an ET. It
+// compares the offsets with the table of offsets.
 //
-// Offsets ascend, and each has its shortest form. So the place of an offset in the table follows from the number of
-// those below 64 KiB, and only the beginning and the end of the table are read. The pool after it begins with the number
-// of entries again.
+// Offsets ascend, and each has its shortest form. So the position of an offset in the table follows from the number
+// of offsets below 64 KiB, and only the beginning and the end of the table are read. The pool after the table begins
+// with the number of entries again.
 func isEndOfET(src source, at []int) bool {
 	head := make([]byte, nearSize)
 	if _, err := src.ReadAt(head, wire.MagicSize); err != nil {

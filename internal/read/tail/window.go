@@ -16,7 +16,7 @@ import (
 type Window struct {
 	version format.Version
 	find    func(end *format.TraceEntry) []byte
-	begun   map[string][]byte // by span id: the entries that began spans that have not ended
+	begun   map[string][]byte // by span id: the encoded entries of spans that have not ended
 	b       []byte            // the small trace
 	entries uint32            // in b
 	lines   []uint32          // the ids of the entries of b for which rows are printed
@@ -26,7 +26,7 @@ type Window struct {
 const maxBegun = 100_000
 
 // NewWindow returns a Window of a file of version v. If a span ends whose beginning was not added, the Window calls
-// find, which returns the encoding of the entry that began it, or nil.
+// find, which returns the encoding of the entry that began the span, or nil.
 func NewWindow(v format.Version, find func(end *format.TraceEntry) []byte) *Window {
 	w := &Window{version: v, find: find, begun: make(map[string][]byte)}
 	w.reset()
@@ -38,14 +38,14 @@ func (w *Window) reset() {
 	w.append(format.AppendTraceEntry(nil, w.version, &format.TraceEntry{Metadata: format.Metadata{Name: "root"}}), 0)
 }
 
-// append appends an encoded entry to the small trace, and returns its id there.
+// append appends an encoded entry to the small trace, and returns its id in the small trace.
 func (w *Window) append(raw []byte, parent uint32) uint32 {
 	w.b = wire.AppendMoved(w.b, raw, parent)
 	w.entries++
 	return w.entries - 1
 }
 
-// IsLine reports whether e makes a row complete that tail prints: it is a log record, an event, or the end of a span.
+// IsLine reports whether e completes a row to print: whether e is a log record, an event, or the end of a span.
 func IsLine(e *format.TraceEntry) bool {
 	if e.Message.Valid && e.Metadata.Name != format.NameResource && e.Metadata.Name != format.NameSpanEnd {
 		return true
@@ -68,7 +68,8 @@ func (w *Window) Add(raw []byte, e *format.TraceEntry) {
 	}
 }
 
-// beginning returns the encoding of the entry that began the span with the given id, which end ends.
+// beginning returns the encoding of the entry that began the span with the given id. The parameter end is the end of
+// the span.
 func (w *Window) beginning(id string, end *format.TraceEntry) []byte {
 	if raw, ok := w.begun[id]; ok {
 		delete(w.begun, id)
@@ -83,10 +84,12 @@ func (w *Window) beginning(id string, end *format.TraceEntry) []byte {
 	return format.AppendTraceEntry(nil, w.version, e)
 }
 
-// Full reports whether the small trace is so large that it should be printed before more is added. A nil Window has none.
+// Full reports whether the small trace is so large that it should be printed before more entries are added. A nil
+// Window is never full.
 func (w *Window) Full() bool { return w != nil && len(w.b) > partSize }
 
-// BeginningIn returns the encoding of the entry of f that began the span that end ends, or nil.
+// BeginningIn returns the encoding of the entry in f that began the span whose end is end. It returns nil if f has no
+// such entry.
 func BeginningIn(f *format.File, end *format.TraceEntry) []byte {
 	id, _ := end.Attribute(format.AttrSpanID)
 	raw, err := f.Raw().Append(nil, end.Parent)

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
-// TestWindow checks which rows are complete after each part of a trace, and in which order: a span is found that began
-// before the last View, before the first entry, or whose beginning is lost.
+// TestWindow checks which rows are complete after each part of a trace, and their order. Spans that began before the
+// last View or before the first entry, or whose beginning is lost, must also be found.
 func TestWindow(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		begin := func(name, id string) *format.TraceEntry {

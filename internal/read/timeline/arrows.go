@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A FlowEnd is one end of an arrow between two spans. Each link has an arrow, and each child that is on another
-// lane than its parent. An arrow points forward in time: it starts at the span that began first.
+// A FlowEnd is one end of an arrow between two spans. Each link has an arrow. Each child that is on another lane than
+// its parent also has an arrow. An arrow points forward in time: it starts at the span that began first.
 type FlowEnd struct {
 	span uint32 // the row of the span, and a bit for the span at which the arrow starts
 	flow uint32 // the number of the arrow, and a bit for a link
@@ -28,15 +28,15 @@ func (f FlowEnd) Link() bool { return f.flow&1 != 0 }
 
 func (f FlowEnd) row() int32 { return int32(f.span >> 1) }
 
-// A link is a link from the span at row from to the span to. In the first of several links to the same span, found
-// is the row of the span to, or -1 if it was not found. In the others, found is -1.
+// A link is a link from the span at row from to the span to. In the first of several links to the same span, found is
+// the row of the span to, or -1 if the span was not found. In further links to this span, found is -1.
 type link struct {
 	to          format.SpanRef
 	from, found int32
 }
 
-// Arrows finds the arrows. Later calls of [Timeline.Moments] report them. The first ones are those to children on
-// another lane, in the order of the children. The links follow.
+// Arrows finds the arrows. Later calls of [Timeline.Moments] report them. Arrows to children on another lane come
+// first, in the order of the children. Arrows of links follow.
 func (t *Timeline) Arrows(ctx context.Context) error {
 	links, err := t.readLinks(ctx)
 	if err != nil {

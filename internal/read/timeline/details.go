@@ -14,8 +14,8 @@ import (
 
 // Details holds the content of an entry as names and values.
 type Details struct {
-	// Name is the name of a span or event. For a log record it is the message, or if that is empty, the name of
-	// the entry.
+	// Name is the name of a span or event. For a log record, Name is the message, or if the message is empty, the
+	// name of the entry.
 	Name string
 	// Category is the kind of a span, or "event", "log" or "entry" for another entry.
 	Category string
@@ -204,7 +204,7 @@ func (d *Details) argument(name string) (string, bool) {
 // maxLinks is the maximum number of links that are read for a span. All of them are in memory at the same time.
 const maxLinks = 1000
 
-// links reads the links of the span at row r. They are its first children.
+// links reads the links of the span at row r. Links are the first children of a span.
 func (d *Details) links(v *view.View, r view.Row) error {
 	kids := v.Children(r)
 	n := 0

@@ -24,10 +24,10 @@ type interval struct {
 	end int64
 }
 
-// assign assigns a lane to an interval, and returns it. This is the lane of the parent, if the interval fits into
-// the parent there. Otherwise it is the lowest lane without an open interval. An interval is therefore never
-// inside an unrelated one. on is the lane of the parent, or -1 if the parent has no lane in this group. Intervals
-// must be placed in order.
+// assign assigns a lane to an interval, and returns the lane. It assigns the lane of the parent if the interval fits
+// into the parent there, and otherwise the lowest lane without an open interval. So an interval is never inside an
+// unrelated interval. on is the lane of the parent, or -1 if the parent has no lane in this group. Intervals must be
+// placed in order.
 func (g *group) assign(id int32, start, end int64, parent, on int32) int32 {
 	if on < 0 || !g.nests(on, start, end, parent) {
 		on = g.occupyLane(start, end)
@@ -36,8 +36,8 @@ func (g *group) assign(id int32, start, end int64, parent, on int32) int32 {
 	return on
 }
 
-// nests reports whether an interval fits on top of the open intervals of a lane. For this, the parent must be one
-// of them, and all intervals above the parent must have ended. nests removes the intervals that have ended, which
+// nests reports whether an interval fits on top of the open intervals of a lane. It fits if the parent is one of the
+// open intervals, and all intervals above the parent have ended. nests removes the intervals that have ended, which
 // is possible because intervals are placed in the order of their start.
 func (g *group) nests(lane int32, start, end int64, parent int32) bool {
 	open := &g.lanes[lane]

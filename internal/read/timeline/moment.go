@@ -66,14 +66,14 @@ func (t *Timeline) Moments(ctx context.Context, fn func(m *Moment) error) error 
 type moments struct {
 	*Timeline
 
-	ctx    context.Context //nolint:containedctx // of the one call that w lives for
+	ctx    context.Context //nolint:containedctx // the context of the one call for which w exists
 	fn     func(m *Moment) error
 	ending heap[*open] // all open spans, and some spans that have ended
 	tops   [][]*open   // by process and lane: the open span that began last
 	begun  int
 	spare  []*open
 	calls  int
-	err    error // the first error; after it, fn is not called
+	err    error // the first error; after an error, fn is not called
 	m      Moment
 }
 
@@ -87,8 +87,7 @@ type open struct {
 	ended       bool
 }
 
-// endsBefore reports whether a ends before b. Of two spans that end at the same time, the one that began last ends
-// first.
+// endsBefore reports whether a ends before b. If two spans end at the same time, the span that began last ends first.
 func endsBefore(a, b *open) bool {
 	return a.end < b.end || a.end == b.end && a.begun > b.begun
 }

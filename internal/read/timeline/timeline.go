@@ -17,14 +17,13 @@ import (
 // only row numbers, and reads times from the view. It needs about 4 bytes of memory for each span, 2 for each
 // entry and 16 for each arrow.
 //
-// A span is on a lane of its process, which stands for its resource. A mark is on the lane of its span if it
-// happens during the span. All other marks of a process share one lane. Entries of other kinds count as log
-// records, and spans without a time count as marks. A mark without a time gets the time of the nearest ancestor
-// that has one, or if none has, the time at which the trace begins. The root, resources, links and the recorder's
-// own entries are omitted.
+// A span is on a lane of its process. A process stands for a resource. A mark is on the lane of its span if it
+// happens during the span. All other marks of a process share one lane. Entries of other kinds count as log records,
+// and spans without a time count as marks. A mark without a time gets the time of the nearest ancestor with a time,
+// or else the time at which the trace begins. The root, resources, links and the recorder's own entries are omitted.
 //
-// Other ENTRACE writers make traces without any time. For these, the Timeline invents times: in the order of the
-// tree, each begin, end and log record is [Step] later than the one before. Every entry that is not an event or
+// Other ENTRACE writers make traces without any time. For these traces, the Timeline invents times: in the order of
+// the tree, each begin, end and log record is [Step] later than the previous one. Every entry that is not an event or
 // log record then counts as a span.
 //
 // If a span has not ended, its length is the duration that [view.View.OpenFor] returns.
@@ -269,7 +268,8 @@ func (t *Timeline) group(r int32) int32 {
 	return int32(len(t.groups))
 }
 
-// markGroup returns the index of the process of a mark: that of the nearest span above it, if there is one.
+// markGroup returns the index of the process of a mark. If a span is above the mark, the mark belongs to the process
+// of that span.
 func (t *Timeline) markGroup(r int32) int32 {
 	if up := t.parent(r); up >= 0 {
 		return t.group(up)
@@ -356,9 +356,9 @@ func (t *Timeline) setLane(r, lane int32) {
 	}
 }
 
-// compare returns the order of two spans by their start. If they start at the same time, the longer one is first,
-// because it contains the other. If they are equally long, a parent is before its children. Otherwise the row
-// numbers decide.
+// compare returns the order of two spans by their start. If they start at the same time, the longer span is first,
+// because it contains the other. If they are equally long, a parent is before its children. Otherwise the row numbers
+// decide.
 func (t *Timeline) compare(a, b int32) int {
 	if c := cmp.Compare(t.start(a), t.start(b)); c != 0 || a == b {
 		return c

@@ -1,4 +1,4 @@
-// The address of the page contains its state, so that a link shows the same again.
+// The address of the page contains the state of the page, so that a link restores the state.
 import { batch, signal } from '@preact/signals'
 import { act, details, form, jumps, lane, order, root, selected, view, wide } from './page'
 import { find, mode, problem, query, text, than } from './search'
@@ -73,7 +73,7 @@ export function readAddress(search: string) {
   })
 }
 
-// address returns the query part of an address that shows what the page shows now.
+// address returns the query part of an address that contains the current state of the page.
 export function address(): string {
   const q = new URLSearchParams()
   if (meta.value) q.set('f', meta.value.fingerprint)
@@ -118,7 +118,7 @@ export const step = () =>
     jumps.value
   ].join()
 
-// back restores what the page showed at an earlier address.
+// back restores the state of the page that an earlier address contains.
 export function back(search: string) {
   going.stop()
   act()

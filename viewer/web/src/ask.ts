@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import * as trace from './trace'
 
-// useAnswer sends a request whenever the key changes. It keeps the last answer until the next one arrives.
+// useAnswer sends a request whenever the key changes. It keeps the last answer until the next answer arrives.
 export function useAnswer<T>(
   key: string,
   ask: (signal: AbortSignal) => Promise<T>,
@@ -72,8 +72,8 @@ export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | n
 }
 
 // drag follows a pointer that was pressed on an element. It calls moved only after the pointer has moved by four
-// pixels, or with across, by four pixels to a side. The argument far of done says whether it has. Escape cancels the
-// drag; then drag calls canceled. The returned function cancels it too.
+// pixels, or with across, by four pixels to a side. The argument far of done says whether the pointer has moved this
+// far. Escape cancels the drag and calls canceled. The returned function also cancels the drag.
 export function drag(
   e: PointerEvent,
   moved: (e: PointerEvent) => void,
@@ -95,7 +95,7 @@ export function drag(
     if (!e.buttons) return cancel() // the button was released outside of the window
     if (!far && Math.hypot(e.clientX - clientX, across ? 0 : e.clientY - clientY) >= 4) {
       far = true
-      el.setPointerCapture(e.pointerId) // not before: the click of a captured pointer is a click on el
+      el.setPointerCapture(e.pointerId) // not earlier, because the click of a captured pointer would be a click on el
     }
     if (far) moved(e)
   }
@@ -103,7 +103,7 @@ export function drag(
     listen.abort()
     done(far, e)
     if (!far) return
-    const click = (e: Event) => e.stopPropagation() // the end of a drag is no click
+    const click = (e: Event) => e.stopPropagation() // the end of a drag is not a click
     addEventListener('click', click, true)
     setTimeout(() => removeEventListener('click', click, true))
   }
@@ -148,7 +148,8 @@ export function spot(box: { current: HTMLElement | null }, e: MouseEvent) {
   return { x: e.clientX - r.left, y: e.clientY - r.top, width: r.width }
 }
 
-// set and flip return event handlers: one sets a signal, the other switches it on or off.
+// set and flip return event handlers. The handler of set sets a signal, the handler of flip switches a signal on or
+// off.
 export const set =
   <T>(signal: { value: T }, to: T) =>
   () => {

@@ -12,7 +12,7 @@ export interface Bar {
   states: string[]
 }
 
-// An Axis shows the time between two times. The folds are periods without a width on the axis. They are in order,
+// An Axis shows the time between two times. The folds are periods without a width on the axis. Folds are in order,
 // lie within the axis, and do not overlap.
 export interface Axis {
   from: bigint
@@ -35,8 +35,8 @@ const spanOf = (a: Axis) => {
   return n > 0n ? n : 1n
 }
 
-// x returns the position of a time on the axis, in pixels. Positions far outside the axis are moved close to its
-// ends.
+// x returns the position of a time on the axis, in pixels. A position far outside the axis is moved close to an end
+// of the axis.
 export function x(a: Axis, t: bigint): number {
   let since = t - a.from
   for (const f of a.folds ?? []) if (t > f.from) since -= (t < f.to ? t : f.to) - f.from
@@ -93,7 +93,7 @@ export function quantiles(cells: Cell[], columns: number, edges: number[], q: nu
 // zoomOf returns the factor by which a wheel or a pinch zooms, so that the zoom follows the fingers.
 export const zoomOf = (e: WheelEvent) => clamp(0.8, Math.exp(((e.deltaMode ? 40 : 1) * e.deltaY) / 100), 1.25)
 
-// steps returns the times at which an axis has lines. They are round, and as many as have room.
+// steps returns the times at which an axis has lines. The times are round, and there are as many as fit.
 export function steps(a: Axis, room = 70): bigint[] {
   const span = a.to - a.from
   if (span <= 0n || a.width < room) return []

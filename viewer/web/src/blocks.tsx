@@ -1,4 +1,5 @@
-// A chart of blocks with names. One of them is chosen; the one below the pointer, or else the chosen one, is described.
+// A chart of blocks with names. One block is chosen. The chart describes the block below the pointer, or else the
+// chosen block.
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { Canvas, type Chart, Over, onKeys } from './chart'
@@ -38,13 +39,13 @@ export function Blocks({
   answer: object | null // another answer has other blocks
   blocks: Block[]
   row: number // the height of a block
-  reach: number // so far beside a block, the pointer still is on it
+  reach: number // pixels beside a block in which the pointer still counts as on the block
   height: number
   paint: (pen: Pen, marked: (i: number) => boolean) => void
   label: string
   says: (i: number) => string
   info: (i: number) => ComponentChildren
-  at: number // the chosen element; below 0: none
+  at: number // the chosen element; below 0 if no element is chosen
   choose: (i: number) => void
   click?: (i: number) => void
   open?: (i: number) => void

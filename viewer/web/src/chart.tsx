@@ -1,5 +1,5 @@
-// What all charts share: the canvas and its size, keys, the pointer and the wheel, and the part of the time that a
-// drag covers.
+// The code that all charts share: the canvas and its size, keys, the pointer and the wheel, and the part of the time
+// that a drag covers.
 import { signal } from '@preact/signals'
 import { type CanvasHTMLAttributes, createRef } from 'preact'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
@@ -10,7 +10,7 @@ import { Pen } from './pen'
 import { duration, moment } from './text'
 import * as time from './time'
 
-// drawn has the marks that each chart has drawn last, for tests of the page.
+// drawn has the last drawn marks of each chart, for tests of the page.
 export const drawn: Record<string, object[]> = { tree: [], strip: [], flame: [], lanes: [], lane: [], heat: [] }
 
 // A Chart is an element with a canvas.
@@ -20,7 +20,7 @@ export class Chart {
   readonly size
   readonly brushed = signal<time.Period | null>(null) // the part of the time that a drag covers
   readonly cross = signal<number | null>(null) // the position of the pointer on the axis, from 0 to 1
-  axis: Axis = { from: 0n, to: 1n, width: 1 } // set at each rendering of a chart that has one
+  axis: Axis = { from: 0n, to: 1n, width: 1 } // set at each rendering of a chart with an axis
   cancel = () => {} // cancels the last drag
 
   constructor(
@@ -37,8 +37,8 @@ export class Chart {
   place = (e: MouseEvent) => clamp(0, (this.spot(e).x - this.left) / this.axis.width, 1)
   at = (e: MouseEvent) => timeAt(this.axis, this.place(e))
 
-  // brush lets a drag choose a part of the time: that between the first and the last time, unless next returns
-  // another one.
+  // brush lets a drag choose a part of the time: the part between the two ends of the drag, or another part that next
+  // returns.
   brush(e: PointerEvent, next = (from: bigint, to: bigint) => (from < to ? { from, to } : { from: to, to: from })) {
     const from = this.at(e)
     this.cancel = pull(
@@ -51,8 +51,8 @@ export class Chart {
   }
 }
 
-// useChart returns the chart of a component, whose element must have the ref box. Its size is known once the element
-// is in the page.
+// useChart returns the chart of a component, whose element must have the ref box. The size of the chart is known once
+// the element is in the page.
 export function useChart(left = 0, width = 0, height = 0): Chart {
   const chart = useMemo(() => new Chart(left, width, height), [])
   useEffect(() => {
@@ -96,7 +96,7 @@ export function Canvas({
   return <canvas ref={canvas} aria-hidden {...rest} />
 }
 
-// onKeys returns a handler that calls the action of a key. An action that returns false leaves the key to others.
+// onKeys returns a handler that calls the action of a key. If an action returns false, other handlers get the key.
 export const onKeys = (actions: Record<string, (e: KeyboardEvent) => unknown>) => (e: KeyboardEvent) => {
   const act = actions[e.key]
   if (!act || act(e) === false) return
@@ -104,7 +104,7 @@ export const onKeys = (actions: Record<string, (e: KeyboardEvent) => unknown>) =
   e.stopPropagation()
 }
 
-// moves has the functions of keys and the wheel for the axis in sight. The chart that has the axis sets them.
+// moves has the functions of keys and the wheel for the visible axis. The chart with the axis sets these functions.
 export const moves = {
   zoom: (_by: number, _at?: number) => {}, // at is a position on the axis, from 0 to 1
   pan: (_by: number) => {},
@@ -112,8 +112,8 @@ export const moves = {
   short: () => {} // omits short spans
 }
 
-// useWheel makes the wheel over a chart zoom the time with Ctrl, and move it with Shift. scroll, if it is set, is called
-// for other turns; otherwise, the browser scrolls.
+// useWheel makes the wheel over a chart zoom the time with Ctrl, and move the time with Shift. Without these keys,
+// the wheel calls scroll, or lets the browser scroll if scroll is not set.
 export function useWheel(chart: Chart, scroll?: (pixels: number) => void) {
   useEffect(() => {
     const box = chart.box.current!
@@ -133,7 +133,7 @@ export function useWheel(chart: Chart, scroll?: (pixels: number) => void) {
 // digits returns how many digits of a second the times of an axis have.
 const digits = (a: Axis) => (a.to - a.from < 10_000n ? 9 : a.to - a.from < 10_000_000n ? 6 : 3)
 
-// Ruler writes the times of an axis. If lengths is set, these are lengths of time.
+// Ruler writes the times of an axis. If lengths is set, it writes lengths of time.
 export const Ruler = ({ axis, left, lengths = false }: { axis: Axis; left: number; lengths?: boolean }) => (
   <>
     {steps(axis)
@@ -146,8 +146,8 @@ export const Ruler = ({ axis, left, lengths = false }: { axis: Axis; left: numbe
   </>
 )
 
-// Over draws over a chart: the time below the pointer, and the part of the time that a drag covers. left is where the
-// axis begins.
+// Over draws over a chart: the time below the pointer, and the part of the time that a drag covers. The axis begins
+// at the position left.
 export function Over({ of, axis, left }: { of: Chart; axis: Axis; left: number }) {
   const c = of.cross.value,
     b = of.brushed.value

@@ -64,7 +64,7 @@ export function Details() {
     )
     const late = setTimeout(() => {
       if (page.entry.value?.row !== row) page.entry.value = null
-    }, 500) // until then, the details of the previous row stay
+    }, 500) // the details of the previous row stay for this time
     return () => {
       clearTimeout(wait)
       clearTimeout(late)
@@ -340,7 +340,7 @@ function Attributes({ e }: { e: Entry }) {
   )
 }
 
-// Reasons shows what the trace says about why a span failed or does not end.
+// Reasons shows the reasons in the trace why a span failed or does not end.
 const Reasons = ({ e }: { e: Entry }) => (
   <>
     {(e.description || e.exception || e.inner) && (
@@ -366,8 +366,8 @@ const Reasons = ({ e }: { e: Entry }) => (
   </>
 )
 
-// Stacked shows where goroutines were that worked for a span without an end. If the stacks belong to a span above,
-// of is its name.
+// Stacked shows the stacks of goroutines that worked for a span without an end. If the stacks belong to a span above,
+// of is the name of that span.
 const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => (
   <Section title={`In ${plain(k.in)} at ${moment(k.time_unix_nano, 3)}`}>
     <p class="q">

@@ -1,4 +1,4 @@
-// The values of fields of the rows in the window, and how the rows that the query selects differ.
+// The values of fields of the rows in the window, and the differences of the rows that the query selects.
 import { useSignal } from '@preact/signals'
 import { flip, useAnswer } from './ask'
 import { none } from './parts'

@@ -16,7 +16,7 @@ import * as time from './time'
 import * as trace from './trace'
 
 const row = 20 // pixels
-const most = 1500 // the most levels that are drawn: the size of a canvas is limited
+const most = 1500 // the maximum number of levels that are drawn, because the size of a canvas is limited
 
 interface NodeBlock extends Block {
   more: boolean

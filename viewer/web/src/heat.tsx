@@ -44,7 +44,7 @@ function cellsOf(h: Heat): Cell[] {
   return out
 }
 
-// boxOf returns the cells that a box covers. asked gives the box as times and durations.
+// boxOf returns the cells that a box covers. The argument asked has the box as times and durations.
 function boxOf(h: Heat, asked: string): Box | null {
   const [from, to, least, most] = asked.split(',') as [string, string, string, string]
   if (!h.requests || !parseInt(most, 10)) return null
@@ -123,7 +123,7 @@ export function HeatMap({
       ? `${many(c.count, 'request')}${c.failed ? `, ${count(c.failed)} failed` : ''}, ${duration(BigInt(h!.edges[p.y]!))} to ${duration(BigInt(h!.edges[p.y + 1]!))}, at ${moment(at(p.x), 3)}`
       : ''
   }
-  // arrow moves the box, or with Shift, its right or upper side. Without a box, it draws one.
+  // arrow moves the box, or with Shift, its right or upper side. If there is no box, it draws one.
   const arrow = (x: number, y: number) => (e: KeyboardEvent) => {
     if (e.altKey || e.ctrlKey || e.metaKey || !enough || e.target !== chart.box.current) return false
     draw(
@@ -270,7 +270,7 @@ export function HeatMap({
   )
 }
 
-// Figure is one of the numbers above the map. If act is set, it is a button.
+// Figure is one of the numbers above the map. If act is set, the figure is a button.
 const Figure = ({
   name,
   value,
@@ -322,7 +322,7 @@ function Chosen({
     trace.source.choice(time.windowText.peek(), asked).then(c => ({ ...c, asked }))
   )
   const sure = c?.asked === asked,
-    now = sure ? c.requests : n // until the answer arrives: the number computed from the cells
+    now = sure ? c.requests : n // until the answer arrives, use the number computed from the cells
   return (
     <section class="tl3 chosen" aria-live="polite">
       <h2>

@@ -12,9 +12,9 @@ export function indents(depths: number[], room: number): { base: number; step: n
   return { base, step: Math.min(widest, room / Math.max(1, deepest - base)) }
 }
 
-// staying returns the rows that stay at the top of the list: the ancestors of the first row below them. If these
-// are more than most, it returns the innermost ones. The function above returns the ancestors of the n-th visible
-// row, the outermost first.
+// staying returns the rows that stay at the top of the list: the ancestors of the first row below them. If there are
+// more than most ancestors, it returns the innermost ancestors. The function above returns the ancestors of the n-th
+// visible row, the outermost first.
 export function staying<T>(above: (n: number) => T[], most: number): T[] {
   for (let n = 0; ; n++) {
     const all = above(n)

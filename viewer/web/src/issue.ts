@@ -4,8 +4,8 @@ import { day, duration, head, moment, plain, zone } from './text'
 
 export const most = 8000 // bytes
 
-// markdown returns rows as a list in a code block with at most the given number of bytes. It says which rows it
-// omits. r.above has the rows above the first one; they are not in the list.
+// markdown returns rows as a list in a code block with at most the given number of bytes. The text says which rows
+// are omitted. r.above has the rows above the first row; these rows are not in the list.
 export function markdown(title: string, r: Rows, bytes = most): string {
   const size = (s: string) => new TextEncoder().encode(s).length
   const lines: string[] = []

@@ -161,7 +161,7 @@ const says = (l: Lanes, i: number) =>
 
 // runsOf returns the runs in sight.
 function runsOf(l: Lanes, axis: Axis, lanes: { service: string; y: number }[]): Run[] {
-  // Times are numbers relative to the first time: pixels do not need exact nanoseconds.
+  // Times are numbers relative to the first time, because pixels do not need exact nanoseconds.
   const shift = Number(l.from_unix_nano - axis.from),
     scale = axis.width / Math.max(1, Number(axis.to - axis.from)),
     runs: Run[] = []
@@ -188,8 +188,8 @@ function paint(
     pen.fill('line', 0, h.y, pen.width, 1)
     pen.write('tx2', plain(h.service) || '(no service)', 6, h.y + head / 2)
   }
-  // Wide runs are tinted and have their color where they begin. Narrow runs are drawn over them. All are in the order
-  // of their colors, because another color takes time.
+  // Wide runs are tinted and have their color where they begin. Narrow runs are drawn over them. All runs are drawn
+  // in the order of their colors, because setting another color takes time.
   const sorted = runs.toSorted((a, b) => a.shade - b.shade),
     wide = sorted.filter(b => b.width >= 4)
   for (const b of wide) pen.fill('t' + b.shade, b.x, b.y, b.width - 0.5, row - 2)

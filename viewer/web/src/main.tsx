@@ -35,8 +35,8 @@ declare global {
   }
 }
 
-// nextTheme changes the theme, in this order: from the system's theme to the opposite one, then to an explicit
-// choice of the same theme that the system has, and back to the system's theme.
+// nextTheme changes the theme. The order is: the system's theme, the opposite theme, the theme that the system has as
+// an explicit choice, and again the system's theme.
 function nextTheme() {
   const dark = matchMedia('(prefers-color-scheme: dark)').matches,
     other = dark ? 'light' : 'dark',
@@ -249,7 +249,7 @@ function App() {
   )
 }
 
-// Runs lets the user choose the recording that the page shows, and another one to compare it with.
+// Runs lets the user choose the recording that the page shows, and a recording to compare it with.
 function Runs({ runs }: { runs: Run[] }) {
   const against = useSignal('')
   return (
@@ -602,7 +602,7 @@ function listen() {
   )
 }
 
-// take shows new entries. Only one call runs at a time, and then pauses for as long as it ran.
+// take shows new entries. Only one call runs at a time. After a call, take pauses for as long as the call ran.
 let taking = false,
   again = false
 async function take() {
@@ -731,7 +731,7 @@ async function start() {
   effect(() => {
     const m = trace.meta.peek()
     written.utc = page.utc.value !== ''
-    if (m) trace.meta.value = { ...m } // everything with times is drawn again
+    if (m) trace.meta.value = { ...m } // draw everything with times again
   })
   effect(() => {
     const m = trace.meta.value

@@ -24,7 +24,7 @@ export function Overview() {
         {none(failed ? `The overview cannot be made: ${failed}` : `Looking through ${count(m.entries)} entries…`)}
       </div>
     )
-  // find goes to the first hit, or with from, to the first hit at or after the row from.
+  // find goes to the first hit. With from, it goes to the first hit at or after the row from.
   const find = (q: string, from = 0, isHit = false) => {
     page.view.value = 'tree'
     search.look(q).then(ok => {
@@ -355,7 +355,7 @@ const lines = (list: Line[]): Item[] =>
     )
   }))
 
-// call returns the text of a repeated call. It begins with the name of the call.
+// call returns the text of a repeated call. The text begins with the name of the call.
 const call = (r: Repeat) => (r.text.startsWith(r.name) ? r.text : `${r.name} ${r.text}`.trim())
 
 const base = (name: string) => name.slice(name.lastIndexOf('/') + 1)

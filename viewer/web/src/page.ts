@@ -16,7 +16,7 @@ export const sheet = signal(false) // whether the details are shown on a phone
 export const help = signal(false)
 export const spoken = signal('') // the text of the live region, for screen readers
 
-// A browser may refuse to store data for a page that is embedded in another page.
+// A browser may refuse to store data for an embedded page.
 const keep = (store: () => Storage) => ({
   get: (key: string) => {
     try {
@@ -30,7 +30,7 @@ const keep = (store: () => Storage) => ({
       if (value) store().setItem(key, value)
       else store().removeItem(key)
     } catch {
-      /* the choice is lost at a reload */
+      /* the choice will be lost when the page is reloaded */
     }
   }
 })
@@ -95,7 +95,7 @@ export const byName = kept('by-name', '') // colors stand for names of spans eve
 export const utc = kept('utc', '') // times are written in UTC
 export const nameShare = kept('name', '') // the share of the width that names have; '' for a share that suits the trace
 
-// acts counts the actions of the user. An answer to an older action must change nothing.
+// acts counts the actions of the user. An answer to a request of an older action must not change the page.
 let acts = 0
 export const acted = () => acts
 export const act = () => ++acts

@@ -25,8 +25,7 @@ export class Pages {
     readonly fill = 0
   ) {}
 
-  // waits reports whether a request for rows is pending. With last, it considers only the request for the last
-  // rows.
+  // waits reports whether a request for rows is pending. With last, it considers only a request for the last rows.
   waits(last = false): boolean {
     return last ? this.asked.has(-1) : this.asked.size > 0
   }

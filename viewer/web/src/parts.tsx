@@ -1,4 +1,4 @@
-// Elements that several panels use: sections, stacks, places in code.
+// Elements that several panels use: sections, stacks and places in code.
 import type { ComponentChildren } from 'preact'
 import * as selection from './selection'
 import { frames, isLibrary, plain } from './text'
@@ -52,7 +52,7 @@ export const Section = ({ title, children }: { title: string; children: Componen
   </section>
 )
 
-// What the frames of the runtime mean, by a function among them.
+// The meanings of groups of runtime frames, by a function in the group.
 const means: [RegExp, string][] = [
   [/^sync\.\(\*(RW)?Mutex\)/, 'waits for a lock'],
   [/^sync\.\(\*WaitGroup\)/, 'waits for other goroutines'],
@@ -62,7 +62,7 @@ const means: [RegExp, string][] = [
 ]
 
 // Frames shows the lines of a stack. Adjacent frames of the libraries of Go and OpenTelemetry are folded into one
-// line that says what they mean.
+// line with their meaning.
 export function Frames({ stack, here = '' }: { stack: string; here?: string }) {
   const runs: { lib: boolean; list: ReturnType<typeof frames> }[] = []
   for (const f of frames(stack.trimEnd())) {

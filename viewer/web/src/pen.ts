@@ -57,7 +57,8 @@ export class Pen {
     return c
   }
 
-  // use sets the color of what is drawn next, and returns it. To set the same color again would take time.
+  // use sets the color for the next drawing, and returns it. It does not set the same color again, because this would
+  // take time.
   use(name: string): string {
     const color = this.color(name)
     if (color !== this.used) {
@@ -68,7 +69,7 @@ export class Pen {
     return color
   }
 
-  // within calls draw, whose drawing is cut off at the border of a rectangle.
+  // within calls draw, and clips its drawing at the border of a rectangle.
   within(x: number, y: number, width: number, height: number, draw: () => void) {
     this.c.save()
     this.c.beginPath()
@@ -86,17 +87,17 @@ export class Pen {
     return color
   }
 
-  // put draws a rectangle, and notes it.
+  // put draws a rectangle, and adds a mark for it.
   put(kind: string, name: string, x: number, y: number, width: number, height: number) {
     this.note(kind, x, y, width, height, { color: this.fill(name, x, y, width, height) })
   }
 
-  // note adds a mark to those that were drawn.
+  // note adds a mark to marks.
   note(kind: string, x: number, y: number, width: number, height: number, more = {}) {
     this.marks.push({ ...more, kind, x, y, width, height })
   }
 
-  // outline draws the border of a rectangle, within it.
+  // outline draws the border of a rectangle, inside the rectangle.
   outline(name: string, x: number, y: number, width: number, height: number, line: number) {
     this.use(name)
     this.c.lineWidth = line
@@ -131,7 +132,7 @@ export class Pen {
     this.c.fillText(text, x, y)
   }
 
-  // label writes as much of a text as has room, unless that is less than three letters.
+  // label writes as much of a text as fits. If fewer than three letters fit, it writes nothing.
   label(text: string, x: number, y: number, room: number) {
     const letters = Math.floor(room / letter)
     if (letters > 2) this.write('tx', short(plain(text), letters), x, y)

@@ -10,7 +10,7 @@ import type { Item } from './source'
 import { count, painted, plain } from './text'
 import * as trace from './trace'
 
-// Try is a button with a query that the user may have meant. It replaces the current query.
+// Try is a button with a query that the user may have meant. A click replaces the current query.
 const Try = ({ query }: { query: string }) => (
   <button
     class="btn s"
@@ -62,7 +62,7 @@ export function Query() {
       open.value = false
     }
   }
-  // Completions for an older text must not replace the text that was typed since.
+  // Completions for an older text must not replace newer text.
   const offers = () => open.value && of.current === input.current!.value
   const accept = (item: Item) => {
     const el = input.current!
@@ -96,7 +96,7 @@ export function Query() {
     } else if (open.value && e.key === 'Tab' && !e.shiftKey) {
       e.preventDefault()
       clearTimeout(timer.current)
-      if (!offers()) await suggest(false) // those in sight belong to an older text
+      if (!offers()) await suggest(false) // the visible completions belong to an older text
       accept(items.value[0]!)
     } else if (e.key === 'Enter') {
       e.preventDefault()

@@ -65,8 +65,8 @@ const textOf = (v: unknown): string =>
   typeof v === 'object' && v !== null ? indented(sources.get(v) ?? '') : typeof v === 'string' ? v : ''
 const isObject = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v)
 
-// parts returns the content of a message. Messages of the current conventions have parts; messages of earlier ones
-// have content and tool calls.
+// parts returns the content of a message. Messages of the current conventions have parts; messages of earlier
+// conventions have content and tool calls.
 function parts(m: unknown, role: string): Said[] {
   if (!isObject(m)) return textOf(m) ? [{ role, kind: 'text', text: textOf(m) }] : []
   const by = typeof m.role === 'string' ? m.role : role
@@ -122,7 +122,7 @@ function parts(m: unknown, role: string): Said[] {
 
 const many = (v: unknown) => (Array.isArray(v) ? v : v === undefined ? [] : [v])
 
-// conversation returns the steps of turns, which are in order of time. It omits messages that were in earlier
+// conversation returns the steps of turns, which must be in order of time. It omits messages that are also in earlier
 // turns, for example in the span above, or in the history that each request repeats.
 export function conversation(turns: Turn[]): Step[] {
   const known = new Set<string>(),

@@ -13,21 +13,21 @@ import { isExpanded, isParent, type Shape, type TreeRow } from './source'
 import * as time from './time'
 import * as trace from './trace'
 
-// A Scroll has the loaded rows, and the position of those in sight.
+// A Scroll has the loaded rows, and the position of the visible rows.
 class Scroll {
   pages!: Pages // the rows of the current shape
-  shown!: Pages // equal to pages, or the previous pages until those rows of pages are loaded that are in sight
+  shown!: Pages // equal to pages, or the previous pages until the visible rows of pages are loaded
   top = 0 // the position of the first row in sight
-  full = 0 // how many rows have room
-  visible = 0 // the same, with those that are visible in part
+  full = 0 // the number of rows that fit
+  visible = 0 // the number of rows that fit, including partly visible rows
   atEnd = true
   private sticky: TreeRow[] = []
-  private most = 6 // how many rows stay at the top at most
+  private most = 6 // the maximum number of rows that stay at the top
   private height = 22 // of a row, in pixels
   private readonly version = signal(0) // changes when there are other rows
   private readonly first = signal(0) // the position to which the user has scrolled; it may be between two rows
   private sticks = false // whether the end stays visible
-  private awaited = -1 // the position of a row to select once it is loaded; -1: none, Infinity: that of the last row
+  private awaited = -1 // the position of a row to select once it is loaded; -1: no row, Infinity: the last row
   private late = false // whether rows were added since the last request
 
   // use makes new pages for a shape and a query. fill says how many rows the server opens at least.
@@ -46,7 +46,7 @@ class Scroll {
   }
 
   // changed is called when rows have arrived. opened has the rows that the server has opened for the first answer.
-  // They become the open rows.
+  // These rows become the open rows.
   private changed = (opened: number[] | null) => {
     if (opened)
       batch(() => {
@@ -59,8 +59,7 @@ class Scroll {
     if (this.late && !this.pages.waits()) this.renew()
   }
 
-  // renew requests the rows again, because rows were added. If answers are pending, it does this after they have
-  // arrived.
+  // renew requests the rows again, because rows were added. If answers are pending, it waits until they have arrived.
   renew() {
     this.late = this.pages.waits()
     if (this.late) return
@@ -68,16 +67,16 @@ class Scroll {
     this.askAgain()
   }
 
-  // askAgain makes new pages. The old ones are shown until the new ones are loaded. If the end must stay visible,
-  // one request loads it, even if it moves in the meantime.
+  // askAgain makes new pages. The old pages are shown until the new pages are loaded. If the end must stay visible,
+  // one request loads the last rows, even if the end moves in the meantime.
   private askAgain() {
     const { shape, q } = this.pages
     this.replace(new Pages(shape, q, this.changed))
     if (this.sticks && page.view.value === 'tree') this.pages.wantLast(Math.min(500, this.visible + 20))
   }
 
-  // look finds out which rows are in sight, in a box of the given height. most is the number of rows that may stay
-  // at the top. The tree calls look at each rendering, and settle after it.
+  // look finds the visible rows of a box of the given height. most is the number of rows that may stay at the top.
+  // The tree calls look at each rendering, and settle after it.
   look(box: number, height: number, most: number) {
     void this.version.value
     const scrolled = this.first.value, // always read, so that the tree is rendered again when it changes
@@ -111,7 +110,7 @@ class Scroll {
     if (!ending && this.shown.at(i)) this.select(i)
   }
 
-  // bottom returns the position of the first row in sight when the last one is.
+  // bottom returns the position of the first visible row when the tree is scrolled to the last row.
   bottom() {
     return Math.max(0, this.shown.total - this.full)
   }
@@ -180,7 +179,7 @@ class Scroll {
     else this.choose(0)
   }
 
-  // open opens the selected row, or goes to the next one if it is open.
+  // open opens the selected row, or goes to the next row if the selected row is open.
   open() {
     const at = this.shown.at(this.selectedAt())
     if (!at) return
@@ -188,7 +187,7 @@ class Scroll {
     else this.move(1)
   }
 
-  // close closes the selected row, or goes to the row above it if it is closed.
+  // close closes the selected row, or goes to the row above it if the selected row is closed.
   close() {
     const p = this.shown,
       i = this.selectedAt(),
@@ -206,7 +205,7 @@ class Scroll {
     else selection.wanted.value = { row: up.row }
   }
 
-  // more opens one level more than is open in sight.
+  // more opens one more level below the visible open rows.
   more() {
     let levels = 0
     for (let i = this.top; i < this.top + this.visible; i++) {
@@ -224,7 +223,7 @@ class Scroll {
       selection.subtree(at ? at.row : page.selected.value)
   }
 
-  // hold keeps the selected row visible, or if it is not, the first row.
+  // hold keeps the selected row visible, or, if it is not visible, keeps the first row at its place.
   hold() {
     const i = this.selectedAt(),
       first = this.top ? this.shown.at(this.top + this.sticky.length)?.row : 0,
@@ -232,7 +231,7 @@ class Scroll {
     if (stays && !this.sticks && !selection.wanted.peek()) selection.wanted.value = { row: stays, may: true }
   }
 
-  // reach scrolls to the wanted row, wherever it is.
+  // reach scrolls to the wanted row, and loads rows if necessary.
   async reach() {
     const want = selection.wanted.peek(),
       p = this.shown
@@ -275,7 +274,7 @@ effect(() => {
   untracked(() => scroll.use(shape, q, fill))
 })
 
-// useTouch lets a finger move the rows. When it is lifted, they glide on for a while.
+// useTouch lets a finger move the rows. When the finger is lifted, the rows glide on for a while.
 export function useTouch(box: { current: HTMLElement | null }) {
   useEffect(() => {
     let at = 0,

@@ -33,8 +33,8 @@ export const silent = 'The program that serves this page does not answer'
 export const textOf = (e: unknown) => (e instanceof Problem ? e.message : silent)
 const asking = turns()
 
-// find counts the rows that the query selects. With quietly, the page keeps what it shows until the answer
-// arrives, for example when the trace has grown.
+// find counts the rows that the query selects. With quietly, the page keeps the old hits until the answer arrives,
+// for example when the trace has grown.
 export async function find(quietly = false): Promise<boolean> {
   const own = asking.next()
   const q = text.value.trim()
@@ -137,7 +137,7 @@ function ran(q: string) {
   query.value = q
 }
 
-// add adds a condition to the query. If step is true, the Back button undoes this.
+// add adds a condition to the query. If step is true, the Back button removes the condition.
 export function add(condition: string, without = false, step = true) {
   const c = without ? `!(${condition})` : condition
   const now = text.value.trim()

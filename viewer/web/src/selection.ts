@@ -170,8 +170,8 @@ function reveal(row: number, path: { row: number }[], follow = true) {
 
 export const going = turns()
 
-// go reveals a row that may not be loaded. With jump, the Back button undoes this. With zoom, the axis shows the
-// request of the row, that is, the outermost row above it.
+// go reveals a row, even if the row is not loaded. With jump, the Back button returns to the previous place. With
+// zoom, the axis shows the request of the row, that is, the outermost row above it.
 export async function go(row: number, jump = true, zoom = false) {
   const own = going.next()
   try {

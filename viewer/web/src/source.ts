@@ -32,8 +32,8 @@ export interface Runtime {
   collections: Sample[]
 }
 
-// A Part says which rows an answer is about: the rows that the query q selects, or without q the rows at and below
-// root. In both cases, the rows must overlap the window. They are compared with the rows that the query than
+// A Part describes the rows of an answer: the rows that the query q selects, or without q the rows at and below root.
+// In both cases, the rows must overlap the window. The answer compares these rows with the rows that the query than
 // selects.
 export interface Part {
   q: string
@@ -48,8 +48,8 @@ export interface AskTable extends Part {
   n: number
 }
 
-// A Shape says which rows of the tree are open, as shape in layout.go does. Only rows that overlap the window are
-// shown.
+// A Shape says which rows of the tree are open, like the type shape in layout.go. Only rows that overlap the window
+// are shown.
 export interface Shape {
   root: number
   depth: number
@@ -83,8 +83,8 @@ export class Problem extends Error {
   }
 }
 
-// News describes the current state of the files. If rows is negative, the stream of news has ended. Rows have
-// other numbers in each generation.
+// News describes the current state of the files. If rows is negative, the stream of news has ended. In another
+// generation, rows have other numbers.
 export interface News {
   rows: number
   entries: number
@@ -113,7 +113,7 @@ export const roleSpan = 3,
   roleLog = 7
 
 // parse reads JSON in which numbers of nanoseconds may be too large for a JavaScript number. The keys of these
-// numbers end in _nano. Such a key cannot occur within a text, because quotes in texts are escaped.
+// numbers end in _nano. The pattern of these keys cannot occur within a text, because quotes in texts are escaped.
 export function parse<T>(text: string): T {
   const wide = (x: Record<string, unknown>) => {
     if (!Array.isArray(x) || typeof x[0] === 'object')
@@ -259,10 +259,10 @@ export class Server {
     )
   }
 
-  // follow calls grown with news, until the returned function is called. With paused, all other methods also
-  // answer from the state at the beginning of the pause, from the first news on. The server may have dropped that
-  // state, for example after the connection was interrupted for long. Then the first news has other set, and the
-  // pause begins with the current state.
+  // follow calls grown with news, until the returned function is called. With paused, all other methods also answer
+  // from the state at the beginning of the pause, from the first news on. The server may have dropped this state, for
+  // example after a long interruption of the connection. In this case, the first news has other set, and the pause
+  // begins with the current state.
   follow(paused: boolean, grown: (n: News) => void): () => void {
     const stop = new AbortController()
     const run = async () => {

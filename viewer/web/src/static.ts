@@ -47,7 +47,7 @@ interface Data {
 
 type Times = [bigint, bigint]
 
-// timesOf returns the times of a window, or null if the text has none.
+// timesOf returns the times of a window, or null if the text has no times.
 function timesOf(window: string): Times | null {
   const w = /^(-?\d+),(-?\d+)$/.exec(window)
   return w && [BigInt(w[1]!), BigInt(w[2]!)]
@@ -56,12 +56,13 @@ function timesOf(window: string): Times | null {
 const limit = (text: string) =>
   new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
 
-// isLimited reports whether a query can be answered only by 'entrace view'. The queries of buttons can be answered.
+// isLimited reports whether only 'entrace view' can answer a query. A static page can answer the queries of its
+// buttons.
 const isLimited = (q: string) =>
   isQuery(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q)
 
 export class Static implements Source {
-  private lines: TreeRow[] // by row; the first one stands for the whole tree
+  private lines: TreeRow[] // by row; the first line stands for the whole tree
   private all: number[] // the rows
   private whole: Times
   private last = { key: '', rows: [] as number[], outside: 0 }
@@ -95,7 +96,7 @@ export class Static implements Source {
   private flags(i: number) {
     return this.line(i).flags
   }
-  // up returns the row above a row, or 0 if there is none.
+  // up returns the row above a row, or 0 if no row is above it.
   private up(i: number) {
     return this.d.rows[i - 1]!.up
   }

@@ -1,5 +1,5 @@
-// The strip above every view. It shows how many rows begin in each part of the time. The user selects a part of
-// the time in it.
+// The strip above every view. It shows how many rows begin in each part of the time. The user selects a part of the
+// time in the strip.
 import { useLatest } from './ask'
 import { type Axis, clamp, steps, x } from './bars'
 import { Canvas, onKeys, useChart } from './chart'
@@ -14,7 +14,7 @@ import * as trace from './trace'
 const height = 56,
   bars = 34,
   barWidth = 3
-const edge = 5 // in pixels; so close to an end of the chosen part, the end can be dragged
+const edge = 5 // the distance in pixels within which an end of the chosen part can be dragged
 
 // period returns the chosen part of the time, or null if no part is chosen.
 export function period(): time.Period | null {
@@ -40,7 +40,7 @@ export function Strip() {
     time.strip.value = await trace.source.strip(n, q)
   })
   const part = chart.brushed.value ?? period()
-  // moved returns a part of the time, moved but not beyond the whole time.
+  // moved returns a part of the time that is moved, but not beyond the whole time.
   const moved = ({ from, to }: time.Period, by: bigint): time.Period => {
     if (from + by < axis.from) by = axis.from - from
     if (to + by > axis.to) by = axis.to - to
@@ -59,8 +59,8 @@ export function Strip() {
       return other < t ? { from: other, to: t } : { from: t, to: other }
     })
   }
-  // arrow moves the chosen part by a quarter of it, or with Shift, its end. Without such a part, it chooses a tenth of
-  // the time at an end.
+  // arrow moves the chosen part by a quarter of its length, or with Shift, the end of the part. If no part is chosen,
+  // it chooses a tenth of the time at an end.
   const arrow = (sign: bigint) => (e: KeyboardEvent) => {
     const p = period(),
       tenth = (axis.to - axis.from) / 10n,
@@ -152,7 +152,7 @@ function paint(pen: Pen, d: StripData, axis: Axis, part: time.Period | null, zoo
   if (zoom) pen.put('axis', 'tx2', x(axis, zoom.from), bars + 9, Math.max(2, x(axis, zoom.to) - x(axis, zoom.from)), 2)
 }
 
-// Chosen shows which rows are omitted, and has buttons to change that.
+// Chosen shows which rows are omitted, and has buttons to show them.
 export function Chosen() {
   const c = time.chosen.value,
     m = trace.meta.value!

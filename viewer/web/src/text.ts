@@ -1,4 +1,4 @@
-// How numbers, times and texts of a trace are written.
+// Functions that write numbers, times and texts of a trace.
 
 const thin = '\u202f'
 
@@ -57,9 +57,9 @@ export const count = (n: number) => n.toLocaleString('en-US')
 
 export const many = (n: number, one: string, more = one + 's') => count(n) + ' ' + (n === 1 ? one : more)
 
-// plain returns a text in which characters that would change how it is displayed are replaced by visible signs:
-// control characters, characters that change the direction, and invisible characters. It keeps invisible
-// characters that join letters or turn a character into a picture or a flag. It removes terminal colors.
+// plain replaces characters that would change the display of a text by visible signs: control characters, characters
+// that change the direction, and invisible characters. It keeps invisible characters that join letters or turn a
+// character into a picture or a flag. It removes terminal colors.
 export function plain(s: string): string {
   return (
     s
@@ -80,11 +80,10 @@ const characters = new Intl.Segmenter()
 // head returns the first n units of a text. It does not cut an emoji or a letter with an accent.
 export const head = (s: string, n: number) => s.slice(0, s.length > n ? characters.segment(s).containing(n)!.index : n)
 
-// short is like head, and ends with … if it is not the whole text.
+// short is like head, but its result ends with … if the text is cut.
 export const short = (s: string, n: number) => (s.length > n ? head(s, n - 1) + '…' : s)
 
-// isLong reports whether a text needs its own block. headline returns the line that stands for such a text
-// elsewhere.
+// isLong reports whether a text needs its own block. headline returns the line that stands for a long text elsewhere.
 export const isLong = (s: string) => s.length > 120 || s.includes('\n')
 export const headline = (s: string) => head(s.trim().split('\n', 1)[0]!, 1000)
 
@@ -136,7 +135,7 @@ export function sql(s: string): string {
 }
 
 // frames splits a stack into lines. If a line contains a position in a source file, alone or after a function, the
-// result has it as file and line. All lines after the first maxFrames become one line.
+// result has the position as file and line. All lines after the first maxFrames become one line.
 export function frames(stack: string): { text: string; file?: string; line?: number }[] {
   const lines = stack.split('\n')
   const first = lines.length > maxFrames ? [...lines.slice(0, maxFrames), lines.slice(maxFrames).join('\n')] : lines
@@ -178,8 +177,8 @@ export function groups<T extends { name: string }>(list: T[]): [string, T[]][] {
     .filter(g => g[1].length)
 }
 
-// marked splits a text into parts. Every second part is one of the words, which are in lower case. Upper and lower
-// case match each other.
+// marked splits a text into parts. Every second part is one of the words, which are in lower case. The case of
+// letters does not matter.
 export function marked(text: string, words: string[]): string[] {
   const low = text.toLowerCase()
   if (!words.length || low.length !== text.length) return [text]
@@ -202,7 +201,7 @@ export function marked(text: string, words: string[]): string[] {
 }
 
 // painted splits a query into operators, values (texts, numbers and words after an operator) and other parts. It
-// marks the part at the position wrong, which counts from 1 after the blanks before the query.
+// marks the part at the position wrong. The position counts from 1, without the blanks before the query.
 export function painted(query: string, wrong = 0): { text: string; kind: '' | 's' | 'n' | 'o'; wrong?: boolean }[] {
   let behind = false,
     at = query.trimStart().length - query.length

@@ -9,18 +9,18 @@ export interface Period {
 }
 
 export const axis = signal<Period | null>(null) // the part of the time that is drawn; null: the whole chosen part
-export const chosen = signal<Period | { last: bigint } | null>(null) // the part of the time whose rows are shown; null: all of it
+export const chosen = signal<Period | { last: bigint } | null>(null) // the part of the time whose rows are shown; null: the whole time
 export const inside = signal(true) // whether rows outside the chosen part are omitted
 export const outside = signal(0) // the number of omitted outermost rows
 export const shortest = signal(0n) // spans that took less are omitted; 0: no limit
 export const folded = signal(false) // whether long times in which nothing happens are hidden on the axis
-// With lengths, all bars begin at the start of their request, so that their lengths can be compared. null: only if
-// the requests are too short to be visible otherwise.
+// With lengths, all bars begin at the start of their request, so that their lengths can be compared. Null: bars begin
+// there only if the requests would otherwise be too short to be visible.
 export const lengths = signal<boolean | null>(null)
 export const byLength = signal(false) // whether bars are drawn by length now
 export const strip = signal<Strip | null>(null)
 
-// chosenText returns the chosen part of the time as a parameter for the server. windowText is the same, but empty
+// chosenText returns the chosen part of the time as a parameter for the server. windowText is chosenText, but empty
 // if rows outside the part are also shown.
 export const chosenText = () =>
   !chosen.value ? '' : 'last' in chosen.value ? 'last:' + chosen.value.last : `${chosen.value.from},${chosen.value.to}`
@@ -45,7 +45,8 @@ export function leaveOutShort(of: bigint) {
 
 const share = (n: bigint, part: number, of: number) => (n * BigInt(Math.round(part * of))) / BigInt(of)
 
-// zoomed returns a period that is longer by the factor by. The time at place, from 0 to 1, stays at its place.
+// zoomed returns a period that is longer by the factor by. The time at the position place, from 0 to 1, stays at this
+// position.
 export function zoomed({ from, to }: Period, by: number, place: number): Period {
   const long = share(to - from, by, 100),
     next = long < 10n ? 10n : long,
@@ -53,7 +54,7 @@ export function zoomed({ from, to }: Period, by: number, place: number): Period 
   return { from: begin, to: begin + next }
 }
 
-// panned returns a period of the same length, moved by the factor by of its length.
+// panned returns a period of the same length. It is moved by the factor by times its length.
 export function panned({ from, to }: Period, by: number): Period {
   const d = share(to - from, by, 100)
   return { from: from + d, to: to + d }
@@ -65,7 +66,7 @@ export const around = (from: bigint, took: bigint): Period => ({
   to: from + took + took / 20n
 })
 
-// follow moves the part on the axis to a row that is outside of it.
+// follow moves the axis to a row that is outside of the axis.
 export function follow({ start_unix_nano: start, took_nano: took }: TreeRow) {
   const c = chosen.peek(),
     a = axis.peek() ?? (c && 'from' in c ? c : null)
@@ -101,7 +102,7 @@ export function fold() {
   if (folded.value) lengths.value = false
 }
 
-// wholeAxis shows the whole chosen part on the axis; called again, the whole time.
+// wholeAxis shows the whole chosen part on the axis. If it is called again, it shows the whole time.
 export function wholeAxis() {
   if (axis.value) axis.value = null
   else if (chosen.value) choose(null)

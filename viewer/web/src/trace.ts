@@ -8,7 +8,7 @@ import { moment } from './text'
 export const meta = signal<Meta | null>(null)
 
 // shade returns the number of a span's color. If the trace has several services, the color stands for the service.
-// Otherwise, or if byName is set, it stands for the name of the span.
+// Otherwise, or if byName is set, the color stands for the name of the span.
 export function shade(service = '', name = ''): number {
   const m = meta.value!
   return m.services.length > 1 && !byName.value
@@ -30,7 +30,7 @@ export function pace(): string {
 // embedded is true if the page is shown in an editor.
 export const embedded = new URLSearchParams(location.search).get('embed') === '1'
 
-// corrected is true if the page shows corrected times, because some clocks seem to be wrong.
+// corrected is true if the page shows times with corrected clocks.
 export const corrected = new URLSearchParams(location.search).get('clock') === 'auto'
 
 export function toggleClocks() {
@@ -63,11 +63,11 @@ function tellOthers(own: string) {
   }
 }
 
-// place returns the part of the address that contains the state of the page. In a static page this is the
-// fragment, because a browser lets such a page change nothing else.
+// place returns the part of the address that contains the state of the page. In a static page, place returns the
+// fragment, because a browser lets a static page change only the fragment.
 export const place = () => (document.getElementById('entrace-data') ? '?' + location.hash.slice(1) : location.search)
 
-// begin opens the source. While no trace exists, it calls waits with what to show.
+// begin opens the source. While no trace exists, it calls waits with the properties to show.
 export async function begin(waits: (m: Meta) => void) {
   const data = document.getElementById('entrace-data')
   if (data) {

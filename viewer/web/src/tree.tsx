@@ -55,7 +55,7 @@ export function Tree() {
     (narrow ? size.width : left - durationWidth()) * 0.45
   )
 
-  // If the query, the window or the threshold changes, the rows in sight stay.
+  // If the query, the window or the threshold changes, the visible rows stay.
   const choice = `${search.only.value} ${time.windowText.value} ${time.shortest.value} ${search.mode.value}`,
     chosenBefore = useRef(choice)
   useEffect(() => {
@@ -83,7 +83,7 @@ export function Tree() {
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
     const at = sticky[i - top] ?? behind
     if (!at) return []
-    if (narrow && roleOf(at.flags) !== roleSpan) return [] // that place has the attributes of the row
+    if (narrow && roleOf(at.flags) !== roleSpan) return [] // a narrow page shows the attributes of the row in this place
     const by = origin(i, at)
     return [
       {

@@ -10,8 +10,8 @@ import type { Heat, TreeRow } from './source'
 import * as time from './time'
 import * as trace from './trace'
 
-// lengthOf returns how much time the axis shows if it shows lengths. Even if one request is far longer than all
-// others, the bars of the others must stay visible. A subtree has its own scale.
+// lengthOf returns the length of the axis if it shows lengths. Even if one request is far longer than all others, the
+// bars of the other requests must stay visible. A subtree has its own scale.
 function lengthOf(p: Pages, requests: Heat | null): bigint {
   if (page.root.value) return p.to - p.from
   const longest = requests?.longest?.duration_nano ?? 0n,
@@ -19,8 +19,9 @@ function lengthOf(p: Pages, requests: Heat | null): bigint {
   return !search.only.value && usual > 0n && longest > 4n * usual ? usual : longest
 }
 
-// useTreeAxis returns the axis of some pages, and lets keys and the wheel zoom and move it. origin returns what is
-// subtracted from the times of the row at a position to get times of the axis. inSight is how much time is in sight.
+// useTreeAxis returns the axis of some pages, and lets keys and the wheel zoom and move it. The result lengths says
+// whether the axis shows lengths. The function origin returns the time to subtract from the times of the row at a
+// position to get times of the axis.
 export function useTreeAxis(chart: Chart, p: Pages, width: number) {
   const m = trace.meta.value!,
     c = time.chosen.value

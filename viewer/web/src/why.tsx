@@ -1,5 +1,5 @@
-// Why a span took so long or failed: how it compares with spans of the same name, and what the slow or the failed
-// spans share.
+// The panel that says why a span took so long or failed. It compares the span with spans of the same name, and shows
+// the properties that the slow or the failed spans share.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { pull, spot, useAnswer } from './ask'
@@ -25,7 +25,7 @@ export function WhyOf({ row }: { row: number }) {
   const path = useAnswer<{ row: number; p: CriticalPath | null }>(`${row} ${trace.pace()}`, signal =>
     trace.source.critical(row, signal).then(p => ({ row, p }))
   ).value
-  const p = path?.row === row ? path.p : null // otherwise the path is still that of the previous row
+  const p = path?.row === row ? path.p : null // otherwise the path still belongs to the previous row
   if (!w) return none(failed || 'Comparing it with its namesakes…')
   const took = w.took_nano,
     low = w.of === 'failed' ? undefined : w.least_nano,
@@ -302,12 +302,12 @@ function Shares({
   )
 }
 
-// implied reports whether the query itself requires a value of the field. all says whether all hits have that
-// value.
+// implied reports whether the query itself requires a value of the field. The argument all says whether all hits have
+// the value.
 export const implied = (q: string, field: string, all: boolean) =>
   all && (q.includes(field.replace(/^\.|^resource\./, '')) || (field === 'status' && /span:failed/.test(q)))
 
-// HitsOf is the panel without a selected span: it shows what the hits share.
+// HitsOf is the panel without a selected span. It shows the properties that the hits share.
 export function HitsOf() {
   const q = search.query.value
   const { value: c, failed } = useAnswer<Contrast>(
@@ -334,8 +334,8 @@ export function HitsOf() {
   )
 }
 
-// A Histogram shows durations on a logarithmic axis. The user can draw a range over it, to compare the spans in it
-// with the others.
+// A Histogram shows durations on a logarithmic axis. The user can draw a range over the axis, to compare the spans in
+// the range with the others.
 function Histogram({
   w,
   low,

@@ -1,4 +1,4 @@
-// The search of a page that is one file. It finds the rows that the same words find in query/text.go and query/term.go.
+// The search of a static page. For the same words, it finds the same rows as query/text.go and query/term.go.
 
 // lower returns a text in lower case, letter by letter as Go does it.
 const lower = (s: string) =>

@@ -97,7 +97,8 @@ func pool() []*format.TraceEntry {
 	return s.all
 }
 
-// outlier has exports. One of five is slower because its format is pdf, and a few of one tenant are much slower.
+// outlier has exports. One in five exports is slower because its format is pdf, and a few exports of one tenant are
+// much slower.
 func outlier() []*format.TraceEntry {
 	s := newStory()
 	shop := s.resource("shop")

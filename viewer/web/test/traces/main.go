@@ -123,7 +123,7 @@ func span(parent uint32, id uint64, name string, more ...format.Attribute) *form
 	}, more...)}
 }
 
-// deep has n spans. Each span is the parent of the next one.
+// deep has n spans. Each span is the parent of the next span.
 func deep(n uint32) []*format.TraceEntry {
 	all := []*format.TraceEntry{format.Root()}
 	for id := range n {
