@@ -191,8 +191,6 @@ func (f fakeFile) build() *fakeTrace {
 	return t
 }
 
-// in returns the offset in the file at which a field of entry i begins.
-
 // rich returns an entry that has every field and every kind of value.
 func rich(parent uint32, name string) TraceEntry {
 	return TraceEntry{

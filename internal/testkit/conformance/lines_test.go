@@ -208,7 +208,7 @@ func TestLinesOfServers(t *testing.T) {
 		postgres = append([]string{"setpriv", "--reuid=65534", "--clear-groups"}, postgres...)
 	}
 	for shape, args := range map[string][]string{
-		"postgres": postgres,
+		"postgres":    postgres,
 		"redis":       {"redis-server", "--port", "0", "--unixsocket", filepath.Join(dir, "no", "socket")},
 		"nginx error": {"nginx", "-c", config, "-e", filepath.Join(dir, "nginx error.log")},
 	} {
