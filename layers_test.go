@@ -29,7 +29,7 @@ internal/file/                github.com/edsrzf/mmap-go golang.org/x/sys/ intern
 internal/core/                internal/file/ internal/text/ redact
 format                        internal/core/ internal/file/
 recorder                      format internal/core/ internal/file/ internal/write/ redact
-internal/otel                 format internal/core/ internal/text/ recorder
+internal/otel                 format internal/core/ internal/text/
 internal/write/               format go.opentelemetry.io/ internal/core/ internal/file/ internal/otel internal/text/
                               recorder redact
 slogadapter                   format go.opentelemetry.io/ internal/core/ internal/text/ internal/write/ recorder
@@ -75,7 +75,7 @@ internal/read/tail            format internal/core/ internal/file/ internal/writ
 internal/read/archive         convert/parquet format github.com/minio/ internal/file/ internal/write/ view
 internal/otel/                convert/otlp format github.com/klauspost/compress/
                               google.golang.org/protobuf/encoding/protowire internal/core/ internal/file/ internal/otel
-                              internal/text/ recorder redact view
+                              internal/text/ internal/write/inside recorder redact view
 cmd/entrace                   control/tracedir convert convert/loglines format github.com/modelcontextprotocol/go-sdk/
                               github.com/schollz/progressbar/v3 github.com/spf13/
                               golang.org/x/sys/ golang.org/x/term internal/core/ internal/file/ internal/otel

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/text/notice"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -45,7 +46,7 @@ func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 	// The recorder is first in the list, so that no record is lost if the console blocks or panics.
 	h := slogadapter.New(r, &slogadapter.Options{Level: p.level})
 	places := log.Flags()&(log.Lshortfile|log.Llongfile) != 0
-	return &logHandler{slog.NewMultiHandler(h, console), h, console, r.RedactedText, places}
+	return &logHandler{slog.NewMultiHandler(h, console), h, console, inside.Of(r).RedactedText, places}
 }
 
 // hasDefaultHandler reports whether v is the handler that slog has when a program starts, or a handler or a logger

@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/text/notice"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -137,7 +138,7 @@ func (r *recording) close(ctx context.Context, finish bool) (err error) {
 	switch {
 	case !r.owned:
 	case r.closed:
-		err = errors.Join(err, r.recorder.FinishLeft(ctx))
+		err = errors.Join(err, inside.Of(r.recorder).FinishLeft(ctx))
 	case finish && ctx.Err() != nil: // exporters used up the time of ctx
 		err = errors.Join(err, withGrace(ctx, r.recorder.Close))
 	default:

@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/text/notice"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -96,7 +97,7 @@ func (c *config) levelFor(r *recorder.Recorder) slog.Leveler {
 		return c.level
 	}
 	level := slog.LevelInfo
-	if r.IsRing() {
+	if inside.Of(r).IsRing() {
 		level = slog.LevelDebug
 	}
 	if s, ok := env.Lookup(envLevel); ok {

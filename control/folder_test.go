@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -91,7 +92,7 @@ func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	t.Helper()
 	name := filepath.Join(dir, fmt.Sprintf("%s-host-1-%s-old.et", at.UTC().Format("20060102T150405.000000Z"), seq))
 	rec := tracetest.CreateAt(t, name, nil)
-	_, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace}, Message: format.Some(strings.Repeat("z", size))})
+	_, err := inside.Of(rec).AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace}, Message: format.Some(strings.Repeat("z", size))})
 	must(t, err)
 	must(t, rec.Close(t.Context()))
 	must(t, os.Chtimes(name, at, at))

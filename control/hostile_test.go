@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -277,7 +278,7 @@ func endSpan(t *testing.T, ctl *control.Control, name string, span format.SpanRe
 	b := ctl.Flight().Recorder().Batch()
 	b.Span(&recorder.Span{Ref: span})
 	b.Entry(tracetest.Entry(name))
-	b.Ended(span, name, took)
+	inside.OfBatch(b).Ended(span, name, took)
 	must(t, b.Write())
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -99,7 +100,7 @@ func deadRing(t *testing.T, dir string, v format.Version, at time.Time, records 
 	for range records {
 		b := g.Recorder().Batch()
 		b.Log(format.SpanRef{}, at.UnixNano())
-		b.SetProvider(record.ProviderLogs)
+		inside.OfBatch(b).SetProvider(record.ProviderLogs)
 		b.Entry(&format.TraceEntry{Message: format.Some("why it died"), Metadata: format.Metadata{Name: "event", Level: format.LevelError}})
 		must(t, b.Write())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -250,19 +251,19 @@ func TestEveryLinkFinds(t *testing.T) {
 		{"nothing", func(*recorder.Recorder) error { return nil }},
 		{"another entry first", func(r *recorder.Recorder) error {
 			_, err := r.Append(tracetest.Entry("other"))
-			_, herr := r.AppendAnchor(head(control.ModeStream))
+			_, herr := inside.Of(r).AppendAnchor(head(control.ModeStream))
 			return errors.Join(err, herr)
 		}},
 		{"a stream without end", func(r *recorder.Recorder) error {
-			_, err := r.AppendAnchor(head(control.ModeStream))
+			_, err := inside.Of(r).AppendAnchor(head(control.ModeStream))
 			return err
 		}},
 		{"a snapshot without window", func(r *recorder.Recorder) error {
-			_, err := r.AppendAnchor(head(control.ModeSnapshot))
+			_, err := inside.Of(r).AppendAnchor(head(control.ModeSnapshot))
 			return err
 		}},
 		{"an entry after the end", func(r *recorder.Recorder) error {
-			id, err := r.AppendAnchor(head(control.ModeStream))
+			id, err := inside.Of(r).AppendAnchor(head(control.ModeStream))
 			for _, name := range []string{"trace end", "late"} {
 				_, aerr := r.Append(tracetest.Below(id, tracetest.Entry(name, "end.reason", "stopped", format.AttrDuration, uint64(1))))
 				err = errors.Join(err, aerr)

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/file/retain"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -44,7 +45,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	number("evicted", sn.Evicted)
 	st := c.ring.Recorder().Stats()
 	addDropped(e, &st.Entries.Dropped)
-	_, err = t.rec.AppendAnchor(e)
+	_, err = inside.Of(t.rec).AppendAnchor(e)
 	had := t.rec.Stats().Entries.Written
 	err = errors.Join(err, sn.Copy(t.rec))
 	c.nameOff(t)

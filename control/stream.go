@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -28,7 +29,7 @@ func (c *Control) beginStream(t *Trace) error {
 		return err
 	}
 	t.explain(c.watchdog.openTree(), nil)
-	if _, err := t.rec.AppendAnchor(t.head()); err != nil {
+	if _, err := inside.Of(t.rec).AppendAnchor(t.head()); err != nil {
 		return errors.Join(err, t.discard())
 	}
 	c.flushProviders(t.tc.Providers) // data from before this stream goes only to earlier streams

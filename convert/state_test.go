@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -140,7 +141,7 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 		for _, a := range [][2]string{{"trigger", x.trigger}, {"reason", "GET hangs"}, {"mode", x.mode}} {
 			e.Add(a[0], format.StringValue(a[1]))
 		}
-		_, err := rec.AppendAnchor(e)
+		_, err := inside.Of(rec).AppendAnchor(e)
 		must(t, err)
 		must(t, rec.Close(t.Context()))
 		expect.Equal(t, stateIn(opened(t, nil, rec.Path()), 0).String(), x.want, "of trigger %s", x.trigger)

@@ -12,6 +12,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/internal/text/notice"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -76,6 +77,7 @@ func (t *target) mapper() *mapper {
 		return m
 	}
 	m := &mapper{b: t.recorder.Batch()}
+	m.in = inside.OfBatch(m.b)
 	m.each = func(kv attribute.KeyValue) bool {
 		m.gathered = append(m.gathered, kv)
 		return true
@@ -122,7 +124,7 @@ func (t *target) result(err error) {
 		}
 		return
 	}
-	if t.recorder.HasOnError() && isLast(err, t.recorder.Err()) {
+	if inside.Of(t.recorder).HasOnError() && isLast(err, t.recorder.Err()) {
 		return // the recorder has reported the error
 	}
 	if !t.failing.Swap(true) {
@@ -148,7 +150,7 @@ func (t *target) flush(ctx context.Context) error {
 func (t *target) shutdown(ctx context.Context) error {
 	if t.stopped.Swap(true) {
 		if t.owned {
-			return t.recorder.FinishLeft(ctx)
+			return inside.Of(t.recorder).FinishLeft(ctx)
 		}
 		return nil
 	}
@@ -193,7 +195,7 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if !mapped {
-				m.b.Undo()
+				m.in.Undo()
 			} // if mapped, the span is recorded without the part that panicked
 			err = fmt.Errorf("exporter: panic while recording: %v", p)
 		}

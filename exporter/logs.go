@@ -147,7 +147,7 @@ func (e *LogExporter) Export(_ context.Context, records []sdklog.Record) (err er
 func (t *target) safeRecord(m *mapper, r *sdklog.Record) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			m.b.Undo()
+			m.in.Undo()
 			err = fmt.Errorf("exporter: panic while recording: %v", p)
 		}
 	}()
@@ -202,7 +202,7 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	if !ref.IsValid() {
 		where = otel.Where{} // a record with only one of the two ids belongs to no span
 	}
-	to.Write(m.b, where, &m.users)
+	to.Write(m.in, where, &m.users)
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -23,6 +24,7 @@ import (
 // A mapper turns spans into entries of a batch.
 type mapper struct {
 	b     *recorder.Batch
+	in    inside.Batch // of b
 	order spanmap.Order
 	span  otel.Span
 	link  otel.Link
@@ -35,7 +37,7 @@ type mapper struct {
 }
 
 func (m *mapper) reset() {
-	m.b.Discard()
+	m.in.Discard()
 	clear(m.gathered)
 	m.gathered = m.gathered[:0]
 	m.log.Body = otel.Any{} // free the old body, which may be large
@@ -71,7 +73,7 @@ func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *recorder.Resource, wait boo
 	m.b.Span(&h)
 	m.end(s)
 	m.users = s.Attributes()
-	m.span.Write(m.b, below, &m.users)
+	m.span.Write(m.in, below, &m.users)
 }
 
 // children maps all links and events of a span.
@@ -91,7 +93,7 @@ func (m *mapper) start(s sdktrace.ReadOnlySpan, b *begun, res *recorder.Resource
 	m.span.Ended, m.span.Status, m.span.Description = false, otel.StatusUnset, ""
 	m.span.DroppedAttributes, m.span.DroppedEvents, m.span.DroppedLinks = 0, 0, 0
 	m.users = b.attrs
-	m.span.Write(m.b, below, &m.users)
+	m.span.Write(m.in, below, &m.users)
 	if links := s.Links(); len(links) > 0 {
 		b.links, b.droppedLinks = len(links), s.DroppedLinks()
 		m.links(links, m.span.Scope.Name)
@@ -112,7 +114,7 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, r format.SpanRef, b *begun) {
 	m.span.DroppedLinks -= count(b.evicted(s.DroppedLinks()))
 	m.gathered = b.changed(m.gathered[:0], s.Attributes())
 	m.users = m.gathered
-	m.span.WriteEnd(m.b, m.span.Name != b.name, &m.users)
+	m.span.WriteEnd(m.in, m.span.Name != b.name, &m.users)
 }
 
 // begin sets the fields of m.span that are known when a span begins, and returns the ids, parent
@@ -164,7 +166,7 @@ func (m *mapper) links(links []sdktrace.Link, scope string) {
 			TraceState: sc.TraceState().String(), Dropped: count(l.DroppedAttributeCount),
 		}
 		m.users = l.Attributes
-		m.link.Write(m.b, scope, &m.users)
+		m.link.Write(m.in, scope, &m.users)
 	}
 }
 
@@ -174,7 +176,7 @@ func (m *mapper) events(events []sdktrace.Event, scope string) {
 		ev := &events[i]
 		m.event = otel.Event{Name: ev.Name, Time: mapping.UnixNano(ev.Time), ExactTime: mapping.ExactTime(ev.Time), HasTime: true, Dropped: count(ev.DroppedAttributeCount)}
 		m.users = ev.Attributes
-		m.event.Write(m.b, scope, &m.users)
+		m.event.Write(m.in, scope, &m.users)
 	}
 }
 

@@ -230,9 +230,9 @@ func (p *SpanProcessor) ended(m *mapper, s sdktrace.ReadOnlySpan, r format.SpanR
 	if p.flight == nil {
 		return
 	}
-	m.b.Ended(r, s.Name(), duration(s.StartTime(), s.EndTime()))
+	m.in.Ended(r, s.Name(), duration(s.StartTime(), s.EndTime()))
 	if text, is := panicOf(s, s.Events()); is {
-		m.b.Panicked(text)
+		m.in.Panicked(text)
 	}
 }
 

@@ -18,12 +18,7 @@ const (
 	patience = 8 * time.Second
 )
 
-// Admit reserves room in the journal of r for records of about size bytes, until leave is called. It is
-// harmless to call leave twice. Admit waits a few seconds for room, to slow down the caller's sender. If it
-// fails, the error says why the caller must not record now. The first call of Admit also changes r:
-// recording calls that find no room wait longer than MaxBlock, so that all records of an admitted request
-// are recorded. Admit is for packages of this module.
-func (r *Recorder) Admit(ctx context.Context, size int) (leave func(), err error) {
+func (r insideRecorder) Admit(ctx context.Context, size int) (leave func(), err error) {
 	if w, ok := r.target.(*writer); ok {
 		return w.admit(ctx, size)
 	}

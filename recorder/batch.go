@@ -34,28 +34,10 @@ type Resource struct {
 	number uint16
 }
 
-// A CallSite is a place in the source that makes log records. It belongs to one recorder and is safe for
-// concurrent use.
-type CallSite struct {
-	owner *Recorder
-	place *record.Place
-}
-
-// CallSite returns the call site with the metadata m. A record at the call site does not store the message
-// again, if its message is equal.
-func (r *Recorder) CallSite(m *format.Metadata, message string) *CallSite {
-	c := &CallSite{owner: r}
-	if !r.Discards() {
-		h := m.Head(format.Some(message))
-		c.place = r.intern.Place(&h)
-	}
-	return c
-}
-
 // A Batch builds records and passes them to a recorder. Log, Span and EndSpan begin a record; the entries
-// that follow belong to that record. Begin or BeginAt begins an entry, String and similar methods add
-// attributes, and End ends the entry. An entry without End is left out. Entry adds a complete entry. The
-// recorder gets a record when the next record begins, or when Write is called.
+// that follow belong to that record. Begin begins an entry, Attr adds an attribute, and End ends the entry. An
+// entry without End is left out. Entry adds a complete entry. The recorder gets a record when the next record
+// begins, or when Write is called.
 //
 // A Batch can be used again after Write, by one goroutine at a time. The entries of one Batch are written
 // in the order of its calls, even if their times have another order. A Batch keeps no reference to the
@@ -100,12 +82,12 @@ func (r *Recorder) batch() *Batch {
 
 // release empties b and returns it to the pool.
 func (b *Batch) release() {
-	b.Discard()
+	b.discard()
 	b.r.batches.Put(b)
 }
 
-// Discard drops the record that is being built, and removes the errors of earlier records.
-func (b *Batch) Discard() {
+// discard drops the record that is being built, and removes the errors of earlier records.
+func (b *Batch) discard() {
 	b.kind, b.err, b.handed = 0, nil, 0
 	b.event.Message, b.event.Panic, b.rec.With = "", "", nil // release the memory
 	if b.errs.refused > 0 {
@@ -231,28 +213,11 @@ func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
 	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
 }
 
-// Elsewhere reports that the span ref is in another file, so that its child spans do not wait for it. Call
-// Elsewhere before the other records of the batch.
-func (b *Batch) Elsewhere(ref format.SpanRef) {
-	b.begin(record.KindElsewhere, record.FlagRef, &ref, nil, 0, 0)
-	b.handOver()
-	b.Discard() // an error is harmless: the spans then wait until a bound ends the wait
-}
-
-// Undo drops the record that is being built, and counts it as invalid.
-func (b *Batch) Undo() {
-	if b.kind != 0 && !b.r.Discards() {
-		entries := max(b.b.Entries(), 1)
-		b.r.target.Drop(format.ErrInvalid, entries, record.Info(b.kind, uint8(b.provider), b.flags, b.resource, entries).Spans())
-	}
-	b.kind, b.err = 0, nil
-}
-
 // Write passes the last record to the recorder. When Write returns, the records of the batch
 // are as safe as the recorder's [Durability] says. The error is a [*RefusedError].
 func (b *Batch) Write() error {
 	b.handOver()
-	defer b.Discard()
+	defer b.discard()
 	if b.handed > b.errs.refused && b.r.target.Waits() {
 		if err := b.r.target.Wait(); err != nil {
 			b.errs.add(err)

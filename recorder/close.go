@@ -34,7 +34,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 		ctx = context.Background() // with a nil ctx, Close would panic halfway and leave the file locked
 	}
 	if !r.unref() {
-		return r.FinishLeft(ctx)
+		return insideRecorder{r}.FinishLeft(ctx)
 	}
 	if s := r.slot; s != nil {
 		s.mu.Lock() // until r has ended, Create makes no other recorder of this path
@@ -45,9 +45,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	return r.target.Close(ctx)
 }
 
-// FinishLeft makes the ET if Close has left the file unfinished. In contrast to another call of Close, it does not close
-// a recorder that others use. It is for packages of this module.
-func (r *Recorder) FinishLeft(ctx context.Context) error {
+func (r insideRecorder) FinishLeft(ctx context.Context) error {
 	w, ok := r.target.(*writer)
 	if !ok || r.share(false) {
 		return nil

@@ -32,6 +32,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -179,7 +180,7 @@ func TestCrashChild(t *testing.T) {
 			}
 			atomic.StoreUint64(returned, uint64(i+1))
 			if c.suspend > 0 && g == 0 && i%c.suspend == c.suspend-1 {
-				must(t, rec.Suspend(t.Context()))
+				must(t, inside.Of(rec).Suspend(t.Context()))
 			}
 			if c.flushEvery > 0 && i%c.flushEvery == c.flushEvery-1 {
 				expect.OK(t, rec.Flush(context.Background()))

@@ -106,14 +106,11 @@ func (r *Recorder) unref() bool {
 // The file is readable by the user alone. A symbolic link is not followed. If the name belongs to something
 // other than a regular file, the error is [format.ErrNotRegular].
 func Create(name string, o *Options) (*Recorder, error) {
-	return CreateWith(name, o, nil, false)
+	return createWith(name, o, nil, false)
 }
 
-// CreateWith is [Create] with an Interner. The new recorder can write the records of another recorder that
-// uses the same Interner; in may be nil. If died is set, the records come from a process that died: Close
-// then writes an entry that says so, not the entry of a clean end. CreateWith is for packages of this
-// module.
-func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
+// createWith is inside.Create; in may be nil.
+func createWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
 	if o == nil {
 		o = &Options{}
 	}

@@ -21,8 +21,6 @@ var (
 	// ErrJournalElsewhere means that the journal of a dead writer is in the memory of another machine or
 	// container. [Recover] saves its records if it runs there. If it runs here, these records are lost.
 	ErrJournalElsewhere = journal.ErrElsewhere
-	// errForeign is returned if a [CallSite] or [Attributes] belongs to another recorder.
-	errForeign = errors.New("recorder: the call site or attributes belong to another recorder")
 	// errNotOpen means that the end of a span was dropped, because the file has no entry for the span.
 	errNotOpen = errors.New("recorder: the file has no entry for the span that ended")
 )

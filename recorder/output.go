@@ -242,10 +242,10 @@ func (b *Batch) continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal
 		switch a := &e.Attributes[i]; a.Name {
 		case format.AttrTraceID, format.AttrParentSpanID, mapping.AttrContinued:
 		default:
-			b.Value(a.Name, &a.Value)
+			b.Attr(a.Name, a.Value)
 		}
 	}
-	b.Bool(mapping.AttrContinued, true)
+	b.Attr(mapping.AttrContinued, format.BoolValue(true))
 	b.End()
 	return &journal.Entry{
 		Time: entryTime(e), Info: record.Info(record.KindSpan, uint8(record.ProviderSpans), flags, s.Resource, 1),

@@ -95,12 +95,6 @@ func (r *Recorder) redactor() *redact.Redactor {
 	return r.intern.Redact
 }
 
-// RedactedText returns s with its secrets replaced, as r does in records. It is for packages of this module.
-func (r *Recorder) RedactedText(s string) string { return r.redactor().Text(s) }
-
-// IsRing reports whether the records of r go to the ring of a flight recorder.
-func (r *Recorder) IsRing() bool { return r != nil && r.ring }
-
 // Path returns the name of the file that Close leaves, "" for [Discard].
 func (r *Recorder) Path() string { return r.final }
 
@@ -141,9 +135,6 @@ func (r *Recorder) Err() error {
 	}
 	return r.target.Err()
 }
-
-// HasOnError reports whether OnError is set. If so, callers need not report the error of Err.
-func (r *Recorder) HasOnError() bool { return r.reports }
 
 // Append writes e below the entry e.Parent and returns the id of e. It first waits until the earlier
 // records are written. Text that is not valid UTF-8 is changed: a String becomes Bytes, and in other text

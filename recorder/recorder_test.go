@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -599,11 +600,12 @@ func TestCloseRace(t *testing.T) {
 func TestDiscard(t *testing.T) {
 	rec := recorder.Discard()
 	b := rec.Batch()
-	with := b.Attributes(nil, func(b *recorder.Batch) { b.String("a", "b") })
+	to := inside.OfBatch(b).Builder()
+	with := to.Attributes(nil, func() { to.String("a", "b") })
 	for range 100 {
 		b.Log(format.SpanRef{}, 0)
 		b.Begin(format.Some("m"), &format.Metadata{})
-		b.Share(with)
+		to.Add(with)
 		b.End()
 		must(t, b.Write())
 	}

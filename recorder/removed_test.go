@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -347,7 +348,7 @@ func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {
 	s.Resource = res
 	must(t, tracetest.WriteSpan(rec, s))
 	log("first")
-	must(t, rec.Suspend(t.Context())) // writes the records, and forgets the span
+	must(t, inside.Of(rec).Suspend(t.Context())) // writes the records, and forgets the span
 	must(t, tracetest.WriteSpan(rec, s))
 	log("second")
 	must(t, rec.Flush(t.Context()))
@@ -368,14 +369,15 @@ func TestSharedAttributesOfWaitingSpan(t *testing.T) {
 	must(t, tracetest.WriteSpan(rec, span("s", 2, 1)))
 	must(t, rec.Flush(t.Context()))
 	b := rec.Batch()
-	shared := b.Attributes(nil, func(b *recorder.Batch) { b.String("shared", "value") })
+	to := inside.OfBatch(b).Builder()
+	shared := to.Attributes(nil, func() { to.String("shared", "value") })
 	for range 3 {
 		b.Log(spanRef(1, 2), 0)
 		b.Below(res)
 		b.Begin(format.Some("m"), &format.Metadata{Name: "log"})
 		b.User()
-		b.Share(shared)
-		b.String("own", "value")
+		to.Add(shared)
+		to.String("own", "value")
 		b.End()
 	}
 	must(t, b.Write())

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -46,7 +47,7 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 				early.Wait, early.Resource = true, res // the parent is never recorded
 				must(t, tracetest.WriteSpan(rec, below))
 				must(t, tracetest.WriteSpan(rec, early))
-				must(t, rec.Suspend(t.Context()))
+				must(t, inside.Of(rec).Suspend(t.Context()))
 				expect.Slice(t, dirNames(t, filepath.Dir(path)), []string{"app.iet"}, "suspended %d times, the folder has", i+1)
 				if lock, _ := osfile.LockHolder(rec.StreamPath()); lock != osfile.LockHeld {
 					t.Errorf("suspended %d times, its lock is %v", i+1, lock)
@@ -58,10 +59,10 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 				if n := uint64(3 + 2*(i+1)); st.Entries.Written != n || st.Entries.Offered != n {
 					t.Errorf("suspended %d times, the account is %+v", i+1, st.Entries)
 				}
-				must(t, rec.Suspend(t.Context()))
+				must(t, inside.Of(rec).Suspend(t.Context()))
 			}
 			must(t, tracetest.EndSpan(rec, open.Ref, nil, named(format.NameSpanEnd)))
-			must(t, rec.Suspend(t.Context()))
+			must(t, inside.Of(rec).Suspend(t.Context()))
 			tracetest.Close(t, rec)
 			want := "root(resource(open(below 0 below 1 below 2 span end) early 0 early 1 early 2) entrace.end)"
 			expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, path)), want, "tracetest.Outline")
@@ -73,7 +74,7 @@ func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
 // follower checks whether the writer has died.
 func TestFollowerOfSuspendedRecorderWaits(t *testing.T) {
 	rec := tracetest.CreateAt(t, filepath.Join(t.TempDir(), "app.et"), nil)
-	must(t, rec.Suspend(t.Context()))
+	must(t, inside.Of(rec).Suspend(t.Context()))
 	f, err := format.Follow(rec.StreamPath(), &format.FollowOptions{Poll: time.Millisecond})
 	must(t, err)
 	defer f.Close()
@@ -105,7 +106,7 @@ func TestRecordWhileRecorderIsSuspended(t *testing.T) {
 			case <-over:
 				return
 			default:
-				expect.OK(t, rec.Suspend(t.Context()))
+				expect.OK(t, inside.Of(rec).Suspend(t.Context()))
 			}
 		}
 	})
@@ -139,7 +140,7 @@ func TestChangedFileOfSuspendedRecorder(t *testing.T) {
 			dir := t.TempDir()
 			rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), nil)
 			must(t, logNamed(rec, "before"))
-			must(t, rec.Suspend(t.Context()))
+			must(t, inside.Of(rec).Suspend(t.Context()))
 			change(rec.StreamPath())
 			must(t, logNamed(rec, "after"))
 			must(t, rec.Flush(t.Context()))

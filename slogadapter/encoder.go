@@ -11,8 +11,10 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -23,7 +25,9 @@ type encoder struct {
 	budget
 
 	shared *shared
-	b      *recorder.Batch
+	batch  *recorder.Batch
+	inside inside.Batch         // of batch
+	b      *record.Builder      // of batch
 	each   func(slog.Attr) bool // adds an attribute and reports whether more can be added; created once
 	groups []string             // the open groups, for ReplaceAttr
 	prefix int                  // size of the names of the open groups, including a dot after each name
@@ -35,7 +39,9 @@ func (s *shared) encoder() *encoder {
 	if e, ok := s.encoders.Get().(*encoder); ok {
 		return e
 	}
-	e := &encoder{shared: s, b: s.recorder.Batch()}
+	e := &encoder{shared: s, batch: s.recorder.Batch()}
+	e.inside = inside.OfBatch(e.batch)
+	e.b = e.inside.Builder()
 	e.each = func(a slog.Attr) bool {
 		kind := a.Value.Kind()
 		if kind == slog.KindLogValuer || s.replace != nil {
@@ -54,7 +60,7 @@ func (e *encoder) release() {
 		e.groups, e.extra = e.groups[:0], e.extra[:0]
 	}
 	e.prefix, e.depth = 0, 0
-	e.b.Undo() // a panic, or the end of the goroutine, may have left a record unfinished
+	e.inside.Undo() // a panic, or the end of the goroutine, may have left a record unfinished
 	e.shared.encoders.Put(e)
 }
 
@@ -70,18 +76,18 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 	message = e.text(message)
 	e.bytes += left - all
 	if s.call != nil {
-		e.b.BeginAt(s.call, lv, message)
+		e.inside.BeginAt(s.call, lv, message)
 	} else {
 		m := s.metadata()
 		m.Level = lv
-		e.b.Begin(format.Some(message), &m)
+		e.batch.Begin(format.Some(message), &m)
 	}
 	if !at.IsZero() {
 		if sec := at.Unix(); sec >= 0 && sec < math.MaxInt64/1_000_000_000 {
-			e.b.U64(format.AttrTime, uint64(at.UnixNano()))
+			e.inside.U64(format.AttrTime, uint64(at.UnixNano()))
 		} else {
 			v := format.TimeValue(at)
-			e.b.Value(format.AttrTime, &v)
+			e.inside.Value(format.AttrTime, &v)
 			if year := at.UTC().Year(); year < 1678 || year > 2553 { // nanoseconds since 1970 overflow
 				e.b.String(mapping.AttrTime, at.Format(time.RFC3339Nano))
 			}
@@ -190,7 +196,7 @@ func (e *encoder) replacedText(a slog.Attr) string {
 }
 
 // replaceSource returns the site of r after ReplaceAttr. ReplaceAttr may hide a part of the message or the source, so
-// a CallSite gets only data that ReplaceAttr has returned: never the message, and the source only if ReplaceAttr
+// a Place gets only data that ReplaceAttr has returned: never the message, and the source only if ReplaceAttr
 // keeps it.
 func (e *encoder) replaceSource(r *slog.Record) *site {
 	sites, pc := &e.shared.sites, r.PC
@@ -250,7 +256,7 @@ func (e *encoder) add(a *slog.Attr, kind slog.Kind) {
 	case slog.KindUint64:
 		b.U64(key, a.Value.Uint64())
 	case slog.KindFloat64:
-		b.Float(key, a.Value.Float64())
+		b.Float(key, math.Float64bits(a.Value.Float64()))
 	case slog.KindBool:
 		b.Bool(key, a.Value.Bool())
 	case slog.KindDuration:

@@ -12,7 +12,9 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/write/bothways"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -50,10 +52,10 @@ type Handler struct {
 
 	// These fields hold the attributes and groups of WithAttrs and WithGroup. They
 	// never change.
-	with   *recorder.Attributes // nil: no attributes and groups
-	left   budget               // the room that these attributes leave
-	groups []string             // copies of the groups' names, only if ReplaceAttr is set
-	prefix int                  // size of the names of the groups, including a dot after each name
+	with   *record.Attributes // nil: no attributes and groups
+	left   budget             // the room that these attributes leave
+	groups []string           // copies of the groups' names, only if ReplaceAttr is set
+	prefix int                // size of the names of the groups, including a dot after each name
 }
 
 // shared holds the data that a handler shares with all handlers derived from
@@ -75,7 +77,7 @@ func New(r *recorder.Recorder, o *Options) *Handler {
 	s := &shared{recorder: r, level: o.Level, replace: o.ReplaceAttr}
 	if v, ok := s.level.(*slog.LevelVar); s.level == nil || ok && v == nil {
 		s.level = slog.LevelInfo
-		if r.IsRing() {
+		if inside.Of(r).IsRing() {
 			s.level = slog.LevelDebug
 		}
 	}
@@ -105,10 +107,10 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	e := h.shared.encoder()
 	defer e.release()
 	e.budget, e.prefix, e.groups = h.left, h.prefix, append(e.groups, h.groups...)
-	c.with = e.b.Attributes(h.with, func(b *recorder.Batch) {
+	c.with = e.b.Attributes(h.with, func() {
 		e.all(attrs)
 		if e.cut && !h.left.cut {
-			b.Truncated()
+			e.b.Truncated()
 		}
 	})
 	if e.attrs == h.left.attrs && e.cut == h.left.cut {
@@ -132,10 +134,10 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	e.budget, e.prefix = h.left, h.prefix
 	name = e.groupName(name)
 	c.prefix, c.left.cut = h.prefix+len(name)+1, e.cut
-	c.with = e.b.Attributes(h.with, func(b *recorder.Batch) {
-		b.Group(name)
+	c.with = e.b.Attributes(h.with, func() {
+		e.b.Group(name)
 		if e.cut && !h.left.cut {
-			b.Truncated()
+			e.b.Truncated()
 		}
 	})
 	return &c
@@ -161,7 +163,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	if !r.Time.IsZero() {
 		at = mapping.UnixNano(r.Time)
 	}
-	b.Log(ref, at)
+	e.batch.Log(ref, at)
 	e.budget = h.left
 	if s.replace == nil {
 		e.begin(s.sites.of(s.recorder, r.PC, r.Message), r.Level, "", r.Time, r.Message, flags)
@@ -174,14 +176,14 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	}
 	e.prefix, e.groups = h.prefix, append(e.groups, h.groups...)
 	if h.with != nil {
-		b.Share(h.with)
+		b.Add(h.with)
 	}
 	r.Attrs(e.each)
 	if e.cut && !h.left.cut {
 		b.Truncated()
 	}
 	b.End()
-	err = b.Write()
+	err = e.batch.Write()
 	if at != 0 && err == nil {
 		bothways.Slog(s.recorder, ref.SpanID, at, r.Message)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -23,11 +25,11 @@ type place struct {
 	line     uint32
 }
 
-// A site is a place that logs, with the recorder's CallSite for it.
+// A site is a place that logs, with the recorder's Place of it.
 type site struct {
 	place
 
-	call *recorder.CallSite // nil: the site has no CallSite
+	call *record.Place // nil: the recorder does not know the site
 }
 
 // metadata returns the metadata that all entries of the site share.
@@ -50,7 +52,7 @@ type siteCache struct {
 	mu sync.Mutex // held while known is replaced
 }
 
-// of returns the site of the program counter pc, which is 0 if the place is unknown, with a CallSite. If the CallSite is new, it gets
+// of returns the site of the program counter pc, which is 0 if the place is unknown, with a Place. If the Place is new, it gets
 // message, so that later records with this message need not store it.
 func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	if s := c.get(pc); s != nil && s.call != nil {
@@ -58,11 +60,11 @@ func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	}
 	s := siteAt(pc)
 	m := s.metadata()
-	s.call = r.CallSite(&m, message)
+	s.call = inside.Of(r).Place(&m, message)
 	return c.add(pc, s)
 }
 
-// source is like of, but the site may have no CallSite. The recorder does not know a site without a CallSite.
+// source is like of, but the site may have no Place. The recorder does not know a site without a Place.
 func (c *siteCache) source(pc uintptr) *site {
 	if s := c.get(pc); s != nil {
 		return s
@@ -77,7 +79,7 @@ func (c *siteCache) get(pc uintptr) *site {
 	return nil
 }
 
-// add adds the site s for pc and returns s. If the cache already has a site for pc, and this site has a CallSite or s
+// add adds the site s for pc and returns s. If the cache already has a site for pc, and this site has a Place or s
 // has none, add returns the cached site.
 func (c *siteCache) add(pc uintptr, s *site) *site {
 	c.mu.Lock()

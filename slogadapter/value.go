@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"math"
 	"reflect"
 	"strconv"
 	"time"
@@ -42,7 +43,7 @@ func (e *encoder) any(key string, x any) {
 		e.b.JSON(key, "null")
 		return
 	case []byte:
-		e.b.Bytes(key, e.blob(x))
+		e.inside.Bytes(key, e.blob(x))
 		return
 	case error:
 		e.b.String(key, e.text(errorText(x)))
@@ -76,7 +77,7 @@ func (e *encoder) any(key string, x any) {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		e.b.U64(key, v.Uint())
 	case reflect.Float32, reflect.Float64:
-		e.b.Float(key, v.Float())
+		e.b.Float(key, math.Float64bits(v.Float()))
 	case reflect.String:
 		e.b.String(key, e.text(v.String()))
 	default:
@@ -132,7 +133,7 @@ func (e *encoder) number(key, text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	is := err == nil && len(text) <= maxDigits && text[0] <= '9'
 	if is {
-		e.b.Float(key, f)
+		e.b.Float(key, math.Float64bits(f))
 	}
 	return is
 }

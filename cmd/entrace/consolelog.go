@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/convert/loglines"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -167,7 +168,7 @@ func (s *lineStream) record(r *loglines.Record) {
 	}
 	ref := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}
 	s.batch.Log(ref, l.Time)
-	l.Write(s.batch, otel.Where{Trace: ref.IsValid(), Parent: ref.IsValid()}, &l.Attributes)
+	l.Write(inside.OfBatch(s.batch), otel.Where{Trace: ref.IsValid(), Parent: ref.IsValid()}, &l.Attributes)
 }
 
 func textAttribute(name, s string) otel.Attribute {

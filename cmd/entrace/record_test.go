@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -199,7 +200,7 @@ var traceKinds = map[string]func(r recording, args []string){
 	"snapshot": func(r recording, args []string) {
 		e := level(format.LevelInfo, named(mapping.NameTrace))
 		e.Attributes = tracetest.Attributes("trigger", args[0], "reason", args[1])
-		_, err := r.AppendAnchor(e)
+		_, err := inside.Of(r.Recorder).AppendAnchor(e)
 		check(err)
 	},
 	// hanging MS is a flight recorder's file of a process that ends while its request hangs.

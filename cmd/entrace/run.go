@@ -31,6 +31,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/receive"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
@@ -347,7 +348,7 @@ func (r *running) begin() {
 	}
 	b := rec.Batch()
 	b.Span(&recorder.Span{Ref: r.ref, Parent: parent, Remote: true, Resource: res, Time: r.span.Start, Open: true})
-	r.span.Write(b, otel.Where{Trace: true, Parent: true}, &r.span.Attributes)
+	r.span.Write(inside.OfBatch(b), otel.Where{Trace: true, Parent: true}, &r.span.Attributes)
 	r.tell(b.Write())
 }
 
@@ -394,7 +395,7 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	}
 	b := rec.Batch()
 	b.EndSpan(r.ref, now)
-	end.WriteEnd(b, false, &end.Attributes)
+	end.WriteEnd(inside.OfBatch(b), false, &end.Attributes)
 	r.tell(b.Write())
 	r.stop()
 	r.tell(<-r.served)

@@ -31,6 +31,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -210,7 +211,7 @@ func (p *program) begin(name string) *otel.Span {
 	p.spans++
 	s := &otel.Span{Name: name, TraceID: [16]byte{1}, SpanID: [8]byte{6: byte(p.spans >> 8), 7: byte(p.spans)}, Start: int64(1_700_000_000_000_000_000 + p.spans), Kind: otel.KindInternal}
 	p.batch.Span(&recorder.Span{Ref: format.SpanRef{TraceID: s.TraceID, SpanID: s.SpanID}, Time: s.Start, Open: true})
-	s.Write(p.batch, below, &s.Attributes)
+	s.Write(inside.OfBatch(p.batch), below, &s.Attributes)
 	must(p.t, p.batch.Write())
 	return s
 }
@@ -220,7 +221,7 @@ func (p *program) end(s *otel.Span) {
 	p.t.Helper()
 	s.Ended, s.Duration = true, 5
 	p.batch.EndSpan(format.SpanRef{TraceID: s.TraceID, SpanID: s.SpanID}, s.End())
-	s.WriteEnd(p.batch, false, &s.Attributes)
+	s.WriteEnd(inside.OfBatch(p.batch), false, &s.Attributes)
 	must(p.t, p.batch.Write())
 }
 
@@ -235,7 +236,7 @@ func (p *program) say(text string) {
 	p.t.Helper()
 	l := &otel.Log{Body: otel.Any{Kind: otel.String, Text: text}, Time: 1_700_000_000_000_000_000, HasTime: true}
 	p.batch.Log(format.SpanRef{}, l.Time)
-	l.Write(p.batch, otel.Where{}, &l.Attributes)
+	l.Write(inside.OfBatch(p.batch), otel.Where{}, &l.Attributes)
 	must(p.t, p.batch.Write())
 }
 

@@ -10,10 +10,9 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
-	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Writer builds an entry, attribute by attribute. It is a [recorder.Batch] or an [Entry].
+// A Writer builds an entry, attribute by attribute. It is an [Entry], or the inside of a batch of package recorder.
 type Writer interface {
 	Begin(message format.Optional[string], m *format.Metadata)
 	ID(name string, id []byte)
@@ -33,7 +32,6 @@ type Writer interface {
 }
 
 var (
-	_ Writer = (*recorder.Batch)(nil)
 	_ Writer = (*Entry)(nil)
 )
 

@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -204,7 +205,7 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 		e.Add("damaged", format.U64Value(uint64(d.Damaged)))
 	}
 	e.Add(format.AttrTime, format.TimeValue(c.Time))
-	_, err = rec.AppendAnchor(e)
+	_, err = inside.Of(rec).AppendAnchor(e)
 	if err == nil {
 		err = sn.Copy(rec)
 	}
@@ -281,7 +282,7 @@ func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
 func Write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	b := rec.Batch()
 	b.Log(ref, at.UnixNano())
-	b.SetProvider(p)
+	inside.OfBatch(b).SetProvider(p)
 	b.Entry(e)
 	return b.Write()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/receivedfiles"
 	"github.com/entrace-go/entrace/internal/file/retain"
 	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -141,7 +142,7 @@ func (f *folder) makeRoom() (suspend func(), ok bool) {
 		defer close(ready)
 		ctx, cancel := context.WithTimeout(context.Background(), suspendWait)
 		defer cancel()
-		if x.rec.Suspend(ctx) == nil {
+		if inside.Of(x.rec).Suspend(ctx) == nil {
 			f.count(x)
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/sink"
+	"github.com/entrace-go/entrace/internal/write/inside"
 )
 
 // A request is a request that is being recorded.
@@ -78,7 +79,7 @@ func admit(ctx context.Context, parts []part) error {
 	}
 	slices.SortFunc(files, func(a, b *file) int { return cmp.Compare(a.key, b.key) })
 	for _, x := range files {
-		leave, err := x.rec.Admit(ctx, sizes[x])
+		leave, err := inside.Of(x.rec).Admit(ctx, sizes[x])
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
@@ -133,17 +134,18 @@ func (f *Files) closePart(p *part) {
 func (p *part) record(of *folder, q *request) (Result, error) {
 	m, ok := p.file.mappers.Get().(*mapper)
 	if !ok {
-		m = &mapper{writer: writer{rec: p.file.rec, batch: p.file.rec.Batch()}, file: p.file.number}
+		batch := p.file.rec.Batch()
+		m = &mapper{writer: writer{rec: p.file.rec, batch: batch, inside: inside.OfBatch(batch)}, file: p.file.number}
 		if of != nil {
 			m.dir = of.directory
 		}
 	}
 	defer p.file.mappers.Put(m)
-	m.batch.Discard()
+	m.inside.Discard()
 	m.done, m.scopes, m.scope = Result{}, &q.scopes, otel.Scope{}
 	if m.dir != nil { // tell the recorder about parents that are in other files
 		for _, ids := range m.dir.popWaits(m.file) {
-			m.batch.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
+			m.inside.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
 		}
 	}
 	var err error

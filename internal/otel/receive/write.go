@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -45,6 +46,7 @@ const (
 type writer struct {
 	rec      *recorder.Recorder
 	batch    *recorder.Batch
+	inside   inside.Batch       // of batch
 	resource *recorder.Resource // nil: records go below the root
 	scope    otel.Scope
 	scopes   *int64 // number of bytes of copies of scopes that may still be written
@@ -95,12 +97,12 @@ func (w *writer) Span(s *otel.Span) {
 	h.Wait = !h.Remote && !w.Elsewhere
 	s.Scope = w.scope
 	w.batch.Span(&h)
-	s.Write(w.batch, below, &s.Attributes)
+	s.Write(w.inside, below, &s.Attributes)
 	for i := range s.Links {
-		s.Links[i].Write(w.batch, s.Scope.Name, &s.Links[i].Attributes)
+		s.Links[i].Write(w.inside, s.Scope.Name, &s.Links[i].Attributes)
 	}
 	for i := range s.Events {
-		s.Events[i].Write(w.batch, s.Scope.Name, &s.Events[i].Attributes)
+		s.Events[i].Write(w.inside, s.Scope.Name, &s.Events[i].Attributes)
 	}
 	w.done.Taken++
 }
@@ -118,7 +120,7 @@ func (w *writer) Log(l *otel.Log) {
 	l.Scope = w.scope
 	w.batch.Log(ref, at)
 	w.batch.Below(w.resource)
-	l.Write(w.batch, where, &l.Attributes)
+	l.Write(w.inside, where, &l.Attributes)
 	w.done.Taken++
 }
 

@@ -56,7 +56,7 @@ func record(dir string) error {
 		b := rec.Batch()
 		b.Log(ref, start.Add(time.Duration(i)*time.Millisecond).UnixNano())
 		b.Begin(format.Some(fmt.Sprintf("record %d", i)), &m)
-		b.I64("number", int64(i))
+		b.Attr("number", format.I64Value(int64(i)))
 		b.End()
 		if err := b.Write(); err != nil {
 			return err

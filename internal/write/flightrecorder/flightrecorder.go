@@ -11,7 +11,7 @@ import (
 // A Recorder is the part of a flight recorder that span processors use. The method Flight of
 // *control.Control returns one. The methods are called concurrently. No lock is held.
 type Recorder interface {
-	// Recorder returns the recorder for the spans. It hears of the end of a span from recorder.Batch.Ended.
+	// Recorder returns the recorder for the spans. It hears of the end of a span from inside.Batch.Ended.
 	Recorder() *recorder.Recorder
 	// WantsLabels reports whether the goroutine that begins a span should set its pprof labels span_id and
 	// trace_id. From them, a profile finds the span that a goroutine works for. first means that the span

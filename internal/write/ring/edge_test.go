@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -186,14 +187,14 @@ func TestRingStreamKilled(t *testing.T) {
 	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 		t.Skip("no crash buffer here:", err)
 	}
-	must(t, expect.Err(rec.AppendAnchor(tracetest.Entry("entrace.trace"))))
+	must(t, expect.Err(inside.Of(rec).AppendAnchor(tracetest.Entry("entrace.trace"))))
 	st, err := g.Stream(rec, allProviders)
 	must(t, err)
 	defer st.Close()
 	s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
 	b := s.rec.Batch()
 	b.Log(format.SpanRef{}, s.tick())
-	b.SetProvider(5)
+	inside.OfBatch(b).SetProvider(5)
 	b.Entry(ringEntry("sample", 0))
 	must(t, b.Write())
 	to := t.TempDir()
@@ -210,11 +211,11 @@ func TestHeadRotates(t *testing.T) {
 	for range 50 {
 		must(t, expect.Err(rec.Append(ringEntry("x", 0))))
 	}
-	must(t, expect.Err(rec.AppendAnchor(ringEntry("head", 0))))
+	must(t, expect.Err(inside.Of(rec).AppendAnchor(ringEntry("head", 0))))
 	for range 2500 {
 		b := rec.Batch()
 		b.Log(format.SpanRef{}, 0)
-		b.SetProvider(5)
+		inside.OfBatch(b).SetProvider(5)
 		b.Entry(ringEntry("sample", 0))
 		must(t, b.Write())
 	}

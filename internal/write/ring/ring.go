@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/core/spanmap"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
@@ -164,7 +165,7 @@ func New(o *Options) (*Ring, error) {
 		g.o.Taken = new(atomic.Uint64)
 	}
 	g.o.Taken.Store(0)
-	g.rec = recorder.New(target{g}, g.intern, &recorder.Options{Version: g.o.Version, MaxEntrySize: maxText}, g.o.Taken)
+	g.rec = inside.NewRing(target{g}, g.intern, &recorder.Options{Version: g.o.Version, MaxEntrySize: maxText}, g.o.Taken).(*recorder.Recorder)
 	if g.o.Bytes < 0 {
 		return g, nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -363,7 +364,7 @@ func TestRingStream(t *testing.T) {
 		s.start(b, a, "ended", 0)
 		s.end(b, 0, 0)
 		rec := createFor(t, g, "stream.et", nil)
-		must(t, expect.Err(rec.AppendAnchor(tracetest.Entry("entrace.trace"))))
+		must(t, expect.Err(inside.Of(rec).AppendAnchor(tracetest.Entry("entrace.trace"))))
 		st, err := g.Stream(rec, 1<<record.ProviderSpans|1<<5)
 		must(t, err)
 		res, err := s.rec.Resource(tracetest.Resource("second"))
@@ -374,10 +375,10 @@ func TestRingStream(t *testing.T) {
 		s.start(ringRef(2, 5), format.SpanRef{}, "of the second", 0)
 		other := s.rec.Batch()
 		other.Log(format.SpanRef{}, 0)
-		other.SetProvider(5)
+		inside.OfBatch(other).SetProvider(5)
 		other.Entry(&format.TraceEntry{Message: format.Some("sample"), Metadata: format.Metadata{Name: "sample"}})
 		other.Log(c, 0)
-		other.SetProvider(5)
+		inside.OfBatch(other).SetProvider(5)
 		other.Entry(&format.TraceEntry{Message: format.Some("below"), Metadata: format.Metadata{Name: "below"}})
 		must(t, other.Write())
 		s.end(a, 0, 0)
@@ -404,7 +405,7 @@ func TestRingNotice(t *testing.T) {
 		_ = g.Recorder().Log(ringRef(1, 1), e)
 		b := g.Recorder().Batch()
 		b.Log(ringRef(1, 2), 0)
-		b.BeginAt(g.Recorder().CallSite(&e.Metadata, message), l, message)
+		inside.OfBatch(b).BeginAt(inside.Of(g.Recorder()).Place(&e.Metadata, message), l, message)
 		b.End()
 		_ = b.Write()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/placer"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/core/spanmap"
+	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -231,13 +232,14 @@ func (sn *Snapshot) Create(name string, o *recorder.Options) (*recorder.Recorder
 func createWith(name string, o *recorder.Options, v format.Version, in *record.Interner, died bool) (*recorder.Recorder, error) {
 	opt := *o
 	opt.Version = v
-	return recorder.CreateWith(name, &opt, in, died)
+	r, err := inside.Create(name, &opt, in, died)
+	return r.(*recorder.Recorder), err
 }
 
 // Copy appends the snapshot to r, which [Snapshot.Create] or [Ring.Create] has returned. It may be called
 // only once.
 func (sn *Snapshot) Copy(r *recorder.Recorder) error {
-	return r.WithFile(func(to placer.Importer) error {
+	return inside.Of(r).WithFile(func(to placer.Importer) error {
 		from := int64(math.MinInt64)
 		if !sn.o.From.IsZero() {
 			from = sn.o.From.UnixNano()
@@ -262,7 +264,7 @@ func (sn *Snapshot) copySpans(to placer.Importer, from int64) *copying {
 
 // IsOpen reports whether the file of r has the start of a span but not its end.
 func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
-	err = r.WithFile(func(to placer.Importer) error {
+	err = inside.Of(r).WithFile(func(to placer.Importer) error {
 		open = slices.ContainsFunc(to.OpenSpans(), func(s placer.OpenSpan) bool {
 			return [16]byte(s.Ref.TraceID()) == span.TraceID && [8]byte(s.Ref.SpanID()) == span.SpanID
 		})
@@ -465,7 +467,7 @@ func (c *copying) duration(r *record.Record) int64 {
 // A Stream forwards the new records of a [Ring] to a recorder.
 type Stream struct {
 	g         *Ring
-	rec       *recorder.Recorder
+	rec       inside.Recorder
 	epoch     uint32
 	providers atomic.Uint64 // record.Providers
 }
@@ -478,10 +480,10 @@ func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error)
 	if r.Discards() {
 		return nil, recorder.ErrClosed
 	}
-	st := &Stream{g: g, rec: r}
+	st := &Stream{g: g, rec: inside.Of(r)}
 	st.providers.Store(uint64(p))
 	var sn *Snapshot
-	err := r.WithFile(func(to placer.Importer) error {
+	err := st.rec.WithFile(func(to placer.Importer) error {
 		// From here on, new records go to the journal of r, which is written after the open spans.
 		sn = g.capture(SnapshotOptions{Providers: p & (1 << record.ProviderSpans)}, st)
 		if record.Providers(g.buffered.Load()).Has(record.ProviderSpans) {
