@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,4 +83,76 @@ func exported(t *testing.T, dir string) (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// TestSignatures checks that no exported function, method or field has a type of an internal package, because a
+// user cannot name such a type. Packages view, query/analyze and convert/loglines are not ready for it.
+func TestSignatures(t *testing.T) {
+	for _, dir := range slices.Concat(promised, []string{
+		"format", "query", "viewer", "control/filesource", "control/httpapi", "control/provider", "control/tracedir", "convert/chrome",
+		"convert/folded", "convert/gotrace", "convert/otlp", "convert/parquet", "entracetest/otlp", "exporter/autoexport",
+	}) {
+		set := token.NewFileSet()
+		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		expect.Must(t, err)
+		if len(names) == 0 {
+			t.Errorf("there is no package %s", dir)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(set, name, nil, 0)
+			expect.Must(t, err)
+			ast.FileExports(f)
+			for _, s := range internalTypes(f) {
+				t.Errorf("%s: %s", name, s)
+			}
+		}
+	}
+}
+
+// internalTypes returns the types of internal packages that f has in the signatures of functions, and in fields. f has
+// only exported declarations.
+func internalTypes(f *ast.File) (found []string) {
+	internal := make(map[string]bool)
+	for _, i := range f.Imports {
+		path, err := strconv.Unquote(i.Path.Value)
+		if err == nil && strings.Contains(path, "/internal/") {
+			internal[path[strings.LastIndexByte(path, '/')+1:]] = true
+		}
+	}
+	look := func(n ast.Node) bool {
+		if x, ok := n.(*ast.SelectorExpr); ok {
+			if p, ok := x.X.(*ast.Ident); ok && internal[p.Name] {
+				found = append(found, p.Name+"."+x.Sel.Name)
+			}
+		}
+		return true
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch x := n.(type) {
+		case *ast.FuncDecl:
+			if x.Recv == nil || ast.IsExported(receiverName(x.Recv.List[0].Type)) {
+				ast.Inspect(x.Type, look)
+			}
+			return false
+		case *ast.Field:
+			if len(x.Names) > 0 { // an embedded type adds methods to the type, and is checked where it is declared
+				ast.Inspect(x.Type, look)
+			}
+			return false
+		}
+		return true
+	})
+	return found
+}
+
+// receiverName returns the name of the type T of a receiver T or *T.
+func receiverName(x ast.Expr) string {
+	if p, ok := x.(*ast.StarExpr); ok {
+		x = p.X
+	}
+	name, _ := x.(*ast.Ident)
+	return name.String()
 }

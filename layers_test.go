@@ -82,7 +82,7 @@ cmd/entrace                   control/tracedir convert convert/loglines format g
                               internal/otel/ internal/read/ internal/text/ internal/write/ query query/analyze recorder
                               redact remote skills view viewer
 skills
-entracetest                   exporter format go.opentelemetry.io/ internal/file/ internal/read/
+entracetest                   exporter format go.opentelemetry.io/ internal/core/ internal/file/ internal/read/
                               query recorder redact slogadapter view
 entracetest/otlp              entracetest internal/otel/
 internal/testkit/             format golang.org/x/sys/ internal/core/ internal/file/ internal/otel query recorder view

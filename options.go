@@ -99,13 +99,16 @@ const (
 )
 
 // An Option is an option of [Setup]: an option of this package or of package exporter.
-type Option interface{ Apply(*setup.Settings) }
+type Option interface{ setup.Sealed }
 
-type option func(*config)
+// An ownOption is an option of this package. It sets fields of config, not of setup.Settings.
+type ownOption struct {
+	setup.Seal
 
-// Apply implements Option. It changes nothing: the options of this package set fields of config,
-// not of setup.Settings.
-func (option) Apply(*setup.Settings) {}
+	apply func(*config)
+}
+
+func option(apply func(*config)) Option { return ownOption{apply: apply} }
 
 type config struct {
 	recording    []exporter.Option
@@ -251,8 +254,8 @@ func newConfig(options []Option) *config {
 	c := &config{factories: make(exporterFactories[sdktrace.SpanExporter]), logFactories: make(exporterFactories[sdklog.Exporter])}
 	for _, o := range options {
 		switch o := o.(type) {
-		case option:
-			o(c)
+		case ownOption:
+			o.apply(c)
 		case exporter.Option:
 			c.recording = append(c.recording, o)
 		}

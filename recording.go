@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/text/notice"
+	"github.com/entrace-go/entrace/internal/write/flightrecorder"
 	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
@@ -115,7 +116,7 @@ func (c *config) openRecorder(r *recording) (err error) {
 func (r *recording) options(c *config) []exporter.Option {
 	o := slices.Concat(c.recording, []exporter.Option{exporter.WithRecorder(r.recorder), setup.WithProcess(r.process)})
 	if r.control != nil {
-		o = append(o, setup.WithFlight(r.control.Flight()))
+		o = append(o, setup.WithFlight(flightrecorder.Of(r.control)))
 	}
 	return o
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/flightrecorder"
 	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -185,7 +186,7 @@ func TestHostilePanic(t *testing.T) {
 func TestNilControl(t *testing.T) {
 	var ctl *control.Control
 	ctl.Fire(ask("x"))
-	ctl.Flight().WatchSpans(nil)()
+	flightrecorder.Of(ctl).WatchSpans(nil)()
 	if ctl.Enabled(control.Spans) || ctl.Dir() != "" || ctl.Config() != nil || !ctl.Recorder().Discards() || ctl.Stop(ask("x")) || len(ctl.Running()) > 0 {
 		t.Error("a nil Control does something")
 	}
@@ -243,7 +244,7 @@ func TestWatchdogRules(t *testing.T) {
 	}
 	begun := time.Now().Add(-time.Second)
 	var asked atomic.Int64
-	stop := ctl.Flight().WatchSpans(func(_ time.Time, fn func(string, format.SpanRef, format.SpanRef, time.Time) bool) {
+	stop := flightrecorder.Of(ctl).WatchSpans(func(_ time.Time, fn func(string, format.SpanRef, format.SpanRef, time.Time) bool) {
 		asked.Add(1)
 		for i := range 20_000 { // many spans that match no rule
 			if !fn("websocket", format.SpanRef{TraceID: [16]byte{2}, SpanID: [8]byte{byte(i), byte(i >> 8), 1}}, format.SpanRef{}, begun) {
@@ -275,7 +276,7 @@ func TestWatchdogRules(t *testing.T) {
 // endSpan records the end of a span as a span processor does.
 func endSpan(t *testing.T, ctl *control.Control, name string, span format.SpanRef, took time.Duration) {
 	t.Helper()
-	b := ctl.Flight().Recorder().Batch()
+	b := flightrecorder.Of(ctl).Recorder().Batch()
 	b.Span(&recorder.Span{Ref: span})
 	b.Entry(tracetest.Entry(name))
 	inside.OfBatch(b).Ended(span, name, took)

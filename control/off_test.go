@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/flightrecorder"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -67,7 +68,7 @@ func TestDroppedSpan(t *testing.T) {
 		})
 	}
 	for _, next := range []sdktrace.Sampler{sdktrace.NeverSample(), sdktrace.TraceIDRatioBased(0), sdktrace.ParentBased(sdktrace.NeverSample())} {
-		p, err := exporter.NewSpanProcessor(setup.WithFlight(r.ctl.Flight()))
+		p, err := exporter.NewSpanProcessor(setup.WithFlight(flightrecorder.Of(r.ctl)))
 		must(t, err)
 		without := with(next)
 		if got := with(entrace.RecordingSampler(next, r.ctl), sdktrace.WithSpanProcessor(p)); got != without {

@@ -57,8 +57,9 @@ func (c *Control) spanEnded(e *record.Event) {
 	}
 }
 
-// Flight returns the interface that the span processor of this module uses to call the control.
-func (c *Control) Flight() flightrecorder.Recorder { return spanTriggers{c} }
+func init() {
+	flightrecorder.Of = func(c any) flightrecorder.Recorder { return spanTriggers{c.(*Control)} }
+}
 
 // A spanTriggers implements flightrecorder.Recorder for a control, which may be nil.
 type spanTriggers struct{ *Control }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/view"
 )
@@ -222,7 +223,7 @@ func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func
 		}
 		var err error
 		if change == nil && f.Version() == w.Version() {
-			raw, err = f.Raw().Append(raw[:0], id)
+			raw, err = entrybytes.Of(f).Append(raw[:0], id)
 			if err == nil {
 				_, err = w.WriteRaw(raw, f.Parent(id))
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/otel"
@@ -233,7 +234,7 @@ func (m *merger) writeBelow(p, up place, moved bool) (err error) {
 	r, own := m.at(p)
 	resource := own && m.v.Role(r) == view.RoleResource
 	if !resource && !moved && !m.v.Stored().IsCorrected() && f.Version() == m.w.Version() {
-		m.raw, err = f.Raw().Append(m.raw[:0], p.id)
+		m.raw, err = entrybytes.Of(f).Append(m.raw[:0], p.id)
 		if err == nil {
 			m.buf = wire.AppendMoved(m.buf[:0], m.raw, parent)
 			id, err = m.w.WriteRaw(m.buf, parent)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/file/mapfile"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
@@ -95,10 +96,10 @@ func (tr *Trace) Recorder() *recorder.Recorder { return tr.recorder }
 func (tr *Trace) View() *view.View {
 	tr.t.Helper()
 	b := tr.stream()
-	f, err := format.OpenMapped(mapfile.Memory(b), tr.t.Name(), int64(len(b)), nil, nil)
+	f, err := entrybytes.OpenMapped(mapfile.Memory(b), tr.t.Name(), int64(len(b)), nil, new(format.OpenOptions))
 	var v *view.View
 	if err == nil {
-		v, err = view.New(context.Background(), []*format.File{f}, &view.Options{Workers: 1})
+		v, err = view.New(context.Background(), []*format.File{f.(*format.File)}, &view.Options{Workers: 1})
 	}
 	if err != nil {
 		tr.t.Fatalf("entracetest: %v", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/flightrecorder"
 	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
@@ -35,7 +36,7 @@ func TestMarks(t *testing.T) {
 			ctl, err := control.New(&control.Options{Config: cfg, Providers: provider.All()})
 			must(t, err)
 			defer func() { must(t, ctl.Shutdown(t.Context())) }()
-			option = setup.WithFlight(ctl.Flight())
+			option = setup.WithFlight(flightrecorder.Of(ctl))
 		}
 		p, err := exporter.NewSpanProcessor(option)
 		must(t, err)

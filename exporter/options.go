@@ -7,7 +7,7 @@ import (
 
 // An Option is an option of the New functions of this package and of entrace.Setup. Only this
 // module can make Options.
-type Option interface{ Apply(*setup.Settings) }
+type Option interface{ setup.Sealed }
 
 // WithRecorder makes the exporter or processor record to r. The caller has to close r.
 func WithRecorder(r *recorder.Recorder) Option {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
@@ -215,7 +216,7 @@ func BenchmarkFileGrow(b *testing.B) {
 		must(b, err)
 		must(b, os.WriteFile(grown, trace, 0o600))
 		b.StartTimer()
-		must(b, f.Raw().Grow(b.Context()))
+		must(b, entrybytes.Of(f).Grow(b.Context()))
 		b.StopTimer()
 		if f.Len() != benchEntries {
 			b.Fatal(f.Len())

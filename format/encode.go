@@ -17,7 +17,7 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	if v.hasColumns() && !isSorted(e.Attributes) {
 		panic("format: AppendTraceEntry of version 2 with attributes that are not sorted")
 	}
-	h := e.Metadata.Head(e.Message)
+	h := e.head()
 	enc := wire.Encoder{B: h.Append(wire.AppendUint(b, uint64(e.Parent)))}
 	if v.hasColumns() {
 		enc.B = wire.AppendNames(enc.B, len(e.Attributes), func(i int) string { return e.Attributes[i].Name })
@@ -35,8 +35,9 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	return enc.B
 }
 
-// Head returns m and message in the form that package wire encodes. It is meant for packages of this module.
-func (m *Metadata) Head(message Optional[string]) wire.Head {
+// head returns the part of e that package wire encodes. Package inside has the same for packages of this module.
+func (e *TraceEntry) head() wire.Head {
+	m, message := &e.Metadata, &e.Message
 	return wire.Head{
 		Message: message.Value, HasMessage: message.Valid, Name: m.Name, Target: m.Target, Level: uint8(m.Level),
 		Module: m.ModulePath.Value, HasModule: m.ModulePath.Valid, File: m.File.Value, HasFile: m.File.Valid,

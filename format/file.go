@@ -84,13 +84,11 @@ func Open(name string, o *OpenOptions) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return OpenMapped(m, name, m.Size(), nil, o)
+	return openMapped(m, name, m.Size(), nil, o)
 }
 
-// OpenMapped is like [Open], for a mapped file. The first stored bytes of m are in the file, and the rest came
-// from the journal of the writer. [File.Journal] returns the error missing. OpenMapped is meant for packages of
-// this module.
-func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *OpenOptions) (*File, error) {
+// openMapped is entrybytes.OpenMapped.
+func openMapped(m *mapfile.File, name string, stored int64, missing error, o *OpenOptions) (*File, error) {
 	if o == nil {
 		o = &OpenOptions{}
 	}

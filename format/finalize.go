@@ -36,9 +36,6 @@ type FinalizeOptions struct {
 	Lenient bool
 	// Folder, if set, describes the folder of the IET and the ET. If another folder has its path now, no ET is made.
 	Folder os.FileInfo
-	// Index, if set, is the index of the IET. If it covers the whole file, Finalize does not scan
-	// the file.
-	Index *entrybytes.Index
 }
 
 // A FinalizeError names the step of [Finalize] that failed. The IET is unchanged. A new ET exists only if Finished
@@ -63,6 +60,11 @@ func (e *FinalizeError) Unwrap() error { return e.Err }
 // The new file gets its name only when it is complete, synced and verified. Errors are [*FinalizeError]. If et
 // already exists, the error wraps fs.ErrExist.
 func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
+	return finalize(ctx, iet, et, o, nil)
+}
+
+// finalize is Finalize with the index of the IET, see entrybytes.Finalize.
+func finalize(ctx context.Context, iet, et string, o *FinalizeOptions, x *entrybytes.Index) error {
 	if o == nil {
 		o = &FinalizeOptions{}
 	}
@@ -113,7 +115,7 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	} else {
 		synced <- nil
 	}
-	t, v, err := tableOf(f, size, o.Index, step)
+	t, v, err := tableOf(f, size, x, step)
 	serr := <-synced
 	if errors.Is(err, ErrTruncated) && t != nil {
 		if o.Torn != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
@@ -225,9 +226,9 @@ func TestScoreman(t *testing.T) {
 	must(t, err)
 	defer g.Close()
 	for id := range uint32(f.Len()) {
-		a, err := f.Raw().Append(nil, id)
+		a, err := entrybytes.Of(f).Append(nil, id)
 		must(t, err)
-		b, err := g.Raw().Append(nil, id)
+		b, err := entrybytes.Of(g).Append(nil, id)
 		if err != nil || !bytes.Equal(a, b) {
 			t.Fatalf("entry %d differs in the ET: %v", id, err)
 		}

@@ -5,10 +5,18 @@ import (
 	"errors"
 
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/file/mapfile"
 )
 
-// Raw returns the encoded entries of f. It is meant for packages of this module.
-func (f *File) Raw() entrybytes.Entries { return entries{f} }
+func init() {
+	entrybytes.Of = func(f any) entrybytes.Entries { return entries{f.(*File)} }
+	entrybytes.OpenMapped = func(m *mapfile.File, name string, stored int64, missing error, o any) (any, error) {
+		return openMapped(m, name, stored, missing, o.(*OpenOptions))
+	}
+	entrybytes.Finalize = func(ctx context.Context, iet, et string, o any, x *entrybytes.Index) error {
+		return finalize(ctx, iet, et, o.(*FinalizeOptions), x)
+	}
+}
 
 // DecodeRaw decodes b, the encoding of the entry with the given id, into e. The texts of e alias b. DecodeRaw is
 // meant for packages of this module.

@@ -357,13 +357,13 @@ func TestFinalizeSizes(t *testing.T) {
 				must(t, err)
 				et := filepath.Join(t.TempDir(), "x.et")
 				last, total := int64(-1), int64(0)
-				o := &FinalizeOptions{File: f, Index: known, Progress: func(done, of int64) {
+				o := &FinalizeOptions{File: f, Progress: func(done, of int64) {
 					if done < last {
 						t.Errorf("%s: progress goes back from %d to %d", what, last, done)
 					}
 					last, total = done, of
 				}}
-				expect.Is(t, Finalize(context.Background(), iet, et, o), nil, "v%d, %v, %s", v, sf, what)
+				expect.Is(t, finalize(context.Background(), iet, et, o, known), nil, "v%d, %v, %s", v, sf, what)
 				got, err := os.ReadFile(et)
 				if err != nil || !bytes.Equal(got, want) {
 					t.Errorf("v%d, %v, %s: another ET, %v", v, sf, what, err)

@@ -106,6 +106,7 @@ func (b *Batch) begin(kind record.Kind, flags uint8, ref, parent *format.SpanRef
 	b.silent = kind != record.KindLog
 	if flags&(record.FlagRef|record.FlagParent) == 0 {
 		b.b.Reset(flags, nil, nil)
+		b.b.SetTime(unixNano)
 		return
 	}
 	refs := [2]record.Ref{keyOf(ref)}
@@ -113,6 +114,7 @@ func (b *Batch) begin(kind record.Kind, flags uint8, ref, parent *format.SpanRef
 		refs[1] = keyOf(parent)
 	}
 	b.b.Reset(flags, &refs[0], &refs[1])
+	b.b.SetTime(unixNano)
 }
 
 // handOver passes the finished record to the recorder.
@@ -143,8 +145,11 @@ func (b *Batch) handOver() {
 	b.handed++
 	if err == nil {
 		event := &b.event
-		if b.silent {
+		switch {
+		case b.silent:
 			event = nil
+		case !event.Ended:
+			event.Level, event.Message = b.b.Level(), b.b.Message()
 		}
 		err = b.r.target.Put(rec, &b.hint, event)
 	} else {

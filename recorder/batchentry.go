@@ -5,28 +5,16 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/journal"
-	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/write/inside"
 )
 
 // Begin begins an entry. The recorder finds the parent of the entry.
 func (b *Batch) Begin(message format.Optional[string], m *format.Metadata) {
-	h := m.Head(message)
+	h := inside.Head(m, message)
 	b.b.Head(&h)
-	b.level(m.Level)
-}
-
-func (b insideBatch) BeginAt(p *record.Place, l format.Level, message string) {
-	b.b.Place(p, uint8(l), message)
-	b.level(l)
-}
-
-// level stores the level and the message of the entry in b.event.
-func (b *Batch) level(l format.Level) {
-	if l > format.LevelError {
+	if m.Level > format.LevelError {
 		b.err = format.ErrInvalid
 	}
-	b.event.Level, b.event.Message = uint8(l), b.b.Message()
 }
 
 // End ends an entry.
@@ -51,14 +39,7 @@ func (b insideBatch) Bool(name string, value bool) { b.b.Bool(name, value) }
 
 func (b insideBatch) Float(name string, value float64) { b.b.Float(name, math.Float64bits(value)) }
 
-func (b insideBatch) U64(name string, value uint64) {
-	// If b.time is 0, handOver sets the time of the record later, so it is not known here.
-	if !journal.CoarseClock && value == uint64(b.time) && value != 0 && b.kind != 0 && name == format.AttrTime && b.b.Own() {
-		b.b.RecordTime()
-		return
-	}
-	b.b.U64(name, value)
-}
+func (b insideBatch) U64(name string, value uint64) { b.b.U64(name, value) }
 
 func (b insideBatch) I64(name string, value int64) { b.b.I64(name, value) }
 
@@ -68,10 +49,6 @@ func (b insideBatch) ID(name string, id []byte) { b.b.Hex(name, id) }
 
 func (b insideBatch) Value(name string, v *format.Value) {
 	hi, lo := v.Words()
-	if v.Kind() == format.KindU64 {
-		b.U64(name, lo)
-		return
-	}
 	b.b.Value(name, uint8(v.Kind()), v.Text(), hi, lo)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
@@ -146,7 +147,7 @@ func (w *writer) close(ctx context.Context) error {
 		left = true
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", w.name, ctx.Err()))
 	default:
-		lost = format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: true, Folder: f.place(), Index: &f.index})
+		lost = entrybytes.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: true, Folder: f.place()}, &f.index)
 		var finalize *format.FinalizeError
 		if errors.As(lost, &finalize) && finalize.Finished {
 			removed = false // the ET has all entries

@@ -28,6 +28,7 @@ import (
 	mmap "github.com/edsrzf/mmap-go"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
@@ -447,7 +448,7 @@ func seen(t *testing.T, path string) (raws []string, ok bool) {
 	}
 	must(t, err)
 	for id := range uint32(f.Len()) {
-		raw, err := f.Raw().Append(nil, id)
+		raw, err := entrybytes.Of(f).Append(nil, id)
 		must(t, err)
 		raws = append(raws, string(raw))
 	}

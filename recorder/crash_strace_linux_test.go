@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
@@ -354,7 +355,7 @@ func breakEntry(t *testing.T, name string) (b []byte, whole int) {
 	must(t, err)
 	at := f.Size()
 	for id := before; id < f.Len(); id++ {
-		raw, err := f.Raw().Append(nil, uint32(id))
+		raw, err := entrybytes.Of(f).Append(nil, uint32(id))
 		must(t, err)
 		at -= int64(len(raw))
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
@@ -443,7 +444,7 @@ func TestHugeAttributes(t *testing.T) {
 		must(t, expect.Err(recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) })))
 		f := tracetest.Open(t, rec.Path())
 		for id := uint32(1); id <= 2; id++ {
-			raw, err := f.Raw().Append(nil, id)
+			raw, err := entrybytes.Of(f).Append(nil, id)
 			must(t, err)
 			mark, ok, err := f.Attribute(id, mapping.AttrTruncated)
 			if len(raw) > 1<<20 || err != nil || !ok || !mark.Bool() {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
@@ -139,7 +140,7 @@ func (fin *finisher) finishOld(old *fileSink, aside string) {
 	fin.finished.start(func(ctx context.Context) error {
 		err := osfile.SyncDir(aside)
 		if final {
-			err = format.Finalize(ctx, aside, base+tracename.ET, &format.FinalizeOptions{File: old.f, RemoveSource: true, Folder: old.place(), Index: &old.index})
+			err = entrybytes.Finalize(ctx, aside, base+tracename.ET, &format.FinalizeOptions{File: old.f, RemoveSource: true, Folder: old.place()}, &old.index)
 		}
 		if err != nil || !final {
 			err = errors.Join(err, old.f.Sync())
@@ -180,7 +181,7 @@ func (fin *finisher) save(ctx context.Context, old *fileSink, now time.Time) (na
 	ext, write := tracename.IET, copyFile
 	if fin.final != fin.name {
 		ext, write = tracename.ET, func(ctx context.Context, f *os.File, to string) error {
-			return format.Finalize(ctx, fin.name, to, &format.FinalizeOptions{File: f, Index: &old.index})
+			return entrybytes.Finalize(ctx, fin.name, to, &format.FinalizeOptions{File: f}, &old.index)
 		}
 	}
 	err = deadtrace.Aside(fin.name, ext, now, func(to string) error {

@@ -41,7 +41,7 @@ func (r insideRecorder) Place(m *format.Metadata, message string) *record.Place 
 	if r.Discards() {
 		return nil
 	}
-	h := m.Head(format.Some(message))
+	h := inside.Head(m, format.Some(message))
 	return r.intern.Place(&h)
 }
 

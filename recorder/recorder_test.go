@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
@@ -484,7 +485,7 @@ func TestHygiene(t *testing.T) {
 		if b, _ := got.Attribute("z\ufffd"); !b.Equal(format.BytesValue([]byte("bad\xff"))) {
 			t.Errorf("a value that is no text is %v %q, want Bytes", b.Kind(), b.Text())
 		}
-		if raw, err := f.Raw().Append(nil, empty); err != nil || len(bytes.Trim(raw, "\x00")) == 0 {
+		if raw, err := entrybytes.Of(f).Append(nil, empty); err != nil || len(bytes.Trim(raw, "\x00")) == 0 {
 			t.Errorf("an empty entry is stored as %x, which reads as the mark of a crash", raw)
 		}
 		if e.Attributes[0].Name != "z\xff" {
@@ -515,7 +516,7 @@ func TestTooLarge(t *testing.T) {
 		}
 		tracetest.Close(t, rec)
 		f := tracetest.Open(t, rec.Path())
-		raw, err := f.Raw().Append(nil, id)
+		raw, err := entrybytes.Of(f).Append(nil, id)
 		must(t, err)
 		got, err := f.Entry(id)
 		must(t, err)

@@ -76,7 +76,7 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 	message = e.text(message)
 	e.bytes += left - all
 	if s.call != nil {
-		e.inside.BeginAt(s.call, lv, message)
+		e.b.Place(s.call, uint8(lv), message)
 	} else {
 		m := s.metadata()
 		m.Level = lv
@@ -84,7 +84,7 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 	}
 	if !at.IsZero() {
 		if sec := at.Unix(); sec >= 0 && sec < math.MaxInt64/1_000_000_000 {
-			e.inside.U64(format.AttrTime, uint64(at.UnixNano()))
+			e.b.U64(format.AttrTime, uint64(at.UnixNano()))
 		} else {
 			v := format.TimeValue(at)
 			e.inside.Value(format.AttrTime, &v)

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/otel"
@@ -98,7 +99,7 @@ func newBuilder(files []*format.File, o *Options) *builder {
 	}
 	b.traces.add([16]byte{})
 	for _, f := range files {
-		b.files = append(b.files, &growingFile{source: &source{f, f.Raw()}})
+		b.files = append(b.files, &growingFile{source: &source{f, entrybytes.Of(f)}})
 	}
 	return b
 }

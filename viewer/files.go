@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -63,7 +64,7 @@ func fingerprint(v *view.View, most int64) string {
 // hashOf returns a hash of the first bytes of a file's entries, and the number of hashed bytes. The parameter most
 // limits this number.
 func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
-	e := v.Files()[file].Raw()
+	e := entrybytes.Of(v.Files()[file])
 	h := sha256.New()
 	left, gap := most, int64(e.Gap())
 	var buf []byte // a copy, because a read from a mapped file faults if the file is truncated

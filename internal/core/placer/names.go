@@ -1,13 +1,16 @@
 package placer
 
-import "github.com/entrace-go/entrace/internal/core/mapping"
+import (
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/record"
+)
 
 // Names of attributes and entries that a Placer adds or searches. Package format documents them.
 const (
 	attrTraceID      = "trace_id"
 	attrSpanID       = "span_id"
 	attrParentSpanID = "parent_span_id"
-	attrTime         = "time_unix_nano"
+	attrTime         = record.AttrTime
 
 	nameSpanEnd = "span end"
 )

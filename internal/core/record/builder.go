@@ -36,6 +36,8 @@ type Builder struct {
 	missed  []interned // the names of the entry from the first unexpected name on
 	cutHead bool       // a text of the head was cut
 	message string     // the message of the entry, redacted
+	level   uint8      // of the entry
+	time    int64      // of the record; 0: not known yet
 
 	redaction // only used with Redact
 }
@@ -50,7 +52,7 @@ func (b *Builder) Reset(flags uint8, ref, parent *Ref) {
 		b.buf = make([]byte, 0, 512)
 	}
 	b.buf = b.buf[:journal.HeadSize]
-	b.entries, b.entry, b.shared, b.split = 0, 0, nil, 0
+	b.entries, b.entry, b.shared, b.split, b.time = 0, 0, nil, 0, 0
 	if flags&FlagRef != 0 {
 		b.buf = append(b.buf, ref[:]...)
 	}
@@ -104,7 +106,7 @@ func (b *Builder) Place(p *Place, level uint8, message string) {
 		return
 	}
 	b.begin()
-	b.next = 0
+	b.next, b.level = 0, level
 	if p.learnt.Load() < maxLearn {
 		b.place = p
 	}
@@ -136,7 +138,7 @@ func (b *Builder) Head(h *wire.Head) {
 	if h.HasLine {
 		b.buf = appendUvarint(b.buf, uint64(h.Line))
 	}
-	b.message = ""
+	b.message, b.level = "", h.Level
 	if h.HasMessage {
 		b.message = b.Redact.Text(h.Message)
 		b.buf = appendBytes(b.buf, b.cut(b.message))
@@ -164,6 +166,9 @@ func headFlags(h *wire.Head) (flags byte) {
 // Message returns the message of the entry that is being built, redacted but not cut.
 func (b *Builder) Message() string { return b.message }
 
+// Level returns the level of the entry that is being built.
+func (b *Builder) Level() uint8 { return b.level }
+
 // noteCut marks the entry as truncated if a text of its head was cut.
 func (b *Builder) noteCut() {
 	if b.cutHead {
@@ -186,9 +191,6 @@ func (b *Builder) text(s string, own bool) {
 // User says that the attributes that follow are the application's. The placer renames such an attribute if its name
 // is reserved or occurs twice. The names of attributes added before User are stored unchanged.
 func (b *Builder) User() { b.own = false }
-
-// Own reports whether names are stored unchanged, because User was not called for this entry.
-func (b *Builder) Own() bool { return b.own }
 
 // maxLearn limits how often a place changes its list of expected names. maxKnown limits the length of this list.
 const (
@@ -231,10 +233,16 @@ func (b *Builder) End() {
 // Truncated marks the entry as incomplete.
 func (b *Builder) Truncated() { b.buf = append(b.buf, 0, codeTruncated) }
 
+// AttrTime is the name of the attribute with the time of a record.
+const AttrTime = "time_unix_nano"
+
 // RecordTime adds the attribute with the time of the record.
 func (b *Builder) RecordTime() {
 	b.buf = append(b.buf, 0, codeTime)
 }
+
+// SetTime says that the record has the time unixNano, in nanoseconds since 1970; 0 means that the time is not known.
+func (b *Builder) SetTime(unixNano int64) { b.time = unixNano }
 
 // Share adds items that Items returned, possibly Items of another Builder. Only the first call for a record shares
 // the items; a later call copies them.
@@ -383,8 +391,12 @@ func (b *Builder) Float(name string, n uint64) {
 	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, ValueFloat), n)
 }
 
-// U64 adds a U64.
+// U64 adds a U64. The time of the record, see SetTime, is not written again.
 func (b *Builder) U64(name string, n uint64) {
+	if !journal.CoarseClock && n == uint64(b.time) && n != 0 && name == AttrTime && b.own {
+		b.RecordTime()
+		return
+	}
 	b.name(name, 9)
 	b.integer(ValueU64, n)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/mapfile"
@@ -92,7 +93,7 @@ func (w *Window) Full() bool { return w != nil && len(w.b) > partSize }
 // such entry.
 func BeginningIn(f *format.File, end *format.TraceEntry) []byte {
 	id, _ := end.Attribute(format.AttrSpanID)
-	raw, err := f.Raw().Append(nil, end.Parent)
+	raw, err := entrybytes.Of(f).Append(nil, end.Parent)
 	if of, has, aerr := f.Attribute(end.Parent, format.AttrSpanID); err != nil || aerr != nil || !has || of.Text() != id.Text() {
 		return nil
 	}
@@ -102,11 +103,11 @@ func BeginningIn(f *format.File, end *format.TraceEntry) []byte {
 // View returns a view of the entries that were added since the last call, and its complete rows in the order in which
 // they became complete.
 func (w *Window) View(ctx context.Context) (*view.View, []view.Row, error) {
-	f, err := format.OpenMapped(mapfile.Memory(w.b), "", int64(len(w.b)), nil, nil)
+	f, err := entrybytes.OpenMapped(mapfile.Memory(w.b), "", int64(len(w.b)), nil, new(format.OpenOptions))
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := view.New(ctx, []*format.File{f}, nil)
+	v, err := view.New(ctx, []*format.File{f.(*format.File)}, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
@@ -95,7 +96,7 @@ func TestKillDuringRecoveryOfDamageDoublesNothing(t *testing.T) {
 	stream := killed(t, 500, 100)
 	f, err := format.Open(stream, nil)
 	must(t, err)
-	at := f.Raw().Offset(250)
+	at := entrybytes.Of(f).Offset(250)
 	must(t, f.Close())
 	damage(t, stream, at)
 	for range 2 {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
@@ -231,7 +232,7 @@ func (d *dead) finish(ctx context.Context) error {
 	switch {
 	case !d.o.IET:
 		r.Changed = true
-		return format.Finalize(ctx, d.name, r.Output, &format.FinalizeOptions{File: d.f, RemoveSource: true, Lenient: true, Index: &d.s.index})
+		return entrybytes.Finalize(ctx, d.name, r.Output, &format.FinalizeOptions{File: d.f, RemoveSource: true, Lenient: true}, &d.s.index)
 	case d.s.size < d.size:
 		r.Changed = true
 		return errors.Join(d.f.Truncate(d.s.size), d.f.Sync())

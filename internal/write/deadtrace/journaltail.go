@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/crashtext"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/write/inside"
 )
 
 // A journalTail holds the records of a dead writer that are only in its journal, and the text with the
@@ -402,7 +403,7 @@ func recovered(damage string, dropped uint64) *format.TraceEntry {
 func RecordOf(e *format.TraceEntry) *journal.Entry {
 	var b record.Builder
 	b.Reset(0, nil, nil)
-	h := e.Metadata.Head(e.Message)
+	h := inside.Head(&e.Metadata, e.Message)
 	b.Head(&h)
 	for i := range e.Attributes {
 		v := &e.Attributes[i].Value

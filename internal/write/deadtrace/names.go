@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
@@ -58,7 +59,7 @@ func (d *dead) hasSameEntries(name string) bool {
 	if et.Format() != format.ET || et.Version() != d.s.version || et.Len() != d.s.entries {
 		return false
 	}
-	from, size := et.Raw().Offset(0), d.s.size-wire.MagicSize
+	from, size := entrybytes.Of(et).Offset(0), d.s.size-wire.MagicSize
 	if et.WholeSize()-from != size {
 		return false
 	}

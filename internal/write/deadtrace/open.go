@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/file/mapfile"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
@@ -110,5 +111,6 @@ func (s *Source) Reader() *io.SectionReader { return io.NewSectionReader(s, 0, s
 
 // Open opens the trace as format.Open does.
 func (s *Source) Open(o *format.OpenOptions) (*format.File, error) {
-	return format.OpenMapped(s.File, s.Name, s.Stored, s.Missing, o)
+	f, err := entrybytes.OpenMapped(s.File, s.Name, s.Stored, s.Missing, o)
+	return f.(*format.File), err
 }

@@ -110,7 +110,7 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 		return 0, err
 	}
 	var w entrybytes.Window
-	all := f.Raw()
+	all := entrybytes.Of(f)
 	for n = f.Len(); n > 0 && to == format.IET; n-- {
 		b, err := w.Entry(all, uint32(n-1))
 		if err != nil || !wire.IsZero(b) {

@@ -8,8 +8,10 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Recorder is the part of a flight recorder that span processors use. The method Flight of
-// *control.Control returns one. The methods are called concurrently. No lock is held.
+// Of returns the Recorder of a *control.Control, which may be nil. Package control sets it.
+var Of func(control any) Recorder
+
+// A Recorder is the part of a flight recorder that span processors use. The methods are called concurrently. No lock is held.
 type Recorder interface {
 	// Recorder returns the recorder for the spans. It hears of the end of a span from inside.Batch.Ended.
 	Recorder() *recorder.Recorder

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/placer"
 	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
@@ -30,6 +31,15 @@ var (
 	Create func(name string, options any, in *record.Interner, died bool) (any, error)
 )
 
+// Head returns m and message in the form in which records have them.
+func Head(m *format.Metadata, message format.Optional[string]) wire.Head {
+	return wire.Head{
+		Message: message.Value, HasMessage: message.Valid, Name: m.Name, Target: m.Target, Level: uint8(m.Level),
+		Module: m.ModulePath.Value, HasModule: m.ModulePath.Valid, File: m.File.Value, HasFile: m.File.Valid,
+		Line: m.Line.Value, HasLine: m.Line.Valid,
+	}
+}
+
 // A Recorder is what packages of this module can do with a *recorder.Recorder besides its methods.
 type Recorder interface {
 	// IsRing reports whether the records go to the ring of a flight recorder.
@@ -38,7 +48,7 @@ type Recorder interface {
 	HasOnError() bool
 	// RedactedText returns s with its secrets replaced, as in records.
 	RedactedText(s string) string
-	// Place returns a place that makes log records, for Batch.BeginAt. A record of the place does not store the
+	// Place returns a place that makes log records, for record.Builder. A record of the place does not store the
 	// message again, if its message is equal. If the recorder drops everything, Place returns nil.
 	Place(m *format.Metadata, message string) *record.Place
 	// AppendAnchor writes e below the root and returns the id of e. From then on, log records without a span
@@ -71,8 +81,6 @@ type Batch interface {
 	otel.Writer
 	// Builder returns the Builder of the batch. Its methods add attributes as those of Writer do.
 	Builder() *record.Builder
-	// BeginAt begins the entry of a log record at a place of the same recorder.
-	BeginAt(p *record.Place, l format.Level, message string)
 	// Undo drops the record that is being built, and counts it as invalid.
 	Undo()
 	// Discard drops the record that is being built, and removes the errors of earlier records.

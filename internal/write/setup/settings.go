@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/env"
@@ -37,11 +39,26 @@ type Settings struct {
 	fromEnv bool // Path was read from the environment
 }
 
+// NewSpanExporter and NewLogExporter return exporters of ended spans and of the records of OpenTelemetry's log API, for
+// package exporter/autoexport. They record to the same places as entrace.Setup does without options, including an
+// endpoint or a flight recorder. All of them share one recording. The root package sets the variables.
+var (
+	NewSpanExporter func() (sdktrace.SpanExporter, error)
+	NewLogExporter  func() (sdklog.Exporter, error)
+)
+
 // An Option is an option of package exporter or of entrace.Setup.
 type Option func(*Settings)
 
-// Apply applies the option to s.
-func (o Option) Apply(s *Settings) { o(s) }
+func (Option) sealed() {}
+
+// A Sealed is an option that only this module can make: an Option, or a type that embeds Seal.
+type Sealed interface{ sealed() }
+
+// A Seal makes a type that embeds it Sealed.
+type Seal struct{}
+
+func (Seal) sealed() {}
 
 // WithFlight makes an exporter or processor record to the ring of f, including spans that are recording but
 // not sampled. A processor records spans from their start on; an exporter records only ended spans.
@@ -51,12 +68,14 @@ func WithFlight(f flightrecorder.Recorder) Option { return func(s *Settings) { s
 // WithLevel makes a log processor record only log records of at least the level l of log/slog.
 func WithLevel(l slog.Leveler) Option { return func(s *Settings) { s.Level = l } }
 
-// Resolve applies the options. If they set no recorder, it then reads all other settings from the
+// Resolve applies the options of type Option. If they set no recorder, it then reads all other settings from the
 // environment. Errors in variables are reported on the console.
-func Resolve[O interface{ Apply(*Settings) }](options ...O) *Settings {
+func Resolve[O Sealed](options ...O) *Settings {
 	s := new(Settings)
 	for _, o := range options {
-		o.Apply(s)
+		if apply, ok := any(o).(Option); ok {
+			apply(s)
+		}
 	}
 	if s.Recorder == nil {
 		s.environment()
