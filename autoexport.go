@@ -9,31 +9,28 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
-// NewSpanExporter returns an exporter for ended spans. The exporter records to the same places as [Setup] does,
-// including an endpoint or a flight recorder. Options for the TracerProvider have no effect. Use NewSpanExporter in
-// programs that make their span processors themselves. With package exporter/autoexport, OpenTelemetry's contrib
-// package autoexport calls NewSpanExporter.
-func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
-	c := newConfig(options)
-	u, err := c.openOrShare(len(options) == 0)
+func init() {
+	setup.NewSpanExporter, setup.NewLogExporter = newSpanExporter, newLogExporter
+}
+
+func newSpanExporter() (sdktrace.SpanExporter, error) {
+	u, o, err := openOrShare()
 	if err != nil {
 		return nil, err
 	}
-	e, err := exporter.New(u.of.recording.options(c)...)
+	e, err := exporter.New(o...)
 	return &spanExporter{Exporter: e, user: u}, err
 }
 
-// NewLogExporter is like [NewSpanExporter], but for the records of OpenTelemetry's log API. All span and log
-// exporters that these two functions make without options share one recording.
-func NewLogExporter(options ...Option) (sdklog.Exporter, error) {
-	c := newConfig(options)
-	u, err := c.openOrShare(len(options) == 0)
+func newLogExporter() (sdklog.Exporter, error) {
+	u, o, err := openOrShare()
 	if err != nil {
 		return nil, err
 	}
-	e, err := exporter.NewLogExporter(u.of.recording.options(c)...)
+	e, err := exporter.NewLogExporter(o...)
 	return &logExporter{LogExporter: e, user: u}, err
 }
 
@@ -67,12 +64,12 @@ type usedRecording struct {
 	users     int
 }
 
-// environment holds the recording that all exporters without options share, so that the process
-// has one flight recorder or one connection to the endpoint.
+// environment holds the recording that all these exporters share, so that the process has one flight recorder or
+// one connection to the endpoint.
 var environment struct {
 	mu sync.Mutex
 
-	used *usedRecording // nil if no exporter uses a shared recording
+	used *usedRecording // nil if no exporter uses a recording
 }
 
 // A user is an exporter as a user of a recording. Its first shutdown decrements the number of users.
@@ -81,25 +78,22 @@ type user struct {
 	once sync.Once
 }
 
-// openOrShare opens a recording. If shared is true and a shared recording is open, openOrShare returns a further
-// user of that recording instead. It may print on the console while it holds environment.mu. This
-// cannot deadlock, because only making and ending an exporter lock environment.mu.
-func (c *config) openOrShare(shared bool) (*user, error) {
+// openOrShare returns a user of the shared recording, and the options of its exporter. It opens the recording if it is
+// not open. It may print on the console while it holds environment.mu. This cannot deadlock, because only making and
+// ending an exporter lock environment.mu.
+func openOrShare() (*user, []exporter.Option, error) {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
-	if shared && environment.used != nil {
-		environment.used.users++
-		return &user{of: environment.used}, nil
+	c := newConfig(nil)
+	if environment.used == nil {
+		rec, err := c.open()
+		if err != nil {
+			return nil, nil, err
+		}
+		environment.used = &usedRecording{recording: rec}
 	}
-	rec, err := c.open()
-	if err != nil {
-		return nil, err
-	}
-	used := &usedRecording{rec, 1}
-	if shared {
-		environment.used = used
-	}
-	return &user{of: used}, nil
+	environment.used.users++
+	return &user{of: environment.used}, environment.used.recording.options(c), nil
 }
 
 // shutdown calls the function exporter, which shuts the exporter down. If u is the last user of the recording,
@@ -123,8 +117,6 @@ func (u *user) release() bool {
 	if u.of.users > 0 {
 		return false
 	}
-	if environment.used == u.of {
-		environment.used = nil
-	}
+	environment.used = nil
 	return true
 }

@@ -120,7 +120,7 @@ func TestEndpointWrong(t *testing.T) {
 			t.Errorf("%s: %q was reported", endpoint, reported)
 		}
 	}
-	if _, err := entrace.NewSpanExporter(entrace.WithEndpoint("x", nil)); err == nil {
+	if _, err := entrace.Setup(t.Context(), entrace.WithoutGlobals(), entrace.WithEndpoint("x", nil)); err == nil {
 		t.Error("a wrong endpoint as an option is no error")
 	}
 }

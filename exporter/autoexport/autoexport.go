@@ -23,7 +23,8 @@ import (
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/entrace-go/entrace"
+	_ "github.com/entrace-go/entrace" // sets the functions of package setup
+	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
 // Name is the name of entrace in OTEL_TRACES_EXPORTER and OTEL_LOGS_EXPORTER.
@@ -40,12 +41,12 @@ func Register() {
 	once.Do(func() {
 		unlessTaken(func() {
 			autoexport.RegisterSpanExporter(Name, func(context.Context) (sdktrace.SpanExporter, error) {
-				return entrace.NewSpanExporter()
+				return setup.NewSpanExporter()
 			})
 		})
 		unlessTaken(func() {
 			autoexport.RegisterLogExporter(Name, func(context.Context) (sdklog.Exporter, error) {
-				return entrace.NewLogExporter()
+				return setup.NewLogExporter()
 			})
 		})
 	})
