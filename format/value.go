@@ -39,6 +39,9 @@ func (k Kind) String() string {
 
 // A Value is the value of an attribute. In entrace_core it is called EnValue. A Value of any kind needs no
 // allocation. The zero Value is the empty String.
+//
+// Text, Bytes, Bool and Float return the value of one kind, and a zero value for other kinds. U64 and I64 convert an
+// integer of any kind, and report whether it fits.
 type Value struct {
 	_ [0]func() // forbids ==, because equal strings may have different pointers; use Equal
 

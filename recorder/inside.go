@@ -14,7 +14,7 @@ import (
 
 func init() {
 	inside.Of = func(r any) inside.Recorder { return insideRecorder{r.(*Recorder)} }
-	inside.OfBatch = func(b any) inside.Batch { return insideBatch{b.(*Batch)} }
+	inside.OfBatch = func(b any) inside.Batch { return insideBatch{&b.(*Batch).b, b.(*Batch)} }
 	inside.NewRing = func(t any, in *record.Interner, o any, taken *atomic.Uint64) any {
 		r := newRecorder(t.(target), in, o.(*Options))
 		r.ring, r.on = true, taken
@@ -29,7 +29,11 @@ func init() {
 type insideRecorder struct{ *Recorder }
 
 // An insideBatch implements inside.Batch. Its methods that add attributes are in batchentry.go.
-type insideBatch struct{ *Batch }
+type insideBatch struct {
+	*record.Builder
+
+	batch *Batch
+}
 
 func (r insideRecorder) IsRing() bool { return r.Recorder != nil && r.ring }
 
@@ -75,9 +79,10 @@ func (r insideRecorder) Suspend(ctx context.Context) error {
 	return w.ask(ctx, (*writer).suspend)
 }
 
-func (b insideBatch) Builder() *record.Builder { return &b.b }
+func (i insideBatch) Direct() *record.Builder { return i.Builder }
 
-func (b insideBatch) Undo() {
+func (i insideBatch) Undo() {
+	b := i.batch
 	if b.kind != 0 && !b.r.Discards() {
 		entries := max(b.b.Entries(), 1)
 		b.r.target.Drop(format.ErrInvalid, entries, record.Info(b.kind, uint8(b.provider), b.flags, b.resource, entries).Spans())
@@ -85,21 +90,24 @@ func (b insideBatch) Undo() {
 	b.kind, b.err = 0, nil
 }
 
-func (b insideBatch) Discard() { b.discard() }
+func (i insideBatch) Discard() { i.batch.discard() }
 
-func (b insideBatch) Elsewhere(ref format.SpanRef) {
+func (i insideBatch) Elsewhere(ref format.SpanRef) {
+	b := i.batch
 	b.begin(record.KindElsewhere, record.FlagRef, &ref, nil, 0, 0)
 	b.handOver()
 	b.discard() // an error is harmless: the spans then wait until a bound ends the wait
 }
 
-func (b insideBatch) SetProvider(p record.Provider) { b.provider, b.silent = p, true }
+func (i insideBatch) SetProvider(p record.Provider) { i.batch.provider, i.batch.silent = p, true }
 
-func (b insideBatch) Ended(ref format.SpanRef, name string, took time.Duration) {
-	b.event, b.silent = record.Event{Ref: keyOf(&ref), Message: name, Ended: true, Took: took}, false
+func (i insideBatch) Ended(ref format.SpanRef, name string, took time.Duration) {
+	i.batch.event, i.batch.silent = record.Event{Ref: keyOf(&ref), Message: name, Ended: true, Took: took}, false
 }
 
-func (b insideBatch) Panicked(text string) { b.event.Panicked, b.event.Panic = true, text }
+func (i insideBatch) Panicked(text string) {
+	i.batch.event.Panicked, i.batch.event.Panic = true, text
+}
 
 // An importer implements placer.Importer.
 type importer struct {

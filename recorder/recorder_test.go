@@ -601,7 +601,7 @@ func TestCloseRace(t *testing.T) {
 func TestDiscard(t *testing.T) {
 	rec := recorder.Discard()
 	b := rec.Batch()
-	to := inside.OfBatch(b).Builder()
+	to := inside.OfBatch(b).Direct()
 	with := to.Attributes(nil, func() { to.String("a", "b") })
 	for range 100 {
 		b.Log(format.SpanRef{}, 0)

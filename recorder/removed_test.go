@@ -369,7 +369,7 @@ func TestSharedAttributesOfWaitingSpan(t *testing.T) {
 	must(t, tracetest.WriteSpan(rec, span("s", 2, 1)))
 	must(t, rec.Flush(t.Context()))
 	b := rec.Batch()
-	to := inside.OfBatch(b).Builder()
+	to := inside.OfBatch(b).Direct()
 	shared := to.Attributes(nil, func() { to.String("shared", "value") })
 	for range 3 {
 		b.Log(spanRef(1, 2), 0)

@@ -41,7 +41,7 @@ func (s *shared) encoder() *encoder {
 	}
 	e := &encoder{shared: s, batch: s.recorder.Batch()}
 	e.inside = inside.OfBatch(e.batch)
-	e.b = e.inside.Builder()
+	e.b = e.inside.Direct()
 	e.each = func(a slog.Attr) bool {
 		kind := a.Value.Kind()
 		if kind == slog.KindLogValuer || s.replace != nil {

@@ -79,8 +79,8 @@ type Recorder interface {
 type Batch interface {
 	// A Writer adds the attributes of an entry.
 	otel.Writer
-	// Builder returns the Builder of the batch. Its methods add attributes as those of Writer do.
-	Builder() *record.Builder
+	// Direct returns the Builder of the batch, which adds attributes as the Writer does, without an interface.
+	Direct() *record.Builder
 	// Undo drops the record that is being built, and counts it as invalid.
 	Undo()
 	// Discard drops the record that is being built, and removes the errors of earlier records.

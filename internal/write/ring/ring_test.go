@@ -405,7 +405,7 @@ func TestRingNotice(t *testing.T) {
 		_ = g.Recorder().Log(ringRef(1, 1), e)
 		b := g.Recorder().Batch()
 		b.Log(ringRef(1, 2), 0)
-		inside.OfBatch(b).Builder().Place(inside.Of(g.Recorder()).Place(&e.Metadata, message), uint8(l), message)
+		inside.OfBatch(b).Direct().Place(inside.Of(g.Recorder()).Place(&e.Metadata, message), uint8(l), message)
 		b.End()
 		_ = b.Write()
 	}
