@@ -156,11 +156,6 @@ func (c *Control) Stop(r Request) bool {
 	return c.endAll(&r, endStopped, "")
 }
 
-// Abort is like Stop, but removes the files of the streams.
-func (c *Control) Abort(r Request, why string) bool {
-	return c.endAll(&r, endAborted, why)
-}
-
 func (c *Control) endAll(r *Request, how endReason, why string) (ended bool) {
 	if c == nil {
 		return false

@@ -59,7 +59,6 @@ func TestHammer(t *testing.T) {
 			check(err)
 		},
 		func(rnd *rand.Rand) { r.ctl.Stop(api(fmt.Sprint("s", rnd.IntN(5)))) },
-		func(rnd *rand.Rand) { r.ctl.Abort(api(fmt.Sprint("s", rnd.IntN(5))), "hammered") },
 		func(rnd *rand.Rand) { check(r.ctl.SetConfig(configs[rnd.IntN(len(configs))])) },
 		func(rnd *rand.Rand) { r.ctl.Fire(api([]string{"shot", "s0", "s1", "none"}[rnd.IntN(4)])) },
 		func(*rand.Rand) {

@@ -84,22 +84,15 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 	if stream == nil {
 		return // the stream could not begin
 	}
-	if how != endAborted {
-		c.dump(t).write(t)
-	}
+	c.dump(t).write(t)
 	c.mu.Lock()
 	c.fed = slices.DeleteFunc(c.fed, func(other *Trace) bool { return other == t })
 	c.mu.Unlock()
 	c.switchProviders() // a provider may write a last time when it stops
 	c.flushProviders(t.tc.Providers)
 	stream.Close()
-	v, err := VerdictConditionUnmet, error(nil)
-	if how == endAborted {
-		err = t.discard()
-	} else {
-		t.writeEnd(how, why)
-		v, err = c.close(t)
-	}
+	t.writeEnd(how, why)
+	v, err := c.close(t)
 	if how == endShutdown {
 		c.ended = errors.Join(c.ended, err)
 	}

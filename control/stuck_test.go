@@ -53,12 +53,6 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 		}
 		return nil
 	})
-	call("Abort", func() error {
-		if ctl.Abort(stream.Request, "twice") {
-			t.Error("Abort finds what was stopped")
-		}
-		return nil
-	})
 	call("Stats", func() error {
 		if got := ctl.Stats(); got.Config != first.ID || got.Verdicts[control.TriggerAPI][control.VerdictAlreadyRunning] != 1 {
 			t.Errorf("the account is %+v", got)

@@ -98,7 +98,6 @@ type endReason string
 
 const (
 	endStopped  endReason = "stopped"
-	endAborted  endReason = "aborted"
 	endTimeout  endReason = "timeout"
 	endMaxBytes endReason = "max_bytes"
 	endShutdown endReason = "shutdown"

@@ -217,19 +217,18 @@ func (p *overviewPrinter) openPlace(r view.Row) (place string) {
 
 // slowest returns the slowest request of each name.
 func (p *overviewPrinter) slowest() section {
-	var rows []view.Row
-	counts := make(map[view.Row]int)
+	var lines [][]string
 	for _, x := range p.Slowest {
-		rows = append(rows, x.Row)
-		counts[x.Row] = x.Count
-	}
-	return p.rows("Slowest requests", rows, func(r view.Row) string {
-		part := p.slowestPart(r)
-		if n := counts[r]; n > 1 {
-			part = strings.TrimPrefix(part+fmt.Sprintf(", the slowest of %d", n), ", ")
+		says := p.slowestPart(x.Row)
+		if x.Count > 1 {
+			says = strings.TrimPrefix(fmt.Sprintf("%s, the slowest of %d", says, x.Count), ", ")
 		}
-		return part
-	})
+		lines = append(lines, []string{p.text(x.Row)})
+		if says != "" {
+			lines = append(lines, []string{"    " + says})
+		}
+	}
+	return p.part("Slowest requests", "l", lines)
 }
 
 // slowestPart names the span below row r with the longest self time.

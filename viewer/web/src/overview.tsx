@@ -72,17 +72,7 @@ export function Overview() {
         causes
       )}
       <div class="tg">
-        <List
-          title="Slowest requests"
-          items={lines(t.slowest.map(x => x.row)).map((item, i) => ({
-            ...item,
-            q: (
-              <>
-                {item.q}, the slowest of {count(t.slowest[i]!.count)}
-              </>
-            )
-          }))}
-        />
+        <List title="Slowest requests" items={lines(t.slowest.map(x => x.row), i => `, the slowest of ${count(t.slowest[i]!.count)}`)} />
         <List
           title={
             <span class="err">
@@ -340,8 +330,8 @@ function clockText({ name, late }: Meta['clocks'][0]) {
   return `${clock} seems ${late.slice(1)} ${late.startsWith('-') ? 'fast' : 'late'}.`
 }
 
-const lines = (list: Line[]): Item[] =>
-  list.map(l => ({
+const lines = (list: Line[], more?: (i: number) => string): Item[] =>
+  list.map((l, i) => ({
     name: plain(l.name),
     n: l.duration_nano !== null ? (l.open ? '≥ ' : '') + duration(l.duration_nano) : '',
     go: () => selection.goToRequest(l.row),
@@ -351,6 +341,7 @@ const lines = (list: Line[]): Item[] =>
         {plain(l.service)}
         {l.of && ` in ${plain(l.of)}`}
         {l.start_unix_nano !== null ? ' ' + moment(l.start_unix_nano, 3) : ''}
+        {more?.(i)}
       </>
     )
   }))
