@@ -31,9 +31,7 @@ type Writer interface {
 	End()
 }
 
-var (
-	_ Writer = (*Entry)(nil)
-)
+var _ Writer = (*Entry)(nil)
 
 // Users is a list of the application's attributes.
 type Users interface {

@@ -72,7 +72,13 @@ export function Overview() {
         causes
       )}
       <div class="tg">
-        <List title="Slowest requests" items={lines(t.slowest.map(x => x.row), i => `, the slowest of ${count(t.slowest[i]!.count)}`)} />
+        <List
+          title="Slowest requests"
+          items={lines(
+            t.slowest.map(x => x.row),
+            i => `, the slowest of ${count(t.slowest[i]!.count)}`
+          )}
+        />
         <List
           title={
             <span class="err">
