@@ -219,7 +219,7 @@ func named[E any](ctx context.Context, variable, option string, factories export
 	return records || !none && len(others) == 0, others
 }
 
-// propagator returns the propagator that OTEL_PROPAGATORS names, or nil if the variable is none.
+// propagator returns the propagator that OTEL_PROPAGATORS names, or nil if it names only "none" or unknown ones.
 func propagator() propagation.TextMapPropagator {
 	s, ok := env.Lookup(envPropagators)
 	if !ok {

@@ -48,7 +48,7 @@ func (s *shared) encoder() *encoder {
 			kind = e.final(&a, kind)
 		}
 		e.add(&a, kind)
-		return !e.cut || !e.spent() // at a limit, continue until something is cut, so that cut is set
+		return !e.cut || !e.spent() // if the budget is spent, go on to the next attribute: it sets cut
 	}
 	return e
 }

@@ -27,7 +27,7 @@ const (
 	calleeNow      = 1.1    // factor for called services, so that they rank before an equal caller
 	notSure        = 0.5    // the weight of a cause without sure evidence
 	splits         = 12     // the number of parts between which a recording without a baseline can be divided
-	leastElsewhere = 100    // fewer calls of other services or operations do not tell how many calls are slow on a busy machine
+	leastElsewhere = 100    // the fewest calls of other services or operations that can show a busy machine
 	busyShare      = .1     // a machine is busy if at least this share of the other calls is slow,
 	busyTimes      = 2.5    // and if this share is at least busyTimes times the share before
 	fewApart       = 10     // the fewest requests on each side of a division, if there are at least twice as many

@@ -40,8 +40,8 @@ type item struct {
 // said returns the text of a log record or of a failed span without the place at its beginning.
 func (x item) said() string { return strings.TrimLeft(strings.TrimPrefix(x.text, x.place), " :") }
 
-// An operation is the name and service of the span with which a call enters a service. Its path is set only if calls
-// of the same name are told apart.
+// An operation is the name and service of the span with which a call enters a service. With rules.alike, its
+// path tells calls of the same name apart; otherwise the path is empty.
 type operation struct {
 	service, name string
 	path          callPath

@@ -168,7 +168,7 @@ func (x *callReader) loggedError(r view.Row) (text string, err error) {
 const (
 	leastFailing = .1 // a failure is not reported if it is a smaller share both of the requests of its name and of all failed requests
 	leastBurst   = 5  // the least number of failures of a kind in a burst
-	nearlyAll    = .9 // the least share of failed requests of a name for AllFail
+	nearlyAll    = .9 // at least this share counts as nearly all, see AllFail
 )
 
 // failures counts the failed requests by their names and innermost failures, the most frequent first.

@@ -50,8 +50,8 @@ func (s *Shared) Bytes() []byte { return s.bytes }
 type Record struct {
 	Time int64
 	Info Info
-	// Data begins with HeadSize reserved bytes, which the journal fills. The journal may also write to the capacity
-	// of Data after its length.
+	// Data begins with HeadSize reserved bytes, which the journal fills. The journal may also overwrite the bytes
+	// between the length and the capacity of Data.
 	Data []byte
 	// With, if not nil, has shared bytes. Data[Split:] begins with SharedSize reserved bytes, in which the journal
 	// stores a reference to them.

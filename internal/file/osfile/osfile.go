@@ -244,7 +244,7 @@ func (t *Temp) Commit(replace bool) error {
 		return err
 	}
 	t.done = true
-	if err := t.Close(); err != nil { // close it last: without its lock, RemoveDead would remove it under its old name
+	if err := t.Close(); err != nil { // close last: until the rename, the lock keeps RemoveDead from removing the file
 		return fmt.Errorf("close %s: %w", t.name, err)
 	}
 	return SyncDir(t.name)

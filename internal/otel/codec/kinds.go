@@ -80,7 +80,7 @@ func appendNumber(b []byte, e Encoding, n *fieldName, t protowire.Type, v int64)
 	return protowire.AppendVarint(b, uint64(v))
 }
 
-// integer returns a field with a number of the wire type t.
+// integer returns an integer field of the wire type t.
 func integer[T any](number protowire.Number, key string, t protowire.Type, read func(*Reader, *T), get func(*T) int64) field[T] {
 	return field[T]{number, key, t, read, func(b []byte, e Encoding, n *fieldName, from *T) []byte { return appendNumber(b, e, n, t, get(from)) }}
 }

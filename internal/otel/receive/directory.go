@@ -24,9 +24,10 @@ type directory struct {
 type place struct {
 	hash  uint64
 	file  uint32
-	other uint32 // a second file that waits; 0: none; here: the span was received
+	other uint32 // a second file in which children wait, or 0; or here
 }
 
+// here is the value of place.other if the span was received.
 const here = math.MaxUint32
 
 // maxFound is the maximum number of spans in found for a file. Children of further spans wait as long as their

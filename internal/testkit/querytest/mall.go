@@ -40,7 +40,7 @@ type Mall struct {
 // Record records the requests of the mall. seed determines the random noise.
 func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 	t.Helper()
-	x, r := tracetest.New(t, format.V2, format.ET), rand.New(rand.NewPCG(seed, 7)) // #nosec G404 -- it is to be the same every time
+	x, r := tracetest.New(t, format.V2, format.ET), rand.New(rand.NewPCG(seed, 7)) // #nosec G404 -- the same every time
 	x.Add(format.Root())
 	resources := make(map[string]uint32)
 	for _, name := range []string{"web", "shop", "stock", "report", "pod"} {

@@ -61,7 +61,7 @@ func (o *Store) thawed(end int64) int64 {
 // Record records the requests of the store. The seed determines the random noise.
 func (o *Store) Record(t testing.TB, seed uint64) *tracetest.Trace {
 	t.Helper()
-	x, r := tracetest.New(t, format.V2, format.ET), rand.New(rand.NewPCG(seed, 11)) // #nosec G404 -- it is to be the same every time
+	x, r := tracetest.New(t, format.V2, format.ET), rand.New(rand.NewPCG(seed, 11)) // #nosec G404 -- the same every time
 	x.Add(format.Root())
 	resources := make(map[string]uint32)
 	for _, name := range []string{"shop", "pay"} {

@@ -17,7 +17,7 @@ type story struct {
 }
 
 func newStory() *story {
-	return &story{all: []*format.TraceEntry{format.Root()}, rand: rand.New(rand.NewPCG(1, 2)) /* #nosec G404 -- it is to be the same every time */}
+	return &story{all: []*format.TraceEntry{format.Root()}, rand: rand.New(rand.NewPCG(1, 2)) /* #nosec G404 -- the same every time */}
 }
 
 func text(name, value string) format.Attribute {
