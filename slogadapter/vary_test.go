@@ -16,6 +16,7 @@ import (
 // TestVaryingAttributesAllocateNothing: a place in the source whose records have many different lists of attributes does
 // not collect the names of each list again.
 func TestVaryingAttributesAllocateNothing(t *testing.T) {
+	skipUnderRace(t)
 	rec, err := recorder.Create(filepath.Join(t.TempDir(), "x.et"), nil)
 	must(t, err)
 	defer rec.Close(context.Background())
