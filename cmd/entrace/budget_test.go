@@ -34,6 +34,9 @@ func numbersOf(t *testing.T, pattern *regexp.Regexp, text string) (a, b int) {
 // must agree with what other commands say. With ENTRACE_SOAK it also runs all forms on a million rows.
 func TestBudget(t *testing.T) {
 	t.Parallel()
+	if tracetest.Race {
+		t.Skip("it runs four hundred commands, whose goroutines other tests have")
+	}
 	sizes := []int{10, 10_000, 200_000}
 	if hosttest.Soak() {
 		sizes = append(sizes, 1_000_000)
@@ -42,7 +45,7 @@ func TestBudget(t *testing.T) {
 		t.Logf("%d rows", n)
 		budgets, forms := []int{1 << 10, 4 << 10, 16 << 10}, budgetForms
 		if n == 200_000 {
-			if testing.Short() || tracetest.Race {
+			if testing.Short() {
 				continue
 			}
 			budgets, forms = budgets[1:2], []string{"tree", "grep '' --json", "cat", "tail -n -1", "top", "stats --every 10ms"}
