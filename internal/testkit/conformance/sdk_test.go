@@ -126,7 +126,7 @@ var protocols = []string{"http/protobuf", "grpc"}
 
 // sdkEnv returns the environment of a sender.
 func sdkEnv(more ...string) []string {
-	return append(append(os.Environ(), pythonLog, "OTEL_PYTHON_LOG_LEVEL=info"), more...)
+	return append(append(os.Environ(), pythonLog, "OTEL_PYTHON_LOG_LEVEL=info", "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=logging"), more...)
 }
 
 // TestSDKsSendToRun sends records from OpenTelemetry's SDKs to entrace run, over HTTP and gRPC. The file must have
