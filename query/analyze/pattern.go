@@ -14,19 +14,13 @@ const maxPattern = 300
 // least six digits, <uuid> for UUIDs, and <text> for quoted texts.
 func Pattern(text string) string { return patternWith(text, false) }
 
-// headOf returns the first line of text, cut to maxPattern bytes if it is longer.
-func headOf(text string) string {
+// patternWith is like Pattern. If places is set, it keeps digits that identify a place in the source or a
+// status: digits after #, after line, after a colon at the end of a word, and separate numbers from 100 to 599.
+func patternWith(text string, places bool) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxPattern {
 		text = texts.Head(text, maxPattern) + "…"
 	}
-	return text
-}
-
-// patternWith is like Pattern. If places is set, it keeps digits that identify a place in the source or a
-// status: digits after #, after line, after a colon at the end of a word, and separate numbers from 100 to 599.
-func patternWith(text string, places bool) string {
-	text = headOf(text)
 	if !strings.ContainsAny(text, "0123456789\"'`") {
 		return text
 	}

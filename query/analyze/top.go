@@ -66,7 +66,7 @@ type SlowRequest struct {
 
 // An ErrorPattern is a pattern of error texts, with the number of errors that match it.
 type ErrorPattern struct {
-	Pattern string    `json:"pattern"` // with <number>, <hex>, <uuid> and <text> for the parts that differ, if any do
+	Pattern string    `json:"pattern"` // with <number>, <hex>, <uuid> and <text> for the parts that differ
 	Role    view.Role `json:"role"`
 	Count   int       `json:"count"`
 	First   view.Row  `json:"first"` // the first error that matches
@@ -326,12 +326,9 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 		switch {
 		case ok:
 			list[n].Count++
-			if list[n].Pattern != headOf(s) {
-				list[n].Pattern = p
-			}
 		case len(list) < maxPatterns:
 			found[k] = len(list)
-			list = append(list, ErrorPattern{Pattern: headOf(s), Role: k.role, Count: 1, First: r})
+			list = append(list, ErrorPattern{Pattern: p, Role: k.role, Count: 1, First: r})
 		default:
 			o.OtherErrors++
 		}
