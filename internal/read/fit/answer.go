@@ -143,8 +143,8 @@ func (a *Answer) fitted() []byte {
 // Empty reports whether nothing was written.
 func (a *Answer) Empty() bool { return len(a.parts)+len(a.values)+len(a.pending) == 0 }
 
-// Finish returns the part of the output that fits, and a last line. The last line says what is left out, and that
-// command prints everything. A text from which nothing is left out has no last line.
+// Finish returns the part of the output that fits. If something is left out, or the output is JSON, a last line follows:
+// it has the numbers of what is left out, and names command, which prints everything.
 func (a *Answer) Finish(command string) []byte {
 	if a.JSON {
 		return a.finishJSON(command)
@@ -169,7 +169,7 @@ const (
 	sameCommand = "the same command with --budget 0"
 )
 
-// String says what is left out. It returns "" if nothing is left out.
+// String returns the numbers of rows, lines and texts that the answer lacks, or "" if it is complete.
 func (l *Left) String() string {
 	var parts []string
 	add := func(n int, format string, numbers ...any) {

@@ -40,7 +40,7 @@ func Head(m *format.Metadata, message format.Optional[string]) wire.Head {
 	}
 }
 
-// A Recorder is what packages of this module can do with a *recorder.Recorder besides its methods.
+// A Recorder has the methods of a *recorder.Recorder that only this module may call.
 type Recorder interface {
 	// IsRing reports whether the records go to the ring of a flight recorder.
 	IsRing() bool
@@ -75,7 +75,7 @@ type Recorder interface {
 	FinishLeft(ctx context.Context) error
 }
 
-// A Batch is what packages of this module can do with a *recorder.Batch besides its methods.
+// A Batch has the methods of a *recorder.Batch that only this module may call.
 type Batch interface {
 	// A Writer adds the attributes of an entry.
 	otel.Writer
