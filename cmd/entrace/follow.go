@@ -15,11 +15,9 @@ import (
 
 // follow prints the last rows of a file and what its program adds, and then the files that follow. Files that the
 // program has begun and renamed in the meantime come before the one that has the name now.
-func follow(ctx context.Context, c *console, name string, o tailOptions) error {
-	stream := format.Find(name)
+func (t *tailer) follow(ctx context.Context) error {
+	stream := format.Find(t.name)
 	later := deadtrace.RotationOf(stream)
-	t := newTailer(c, stream, o)
-	defer t.close()
 	var renamed []string // files that come next
 	for ; ; t.close() {
 		path := stream
@@ -40,21 +38,21 @@ func follow(ctx context.Context, c *console, name string, o tailOptions) error {
 			continue
 		case gone:
 			if !osfile.Exists(format.Find(path)) { // otherwise it has just been finished
-				c.say("%s was removed before it was read", path)
+				t.say("%s was removed before it was read", path)
 				renamed = renamed[1:]
 			}
 			continue
 		case err == nil:
 			err = t.toEnd(ctx)
 		}
-		if err != nil || ctx.Err() != nil || !t.rotated && !o.folder {
+		if err != nil || ctx.Err() != nil || !t.rotated && !t.o.folder {
 			return err
 		}
 		t.o.lines = -1 // print all lines of later files
 		var read bool
 		renamed, read = readmark.After(append(renamed, later.New()...), t.end)
 		if !read && len(renamed) > 0 && t.rotated {
-			c.say("files before %s may have been removed before they were read", renamed[0])
+			t.say("files before %s may have been removed before they were read", renamed[0])
 		}
 		if !t.rotated && len(renamed) == 0 {
 			return nil // the program has ended

@@ -75,7 +75,8 @@ func (o *tailOptions) run(ctx context.Context, c *console, args []string) error 
 		return tailFile(ctx, c, name, *o)
 	}
 	o.folder = true
-	var seen os.FileInfo
+	seen := newTailer(c, name, *o) // stays open, so that no later file is the same file
+	defer func() { seen.close() }()
 	for {
 		newest, err := newestTrace(name)
 		if newest == "" && err == nil && !o.follow {
@@ -85,11 +86,13 @@ func (o *tailOptions) run(ctx context.Context, c *console, args []string) error 
 			return err
 		}
 		now, _ := osfile.Stat(newest)
-		if newest != "" && !os.SameFile(now, seen) {
-			seen = now
+		if newest != "" && !os.SameFile(now, seen.was) {
 			if !o.follow || strings.HasSuffix(newest, ".iet") { // a finished file is not followed
 				c.say("using the newest trace, %s", newest)
-				err := tailFile(ctx, c, newest, *o)
+				next := newTailer(c, newest, *o)
+				err := next.tail(ctx)
+				seen.close()
+				seen = next
 				if died, ok := errors.AsType[diedError](err); ok { // continue with the next program
 					c.say("%s", died)
 					err = nil
@@ -98,7 +101,6 @@ func (o *tailOptions) run(ctx context.Context, c *console, args []string) error 
 					return err
 				}
 				o.lines = -1 // print all lines of files that begin later
-				seen, _ = osfile.Stat(format.Find(newest))
 			}
 		}
 		if !wait(ctx) {
@@ -108,12 +110,20 @@ func (o *tailOptions) run(ctx context.Context, c *console, args []string) error 
 }
 
 func tailFile(ctx context.Context, c *console, name string, o tailOptions) error {
+	t := newTailer(c, name, o)
+	defer t.close()
+	return t.tail(ctx)
+}
+
+// tail prints the last rows of the file, and with --follow what comes after them. It leaves the file open.
+func (t *tailer) tail(ctx context.Context) error {
+	name, o := t.name, &t.o
 	for told := false; o.follow; told = true {
 		if _, err := os.Stat(format.Find(name)); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		if !told {
-			c.say("waiting for %s", name)
+			t.say("waiting for %s", name)
 		}
 		if !wait(ctx) {
 			return nil
@@ -125,6 +135,7 @@ func tailFile(ctx context.Context, c *console, name string, o tailOptions) error
 			return err
 		}
 		defer l.close()
+		defer t.close() // before l removes the trace
 		name = l.trace
 	}
 	own, err := inPlace(name, o.from)
@@ -134,17 +145,16 @@ func tailFile(ctx context.Context, c *console, name string, o tailOptions) error
 	case o.follow && !own:
 		return usagef("tail -f follows only ENTRACE's own formats (et, iet) and logs")
 	case o.follow:
-		return follow(ctx, c, name, o)
+		t.name = name
+		return t.follow(ctx)
 	}
-	t := newTailer(c, name, o)
-	defer t.close()
 	err = t.open(ctx, own)
 	if err == nil {
 		err = t.begin(ctx)
 	}
 	if err == nil && own && !o.json && !o.asRows() && !t.newest.IsEnd() {
 		if word, died := died(ctx, t.name); word == deadtrace.Killed {
-			c.say("%s", died)
+			t.say("%s", died)
 		}
 	}
 	return torn(name, errors.Join(err, t.damage()))

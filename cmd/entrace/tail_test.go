@@ -133,7 +133,9 @@ func TestTailRowsOfFileThatEndsWhileItIsOpened(t *testing.T) {
 	c := &console{out: &out, err: &errs}
 	o := tailOptions{follow: true, lines: -1, rowFlags: rowFlags{time: timeLocal, selection: selection{query: "{}"}}}
 	end := sync.OnceValue(func() error { return rec.Close(t.Context()) })
-	must(t, follow(duringOpen{t.Context(), end}, c, name, o))
+	tail := newTailer(c, name, o)
+	defer tail.close()
+	must(t, tail.follow(duringOpen{t.Context(), end}))
 	must(t, end())
 	if got := strings.Count(out.String(), "cart loaded"); got != 1 {
 		t.Errorf("got the log record %d times, want it once:\n%s%s", got, &out, &errs)
@@ -346,12 +348,46 @@ func TestTailFollowGoesOnWithNextProgram(t *testing.T) {
 		for !strings.Contains(tail.out.String(), "of "+name) { // until this file is newer than the finished one
 			must(t, rec.Log(format.SpanRef{}, logged("of "+name)))
 			must(t, rec.Flush(t.Context()))
-			time.Sleep(time.Millisecond)
+			select {
+			case <-tail.done:
+				t.Fatalf("tail ended before it printed the records of %s: %s", name, &tail.errs)
+			case <-time.After(time.Millisecond):
+			}
 		}
 		must(t, rec.Close(t.Context()))
 	}
 	tail.stop()
 	tail.exit(exitFine)
+}
+
+// TestTailFollowGoesOnAtOnce checks that tail -f of a folder does not miss a program that begins, with the name of the
+// dead one, while tail says that the program before it has died.
+func TestTailFollowGoesOnAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	live := filepath.Join(t.TempDir(), "live.iet")
+	dead := traceOf("sample", live)
+	must(t, os.WriteFile(filepath.Join(dir, "app.iet"), read(t, live), 0o600))
+	must(t, dead.Close(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var next *recorder.Recorder
+	errs := &onFirst{fn: func() {}, last: "app.iet: killed", stop: func() {
+		next = traceOf("empty", filepath.Join(dir, "app.et"))
+		go func() {
+			for ctx.Err() == nil { // until this file is newer than the finished one
+				_ = next.Log(format.SpanRef{}, logged("the next program"))
+				_ = next.Flush(ctx)
+				time.Sleep(time.Millisecond)
+			}
+		}()
+	}}
+	out := &onFirst{fn: func() {}, last: "the next program", stop: cancel}
+	run(ctx, []string{"tail", "-f", "-n", "0", dir}, nil, out, errs)
+	must(t, next.Close(t.Context()))
+	if !strings.Contains(out.String(), "the next program") {
+		t.Errorf("the record of the next program does not come: %q, %s", out, errs)
+	}
 }
 
 // TestTailFollowOfLargeFile checks that tail -f continues after the last entries of a large file. It has not
