@@ -74,11 +74,15 @@ func (t *tailer) follow(ctx context.Context) error {
 func (t *tailer) openGrowing(ctx context.Context) error {
 	for began := time.Now(); ; t.close() {
 		path := format.Find(t.name)
-		was, err := osfile.Stat(path)
+		named, err := osfile.OpenRead(path)
 		if err != nil {
 			return err
 		}
-		t.was = was
+		t.named = named
+		t.was, err = named.Stat()
+		if err != nil {
+			return err
+		}
 		t.lock, _ = osfile.LockHolder(path)
 		err = t.open(ctx, true)
 		if err == nil && !t.isET {

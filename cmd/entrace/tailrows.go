@@ -47,7 +47,8 @@ type tailer struct {
 
 	// These are for a file that grows.
 	follower *format.Follower // nil for an ET, to which nothing is added
-	was      os.FileInfo
+	named    *os.File         // had the name before the file was read; while it is open, no other file has its identity
+	was      os.FileInfo      // of named
 	lock     osfile.LockState // before the file was read
 	rotated  bool             // the last entry says that another file follows
 	end      readmark.Mark    // the last entry, if it marks a clean end
@@ -271,7 +272,10 @@ func (t *tailer) close() {
 	if t.follower != nil {
 		_ = t.follower.Close() // as above
 	}
-	t.part, t.all, t.window, t.file, t.follower = nil, nil, nil, nil, nil
+	if t.named != nil {
+		_ = t.named.Close() // as above
+	}
+	t.part, t.all, t.window, t.file, t.follower, t.named = nil, nil, nil, nil, nil, nil
 }
 
 // A happened is a row that can be printed because it is complete. For a span, at is the time of its end.

@@ -50,13 +50,22 @@ const (
 // errRenamed says that a file lost its name while it was opened. Another file may have the name now.
 var errRenamed = errors.New("the file was renamed or replaced while it was opened")
 
-// openFile opens the file that x.info describes, to read it from its beginning.
+// openFile opens the file that has the name x.path, to read it from its beginning.
 func (x *file) openFile() error {
+	named, err := osfile.OpenRead(x.path) // while it is open, no other file has its identity
+	if err != nil {
+		return err
+	}
+	defer named.Close() //nolint:errcheck // it is only read
+	x.info, err = named.Stat()
+	if err != nil {
+		return err
+	}
 	f, err := recorder.Open(x.path, &format.OpenOptions{Lenient: true})
 	if err != nil {
 		return err
 	}
-	if now, serr := osfile.Stat(x.path); serr != nil || f.Name() != x.path || !os.SameFile(now, x.info) {
+	if f.Name() != x.path || !osfile.IsNamed(x.info, x.path) {
 		err = errRenamed
 	} else {
 		x.view, err = view.New(context.Background(), []*format.File{f}, nil)
@@ -106,11 +115,11 @@ func (x *file) continueFrom(old *file) {
 // reopen opens the file again, to read the entries in the journal of its dead writer. It returns false if that
 // fails, for example because another file has the name now.
 func (x *file) reopen() bool {
-	now := &file{path: x.path, info: x.info}
+	now := &file{path: x.path}
 	if now.openFile() != nil {
 		return false
 	}
-	if !x.read.In(now.file) {
+	if !os.SameFile(now.info, x.info) || !x.read.In(now.file) {
 		now.close()
 		return false
 	}
@@ -166,7 +175,9 @@ func (x *file) detectEnd() (rotated bool) {
 	}
 	x.ended = x.ended || x.gone >= quietBeforeGone || x.file.Format() == format.ET
 	e := x.lastEntry()
-	x.ended = x.ended || e.IsEnd()
+	if e.IsEnd() {
+		x.ended, x.cut = true, maxCut // nothing is cut from a file that has its end
+	}
 	return e.IsRotated()
 }
 
@@ -223,6 +234,10 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 			r.logOpenError(x.path, err)
 			continue
 		}
+		if r.known(x.info) != nil {
+			x.close() // a file that is being renamed can have two names for a moment
+			continue
+		}
 		if y := r.shorter(x); y != nil {
 			y.gone = 0
 			x.close()
@@ -262,8 +277,8 @@ func (r *reader) known(info os.FileInfo) *file {
 
 // shorter returns the known file that is the same as x, was read to its end, and had more entries than x now has,
 // or nil. Such a file is being recovered: recovery cuts a file before it adds the entries of the journal. After
-// maxCut scans, shorter returns nil, and x counts as a new file that happens to have the same inode. This scan has not
-// found the known file, but the one before has.
+// maxCut scans, shorter returns nil, and x counts as a new file that has got the inode of a removed one. This scan has
+// not found the known file, but the one before has.
 func (r *reader) shorter(x *file) *file {
 	for _, was := range r.files {
 		if was.view == nil && was.gone <= 1 && os.SameFile(was.info, x.info) && x.read.Entries < was.read.Entries && was.cut < maxCut {

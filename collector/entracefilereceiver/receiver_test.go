@@ -144,7 +144,15 @@ func (n *next) only(t testing.TB, names ...string) {
 		want[name] = 1
 	}
 	if !maps.Equal(n.came, want) {
-		t.Errorf("these came: %v, want %v", n.came, want)
+		for k, v := range n.came {
+			if v != 1 {
+				t.Log(k, v)
+			}
+		}
+		for _, e := range n.logged.All() {
+			t.Log(e.Time.UnixNano()%1e12, e.Message, e.ContextMap())
+		}
+		t.Errorf("these came")
 	}
 }
 
