@@ -86,7 +86,7 @@ func exported(t *testing.T, dir string) (names []string) {
 }
 
 // TestSignatures checks that no exported function, method or field has a type of an internal package, because a
-// user cannot name such a type. Packages view, query/analyze and convert/loglines are not ready for it.
+// user cannot name such a type. Packages view and convert/loglines are not ready for it.
 func TestSignatures(t *testing.T) {
 	for _, dir := range slices.Concat(promised, []string{
 		"format", "query", "viewer", "control/filesource", "control/httpapi", "control/provider", "control/tracedir", "convert/chrome",

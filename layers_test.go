@@ -50,8 +50,8 @@ view                          format internal/core/ internal/otel internal/read/
 internal/read/                format internal/core/ internal/otel internal/text/ redact view
 internal/read/gotrace         golang.org/x/exp/trace internal/core/ internal/text/
 query                         format internal/core/ internal/otel internal/read/ internal/text/ view
-query/analyze                 format internal/core/ internal/read/ internal/text internal/text/quantity query view
-viewer                        format internal/core/ internal/otel internal/read/ internal/text/ query query/analyze
+internal/analyze              format internal/core/ internal/read/ internal/text internal/text/quantity query view
+viewer                        format internal/analyze internal/core/ internal/otel internal/read/ internal/text/ query
                               view
 convert/internal/input        format internal/file/
 convert/otlp                  convert/internal/input format google.golang.org/protobuf/encoding/protowire
@@ -78,8 +78,8 @@ internal/otel/                convert/otlp format github.com/klauspost/compress/
                               internal/text/ internal/write/inside recorder redact view
 cmd/entrace                   control/tracedir convert convert/loglines format github.com/modelcontextprotocol/go-sdk/
                               github.com/schollz/progressbar/v3 github.com/spf13/
-                              golang.org/x/sys/ golang.org/x/term internal/core/ internal/file/ internal/otel
-                              internal/otel/ internal/read/ internal/text/ internal/write/ query query/analyze recorder
+                              golang.org/x/sys/ golang.org/x/term internal/analyze internal/core/ internal/file/
+                              internal/otel internal/otel/ internal/read/ internal/text/ internal/write/ query recorder
                               redact remote skills view viewer
 skills
 entracetest                   exporter format go.opentelemetry.io/ internal/core/ internal/file/ internal/read/

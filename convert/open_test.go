@@ -18,10 +18,10 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/redact"
 	"github.com/entrace-go/entrace/view"
 )

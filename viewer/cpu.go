@@ -5,8 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/read/callstack"
-	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 

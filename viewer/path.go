@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
-	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/viewer"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 

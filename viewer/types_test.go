@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/query"
-	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/internal/analyze"
 )
 
 // The values of --fail-on. noLimit switches a limit off.

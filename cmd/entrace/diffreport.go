@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/read/show"
-	"github.com/entrace-go/entrace/query/analyze"
 )
 
 // A diffReport is a comparison and the findings in it.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/internal/text/quantity"
-	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/redact"
 )
 

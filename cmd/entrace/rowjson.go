@@ -7,10 +7,10 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/query"
-	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -217,7 +217,7 @@ func (c *Class) refine(reason, function string, n int) {
 // records reports whether a package is part of the recording of spans.
 func records(pkg string) bool {
 	const own = "github.com/entrace-go/entrace/"
-	return strings.HasPrefix(pkg, "go.opentelemetry.io/otel/sdk") || pkg == own+"exporter" || pkg == own+"recorder" || strings.HasPrefix(pkg, own+"internal/")
+	return strings.HasPrefix(pkg, "go.opentelemetry.io/otel/sdk") || pkg == own+"exporter" || pkg == own+"recorder" || strings.HasPrefix(pkg, own+"internal/") && !strings.HasSuffix(pkg, "_test")
 }
 
 // user returns the index of the innermost function of a stack that belongs to neither the standard library nor the

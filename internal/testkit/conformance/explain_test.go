@@ -17,8 +17,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/query"
-	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
-	"github.com/entrace-go/entrace/query/analyze"
 )
 
 var update = flag.Bool("update", false, "write the expected texts in testdata again")

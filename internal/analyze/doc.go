@@ -1,6 +1,6 @@
 // Package analyze answers questions about a trace: what stands out in it ([Top]), what a request waited for
-// ([Critical], [Measured], [Waits]), and how two recordings differ ([Compare]); its API may change until v0.2. The
-// commands and the page of entrace view show these answers and compute none themselves.
+// ([Critical], [Measured], [Waits]), and how two recordings differ ([Compare]). The commands and the page of entrace
+// view show these answers and compute none themselves.
 //
 //	q, err := query.Parse(`service = shop`)
 //	…

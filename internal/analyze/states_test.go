@@ -21,11 +21,11 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
-	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
