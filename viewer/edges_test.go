@@ -172,7 +172,7 @@ func TestTimesFarApart(t *testing.T) {
 		format.Root(), at(0, 1, "early", format.I64Value(-9e18), 1000), at(0, 2, "late", format.I64Value(9e18), 1000),
 	}), viewer.Options{})
 	for _, path := range []string{
-		"meta?", "rows?", "top?", "runtime?", "table?", "table?form=rows", "facets?", "flame?", "lanes?n=100", "why?row=1", "why?row=2", "critical?row=1", "strip?n=10",
+		"meta?", "rows?", "top?", "runtime?", "table?", "table?form=rows", "table?form=logs", "facets?", "flame?", "lanes?n=100", "why?row=1", "why?row=2", "critical?row=1", "strip?n=10",
 		"strip?n=4000&q=late",
 	} {
 		for _, more := range []string{"", "&window=last:1000"} {

@@ -46,9 +46,11 @@ const (
 )
 
 // table answers with a part of a table. The parameters are:
-//   - form selects the table. form=rows lists the rows that the query selects, form=calls the calls between
-//     services, and form=compare the differences from the spans of the other side. Without form, the table is the
-//     table that the query computes, or a summary of the selected spans by service and name.
+//   - form selects the table. form=rows lists the rows that the query selects, form=logs the log records among them,
+//     form=calls the calls between services, and form=compare the differences from the spans of the other side.
+//     Without form, the table is the table that the query computes, or a summary of the selected spans by service
+//     and name.
+//   - level is the lowest level of the records of form=logs.
 //   - sort is the number of a column, from 1 on: the largest values come first. If sort is negative, the smallest
 //     values come first. If there is no such column, the lines are not sorted.
 //   - csv requests all lines as CSV (RFC 4180).
@@ -62,8 +64,19 @@ func (h *Handler) table(ctx context.Context, q *request) (any, error) {
 		return nil, q.err
 	}
 	text, form := q.Get("q"), q.Get("form")
-	if form == "rows" {
-		return q.rowTable(ctx, by, first, n)
+	switch form {
+	case "rows":
+		f, err := q.selected(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		return q.rowTable(ctx, f, rowColumns, by, first, n)
+	case "logs":
+		f, err := q.logs(ctx, cmp.Or(text, "{}"))
+		if err != nil {
+			return nil, err
+		}
+		return q.rowTable(ctx, f, logColumns, by, first, n)
 	}
 	t, err := remember(&q.results, "table", fmt.Sprintf("%s %v %q %s", form, w, text, q.Get("than")), func() (*table, error) {
 		switch form {
@@ -74,7 +87,7 @@ func (h *Handler) table(ctx context.Context, q *request) (any, error) {
 		case "compare":
 			return q.compareTable(ctx)
 		}
-		return nil, badRequest("parameter \"form\" must be rows, calls or compare")
+		return nil, badRequest("parameter \"form\" must be rows, logs, calls or compare")
 	})
 	if err != nil {
 		return nil, err
@@ -388,15 +401,25 @@ func (q *request) compareTable(ctx context.Context) (*table, error) {
 // rowColumns are the columns of a table of rows.
 var rowColumns = []column{{"time", "time"}, {"service", "text"}, {"name", "text"}, {"duration", "duration"}, {"self", "duration"}, {"status", "text"}, {"attributes", "text"}}
 
-// rowTable answers with the rows that a query selects, sorted by a column. Without a column, the rows are sorted by
-// time, the newest first. It decodes only the rows of the answer.
-func (q *request) rowTable(ctx context.Context, by, first, n int) (any, error) {
-	f, err := q.selected(ctx, q.Get("q"))
-	if err != nil {
-		return nil, err
+// logColumns are the columns of a table of log records. The span is the one to which the record belongs.
+var logColumns = []column{{"time", "time"}, {"level", "text"}, {"service", "text"}, {"text", "text"}, {"span", "text"}, {"attributes", "text"}}
+
+// logs returns the log records that a query selects. If it selects none, logs returns the records below the rows that
+// it selects.
+func (q *request) logs(ctx context.Context, text string) (*found, error) {
+	logs := "{ kind = log && level >= " + cmp.Or(q.Get("level"), "trace") + " }"
+	f, err := q.selected(ctx, text+" | "+logs)
+	if err != nil || f.ranks.n > 0 {
+		return f, err
 	}
+	return q.selected(ctx, "("+text+") >> "+logs)
+}
+
+// rowTable answers with rows, sorted by a column. Without a column, the rows are sorted by time, the newest first. It
+// decodes only the rows of the answer.
+func (q *request) rowTable(ctx context.Context, f *found, columns []column, by, first, n int) (any, error) {
 	at := max(by, -by) - 1
-	if at < 0 || at >= len(rowColumns)-1 {
+	if at < 0 || at >= len(columns)-1 {
 		at, by = 0, 1
 	}
 	const mostCSV = 100_000
@@ -407,11 +430,11 @@ func (q *request) rowTable(ctx context.Context, by, first, n int) (any, error) {
 	if first+n > mostCSV {
 		return nil, badRequest("only the first " + strconv.Itoa(mostCSV) + " lines are sorted")
 	}
-	list, err := q.firstRows(ctx, f.ranks, at, by > 0, first+n)
+	list, err := q.firstRows(ctx, f.ranks, columns[at].Name, by > 0, first+n)
 	if err != nil {
 		return nil, err
 	}
-	t := &table{Columns: rowColumns, hints: f.hints}
+	t := &table{Columns: columns, hints: f.hints}
 	read, ranker := q.v.NewReader(), interest.NewRanker(q.v)
 	var lines []tableLine
 	for _, r := range list[min(first, len(list)):] {
@@ -420,8 +443,8 @@ func (q *request) rowTable(ctx context.Context, by, first, n int) (any, error) {
 			return nil, err
 		}
 		l := tableLine{row: r}
-		for i := range rowColumns[:len(rowColumns)-1] {
-			l.values = append(l.values, q.valueAt(r, i))
+		for _, c := range columns[:len(columns)-1] {
+			l.values = append(l.values, q.valueAt(r, c.Name))
 		}
 		l.values = append(l.values, textValue(strings.Clone(attributesText(ranker.Attributes(r, e)))))
 		lines = append(lines, l)
@@ -432,10 +455,10 @@ func (q *request) rowTable(ctx context.Context, by, first, n int) (any, error) {
 	return partOf(t, lines, f.ranks.n), nil
 }
 
-// valueAt returns the value of a row in a column of rowColumns.
-func (s *state) valueAt(r view.Row, column int) query.Value {
+// valueAt returns the value of a row in a column of rowColumns or logColumns.
+func (s *state) valueAt(r view.Row, column string) query.Value {
 	v := s.v
-	switch rowColumns[column].Name {
+	switch column {
 	case "time":
 		if start, timed := v.Start(r); timed {
 			return intValue(start)
@@ -444,7 +467,7 @@ func (s *state) valueAt(r view.Row, column int) query.Value {
 		if name := v.Service(r); name != "" {
 			return textValue(name)
 		}
-	case "name":
+	case "name", "text":
 		return textValue(s.title(r))
 	case "duration":
 		if took, known := v.Lasted(r); known {
@@ -465,12 +488,18 @@ func (s *state) valueAt(r view.Row, column int) query.Value {
 			return textValue(f.Status())
 		}
 		return textValue(f.Severity().String())
+	case "level":
+		return textValue(v.Flags(r).Severity().String())
+	case "span":
+		if owner := v.Owner(r); owner != 0 {
+			return textValue(v.Name(owner))
+		}
 	}
 	return query.Value{}
 }
 
 // firstRows returns the first n rows of a set when it is sorted by a column.
-func (s *state) firstRows(ctx context.Context, ranks *rankSet, column int, largestFirst bool, n int) ([]view.Row, error) {
+func (s *state) firstRows(ctx context.Context, ranks *rankSet, column string, largestFirst bool, n int) ([]view.Row, error) {
 	type keyed struct {
 		row view.Row
 		key query.Value

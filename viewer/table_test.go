@@ -159,6 +159,29 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
+	for _, c := range []struct{ asked, want string }{
+		{"", "{ kind = log }"},
+		{"level=warn", "{ kind = log && level >= warn }"},
+		{"level=error&q=" + url.QueryEscape("{ duration > 1ms } >> {}"), "{ duration > 1ms } >> { kind = log && level >= error }"},
+		{"q=" + url.QueryEscape("{ kind = span && duration > 10ms }"), "{ duration > 10ms } >> { kind = log }"},
+	} {
+		got := jsonOf[table](t, h, "/api/table?form=logs&n=500&"+c.asked)
+		all := slices.Collect(resultOf(t, v, c.want).Rows.All())
+		slices.SortStableFunc(all, func(a, b view.Row) int {
+			s, _ := v.Start(a)
+			e, _ := v.Start(b)
+			return cmp.Compare(e, s)
+		})
+		expect.Equal(t, got.Total, len(all), "log records of %s", c.asked)
+		for i, l := range got.Lines {
+			expect.Equal(t, l.Row, int(all[i]), "row of log record %d of %s", i, c.asked)
+			expect.Equal(t, l.Values[1], any(v.Flags(all[i]).Level().String()), "level of log record %d", i)
+			expect.Equal(t, l.Values[4] == nil, v.Owner(all[i]) == 0, "log record %d of %s belongs to no span", i, c.asked)
+		}
+		if len(all) < 5 {
+			t.Errorf("%s selects %d log records: they show nothing", c.want, len(all))
+		}
+	}
 	calls := jsonOf[table](t, h, "/api/table?form=calls")
 	for _, l := range calls.Lines {
 		if n := resultOf(t, v, l.Where).Rows.Len(); fmt.Sprint(n) != l.Values[2] {

@@ -1,6 +1,6 @@
 // The address of the page contains the state of the page, so that a link restores the state.
 import { batch, signal } from '@preact/signals'
-import { act, details, form, jumps, lane, order, root, selected, view, wide } from './page'
+import { act, details, form, jumps, lane, level, order, root, selected, view, wide } from './page'
 import { find, mode, problem, query, text, than } from './search'
 import { depth, earlier, going, maxDepth, opened, shape, toggled, wanted, withPath } from './selection'
 import { readToggled, shapeQuery } from './source'
@@ -40,7 +40,7 @@ export function readAddress(search: string) {
     other.value = print && meta.value && !prints.has(print) ? print : ''
     const rows = meta.value?.rows ?? 0,
       known = (n: number) => (n < rows ? n : 0)
-    view.value = one('v', 'top', 'table', 'flame') ?? (!q.size && rows > 0 ? 'top' : 'tree')
+    view.value = one('v', 'top', 'table', 'logs', 'flame') ?? (!q.size && rows > 0 ? 'top' : 'tree')
     text.value = q.get('q') ?? ''
     than.value = q.get('vs') ?? ''
     details.value = !q.has('p')
@@ -68,6 +68,7 @@ export function readAddress(search: string) {
     lane.value = q.get('g') !== '0'
     wide.value = one('by', 'count', 'lanes', 'up') ?? 'time'
     shortest.value = /^\d{1,18}$/.test(q.get('l') ?? '') ? BigInt(q.get('l')!) : 0n
+    level.value = one('least', 'info', 'warn', 'error') ?? ''
     form.value = one('b', 'rows', 'calls', ...(meta.value?.against || than.value ? (['compare'] as const) : [])) ?? ''
     order.value = Number.isSafeInteger(Number(q.get('o'))) ? Number(q.get('o')) : 0
   })
@@ -100,7 +101,8 @@ export function address(): string {
   if (view.value === 'flame' && wide.value !== 'time') q.set('by', wide.value)
   if (shortest.value) q.set('l', String(shortest.value))
   if (view.value === 'table' && form.value) q.set('b', form.value)
-  if (view.value === 'table' && order.value) q.set('o', String(order.value))
+  if (view.value === 'logs' && level.value) q.set('least', level.value)
+  if (/table|logs/.test(view.value) && order.value) q.set('o', String(order.value))
   return '?' + q
 }
 
@@ -115,6 +117,7 @@ export const step = () =>
     axis.value === null,
     chosenText(),
     form.value,
+    level.value,
     jumps.value
   ].join()
 

@@ -44,8 +44,8 @@ function nextTheme() {
   page.theme.value = page.theme.value === 'auto' ? other : page.theme.value === other ? same : 'auto'
 }
 
-const views = ['top', 'tree', 'flame', 'table'] as const,
-  viewNames = ['Overview', 'Tree', 'Flame', 'Table']
+const views = ['top', 'tree', 'flame', 'table', 'logs'] as const,
+  viewNames = ['Overview', 'Tree', 'Flame', 'Table', 'Logs']
 const wide = signal(true) // whether there is space for facets
 const withFacets = () => page.view.value === 'tree' && (wide.value ? page.facets.value === '1' : page.facetsOver.value)
 
@@ -216,7 +216,11 @@ function App() {
               </div>
             )
           )}
-          {{ top: <Overview />, tree: <Tree />, flame: <FlameView />, table: <TableView /> }[page.view.value]}
+          {
+            { top: <Overview />, tree: <Tree />, flame: <FlameView />, table: <TableView />, logs: <TableView /> }[
+              page.view.value
+            ]
+          }
         </div>
         {page.view.value === 'tree' && page.details.value && (
           <>
@@ -469,7 +473,7 @@ const keys: [string, [string, string][]][] = [
       ['b', 'bars by length or by time'],
       ['Ctrl wheel', 'zoom in, zoom out'],
       ['Shift wheel', 'pan left, pan right'],
-      ['1, 2, 3, 4', viewNames.join(', ')],
+      ['1, 2, 3, 4, 5', viewNames.join(', ')],
       [']', 'details'],
       ['y', 'copy link'],
       ['Space', 'pause']

@@ -2,12 +2,13 @@
 import { effect, signal } from '@preact/signals'
 import type { Entry } from './source'
 
-type View = 'top' | 'tree' | 'flame' | 'table'
+type View = 'top' | 'tree' | 'flame' | 'table' | 'logs'
 export const view = signal<View>('tree')
 export const selected = signal(0)
 export const root = signal(0)
 export const lane = signal(true) // whether the runtime is drawn below the rows
 export const form = signal<'' | 'rows' | 'calls' | 'compare'>('') // the kind of table
+export const level = signal<'' | 'info' | 'warn' | 'error'>('') // the lowest level of the log records that are listed
 export const wide = signal<'time' | 'up' | 'count' | 'lanes'>('time') // what the width in the flame means; lanes: spans over time
 export const order = signal(0) // the number of the column that sorts the table, from 1 on; below 0: smallest values first
 export const notice = signal('')

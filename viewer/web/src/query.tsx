@@ -104,6 +104,7 @@ export function Query() {
       clearTimeout(timer.current)
       leave() // so that the keys n and N go to other hits
       search.find().then(ok => {
+        if (ok && page.view.value === 'logs') return // the list has the hits already
         if (ok && search.found.value?.count) selection.next(e.shiftKey ? 'prev' : 'next')
         else {
           if (search.problem.value?.command)

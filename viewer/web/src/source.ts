@@ -43,6 +43,7 @@ export interface Part {
 }
 export interface AskTable extends Part {
   form: string
+  level: string
   sort: number
   first: number
   n: number

@@ -1,4 +1,5 @@
-// The table that a query computes, or a table of the selected spans, of rows, or of calls between services.
+// The table that a query computes, or a table of the selected spans, of rows, of log records, or of calls between
+// services.
 import { batch, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
@@ -16,21 +17,25 @@ const most = 200
 
 export function TableView() {
   const q = search.text.value.trim(),
+    logs = page.view.value === 'logs',
+    form = logs ? 'logs' : page.form.value,
     shown = useSignal(most)
   useEffect(() => {
     shown.value = most
-  }, [q, page.form.value, time.windowText.value])
+  }, [q, form, page.level.value, time.windowText.value])
   const ask = {
     ...search.part(),
     q,
-    form: page.form.value,
+    form,
+    level: logs ? page.level.value : '',
     sort: page.order.value,
     first: 0,
     n: Math.min(500, shown.value)
   }
   const sorted = useRef({ names: '', arrivals: 0 })
-  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + trace.pace(), signal =>
-    trace.source.table(ask, signal)
+  const { value: t, failed } = useAnswer<Table>(
+    JSON.stringify(ask) + (logs ? trace.meta.value!.entries : trace.pace()),
+    signal => trace.source.table(ask, signal)
   )
   // Another table may not have the sorted column. Reset the order, unless the order came with the address, as
   // after Back.
@@ -56,7 +61,7 @@ export function TableView() {
       )
       .trim()
     const where = l.where,
-      alone = page.form.value === 'calls' || !base || base === '{}'
+      alone = form === 'calls' || !base || base === '{}'
     batch(() => {
       search.text.value = !alone ? base : without ? `!(${where})` : where
       if (alone) search.find()
@@ -86,26 +91,42 @@ export function TableView() {
   return (
     <div class="tbv">
       <div class="tool">
-        <Choose
-          label="What the table has"
-          now={page.form.value}
-          to={id => {
-            page.form.value = id
-            page.order.value = 0
-          }}
-          of={[
-            [
-              '',
-              /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare)\s*\(/.test(q)
-                ? 'Query'
-                : 'By name'
-            ],
-            ['rows', 'Rows'],
-            ['calls', 'Calls'],
-            ['compare', search.otherSide() && 'Compare']
-          ]}
-        />
-        <span class="q">{t && many(t.total, 'line')}</span>
+        {logs ? (
+          <Choose
+            label="The lowest level"
+            now={page.level.value}
+            to={id => {
+              page.level.value = id
+            }}
+            of={[
+              ['', 'All'],
+              ['info', 'Info'],
+              ['warn', 'Warn'],
+              ['error', 'Error']
+            ]}
+          />
+        ) : (
+          <Choose
+            label="What the table has"
+            now={page.form.value}
+            to={id => {
+              page.form.value = id
+              page.order.value = 0
+            }}
+            of={[
+              [
+                '',
+                /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare)\s*\(/.test(q)
+                  ? 'Query'
+                  : 'By name'
+              ],
+              ['rows', 'Rows'],
+              ['calls', 'Calls'],
+              ['compare', search.otherSide() && 'Compare']
+            ]}
+          />
+        )}
+        <span class="q">{t && many(t.total, logs ? 'log record' : 'line')}</span>
         <span class="grow" />
         <button class="btn s" disabled={!t?.total} onClick={() => page.download('entrace.csv', trace.source.csv(ask))}>
           Save CSV
@@ -115,9 +136,9 @@ export function TableView() {
       {!failed && !t && none('Computing…')}
       {t && t.total === 0 && (
         <p class="none">
-          {page.form.value === 'calls' ? (
+          {form === 'calls' ? (
             'No service calls another one.'
-          ) : !page.form.value && search.found.value?.count ? (
+          ) : !form && search.found.value?.count ? (
             <>
               No span is selected.{' '}
               <button class="lk" onClick={set(page.form, 'rows')}>
@@ -139,7 +160,7 @@ export function TableView() {
                     up = order === i + 1 ? 'descending' : order === -i - 1 ? 'ascending' : 'none'
                   return (
                     <th aria-sort={up} class={c.kind}>
-                      {page.form.value === 'rows' && c.name === 'attributes' ? (
+                      {c.name === 'attributes' ? (
                         c.name
                       ) : (
                         <button
@@ -167,9 +188,11 @@ export function TableView() {
                     const { kind, name } = t.columns[i]!
                     return (
                       <td
-                        class={kind + ((name === 'errors' && v !== '0') || v === 'error' ? ' err' : '')}
+                        class={
+                          kind + ((name === 'errors' && v !== '0') || v === 'error' || v === 'ERROR' ? ' err' : '')
+                        }
                         title={kind === 'text' && v !== null ? plain(String(v)) : undefined}>
-                        {(l.where || l.row) && (i === 0 || name === 'name') ? (
+                        {(l.where || l.row) && (i === 0 || name === 'name' || name === 'text') ? (
                           <button
                             class="lk"
                             title={l.where ? `Show ${plain(l.where)}; with Alt all others` : 'Show in the tree'}

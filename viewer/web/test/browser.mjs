@@ -914,6 +914,26 @@ test('compare: a trace against another one, in Why, facets, flame and table', as
   await until(() => line.locator('td').nth(9).textContent(), t => t === '1,000')
 })
 
+test('logs: records by level, those of the query, and those below what it selects', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=logs'))
+  const lines = page.locator('.tbs tbody tr'), number = () => page.textContent('.tool .q').then(t => parseInt(t.replace(',', '')))
+  await lines.first().waitFor()
+  const all = await number()
+  await page.getByRole('button', { name: 'Warn', exact: true }).click()
+  await until(number, n => n > 0 && n < all)
+  await until(() => lines.locator('td:nth-child(2)').allTextContents(), t => t.every(l => /^(WARN|ERROR)$/.test(l)))
+  await until(() => page.url(), u => u.includes('least=warn'))
+  await page.getByRole('button', { name: 'All', exact: true }).click()
+  const span = await lines.locator('td:nth-child(5)').allTextContents().then(t => t.find(n => n))
+  await page.locator('#query').fill(`{ kind = span && name = "${span}" }`)
+  await page.keyboard.press('Enter')
+  await until(number, n => n > 0 && n < all)
+  const text = await lines.first().locator('td').nth(3).textContent()
+  await lines.first().locator('button').first().click()
+  await until(() => selected(page), t => t === text)
+})
+
 test('conversation: what was said to a model, in order, each thing once, as text', async () => {
   const { url } = await serve('talk.jsonl')
   const page = await open(at(url, '?v=tree&d=9'), { tab: 'why' })
