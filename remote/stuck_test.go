@@ -17,7 +17,7 @@ import (
 func TestRefusedEntry(t *testing.T) {
 	r := receive(t, remote.Receiver{MaxEntrySize: 64 << 10}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{})
-	rec := recorder.Stream(&recorder.Options{Tee: s})
+	rec := recorder.Stream(&recorder.Options{Tee: s, MaxBlock: time.Minute}) // a busy machine is slow with the large record
 	put := func(message string) {
 		must(t, rec.Log(format.SpanRef{}, tracetest.Log(message)))
 	}
