@@ -151,7 +151,7 @@ type workload struct {
 	clocks  []Clock // the clocks that were corrected
 	clock   func(t Time) string
 	trigger *Trigger // why the flight recorder wrote its latest file
-	// triggered is the time at which the reason for a flight recorder's latest file began; see triggeredAt.
+	// triggered is the time at which the reason for a flight recorder's latest file began; see triggerOf.
 	triggered Time
 }
 
@@ -223,8 +223,8 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others, within b
 			if v.Name(root) != mapping.NameTrace {
 				break
 			}
-			if at := triggeredAt(v, root); at >= w.triggered {
-				w.triggered, w.trigger = at, triggerOf(v, root)
+			if trigger, at := triggerOf(v, root); at >= w.triggered {
+				w.triggered, w.trigger = at, trigger
 			}
 		}
 		rank = end
@@ -314,29 +314,6 @@ func withoutSeeding(v *view.View, roots []view.Row) []view.Row {
 		return roots
 	}
 	return list[k:]
-}
-
-// triggeredAt returns the start time of the request for which a flight recorder made a file, or the time at which the
-// file was requested. It returns NoTime if neither is known.
-func triggeredAt(v *view.View, r view.Row) Time {
-	e, err := v.NewReader().Entry(r)
-	if err != nil {
-		return NoTime
-	}
-	trace, _ := e.Attribute("request.trace_id")
-	span, _ := e.Attribute("request.span_id")
-	if row := spanNamed(v, trace.Text(), span.Text()); row != 0 {
-		if began, known := v.Start(v.Outermost(row)); known {
-			return Time(began)
-		}
-	}
-	start, timed := v.Start(r)
-	if !timed {
-		return NoTime
-	}
-	took, _ := e.Attribute("request.took_nano")
-	n, _ := took.U64()
-	return Time(start) - Time(n)
 }
 
 func operationOf(v *view.View, r view.Row) operation {

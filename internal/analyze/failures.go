@@ -56,11 +56,9 @@ type failureKind struct {
 type route struct {
 	operation // the name includes the HTTP route
 
-	took    int64
-	n       int
-	own     map[operation]*ownTime // by operation without a path
-	longest view.Row
-	most    int64
+	took int64
+	n    int
+	own  map[operation]*ownTime // by operation without a path
 }
 
 // A side has the requests of a route on one side of a comparison.
@@ -89,7 +87,6 @@ func sidesOf(list []*request) map[*route]*[2]side {
 // An ownTime sums the own time of the spans of an operation.
 type ownTime struct {
 	took, most int64
-	n          int
 	longest    view.Row
 }
 
@@ -103,12 +100,9 @@ func (x *callReader) addToRoute(q *request, spans []*member) (err error) {
 	}
 	q.route = t
 	t.n, t.took = t.n+1, t.took+q.took
-	if q.took >= t.most {
-		t.longest, t.most = q.row, q.took
-	}
 	for _, s := range spans {
 		o := at(t.own, operation{service: s.service, name: s.name})
-		o.took, o.n = o.took+s.own, o.n+1
+		o.took += s.own
 		if s.own >= o.most {
 			o.most, o.longest = s.own, s.row
 		}

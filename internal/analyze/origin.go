@@ -24,28 +24,38 @@ type Trigger struct {
 // asked has the triggers by which a person or a program asks for a file. They say nothing about what is wrong.
 var asked = []string{"", "api", "http", "signal", "start", "exit"}
 
-// triggerOf returns the trigger in the first entry of a flight recorder's file. It returns nil if the kind of the
-// trigger is in asked.
-func triggerOf(v *view.View, r view.Row) *Trigger {
+// triggerOf returns the trigger in the first entry of a flight recorder's file, and the start time of the request for
+// which the recorder made the file, or else the time at which the file was requested. The trigger is nil if its kind is
+// in asked, and the time is NoTime if neither is known.
+func triggerOf(v *view.View, r view.Row) (t *Trigger, at Time) {
 	e, err := v.NewReader().Entry(r)
 	if err != nil {
-		return nil
+		return nil, NoTime
 	}
 	text := func(name string) string {
 		a, _ := e.Attribute(name)
 		return strings.Clone(a.Text())
 	}
-	t := &Trigger{Kind: text("trigger"), Reason: text("reason")}
-	if slices.Contains(asked, t.Kind) {
-		return nil
+	at = NoTime
+	if start, timed := v.Start(r); timed {
+		took, _ := e.Attribute("request.took_nano")
+		n, _ := took.U64()
+		at = Time(start) - Time(n)
 	}
-	if at := strings.LastIndex(t.Reason, " ("); at > 0 && strings.Contains(t.Reason[at:], "trace ") {
-		t.Reason = t.Reason[:at] // the request and its trace id, which Row has
-	}
+	t = &Trigger{Kind: text("trigger"), Reason: text("reason")}
 	if span := spanNamed(v, text("request.trace_id"), text("request.span_id")); span != 0 {
 		t.Row = v.Outermost(span)
+		if began, known := v.Start(t.Row); known {
+			at = Time(began)
+		}
 	}
-	return t
+	if slices.Contains(asked, t.Kind) {
+		return nil, at
+	}
+	if end := strings.LastIndex(t.Reason, " ("); end > 0 && strings.Contains(t.Reason[end:], "trace ") {
+		t.Reason = t.Reason[:end] // the request and its trace id, which Row has
+	}
+	return t, at
 }
 
 // tell sets the text of a trigger: the innermost error of its request, or else where the request spends its time.
