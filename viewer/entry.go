@@ -181,17 +181,16 @@ func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most 
 	if metas := v.Columns().Metas(); len(metas) < math.MaxUint16 && !slices.ContainsFunc(metas, isDump) {
 		return nil // the trace has no stacks; if Metas has fewer items than the limit, it has all names
 	}
-	t := v.Tree()
-	for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
-		if rank%(1<<16) == 0 && ctx.Err() != nil {
+	for row := range analyze.Subtree(v, r) {
+		if row%(1<<16) == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := d.addStack(v, t.Row(rank), most); err != nil {
+		if err := d.addStack(v, row, most); err != nil {
 			return err
 		}
 	}
 	for up := v.Parent(r); len(d.Stacks) == 0 && v.Role(up) == view.RoleSpan; up = v.Parent(up) {
-		for kid := range t.Children(up) {
+		for kid := range v.Tree().Children(up) {
 			if err := d.addStack(v, kid, most); err != nil {
 				return err
 			}
@@ -362,14 +361,14 @@ func (h *Handler) logs(ctx context.Context, q *request) (any, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
-	v, t := q.v, q.v.Tree()
+	v := q.v
 	rows := v.NewSet()
-	for rank := t.Rank(r); rank < t.End(r); rank++ {
-		if rank%(1<<16) == 0 && ctx.Err() != nil {
+	for row := range analyze.Subtree(v, r) {
+		if row%(1<<16) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if kid := t.Row(rank); v.Role(kid) == view.RoleLog || v.Role(kid) == view.RoleEvent {
-			rows.Add(kid)
+		if role := v.Role(row); role == view.RoleLog || role == view.RoleEvent {
+			rows.Add(row)
 		}
 	}
 	list := []record{}

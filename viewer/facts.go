@@ -76,14 +76,7 @@ func (s *state) extent(root view.Row, w window) extent {
 	if root == 0 {
 		return s.whole()
 	}
-	t := s.v.Tree()
-	return extentOf(s.v, func(yield func(view.Row) bool) {
-		for rank := t.Rank(root); rank < t.End(root); rank++ {
-			if !yield(t.Row(rank)) {
-				return
-			}
-		}
-	})
+	return extentOf(s.v, analyze.Subtree(s.v, root))
 }
 
 func extentOf(v *view.View, rows iter.Seq[view.Row]) extent {

@@ -175,11 +175,7 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 		if err != nil {
 			return nil, err
 		}
-		within := s.v.NewSet()
-		for _, r := range rows {
-			within.Add(r)
-		}
-		if all, ok := q.First(ctx, s.v, within); ok {
+		if all, ok := q.First(ctx, s.v, analyze.SetOf(s.v, rows)); ok {
 			for r, err := range all {
 				if err != nil {
 					return nil, err

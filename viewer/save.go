@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"slices"
+
+	"github.com/entrace-go/entrace/internal/analyze"
 )
 
 // save answers with rows in the format that the parameter format names. With a query, it saves the selected rows.
@@ -20,8 +22,8 @@ func (h *Handler) save(ctx context.Context, q *request) (any, error) {
 	rows := c.hits
 	if rows == nil {
 		rows = q.v.NewSet()
-		for rank := c.from; rank < c.end; rank++ {
-			if r := q.v.Tree().Row(rank); c.isInside(r) {
+		for r := range analyze.Subtree(q.v, c.root) {
+			if c.isInside(r) {
 				rows.Add(r)
 			}
 		}

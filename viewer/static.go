@@ -128,20 +128,19 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 	if err != nil {
 		return nil, err
 	}
-	v, t := s.v, s.v.Tree()
+	v := s.v
 	var rows []view.Row
-	for rank := 1; rank < t.Len(); rank++ {
-		if r := t.Row(rank); isShown(v, r) && (part == nil || part.Has(r)) {
+	for r := range analyze.Subtree(v, 0) {
+		if isShown(v, r) && (part == nil || part.Has(r)) {
 			rows = append(rows, r)
 		}
 	}
 	if len(rows) > maxRows {
 		return nil, &SizeError{Rows: len(rows), MaxRows: maxRows}
 	}
-	places, only := make(map[view.Row]int, len(rows)), v.NewSet()
+	places, only := make(map[view.Row]int, len(rows)), analyze.SetOf(v, rows)
 	for i, r := range rows {
 		places[r] = i + 1
-		only.Add(r)
 	}
 	p, d := s.pageOf(only), &staticData{Rows: []staticRow{}}
 	read, ranker := v.NewReader(), interest.NewRanker(v)
@@ -353,12 +352,8 @@ func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Ro
 	d.Why = make(map[string][]*why)
 	keys := slices.SortedFunc(maps.Keys(rows), func(a, b string) int { return cmp.Or(len(rows[b])-len(rows[a]), cmp.Compare(a, b)) })
 	for _, key := range keys[:min(len(keys), mostWhy)] {
-		same := s.v.NewSet()
-		for _, r := range rows[key] {
-			same.Add(r)
-		}
 		for _, of := range []string{"slow", "failed"} {
-			x, _, err := s.whyOf(ctx, rows[key][0], same, of)
+			x, _, err := s.whyOf(ctx, rows[key][0], analyze.SetOf(s.v, rows[key]), of)
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/read/show"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -96,7 +97,7 @@ func (o *grepOptions) grep(ctx context.Context, c *console, names []string) erro
 		}
 		if o.tree {
 			p := newPrinter(c, l, o.time)
-			p.only, p.first = withAncestors(l.v, setOf(l.v, rows)), l.first()
+			p.only, p.first = withAncestors(l.v, analyze.SetOf(l.v, rows)), l.first()
 			err = p.all(ctx, w, 0)
 		} else {
 			err = newRowPrinter(c, l, w, &o.rowFlags).all(ctx, rows, inList)
@@ -117,22 +118,12 @@ func notNegative(flag string, n int) error {
 	return nil
 }
 
-// setOf returns a set of rows.
-func setOf(v *view.View, rows []view.Row) view.Set[view.Row] {
-	set := v.NewSet()
-	for _, r := range rows {
-		set.Add(r)
-	}
-	return set
-}
-
 // withLogs returns rows, and all log records below them in the tree, in the order of time.
 func withLogs(v *view.View, rows []view.Row) []view.Row {
-	all := setOf(v, rows)
-	t := v.Tree()
+	all := analyze.SetOf(v, rows)
 	for _, r := range rows {
-		for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
-			if kid := t.Row(rank); v.Role(kid) == view.RoleLog {
+		for kid := range analyze.Subtree(v, r) {
+			if v.Role(kid) == view.RoleLog {
 				all.Add(kid)
 			}
 		}
@@ -151,7 +142,7 @@ func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 		}
 	}
 	order := query.InTime(v, all)
-	chosen := setOf(v, rows)
+	chosen := analyze.SetOf(v, rows)
 	keep := v.NewSet()
 	for i, r := range order {
 		if chosen.Has(r) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
@@ -246,10 +247,11 @@ func (s *selected) namedRows(o *selection) (rows view.Set[view.Row], err error) 
 		if !ok {
 			return nil, usagef("%s has no row %d: its last one is %d", name.file, name.id, s.v.Entries(file)-1)
 		}
-		rows.Add(r)
-		t := s.v.Tree()
-		for rank := t.Rank(r) + 1; !o.alone && rank < t.End(r); rank++ {
-			rows.Add(t.Row(rank))
+		for row := range analyze.Subtree(s.v, r) {
+			rows.Add(row)
+			if o.alone {
+				break
+			}
 		}
 	}
 	return rows, nil
@@ -294,10 +296,9 @@ func (s *selected) rows() []view.Row {
 func (s *selected) part(descendants bool) view.Set[view.Row] {
 	part := withAncestors(s.v, s.result.Rows)
 	if descendants {
-		t := s.v.Tree()
 		for r := range s.result.Rows.All() {
-			for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
-				part.Add(t.Row(rank))
+			for row := range analyze.Subtree(s.v, r) {
+				part.Add(row)
 			}
 		}
 	}

@@ -348,14 +348,13 @@ type member struct {
 
 // request adds the calls of the request at and below a span.
 func (x *callReader) request(root view.Row, now bool) error {
-	v, t := x.v, x.v.Tree()
+	v := x.v
 	q := &request{view: v, row: root, now: now}
 	last := int64(math.MinInt64)
 	var spans []*member
 	known := make(map[view.Row]*member)
-	for rank, end := t.Rank(root), t.End(root); rank < end; rank++ {
-		r := t.Row(rank)
-		if err := x.texts.ctx.Err(); rank%(1<<16) == 0 && err != nil {
+	for r := range Subtree(v, root) {
+		if err := x.texts.ctx.Err(); r%(1<<16) == 0 && err != nil {
 			return err
 		}
 		if x.only != nil && !x.only.Has(r) {

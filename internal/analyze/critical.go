@@ -71,14 +71,13 @@ func Critical(v *view.View, r view.Row) (*CriticalPath, bool) {
 
 // findAsync finds the asynchronous spans.
 func (c *critical) findAsync() {
-	v, t := c.v, c.v.Tree()
-	for rank := t.Rank(c.path.Span) + 1; rank < t.End(c.path.Span); rank++ {
-		r := t.Row(rank)
+	v := c.v
+	for r := range Subtree(v, c.path.Span) {
 		up := v.Parent(r)
 		start, timed := v.Start(r)
 		begun, _ := v.Start(up)
 		whole, over := v.Duration(up)
-		if v.Role(r) != view.RoleSpan || v.Role(up) != view.RoleSpan || !timed || !over {
+		if r == c.path.Span || v.Role(r) != view.RoleSpan || v.Role(up) != view.RoleSpan || !timed || !over {
 			continue
 		}
 		if took, ended := v.Duration(r); !ended || start+int64(took) > begun+int64(whole) {
@@ -95,9 +94,7 @@ func (c *critical) findAsync() {
 // lastBelow returns the last time of row r and all rows below it.
 func lastBelow(v *view.View, r view.Row) int64 {
 	last := int64(math.MinInt64)
-	t := v.Tree()
-	for rank := t.Rank(r); rank < t.End(r); rank++ {
-		row := t.Row(rank)
+	for row := range Subtree(v, r) {
 		if at, ok := v.Start(row); ok {
 			took, _ := v.Duration(row)
 			last = max(last, at, at+int64(took))

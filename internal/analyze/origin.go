@@ -64,10 +64,9 @@ func (t *Trigger) tell(ctx context.Context, run query.Run) error {
 	if t.Row == 0 {
 		return nil
 	}
-	texts, tree := errorTexts{v: v, ctx: ctx}, v.Tree()
-	failed := view.Row(0)
-	for rank, end := tree.Rank(t.Row), tree.End(t.Row); rank < end; rank++ {
-		if r := tree.Row(rank); v.Flags(r).IsError() && run.Rows.Has(r) {
+	texts, failed := errorTexts{v: v, ctx: ctx}, view.Row(0)
+	for r := range Subtree(v, t.Row) {
+		if v.Flags(r).IsError() && run.Rows.Has(r) {
 			failed = r
 		}
 	}
@@ -198,9 +197,9 @@ func (w *workload) concerns(x *Explanation, deaths []Death) {
 	}
 	names := make(map[string]int)
 	add := func(v *view.View, root view.Row, n int) {
-		t, seen := v.Tree(), make(map[string]bool)
-		for rank, end := t.Rank(root), t.End(root); rank < end; rank++ {
-			if s := v.Name(t.Row(rank)); !seen[s] {
+		seen := make(map[string]bool)
+		for r := range Subtree(v, root) {
+			if s := v.Name(r); !seen[s] {
 				seen[s] = true
 				names[s] += n
 			}

@@ -344,7 +344,7 @@ func (q *Requests) group(ctx context.Context, g *ChoiceGroup, p compared, first 
 			continue
 		}
 		var ran []Beside
-		in, others := setOf(q.view, of[0]), setOf(q.view, of[1])
+		in, others := SetOf(q.view, of[0]), SetOf(q.view, of[1])
 		if first && i == 0 {
 			ran = q.beside().ran(longest.row, in, others)
 		}
@@ -352,14 +352,6 @@ func (q *Requests) group(ctx context.Context, g *ChoiceGroup, p compared, first 
 	}
 	g.Evidence = append(g.Evidence, list...)
 	return err
-}
-
-func setOf(v *view.View, rows []view.Row) view.Set[view.Row] {
-	s := v.NewSet()
-	for _, r := range rows {
-		s.Add(r)
-	}
-	return s
 }
 
 func median(list []*timed) int64 {

@@ -216,37 +216,13 @@ func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	return left
 }
 
-// Above returns a function that reports whether an ancestor of a row is a span of a set. It visits each row only once.
-func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
-	// The set looked has the visited rows; below has the visited rows at or below a span of the set.
-	looked, below := v.NewSet(), v.NewSet()
-	return func(r view.Row) bool {
-		up, is := v.Parent(r), false
-		if v.Role(up) == view.RoleSpan && rows.Has(up) { // a fast path for most rows
-			return true
-		}
-		for ; up != 0 && !is && !looked.Has(up); up = v.Parent(up) {
-			is = v.Role(up) == view.RoleSpan && rows.Has(up)
-		}
-		is = is || below.Has(up)
-		for r = v.Parent(r); r != up; r = v.Parent(r) {
-			looked.Add(r)
-			if is {
-				below.Add(r)
-			}
-		}
-		return is
-	}
-}
-
 // SlowestPart returns the span below row r with the largest self time. It returns false if no span
 // below r has a larger self time than r.
 func SlowestPart(v *view.View, r view.Row) (part view.Row, ok bool) {
 	most, _ := v.SelfTime(r)
-	t := v.Tree()
-	for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank++ {
-		if self, ended := v.SelfTime(t.Row(rank)); ended && self > most {
-			part, most, ok = t.Row(rank), self, true
+	for row := range Subtree(v, r) {
+		if self, ended := v.SelfTime(row); ended && self > most {
+			part, most, ok = row, self, true
 		}
 	}
 	return part, ok

@@ -197,9 +197,8 @@ func (w *workload) waiting(from, to int64) (most waitingAt, requests int) {
 			continue
 		}
 		requests++
-		open, t := q.row, q.view.Tree()
-		for rank, end := t.Rank(q.row), t.End(q.row); rank < end; rank++ {
-			r := t.Row(rank)
+		open := q.row
+		for r := range Subtree(q.view, q.row) {
 			if begin, until, timed := during(q.view, r); timed && q.view.Role(r) == view.RoleSpan && begin <= from && until >= to {
 				open = r
 			}
