@@ -106,7 +106,6 @@ func catSelected(ctx context.Context, c *console, name string, o *rowFlags) erro
 		return err
 	}
 	defer l.Close()
-	w := bufio.NewWriterSize(c.out, 64<<10)
 	p := newPrinter(c, l, o.time)
 	kept := view.Set[view.Row](nil)
 	if c.fitted != nil {
@@ -118,16 +117,16 @@ func catSelected(ctx context.Context, c *console, name string, o *rowFlags) erro
 			switch {
 			case fold != nil:
 				p.folds[r] = nil // later entries of the row print nothing
-				_, err := w.Write(fold)
+				_, err := l.w.Write(fold)
 				return err
 			case folded, kept != nil && !kept.Has(r):
 				return nil
 			}
-			_, err := w.Write(line)
+			_, err := l.w.Write(line)
 			return err
 		})
 	}
-	return errors.Join(err, w.Flush(), l.Damage())
+	return l.finish(err)
 }
 
 // fitEntries returns the rows whose entries the budget keeps.
@@ -153,8 +152,7 @@ func catConversation(ctx context.Context, c *console, name string, o *rowFlags) 
 		return err
 	}
 	defer l.Close()
-	w := bufio.NewWriter(c.out)
-	p := newRowPrinter(c, l, w, o)
+	p := newRowPrinter(c, l, o)
 	p.spoken = true
 	var rows []view.Row
 	for _, r := range l.rows() {
@@ -162,7 +160,7 @@ func catConversation(ctx context.Context, c *console, name string, o *rowFlags) 
 			rows = append(rows, r)
 		}
 	}
-	return errors.Join(p.unread, p.all(ctx, rows, inList), w.Flush(), l.Damage())
+	return l.finish(errors.Join(p.unread, p.all(ctx, rows, inList)))
 }
 
 // entries calls fn with the line of each entry that the flags select, and the row of the entry.

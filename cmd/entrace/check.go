@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"strconv"
@@ -109,7 +108,6 @@ func (o *checkOptions) check(ctx context.Context, c *console, names []string) er
 	if want(len(rows)) {
 		return nil
 	}
-	w := bufio.NewWriter(c.out)
 	c.say("%s, expected %s", plural(len(rows), "row"), o.expect)
 	if len(rows) == 0 {
 		err = l.sayAlone(ctx, c)
@@ -120,7 +118,7 @@ func (o *checkOptions) check(ctx context.Context, c *console, names []string) er
 	if o.limit > 0 && len(rows) > o.limit {
 		rows = rows[:o.limit]
 	}
-	if err := errors.Join(newRowPrinter(c, l, w, &o.rowFlags).all(ctx, rows, inList), w.Flush()); err != nil {
+	if err := errors.Join(newRowPrinter(c, l, &o.rowFlags).all(ctx, rows, inList), l.w.Flush()); err != nil {
 		return err
 	}
 	return errNone

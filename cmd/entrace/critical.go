@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -92,22 +91,21 @@ func (o *criticalOptions) run(ctx context.Context, c *console, names []string) e
 			return err
 		}
 	}
-	w := bufio.NewWriter(c.out)
-	p := newRowPrinter(c, l, w, &o.rowFlags)
+	p := newRowPrinter(c, l, &o.rowFlags)
 	for i, r := range spans {
 		err = ctx.Err()
 		if err != nil {
 			break
 		}
 		if i > 0 && !o.json {
-			fmt.Fprintln(w)
+			fmt.Fprintln(l.w)
 		}
 		err = p.path(ctx, r, o, least/100)
 		if err != nil {
 			break
 		}
 	}
-	return errors.Join(err, w.Flush(), l.Damage())
+	return l.finish(err)
 }
 
 // path prints the critical path of span r: the measured path if the execution trace covers enough of the span,
@@ -121,9 +119,9 @@ func (p *rowPrinter) path(ctx context.Context, r view.Row, o *criticalOptions, l
 		switch {
 		case m == nil || m.Known < analyze.MeasuredShare:
 		case o.json:
-			return p.answer(p.w, m, "")
+			return p.answer(m, "")
 		default:
-			printSections(p.w, p.measured(m, least))
+			printSections(p.l.w, p.measured(m, least))
 			return p.unread
 		}
 	}
@@ -132,9 +130,9 @@ func (p *rowPrinter) path(ctx context.Context, r view.Row, o *criticalOptions, l
 		return nil
 	}
 	if o.json {
-		return p.answer(p.w, path, "")
+		return p.answer(path, "")
 	}
-	printSections(p.w, p.critical(path, least))
+	printSections(p.l.w, p.critical(path, least))
 	return p.unread
 }
 

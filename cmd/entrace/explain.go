@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,7 +85,7 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 	if err != nil {
 		return err
 	}
-	p := explanationPrinter{overviewPrinter: overviewPrinter{newRowPrinter(c, l, bufio.NewWriter(c.out), &o.rowFlags), top}}
+	p := explanationPrinter{overviewPrinter: overviewPrinter{newRowPrinter(c, l, &o.rowFlags), top}}
 	x, err := analyze.Explain(ctx, &analyze.Question{
 		Before: before, Now: []query.Run{{View: l.v, Rows: l.result.Rows}}, Since: at, Alike: o.query != "" || len(o.named) > 0, Deaths: deathsOf(l.Trace), Clocks: o.corrected, Top: top,
 		Clock: func(t analyze.Time) string { return p.timeOfDay(t, "15:04:05.000") },
@@ -103,7 +101,7 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(files, " ")
 	}
 	if o.json {
-		err = p.answer(c.out, &struct {
+		err = p.answer(&struct {
 			*analyze.Explanation
 
 			State      string     `json:"state"`
@@ -111,10 +109,10 @@ func (o *explainOptions) run(ctx context.Context, c *console, names []string) er
 		}{x, stateText(statesOf(l.Trace)), top.NeverEnded}, "  ")
 	} else {
 		p.explanation(x, o)
-		printSections(p.w, p.sections...)
-		err = errors.Join(p.unread, p.w.Flush())
+		printSections(l.w, p.sections...)
+		err = p.unread
 	}
-	err = errors.Join(err, l.Damage())
+	err = l.finish(err)
 	if err == nil && x.Found && o.failOn != "" {
 		return errNone
 	}

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -53,13 +51,12 @@ The last argument is a KEY if no file has that name. docs/query.md has the field
 					return err
 				}
 			}
-			w := bufio.NewWriter(c.out)
 			if o.json {
-				err = tableJSON(w, t)
+				err = tableJSON(l.w, t)
 			} else {
-				printSections(w, tableSection(t, o.time))
+				printSections(l.w, tableSection(t, o.time))
 			}
-			return errors.Join(err, w.Flush(), l.Damage())
+			return l.finish(err)
 		},
 	}
 }

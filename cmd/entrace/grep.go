@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +69,6 @@ func (o *grepOptions) grep(ctx context.Context, c *console, names []string) erro
 		return err
 	}
 	defer l.Close()
-	w := bufio.NewWriterSize(c.out, 64<<10)
 	n := l.result.Rows.Len()
 	switch {
 	case o.count && o.byFile:
@@ -80,10 +78,10 @@ func (o *grepOptions) grep(ctx context.Context, c *console, names []string) erro
 			counts[file]++
 		}
 		for i, n := range counts {
-			fmt.Fprintf(w, "%s:%d\n", show.Safe(l.Name(i)), n)
+			fmt.Fprintf(l.w, "%s:%d\n", show.Safe(l.Name(i)), n)
 		}
 	case o.count:
-		fmt.Fprintln(w, n)
+		fmt.Fprintln(l.w, n)
 	default:
 		rows := l.rows()
 		if o.limit > 0 && len(rows) > o.limit {
@@ -98,12 +96,12 @@ func (o *grepOptions) grep(ctx context.Context, c *console, names []string) erro
 		if o.tree {
 			p := newPrinter(c, l, o.time)
 			p.only, p.first = withAncestors(l.v, analyze.SetOf(l.v, rows)), l.first()
-			err = p.all(ctx, w, 0)
+			err = p.all(ctx, l.w, 0)
 		} else {
-			err = newRowPrinter(c, l, w, &o.rowFlags).all(ctx, rows, inList)
+			err = newRowPrinter(c, l, &o.rowFlags).all(ctx, rows, inList)
 		}
 	}
-	err = errors.Join(err, w.Flush(), l.Damage())
+	err = l.finish(err)
 	if err == nil && n == 0 {
 		return errNone
 	}

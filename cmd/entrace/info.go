@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -131,11 +130,9 @@ func printInfo(ctx context.Context, c *console, name string, o *rowFlags) error 
 	if o.json {
 		err = c.printJSON(in)
 	} else {
-		w := bufio.NewWriter(c.out)
-		printSections(w, in.section(o.time.zone()))
-		err = w.Flush()
+		printSections(t.w, in.section(o.time.zone()))
 	}
-	return errors.Join(err, t.Damage())
+	return t.finish(err)
 }
 
 // count counts the rows of only, or all rows if only is nil, in one pass.

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
@@ -103,10 +102,10 @@ func appendJSONValue(b []byte, v format.Value) []byte {
 
 // answer prints an answer as one JSON object. The rows in it have the form that appendJSON writes. If indent is
 // not empty, the object has several lines.
-func (p *rowPrinter) answer(w io.Writer, answer any, indent string) error {
+func (p *rowPrinter) answer(answer any, indent string) error {
 	b, err := p.form().JSON(answer, indent)
 	if err == nil {
-		_, err = io.WriteString(w, safeJSON(b)+"\n")
+		_, err = p.l.w.WriteString(safeJSON(b) + "\n")
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"strconv"
 	"time"
@@ -19,14 +18,13 @@ type rowPrinter struct {
 
 	json   bool
 	spoken bool // only the attributes of conversations with models
-	w      *bufio.Writer
 
 	names  text.Names // of the attributes of a row
 	unread error      // why a row of a section could not be read
 }
 
-func newRowPrinter(c *console, l *selected, w *bufio.Writer, o *rowFlags) *rowPrinter {
-	p := &rowPrinter{printer: newPrinter(c, l, o.time), json: o.json, w: w}
+func newRowPrinter(c *console, l *selected, o *rowFlags) *rowPrinter {
+	p := &rowPrinter{printer: newPrinter(c, l, o.time), json: o.json}
 	p.Flat = true
 	p.first = l.first()
 	return p
@@ -34,7 +32,7 @@ func newRowPrinter(c *console, l *selected, w *bufio.Writer, o *rowFlags) *rowPr
 
 func (p *rowPrinter) print(r view.Row) error {
 	if fold, is := p.folds[r]; is {
-		_, err := p.w.Write(fold)
+		_, err := p.l.w.Write(fold)
 		return err
 	}
 	e, err := p.Read.Entry(r)
@@ -47,7 +45,7 @@ func (p *rowPrinter) print(r view.Row) error {
 // printEntry prints row r, whose entry is e.
 func (p *rowPrinter) printEntry(r view.Row, e *format.TraceEntry) error {
 	p.setLines(r, e)
-	_, err := p.w.Write(p.B)
+	_, err := p.l.w.Write(p.B)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -158,7 +159,11 @@ type selected struct {
 	query   *query.Query
 	between *query.Options
 	result  *query.Result
+	w       *bufio.Writer // the output of the command
 }
+
+// finish writes what is left of the output. It adds the errors of the output and of the trace to err.
+func (s *selected) finish(err error) error { return errors.Join(err, s.w.Flush(), s.Damage()) }
 
 // openRows opens files and selects rows.
 func openRows(ctx context.Context, c *console, names []string, o *rowFlags) (*selected, error) {
@@ -181,7 +186,7 @@ func openRows(ctx context.Context, c *console, names []string, o *rowFlags) (*se
 	if wrong != nil {
 		return nil, errors.Join(&usageError{unfinished.WithValue(ctx, t.View())}, t.Close())
 	}
-	s := &selected{Trace: t, v: t.View(), query: q}
+	s := &selected{Trace: t, v: t.View(), query: q, w: bufio.NewWriterSize(c.out, 64<<10)}
 	if err := s.run(ctx, o); err != nil {
 		return nil, errors.Join(asUsage(err), t.Close())
 	}

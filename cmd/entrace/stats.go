@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -108,16 +106,15 @@ func (o *statsOptions) run(ctx context.Context, c *console, names []string) erro
 			return &usageError{err}
 		}
 	}
-	w := bufio.NewWriter(c.out)
 	switch {
 	case o.json:
-		err = tableJSON(w, t)
+		err = tableJSON(l.w, t)
 	case o.csv:
-		err = tableCSV(w, t, isTerminal(c.out) || c.fitted != nil)
+		err = tableCSV(l.w, t, isTerminal(c.out) || c.fitted != nil)
 	case o.histogram:
-		err = bars(c, w, t, o.time)
+		err = bars(c, l.w, t, o.time)
 	default:
-		printSections(w, tableSection(t, o.time))
+		printSections(l.w, tableSection(t, o.time))
 	}
-	return errors.Join(err, w.Flush(), l.Damage())
+	return l.finish(err)
 }

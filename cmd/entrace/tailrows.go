@@ -27,8 +27,7 @@ type tailer struct {
 	*console
 
 	o     tailOptions
-	name  string // of the file
-	out   *bufio.Writer
+	name  string    // of the file
 	first time.Time // the time of the first row of the first file; before it is known, zero
 
 	// How much of the file open has read.
@@ -55,7 +54,7 @@ type tailer struct {
 }
 
 func newTailer(c *console, name string, o tailOptions) *tailer {
-	return &tailer{console: c, o: o, name: name, out: bufio.NewWriter(c.out)}
+	return &tailer{console: c, o: o, name: name}
 }
 
 // open reads the last entries of a large file in one of ENTRACE's own formats. It reads any other file completely.
@@ -160,7 +159,7 @@ func (t *tailer) printWindow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.print(ctx, &selected{v: v}, rows)
+	return t.print(ctx, &selected{v: v, w: bufio.NewWriter(t.out)}, rows)
 }
 
 // showAll prints the complete rows of the whole trace that were not printed yet, in the order of the times at which they
@@ -216,14 +215,14 @@ func (t *tailer) grow(ctx context.Context) error {
 
 // print prints the log records, events and ended spans among the rows. With --json, it prints all rows.
 func (t *tailer) print(ctx context.Context, l *selected, rows []view.Row) error {
-	p := newRowPrinter(t.console, l, t.out, &t.o.rowFlags)
+	p := newRowPrinter(t.console, l, &t.o.rowFlags)
 	p.Done, p.Width = true, 0
 	if t.fitted != nil {
 		if !t.o.json {
 			rows = slices.DeleteFunc(rows, func(r view.Row) bool { return !tail.IsLine(p.entryOf(r)) })
 		}
 		p.first = t.first
-		return errors.Join(p.all(ctx, rows, inList), t.out.Flush())
+		return errors.Join(p.all(ctx, rows, inList), l.w.Flush())
 	}
 	for i, r := range rows {
 		if i%linesAtOnce == 0 && ctx.Err() != nil {
@@ -244,13 +243,13 @@ func (t *tailer) print(ctx context.Context, l *selected, rows []view.Row) error 
 			return err
 		}
 	}
-	return t.out.Flush()
+	return l.w.Flush()
 }
 
 // printRaw prints an entry as it is stored.
 func (t *tailer) printRaw(id uint32, e *format.TraceEntry) error {
 	t.line = appendLine(t.console, t.line[:0], int64(id), e, t.o.json)
-	_, err := t.console.out.Write(t.line)
+	_, err := t.out.Write(t.line)
 	return err
 }
 

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -76,14 +74,14 @@ func (o *topOptions) run(ctx context.Context, c *console, names []string) error 
 	if err := tellStates(ctx, c, l.v); err != nil {
 		return err
 	}
-	p := overviewPrinter{newRowPrinter(c, l, bufio.NewWriter(c.out), &o.rowFlags), found}
+	p := overviewPrinter{newRowPrinter(c, l, &o.rowFlags), found}
 	if o.json {
-		err = p.answer(c.out, found, "  ")
+		err = p.answer(found, "  ")
 	} else {
-		printSections(p.w, p.sections()...)
-		err = errors.Join(p.unread, p.w.Flush())
+		printSections(l.w, p.sections()...)
+		err = p.unread
 	}
-	return errors.Join(err, l.Damage())
+	return l.finish(err)
 }
 
 // failures returns the number of failed requests, and the number of failed spans and error log records.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +68,6 @@ func (o *treeOptions) run(ctx context.Context, c *console, names []string) error
 	}
 	defer l.Close()
 	v := l.v
-	w := bufio.NewWriterSize(c.out, 64<<10)
 	p := newPrinter(c, l, o.time)
 	p.title, p.Bare = title(l.Trace), o.bare
 	if o.selects() {
@@ -94,17 +92,16 @@ func (o *treeOptions) run(ctx context.Context, c *console, names []string) error
 		p.Strip = func(r view.Row) []string { return strip(v, strips, r) }
 	}
 	if o.json {
-		err = newRowPrinter(c, l, w, &o.rowFlags).tree(ctx, p.only, o.depth)
-		return errors.Join(err, w.Flush(), l.Damage())
+		return l.finish(newRowPrinter(c, l, &o.rowFlags).tree(ctx, p.only, o.depth))
 	}
 	if o.full {
 		p.Width, p.Measured = 0, false
 	}
 	p.states = statesOf(l.Trace)
 	p.GoesOn = func(file int) bool { return file < len(p.states) && p.states[file].Rotated }
-	var lines io.Writer = w
+	var lines io.Writer = l.w
 	if isASCII() {
-		lines = asciiWriter{w}
+		lines = asciiWriter{l.w}
 	}
 	if v.Len() > 0 {
 		_, err = fmt.Fprintln(lines, p.wrapped(p.summary()))
@@ -115,12 +112,12 @@ func (o *treeOptions) run(ctx context.Context, c *console, names []string) error
 			}
 			fmt.Fprintln(lines, p.wrapped("  "+show.Safe(line)))
 		}
-		err = errors.Join(err, w.Flush()) // print the first lines now: the next one takes a while
+		err = errors.Join(err, l.w.Flush()) // print the first lines now: the next one takes a while
 	}
 	if err == nil {
 		err = p.all(ctx, lines, o.depth)
 	}
-	return errors.Join(err, w.Flush(), l.Damage())
+	return l.finish(err)
 }
 
 // maxStates is the maximum number of file states that are printed below the first line.
