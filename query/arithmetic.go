@@ -3,24 +3,23 @@ package query
 import "cmp"
 
 func (p *parser) sum() (expr, error) {
-	a, err := p.not()
-	for err == nil && (p.is("+") || p.is("-") && (p.braces > 0 || !p.peek().space || p.tokens[p.at+1].space)) {
-		t := p.next()
-		var b expr
-		b, err = p.not()
-		if err == nil {
-			a, err = p.arithmetic(t, a, b)
-		}
-	}
-	return a, err
+	return p.joined(p.not, func() bool {
+		return p.is("+") || p.is("-") && (p.braces > 0 || !p.peek().space || p.tokens[p.at+1].space)
+	})
 }
 
 func (p *parser) product() (expr, error) {
-	a, err := p.power()
-	for err == nil && (p.is("*") || p.is("/") || p.is("%")) {
+	return p.joined(p.power, func() bool { return p.is("*") || p.is("/") || p.is("%") })
+}
+
+// joined parses operands that operators of one precedence join. It computes from left to right. The func follows
+// reports whether the next token is such an operator.
+func (p *parser) joined(operand func() (expr, error), follows func() bool) (expr, error) {
+	a, err := operand()
+	for err == nil && follows() {
 		t := p.next()
 		var b expr
-		b, err = p.power()
+		b, err = operand()
 		if err == nil {
 			a, err = p.arithmetic(t, a, b)
 		}

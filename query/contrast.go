@@ -222,29 +222,6 @@ const (
 	mostBelow  = 32       // the maximum number of log records and events of a span whose attributes are compared
 )
 
-// below calls look with the attributes of each log record and event directly below a span.
-func below(v *view.View, span view.Row, read *view.Reader, look func(list []format.Attribute)) error {
-	if v.Role(span) != view.RoleSpan {
-		return nil
-	}
-	n := 0
-	for _, kid := range v.Children(span) {
-		if role := v.Role(kid); role != view.RoleLog && role != view.RoleEvent {
-			continue
-		}
-		n++
-		if n > mostBelow {
-			break
-		}
-		e, err := read.Entry(kid)
-		if err != nil {
-			return err
-		}
-		look(e.UserAttributes())
-	}
-	return nil
-}
-
 // contrastNames returns the attributes that differ most in a sample. The map looked has the number of values of
 // each attribute in the sample.
 func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []string, looked map[string]int, err error) {
@@ -282,8 +259,13 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 				return nil, nil, err
 			}
 			look(side, ".", e.UserAttributes())
-			if err := below(v, r, read, func(list []format.Attribute) { look(side, eventScope, list) }); err != nil {
-				return nil, nil, err
+			events := eventsBelow(v, r)
+			for _, event := range events[:min(len(events), mostBelow)] {
+				e, err := read.Entry(event)
+				if err != nil {
+					return nil, nil, err
+				}
+				look(side, eventScope, e.UserAttributes())
 			}
 			res := v.Resource(r)
 			list, ok := resources[res]

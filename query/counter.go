@@ -132,17 +132,14 @@ func countCodes[C uint16 | uint32](n [][2]int64, side int, rows view.Set[view.Ro
 	}
 }
 
-// eventsOf returns the events and log records to which event.x refers: the events and log records directly below a
-// span, or a log record itself.
-func (c *counter) eventsOf(row view.Row) (list []view.Row) {
-	switch c.v.Role(row) {
-	case view.RoleLog:
-		return []view.Row{row}
-	case view.RoleSpan:
-		for _, kid := range c.v.Children(row) {
-			if role := c.v.Role(kid); role == view.RoleLog || role == view.RoleEvent {
-				list = append(list, kid)
-			}
+// eventsBelow returns the log records and events directly below a span.
+func eventsBelow(v *view.View, span view.Row) (list []view.Row) {
+	if v.Role(span) != view.RoleSpan {
+		return nil
+	}
+	for _, kid := range v.Children(span) {
+		if role := v.Role(kid); role == view.RoleLog || role == view.RoleEvent {
+			list = append(list, kid)
 		}
 	}
 	return list
@@ -163,8 +160,12 @@ func (c *counter) event(m *machine, name string, out *valueCounts) error {
 			if row%4096 == 0 && c.ctx.Err() != nil {
 				return c.ctx.Err()
 			}
+			events := eventsBelow(c.v, row)
+			if c.v.Role(row) == view.RoleLog { // it is itself what event.x refers to
+				events = append(events, row)
+			}
 			var seen []string
-			for _, event := range c.eventsOf(row) {
+			for _, event := range events {
 				v := a.own(event)
 				key = appendKey(key[:0], v)
 				if v.kind != kindNil && !slices.Contains(seen, string(key)) {
