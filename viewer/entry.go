@@ -12,7 +12,6 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -319,12 +318,8 @@ func (d *details) addLink(v *view.View, r view.Row, most int) error {
 	trace, _ := e.Attribute(mapping.AttrLinkTraceID)
 	span, _ := e.Attribute(mapping.AttrLinkSpanID)
 	l := linked{Trace: trace.Text(), Span: span.Text(), Attributes: attributesOf(e.UserAttributes(), most)}
-	traceID, ok := wire.ParseID[[16]byte](l.Trace)
-	spanID, ok2 := wire.ParseID[[8]byte](l.Span)
-	if ok && ok2 {
-		if to, there := v.Span(format.SpanRef{TraceID: traceID, SpanID: spanID}); there {
-			l.To = &place{to, v.Name(to)}
-		}
+	if to := analyze.SpanNamed(v, l.Trace, l.Span); to != 0 {
+		l.To = &place{to, v.Name(to)}
 	}
 	d.Links = append(d.Links, l)
 	return nil

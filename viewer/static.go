@@ -138,9 +138,9 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 	if len(rows) > maxRows {
 		return nil, &SizeError{Rows: len(rows), MaxRows: maxRows}
 	}
-	places, only := make(map[view.Row]int, len(rows)), analyze.SetOf(v, rows)
+	places, only := make(map[view.Row]view.Row, len(rows)), analyze.SetOf(v, rows)
 	for i, r := range rows {
-		places[r] = i + 1
+		places[r] = view.Row(i + 1)
 	}
 	p, d := s.pageOf(only), &staticData{Rows: []staticRow{}}
 	read, ranker := v.NewReader(), interest.NewRanker(v)
@@ -157,7 +157,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 			return nil, err
 		}
 		line := p.treeRow(r, e, ranker)
-		line.Row = view.Row(places[r])
+		line.Row = places[r]
 		if above := places[up]; above > 0 {
 			line.Depth = d.Rows[above-1].Line.Depth + 1
 		}
@@ -170,28 +170,28 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		if err != nil {
 			return nil, err
 		}
-		x.Row = view.Row(places[r])
+		x.Row = places[r]
 		if x.Exception != nil {
-			x.Exception.Row = view.Row(places[x.Exception.Row])
+			x.Exception.Row = places[x.Exception.Row]
 		}
 		if in := x.Inner; in != nil {
-			in.Row = view.Row(places[in.Row])
+			in.Row = places[in.Row]
 			if in.Row == 0 {
 				x.Inner = nil
 			}
 		}
 		for i := range x.Stacks {
-			x.Stacks[i].Row = view.Row(places[x.Stacks[i].Row])
+			x.Stacks[i].Row = places[x.Stacks[i].Row]
 		}
 		for i := range x.Links {
 			if to := x.Links[i].To; to != nil {
-				to.Row = view.Row(places[to.Row])
+				to.Row = places[to.Row]
 				if to.Row == 0 {
 					x.Links[i].To = nil
 				}
 			}
 		}
-		d.Rows = append(d.Rows, staticRow{places[up], line, x})
+		d.Rows = append(d.Rows, staticRow{int(places[up]), line, x})
 	}
 	return d, d.addAnswers(ctx, h, p, text, only, places)
 }
@@ -241,7 +241,7 @@ func (s *state) pageOf(only view.Set[view.Row]) *state {
 }
 
 // addAnswers adds the current answers of the handler, limited to the rows of the page.
-func (d *staticData) addAnswers(ctx context.Context, h *Handler, p *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
+func (d *staticData) addAnswers(ctx context.Context, h *Handler, p *state, text string, only view.Set[view.Row], places map[view.Row]view.Row) error {
 	q := &request{state: p, Values: url.Values{"q": {text}}}
 	c, err := query.ContrastOf(ctx, p.run(p.withoutSamples(only)), p.run(p.v.NewSet()))
 	if err != nil {
@@ -269,7 +269,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, p *state, text 
 			return err
 		}
 		for i := range f.Nodes {
-			f.Nodes[i].Row = view.Row(places[f.Nodes[i].Row])
+			f.Nodes[i].Row = places[f.Nodes[i].Row]
 		}
 		d.Flames[by] = f
 	}
@@ -287,7 +287,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, p *state, text 
 		return err
 	}
 	for i, r := range d.Lanes.Row {
-		d.Lanes.Row[i] = view.Row(places[r])
+		d.Lanes.Row[i] = places[r]
 	}
 	number := func(r view.Row) rowNumber { return rowNumber(places[r]) }
 	encode := func(x any, failed error) (out json.RawMessage) {

@@ -222,20 +222,20 @@ func (c *critical) namesSpan(r view.Row, role view.Role) bool {
 	if role == view.RoleLink {
 		trace, _ := e.Attribute(mapping.AttrLinkTraceID)
 		span, _ := e.Attribute(mapping.AttrLinkSpanID)
-		return spanNamed(c.v, trace.Text(), span.Text()) != 0
+		return SpanNamed(c.v, trace.Text(), span.Text()) != 0
 	}
 	trace := c.v.TraceID(r)
 	own := c.v.Ref(r).SpanID
 	for _, a := range e.UserAttributes() {
-		if a.Value.Kind() == format.KindString && a.Value.Text() != hex.EncodeToString(own[:]) && spanNamed(c.v, hex.EncodeToString(trace[:]), a.Value.Text()) != 0 {
+		if a.Value.Kind() == format.KindString && a.Value.Text() != hex.EncodeToString(own[:]) && SpanNamed(c.v, hex.EncodeToString(trace[:]), a.Value.Text()) != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// spanNamed returns the row of the span with the given ids in hexadecimal digits, or 0 if there is none.
-func spanNamed(v *view.View, trace, span string) view.Row {
+// SpanNamed returns the row of the span with the given ids in hexadecimal digits, or 0 if there is none.
+func SpanNamed(v *view.View, trace, span string) view.Row {
 	t, ok := wire.ParseID[[16]byte](trace)
 	s, ok2 := wire.ParseID[[8]byte](span)
 	if !ok || !ok2 {

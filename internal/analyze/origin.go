@@ -43,7 +43,7 @@ func triggerOf(v *view.View, r view.Row) (t *Trigger, at Time) {
 		at = Time(start) - Time(n)
 	}
 	t = &Trigger{Kind: text("trigger"), Reason: text("reason")}
-	if span := spanNamed(v, text("request.trace_id"), text("request.span_id")); span != 0 {
+	if span := SpanNamed(v, text("request.trace_id"), text("request.span_id")); span != 0 {
 		t.Row = v.Outermost(span)
 		if began, known := v.Start(t.Row); known {
 			at = Time(began)
