@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -255,28 +254,15 @@ func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 			f.nodes[n.Up].weight += n.weight
 		}
 	}
-	least, ties := 0.0, maxFlame // the smallest width in the answer, and how many nodes of exactly this width fit
-	if len(f.nodes) > maxFlame {
-		all := make([]float64, len(f.nodes))
-		for i := range f.nodes {
-			all[i] = f.nodes[i].weight
-		}
-		slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(b, a) })
-		least = all[maxFlame-1]
-		first, _ := slices.BinarySearchFunc(all, least, func(x, least float64) int { return cmp.Compare(least, x) })
-		ties = maxFlame - first
-	}
+	isWide := largest(f.nodes, maxFlame, func(n *flameNode) float64 { return n.weight })
 	number := make([]int, len(f.nodes))
 	nodes = []flameNode{}
 	for i := range f.nodes {
 		n := f.nodes[i]
 		number[i] = -1
-		switch {
-		case n.Up >= 0 && number[n.Up] < 0, n.weight < least, n.weight == least && ties == 0:
+		if n.Up >= 0 && number[n.Up] < 0 || !isWide(n.weight) {
 			left++
 			continue
-		case n.weight == least:
-			ties--
 		}
 		number[i] = len(nodes)
 		if n.Up >= 0 {

@@ -64,27 +64,29 @@ func (h *Handler) critical(ctx context.Context, q *request) (any, error) {
 	return q.encoded(ctx, out, nil)
 }
 
-// longest returns a function that reports whether a step is one of the n longest steps. Call the function once for
-// each step, in order.
-func longest(steps []analyze.Step, n int) func(x *analyze.Step) bool {
-	if len(steps) <= n {
-		return func(*analyze.Step) bool { return true }
+// largest returns a function that reports whether a number is one of the n largest of a list. Call it for numbers in the
+// order of the list, because of equal numbers it accepts the first.
+func largest[T any, N int64 | float64](list []T, n int, number func(x *T) N) func(x N) bool {
+	if len(list) <= n {
+		return func(N) bool { return true }
 	}
-	durations := make([]int64, len(steps))
-	for i := range steps {
-		durations[i] = -steps[i].Duration
+	numbers := make([]N, len(list))
+	for i := range list {
+		numbers[i] = -number(&list[i])
 	}
-	slices.Sort(durations)
-	least := -durations[n-1]
-	longer, _ := slices.BinarySearch(durations, -least)
-	equal := n - longer
-	return func(x *analyze.Step) bool {
-		if x.Duration == least {
+	slices.Sort(numbers)
+	least := -numbers[n-1]
+	larger, _ := slices.BinarySearch(numbers, -least)
+	equal := n - larger
+	return func(x N) bool {
+		if x == least {
 			equal--
 		}
-		return x.Duration > least || x.Duration == least && equal >= 0
+		return x > least || x == least && equal >= 0
 	}
 }
+
+func durationOf(x *analyze.Step) int64 { return x.Duration }
 
 // pathAnswer returns the critical path of a span. The func number returns the row number that the answer contains
 // for a row. If nothing is known about the path, the answer has no steps.
@@ -101,7 +103,7 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 		return out, err
 	}
 	out.CriticalPath = p
-	isLong := longest(p.Steps, maxCritical)
+	isLong := largest(p.Steps, maxCritical, durationOf)
 	type kind struct {
 		name, service, state string
 		goroutine            int64
@@ -111,7 +113,7 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 	p.Steps, p.Async = []analyze.Step{}, nil
 	for i := range all {
 		x := &all[i]
-		if isLong(x) {
+		if isLong(x.Duration) {
 			out.Marks = append(out.Marks, int64(number(x.Span)), x.From-p.From, x.Duration)
 		}
 		if p.Open { // in an open span, it is not known which span below it ends last
@@ -136,8 +138,8 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 	}
 	n := len(p.Steps)
 	p.Steps = slices.DeleteFunc(p.Steps, func(x analyze.Step) bool { return x.Duration < max(1, p.Duration/100) })
-	isLong = longest(p.Steps, maxSteps)
-	p.Steps = slices.DeleteFunc(p.Steps, func(x analyze.Step) bool { return !isLong(&x) })
+	isLong = largest(p.Steps, maxSteps, durationOf)
+	p.Steps = slices.DeleteFunc(p.Steps, func(x analyze.Step) bool { return !isLong(x.Duration) })
 	out.Rest = n - len(p.Steps)
 	return out, nil
 }
