@@ -96,8 +96,8 @@ func Explain(ctx context.Context, q *Question) (*Explanation, error) {
 		x.Deaths = w.died(v, q.Deaths)
 		w.concerns(x, x.Deaths)
 	}
-	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 && alone && err == nil {
-		err = w.onset(ctx, x, &x.Causes[at])
+	if c := x.sure(); c != nil && alone && err == nil {
+		err = w.onset(ctx, x, c)
 	}
 	if err == nil && alone && !selected && len(q.Now) == 1 {
 		err = w.tellState(ctx, x, q.Now[0], q.Top)
@@ -138,8 +138,8 @@ func (w *workload) changed() *Explanation {
 	if x.Found {
 		w.inTime(x, false)
 	}
-	if at := x.began(); at != 0 { // the stretches say more exactly when the change began
-		i, _ := slices.BinarySearchFunc(w.requests, at, func(q *request, at int64) int { return cmp.Compare(q.start, at) })
+	if c := x.sure(); c != nil && c.Evidence[0].began != 0 { // the stretches say more exactly when the change began
+		i, _ := slices.BinarySearchFunc(w.requests, c.Evidence[0].began, func(q *request, at int64) int { return cmp.Compare(q.start, at) })
 		if min(i, len(w.requests)-i) >= fewApart {
 			y := w.since(i, math.Log10(splits))
 			w.inTime(y, false)
@@ -285,14 +285,12 @@ func (w *workload) since(i int, more float64) *Explanation {
 	return x
 }
 
-// began returns when the change of the first sure cause began, or 0 if the time is not known.
-func (x *Explanation) began() int64 {
-	for _, c := range x.Causes {
-		if c.Sure {
-			return c.Evidence[0].began
-		}
+// sure returns the first sure cause, or nil.
+func (x *Explanation) sure() *Cause {
+	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 {
+		return &x.Causes[at]
 	}
-	return 0
+	return nil
 }
 
 // sinceChange compares the requests after the largest change with the earlier requests.
@@ -348,16 +346,12 @@ func (w *workload) exchangeSides(ctx context.Context, x *Explanation) {
 // surest returns the sum of -log10 of the chances of the sure evidence for the first sure cause, or 0 if no cause
 // is sure.
 func (x *Explanation) surest() (p float64) {
-	for _, c := range x.Causes {
-		if !c.Sure {
-			continue
-		}
+	if c := x.sure(); c != nil {
 		for _, e := range c.Evidence {
 			if e.Sure {
 				p -= e.Log10P
 			}
 		}
-		break
 	}
 	return p
 }
@@ -600,7 +594,7 @@ func (x *Explanation) order() {
 	slices.SortStableFunc(x.Causes, func(a, b Cause) int {
 		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(a.Service, b.Service))
 	})
-	x.Found = slices.ContainsFunc(x.Causes, func(c Cause) bool { return c.Sure })
+	x.Found = x.sure() != nil
 }
 
 // partly reports whether most calls keep a habit, or the calls without it do something else in its place. In both
@@ -742,8 +736,8 @@ func (w *workload) cover(x *Explanation) {
 // else where the time is spent. The result alarming says whether something is wrong.
 func (x *Explanation) verdict(requests int) (text string, alarming bool) {
 	cause := ""
-	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 {
-		cause = x.Causes[at].sentence()
+	if c := x.sure(); c != nil {
+		cause = c.sentence()
 	}
 	failure := ""
 	if at := slices.IndexFunc(x.Failures, func(f Failure) bool { return f.State != AsBefore }); at >= 0 {
