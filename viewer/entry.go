@@ -229,7 +229,7 @@ func (d *details) addStack(v *view.View, r view.Row, most int) error {
 }
 
 // entry answers with everything about a row. With the parameter all, values are not cut.
-func (h *Handler) entry(ctx context.Context, q *request) (any, error) {
+func (q *request) entry(ctx context.Context) (any, error) {
 	r := q.row("row")
 	if q.err != nil {
 		return nil, q.err
@@ -350,8 +350,8 @@ type record struct {
 // maxLogs is the largest number of log records in an answer.
 const maxLogs = 1000
 
-// logs answers with the log records and events at and below a row, ordered by time.
-func (h *Handler) logs(ctx context.Context, q *request) (any, error) {
+// records answers with the log records and events at and below a row, ordered by time.
+func (q *request) records(ctx context.Context) (any, error) {
 	r := q.row("row")
 	if q.err != nil {
 		return nil, q.err

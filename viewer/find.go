@@ -50,7 +50,7 @@ const maxWay = maxToggled - 200
 
 // way answers with the rows at and below root that must be open so that all hits of a query are visible. If there are
 // more than maxWay such rows, it answers with maxWay rows and sets More.
-func (h *Handler) way(ctx context.Context, q *request) (any, error) {
+func (q *request) way(ctx context.Context) (any, error) {
 	root := q.row("root")
 	f, err := q.selected(ctx, q.Get("q"))
 	if err != nil {
@@ -83,13 +83,13 @@ func (h *Handler) way(ctx context.Context, q *request) (any, error) {
 	return out, nil
 }
 
-// find answers with the number of rows that a query selects, and with one of these rows. The parameters are:
+// hit answers with the number of rows that a query selects, and with one of these rows. The parameters are:
 //   - at names a row.
 //   - dir=next requests the selected row after row at, and dir=prev the selected row before row at. Without dir, the
 //     answer has row at itself, if it is selected.
 //   - what replaces the query: what=error selects errors, and what=open selects spans that have not ended.
 //   - first requests a quick answer with the number of the first hits.
-func (h *Handler) find(ctx context.Context, q *request) (any, error) {
+func (q *request) hit(ctx context.Context) (any, error) {
 	at := q.row("at")
 	if q.Has("first") && q.err == nil {
 		return q.first(ctx, q.Get("q"))
@@ -158,7 +158,7 @@ type foundRow struct {
 const maxItems = 30
 
 // complete answers with the possible completions of a query. The parameter at is the offset in the query.
-func (h *Handler) complete(ctx context.Context, q *request) (any, error) {
+func (q *request) complete(ctx context.Context) (any, error) {
 	text := q.Get("q")
 	at := q.number("at", len(text), len(text)+1)
 	if q.err != nil {

@@ -93,7 +93,7 @@ const (
 //   - With by=up, the names are the roots, sorted by self time, and the names above a span are below it.
 //   - If the request has another side, each node is compared with the same node of that side. Otherwise, with a
 //     query, it is compared with the spans of the same names that the query does not select.
-func (h *Handler) flame(ctx context.Context, q *request) (any, error) {
+func (q *request) flame(ctx context.Context) (any, error) {
 	c, err := q.selection(ctx)
 	if err != nil {
 		return nil, err

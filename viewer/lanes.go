@@ -55,7 +55,7 @@ type laneHead struct {
 // lanes answers with the spans of a flame over time. With a query, the answer has the selected spans and all spans
 // below them. Without a query, it has all spans at and below root. Spans that do not overlap the time between the
 // parameters from and to are omitted. That time is divided into as many parts as the parameter n says.
-func (h *Handler) lanes(ctx context.Context, q *request) (any, error) {
+func (q *request) lanes(ctx context.Context) (any, error) {
 	n := q.bins()
 	c, err := q.selection(ctx)
 	if err != nil {

@@ -46,8 +46,8 @@ type file struct {
 }
 
 // meta answers with properties of the trace.
-func (h *Handler) meta(_ context.Context, q *request) (any, error) {
-	m := h.metaOf(q.state)
+func (q *request) meta(_ context.Context) (any, error) {
+	m := q.handler.metaOf(q.state)
 	if known := q.Get("f"); known != "" {
 		m.Same = sameTrace(q.v, known)
 	}

@@ -14,7 +14,7 @@ import (
 const maxTop = 8
 
 // top answers with an overview.
-func (h *Handler) top(ctx context.Context, q *request) (any, error) {
+func (q *request) top(ctx context.Context) (any, error) {
 	f, err := q.selected(ctx, "{}")
 	if err != nil {
 		return nil, err
@@ -38,12 +38,12 @@ func (q *request) overview(ctx context.Context, text string, rows view.Set[view.
 //   - otherwise, if the HTTP request has a query, the requests that the query selects with other requests of the
 //     same names;
 //   - otherwise the requests after a change with the requests before the change.
-func (h *Handler) explain(ctx context.Context, q *request) (any, error) {
+func (q *request) explain(ctx context.Context) (any, error) {
 	text := q.Get("q")
 	var clocks []analyze.Clock
-	if len(q.clocks()) > 0 && h.options.Correct != nil {
+	if len(q.clocks()) > 0 && q.handler.options.Correct != nil {
 		clocks = analyze.Clocks(q.v, q.names)
-		corrected, err := h.correct(ctx, q.state)
+		corrected, err := q.handler.correct(ctx, q.state)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func (h *Handler) explain(ctx context.Context, q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	question := &analyze.Question{Top: top, Before: before, Now: []query.Run{q.run(f.rows)}, Since: analyze.NoTime, Alike: text != "", Deaths: h.deaths(q.v), Clocks: clocks}
+	question := &analyze.Question{Top: top, Before: before, Now: []query.Run{q.run(f.rows)}, Since: analyze.NoTime, Alike: text != "", Deaths: q.handler.deaths(q.v), Clocks: clocks}
 	x, err := analyze.Explain(ctx, question)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ const (
 // rows for their durations. With the parameter box, heat answers instead with the properties that the requests in a
 // box share. A box is "FROM,TO,LEAST,MOST" in nanoseconds. With an "f" at the end of the box, the answer has only
 // failed requests.
-func (h *Handler) heat(ctx context.Context, q *request) (any, error) {
+func (q *request) heat(ctx context.Context) (any, error) {
 	x, err := remember(&q.results, "requests", q.Get("window"), func() (*analyze.Requests, error) {
 		f, err := q.selected(ctx, "{}")
 		if err != nil {

@@ -49,7 +49,7 @@ func (s *state) pathOf(ctx context.Context, whole view.Row) (*analyze.CriticalPa
 }
 
 // critical answers with the critical path of the outermost span above a row.
-func (h *Handler) critical(ctx context.Context, q *request) (any, error) {
+func (q *request) critical(ctx context.Context) (any, error) {
 	r := q.row("row")
 	if q.err != nil {
 		return nil, q.err

@@ -77,7 +77,7 @@ type tick struct {
 // rows answers with up to n visible rows. One of three parameters selects them: first is the position of the first
 // row among the visible rows, at is a row that the answer must contain, and last requests the last rows. With fill,
 // rows opens rows from the top on until fill rows are visible.
-func (h *Handler) rows(ctx context.Context, q *request) (any, error) {
+func (q *request) rows(ctx context.Context) (any, error) {
 	shape, n, fill := q.shape(), q.number("n", 60, maxRows+1), q.number("fill", 0, maxRows+1)
 	first, at := q.number("first", 0, math.MaxInt32), q.row("at")
 	if q.err != nil {

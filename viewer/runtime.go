@@ -43,6 +43,6 @@ func isDump(m format.Metadata) bool { return m.Name == "goroutines" && m.Target 
 
 // runtime answers with a flight recorder's samples of the Go runtime: the size of the heap, the number of goroutines,
 // and the garbage collections with their pauses.
-func (h *Handler) runtime(ctx context.Context, q *request) (any, error) {
+func (q *request) runtime(ctx context.Context) (any, error) {
 	return analyze.RuntimeOf(ctx, q.v)
 }

@@ -10,9 +10,9 @@ import (
 
 // save answers with rows in the format that the parameter format names. With a query, it saves the selected rows.
 // Without a query, it saves the rows at and below root. Rows that do not overlap the window are omitted.
-func (h *Handler) save(ctx context.Context, q *request) (any, error) {
+func (q *request) save(ctx context.Context) (any, error) {
 	format := q.Get("format")
-	if h.options.Save == nil || !slices.ContainsFunc(h.options.Formats, func(f Format) bool { return f.Name == format }) {
+	if q.handler.options.Save == nil || !slices.ContainsFunc(q.handler.options.Formats, func(f Format) bool { return f.Name == format }) {
 		return nil, badRequest("the page cannot save rows in the format " + format)
 	}
 	c, err := q.selection(ctx)
@@ -28,5 +28,5 @@ func (h *Handler) save(ctx context.Context, q *request) (any, error) {
 			}
 		}
 	}
-	return func(to io.Writer) error { return h.options.Save(ctx, to, q.v, rows, format) }, nil
+	return func(to io.Writer) error { return q.handler.options.Save(ctx, to, q.v, rows, format) }, nil
 }

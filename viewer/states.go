@@ -19,7 +19,7 @@ const (
 
 // stateStrips answers with a strip for each requested span: the state of its goroutine in each of n equal parts of
 // the span. The parameter "rows" lists rows, each with its n, as in 7:40,9:120.
-func (h *Handler) stateStrips(ctx context.Context, q *request) (any, error) {
+func (q *request) stateStrips(ctx context.Context) (any, error) {
 	var rows []view.Row
 	parts := make(map[view.Row]int)
 	for pair := range strings.SplitSeq(q.Get("rows"), ",") {
@@ -67,7 +67,7 @@ const (
 )
 
 // waitedFor answers what a span waited for.
-func (h *Handler) waitedFor(ctx context.Context, q *request) (any, error) {
+func (q *request) waitedFor(ctx context.Context) (any, error) {
 	r := q.row("row")
 	if q.err != nil {
 		return nil, q.err
@@ -94,7 +94,7 @@ type waitPlace struct {
 const maxPlaces = 8
 
 // waits answers with the places in the code at which spans waited longest.
-func (h *Handler) waits(ctx context.Context, q *request) (any, error) {
+func (q *request) waits(ctx context.Context) (any, error) {
 	f, err := q.selected(ctx, "{}")
 	if err != nil {
 		return nil, err

@@ -242,18 +242,18 @@ func (s *state) pageOf(only view.Set[view.Row]) *state {
 
 // addAnswers adds the current answers of the handler, limited to the rows of the page.
 func (d *staticData) addAnswers(ctx context.Context, h *Handler, p *state, text string, only view.Set[view.Row], places map[view.Row]view.Row) error {
-	q := &request{state: p, Values: url.Values{"q": {text}}}
+	q := &request{state: p, Values: url.Values{"q": {text}}, handler: h}
 	c, err := query.ContrastOf(ctx, p.run(p.withoutSamples(only)), p.run(p.v.NewSet()))
 	if err != nil {
 		return err
 	}
 	d.Facets = contrastOf(c, false, true)
-	d.Table, err = h.table(ctx, q)
+	d.Table, err = q.table(ctx)
 	if err != nil {
 		return err
 	}
 	q.Set("csv", "1")
-	lines, err := h.table(ctx, q)
+	lines, err := q.table(ctx)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type strip struct {
 
 // strip answers with the number of rows over time. The parameter n is the number of bins. The bins cover the
 // window, or the whole time without a window.
-func (h *Handler) strip(ctx context.Context, q *request) (any, error) {
+func (q *request) strip(ctx context.Context) (any, error) {
 	n, x := q.bins(), q.extent(0, q.window())
 	if q.err != nil {
 		return nil, q.err

@@ -54,7 +54,7 @@ const (
 //   - sort is the number of a column, from 1 on: the largest values come first. If sort is negative, the smallest
 //     values come first. If there is no such column, the lines are not sorted.
 //   - csv requests all lines as CSV (RFC 4180).
-func (h *Handler) table(ctx context.Context, q *request) (any, error) {
+func (q *request) table(ctx context.Context) (any, error) {
 	w, first, n := q.window(), q.number("first", 0, 1<<30), q.number("n", 100, maxLines+1)
 	by, err := strconv.Atoi(cmp.Or(q.Get("sort"), "0"))
 	if err != nil {

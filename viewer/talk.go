@@ -50,7 +50,7 @@ func (s *state) hasTalk(r view.Row) (bool, error) {
 }
 
 // talk answers with the conversation at and below a row.
-func (h *Handler) talk(ctx context.Context, q *request) (any, error) {
+func (q *request) talk(ctx context.Context) (any, error) {
 	r := q.row("row")
 	if q.err != nil {
 		return nil, q.err

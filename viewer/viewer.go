@@ -282,31 +282,31 @@ func (p *problem) Error() string { return p.text }
 func badRequest(text string) error { return &problem{status: http.StatusBadRequest, text: text} }
 
 // handlers has the func that answers requests for a path.
-var handlers = map[string]func(h *Handler, ctx context.Context, q *request) (any, error){
-	"api/complete": (*Handler).complete,
-	"api/critical": (*Handler).critical,
-	"api/entry":    (*Handler).entry,
-	"api/explain":  (*Handler).explain,
-	"api/facets":   (*Handler).facets,
-	"api/find":     (*Handler).find,
-	"api/flame":    (*Handler).flame,
-	"api/heat":     (*Handler).heat,
-	"api/lanes":    (*Handler).lanes,
-	"api/logs":     (*Handler).logs,
-	"api/meta":     (*Handler).meta,
-	"api/row":      (*Handler).row,
-	"api/rows":     (*Handler).rows,
-	"api/runtime":  (*Handler).runtime,
-	"api/save":     (*Handler).save,
-	"api/states":   (*Handler).stateStrips,
-	"api/strip":    (*Handler).strip,
-	"api/table":    (*Handler).table,
-	"api/talk":     (*Handler).talk,
-	"api/top":      (*Handler).top,
-	"api/waited":   (*Handler).waitedFor,
-	"api/waits":    (*Handler).waits,
-	"api/way":      (*Handler).way,
-	"api/why":      (*Handler).why,
+var handlers = map[string]func(q *request, ctx context.Context) (any, error){
+	"api/complete": (*request).complete,
+	"api/critical": (*request).critical,
+	"api/entry":    (*request).entry,
+	"api/explain":  (*request).explain,
+	"api/facets":   (*request).facets,
+	"api/find":     (*request).hit,
+	"api/flame":    (*request).flame,
+	"api/heat":     (*request).heat,
+	"api/lanes":    (*request).lanes,
+	"api/logs":     (*request).records,
+	"api/meta":     (*request).meta,
+	"api/row":      (*request).rowOf,
+	"api/rows":     (*request).rows,
+	"api/runtime":  (*request).runtime,
+	"api/save":     (*request).save,
+	"api/states":   (*request).stateStrips,
+	"api/strip":    (*request).strip,
+	"api/table":    (*request).table,
+	"api/talk":     (*request).talk,
+	"api/top":      (*request).top,
+	"api/waited":   (*request).waitedFor,
+	"api/waits":    (*request).waits,
+	"api/way":      (*request).way,
+	"api/why":      (*request).why,
 }
 
 // api answers a request for data of the trace.
@@ -342,7 +342,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		s, err = h.correct(r.Context(), s)
 	}
 	if err == nil {
-		a, err = answer(h, r.Context(), &request{state: s, Values: values})
+		a, err = answer(&request{state: s, Values: values, handler: h}, r.Context())
 	}
 	h.restLater()
 	if err != nil {
@@ -407,7 +407,8 @@ type request struct {
 	*state
 	url.Values
 
-	err error // the first error of the methods that read parameters
+	handler *Handler
+	err     error // the first error of the methods that read parameters
 }
 
 // fail sets the error of a request, unless it has one.
@@ -446,9 +447,9 @@ func (q *request) row(name string) view.Row {
 	return r
 }
 
-// row answers with the row of the entry FILE#ID. Links contain entries instead of rows, so that they stay valid
+// rowOf answers with the row of the entry FILE#ID. Links contain entries instead of rows, so that they stay valid
 // when the files are converted.
-func (h *Handler) row(_ context.Context, q *request) (any, error) {
+func (q *request) rowOf(_ context.Context) (any, error) {
 	at := strings.LastIndexByte(q.Get("id"), '#') // the last #, because the name of a file may contain #
 	name, id := q.Get("id")[:max(0, at)], q.Get("id")[at+1:]
 	n, err := strconv.ParseUint(id, 10, 32)

@@ -93,7 +93,7 @@ func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 
 // facets answers with the fields of the rows in the window, and with the differences between the rows that the
 // query selects and the other rows. If the parameter alike is set, only other rows of the same names count.
-func (h *Handler) facets(ctx context.Context, q *request) (any, error) {
+func (q *request) facets(ctx context.Context) (any, error) {
 	found, err := q.selected(ctx, "{}")
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func without(a, b view.Set[view.Row]) view.Set[view.Row] {
 }
 
 // why answers why a span took so long or failed.
-func (h *Handler) why(ctx context.Context, q *request) (any, error) {
+func (q *request) why(ctx context.Context) (any, error) {
 	r := q.row("row")
 	if q.err != nil {
 		return nil, q.err
