@@ -40,9 +40,8 @@ U64 and I64 are numbers of up to 64 bits, which some programs round, such as old
 			redactFlag(flags, &o.redact, redactRead)
 			flags.BoolVar(&o.json, "json", false, "print one JSON object for each entry")
 		},
-		newest:   true,
-		fits:     true,
-		complete: completeTraces,
+		newest: true,
+		fits:   true,
 		run: func(ctx context.Context, c *console, args []string) error {
 			one := cat
 			if conversation {

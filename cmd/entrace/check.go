@@ -37,10 +37,9 @@ other error it exits with 2, such as for a damaged or unfinished file without --
 			flags.BoolVar(&o.allowPartial, "allow-partial", false, "read a damaged or unfinished file as far as possible")
 			flags.IntVar(&o.limit, "limit", o.limit, "print at most this many rows, 0 for all")
 		},
-		newest:   true,
-		fits:     true,
-		complete: completeTraces,
-		run:      func(ctx context.Context, c *console, args []string) error { return asCheck(o.check(ctx, c, args)) },
+		newest: true,
+		fits:   true,
+		run:    func(ctx context.Context, c *console, args []string) error { return asCheck(o.check(ctx, c, args)) },
 	}
 }
 

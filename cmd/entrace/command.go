@@ -24,13 +24,16 @@ type command struct {
 
 	flags    func(flags *pflag.FlagSet)
 	values   map[string][]string  // the values of flags, for the completion in shells
-	complete cobra.CompletionFunc // the completion of arguments
+	complete cobra.CompletionFunc // the completion of arguments; of traces if the command has fits or newest
 
 	run func(ctx context.Context, c *console, args []string) error
 }
 
 // cobra returns the command in the form that package cobra runs.
 func (x *command) cobra(c *console) *cobra.Command {
+	if x.complete == nil && (x.fits || x.newest) {
+		x.complete = completeTraces
+	}
 	budget := ""
 	made := &cobra.Command{
 		Use: x.use, Short: x.short, Long: x.long, Args: x.args, ValidArgsFunction: x.complete,

@@ -49,10 +49,9 @@ did, where it waited, which goroutine ended the wait, and what that goroutine di
 			flags.BoolVar(&o.inferred, "inferred", false, "infer the path from times, also where it could be measured")
 			flags.BoolVar(&o.all, "all", false, "print the path of each selected span, the slowest first")
 		},
-		newest:   true,
-		fits:     true,
-		complete: completeTraces,
-		run:      o.run,
+		newest: true,
+		fits:   true,
+		run:    o.run,
 	}
 }
 

@@ -86,8 +86,7 @@ compare a damaged or running file without --allow-partial, and exits with 2.`,
 			}
 			return asCheck(o.diff(ctx, c))
 		},
-		fits:     true,
-		complete: completeTraces,
+		fits: true,
 	}
 }
 

@@ -47,10 +47,9 @@ that shows it. What can be chance is not a cause. docs/explain.md says how it de
 			flags.StringVar(&o.failOn, "fail-on", "", "exit with 1 if there is a `cause`")
 			flags.BoolVar(&o.json, "json", false, "print one JSON object")
 		},
-		newest:   true,
-		fits:     true,
-		complete: completeTraces,
-		run:      o.run,
+		newest: true,
+		fits:   true,
+		run:    o.run,
 	}
 }
 

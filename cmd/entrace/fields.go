@@ -30,9 +30,8 @@ The last argument is a KEY if no file has that name. docs/query.md has the field
 			redactFlag(flags, &o.redact, redactRead)
 			o.addPrint(flags)
 		},
-		newest:   true,
-		fits:     true,
-		complete: completeTraces,
+		newest: true,
+		fits:   true,
 		run: func(ctx context.Context, c *console, args []string) error {
 			n := len(args) - 1
 			if _, err := os.Stat(format.Find(args[n])); err != nil && n > 0 {

@@ -34,8 +34,7 @@ func grepCommand() *command {
 A line has time, level, service, name or message, duration and attributes, in the order of time. '' selects
 everything. A word finds parts of words: user-1 also finds user-17. docs/query.md has the language. grep exits
 with 0 if there is a match, 1 if there is none, and 2 for anything else.`,
-		fits:     true,
-		complete: completeTraces,
+		fits: true,
 		flags: func(flags *pflag.FlagSet) {
 			o.addTimes(flags)
 			redactFlag(flags, &o.redact, redactRead)

@@ -74,9 +74,8 @@ func infoCommand() *command {
 			o.addTime(flags)
 			flags.BoolVar(&o.json, "json", false, "print a JSON object")
 		},
-		newest:   true,
-		fits:     true,
-		complete: completeTraces,
+		newest: true,
+		fits:   true,
 		run: func(ctx context.Context, c *console, args []string) error {
 			return each(args, func(name string) error { return printInfo(ctx, c, name, o) })
 		},

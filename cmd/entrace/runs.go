@@ -60,8 +60,7 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 			flags.BoolVar(&asJSON, "json", false, "print JSON, one object on each line")
 			redactFlag(flags, &policyName, redactRead)
 		},
-		fits:     true,
-		complete: completeTraces,
+		fits: true,
 		run: func(ctx context.Context, c *console, names []string) error {
 			policy, err := policyOf(policyName)
 			if err != nil {

@@ -48,10 +48,9 @@ has the language.`,
 			flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP`, such as 1s, and how long they took")
 			flags.BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
 		},
-		newest:   true,
-		fits:     true,
-		complete: completeTraces,
-		run:      o.run,
+		newest: true,
+		fits:   true,
+		run:    o.run,
 	}
 }
 

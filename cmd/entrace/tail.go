@@ -48,9 +48,8 @@ prints entries as they are stored, as cat does. A log FILE is followed when it i
 			o.add(flags)
 			o.addPrint(flags)
 		},
-		run:      o.run,
-		fits:     true,
-		complete: completeTraces,
+		run:  o.run,
+		fits: true,
 	}
 }
 

@@ -47,10 +47,9 @@ are counted as one.`,
 			flags.BoolVar(&o.json, "json", false, "print one JSON object")
 			flags.IntVar(&o.limit, "limit", o.limit, "how many rows of each kind to print")
 		},
-		newest:   true,
-		fits:     true,
-		complete: completeTraces,
-		run:      o.run,
+		newest: true,
+		fits:   true,
+		run:    o.run,
 	}
 }
 

@@ -41,10 +41,9 @@ all. - is the standard input. Of a damaged file, tree prints the rows that are w
 			flags.BoolVar(&o.states, "states", false, "print what the goroutines of spans did, if the file has an execution trace")
 			flags.BoolVar(&o.full, "full", false, "cut nothing, even on a terminal")
 		},
-		newest:   true,
-		fits:     true,
-		complete: completeTraces,
-		run:      o.run,
+		newest: true,
+		fits:   true,
+		run:    o.run,
 	}
 }
 

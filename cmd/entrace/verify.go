@@ -37,8 +37,7 @@ there is any. 'entrace redact' removes them.`,
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&secretsOnly, "secrets", false, "look only for secrets")
 		},
-		newest:   true,
-		complete: completeTraces,
+		newest: true,
 		run: func(ctx context.Context, c *console, args []string) error {
 			return each(args, func(name string) error {
 				if secretsOnly {
