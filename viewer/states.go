@@ -76,7 +76,7 @@ func (q *request) waitedFor(ctx context.Context) (any, error) {
 	if err != nil || m == nil {
 		return nil, err
 	}
-	out := waited{m, m.Known >= analyze.MeasuredShare, m.Own(), m.Sums(), m.Longest(q.v, maxWaits), 0}
+	out := waited{m, m.Known >= analyze.MeasuredShare, m.Own, m.Sums, m.Longest(q.v, maxWaits), 0}
 	m.Steps, out.Rest, _ = m.Lines(q.v, .01)
 	out.Rest += max(0, len(m.Steps)-maxWaitSteps)
 	m.Steps = m.Steps[:min(len(m.Steps), maxWaitSteps)]

@@ -119,16 +119,13 @@ func (p *overviewPrinter) part(head, sides string, lines [][]string) section {
 	return section{head: p.paint(show.Bold, head), sides: sides, lines: slices.Values(lines)}
 }
 
-// rows returns rows below a head. Below each row is the text that the func more returns.
-func (p *overviewPrinter) rows(head string, list []view.Row, more func(r view.Row) string) section {
-	var lines [][]string
-	for _, r := range list {
-		lines = append(lines, []string{p.text(r)})
-		if s := more(r); s != "" {
-			lines = append(lines, []string{"    " + s})
-		}
+// row adds row r to lines, with a text below it unless the text is empty.
+func (p *overviewPrinter) row(lines [][]string, r view.Row, text string) [][]string {
+	lines = append(lines, []string{p.text(r)})
+	if text != "" {
+		lines = append(lines, []string{"    " + text})
 	}
-	return p.part(head, "l", lines)
+	return lines
 }
 
 // timeOfDay returns the time of day of t, and its date if the trace began on another day.
@@ -152,7 +149,11 @@ func (p *overviewPrinter) never() section {
 	if p.Open > len(p.NeverEnded) {
 		never += fmt.Sprintf(", the %d oldest of %d", len(p.NeverEnded), p.Open)
 	}
-	part := p.rows(never, p.NeverEnded, p.openPlace)
+	var lines [][]string
+	for _, r := range p.NeverEnded {
+		lines = p.row(lines, r, p.openPlace(r))
+	}
+	part := p.part(never, "l", lines)
 	if p.Locks != "" {
 		part.note = p.wrapped(show.Safe(p.Locks))
 	}
@@ -220,10 +221,7 @@ func (p *overviewPrinter) slowest() section {
 		if x.Count > 1 {
 			says = strings.TrimPrefix(fmt.Sprintf("%s, the slowest of %d", says, x.Count), ", ")
 		}
-		lines = append(lines, []string{p.text(x.Row)})
-		if says != "" {
-			lines = append(lines, []string{"    " + says})
-		}
+		lines = p.row(lines, x.Row, says)
 	}
 	return p.part("Slowest requests", "l", lines)
 }

@@ -26,15 +26,11 @@ type MeasuredPath struct {
 	// Steps are in the order of time.
 	Steps []MeasuredStep `json:"steps"`
 
-	own  []StateTime
-	sums []StateTime
+	// Own is how long the goroutine of the span was in each state, and Sums how long the goroutines of the steps were,
+	// the longest first.
+	Own  []StateTime `json:"-"`
+	Sums []StateTime `json:"-"`
 }
-
-// Own returns how long the goroutine of the span was in each state, the longest first.
-func (p *MeasuredPath) Own() []StateTime { return p.own }
-
-// Sums returns how long the goroutines of the steps were in each state, the longest first.
-func (p *MeasuredPath) Sums() []StateTime { return p.sums }
 
 // A MeasuredStep is a period in which a goroutine was in one state. If the step is a wait for another goroutine,
 // it can be followed: the next steps, with a larger depth, then say what that goroutine did.
@@ -93,7 +89,7 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 	}
 	took, ended := v.Duration(r)
 	whole := max(to-from, int64(took)) // the trace may begin after the span, or end before it
-	p := &MeasuredPath{Span: r, From: start, Duration: whole, Open: s.End == 0 && !ended, Join: s.Join, Goroutine: s.Goroutine, own: longestOf(s.Times)}
+	p := &MeasuredPath{Span: r, From: start, Duration: whole, Open: s.End == 0 && !ended, Join: s.Join, Goroutine: s.Goroutine, Own: longestOf(s.Times)}
 	late := start - from
 	if s.Begin == 0 {
 		late = start + whole - to
@@ -132,7 +128,7 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 		}
 		p.Steps = append(p.Steps, y)
 	}
-	p.sums = byTime(w.Sums(pieces))
+	p.Sums = byTime(w.Sums(pieces))
 	return p, nil
 }
 

@@ -239,16 +239,11 @@ type ranked struct {
 	r view.Row
 }
 
-// takes reports whether add would keep a row with the number n.
-func (b *best) takes(n int64) bool {
-	return b.limit > 0 && (len(b.list) < b.limit || n > b.list[0].n)
-}
-
 func (b *best) add(n int64, r view.Row) {
-	if !b.takes(n) {
+	full := len(b.list) >= b.limit
+	if full && (b.limit <= 0 || n <= b.list[0].n) {
 		return
 	}
-	full := len(b.list) >= b.limit
 	// Among rows with equal numbers, the first row ranks higher.
 	at, _ := slices.BinarySearchFunc(b.list, n, func(x ranked, n int64) int { return cmp.Compare(x.n, n) })
 	b.list = slices.Insert(b.list, at, ranked{n, r})
