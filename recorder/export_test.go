@@ -20,3 +20,12 @@ func ReplaceJournal(ctx context.Context, r *Recorder, n int) error {
 		return nil
 	})
 }
+
+// FailDisk replaces the growing file of r by one whose calls fail as a test requests.
+func FailDisk(r *Recorder) (f *FaultyStream) {
+	_ = onWriter(r, func(w *writer) {
+		f = &FaultyStream{File: w.file.f}
+		w.file.w = f
+	})
+	return f
+}

@@ -40,8 +40,6 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-var sane = recorder.Balanced
-
 // TestCutAtEveryByte cuts an IET at each byte and recovers it in place.
 func TestCutAtEveryByte(t *testing.T) {
 	whole := wire.AppendMagic(nil, format.V2, format.IET)
@@ -87,133 +85,6 @@ func TestCutAtEveryByte(t *testing.T) {
 		must(t, err)
 		if again.Size != int64(good) || again.Broken != "" || len(dirNames(t, filepath.Dir(name))) != 1 {
 			t.Errorf("%d bytes: Recover again says %+v", n, again)
-		}
-	}
-}
-
-// TestMovedAway removes or renames the file of a running recorder. The ET of Close still has all records.
-func TestMovedAway(t *testing.T) {
-	for _, d := range durabilities {
-		for _, fate := range []string{"unlinked", "renamed"} {
-			t.Run(fmt.Sprint(d, " ", fate), func(t *testing.T) {
-				rec := tracetest.Create(t, "app.et", &recorder.Options{Durability: d})
-				writeNamed(t, rec, "before")
-				if fate == "unlinked" {
-					must(t, os.Remove(rec.StreamPath()))
-				} else {
-					must(t, os.Rename(rec.StreamPath(), rec.StreamPath()+".moved"))
-				}
-				must(t, logNamed(rec, "after"))
-				sane(t, rec.Stats())
-				tracetest.Close(t, rec)
-				expect.Equal(t, tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(before after entrace.end)", "the trace")
-			})
-		}
-	}
-}
-
-// TestTruncatedByAnother truncates the file of a running recorder, or appends to it, as another program
-// might do. Only the truncated records are lost, a new file begins, and OnError is called once.
-func TestTruncatedByAnother(t *testing.T) {
-	const before, after = 60, 60
-	for _, x := range []struct {
-		name string
-		cut  func(sizes []int64) int64 // returns the new size; -1: append
-		left int                       // how many of the first records remain
-	}{
-		{"to nothing", func([]int64) int64 { return 0 }, 0},
-		{"within the magic", func([]int64) int64 { return 5 }, 0},
-		{"within the root", func([]int64) int64 { return 12 }, 0},
-		{"within a record", func(sizes []int64) int64 { return sizes[29] + 7 }, 30},
-		{"behind a record", func(sizes []int64) int64 { return sizes[29] }, 30},
-		{"one byte", func(sizes []int64) int64 { return sizes[before-1] - 1 }, before - 1},
-		{"appended to", func([]int64) int64 { return -1 }, before},
-	} {
-		for _, d := range durabilities {
-			for _, rotates := range []bool{false, true} {
-				for _, written := range []bool{false, true} {
-					if written && d != recorder.DurabilityProcess {
-						continue
-					}
-					t.Run(fmt.Sprint(x.name, " ", d, " rotates=", rotates, " written=", written), func(t *testing.T) {
-						dir := t.TempDir()
-						var mu sync.Mutex
-						var told []error
-						o := &recorder.Options{Durability: d, OnError: func(err error) {
-							mu.Lock()
-							told = append(told, err)
-							mu.Unlock()
-						}}
-						if rotates {
-							o.MaxFileEntries = before + 20
-						}
-						if written {
-							o.BufferDir = dir
-						}
-						rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), o)
-						open := span("open", 1, 0)
-						open.Open = true
-						must(t, tracetest.WriteSpan(rec, open))
-						var sizes []int64
-						for i := range before {
-							must(t, rec.Log(spanRef(1, 1), named(fmt.Sprint("entry ", i))))
-							must(t, rec.Flush(t.Context()))
-							sizes = append(sizes, rec.Stats().Bytes)
-						}
-						if to := x.cut(sizes); to >= 0 {
-							must(t, os.Truncate(rec.StreamPath(), to))
-						} else {
-							f, err := os.OpenFile(rec.StreamPath(), os.O_WRONLY|os.O_APPEND, 0)
-							must(t, err)
-							_, err = f.WriteString("garbage by somebody")
-							must(t, err)
-							must(t, f.Close())
-						}
-						for i := range after {
-							must(t, rec.Log(spanRef(1, 1), named(fmt.Sprint("entry ", before+i))))
-							if i%7 == 0 {
-								must(t, rec.Flush(t.Context()))
-							}
-						}
-						must(t, tracetest.EndSpan(rec, spanRef(1, 1), nil, named(format.NameSpanEnd)))
-						if err := rec.Close(t.Context()); (err == nil) != (x.left == before) {
-							t.Errorf("Close: %v, %d records are lost", err, before-x.left)
-						}
-						if len(told) != 1 || !strings.Contains(told[0].Error(), "another program changed the file") {
-							t.Errorf("OnError was told %v", told)
-						}
-						found, entries := make(map[string]int), 0
-						names := traces(t, dir)
-						for _, name := range names {
-							must(t, expect.Err(recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) })))
-							f, err := recorder.Open(name, nil)
-							must(t, err)
-							entries += f.Len()
-							must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
-								found[strings.Clone(e.Metadata.Name)]++
-								return nil
-							}))
-							must(t, f.Close())
-						}
-						for i := range before + after {
-							want := 1
-							if i >= x.left && i < before {
-								want = 0
-							}
-							if n := found[fmt.Sprint("entry ", i)]; n != want {
-								t.Errorf("entry %d is there %d times, want %d", i, n, want)
-							}
-						}
-						if found[format.NameSpanEnd] != 1 || len(names) < 2 {
-							t.Errorf("the files are %q, with %v", names, found)
-						}
-						st := rec.Stats().Entries
-						if st.Written != uint64(entries) || st.Waiting != 0 || st.Offered != st.Written+st.Dropped.Total() {
-							t.Errorf("%d entries are in the files; %+v", entries, st)
-						}
-					})
-				}
-			}
 		}
 	}
 }
@@ -510,7 +381,7 @@ func TestErrorIsLogged(t *testing.T) {
 			eventually(t, d.String()+": OnError is told once in each episode", func() bool { return told.Load() == 1 })
 			log.Info("y")
 			must(t, rec.Flush(context.Background()))
-			sane(t, rec.Stats())
+			recorder.Balanced(t, rec.Stats())
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 40, Max: old.Max}))
 			log.Info("z")
 			_ = rec.Flush(context.Background()) // it fails as intended
@@ -554,7 +425,7 @@ func TestCloseRaces(t *testing.T) {
 			wg.Wait()
 			tracetest.Close(t, rec)
 			st := rec.Stats()
-			sane(t, st)
+			recorder.Balanced(t, st)
 			if st.Entries.Dropped.Closed != uint64(refused.Load()) || st.Entries.Waiting != 0 {
 				t.Errorf("%d were refused; %+v", refused.Load(), st.Entries)
 			}
@@ -595,7 +466,7 @@ func TestAccountIsExact(t *testing.T) {
 						for i := range rounds {
 							expect.Is(t, c.unit(rec, res, g, i), nil, "unit %d of %d", i, g)
 							if i%10 == 0 {
-								sane(t, rec.Stats())
+								recorder.Balanced(t, rec.Stats())
 							}
 							if i%17 == 0 {
 								must(t, rec.Flush(context.Background()))
@@ -604,10 +475,10 @@ func TestAccountIsExact(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				sane(t, rec.Stats())
+				recorder.Balanced(t, rec.Stats())
 				must(t, rec.Close(context.Background()))
 				st := rec.Stats()
-				sane(t, st)
+				recorder.Balanced(t, st)
 				if st.Entries.Dropped.Total()+st.Spans.Dropped.Total() != 0 || st.Spans.Waiting != 0 || st.Spans.Offered < uint64(64*rounds*3/10) {
 					t.Errorf("the account is %+v", st)
 				}

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,12 +19,12 @@ import (
 )
 
 // hang makes the writes of f block until resume is called.
-func hang(t *testing.T, f *faultyStream) (resume func()) {
+func hang(t *testing.T, f *FaultyStream) (resume func()) {
 	t.Helper()
 	release := make(chan struct{})
 	resume = sync.OnceFunc(func() { close(release) })
 	t.Cleanup(resume)
-	f.fail(func(_ int, b []byte) (int, error) {
+	f.Fail(func(_ int, b []byte) (int, error) {
 		<-release
 		return len(b), nil
 	}, nil, nil)
@@ -49,73 +47,6 @@ func within(t *testing.T, what string, limit time.Duration, fn func()) {
 	}
 }
 
-// TestHungDisk blocks the writes of a file. No call waits longer than docs/faults.md allows.
-func TestHungDisk(t *testing.T) {
-	const maxBlock = 100 * time.Millisecond
-	const soon = 2 * time.Second // enough for a busy machine; a blocked call would never return
-	allDurabilities(t, func(t *testing.T, d Durability) {
-		r, f := faultRecorder(t, Options{Durability: d, MaxBlock: maxBlock})
-		resume := hang(t, f)
-		large := faultEntry("large")
-		large.Attributes = append(large.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", 100_000))})
-		within(t, "a small record", soon, func() { _ = logNamed(r, "small") })
-		within(t, "a large record", soon, func() { _ = r.Log(format.SpanRef{}, large) })
-		within(t, "a new resource", soon, func() {
-			expect.OK(t, expect.Err(r.Resource(faultEntry(format.NameResource))))
-		})
-		within(t, "Stats and Err", soon, func() { Balanced(t, r.Stats()); _ = r.Err() })
-		within(t, "Flush", soon, func() {
-			ctx, cancel := context.WithTimeout(t.Context(), maxBlock)
-			defer cancel()
-			expect.Is(t, r.Flush(ctx), context.DeadlineExceeded, "Flush")
-		})
-		for range 300 { // more than the journal has room for
-			if errors.Is(r.Log(format.SpanRef{}, large), ErrOverflow) {
-				break
-			}
-		}
-		within(t, "100 calls after the first that overflowed", soon, func() {
-			for range 100 {
-				_ = r.Log(format.SpanRef{}, large)
-			}
-		})
-		Balanced(t, r.Stats())
-		within(t, "Close", soon, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), maxBlock)
-			defer cancel()
-			if err := r.Close(ctx); err == nil {
-				t.Error("Close returned nil")
-			}
-		})
-		resume()
-		<-r.target.(*writer).ended
-		expect.OK(t, expect.Err(Inspect(r.StreamPath())))
-	})
-}
-
-// TestCallsGoOnAfterHang checks that calls succeed again when the disk responds again.
-func TestCallsGoOnAfterHang(t *testing.T) {
-	r, f := faultRecorder(t, Options{MaxBlock: 20 * time.Millisecond})
-	resume := hang(t, f)
-	e := faultEntry("x")
-	e.Message = format.Some(strings.Repeat("x", 50_000))
-	refused := 0
-	for range 200 {
-		if r.Log(format.SpanRef{}, e) != nil {
-			refused++
-		}
-	}
-	if refused == 0 {
-		t.Fatal("no call was refused")
-	}
-	resume()
-	must(t, r.Flush(t.Context()))
-	must(t, r.Log(format.SpanRef{}, e))
-	if st := r.Stats().Entries; st.Dropped.Overflow != uint64(refused) {
-		t.Errorf("%d were refused; %+v", refused, st)
-	}
-}
-
 // TestCallbacksMayDoAnything checks that OnError and the Tee may log, flush, close, panic and end their
 // goroutine.
 func TestCallbacksMayDoAnything(t *testing.T) {
@@ -131,7 +62,7 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 			called := make(chan bool, 100)
 			do := func() { called <- true; do(r) }
 			tee := &doingTee{do: do}
-			var f *faultyStream
+			var f *FaultyStream
 			r, f = faultRecorder(t, Options{Tee: tee, OnError: func(error) { do() }})
 			must(t, logNamed(r, "x"))
 			_ = r.Flush(t.Context())
@@ -139,7 +70,7 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 			f.breakWrites(errors.New("broken"))
 			_ = logNamed(r, "y")
 			_ = r.Flush(t.Context())
-			f.mend()
+			f.Mend()
 			within(t, "Close", 8*time.Second, func() { _ = r.Close(context.Background()) })
 			<-r.target.(*writer).ended // Close of a callback may have returned before the writer has ended
 		})
@@ -167,25 +98,6 @@ type failingTee func()
 func (fail failingTee) Begin(format.Version)        { fail() }
 func (fail failingTee) Take([]TeeEntry)             { fail() }
 func (fail failingTee) Close(context.Context) error { fail(); return nil }
-
-// TestNothingWaitsAfterClose checks a Close that cannot write the last records. If the journal does not
-// survive the process, these records count as dropped.
-func TestNothingWaitsAfterClose(t *testing.T) {
-	for _, d := range []Durability{DurabilityWriteThrough, DurabilityPower} {
-		r, f := faultRecorder(t, Options{Durability: d})
-		writeNamed(t, r, "x")
-		f.breakWrites(syscall.ENOSPC)
-		for range 50 {
-			_ = logNamed(r, "y")
-			_ = r.Flush(t.Context())
-		}
-		expect.Is(t, r.Close(t.Context()), syscall.ENOSPC, "%v: Close", d)
-		Balanced(t, r.Stats())
-		if s := r.Stats().Entries; s.Waiting > 0 || s.Dropped.IO < 50 {
-			t.Errorf("%v: the account is %+v", d, s)
-		}
-	}
-}
 
 type doingTee struct {
 	do   func()
@@ -278,37 +190,6 @@ func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 			t.Errorf("version %d: the file has %q; %+v", v, got, st)
 		}
 	}
-}
-
-// TestJournalLosesItsName removes the file of the journal of a running recorder. A new journal replaces it.
-func TestJournalLosesItsName(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("a file that is open keeps its name")
-	}
-	told := make(chan error, 10)
-	r, _ := faultRecorder(t, Options{BufferDir: t.TempDir(), OnError: func(err error) { told <- err }})
-	j := r.target.(*writer).live.Load()
-	must(t, os.Remove(j.Name()))
-	deadline := time.After(20 * time.Second)
-	for done := false; !done; {
-		writeNamed(t, r, "x")
-		select {
-		case err := <-told:
-			done = true
-			expect.Is(t, err, ErrUnlinked, "OnError was told")
-		case <-deadline:
-			t.Fatal("OnError was not told")
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	if now := r.target.(*writer).live.Load(); now == j || !now.HasName() {
-		t.Error("there is no other journal")
-	}
-	if d, err := r.Durability(); d != DurabilityProcess || err != nil {
-		t.Errorf("Durability is %v, %v", d, err)
-	}
-	Balanced(t, r.Stats())
-	must(t, r.Close(t.Context()))
 }
 
 // TestSlotsAreGivenBack checks that a closed recorder leaves no slot in memory.

@@ -677,3 +677,42 @@ func TestNoDurabilityCannotBeChosen(t *testing.T) {
 		t.Error("ParseDurability returns no error")
 	}
 }
+
+// TestSharedAttributesOfWaitingSpan checks that log records have their shared attributes even if they wait
+// with their span.
+func TestSharedAttributesOfWaitingSpan(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.et")
+	rec := tracetest.CreateAt(t, path, nil)
+	res, err := rec.Resource(named(format.NameResource))
+	must(t, err)
+	must(t, tracetest.WriteSpan(rec, span("s", 2, 1)))
+	must(t, rec.Flush(t.Context()))
+	b := rec.Batch()
+	to := inside.OfBatch(b).Direct()
+	shared := to.Attributes(nil, func() { to.String("shared", "value") })
+	for range 3 {
+		b.Log(spanRef(1, 2), 0)
+		b.Below(res)
+		b.Begin(format.Some("m"), &format.Metadata{Name: "log"})
+		b.User()
+		to.Add(shared)
+		to.String("own", "value")
+		b.End()
+	}
+	must(t, b.Write())
+	must(t, rec.Flush(t.Context()))
+	must(t, tracetest.WriteSpan(rec, span("p", 1, 0)))
+	tracetest.Close(t, rec)
+	logs := 0
+	must(t, tracetest.Open(t, path).Walk(0, func(_ uint32, e *format.TraceEntry) error {
+		if e.Metadata.Name == "log" {
+			logs++
+			own, _ := e.Attribute("own")
+			if v, _ := e.Attribute("shared"); v.Text() != "value" || own.Text() != "value" {
+				t.Errorf("the attributes are %v", e.Attributes)
+			}
+		}
+		return nil
+	}))
+	expect.Equal(t, logs, 3, "log records")
+}

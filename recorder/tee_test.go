@@ -79,9 +79,9 @@ func TestTee(t *testing.T) {
 			for i := range byte(100) {
 				switch i {
 				case 30: // a part of the write succeeds
-					f.fail(func(_ int, b []byte) (int, error) { return len(b) / 2, syscall.ENOSPC }, nil, nil)
+					f.Fail(func(_ int, b []byte) (int, error) { return len(b) / 2, syscall.ENOSPC }, nil, nil)
 				case 60:
-					f.mend()
+					f.Mend()
 				}
 				s := faultSpan("span", i+1, i)
 				s.Resource = res
