@@ -311,3 +311,42 @@ func TestReplaceNoRecording(t *testing.T) {
 	expect.Equal(t, f.Len(), 3, "entries of the recording")
 	must(t, encodeFile(t.Context(), in, rec.Path(), convert.ET, &convert.Options{Replace: true})) // now no process records to it
 }
+
+// TestConvertRoundTrip converts traces of many sizes to each format and back.
+func TestConvertRoundTrip(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		var sizes []int
+		for n := range 40 {
+			sizes = append(sizes, n)
+		}
+		for _, n := range append(sizes, 250, 251, 252, 1000) {
+			dir := t.TempDir()
+			b := wire.AppendMagic(nil, v, format.IET)
+			for i := range n {
+				e := tracetest.Entry(fmt.Sprint("entry ", i))
+				if i == 0 {
+					e = format.Root()
+				} else {
+					e.Parent = uint32(i / 2)
+				}
+				if i%100 == 99 {
+					e.Message = format.Some(strings.Repeat("m", 1<<16))
+				}
+				b = format.AppendTraceEntry(b, v, e)
+			}
+			in := filepath.Join(dir, "a.iet")
+			must(t, os.WriteFile(in, b, 0o600))
+			from := in
+			for i, f := range []format.StorageFormat{format.ET, format.IETPrefix, format.ET, format.IET} {
+				to := filepath.Join(dir, fmt.Sprint(i, ".", f))
+				tr, err := convert.Open(t.Context(), []string{from}, &convert.OpenOptions{Once: true})
+				must(t, err)
+				must(t, errors.Join(tr.EncodeFile(t.Context(), to, convert.Format(f.String()), nil), tr.Close()))
+				from = to
+			}
+			if !bytes.Equal(read(t, from), b) {
+				t.Errorf("version %d: an IET of %d entries is not what it was", v, n)
+			}
+		}
+	}
+}

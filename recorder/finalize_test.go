@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
@@ -86,5 +88,46 @@ func TestFinalizeCorrupt(t *testing.T) {
 	damage, ok := errors.AsType[*format.CorruptError](err)
 	if !ok || damage.Entry != 2 || damage.Field != "message" || !strings.Contains(err.Error(), "option") {
 		t.Errorf("Finalize: %v, want the damage in entry 2, message", err)
+	}
+}
+
+// TestMoreThan4GiB reads a sparse IET of more than 4 GiB.
+func TestMoreThan4GiB(t *testing.T) {
+	if strconv.IntSize == 32 || !hosttest.Soak() {
+		t.Skip("takes long: set ENTRACE_SOAK")
+	}
+	name := filepath.Join(t.TempDir(), "big.iet")
+	f, err := os.Create(name)
+	must(t, err)
+	defer f.Close()
+	const large, entries = 60 << 20, 72
+	e := named("large")
+	e.Attributes = tracetest.Attributes("x", make([]byte, large))
+	b := format.AppendTraceEntry(nil, format.V1, e)
+	head := b[:len(b)-large]
+	off := int64(0)
+	put := func(b []byte) {
+		_, err := f.WriteAt(b, off)
+		must(t, err)
+		off += int64(len(b))
+	}
+	put(wire.AppendMagic(nil, format.V1, format.IET))
+	put(format.AppendTraceEntry(nil, format.V1, format.Root()))
+	for range entries {
+		put(head)
+		off += large
+	}
+	put(format.AppendTraceEntry(nil, format.V1, named("last")))
+	g := tracetest.Open(t, name)
+	last, err := g.Entry(entries + 1)
+	if err != nil || last.Metadata.Name != "last" || g.Len() != entries+2 || g.Size() != off || off < 1<<32 {
+		t.Errorf("entry %d of %d is %v, %v", entries+1, g.Len(), last, err)
+	}
+	et := filepath.Join(t.TempDir(), "big.et")
+	must(t, format.Finalize(t.Context(), name, et, nil))
+	h := tracetest.Open(t, et)
+	last, err = h.Entry(entries + 1)
+	if err != nil || last.Metadata.Name != "last" || h.Len() != entries+2 {
+		t.Errorf("in the ET entry %d of %d is %v, %v", entries+1, h.Len(), last, err)
 	}
 }

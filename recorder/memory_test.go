@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -56,6 +59,35 @@ func TestMemory(t *testing.T) {
 		s := rec.Stats()
 		if c := s.Entries; c.Offered != 20_005 || c.Written != 20_003 || c.Dropped.Total() != 2 || c.Waiting != 0 || s.Bytes == 0 {
 			t.Errorf("got %+v", s)
+		}
+	}
+}
+
+func TestHugeAttributes(t *testing.T) {
+	size, attributes := 200<<20, 1_000_000
+	if testing.Short() {
+		size, attributes = 16<<20, 100_000
+	}
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 1 << 20})
+		e := named("large")
+		e.Attributes = tracetest.Attributes("x", strings.Repeat("ü", size/2))
+		must(t, rec.Log(format.SpanRef{}, e))
+		e = named("many")
+		for i := range attributes {
+			e.Add("a"+strconv.Itoa(i), format.BoolValue(true))
+		}
+		must(t, rec.Log(format.SpanRef{}, e))
+		tracetest.Close(t, rec)
+		must(t, expect.Err(recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) })))
+		f := tracetest.Open(t, rec.Path())
+		for id := uint32(1); id <= 2; id++ {
+			raw, err := entrybytes.Of(f).Append(nil, id)
+			must(t, err)
+			mark, ok, err := f.Attribute(id, mapping.AttrTruncated)
+			if len(raw) > 1<<20 || err != nil || !ok || !mark.Bool() {
+				t.Errorf("version %d: entry %d has %d bytes, mark %v, %v", v, id, len(raw), ok, err)
+			}
 		}
 	}
 }

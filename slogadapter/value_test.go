@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/slogadapter"
 )
 
 type (
@@ -230,4 +233,33 @@ func TestJSONNames(t *testing.T) {
 		l.With("a", nil).WithGroup(`g"`).With("b", point{}).Info("in a group", "b", []int{}, "otel.x", nil, "n", 1)
 		l.Info("reserved", "otel.x", nil)
 	})
+}
+
+// A badValue panics in each of its methods.
+type badValue struct{}
+
+func (badValue) LogValue() slog.Value { panic("on purpose") }
+func (badValue) Error() string        { panic("on purpose") }
+
+// TestPanickingValue checks that a panic of a value loses only this value, and leaves no lock held.
+func TestPanickingValue(t *testing.T) {
+	rec := tracetest.Create(t, "app.et", nil)
+	log := slog.New(slogadapter.New(rec, nil))
+	log.Info("first", "bad", badValue{}, "good", 1)
+	log.Info("second", "bad", error(badValue{}))
+	log.Info("third")
+	tracetest.Close(t, rec)
+	f := tracetest.Open(t, rec.Path())
+	expect.Equal(t, f.Len(), 5, "entries")
+	a, _, err := f.Attribute(1, "bad")
+	if err != nil || !strings.Contains(a.Text(), "LogValue panicked") { // slog writes this text
+		t.Errorf("the value is %q, %v", a.Text(), err)
+	}
+	a, _, err = f.Attribute(2, "bad")
+	if err != nil || !strings.HasPrefix(a.Text(), "!PANIC: on purpose") && !strings.Contains(a.Text(), "LogValue panicked") {
+		t.Errorf("the error is %q, %v", a.Text(), err)
+	}
+	if a, _, _ := f.Attribute(1, "good"); !a.Equal(format.I64Value(1)) {
+		t.Errorf("the value beside is %s", a.AppendDecimal(nil))
+	}
 }
