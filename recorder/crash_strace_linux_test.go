@@ -279,17 +279,21 @@ func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 			corrupt, whole := breakEntry(t, name)
 			c.end = "recover"
 			killAtEveryCall(t, names, c.again(t), func(t *testing.T, c *crashRun) {
-				for range 2 { // the second Recover has no work
-					_, err := recorder.Recover(c.path, "")
-					// A test that runs in parallel may be starting a process. That process holds the locks
-					// of this one until it executes its program.
-					for until := time.Now().Add(time.Second); errors.Is(err, format.ErrLocked) && time.Now().Before(until); {
-						time.Sleep(time.Millisecond)
-						_, err = recorder.Recover(c.path, "")
+				// A test that runs in parallel may be starting a process. That process holds the locks of this one
+				// until it executes its program.
+				unlocked := func(try func() error) (err error) {
+					for until := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
+						err = try()
+						if !errors.Is(err, format.ErrLocked) || time.Now().After(until) {
+							return err
+						}
 					}
-					must(t, err)
 				}
-				r, err := recorder.Inspect(c.path)
+				for range 2 { // the second Recover has no work
+					must(t, unlocked(func() error { return expect.Err(recorder.Recover(c.path, "")) }))
+				}
+				var r *recorder.Report
+				err := unlocked(func() (err error) { r, err = recorder.Inspect(c.path); return err })
 				if err != nil || r.Reason != mapping.CutClean || r.Entries <= whole || filepath.Base(r.Name) != x.name {
 					t.Errorf("%+v, %v; %d entries were whole", r, err, whole)
 				}
