@@ -162,6 +162,7 @@ func (s *lineStream) record(r *loglines.Record) {
 	l.Observed = time.Now().UnixNano()
 	if l.TraceID == [16]byte{} {
 		l.TraceID, l.SpanID, l.Flags = s.ref.TraceID, s.ref.SpanID, 1
+		l.Failed = false // a request failed, and not the command
 	}
 	if s.name != "" {
 		l.Attributes = append(l.Attributes, textAttribute("log.iostream", s.name))

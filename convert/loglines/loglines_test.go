@@ -76,7 +76,7 @@ func TestExamples(t *testing.T) {
 }
 
 func TestSamples(t *testing.T) {
-	for _, name := range []string{"json", "stacks", "text"} {
+	for _, name := range []string{"json", "stacks", "text", "caddy"} {
 		b, err := os.ReadFile(filepath.Join("testdata", name+".log"))
 		must(t, err)
 		converttest.Golden(t, name+".txt", []byte(describe(string(b))))

@@ -29,7 +29,7 @@ func (r *Record) request() {
 	if !r.has(aMessage) {
 		l.Body = otel.TextAny(name)
 	}
-	if r.took < 0 {
+	if r.took < 0 || strings.HasPrefix(l.Scope.Name, caddyErrors) {
 		return
 	}
 	r.Span = &otel.Span{
@@ -43,6 +43,10 @@ func (r *Record) request() {
 		r.Span.Status = otel.StatusError
 	}
 }
+
+// caddyErrors begins the names of loggers to which Caddy writes why a request failed. The line of the access log, with
+// the same path, status and duration, follows, and only one of the two lines may be a span.
+const caddyErrors = "http.log.error"
 
 // nameOf returns the name of a request: the method and the path. Parts of the path that have a digit are replaced by
 // {id}.

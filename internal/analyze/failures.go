@@ -126,17 +126,21 @@ func (x *callReader) failureOf(spans []*member) (*failureKind, error) {
 	if err != nil {
 		return nil, err
 	}
+	var logged view.Row
 	said, has := strings.CutPrefix(text, inner.name+": ")
 	if !has { // the span has no error text, but a log record below it or below its callers may have one
 		said = ""
 		for s := inner; s != nil && said == ""; s = s.up {
-			said, err = x.loggedError(s.row)
+			logged, said, err = x.loggedError(s.row)
 			if err != nil {
 				return nil, err
 			}
 		}
 	}
 	k := failureKind{service: inner.service, name: inner.name, text: Pattern(said)}
+	if x.v.Flags(inner.row).Status() == "unset" { // the record says that the span failed, and perhaps with which status
+		k.status = x.paths.statusOf(logged)
+	}
 	for s := inner; s != nil && k.status == ""; s = s.up {
 		k.status = x.paths.statusOf(s.row)
 	}
@@ -149,14 +153,16 @@ func (x *callReader) failureOf(spans []*member) (*failureKind, error) {
 	return known, nil
 }
 
-// loggedError returns the text of the last log record of level ERROR directly below a row, or "".
-func (x *callReader) loggedError(r view.Row) (text string, err error) {
+// loggedError returns the last log record of level ERROR directly below a row, and its text. If there is none, it
+// returns 0 and "".
+func (x *callReader) loggedError(r view.Row) (logged view.Row, text string, err error) {
 	for _, kid := range x.v.Children(r) {
 		if x.v.Role(kid) == view.RoleLog && x.v.Flags(kid).Level() >= format.LevelError && err == nil {
+			logged = kid
 			text, err = x.texts.of(kid)
 		}
 	}
-	return text, err
+	return logged, text, err
 }
 
 const (
