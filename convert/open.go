@@ -86,6 +86,9 @@ type Trace struct {
 	opened  []os.FileInfo             // for each file, its identity; nil for a file without a name
 	folders []folder                  // the folders that were passed to Open
 
+	// The files whose content files has without secrets. They stay open, so that no other file gets their identity.
+	redacted []*format.File
+
 	recorders recorders
 }
 
@@ -272,13 +275,13 @@ func (t *Trace) LeftOut() (all []string) {
 // Close closes the files. After that, the view must not be used.
 func (t *Trace) Close() error {
 	var errs []error
-	for _, f := range t.files {
+	for _, f := range slices.Concat(t.files, t.redacted) {
 		errs = append(errs, f.Close())
 	}
 	for _, f := range t.traces {
 		errs = append(errs, f.Close())
 	}
-	t.files, t.traces = nil, nil
+	t.files, t.redacted, t.traces = nil, nil, nil
 	if t.once != nil {
 		errs = append(errs, t.once.Close())
 		t.once = nil
@@ -506,7 +509,9 @@ func (o *opener) load(x *source) error {
 	}
 	f, err := openSpool(tmp, x.title)
 	if err == nil && o.options.Redact != nil {
-		f, _, err = o.redacted(f)
+		plain := f
+		f, _, err = o.redacted(plain)
+		_ = plain.Close() // it was only read
 	}
 	if err != nil {
 		return err
@@ -564,6 +569,7 @@ func (o *opener) loadOwn(name string) error {
 	}
 	var damage error
 	if o.options.Redact != nil {
+		o.trace.redacted = append(o.trace.redacted, f)
 		f, damage, err = o.redacted(f)
 		if err != nil {
 			return err
@@ -573,15 +579,13 @@ func (o *opener) loadOwn(name string) error {
 	return nil
 }
 
-// redacted returns a file with the entries of f without their secrets, and the damage of f. It closes f.
+// redacted returns a file with the entries of f without their secrets, and the damage of f.
 func (o *opener) redacted(f *format.File) (without *format.File, damage, err error) {
 	return o.changed(f, func(e *format.TraceEntry) { secrets.Replace(o.options.Redact, e, nil) })
 }
 
-// changed returns a file with the entries of f after a call of change for each entry, and the damage of f. It closes
-// f.
+// changed returns a file with the entries of f after a call of change for each entry, and the damage of f.
 func (o *opener) changed(f *format.File, change func(e *format.TraceEntry)) (to *format.File, damage, err error) {
-	defer f.Close() // f was only read
 	tmp, err := osfile.CreateSpool(o.options.TempDir)
 	if err != nil {
 		return nil, nil, err
@@ -645,7 +649,7 @@ func (o *opener) joinLogs() (err error) {
 			continue
 		}
 		id := uint32(0)
-		t.files[i], _, err = o.changed(t.files[i], func(e *format.TraceEntry) {
+		joined, _, err := o.changed(t.files[i], func(e *format.TraceEntry) {
 			r, _ := v.Row(i, id)
 			switch {
 			case v.Role(r) == view.RoleSpan && logged[v.Ref(r)]:
@@ -661,6 +665,8 @@ func (o *opener) joinLogs() (err error) {
 		if err != nil {
 			return err
 		}
+		_ = t.files[i].Close() // it was only read
+		t.files[i] = joined
 	}
 	if changes {
 		t.view, err = t.Corrected(o.ctx, o.options.Clock)

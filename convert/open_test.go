@@ -223,6 +223,36 @@ func TestOpenBomb(t *testing.T) {
 	}
 }
 
+// TestReplacedRedacted opens a file without its secrets, and replaces the file by a new one, which often gets the number
+// of a removed file.
+func TestReplacedRedacted(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "app.iet")
+	must(t, os.WriteFile(name, encodeTrace(t, name), 0o600))
+	if runtime.GOOS == "windows" {
+		t.Skip("a file that is open is not replaced")
+	}
+	tr, err := convert.Open(t.Context(), []string{name}, &convert.OpenOptions{Redact: redact.New(redact.Default(), nil)})
+	must(t, err)
+	defer tr.Close()
+	must(t, os.Remove(name))
+	must(t, os.WriteFile(name, encodeTrace(t, name), 0o600))
+	if got := tr.Replaced(); len(got) != 1 {
+		t.Errorf("it says %v", got)
+	}
+}
+
+// TestLogsWithoutSpace opens a log and its spans with too little temporary space, up to the space that is enough.
+func TestLogsWithoutSpace(t *testing.T) {
+	names := []string{filepath.Join("loglines", "testdata", "caddy.log"), filepath.Join("loglines", "testdata", "caddy.jsonl")}
+	for room := int64(1 << 10); ; room += 1 << 10 {
+		tr, err := convert.Open(t.Context(), names, &convert.OpenOptions{MaxTemp: room})
+		if err == nil {
+			must(t, tr.Close())
+			return
+		}
+	}
+}
+
 // TestReplaced checks that Replaced reports a name that now belongs to another file.
 func TestReplaced(t *testing.T) {
 	dir := t.TempDir()
