@@ -371,6 +371,16 @@ func TestExplainDeath(t *testing.T) {
 	expect.Equal(t, x.Verdict, "edge died: panic: index out of range", "the verdict")
 }
 
+// TestExplainDeathWithoutRequests: the verdict names the reason of a death also if the program recorded no requests.
+func TestExplainDeathWithoutRequests(t *testing.T) {
+	v := tracetest.New(t, format.V2, format.IET, format.Root(), tracetest.Log("started")).View()
+	got, err := analyze.Explain(t.Context(), &analyze.Question{
+		Now: []query.Run{{View: v, Rows: everything(t, v)}}, Since: analyze.NoTime, Deaths: []analyze.Death{{Reason: "panic: boom, at main.work main.go:9"}},
+	})
+	must(t, err)
+	expect.Equal(t, got.Verdict, "(no service) died: panic: boom, at main.work main.go:9", "the verdict")
+}
+
 // TestExplainTrigger: the verdict on a file that a flight recorder wrote begins with its trigger, and says what
 // failed in the request that the trigger names. A file that a person or a program asked for has no trigger.
 func TestExplainTrigger(t *testing.T) {

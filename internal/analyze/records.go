@@ -90,6 +90,12 @@ func (w *workload) explainRecords(ctx context.Context, q *Question) (*Explanatio
 			x.Verdict += "; the first error: " + first.said
 		}
 	}
+	if len(q.Before) == 0 && len(q.Now) == 1 {
+		x.Deaths = w.died(v, q.Deaths)
+	}
+	if len(x.Deaths) > 0 {
+		x.Verdict, x.Alarming = x.Deaths[0].Text, true
+	}
 	return x, nil
 }
 

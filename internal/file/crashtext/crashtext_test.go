@@ -10,8 +10,10 @@ func TestTextReason(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "",
 		"panic: boom\n\ngoroutine 1 …": "panic: boom",
-		"panic: boom\n\tpanic: again\n\ngoroutine 1 [running]:\nmain.main.func1()\n\t/shop/main.go:5 +0x1\npanic({0x1?, 0x2?})\n\t/go/src/runtime/panic.go:770 +0x1\nsync.(*Once).Do(0x1)\n\t/go/src/sync/once.go:7\nmain.work(...)\n\t/shop/main.go:9": "panic: boom, at main.work main.go:9",
-		"fatal error: a lock is misused, at main.main main.go:72\n\ngoroutine 1 [running]:\nsync.fatal({0x4b34a5?, 0x4a60a0?})\n\t/go/src/runtime/panic.go:1161 +0x18\nmain.main()\n\t/shop/main.go:72 +0x205":                                          "fatal error: a lock is misused, at main.main main.go:72",
+		"panic: boom\n\tpanic: again\n\ngoroutine 1 [running]:\nmain.main.func1()\n\t/shop/main.go:5 +0x1\npanic({0x1?, 0x2?})\n\t/go/src/runtime/panic.go:770 +0x1\nsync.(*Once).Do(0x1)\n\t/go/src/sync/once.go:7\nmain.work(...)\n\t/shop/main.go:9":              "panic: boom, at main.work main.go:9",
+		"fatal error: a lock is misused, at main.main main.go:72\n\ngoroutine 1 [running]:\nsync.fatal({0x4b34a5?, 0x4a60a0?})\n\t/go/src/runtime/panic.go:1161 +0x18\nmain.main()\n\t/shop/main.go:72 +0x205":                                                       "fatal error: a lock is misused, at main.main main.go:72",
+		"panic: negative count\n\ngoroutine 1 [running]:\nstrings.Repeat({0x1?, 0x2?}, 0x3)\n\t/go/src/strings/strings.go:628 +0x5\nexample.com/text.Fill(0x1)\n\t/go/pkg/mod/example.com/text@v1.2.0/fill.go:7 +0x1\nshop/cart.label(...)\n\t/shop/cart/label.go:9": "panic: negative count, at shop/cart.label label.go:9",
+		"panic: negative count\n\ngoroutine 1 [running]:\nstrings.Repeat({0x1?, 0x2?}, 0x3)\n\tstrings/strings.go:628 +0x5\nexample.com/text.Fill(0x1)\n\texample.com/text@v1.2.0/fill.go:7 +0x1\ncreated by shop/cart.start in goroutine 3\n\tshop/cart/label.go:9": "panic: negative count, at example.com/text.Fill fill.go:7",
 		"log.Fatal: no disk\n\ngoroutine 1 [running]:\nmain.main()\n\t/shop/main.go:3 +0x1":         "log.Fatal: no disk, at main.main main.go:3",
 		"SIGABRT: abort\nPC=0x1 m=0\n\ngoroutine 1 [running]:\nmain.main()\n\t/shop/main.go:3 +0x1": "SIGABRT: abort",
 		"SIGABRT: abort": "SIGABRT: abort",

@@ -27,12 +27,11 @@ func Reason(text string) string {
 			break
 		}
 		for _, f := range list {
-			if !f.isLibrary() {
-				where = f
-				break
-			}
-			if what == "" {
+			if what == "" && where.function == "" {
 				what = causeOf(f.function)
+			}
+			if f.owned() > where.owned() {
+				where = f
 			}
 		}
 		if what == "" && state != "" && !strings.HasPrefix(state, "running") {
@@ -45,8 +44,8 @@ func Reason(text string) string {
 	return strings.TrimSuffix("fatal error: "+what+where.text(), ": ")
 }
 
-// placeIn returns the text about the line of the program in the first stack of a text. If several panics led to the
-// stack, it is the line of the first one.
+// placeIn returns the text about the line of the program in the first stack of a text, or else about the line of a
+// module that it uses. If several panics led to the stack, it is the line of the first one.
 func placeIn(text string) string {
 	start := firstGoroutine.FindStringIndex(text)
 	if start == nil {
@@ -59,7 +58,7 @@ func placeIn(text string) string {
 		switch {
 		case f.function == "panic":
 			where = frame{}
-		case where.function == "" && !f.isLibrary():
+		case f.owned() > where.owned():
 			where = f
 		}
 	}
@@ -97,7 +96,10 @@ func causeOf(function string) string {
 }
 
 // A frame is a call in a stack: a function and its place in the source.
-type frame struct{ function, place string }
+type frame struct {
+	function, place string
+	ofModule        bool // the source is in the module cache or a vendor folder
+}
 
 // text returns the end of a reason that names f, or "" for no frame.
 func (f *frame) text() string {
@@ -107,15 +109,19 @@ func (f *frame) text() string {
 	return ", at " + f.function + " " + f.place
 }
 
-// isLibrary reports whether the function is a part of the runtime, or of a package through which programs call the
-// runtime.
-func (f *frame) isLibrary() bool {
-	for _, p := range []string{"runtime.", "runtime/", "internal/", "sync.", "sync/", "reflect.", "syscall.", "log."} {
-		if strings.HasPrefix(f.function, p) {
-			return true
-		}
+// standard matches the functions of the standard library.
+var standard = regexp.MustCompile(`^(archive|bufio|bytes|cmp|compress|container|context|crypto|database|debug|embed|encoding|errors|expvar|flag|fmt|go|hash|html|image|index|internal|io|iter|log|maps|math|mime|net|os|path|plugin|reflect|regexp|runtime|slices|sort|strconv|strings|structs|sync|syscall|testing|text|time|unicode|unique|unsafe|vendor|weak)[./]`)
+
+// owned returns 0 if the function belongs to the standard library, 1 if it belongs to a module that the program uses,
+// and 2 if it belongs to the program itself.
+func (f *frame) owned() int {
+	switch {
+	case f.function == "" || standard.MatchString(f.function):
+		return 0
+	case f.ofModule:
+		return 1
 	}
-	return false
+	return 2
 }
 
 var (
@@ -131,6 +137,7 @@ func framesOf(stack string) (state string, list []frame) {
 		case m != nil:
 			if n := len(list); n > 0 && list[n-1].place == "" {
 				list[n-1].place = path.Base(m[1]) + ":" + m[2]
+				list[n-1].ofModule = strings.Contains(m[1], "@v") || strings.Contains(m[1], "/vendor/")
 			}
 		case startsWithStack(line):
 			if m := stackHead.FindStringSubmatch(line); m != nil {
