@@ -164,6 +164,9 @@ func (p *explanationPrinter) explanation(x *analyze.Explanation, o *explainOptio
 	case x.Since != nil:
 		p.line("", "%d requests from %s on, %s after the start, compared with the %d before", n[1],
 			p.timeOfDay(x.Since.At, "15:04:05.000"), duration(x.Since.After), n[0])
+		if x.Since.Grows {
+			p.line("", "the difference grows from the first request on, so it may be older than the file")
+		}
 	case n[0] > 0 && len(x.Where) == 0:
 		p.line("", "%s compared with %s", plural(n[1], "request"), plural(n[0], "other"))
 	default:

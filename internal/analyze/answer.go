@@ -64,6 +64,9 @@ type Looked struct {
 type Since struct {
 	At    Time  `json:"at_unix_nano"`
 	After int64 `json:"after_nano"` // the time since the first request
+
+	// Grows says that the difference grows from the first request on, and may be older than the recording.
+	Grows bool `json:"-"`
 }
 
 // A Cause is a service that may be the reason why requests are slower or fail.
@@ -141,6 +144,7 @@ type Evidence struct {
 	beside bool    // the evidence is about spans that ran at the same time
 	among  bool    // calls of the same requests are compared, not calls before with calls now
 	began  int64   // when a lasting change began; 0: not known
+	grows  bool    // the change grows from the first request on
 }
 
 // A Count says that N of Of calls of an operation show the evidence.

@@ -371,6 +371,25 @@ func TestExplainDeath(t *testing.T) {
 	expect.Equal(t, x.Verdict, "edge died: panic: index out of range", "the verdict")
 }
 
+// TestGrowsEvenly: a value that grows from the beginning on is told from a step, and from a growth that begins later.
+func TestGrowsEvenly(t *testing.T) {
+	for name, of := range map[string]struct {
+		value func(i int) float64
+		want  bool
+	}{
+		"grows":    {func(i int) float64 { return float64(i) }, true},
+		"uneven":   {func(i int) float64 { return float64(i + i%3) }, true},
+		"one step": {func(i int) float64 { return float64(i / 12) }, false},
+		"later":    {func(i int) float64 { return float64(max(0, i-10)) }, false},
+	} {
+		list := make([]float64, 24)
+		for i := range list {
+			list[i] = of.value(i)
+		}
+		expect.Equal(t, analyze.GrowsEvenly(list, 12), of.want, "%s", name)
+	}
+}
+
 // TestExplainDeathWithoutRequests: the verdict names the reason of a death also if the program recorded no requests.
 func TestExplainDeathWithoutRequests(t *testing.T) {
 	v := tracetest.New(t, format.V2, format.IET, format.Root(), tracetest.Log("started")).View()

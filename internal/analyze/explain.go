@@ -150,6 +150,9 @@ func (w *workload) changed() *Explanation {
 	}
 	w.divide(x.Looked.Requests[0])
 	x.searched = true
+	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 && x.Since != nil {
+		x.Since.Grows = x.Causes[at].Evidence[0].grows
+	}
 	if !x.Found {
 		if x.busy && x.Since != nil {
 			x.slower = w.slower(x.Since.At)
@@ -280,7 +283,7 @@ func (w *workload) since(i int, more float64) *Explanation {
 	x := w.rank(more)
 	if x.Looked.Series > 0 {
 		at := w.requests[i].start
-		x.Since = &Since{Time(at), at - w.requests[0].start}
+		x.Since = &Since{At: Time(at), After: at - w.requests[0].start}
 	}
 	return x
 }

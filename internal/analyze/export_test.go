@@ -4,6 +4,7 @@ package analyze
 var (
 	Tail        = tail
 	MannWhitney = mannWhitney
+	GrowsEvenly = growsEvenly
 )
 
 // MaxPatterns is maxPatterns, for its test.

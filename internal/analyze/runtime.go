@@ -37,6 +37,8 @@ type Growth struct {
 	First float64 `json:"first"`
 	Last  float64 `json:"last"`
 	Time  int64   `json:"time_nano"` // the time between First and Last
+
+	older bool // the value grows from the first sample on, so it may have grown before
 }
 
 // Goroutines describes goroutines of a dump with the same stack.
@@ -205,9 +207,10 @@ func (x *Runtime) grows() (list []Growth) {
 		if n < 6 {
 			return
 		}
-		first, last := all[0], all[n-1]
-		if slices.MinFunc(all[n-n/3:], byValue).Value >= 1.5*slices.MaxFunc(all[:n/3], byValue).Value && last.Value-first.Value >= least*unit {
-			list = append(list, Growth{of, math.Round(10*first.Value/unit) / 10, math.Round(10*last.Value/unit) / 10, last.Time - first.Time})
+		first, last, early := all[0], all[n-1], slices.MaxFunc(all[:n/3], byValue).Value
+		if rise := last.Value - first.Value; slices.MinFunc(all[n-n/3:], byValue).Value >= 1.5*early && rise >= least*unit {
+			older := early-first.Value >= rise/earlyPart
+			list = append(list, Growth{of, math.Round(10*first.Value/unit) / 10, math.Round(10*last.Value/unit) / 10, last.Time - first.Time, older})
 		}
 	}
 	add("goroutines", x.Goroutines, 1, 10)

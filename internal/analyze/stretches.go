@@ -179,7 +179,7 @@ func (w *workload) lasting(service string, e *Evidence, given bool) bool {
 		return false
 	}
 	if from > 0 {
-		e.began = list[from*n/b].at
+		e.began, e.grows = list[from*n/b].at, growsEvenly(means, from)
 	}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed seed, so that the answer is the same each time
 	above := 0
@@ -215,6 +215,27 @@ func largestStep(list []float64, floor float64) (most float64, first int) {
 		}
 	}
 	return most, first
+}
+
+// earlyPart divides a rise: a value that grows from the beginning on has at least this part of the rise early.
+const earlyPart = 10
+
+// growsEvenly reports whether a list rises from its beginning on: a line fits it better than a step at an index does.
+func growsEvenly(list []float64, step int) bool {
+	mean := func(list []float64) (sum float64) {
+		for _, x := range list {
+			sum += x / float64(len(list))
+		}
+		return sum
+	}
+	n, slope := float64(len(list)), 0.0
+	for i, x := range list {
+		slope += (float64(i) - (n-1)/2) * x
+	}
+	a, b, sixth := float64(step), mean(list[step:])-mean(list[:step]), len(list)/6
+	first := mean(list[:sixth])
+	rise := mean(list[len(list)-sixth:]) - first
+	return 12*slope*slope/(n*n-1) > a*(n-a)*b*b && mean(list[sixth:2*sixth])-first > rise/earlyPart
 }
 
 // isRare reports whether the sum of the last values is larger than the sums of nearly all earlier windows of the same

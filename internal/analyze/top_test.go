@@ -314,8 +314,9 @@ func TestTopGrows(t *testing.T) {
 		heap, goroutines func(i int) int
 		want             string
 	}{
-		"a leak":  {func(i int) int { return (4 + i%7) * mib }, func(i int) int { return 20 + 5*i }, "[{goroutines 20 165 29000000000}]"},
-		"kept":    {func(i int) int { return (1 + 15*i) * mib }, func(int) int { return 20 }, "[{MiB of the heap 1 436 29000000000}]"},
+		"a leak":  {func(i int) int { return (4 + i%7) * mib }, func(i int) int { return 20 + 5*i }, "[{goroutines 20 165 29000000000 true}]"},
+		"kept":    {func(i int) int { return (1 + 15*i) * mib }, func(int) int { return 20 }, "[{MiB of the heap 1 436 29000000000 true}]"},
+		"later":   {func(int) int { return 0 }, func(i int) int { return 20 + 50*max(0, i-12) }, "[{goroutines 20 870 29000000000 false}]"},
 		"a start": {func(i int) int { return min(i, 5) * 40 * mib }, func(i int) int { return min(20+5*i, 60) }, "[]"},
 		"too few": {func(int) int { return 0 }, func(i int) int { return 1 + i/10 }, "[]"},
 		"a burst": {func(i int) int { return (1 + i%2) * 100 * mib }, func(i int) int { return 20 + 500*(i/10%2) }, "[]"},

@@ -101,6 +101,9 @@ func (w *workload) where(ctx context.Context, run query.Run, top *Overview) (lis
 			f.Text += fmt.Sprintf("; %d of them in %s, for %d spans, %d of which ended", most.Count, most.In, most.Spans, most.Ended)
 			f.Row = most.Row
 		}
+		if g.older {
+			f.Text += "; this growth may be older than the file"
+		}
 		list = append(list, f)
 	}
 	slices.SortStableFunc(list[1:], func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) })
