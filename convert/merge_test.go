@@ -216,10 +216,10 @@ func TestMergeAnyVersions(t *testing.T) {
 	}
 }
 
-// TestMergeSame merges a file with itself. Spans and resources must be there once.
+// TestMergeSame merges a file with its copy. Spans and resources must be there once.
 func TestMergeSame(t *testing.T) {
-	v := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}})
-	got, _ := merge(t, format.V1, v, v)
+	parts := []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}}
+	got, _ := merge(t, format.V1, service(t, format.V1, "one", parts), service(t, format.V1, "one", parts))
 	expect.Equal(t, got, "root(one(a[trace_id](b)) entrace.end entrace.end)", "the tree")
 }
 

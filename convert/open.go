@@ -85,6 +85,7 @@ type Trace struct {
 	once    *source                   // the input that Encode will read; nil if Open has read everything
 	opened  []os.FileInfo             // for each file, its identity; nil for a file without a name
 	folders []folder                  // the folders that were passed to Open
+	again   []string                  // names of files that are open under another name
 
 	// The files whose content files has without secrets. They stay open, so that no other file gets their identity.
 	redacted []*format.File
@@ -108,6 +109,8 @@ type folder struct {
 //     open subfolders. If there is a file x.et, Open ignores x.iet; if there is either, it ignores a file x of
 //     another format. It ignores x.et.broken, which recovery left;
 //   - ZIPs of at most 1,000 files. Open opens the traces in them, but does not use their names as paths.
+//
+// Open opens a file only once, even if several names mean it.
 //
 // In the view, a span is below its caller even if the caller is in another file; see package view. Pass the files of
 // a recording in the order in which they were written. Open opens the files of a folder in the order of their names.
@@ -264,8 +267,15 @@ func (t *Trace) Outdated() bool {
 	return len(t.Replaced()) > 0
 }
 
-// LeftOut lists files in the folders that have the name of a trace but were not opened, with the reasons.
+// LeftOut lists files that were not opened, with the reasons: files in the folders that have the name of a trace, and
+// files that an earlier name means.
 func (t *Trace) LeftOut() (all []string) {
+	switch n := len(t.again); {
+	case n == 1:
+		all = append(all, t.again[0]+" is the same file as an earlier argument, and is read only once")
+	case n > 1:
+		all = append(all, fmt.Sprintf("%s and %d more are the same files as earlier arguments, and are read only once", t.again[0], n-1))
+	}
 	for _, f := range t.folders {
 		all = append(all, f.left...)
 	}
@@ -492,10 +502,24 @@ func isTrace(name string) (head []byte, is bool) {
 	return head, err == nil && isOwn(head)
 }
 
+// isAgain reports whether the file name is an input already. If it is not, isAgain adds it to the inputs.
+func (o *opener) isAgain(name string, fi os.FileInfo) bool {
+	t := o.trace
+	if slices.ContainsFunc(t.inputs, func(in os.FileInfo) bool { return os.SameFile(in, fi) }) {
+		t.again = append(t.again, name)
+		return true
+	}
+	t.inputs = append(t.inputs, fi)
+	return false
+}
+
 // load opens the trace in x, and closes x.
 func (o *opener) load(x *source) error {
 	if x.direct {
 		return errors.Join(x.withGuess(o.loadOwn(x.name)), x.Close())
+	}
+	if x.info != nil && o.isAgain(x.name, x.info) {
+		return x.Close()
 	}
 	tmp, err := osfile.CreateSpool(o.options.TempDir)
 	if err != nil {
@@ -515,9 +539,6 @@ func (o *opener) load(x *source) error {
 	}
 	if err != nil {
 		return err
-	}
-	if x.info != nil {
-		o.trace.inputs = append(o.trace.inputs, x.info)
 	}
 	var lost error
 	if damaged {
@@ -561,12 +582,12 @@ func (o *opener) loadOwn(name string) error {
 	if err != nil {
 		return err
 	}
+	fi, err := osfile.Stat(f.Name())
+	if err == nil && o.isAgain(name, fi) {
+		return f.Close()
+	}
 	n, missing := f.Journal()
 	o.journal(f.Name(), n, missing)
-	fi, err := osfile.Stat(f.Name())
-	if err == nil {
-		o.trace.inputs = append(o.trace.inputs, fi)
-	}
 	var damage error
 	if o.options.Redact != nil {
 		o.trace.redacted = append(o.trace.redacted, f)

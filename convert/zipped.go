@@ -34,7 +34,9 @@ func (o *opener) zipped(name string) (is bool, err error) {
 	if err != nil {
 		return true, fmt.Errorf("%s: %w", name, err)
 	}
-	o.trace.inputs = append(o.trace.inputs, fi)
+	if o.isAgain(name, fi) {
+		return true, nil
+	}
 	in := folder{dir: name}
 	opened := len(o.trace.files)
 	content := &boundedReader{in: &byteCounter{n: fi.Size()}} // of all files together, because they may overlap

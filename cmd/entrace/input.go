@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -183,22 +181,4 @@ func open(ctx context.Context, c *console, names []string, o *inputFlags) (*conv
 	}
 	tellReplaced(c, r)
 	return t, nil // t.Damage returns the damage; all intact entries were read
-}
-
-// eachOnce returns names without duplicates: it drops a name, for example of a hard link, if an earlier name means
-// the same file, because the file's spans would be read twice. It prints a note for each dropped name.
-func eachOnce(c *console, names []string) []string {
-	var infos []fs.FileInfo
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		info, err := os.Stat(name)
-		if err != nil || !info.Mode().IsRegular() {
-			return false
-		}
-		if slices.ContainsFunc(infos, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
-			c.say("%s is the same file as an earlier argument, and is read only once", name)
-			return true
-		}
-		infos = append(infos, info)
-		return false
-	})
 }

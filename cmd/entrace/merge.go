@@ -33,7 +33,7 @@ app.20261120T212712.021Z.et and app.et, become one again: a span that was open i
 			if out == "" {
 				return usagef("--output is missing: name the file to write, as in -o all.et")
 			}
-			return o.encode(ctx, c, eachOnce(c, args), out)
+			return o.encode(ctx, c, args, out)
 		},
 	}
 }

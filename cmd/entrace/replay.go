@@ -97,7 +97,7 @@ func (f *replayFlags) run(ctx context.Context, c *console, names []string) error
 	default:
 		o.Key = []byte(f.ids)
 	}
-	t, err := openPart(ctx, c, eachOnce(c, names), &f.rowFlags, whole)
+	t, err := openPart(ctx, c, names, &f.rowFlags, whole)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,7 +246,7 @@ func (s *selected) namedRows(o *selection) (rows view.Set[view.Row], err error) 
 			rows = s.v.NewSet()
 		}
 		file := 0
-		for file < len(s.v.Files())-1 && s.Name(file) != name.file {
+		for file < len(s.v.Files())-1 && filepath.Clean(s.Name(file)) != filepath.Clean(name.file) {
 			file++
 		}
 		r, ok := s.v.Row(file, name.id)
