@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
@@ -126,4 +127,16 @@ func TestStartSparesWhatItSetsAside(t *testing.T) {
 	names, err := deadtrace.Archived(name)
 	must(t, err)
 	expect.Len(t, names, 1, "of the last run")
+}
+
+// TestRecoverKeepsTime: the ET of an old trace has the time of the last change of its IET.
+func TestRecoverKeepsTime(t *testing.T) {
+	stream, at := killed(t, 3, 2), time.Unix(1e9, 0)
+	et := strings.TrimSuffix(stream, tracename.IET) + ".et"
+	must(t, os.Chtimes(stream, at, at))
+	_, err := deadtrace.Recover(et, "")
+	must(t, err)
+	fi, err := os.Stat(et)
+	must(t, err)
+	expect.Equal(t, fi.ModTime().Unix(), at.Unix(), "the time of the ET")
 }

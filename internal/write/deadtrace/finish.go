@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
@@ -194,9 +196,14 @@ func (d *dead) removeStream() error {
 	return errors.Join(osfile.Remove(d.f, d.name), osfile.SyncDir(d.name))
 }
 
-// finish appends the records of the journal to the IET, and then makes the final file.
+// finish appends the records of the journal to the IET, and then makes the final file. The final file keeps the time
+// of the last change by the dead process, so that it is not taken for a newer trace.
 func (d *dead) finish(ctx context.Context) error {
 	r := d.found
+	was, err := d.f.Stat()
+	if err != nil {
+		return err
+	}
 	if d.has || d.o.AtStart {
 		r.Changed, r.Old = d.has || d.journal.adds(d.s) || d.s.size < d.size, !d.has
 		d.journal.reportDamage(d.o.report)
@@ -232,7 +239,11 @@ func (d *dead) finish(ctx context.Context) error {
 	switch {
 	case !d.o.IET:
 		r.Changed = true
-		return entrybytes.Finalize(ctx, d.name, r.Output, &format.FinalizeOptions{File: d.f, RemoveSource: true, Lenient: true}, &d.s.index)
+		err = entrybytes.Finalize(ctx, d.name, r.Output, &format.FinalizeOptions{File: d.f, RemoveSource: true, Lenient: true}, &d.s.index)
+		if err == nil {
+			_ = os.Chtimes(r.Output, time.Time{}, was.ModTime()) // a new time does no harm
+		}
+		return err
 	case d.s.size < d.size:
 		r.Changed = true
 		return errors.Join(d.f.Truncate(d.s.size), d.f.Sync())
