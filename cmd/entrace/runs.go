@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/show"
+	texts "github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -32,7 +33,8 @@ type runLine struct {
 	Host    string    `json:"host"`
 	PID     int64     `json:"pid"`
 	Version string    `json:"version"`
-	State   string    `json:"state"` // how it ended, or why it cannot be read
+	Command string    `json:"command,omitempty"` // the command that entrace run ran, with its arguments; "" for another recording
+	State   string    `json:"state"`             // how it ended, or why it cannot be read
 
 	*analyze.Counts // nil with --brief, and if the file cannot be read
 }
@@ -50,8 +52,8 @@ func runsCommand() *command {
   entrace explain @last --against @last~1
 
 Each line has the time of the last write, the size, spans, failed requests, spans that have not ended, the 95th
-percentile of requests, the file, service, version, host and process, and how the recording ended. A line is
-printed as soon as its file is read.
+percentile of requests, the file, service (the command, if it sent nothing to entrace run), version, host and
+process, and how the recording ended. A line is printed as soon as its file is read.
 
 All commands that read a FILE take @last, @last~1 for the one before, and @last:shop for the newest of a service.`,
 		args: cobra.ArbitraryArgs,
@@ -95,7 +97,7 @@ All commands that read a FILE take @last, @last~1 for the one before, and @last:
 					return err
 				}
 				x.read(ctx, brief)
-				x.State = secrets.Text(x.State) // it can have the text of a panic
+				x.State, x.Command = secrets.Text(x.State), secrets.Text(x.Command) // the state can have the text of a panic
 				text := x.text(width)
 				if asJSON {
 					b, _ := json.Marshal(x) // it has only texts, numbers and a time
@@ -137,14 +139,23 @@ func (x *runLine) read(ctx context.Context, brief bool) {
 // maxHead is the maximum number of entries in which head looks for resources.
 const maxHead = 100
 
-// head reads what the first resource of f says that is not entrace run's.
+// head reads what the first resource of f says that is not entrace run's, and the command of entrace run.
 func (x *runLine) head(f *format.File) {
+	ran := uint32(0) // the resource of entrace run, which is above the span of its command
 	for id, looked := uint32(1), 0; id < uint32(f.Len()) && looked < maxHead; id++ {
-		if f.Parent(id) != 0 {
+		up := f.Parent(id)
+		if up != 0 && up != ran {
 			continue
 		}
 		looked++
 		e, err := f.Entry(id)
+		if err == nil && up != 0 {
+			var args []string
+			text, _ := e.Attribute(mapping.AttrCommand)
+			_ = json.Unmarshal([]byte(text.Text()), &args) // an entry without a command has no arguments
+			x.Command = cmp.Or(x.Command, strings.Join(args, " "))
+			continue
+		}
 		if err != nil || e.Metadata.Name != format.NameResource && e.Metadata.Name != mapping.NameTrace {
 			continue
 		}
@@ -164,6 +175,7 @@ func (x *runLine) head(f *format.File) {
 		if x.Service != mapping.RunService {
 			return
 		}
+		ran = id
 	}
 }
 
@@ -181,6 +193,9 @@ func versionText(version, revision string, modified bool) string {
 	return version
 }
 
+// maxCommand is the maximum number of bytes of a command in a line for people.
+const maxCommand = 40
+
 // runColumns is the format of a line for people.
 const runColumns = "%-19s  %9s  %-30s  %-*s  %-16s  %-16s  %-12s  %s"
 
@@ -194,6 +209,10 @@ func (x *runLine) text(width int) string {
 		}
 	}
 	size := fmt.Sprintf("%.1fkB", float64(x.Bytes)/1e3)
+	service := x.Service
+	if service == mapping.RunService && x.Command != "" { // the command sent nothing
+		service = texts.Cut(x.Command, maxCommand)
+	}
 	process := strings.TrimSuffix(fmt.Sprint(x.Host, " ", x.PID), " 0")
-	return show.Safe(fmt.Sprintf(runColumns, x.Time.Format(time.DateTime), size, figures, width, x.File, x.Service, x.Version, process, x.State))
+	return show.Safe(fmt.Sprintf(runColumns, x.Time.Format(time.DateTime), size, figures, width, x.File, service, x.Version, process, x.State))
 }
