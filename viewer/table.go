@@ -64,19 +64,8 @@ func (q *request) table(ctx context.Context) (any, error) {
 		return nil, q.err
 	}
 	text, form := q.Get("q"), q.Get("form")
-	switch form {
-	case "rows":
-		f, err := q.selected(ctx, text)
-		if err != nil {
-			return nil, err
-		}
-		return q.rowTable(ctx, f, rowColumns, by, first, n)
-	case "logs":
-		f, err := q.logs(ctx, cmp.Or(text, "{}"))
-		if err != nil {
-			return nil, err
-		}
-		return q.rowTable(ctx, f, logColumns, by, first, n)
+	if form == "rows" || form == "logs" {
+		return q.rowTable(ctx, form, by, first, n)
 	}
 	t, err := remember(&q.results, "table", fmt.Sprintf("%s %v %q %s", form, w, text, q.Get("than")), func() (*table, error) {
 		switch form {
@@ -407,6 +396,7 @@ var logColumns = []column{{"time", "time"}, {"level", "text"}, {"service", "text
 // logs returns the log records that a query selects. If it selects none, logs returns the records below the rows that
 // it selects.
 func (q *request) logs(ctx context.Context, text string) (*found, error) {
+	text = cmp.Or(text, "{}")
 	logs := "{ kind = log && level >= " + cmp.Or(q.Get("level"), "trace") + " }"
 	f, err := q.selected(ctx, text+" | "+logs)
 	if err != nil || f.ranks.n > 0 {
@@ -415,9 +405,17 @@ func (q *request) logs(ctx context.Context, text string) (*found, error) {
 	return q.selected(ctx, "("+text+") >> "+logs)
 }
 
-// rowTable answers with rows, sorted by a column. Without a column, the rows are sorted by time, the newest first. It
-// decodes only the rows of the answer.
-func (q *request) rowTable(ctx context.Context, f *found, columns []column, by, first, n int) (any, error) {
+// rowTable answers with the rows of form=rows or form=logs, sorted by a column. Without a column, the rows are sorted by
+// time, the newest first. It decodes only the rows of the answer.
+func (q *request) rowTable(ctx context.Context, form string, by, first, n int) (any, error) {
+	selected, columns := q.selected, rowColumns
+	if form == "logs" {
+		selected, columns = q.logs, logColumns
+	}
+	f, err := selected(ctx, q.Get("q"))
+	if err != nil {
+		return nil, err
+	}
 	at := max(by, -by) - 1
 	if at < 0 || at >= len(columns)-1 {
 		at, by = 0, 1
