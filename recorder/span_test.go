@@ -19,10 +19,3 @@ func writeSpan(r *Recorder, s *testSpan) error {
 	}
 	return b.Write()
 }
-
-func endSpan(r *Recorder, ref format.SpanRef, end *format.TraceEntry) error {
-	b := r.Batch()
-	b.EndSpan(ref, 0)
-	b.Entry(end)
-	return b.Write()
-}

@@ -56,7 +56,7 @@ func (x *file) openFile() error {
 	if err != nil {
 		return err
 	}
-	defer named.Close() //nolint:errcheck // it is only read
+	defer named.Close()
 	x.info, err = named.Stat()
 	if err != nil {
 		return err
