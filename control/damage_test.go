@@ -62,6 +62,9 @@ func inTime(t *testing.T, what string, fn func()) {
 
 // TestTornRing recovers rings with various kinds of damage.
 func TestTornRing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long computation of one goroutine")
+	}
 	name, whole := aRing(t)
 	rnd := rand.New(rand.NewPCG(10, 10))
 	used := bytes.LastIndex(whole, []byte("the needle of the haystack"))
@@ -254,6 +257,9 @@ func threeTraces(t *testing.T, child string) []string {
 
 // TestRingTruncated runs truncated as a child process, because it might kill the process.
 func TestRingTruncated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long computation of one goroutine")
+	}
 	files := threeTraces(t, "truncate")
 	for _, name := range files {
 		w := everyLink(t, name)

@@ -121,6 +121,9 @@ const outEnv = "ENTRACE_TEST_OUT"
 
 // TestRingOnFullDisk runs fullDisk as a child process, with several sizes of the disk.
 func TestRingOnFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills disks for half a minute")
+	}
 	for _, what := range []string{"small disk", "full disk", "tight disk"} {
 		t.Run(what, func(t *testing.T) {
 			exe, err := os.Executable()

@@ -95,6 +95,9 @@ func TestWindow(t *testing.T) {
 // TestEvictedIsToldOf evicts more segments than the ring lists one by one. The count of evicted entries is
 // exact nevertheless.
 func TestEvictedIsToldOf(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long computation of one goroutine")
+	}
 	r := rigOf(t, base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "long", Providers: control.Logs, Window: time.Hour, On: onAPI("long"),
 	}))

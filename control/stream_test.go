@@ -203,6 +203,9 @@ func burn() {
 // TestTracesKeepNoJournal checks that a program can keep all traces that OnTrace gets, without keeping
 // their journals in memory.
 func TestTracesKeepNoJournal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long computation of one goroutine")
+	}
 	cfg := base(t.TempDir(), control.Logs, control.TraceConfig{Name: "s", Mode: control.ModeStream, Providers: control.Logs, On: onAPI("s")})
 	r := rigOf(t, cfg)
 	before := tracetest.HeapMB()

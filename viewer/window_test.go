@@ -571,6 +571,9 @@ func TestBesideOfLongSpans(t *testing.T) {
 // TestBesideByChance has slow spans and other spans at random times. Chance may rarely make one of the others a
 // reason.
 func TestBesideByChance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long computation")
+	}
 	const trials = 40
 	r := rand.New(rand.NewPCG(1, 2))
 	for slow := 1; slow <= 6; slow++ {

@@ -131,6 +131,9 @@ func TestCriticalBeside(t *testing.T) {
 // TestCriticalLarge checks that a span with very many children, and a very deep chain of spans, do
 // not take quadratic time.
 func TestCriticalLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long computation")
+	}
 	const n = 200_000
 	for what, up := range map[string]func(i int) uint32{"wide": func(int) uint32 { return 1 }, "deep": func(i int) uint32 { return uint32(i) }} {
 		all := []*format.TraceEntry{format.Root(), span(0, "1", "top", 1, 4*n)}

@@ -202,6 +202,9 @@ func TestExplainAlone(t *testing.T) {
 // TestExplainTriggered: Explain compares the requests after the trigger of a flight recorder with earlier ones, even if
 // they are few.
 func TestExplainTriggered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long computation")
+	}
 	const from = 295
 	of := func(m querytest.Mall, seed uint64, triggered bool) *analyze.Explanation {
 		m.Requests, m.From = 300, from

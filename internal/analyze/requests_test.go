@@ -37,6 +37,9 @@ func count(t *testing.T, v *view.View, text string) int {
 
 // TestHeat: the cells of a box count as many requests as the query of the box selects.
 func TestHeat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long computation")
+	}
 	r := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- the same every time
 	for seed, v := range []*view.View{
 		(&querytest.Mall{Requests: 300, Slow: map[string]float64{"UPDATE stock": 9}, From: 250, Fails: .2}).Record(t, 1).View(),
