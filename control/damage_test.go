@@ -258,7 +258,7 @@ func threeTraces(t *testing.T, child string) []string {
 // TestRingTruncated runs truncated as a child process, because it might kill the process.
 func TestRingTruncated(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a long computation of one goroutine")
+		t.Skip("its child processes run for ten seconds")
 	}
 	files := threeTraces(t, "truncate")
 	for _, name := range files {

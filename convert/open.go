@@ -85,9 +85,10 @@ type Trace struct {
 	once    *source                   // the input that Encode will read; nil if Open has read everything
 	opened  []os.FileInfo             // for each file, its identity; nil for a file without a name
 	folders []folder                  // the folders that were passed to Open
-	again   []string                  // names of files that are open under another name
+	again   []string                  // further names of files that are open
 
-	// The files whose content files has without secrets. They stay open, so that no other file gets their identity.
+	// The original files of those in files whose secrets are replaced. They stay open, so that no new file gets their
+	// identity.
 	redacted []*format.File
 
 	recorders recorders
@@ -110,7 +111,7 @@ type folder struct {
 //     another format. It ignores x.et.broken, which recovery left;
 //   - ZIPs of at most 1,000 files. Open opens the traces in them, but does not use their names as paths.
 //
-// Open opens a file only once, even if several names mean it.
+// Open opens a file only once, even if it is named several times.
 //
 // In the view, a span is below its caller even if the caller is in another file; see package view. Pass the files of
 // a recording in the order in which they were written. Open opens the files of a folder in the order of their names.
@@ -268,7 +269,7 @@ func (t *Trace) Outdated() bool {
 }
 
 // LeftOut lists files that were not opened, with the reasons: files in the folders that have the name of a trace, and
-// files that an earlier name means.
+// files that were named before.
 func (t *Trace) LeftOut() (all []string) {
 	switch n := len(t.again); {
 	case n == 1:

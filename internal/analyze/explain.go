@@ -150,8 +150,8 @@ func (w *workload) changed() *Explanation {
 	}
 	w.divide(x.Looked.Requests[0])
 	x.searched = true
-	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 && x.Since != nil {
-		x.Since.Grows = x.Causes[at].Evidence[0].grows
+	if c := x.sure(); c != nil && x.Since != nil {
+		x.Since.Grows = c.Evidence[0].grows
 	}
 	if !x.Found {
 		if x.busy && x.Since != nil {
