@@ -16,7 +16,7 @@ SOAK     := TestKillUnderLoad TestKillChain TestWaitingSpans TestKillAtEverySysc
   TestFrozenDisk
 SOAKRING := TestCallsReturnWhileTheDiskStands TestKillAndRecover TestKillWhileTracing TestRingOnFullDisk TestHammer TestTornRing TestWaysToDie TestSnapshotIsPartOfStream TestFolderLimits
 SOAKVIEW := TestDeepAndWide TestHeap TestExtendSeveral TestViewAsModel
-SOAKCUT  := TestCutAtEveryByteReader TestCutAtEveryByteInspect
+SOAKCUT  := TestCutAtEveryByteReader TestCutAtEveryByteInspect TestCutAtEveryByteRecover
 space    := $(subst ,, )
 pattern   = ^($(subst $(space),|,$(strip $(1))))$$
 BENCHTIME ?= 200ms

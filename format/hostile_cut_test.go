@@ -182,8 +182,9 @@ func TestCutAtEveryByteFollow(t *testing.T) {
 	}
 }
 
-// TestCutAtEveryByteRecover cuts a file of few entries at every byte, and a file of many entries only around the
-// ends of its entries, because every Recover syncs, which is slow.
+// TestCutAtEveryByteRecover cuts a file of few entries at every byte if ENTRACE_SOAK is set, else around the ends of its
+// entries and at one byte of three, because every Recover syncs, which is slow. It cuts a file of many entries only around
+// their ends.
 func TestCutAtEveryByteRecover(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		t.Parallel()
@@ -191,7 +192,8 @@ func TestCutAtEveryByteRecover(t *testing.T) {
 			tr := fakeFile{Version: v, Format: sf, Entries: small(n)}.build()
 			for size := wire.MagicSize; size <= len(tr.b); size++ {
 				n, end := tr.wholeAt(size)
-				if near := size-end <= 1 || n < len(tr.ends) && size == tr.ends[n]-1; len(tr.ends) > 10 && (!near || n%4 != 0) {
+				near := size-end <= 1 || n < len(tr.ends) && size == tr.ends[n]-1
+				if len(tr.ends) > 10 && (!near || n%4 != 0) || !near && size%3 != 0 && !hosttest.Soak() {
 					continue
 				}
 				if testing.Short() && size%7 != 0 {

@@ -37,14 +37,14 @@ func TestBudget(t *testing.T) {
 	if tracetest.Race {
 		t.Skip("it runs four hundred commands, whose goroutines other tests have")
 	}
-	sizes := []int{10, 10_000, 200_000}
+	sizes := []int{10, 10_000, 60_000}
 	if hosttest.Soak() {
 		sizes = append(sizes, 1_000_000)
 	}
 	for _, n := range sizes {
 		t.Logf("%d rows", n)
 		budgets, forms := []int{1 << 10, 4 << 10, 16 << 10}, budgetForms
-		if n == 200_000 {
+		if n == 60_000 {
 			if testing.Short() {
 				continue
 			}

@@ -314,10 +314,7 @@ func TestSpansWaitForNoOtherFile(t *testing.T) {
 // one file, and at most 64 files may have a journal.
 func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
 	const rounds = 3
-	services := 200
-	if testing.Short() {
-		services = 80
-	}
+	const services = 80 // more than may be open
 	dir := t.TempDir()
 	most, begun := 0, 0
 	count := func() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
@@ -417,9 +418,9 @@ func TestRingSwept(t *testing.T) {
 			}
 		})
 	}
-	rounds := 200
-	if testing.Short() {
-		rounds = 40
+	rounds := 40
+	if hosttest.Soak() {
+		rounds = 200
 	}
 	for range rounds {
 		g, err := ring.New(&ring.Options{Path: path, Bytes: 4 << 20})
