@@ -20,6 +20,9 @@ import (
 // TestLargeInput decodes an input that is larger than the memory for it, from readers that can seek and from one
 // that cannot. A packet crosses the end of the part that is kept in memory.
 func TestLargeInput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	in := foreignPackets(100000)

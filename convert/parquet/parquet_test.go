@@ -130,6 +130,9 @@ func TestTable(t *testing.T) {
 
 // TestRowGroups encodes more rows, or more text, than fit into one row group.
 func TestRowGroups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	long := strings.Repeat("long ", 100_000)
 	for _, x := range []struct {
 		rows, groups int

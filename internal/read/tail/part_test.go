@@ -19,6 +19,9 @@ var must = expect.Must
 
 // TestPart checks that a Part has the same last entries as the whole file, in every kind of file that has a Part.
 func TestPart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	for _, version := range []format.Version{format.V1, format.V2} {
 		for _, f := range []format.StorageFormat{format.ET, format.IET, format.IETPrefix} {
 			t.Run(fmt.Sprint(f, version), func(t *testing.T) {
@@ -89,6 +92,9 @@ func TestPartReadsTheEnd(t *testing.T) {
 
 // TestNoPart checks that small, cut and crafted files have no Part, after a bounded number of tries.
 func TestNoPart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	dir := t.TempDir()
 	for _, f := range []format.StorageFormat{format.ET, format.IET} {
 		name := filepath.Join(dir, "x."+f.String())

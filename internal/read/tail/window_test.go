@@ -63,6 +63,9 @@ func TestWindow(t *testing.T) {
 // TestPartFindsBeginnings checks that the last lines of a Part have the names of their spans, also if a span began before
 // these lines, or before the Part.
 func TestPartFindsBeginnings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	for _, f := range []format.StorageFormat{format.ET, format.IET} {
 		name := t.TempDir() + "/x." + f.String()
 		x := tracetest.New(t, format.V2, f, format.Root())

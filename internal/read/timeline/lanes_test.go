@@ -207,6 +207,9 @@ func TestAssignFewest(t *testing.T) {
 
 // TestAssignFast uses input that makes algorithms slow that visit an interval more than once.
 func TestAssignFast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	const n = 30_000
 	deep, ends, wide := make([]interval, n), make([]interval, n), make([]interval, n)
 	for i := range n {

@@ -271,6 +271,9 @@ func sequential(n int) func(write func(e *format.TraceEntry) uint32) {
 // TestTimelineKeepsNoTimes measures the memory of a timeline of many spans. It must not store times, because the
 // view has them.
 func TestTimelineKeepsNoTimes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a long time, and starts no goroutine")
+	}
 	const n = 200_000
 	v := viewOf(t, sequential(n))
 	var before, after runtime.MemStats
