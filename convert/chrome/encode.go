@@ -32,7 +32,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if err := e.head(); err != nil {
 		return err
 	}
-	if err := t.Detailed(ctx, e.moment); err != nil {
+	if err := t.Moments(ctx, e.moment); err != nil {
 		return err
 	}
 	e.b = append(e.b, "\n]}\n"...)
@@ -42,8 +42,9 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 type encoder struct {
 	w      *bufio.Writer
 	t      *timeline.Timeline
-	b      []byte // bytes that are not yet written to w
-	events bool   // an event was already written
+	d      timeline.Details // of the current event
+	b      []byte           // bytes that are not yet written to w
+	events bool             // an event was already written
 }
 
 // flush writes b to w.
@@ -151,11 +152,12 @@ func (e *encoder) where(process, thread int) {
 }
 
 // moment writes an event. The event of a span has the span's beginning and duration.
-func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
-	if m.Kind == timeline.Ends {
-		return nil
+func (e *encoder) moment(m *timeline.Moment) error {
+	d := &e.d
+	if err := e.t.Details(m.Row, d); err != nil {
+		return err
 	}
-	if m.Kind == timeline.Begins {
+	if m.IsSpan {
 		e.begin('X')
 	} else {
 		e.begin('i')
@@ -164,7 +166,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	e.b = jsontext.AppendSafeString(append(e.b, `,"name":`...), eventName(d.Name))
 	e.b = append(append(append(e.b, `,"cat":"`...), d.Category...), `","ts":`...)
 	e.b = appendMicros(e.b, uint64(m.Time-e.t.First))
-	if m.Kind == timeline.Begins {
+	if m.IsSpan {
 		// The difference of any two times fits into a uint64.
 		e.b = appendMicros(append(e.b, `,"dur":`...), uint64(m.End-m.Time))
 	}

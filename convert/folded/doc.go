@@ -2,10 +2,7 @@
 // for viewers that draw flame graphs. It writes the folded stacks of Brendan Gregg's FlameGraph scripts, which
 // inferno and speedscope also read.
 //
-// The format does not store parents. So the package first assigns the spans of each resource to lanes, on which spans
-// nest strictly. A span is on the lane of its parent if it lies within the parent and does not overlap a sibling
-// there. Otherwise it is on another lane. The stack of a span has the name of its service, and then the spans that
-// contain it on its lane. A span that has not ended lasts to the end of its file.
+// The stack of a span has the name of its service, and then the spans above it, up to the first one of another service.
 //
 // # Folded stacks
 //
@@ -13,8 +10,9 @@
 //
 //	service;outer;inner 123
 //
-// The number is the self time in nanoseconds of all spans with this stack: their duration without the spans
-// directly inside them. Lines are sorted by name, frame by frame. Stacks whose time is 0 are omitted. The first
+// The number is the self time in nanoseconds of all spans with this stack, as the flame graph of the viewer has it: their
+// duration without the time during which a child was open. Children that ran at the same time each count. A span that
+// has not ended has no self time. Lines are sorted by name, frame by frame. Stacks whose time is 0 are omitted. The first
 // frame is the service.name of the resource, or unknown_service.
 //
 // In names ';' becomes ':', and unprintable characters become spaces. An empty name is "(unnamed)". In a name that
@@ -35,7 +33,7 @@
 // # What is lost
 //
 // Only names, times and the nesting of spans are kept. Lost are ids, attributes, kinds, status, events, links and
-// log records, and the parent of a span that is not on the lane of its parent. Folded stacks have sums of times,
+// log records, and the parent of a span whose parent belongs to another service. Folded stacks have sums of times,
 // not the times themselves. A stack is cut after 512 frames or 16 KiB, and the time of deeper frames is added to
 // the last frame.
 //

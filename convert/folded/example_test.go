@@ -30,10 +30,8 @@ func ExampleEncodeFolded() {
 	// cart;(unnamed) 1
 	// cart;HTTP_200 100
 	// cart;last 100
-	// cart;open 2001
 	// cart;renamed 50
-	// unknown_service;GET /cart 600
-	// unknown_service;GET /cart;SELECT: x 350
+	// unknown_service;GET /cart 400
+	// unknown_service;GET /cart;SELECT: x 650
 	// unknown_service;GET /cart;SELECT: x;row 50
-	// unknown_service;SELECT: x 300
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/view"
 )
@@ -22,56 +21,44 @@ const (
 	maxFrames  = 512
 	maxStack   = 16 << 10 // the maximum size of a stack, in bytes
 	bufferSize = 64 << 10
-	checkEvery = 4096 // number of lines between two checks of the context
+	checkEvery = 4096 // number of rows or lines between two checks of the context
 )
 
 // EncodeFolded writes the spans of v to w as folded stacks of self time in nanoseconds. The package documentation
 // describes folded stacks. The error is an error of v, w or ctx.
 func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 	t := newTree()
-	type span struct {
-		node int32
-		self uint64 // the duration without the spans directly inside
+	type frame struct {
+		node    int32
+		service string
 	}
-	open := make(map[lane][]span)
-	err := eachSpan(ctx, v, func(m *timeline.Moment, service string) error {
-		at := lane{m.Group, m.Lane}
-		spans := open[at]
-		if m.Kind == timeline.Ends {
-			last := len(spans) - 1
-			t.count(spans[last].node, spans[last].self)
-			open[at] = spans[:last]
-			return nil
+	var above []frame // for each row above the current one, the frame of the nearest span
+	visited := 0
+	err := v.Walk(0, func(r view.Row, depth int, _ bool) error {
+		visited++
+		if visited%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
-		took, up := uint64(m.End-m.Time), t.down(-1, service)
-		if last := len(spans) - 1; last >= 0 {
-			up = spans[last].node
-			spans[last].self -= took
+		above = above[:depth]
+		here := frame{node: -1}
+		if depth > 0 {
+			here = above[depth-1]
 		}
-		open[at] = append(spans, span{t.down(up, v.Name(m.Row)), took})
+		if v.Role(r) == view.RoleSpan {
+			if service := cmp.Or(v.Service(r), unknownService); here.node < 0 || service != here.service {
+				here = frame{t.down(-1, service), service}
+			}
+			here.node = t.down(here.node, v.Name(r))
+			self, _ := v.SelfTime(r)
+			t.count(here.node, uint64(self))
+		}
+		above = append(above, here)
 		return nil
 	})
-	if err != nil {
+	if err := cmp.Or(err, ctx.Err()); err != nil {
 		return err
 	}
 	return t.write(ctx, w)
-}
-
-type lane struct{ group, lane int32 }
-
-// eachSpan calls fn for the beginning and the end of each span, ordered by time, with the service of the span. On a
-// lane, the span that began last ends first. For a trace without times, it does not call fn.
-func eachSpan(ctx context.Context, v *view.View, fn func(m *timeline.Moment, service string) error) error {
-	t, err := timeline.NewTimeline(ctx, v)
-	if err != nil || t.Made {
-		return err
-	}
-	return t.Moments(ctx, func(m *timeline.Moment) error {
-		if m.Kind == timeline.Happens {
-			return nil
-		}
-		return fn(m, cmp.Or(v.Service(m.Row), unknownService))
-	})
 }
 
 // unknownService is OpenTelemetry's name for a service without a name.

@@ -52,7 +52,7 @@ func lanesIn(t testing.TB, v *view.View, n int) (lanes, order []int32) {
 	must(t, err)
 	lanes = make([]int32, n)
 	must(t, tl.Moments(t.Context(), func(m *timeline.Moment) error {
-		if m.Kind == timeline.Begins {
+		if m.IsSpan {
 			i, err := strconv.Atoi(v.Name(m.Row))
 			lanes[i], order = m.Lane, append(order, int32(i))
 			return err
@@ -238,7 +238,7 @@ func TestAssignFast(t *testing.T) {
 	}
 }
 
-// TestMomentsReusesMemory: spans that follow each other share the memory of one open span.
+// TestMomentsReusesMemory: all spans share the memory of one moment.
 func TestMomentsReusesMemory(t *testing.T) {
 	in := make([]interval, 1000)
 	for i := range in {

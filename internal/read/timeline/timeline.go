@@ -14,7 +14,7 @@ import (
 
 // A Timeline is the layout of a trace for formats without parent links. It has spans on lanes, on which spans nest
 // strictly. It also has marks, that is, span events and log records, which happen at one moment. A Timeline stores
-// only row numbers, and reads times from the view. It needs about 4 bytes of memory for each span, 2 for each
+// only row numbers, and reads times from the view. It needs about 4 bytes of memory for each span, 4 for each
 // entry and 16 for each arrow.
 //
 // A span is on a lane of its process. A process stands for a resource. A mark is on the lane of its span if it
@@ -40,8 +40,7 @@ type Timeline struct {
 	chain  []int32   // a buffer of Timeline.depth
 	begins []int32   // the rows of the spans, in order
 	marks  []int32   // the rows of the marks, in the order of time
-	few    []uint16  // by row: the lane of a span plus 1; used while there are few lanes
-	many   []int32   // by row: the lane of a span plus 1; used instead of few if there are many lanes
+	lanes  []int32   // by row: the lane of a span plus 1; 0 if it has none yet
 	ends   []FlowEnd // in the order of the arrows' spans
 	made   []ticks   // by row: the invented times
 	owners []int32   // the cache of Timeline.above for spans; nil if the view itself knows the span of a row
@@ -132,7 +131,7 @@ func (t *Timeline) survey() {
 	if t.Made || spans < counts[view.RoleSpan] {
 		t.owners = make([]int32, t.v.Len())
 	}
-	t.begins, t.marks, t.few = make([]int32, 0, spans), make([]int32, 0, marks), make([]uint16, t.v.Len())
+	t.begins, t.marks, t.lanes = make([]int32, 0, spans), make([]int32, 0, marks), make([]int32, t.v.Len())
 }
 
 // read adds the spans and marks of a trace with times.
@@ -319,7 +318,7 @@ func (t *Timeline) assignLanes() {
 			on = t.lane(up)
 		}
 		on = groups[g].assign(r, t.start(r), t.end(r), up, on)
-		t.setLane(r, on)
+		t.lanes[r] = on + 1
 		t.Processes[g].Lanes = max(t.Processes[g].Lanes, on+1)
 		used = used || g == none
 	}
@@ -334,27 +333,7 @@ func (t *Timeline) assignLanes() {
 }
 
 // lane returns the lane of a span, or -1 if the span has no lane yet.
-func (t *Timeline) lane(r int32) int32 {
-	if t.many != nil {
-		return t.many[r] - 1
-	}
-	return int32(t.few[r]) - 1
-}
-
-func (t *Timeline) setLane(r, lane int32) {
-	if lane >= math.MaxUint16 && t.many == nil {
-		t.many = make([]int32, len(t.few))
-		for i, lane := range t.few {
-			t.many[i] = int32(lane)
-		}
-		t.few = nil
-	}
-	if t.many != nil {
-		t.many[r] = lane + 1
-	} else {
-		t.few[r] = uint16(lane + 1)
-	}
-}
+func (t *Timeline) lane(r int32) int32 { return t.lanes[r] - 1 }
 
 // compare returns the order of two spans by their start. If they start at the same time, the longer span is first,
 // because it contains the other. If they are equally long, a parent is before its children. Otherwise the row numbers

@@ -1,11 +1,8 @@
 package timeline_test
 
 import (
-	"errors"
-	"reflect"
 	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,14 +80,14 @@ func TestTimelineMemory(t *testing.T) {
 	}()
 	tl := withArrows(t, v)
 	calls := 0
-	must(t, tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error { calls++; return nil }))
+	must(t, tl.Moments(t.Context(), func(*timeline.Moment) error { calls++; return nil }))
 	close(stop)
 	got, limit := int64(<-peak)-int64(before.HeapAlloc), int64(64<<20+96*v.Len())
 	t.Logf("%d bytes for %d entries", got, v.Len())
 	if got > limit {
 		t.Errorf("%d bytes for %d entries, want at most %d", got, v.Len(), limit)
 	}
-	if calls != 4*n || tl.Flows != n-1 || tl.Processes[0].Lanes != n {
+	if calls != 3*n || tl.Flows != n-1 || tl.Processes[0].Lanes != n {
 		t.Errorf("%d calls, %d flows, %d lanes", calls, tl.Flows, tl.Processes[0].Lanes)
 	}
 }
@@ -134,64 +131,6 @@ func TestTimelineSameIDs(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("nothing says that links are left out: %v", d.Args)
-	}
-}
-
-// TestDetailedSame compares details that were read ahead with details that were read one by one, including large
-// entries.
-func TestDetailedSame(t *testing.T) {
-	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
-		overlapping(1000)(write)
-		large := strings.Repeat("x", 1<<20)
-		for i := range 20 {
-			s := &otel.Span{Name: "large", TraceID: [16]byte{1}, SpanID: spanID(2000 + i), Start: int64(i), Ended: true}
-			s.Attributes = []otel.Attribute{{Name: "a", Value: format.StringValue(large)}}
-			write(tracetest.Of(s, otel.Where{}))
-		}
-	})
-	tl := withArrows(t, v)
-	var want []timeline.Moment
-	must(t, tl.Moments(t.Context(), func(m *timeline.Moment) error { want = append(want, *m); return nil }))
-	n := 0
-	err := tl.Detailed(t.Context(), func(m *timeline.Moment, d *timeline.Details) error {
-		if !reflect.DeepEqual(*m, want[n]) {
-			t.Fatalf("moment %d is %v, want %v", n, *m, want[n])
-		}
-		n++
-		if m.Kind == timeline.Ends {
-			expect.Equal(t, d, nil, "an end has details")
-			return nil
-		}
-		var same timeline.Details
-		if err := tl.Details(m.Row, &same); err != nil {
-			return err
-		}
-		if d.Name != same.Name || len(d.Args) != len(same.Args) {
-			t.Errorf("entry %d is %v, want %v", m.Row, d, same)
-		}
-		for i, a := range d.Args {
-			if b := same.Args[i]; a.Name != b.Name || !a.Value.Equal(b.Value) {
-				t.Errorf("entry %d has %v, want %v", m.Row, a, b)
-			}
-		}
-		return nil
-	})
-	if err != nil || n != len(want) {
-		t.Errorf("%d moments, want %d, %v", n, len(want), err)
-	}
-	stop := errors.New("stop")
-	for _, after := range []int{0, 1, 127, 128, 500, 4000} {
-		n := 0
-		err := tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error {
-			n++
-			if n > after {
-				return stop
-			}
-			return nil
-		})
-		if !errors.Is(err, stop) || n != after+1 {
-			t.Errorf("stopped after %d: %d calls, %v", after, n, err)
-		}
 	}
 }
 
@@ -301,7 +240,7 @@ func TestTimelineOfManyLanes(t *testing.T) {
 	tl := withArrows(t, v)
 	want := int32(0)
 	err := tl.Moments(t.Context(), func(m *timeline.Moment) error {
-		if m.Kind == timeline.Begins {
+		if m.IsSpan {
 			if m.Lane != want {
 				t.Fatalf("span %d is on lane %d", want, m.Lane)
 			}
