@@ -270,6 +270,15 @@ func TestEnvironmentPageIsOfTheCode(t *testing.T) {
 			t.Errorf("%s has no comment with its default and meaning", name)
 		}
 	}
+	options := string(tracetest.ReadFile(t, "exporter/doc.go"))
+	for _, name := range got {
+		if strings.HasPrefix(name, "OTEL_EXPORTER_ENTRACE_") && !slices.Contains(entrace.Variables, name) {
+			t.Errorf("%s is neither in Variables of internal/write/setup nor in variables of variables.go, so Setup calls it unknown", name)
+		}
+		if slices.Contains(entrace.FileVariables, name) && !strings.Contains(options, name) {
+			t.Errorf("the table of exporter/doc.go lacks %s", name)
+		}
+	}
 	b := tracetest.ReadFile(t, name)
 	page := string(b)
 	before, rest, ok := strings.Cut(page, head)
