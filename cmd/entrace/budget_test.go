@@ -76,7 +76,7 @@ func TestBudget(t *testing.T) {
 // budgetForms are the commands that have budgets, with their forms of output.
 var budgetForms = []string{
 	"tree", "tree --time offset", "tree --json", "tree -q level>=info --descendants", "grep ''", "grep '' --json", "grep level>=info",
-	"grep level>=info --tree", "cat", "cat --json", "cat --conversation", "tail -n -1", "tail -n -1 --json", "tail --raw", "check -q level>=info --limit 0",
+	"grep level>=info --tree", "cat", "cat --json", "cat --conversation", "tail -n -1", "tail -n -1 --json", "check -q level>=info --limit 0",
 	"top", "top --json", "explain", "explain --json", "critical", "critical --json", "stats", "stats --json", "stats --csv", "stats --every 10ms",
 	"stats --histogram", "info", "info --json", "runs", "runs --json", "fields", "fields --json", "diff --allow-partial FILE", "diff --allow-partial --json FILE",
 }

@@ -130,12 +130,12 @@ func (t *tailer) toEnd(ctx context.Context) error {
 	now, cancel := context.WithCancel(ctx)
 	cancel() // with now, Next returns only entries that are in the file already
 	for within := ctx; ; {
-		id, e, err := t.follower.Next(within)
+		_, e, err := t.follower.Next(within)
 		if err == nil {
 			t.read(e)
 			within = now
-			err = t.add(id, e)
-			if err == nil && !t.window.Full() {
+			t.add(e)
+			if !t.window.Full() {
 				continue
 			}
 		}

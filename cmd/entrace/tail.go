@@ -21,9 +21,9 @@ import (
 type tailOptions struct {
 	rowFlags
 
-	follow, raw bool
-	lines       int
-	folder      bool // after the end of a program, tail continues with the next one
+	follow bool
+	lines  int
+	folder bool // after the end of a program, tail continues with the next one
 }
 
 func tailCommand() *command {
@@ -38,13 +38,12 @@ func tailCommand() *command {
   entrace tail -f -q 'level >= warn' traces   of a folder, also of the next program
 
 It prints a line for each row of FILE, or of the newest trace in DIR (by default the current folder). A span is
-printed when it has ended, with the time of its end. With -f, tail waits for a FILE that is not there yet. --raw
-prints entries as they are stored, as cat does. A log FILE is followed when it is rotated as well.`,
+printed when it has ended, with the time of its end. With -f, tail waits for a FILE that is not there yet. A log
+FILE is followed when it is rotated as well.`,
 		args: takes(0, 1),
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 			flags.IntVarP(&o.lines, "lines", "n", o.lines, "how many lines to begin with, -1 for all")
-			flags.BoolVar(&o.raw, "raw", false, "print entries as they are stored, with --json as cat --json does")
 			o.add(flags)
 			o.addPrint(flags)
 		},
@@ -61,11 +60,8 @@ func (o *tailOptions) run(ctx context.Context, c *console, args []string) error 
 	if len(args) > 0 {
 		name = args[0]
 	}
-	if o.raw && o.selects() {
-		return usagef("--raw prints all entries: it cannot be used with -q, --since or --until")
-	}
-	if _, row := rowNamed(name); row && (o.raw || o.follow) {
-		return usagef("--raw and --follow read a whole file: they cannot be used with FILE#ID")
+	if _, row := rowNamed(name); row && o.follow {
+		return usagef("--follow reads a whole file: it cannot be used with FILE#ID")
 	}
 	if o.follow && name == "-" {
 		return usagef("tail -f cannot follow the standard input: name a file")
@@ -160,7 +156,7 @@ func (t *tailer) tail(ctx context.Context) error {
 }
 
 // asRows reports whether tail prints rows of a view. Otherwise it prints entries as they arrive.
-func (o *tailOptions) asRows() bool { return o.selects() || len(o.clock) > 0 || o.json && !o.raw }
+func (o *tailOptions) asRows() bool { return o.selects() || len(o.clock) > 0 || o.json }
 
 // A diedError reports that the program that wrote a file has died. Its text says how the program died.
 type diedError string

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -28,30 +27,6 @@ func say(t *testing.T, rec *recorder.Recorder, first, n int) {
 			must(t, rec.Log(format.SpanRef{}, level(l, logged(fmt.Sprintf("%s %d.", l, i)))))
 		}
 		must(t, rec.Flush(t.Context()))
-	}
-}
-
-// TestTailFollowRaw checks that tail prints every entry once while it is recorded, and ends with the writer.
-func TestTailFollowRaw(t *testing.T) {
-	t.Parallel()
-	name := filepath.Join(t.TempDir(), "app.et")
-	rec := traceOf("sample", name)
-	tail := start(t, "tail", "-f", "-n", "2", "--raw", "--json", name)
-	tail.await(&tail.out, "cart loaded")
-	say(t, rec, 0, 10)
-	must(t, rec.Close(t.Context()))
-	tail.exit(exitFine)
-	first := 5
-	for line := range strings.Lines(tail.out.String()) {
-		var e struct{ ID int }
-		must(t, json.Unmarshal([]byte(line), &e))
-		if e.ID != first {
-			t.Fatalf("entry %d comes where %d is due:\n%s", e.ID, first, &tail.out)
-		}
-		first++
-	}
-	if first != 28 {
-		t.Errorf("entry %d is the last one, want 27", first-1)
 	}
 }
 
@@ -207,7 +182,7 @@ func (w *onFirst) Write(b []byte) (int, error) {
 // and ends while tail prints the first one.
 func TestTailSlow(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"app.et"}, {"."}, {"app.et", "-q", "{}"}, {".", "-q", "{}"}, {"app.et", "--raw"}, {"app.et", "--time", "offset"}} {
+	for _, args := range [][]string{{"app.et"}, {"."}, {"app.et", "-q", "{}"}, {".", "-q", "{}"}, {"app.et", "--time", "offset"}} {
 		dir := t.TempDir()
 		rec := traceOf("rotated", filepath.Join(dir, "app.et"), "0")
 		say(t, rec, 0, 7)

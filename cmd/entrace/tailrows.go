@@ -42,7 +42,6 @@ type tailer struct {
 	shown  view.Set[view.Row] // the rows of all that were printed
 	window *tail.Window       // of the entries that follow
 	file   *format.File       // opened to find the beginnings of spans
-	line   []byte             // of --raw
 
 	// These are for a file that grows.
 	follower *format.Follower // nil for an ET, to which nothing is added
@@ -62,7 +61,7 @@ func (t *tailer) open(ctx context.Context, own bool) (err error) {
 	if own {
 		t.name = format.Find(t.name)
 	}
-	if own && t.o.lines >= 0 && t.o.time != timeOffset && t.fitted == nil && !t.o.raw && !t.o.asRows() {
+	if own && t.o.lines >= 0 && t.o.time != timeOffset && t.fitted == nil && !t.o.asRows() {
 		t.part = tail.Open(t.name, t.o.lines)
 	}
 	if t.part != nil {
@@ -103,33 +102,23 @@ func (t *tailer) begin(ctx context.Context) error {
 		t.window = t.part.Window(t.beginning)
 		return t.printWindow(ctx)
 	}
-	if !t.o.raw {
-		return t.showAll(ctx)
-	}
-	f, from := t.all.v.Files()[0], 0
-	if t.o.lines >= 0 {
-		from = max(0, f.Len()-t.o.lines)
-	}
-	return f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return t.printRaw(id, e) })
+	return t.showAll(ctx)
 }
 
 // add adds the entry e that the follower has returned. printNew prints its row.
-func (t *tailer) add(id uint32, e *format.TraceEntry) error {
-	if t.o.raw {
-		return t.printRaw(id, e)
+func (t *tailer) add(e *format.TraceEntry) {
+	if t.o.asRows() {
+		return
 	}
-	if !t.o.asRows() {
-		if t.window == nil {
-			t.window = tail.NewWindow(t.follower.Version(), t.beginning)
-		}
-		t.window.Add(t.follower.Raw(), e)
+	if t.window == nil {
+		t.window = tail.NewWindow(t.follower.Version(), t.beginning)
 	}
-	return nil
+	t.window.Add(t.follower.Raw(), e)
 }
 
 // printNew prints the rows that the added entries make complete.
 func (t *tailer) printNew(ctx context.Context) error {
-	if t.o.asRows() && !t.o.raw {
+	if t.o.asRows() {
 		return t.grow(ctx)
 	}
 	return t.printWindow(ctx)
@@ -244,13 +233,6 @@ func (t *tailer) print(ctx context.Context, l *selected, rows []view.Row) error 
 		}
 	}
 	return l.w.Flush()
-}
-
-// printRaw prints an entry as it is stored.
-func (t *tailer) printRaw(id uint32, e *format.TraceEntry) error {
-	t.line = appendLine(t.console, t.line[:0], int64(id), e, t.o.json)
-	_, err := t.out.Write(t.line)
-	return err
 }
 
 func (t *tailer) damage() error {
