@@ -118,22 +118,19 @@ func serve(ctx context.Context, listen string, ctl *control.Control) error {
 	}
 	fmt.Println("listening on", l.Addr())
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }()
-	select {
-	case err := <-ended:
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
-	case <-ctx.Done():
-		return s.Close()
 	}
+	return nil
 }
 
 // traced returns a handler that runs fn for each request, in a span of its own.
 func traced(ctl *control.Control, fn func(context.Context)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, span := tracer.Start(r.Context(), r.Method+" "+r.URL.Path, trace.WithSpanKind(trace.SpanKindServer),
-			trace.WithAttributes(attribute.String("url.full", "http://"+r.Host+r.URL.RequestURI()),
-				attribute.String("url.path", r.URL.Path), attribute.String("url.query", r.URL.RawQuery)))
+			trace.WithAttributes(attribute.String("url.full", "http://"+r.Host+r.URL.RequestURI())))
 		defer span.End()
 		defer ctl.CapturePanic()
 		fn(ctx)

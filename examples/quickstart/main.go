@@ -1,5 +1,5 @@
 // Command quickstart is a small HTTP service that records itself. It sends requests
-// to itself, which call a second service. The trace has log records inside and
+// to itself, and handlers send further ones. The trace has log records inside and
 // outside of spans, an error, a panic that is recovered, and goroutines with spans of
 // their own. The command writes trace.et, which 'entrace tree' prints.
 package main
@@ -55,23 +55,21 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// traffic runs the two services and sends requests to the first one.
+// traffic runs the service on a free port of this machine, and sends requests to it.
 func traffic(ctx context.Context) error {
-	prices, stop, err := serve(http.HandlerFunc(price))
-	if err != nil {
-		return err
-	}
-	defer stop()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /cart", func(w http.ResponseWriter, r *http.Request) { cart(w, r, prices) })
+	mux.HandleFunc("GET /cart", cart)
+	mux.HandleFunc("GET /price/{item}", price)
 	mux.HandleFunc("GET /broken", broken)
-	shop, stop, err := serve(mux)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	defer stop()
+	s := &http.Server{Handler: otelhttp.NewHandler(mux, "request"), ReadHeaderTimeout: time.Second}
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
 	for _, path := range []string{"/cart?user=ada", "/cart?user=mallory", "/broken"} {
-		if status, err := get(ctx, shop+path); err != nil {
+		if status, err := get(ctx, "http://"+l.Addr().String()+path); err != nil {
 			return err
 		} else if status != http.StatusOK {
 			slog.Warn("request was not served", "path", path, "status", status)
@@ -81,7 +79,7 @@ func traffic(ctx context.Context) error {
 }
 
 // cart looks up the prices of the items in a cart, all at once.
-func cart(w http.ResponseWriter, r *http.Request, prices string) {
+func cart(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	user := r.URL.Query().Get("user")
 	items := []string{"teapot", "kettle", "spoon"}
@@ -100,7 +98,7 @@ func cart(w http.ResponseWriter, r *http.Request, prices string) {
 		wg.Go(func() {
 			ctx, span := tracer.Start(ctx, "look up", trace.WithAttributes(attribute.String("item", item)))
 			defer span.End()
-			if _, err := get(ctx, prices+"/"+item); err != nil {
+			if _, err := get(ctx, "http://"+r.Host+"/price/"+item); err != nil {
 				span.SetStatus(codes.Error, err.Error())
 			}
 		})
@@ -109,13 +107,13 @@ func cart(w http.ResponseWriter, r *http.Request, prices string) {
 	fmt.Fprintln(w, "3 items")
 }
 
-// price is the handler of the second service.
+// price returns the price of an item.
 func price(w http.ResponseWriter, r *http.Request) {
 	_, span := tracer.Start(r.Context(), "SELECT price", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
 	time.Sleep(2 * time.Millisecond) // simulates a database
 	span.AddEvent("row read", trace.WithAttributes(attribute.Int("cents", 1999)))
-	slog.DebugContext(r.Context(), "price found", "item", r.URL.Path[1:], "took", 2*time.Millisecond)
+	slog.DebugContext(r.Context(), "price found", "item", r.PathValue("item"), "took", 2*time.Millisecond)
 	fmt.Fprintln(w, 1999)
 }
 
@@ -133,17 +131,6 @@ func broken(w http.ResponseWriter, r *http.Request) {
 	}()
 	zero := 0
 	fmt.Fprintln(w, 1/zero)
-}
-
-// serve runs a server on a free port of this machine until stop is called.
-func serve(h http.Handler) (url string, stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	s := &http.Server{Handler: otelhttp.NewHandler(h, "request"), ReadHeaderTimeout: time.Second}
-	go func() { _ = s.Serve(l) }()
-	return "http://" + l.Addr().String(), func() { _ = s.Close() }, nil
 }
 
 var client = &http.Client{Transport: otelhttp.NewTransport(http.DefaultTransport), Timeout: 5 * time.Second}
