@@ -41,7 +41,7 @@ type runFlags struct {
 	output, protocol, redact string
 	against                  []string
 	policy                   *redact.Policy // the policy that --redact names
-	view, console, verbose   bool
+	view, console            bool
 	noConfigFile             bool
 }
 
@@ -75,7 +75,6 @@ number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if
 			flags.BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
 			flags.StringArrayVar(&f.against, "against", nil, "at the end, compare with the run in this `FILE`, as explain does")
 			flags.BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, because SDKs with it ignore other variables")
-			flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the variables that are set and unset")
 		},
 		run: func(ctx context.Context, c *console, args []string) error {
 			if f.protocol != "http/protobuf" && f.protocol != "http/json" && f.protocol != "grpc" {
@@ -251,21 +250,17 @@ func statusOf(state *os.ProcessState) int {
 // environment returns the environment of the command. It is made from own, the environment of this process.
 func (r *running) environment(own []string) []string {
 	kept := make(map[string]string)
-	var unset []string
 	for _, kv := range own {
 		name, value, _ := strings.Cut(kv, "=")
-		if strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") {
-			unset = append(unset, name)
-			continue
+		if !strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") {
+			kept[name] = value
 		}
-		kept[name] = value
 	}
 	for _, name := range []string{"OTEL_CONFIG_FILE", "OTEL_EXPERIMENTAL_CONFIG_FILE"} {
 		if kept[name] == "" {
 			continue
 		}
 		if r.flags.noConfigFile {
-			unset = append(unset, name)
 			delete(kept, name)
 			continue
 		}
@@ -289,17 +284,6 @@ func (r *running) environment(own []string) []string {
 		was := kept[name]
 		if was == "" || was == "none" && value == "otlp" {
 			set[name] = value
-		}
-	}
-	if r.flags.verbose {
-		for _, name := range slices.Sorted(slices.Values(unset)) {
-			if _, ok := set[name]; ok {
-				continue
-			}
-			r.say("%s is not set for the command", name)
-		}
-		for _, name := range slices.Sorted(maps.Keys(set)) {
-			r.say("%s=%s", name, set[name])
 		}
 	}
 	maps.Copy(kept, set)
