@@ -68,8 +68,8 @@ senders have the token in OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN
 			flags.StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
 			flags.StringVar(&f.key, "tls-key", "", "the key of --tls-cert, a PEM file")
 			flags.StringVar(&f.clientCA, "client-ca", "", "accept only senders with a certificate of these authorities, a PEM file")
-			flags.IntVar(&f.connections, "max-connections", d.MaxConnections, "how many senders there may be at once")
-			flags.IntVar(&f.perAddress, "max-per-address", 0, "how many senders one address may have; 0 is a quarter of all, and no limit for this machine")
+			flags.IntVar(&f.connections, "max-connections", 0, "how many connections each port has at once; 0 is 64 senders, and 1024 of OTLP, where a new one ends the one that was idle longest")
+			flags.IntVar(&f.perAddress, "max-per-address", 0, "how many of them one machine may have; 0 is a quarter of all, and no limit for this machine")
 			flags.Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
 			flags.IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
 			flags.Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
@@ -97,11 +97,11 @@ func (f *receiveFlags) run(ctx context.Context, c *console, _ []string) error {
 		return err
 	}
 	c = c.locked()
-	if f.connections < 1 || f.buffer == 0 || f.entry == 0 {
-		return usagef("--max-connections, --max-buffer and --max-entry must be above 0")
+	if f.buffer == 0 || f.entry == 0 {
+		return usagef("--max-buffer and --max-entry must be above 0")
 	}
-	if f.perAddress < 0 || f.maxFiles < 0 {
-		return usagef("--max-per-address and --max-files must not be below 0")
+	if f.connections < 0 || f.perAddress < 0 || f.maxFiles < 0 {
+		return usagef("--max-connections, --max-per-address and --max-files must not be below 0")
 	}
 	r := remote.Receiver{
 		Dir: f.dir, TLS: config, MaxConnections: f.connections, MaxPerAddress: f.perAddress, MaxBuffer: int64(f.buffer),

@@ -30,8 +30,6 @@ type otlpFlags struct {
 	hosts       []string
 	redact      string
 	idle        time.Duration
-	connections int
-	perAddress  int
 	request     quantity.Bytes
 	keep        quantity.Bytes
 }
@@ -41,8 +39,6 @@ func (f *otlpFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP; empty: do not listen")
 	flags.StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC; empty: do not listen")
 	flags.DurationVar(&f.idle, "idle", 5*time.Minute, "finish the file of a service that has sent nothing by OTLP for this long")
-	flags.IntVar(&f.connections, "otlp-max-connections", receive.DefaultMaxConnections, "how many connections each OTLP port has at once; a new one ends the one that was idle longest")
-	flags.IntVar(&f.perAddress, "otlp-max-per-address", 0, "how many OTLP connections one machine may have; 0 is a quarter of all, and no limit for this machine")
 	flags.Var(&f.request, "max-request", "size of the largest request, decompressed")
 	flags.Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP if all together are larger than this; 0 keeps all")
 	flags.BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
@@ -59,9 +55,6 @@ var errMatched = errors.New("the query of --until has selected something")
 
 // serveOTLP receives OTLP until ctx is done or --until is fulfilled. Then it finishes the files.
 func (f *receiveFlags) serveOTLP(ctx context.Context, c *console, token string, config *tls.Config) error {
-	if f.otlp.connections < 1 || f.otlp.perAddress < 0 {
-		return usagef("--otlp-max-connections must be above 0, and --otlp-max-per-address must not be below 0")
-	}
 	if f.otlp.http == "" && f.otlp.grpc == "" {
 		return usagef("--otlp has no address: set --otlp-http or --otlp-grpc")
 	}
@@ -126,7 +119,7 @@ func (f *receiveFlags) serveOTLP(ctx context.Context, c *console, token string, 
 		}
 		c.say("listening for OTLP at %s", scheme+"://"+l.Addr().String())
 		s := receive.NewServer(files, receive.Options{
-			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, MaxConnections: f.otlp.connections, MaxPerAddress: f.otlp.perAddress,
+			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, MaxConnections: f.connections, MaxPerAddress: f.perAddress,
 			Local: listener.Loopback(l.Addr()), Hosts: f.otlp.hosts, Tell: func(text string) { tellNew(c, &told, text, errors.New(text)) },
 		})
 		serving.Go(func() {

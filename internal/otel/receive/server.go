@@ -83,7 +83,7 @@ func NewServer(sink Sink, o Options) *Server {
 	o.MaxRequest = cmp.Or(o.MaxRequest, 16<<20)
 	o.MaxMemory = max(cmp.Or(o.MaxMemory, 256<<20), 2*o.MaxRequest)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
-	o.MaxConnections = cmp.Or(o.MaxConnections, DefaultMaxConnections)
+	o.MaxConnections = cmp.Or(o.MaxConnections, 1024)
 	return &Server{o: o, sink: sink}
 }
 
@@ -92,9 +92,6 @@ func (s *Server) Metrics() int64 { return s.metrics.Load() }
 
 // Last returns when the last request arrived, in nanoseconds since 1970. It returns 0 if no request has arrived.
 func (s *Server) Last() int64 { return s.last.Load() }
-
-// DefaultMaxConnections is the default of [Options.MaxConnections].
-const DefaultMaxConnections = 1024
 
 // Limits of the server.
 const (
