@@ -95,7 +95,7 @@ func (o *grepOptions) grep(ctx context.Context, c *console, names []string) erro
 		if o.tree {
 			p := newPrinter(c, l, o.time)
 			p.only, p.first = withAncestors(l.v, analyze.SetOf(l.v, rows)), l.first()
-			err = p.all(ctx, l.w, 0)
+			err = p.all(ctx, 0)
 		} else {
 			err = newRowPrinter(c, l, &o.rowFlags).all(ctx, rows, inList)
 		}

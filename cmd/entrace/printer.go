@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"slices"
@@ -143,7 +142,7 @@ type treeBatch struct {
 
 // all prints all rows below the root, on several cores. The parameter most is the maximum depth, or 0 for all
 // depths.
-func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
+func (p *printer) all(ctx context.Context, most int) error {
 	if p.fitted != nil {
 		p.fitTree(most)
 	}
@@ -170,7 +169,7 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 			b := ahead[0]
 			ahead = ahead[1:]
 			<-b.done
-			if _, err := w.Write(b.out); err != nil || b.err != nil {
+			if _, err := p.l.w.Write(b.out); err != nil || b.err != nil {
 				return errors.Join(err, b.err)
 			}
 			free = append(free, b)

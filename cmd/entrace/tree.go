@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
@@ -98,23 +97,19 @@ func (o *treeOptions) run(ctx context.Context, c *console, names []string) error
 	}
 	p.states = statesOf(l.Trace)
 	p.GoesOn = func(file int) bool { return file < len(p.states) && p.states[file].Rotated }
-	var lines io.Writer = l.w
-	if isASCII() {
-		lines = asciiWriter{l.w}
-	}
 	if v.Len() > 0 {
-		_, err = fmt.Fprintln(lines, p.wrapped(p.summary()))
+		_, err = fmt.Fprintln(l.w, p.wrapped(p.summary()))
 		for i, line := range stateLines(l.Trace, p.states) {
 			if i == maxStates && !o.full {
-				fmt.Fprintln(lines, p.paint(show.Dim, "  … 'entrace info' has the states of all files"))
+				fmt.Fprintln(l.w, p.paint(show.Dim, "  … 'entrace info' has the states of all files"))
 				break
 			}
-			fmt.Fprintln(lines, p.wrapped("  "+show.Safe(line)))
+			fmt.Fprintln(l.w, p.wrapped("  "+show.Safe(line)))
 		}
 		err = errors.Join(err, l.w.Flush()) // print the first lines now: the next one takes a while
 	}
 	if err == nil {
-		err = p.all(ctx, lines, o.depth)
+		err = p.all(ctx, o.depth)
 	}
 	return l.finish(err)
 }
