@@ -49,6 +49,8 @@ type info struct {
 	Damage     string         `json:"damage,omitempty"`
 	// Shapes has the number of records of each shape of lines, if the files are logs.
 	Shapes map[string]uint64 `json:"shapes,omitempty"`
+
+	errors int // failed spans, and error log records and events
 }
 
 // A fileState is the state of one file in the output of 'entrace info --json'.
@@ -142,7 +144,9 @@ func (in *info) count(v *view.View, only view.Set[view.Row]) {
 			continue
 		}
 		start, timed := v.Start(r)
-		switch f := v.Flags(r); f.Role() {
+		f := v.Flags(r)
+		isError := f.IsError()
+		switch f.Role() {
 		case view.RoleSpan:
 			in.Spans++
 			if took, ended := v.Duration(r); !ended {
@@ -156,11 +160,19 @@ func (in *info) count(v *view.View, only view.Set[view.Row]) {
 			in.Events++
 		case view.RoleLink:
 			in.Links++
-		case view.RoleRecorder, view.RoleFolded:
-			timed = false // the row is not an event of the program
+			timed, isError = false, false
+		case view.RoleOther:
+			if v.Role(v.Parent(r)) == view.RoleRecorder {
+				timed, isError = false, false // the row belongs to no span, and may be from another time
+			}
+		default:
+			timed, isError = false, false // the row is not an event of the program
 			if v.Name(r) == mapping.NameLines {
 				in.countShapes(v, r)
 			}
+		}
+		if isError {
+			in.errors++
 		}
 		if timed {
 			first, last = min(first, start), max(last, start)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -54,46 +53,17 @@ func newPrinter(c *console, l *selected, style timeStyle) printer {
 
 // summary returns the line for the root.
 func (p *printer) summary() string {
-	spans, logs, errs := 0, 0, 0
-	first, last := int64(math.MaxInt64), int64(math.MinInt64)
-	for r := range p.v.Rows() {
-		if p.only != nil && !p.only.Has(r) {
-			continue
-		}
-		f := p.v.Flags(r)
-		start, timed := p.v.Start(r)
-		switch f.Role() {
-		case view.RoleSpan:
-			spans++
-			if took, ended := p.v.Duration(r); ended && timed && start+int64(took) > start {
-				last = max(last, start+int64(took))
-			}
-		case view.RoleLog:
-			logs++
-		case view.RoleEvent:
-		case view.RoleOther:
-			if p.v.Role(p.v.Parent(r)) == view.RoleRecorder {
-				continue // the row belongs to no span, and may be from another time
-			}
-		default:
-			continue
-		}
-		if f.IsError() {
-			errs++
-		}
-		if timed {
-			first, last = min(first, start), max(last, start)
-		}
+	var in info
+	in.count(p.v, p.only)
+	what := plural(in.Spans, "span") + ", " + plural(in.Logs, "log record")
+	if in.errors > 0 {
+		what += ", " + p.paint(show.Red, plural(in.errors, "error"))
 	}
-	if first <= last {
-		p.first = time.Unix(0, first).UTC()
-	}
-	what := plural(spans, "span") + ", " + plural(logs, "log record")
-	if errs > 0 {
-		what += ", " + p.paint(show.Red, plural(errs, "error"))
-	}
-	if last > first {
-		what += ", " + duration(time.Unix(0, last).Sub(p.first))
+	if in.FirstTime != nil {
+		p.first = *in.FirstTime
+		if lasts := in.LastTime.Sub(p.first); lasts > 0 {
+			what += ", " + duration(lasts)
+		}
 	}
 	return fmt.Sprintf("%s %s: %s", p.paint(show.Bold, show.Safe(p.title)), show.Safe(stateOfTitle(p.states)), what)
 }
