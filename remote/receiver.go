@@ -169,7 +169,7 @@ func (sv *server) check(l net.Listener) error {
 	sv.buffers.max = sv.MaxBuffer
 	room := int64(sv.MaxEntrySize)*3/2 + 4*bufSize // enough for an entry while its buffer grows
 	if room > sv.MaxBuffer {
-		return fmt.Errorf("remote: MaxBuffer (--max-buffer) %d is too small for an entry of MaxEntrySize (--max-entry) %d", sv.MaxBuffer, sv.MaxEntrySize)
+		return fmt.Errorf("remote: MaxBuffer %d is too small for an entry of MaxEntrySize %d", sv.MaxBuffer, sv.MaxEntrySize)
 	}
 	share := (&listener.Bounds{Connections: sv.MaxConnections, PerAddress: sv.MaxPerAddress}).Share()
 	sv.buffers.perAddress = max(int64(float64(sv.MaxBuffer)*float64(share)/float64(sv.MaxConnections)), room)

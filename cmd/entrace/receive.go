@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"time"
@@ -25,14 +24,14 @@ type receiveFlags struct {
 	cert, key, clientCA     string
 	connections, perAddress int
 	maxFiles                int
-	maxBytes, buffer, entry quantity.Bytes
+	maxBytes                quantity.Bytes
 	otlp                    otlpFlags
 	changed                 func(flag string) bool // reports whether the command line has a flag
 }
 
 func receiveCommand() *command {
 	d := remote.Defaults()
-	f := &receiveFlags{maxBytes: quantity.Bytes(d.MaxBytes), buffer: quantity.Bytes(d.MaxBuffer), entry: quantity.Bytes(d.MaxEntrySize), otlp: otlpFlags{request: 16 << 20}}
+	f := &receiveFlags{maxBytes: quantity.Bytes(d.MaxBytes), otlp: otlpFlags{request: 16 << 20}}
 	return &command{
 		use:   "receive",
 		short: "Receive traces over the network",
@@ -72,8 +71,6 @@ senders have the token in OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN
 			flags.IntVar(&f.perAddress, "max-per-address", 0, "how many of them one machine may have; 0 is a quarter of all, and no limit for this machine")
 			flags.Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
 			flags.IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
-			flags.Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
-			flags.Var(&f.entry, "max-entry", "size of the largest entry")
 			f.otlp.add(flags)
 			for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
 				if err := cobra.MarkFlagFilename(flags, flag, "pem", "crt", "key"); err != nil {
@@ -97,19 +94,12 @@ func (f *receiveFlags) run(ctx context.Context, c *console, _ []string) error {
 		return err
 	}
 	c = c.locked()
-	if f.buffer == 0 || f.entry == 0 {
-		return usagef("--max-buffer and --max-entry must be above 0")
-	}
 	if f.connections < 0 || f.perAddress < 0 || f.maxFiles < 0 {
 		return usagef("--max-connections, --max-per-address and --max-files must not be below 0")
 	}
 	r := remote.Receiver{
-		Dir: f.dir, TLS: config, MaxConnections: f.connections, MaxPerAddress: f.perAddress, MaxBuffer: int64(f.buffer),
-		MaxEntrySize: int(min(f.entry, math.MaxInt32)),
-		MaxBytes:     noBound(int64(f.maxBytes)), MaxFiles: noBound(f.maxFiles),
-	}
-	if f.tokenEnv != "" {
-		r.Token = os.Getenv(f.tokenEnv)
+		Dir: f.dir, TLS: config, MaxConnections: f.connections, MaxPerAddress: f.perAddress,
+		MaxBytes: noBound(int64(f.maxBytes)), MaxFiles: noBound(f.maxFiles), Token: os.Getenv(f.tokenEnv),
 	}
 	var told repeats
 	r.OnReceived = func(x remote.Received) {
