@@ -75,7 +75,7 @@ export function Blocks({
   return (
     <>
       <div
-        class="fl"
+        class="fl rest rel"
         ref={chart.box}
         role="group"
         tabIndex={0}
@@ -105,7 +105,7 @@ export function Blocks({
         />
         <Over of={chart} axis={chart.axis} left={0} />
       </div>
-      {i >= 0 && <div class="fi">{info(i)}</div>}
+      {i >= 0 && <div class="fi over">{info(i)}</div>}
     </>
   )
 }

@@ -153,14 +153,16 @@ export function Over({ of, axis, left }: { of: Chart; axis: Axis; left: number }
     b = of.brushed.value
   if (b)
     return (
-      <div class="brush" style={{ left: left + x(axis, b.from) + 'px', width: x(axis, b.to) - x(axis, b.from) + 'px' }}>
+      <div
+        class="brush column"
+        style={{ left: left + x(axis, b.from) + 'px', width: x(axis, b.to) - x(axis, b.from) + 'px' }}>
         <span>{duration(b.to - b.from)}</span>
       </div>
     )
   if (c === null || axis.to <= axis.from) return null
   const t = timeAt(axis, c)
   return (
-    <div class="cross" style={{ left: left + c * axis.width + 'px' }}>
+    <div class="cross column" style={{ left: left + c * axis.width + 'px' }}>
       <span class={c > 0.8 ? 'l' : ''}>
         {axis.from > 0n && moment(t, Math.min(6, digits(axis))) + ', '}+{duration(t - axis.from)}
       </span>

@@ -74,7 +74,7 @@ export function Details() {
   const e = page.entry.value
   if (!row || !e)
     return (
-      <aside class="det" aria-label="Details" tabIndex={0}>
+      <aside class="det scroll" aria-label="Details" tabIndex={0}>
         {row ? (
           none(failed.value ? `This row cannot be read: ${failed.value}` : 'Reading…')
         ) : search.query.value && search.found.value?.count ? (
@@ -94,11 +94,11 @@ export function Details() {
     ['json', 'JSON']
   ]
   return (
-    <aside class="det" aria-label="Details" tabIndex={0}>
-      <div class="dh">
+    <aside class="det scroll" aria-label="Details" tabIndex={0}>
+      <div class="dh under">
         <h2>
           {span ? (
-            <i class="sw" style={trace.hue(e.service, e.name)} />
+            <i class="sw rigid" style={trace.hue(e.service, e.name)} />
           ) : (
             <Level level={levelOfName(e.level)} event={e.role === 'event'} />
           )}
@@ -124,7 +124,7 @@ export function Details() {
           )}
         </h2>
         {e.path.length > 0 && <Path key={e.row} path={e.path} />}
-        <dl class="facts">
+        <dl class="facts apart wrap">
           {span ? (
             <>
               <Fact name="Duration" value={e.open ? unended(e) : e.took_nano ? duration(e.took_nano) : '-'} />
@@ -145,7 +145,7 @@ export function Details() {
           {span ? <Fact name="Status" value={e.status} /> : <Fact name="Service" value={e.service || '-'} />}
         </dl>
       </div>
-      <div class="dt" role="tablist">
+      <div class="dt under flex" role="tablist">
         {tabs.map(([id, label]) => (
           <button role="tab" aria-selected={shown === id} onClick={set(tab, id)}>
             {label}
@@ -220,7 +220,7 @@ function Path({ path }: { path: Step[] }) {
     ...last.map(step)
   ]
   return (
-    <div class="p">
+    <div class="p break q">
       {steps.map((step, i) => (
         <>
           {i > 0 && ' › '}
@@ -253,7 +253,7 @@ function Attributes({ e }: { e: Entry }) {
   const all = some(e.attributes)
   return (
     <>
-      <div class="af">
+      <div class="af bar q">
         <Icon name="find" />
         <input
           type="search"
@@ -286,7 +286,7 @@ function Attributes({ e }: { e: Entry }) {
       {e.links.length > 0 && (
         <Section title="Links">
           {e.links.map(l => (
-            <div class="kv" tabIndex={-1}>
+            <div class="kv grid rel" tabIndex={-1}>
               <span class="k">{l.to ? 'to' : 'not in this file'}</span>
               <span class="v">
                 {l.to ? (
@@ -309,7 +309,7 @@ function Attributes({ e }: { e: Entry }) {
       {(e.file || e.target) && (
         <Section title="Code">
           {e.file && (
-            <div class="kv" tabIndex={-1}>
+            <div class="kv grid rel" tabIndex={-1}>
               <span class="k">file</span>
               <span class="v">
                 <Place file={e.file} line={e.line} />
@@ -378,7 +378,7 @@ const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => (
 )
 
 const Actions = ({ query, value }: { query: string; value: string }) => (
-  <span class="ka">
+  <span class="ka abs flex">
     {query &&
       (
         [
@@ -397,7 +397,7 @@ const Actions = ({ query, value }: { query: string; value: string }) => (
 )
 
 const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => (
-  <div class="kv" tabIndex={-1}>
+  <div class="kv grid rel" tabIndex={-1}>
     <span class="k mono">{name}</span>
     <span class="v">{plain(value)}</span>
     <Actions query={query} value={value} />
@@ -418,7 +418,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
     whole.value = (scope ? (e.resource ?? []) : e.attributes)[n]?.value ?? a.value
   }
   return (
-    <div class={'kv' + (long ? ' long' : '')} tabIndex={-1}>
+    <div class={'kv grid rel' + (long ? ' long' : '')} tabIndex={-1}>
       <span class="k mono">{plain(a.name)}</span>
       {long ? (
         /(^|\.)(stack|stacktrace)$/.test(a.name) ? (
@@ -460,12 +460,12 @@ function Logs({ row }: { row: number }) {
   return (
     <div class="lgs">
       {r.logs.map(l => (
-        <button class="lg" onClick={() => selection.go(l.row)}>
+        <button class="lg under grid wide" onClick={() => selection.go(l.row)}>
           <time>{l.time_unix_nano ? moment(l.time_unix_nano) : ''}</time>
           <Level level={levelOfName(l.level)} />
           <span>
             <span class="lt">{plain(l.text)}</span> <span class="q">{plain(l.more)}</span>
-            {l.in && <span class="wh"> in {plain(l.in)}</span>}
+            {l.in && <span class="wh note"> in {plain(l.in)}</span>}
           </span>
         </button>
       ))}

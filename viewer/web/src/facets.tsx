@@ -18,7 +18,7 @@ export function Facets() {
   )
   if (!c)
     return (
-      <aside class="fac" aria-label="Facets">
+      <aside class="fac sunk scroll" aria-label="Facets">
         {none(failed || 'Counting…')}
       </aside>
     )
@@ -37,7 +37,7 @@ export function Facets() {
     ),
     shown = all.value ? fields : fields.slice(0, most)
   return (
-    <aside class="fac" aria-label="Facets" tabIndex={0}>
+    <aside class="fac sunk scroll" aria-label="Facets" tabIndex={0}>
       <h2>{hits ? 'What differs' : 'What there is'}</h2>
       <p class="key">
         <span class="el">
@@ -61,7 +61,7 @@ export function Facets() {
               hit = v.in / Math.max(1, hits)
             return (
               <button
-                class="fv"
+                class="fv apart rel wide cut"
                 disabled={!v.where}
                 title={`Only ${plain(v.where)}: ${count(grey)} of ${count(total)}${hits > 0 ? `, ${count(v.in)} of ${count(hits)} ${against ? 'here' : 'hits'}` : ''}; with Alt without it`}
                 onClick={e => search.add(v.where, e.altKey)}>

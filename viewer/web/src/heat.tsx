@@ -154,9 +154,9 @@ export function HeatMap({
     slower = (d: bigint) => ended && (() => all(d))
   const seconds = h ? (Number(h.column_nano) * columns) / 1e9 : 1
   return (
-    <div class="ov" onKeyDown={keys}>
+    <div class="ov grid" onKeyDown={keys}>
       {h && (
-        <div class="figs" role="group" aria-label="Figures of the requests">
+        <div class="figs edge flex wrap cut" role="group" aria-label="Figures of the requests">
           <Figure name="Requests" value={count(h.requests)} line={sums(c => c.count)}>
             {h.requests > 1 &&
               `${h.requests < 10 * seconds ? (h.requests / seconds).toPrecision(2) : count(Math.round(h.requests / seconds))} a second`}
@@ -208,7 +208,7 @@ export function HeatMap({
         </div>
       )}
       <div
-        class="hm"
+        class="hm rel"
         ref={chart.box}
         style={{ paddingLeft: gutter + 'px' }}
         role="group"
@@ -234,7 +234,7 @@ export function HeatMap({
             </span>
           ))}
         {enough && (
-          <p class="hl" aria-hidden>
+          <p class="hl q rel" aria-hidden>
             <span>
               {day(h.from_unix_nano!)}, {moment(h.from_unix_nano!, 3)} {zone(h.from_unix_nano!)}
             </span>
@@ -288,7 +288,7 @@ const Figure = ({
   line?: number[]
   children?: ComponentChildren
 }) => (
-  <button class={'fig ' + kind} disabled={!act} title={act ? hint : undefined} onClick={act || undefined}>
+  <button class={'fig grid rel ' + kind} disabled={!act} title={act ? hint : undefined} onClick={act || undefined}>
     <span>{name}</span>
     <b>{value}</b>
     <span class="el">{children}</span>

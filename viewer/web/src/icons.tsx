@@ -28,7 +28,7 @@ export function Level({ level, event }: { level: number; event?: boolean }) {
         ? 'M8 2.500l6 11H2z'
         : 'M11 8a3 3 0 1 1-6 0a3 3 0 0 1 6 0'
   return (
-    <svg class={'lv ' + name} viewBox="0 0 16 16" role="img" aria-label={name}>
+    <svg class={'lv rigid ' + name} viewBox="0 0 16 16" role="img" aria-label={name}>
       <path d={shape} />
       {level >= 3 && !event && (
         <path class="bang" d={level >= 4 ? 'M8 4.500v4.200M8 11v.1' : 'M8 6.500v3.200M8 11.800v.1'} />

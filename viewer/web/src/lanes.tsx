@@ -107,7 +107,7 @@ export function LanesView() {
           )}
         </p>
       )}
-      <div class="ruler flr" aria-hidden>
+      <div class="ruler crosshair rel cut flr note under" aria-hidden>
         <Ruler axis={axis} left={2} />
       </div>
       <Blocks

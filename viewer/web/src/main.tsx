@@ -62,9 +62,9 @@ function App() {
         }}>
         To the rows
       </a>
-      <header class={'top' + (trace.embedded ? ' emb' : '')}>
+      <header class={'top bar under' + (trace.embedded ? ' emb' : '')}>
         <h1 class="sr">{plain(title())}</h1>
-        <span class="brand">
+        <span class="brand bar">
           <svg viewBox="0 0 16 16" aria-hidden>
             <path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" />
           </svg>
@@ -73,7 +73,7 @@ function App() {
         <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>
           {plain(title())} {m.against && <span class="q">against {plain(m.against)} </span>}
           <button
-            class={'chip' + (m.state.includes('killed') ? ' err' : '')}
+            class={'chip rim' + (m.state.includes('killed') ? ' err' : '')}
             title={[
               'Go to the last rows',
               `${count(m.entries)} entries`,
@@ -86,7 +86,7 @@ function App() {
             {plain(m.state.split(' (', 1)[0]!)}
           </button>
         </span>
-        <nav class="tabs" role="tablist" aria-label="Views">
+        <nav class="tabs flex tall" role="tablist" aria-label="Views">
           {views.map((v, i) => (
             <button role="tab" aria-selected={page.view.value === v} onClick={set(page.view, v)}>
               {viewNames[i]}
@@ -156,7 +156,7 @@ function App() {
       <Query />
       <section aria-label="Notices">
         {m.static !== undefined && (
-          <div class="notice" role="status">
+          <div class="notice under" role="status">
             A copy of{' '}
             {m.static ? (
               <>
@@ -169,12 +169,12 @@ function App() {
           </div>
         )}
         {m.notices.map(n => (
-          <div class="notice" role="status">
+          <div class="notice under" role="status">
             {plain(n)}
           </div>
         ))}
         {address.other.value && (
-          <div class="notice" role="status">
+          <div class="notice under" role="status">
             The link is to another file, {address.other.value}; this one is {m.fingerprint}. The query was kept.{' '}
             <button class="lk" onClick={set(address.other, '')}>
               Dismiss
@@ -182,7 +182,7 @@ function App() {
           </div>
         )}
         {page.notice.value && (
-          <div class="notice" role="status">
+          <div class="notice under" role="status">
             {plain(page.notice.value)}{' '}
             <button class="lk" onClick={set(page.notice, '')}>
               Dismiss
@@ -230,7 +230,7 @@ function App() {
         )}
       </main>
       {!trace.embedded && (
-        <footer class="stat">
+        <footer class="stat bar note sunk over">
           <span>
             <kbd>/</kbd> query
           </span>
@@ -257,7 +257,7 @@ function App() {
 function Runs({ runs }: { runs: Run[] }) {
   const against = useSignal('')
   return (
-    <div class="runs">
+    <div class="runs abs scroll">
       <h2>Choose a recording</h2>
       {runs.map(r => (
         <p>
@@ -279,14 +279,14 @@ function Tools() {
   return (
     <div class="tool">
       {page.root.value ? (
-        <span class="crumb el">
+        <span class="crumb soft el">
           <button class="lk" onClick={() => selection.subtree(0)}>
             Whole file
           </button>{' '}
           › {plain(selection.rootName.value)}
         </span>
       ) : (
-        <span class="crumb">Whole file</span>
+        <span class="crumb soft">Whole file</span>
       )}
       <span class="grow" />
       <Chosen />
@@ -337,14 +337,14 @@ function Legend() {
     several = m.services.length > 1
   return (
     <details
-      class="legend no-n"
+      class="legend rel no-n"
       onFocusOut={e => {
         if (!e.currentTarget.contains(e.relatedTarget as Node | null)) e.currentTarget.open = false
       }}>
       <summary class="ib" title="What the colors of spans stand for">
         Colors
       </summary>
-      <div class="pop" tabIndex={-1}>
+      <div class="pop raised abs" tabIndex={-1}>
         {several && (
           <Choose
             label="What colors stand for"
@@ -496,7 +496,7 @@ function Keys() {
         if (e.target === el.current) el.current!.close()
       }}>
       <h2>Keys</h2>
-      <div class="keys">
+      <div class="keys grid">
         {keys.map(([name, list]) => (
           <div>
             <h3>{name}</h3>
@@ -515,7 +515,7 @@ function Keys() {
         Marks on a bar are log records: a triangle is a warning or an error. A closed bar shows the longest spans below
         it.
       </p>
-      <p class="colors">
+      <p class="colors flex wrap">
         {(m.services.length > 1 ? m.services : Object.keys(m.names)).slice(0, 10).map(n => (
           <span>
             <i class="dot" style={trace.hue(n, n)} /> {plain(n)}
@@ -747,7 +747,7 @@ async function start() {
         runs ? (
           <Runs runs={runs} />
         ) : (
-          <div class="blank" role="status">
+          <div class="blank soft abs grid" role="status">
             <h2>There is no trace yet</h2>
             <p>{plain(waiting![0]!.toUpperCase() + waiting!.slice(1))}…</p>
           </div>
@@ -759,7 +759,7 @@ async function start() {
   } catch (e) {
     addEventListener('hashchange', () => location.reload())
     render(
-      <div class="blank">
+      <div class="blank soft abs grid">
         <h2>
           {e instanceof Problem && e.status === 401 ? 'This page may not see the trace' : 'The trace cannot be shown'}
         </h2>

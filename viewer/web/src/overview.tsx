@@ -20,7 +20,7 @@ export function Overview() {
   ).value // the waits take longer to find
   if (failed || !t)
     return (
-      <div class="topv">
+      <div class="topv rest">
         {none(failed ? `The overview cannot be made: ${failed}` : `Looking through ${count(m.entries)} entries…`)}
       </div>
     )
@@ -42,7 +42,7 @@ export function Overview() {
   const clocks = m.corrected.length ? m.corrected : m.clocks
   const causes = <Causes find={m.static === undefined && find} />
   return (
-    <div class="topv" tabIndex={-1}>
+    <div class="topv rest" tabIndex={-1}>
       {m.states.some(x => x.text !== 'ended') && (
         <ul class="states">
           {m.states.map((x, i) => (
@@ -71,7 +71,7 @@ export function Overview() {
       ) : (
         causes
       )}
-      <div class="tg">
+      <div class="tg grid">
         <List
           title="Slowest requests"
           items={lines(

@@ -33,7 +33,7 @@ export const Choose = <T extends string>({
   to: (id: T) => void
   of: [T, string | false][]
 }) => (
-  <div class="seg" role="group" aria-label={label}>
+  <div class="seg rim sunk" role="group" aria-label={label}>
     {of.map(
       ([id, text]) =>
         text && (

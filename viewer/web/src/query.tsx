@@ -133,10 +133,10 @@ export function Query() {
     p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(p.of).slice(0, p.pos)).length + 1 : 0
   const tabled = page.view.value === 'table' && !page.form.value && !!p?.command // the query computes the table that is shown
   return (
-    <search class="qbar">
-      <div class={'qin' + (p && !tabled ? ' wrong' : '')}>
+    <search class="qbar bar under wrap rel">
+      <div class={'qin bar grow rel' + (p && !tabled ? ' wrong' : '')}>
         <Icon name="find" />
-        <div class="qt">
+        <div class="qt rel grow tall cut">
           <pre ref={paint} aria-hidden>
             {painted(search.text.value, p?.of === search.text.value.trim() ? position : 0).map(t => (
               <span class={`t-${t.kind}${t.wrong ? ' bad' : ''}`}>{t.text}</span>
@@ -176,7 +176,7 @@ export function Query() {
           />
         </div>
         {search.text.value && (
-          <span class="hits" aria-hidden>
+          <span class="hits soft nowrap" aria-hidden>
             {p ? (
               ''
             ) : search.searching.value ? (
@@ -215,7 +215,7 @@ export function Query() {
           </button>
         )}
         {open.value && (
-          <ul class="pop comp" id="completion" role="listbox" aria-label="Completions">
+          <ul class="pop raised abs comp scroll" id="completion" role="listbox" aria-label="Completions">
             {items.value.map((i, n) => (
               <li
                 id={'c' + n}
@@ -226,7 +226,7 @@ export function Query() {
                   accept(i)
                 }}>
                 <span class="mono el">{plain(i.text)}</span>
-                <span class="ty">{i.kind}</span>
+                <span class="ty q">{i.kind}</span>
                 {i.count ? <span class="q n">{count(i.count)}</span> : null}
               </li>
             ))}
@@ -271,7 +271,7 @@ export function Query() {
         </button>
       )}
       {search.than.value && (
-        <span class="than el">
+        <span class="than soft inline el">
           against <code class="mono el">{plain(search.than.value)}</code>{' '}
           <button
             class="ib"
@@ -290,7 +290,7 @@ export function Query() {
           {position ? `, at ${position}` : ''}
           {p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}
           {p.command && (
-            <div class="cmd">
+            <div class="cmd bar wrap">
               <button
                 class="btn s"
                 onClick={() => {

@@ -64,8 +64,8 @@ export function Row({
   }, [isSelected])
   if (!at)
     return (
-      <div class="r wait" role="row" style={{ top: top + 'px', gridTemplateColumns: columns }}>
-        <div class="nm" role="gridcell">
+      <div class="r abs grid center wait" role="row" style={{ top: top + 'px', gridTemplateColumns: columns }}>
+        <div class="nm bar tall cut" role="gridcell">
           {unreadable ? 'this row cannot be read' : '…'}
         </div>
       </div>
@@ -83,7 +83,7 @@ export function Row({
       ref={el}
       role="row"
       class={
-        'r' +
+        'r abs grid center' +
         (isHit(f) ? ' hit' : '') +
         (dim ? ' dim' : '') +
         (role === roleSpan ? '' : ' log') +
@@ -101,12 +101,12 @@ export function Row({
         if (isParent(f)) selection.subtree(row)
       }}>
       <div
-        class="nm"
+        class="nm bar tall cut"
         role="gridcell"
         style={{ paddingLeft: 8 + Math.max(0, depth - indent.base) * indent.step + 'px' }}>
         {isParent(f) ? (
           <button
-            class="tw"
+            class="tw grid rigid"
             tabIndex={-1}
             aria-label={closed ? 'Open' : 'Close'}
             onClick={e => {
@@ -114,35 +114,35 @@ export function Row({
               selection.toggle(row)
             }}
             onDblClick={e => e.stopPropagation()}>
-            <span class={closed ? 'chev' : 'chev o'}>
+            <span class={closed ? 'chev grid' : 'chev grid o'}>
               <Icon name="chevron" />
             </span>
           </button>
         ) : (
-          <span class="tw" />
+          <span class="tw grid rigid" />
         )}
         {role === roleSpan ? (
-          <i class="sw" style={trace.hue(service, at.name)} />
+          <i class="sw rigid" style={trace.hue(service, at.name)} />
         ) : (
           <Level level={levelOf(f)} event={role === roleEvent} />
         )}
-        <span class="t" title={label}>
+        <span class="t el" title={label}>
           {shown(label)}
         </span>
         {service !== parent && role === roleSpan && trace.meta.value!.services.length > 1 && (
-          <span class="svc">{plain(service)}</span>
+          <span class="svc el q">{plain(service)}</span>
         )}
         {isError(f) && role === roleSpan && <Level level={4} />}
         {closed && at.errors > 0 && (
-          <span class="bd o err" title="errors below">
+          <span class="bd rigid small bold o err" title="errors below">
             {count(at.errors)}
           </span>
         )}
-        {isOpen(f) && <span class="bd warn">never ended</span>}
-        <span class="at">{shown(plain(at.text))}</span>
-        {closed && !search.only.value && <span class="bl">{count(at.below)} below</span>}
+        {isOpen(f) && <span class="bd rigid small bold warn">never ended</span>}
+        <span class="at el q">{shown(plain(at.text))}</span>
+        {closed && !search.only.value && <span class="bl q rigid">{count(at.below)} below</span>}
       </div>
-      <div role="gridcell" class={'du' + (took && took >= 1_000_000_000n ? ' s' : '')}>
+      <div role="gridcell" class={'du soft' + (took && took >= 1_000_000_000n ? ' s' : '')}>
         {role !== roleSpan ? (
           at.start_unix_nano === null ? (
             ''

@@ -46,7 +46,7 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
     .filter(Boolean)
     .join(', ')
   return (
-    <div class="lane" style={{ height: height + 'px' }}>
+    <div class="lane over rel cut" style={{ height: height + 'px' }}>
       <span class="q" style={{ width: left - 20 + 'px' }}>
         <b>
           <i class="k h" /> heap <i class="k g" /> goroutines <i class="k c" /> GC

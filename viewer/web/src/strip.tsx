@@ -78,7 +78,7 @@ export function Strip() {
     : 'Rows over time'
   return (
     <div
-      class="strip"
+      class="strip under sunk crosshair rel cut"
       ref={chart.box}
       role="group"
       tabIndex={0}

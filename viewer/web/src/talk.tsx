@@ -59,7 +59,7 @@ export function Talk({ row }: { row: number }) {
 
 const Message = ({ m }: { m: Said }) => (
   <div class={'msg by-' + (m.kind === 'call' || m.kind === 'result' ? 'tool' : m.role.replace(/\W.*/, ''))}>
-    <span class="who">
+    <span class="who bar soft small">
       {m.kind === 'call' ? (
         <>
           calls <b>{plain(m.name ?? '')}</b>
@@ -82,6 +82,8 @@ const Message = ({ m }: { m: Said }) => (
         <Icon name="copy" />
       </button>
     </span>
-    <div class={m.kind === 'text' ? 'txt' : 'txt mono'}>{lines(m.kind === 'text' ? m.text : pretty(m.text))}</div>
+    <div class={m.kind === 'text' ? 'txt break' : 'txt break mono'}>
+      {lines(m.kind === 'text' ? m.text : pretty(m.text))}
+    </div>
   </div>
 )

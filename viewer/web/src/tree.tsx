@@ -118,21 +118,23 @@ export function Tree() {
   }
   return (
     <div class="tree">
-      <div class="thead" style={{ gridTemplateColumns: columns }}>
+      <div class="thead note under2 grid rigid rel" style={{ gridTemplateColumns: columns }}>
         {!narrow && <div>Name</div>}
         {!narrow && <div class="n">{m.spans ? 'Duration' : 'Time'}</div>}
         <div
-          class="ruler"
+          class="ruler crosshair rel cut"
           title="Drag over a part to see it alone"
           onPointerDown={brush}
           onMouseDown={e => e.preventDefault()}
           onDblClick={time.wholeAxis}>
           <Ruler axis={axis} left={4} lengths={lengths} />
         </div>
-        {!narrow && <div class="rsz" style={{ left: left - durationWidth() - 4 + 'px' }} onPointerDown={resize} />}
+        {!narrow && (
+          <div class="rsz column" style={{ left: left - durationWidth() - 4 + 'px' }} onPointerDown={resize} />
+        )}
       </div>
       <div
-        class="rw"
+        class="rw rel grow"
         ref={chart.box}
         onPointerDown={e => {
           if (e.pointerType === 'mouse' && isOverBars(e)) brush(e)
@@ -147,7 +149,7 @@ export function Tree() {
         onPointerLeave={set(chart.cross, null)}
         onWheel={scroll.moved}>
         <div
-          class="rows"
+          class="rows abs"
           role="treegrid"
           aria-label="Spans and log records"
           aria-rowcount={p.total}
@@ -171,7 +173,7 @@ export function Tree() {
           ))}
         </div>
         {sticky.length > 0 && (
-          <div class="sticky on" role="presentation">
+          <div class="sticky abs on" role="presentation">
             {sticky.map((at, n) => (
               <Row
                 key={'s' + n}
@@ -192,19 +194,19 @@ export function Tree() {
           width={axisWidth + 26}
           height={size.height}
           paint={pen => draw(pen, bars, axis, narrow ? [] : steps(axis))}
-          class="bars"
+          class="bars abs"
           style={{ left: left + 'px' }}
         />
         <Over of={chart} axis={axis} left={axisLeft} />
         {p.total * row > size.height && (
-          <div class="sb" aria-hidden onPointerDown={pull}>
+          <div class="sb column" aria-hidden onPointerDown={pull}>
             <i style={{ top: (bottom ? top / bottom : 0) * (size.height - thumb) + 'px', height: thumb + 'px' }} />
           </div>
         )}
         {p.total === 0 && <Empty />}
         {follow.fresh.value > 0 && !scroll.atEnd && (
           <button
-            class="btn p pill"
+            class="btn p pill abs"
             onClick={() => {
               if (follow.paused.value) follow.resume.value?.()
               scroll.toEnd()
@@ -220,7 +222,7 @@ export function Tree() {
 
 function Empty() {
   return (
-    <div class="blank">
+    <div class="blank soft abs grid">
       <h2>{search.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
       <p>
         {time.shortest.value

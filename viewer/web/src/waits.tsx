@@ -19,7 +19,7 @@ function Sums({ title, list }: { title: ComponentChildren; list: StateTime[] }) 
   return (
     <div class="sums">
       <span class="q">{title}</span>
-      <span class="sumb" aria-hidden>
+      <span class="sumb flex cut" aria-hidden>
         {some.map(t => (
           <i style={{ width: (Number(t.time_nano) / whole) * 100 + '%', background: stateColors[t.state] }} />
         ))}

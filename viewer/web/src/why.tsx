@@ -47,7 +47,7 @@ export function WhyOf({ row }: { row: number }) {
   return (
     <>
       {p && longest?.span && (
-        <p class="box">
+        <p class="box edge sunk">
           <b>{duration(longest.duration_nano)}</b> of the {duration(p.duration_nano)} of {plain(p.span.name)} are in{' '}
           <Go row={longest.span.row}>
             {(longest.count ?? 0) > 1 && `${count(longest.count!)} × `}
@@ -204,7 +204,7 @@ export function WhyOf({ row }: { row: number }) {
       {w.cpu && (
         <Section
           title={`On a processor for ${duration(w.cpu.ofSpan ? w.cpu.own_nano : w.cpu.all_nano)}${w.cpu.ofSpan ? '' : ', all of the name'}, sampled`}>
-          <table class="fns">
+          <table class="fns wide">
             <thead>
               <tr>
                 <th>function</th>
@@ -246,7 +246,7 @@ export function WhyOf({ row }: { row: number }) {
                   {state ? (
                     <i class="hue" style={{ background: stateColors[state] }} />
                   ) : (
-                    <i class="sw" style={trace.hue(span?.service, span?.name)} />
+                    <i class="sw rigid" style={trace.hue(span?.service, span?.name)} />
                   )}
                   <span class="el">
                     {span ? plain(span.name) : `goroutine ${goroutine}`}
@@ -283,7 +283,7 @@ function Shares({
     <>
       {c.fields.map(f =>
         f.values.slice(0, 2).map(v => (
-          <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => add(v.where, e.altKey)}>
+          <button class="shr grid center" title={`Only ${plain(v.where)}`} onClick={e => add(v.where, e.altKey)}>
             <code class="mono el">{plain(v.where)}</code>
             <span class="q">{of}</span>
             <i class="b1">
@@ -384,7 +384,7 @@ function Histogram({
   return (
     <div class="hist">
       <div
-        class="hb"
+        class="hb under2 crosshair rel flex"
         ref={box}
         role="img"
         aria-label={`Histogram of ${count(w.count)} durations, from ${duration(w.bars[0]!.from_nano)} to ${duration(w.bars[n - 1]!.to_nano)}`}
@@ -402,7 +402,7 @@ function Histogram({
         ))}
         {took !== null && <b style={{ left: (at(took) / n) * 100 + '%' }} />}
       </div>
-      <div class="hl" aria-hidden>
+      <div class="hl q rel" aria-hidden>
         {labels.map(i => (
           <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: (i / n) * 100 + '%' }}>
             {duration(i === n - 1 && n > 1 ? w.bars[i]!.to_nano : w.bars[i]!.from_nano)}
