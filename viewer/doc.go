@@ -18,7 +18,8 @@
 //	api/meta            properties of the trace: files, services, times, and a fingerprint
 //	api/top             an overview: the slowest spans, errors and gaps
 //	api/explain         why requests are slow or fail
-//	api/heat            requests by start and duration; or what the requests in a box share
+//	api/heat            requests by start and duration
+//	api/choice?box=     what the requests in a box of this map share
 //	api/rows            rows of the tree that are visible
 //	api/entry?row=      everything about a row
 //	api/row?id=FILE#ID  the row of an entry

@@ -93,11 +93,42 @@ const (
 )
 
 // heat answers with a map of the requests in a window. The map has n columns for the starts of the requests, and m
-// rows for their durations. With the parameter box, heat answers instead with the properties that the requests in a
-// box share. A box is "FROM,TO,LEAST,MOST" in nanoseconds. With an "f" at the end of the box, the answer has only
-// failed requests.
+// rows for their durations.
 func (q *request) heat(ctx context.Context) (any, error) {
-	x, err := remember(&q.results, "requests", q.Get("window"), func() (*analyze.Requests, error) {
+	n, m := q.number("n", heatColumns, maxHeat), q.number("m", heatRows, maxHeat)
+	if q.err != nil {
+		return nil, q.err
+	}
+	x, err := q.requests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return q.encoded(ctx, x.Heat(n, max(1, m)), nil)
+}
+
+// choice answers with the properties that the requests in a box of the map share. A box is "FROM,TO,LEAST,MOST" in
+// nanoseconds. With an "f" at the end of the box, the answer has only failed requests.
+func (q *request) choice(ctx context.Context) (any, error) {
+	var b analyze.Box
+	failed := ""
+	if n, _ := fmt.Sscanf(q.Get("box"), "%d,%d,%d,%d%s", &b.From, &b.To, &b.Least, &b.Most, &failed); n < 4 {
+		return nil, badRequest("parameter \"box\" must be four numbers")
+	}
+	b.Failed = failed == "f"
+	x, err := q.requests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := x.Choose(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return q.encoded(ctx, c, nil)
+}
+
+// requests returns the requests in the window.
+func (q *request) requests(ctx context.Context) (*analyze.Requests, error) {
+	return remember(&q.results, "requests", q.Get("window"), func() (*analyze.Requests, error) {
 		f, err := q.selected(ctx, "{}")
 		if err != nil {
 			return nil, err
@@ -105,25 +136,4 @@ func (q *request) heat(ctx context.Context) (any, error) {
 		q.forget("requests") // keep only one result, because it may be large
 		return analyze.RequestsOf(ctx, q.v, f.rows)
 	})
-	if err != nil {
-		return nil, err
-	}
-	if text := q.Get("box"); text != "" {
-		var b analyze.Box
-		failed := ""
-		if n, _ := fmt.Sscanf(text, "%d,%d,%d,%d%s", &b.From, &b.To, &b.Least, &b.Most, &failed); n < 4 {
-			return nil, badRequest("parameter \"box\" must be four numbers")
-		}
-		b.Failed = failed == "f"
-		c, err := x.Choose(ctx, b)
-		if err != nil {
-			return nil, err
-		}
-		return q.encoded(ctx, c, nil)
-	}
-	n, m := q.number("n", heatColumns, maxHeat), q.number("m", heatRows, maxHeat)
-	if q.err != nil {
-		return nil, q.err
-	}
-	return q.encoded(ctx, x.Heat(n, max(1, m)), nil)
 }

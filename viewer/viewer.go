@@ -283,6 +283,7 @@ func badRequest(text string) error { return &problem{status: http.StatusBadReque
 
 // handlers has the func that answers requests for a path.
 var handlers = map[string]func(q *request, ctx context.Context) (any, error){
+	"api/choice":   (*request).choice,
 	"api/complete": (*request).complete,
 	"api/critical": (*request).critical,
 	"api/entry":    (*request).entry,

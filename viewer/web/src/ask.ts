@@ -1,35 +1,39 @@
 // Hooks for requests of the parts of the page, and helpers for the pointer.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import type { Answer, Name, Question } from './source'
 import * as trace from './trace'
 
-// useAnswer sends a request whenever the key changes. It keeps the last answer until the next answer arrives.
-export function useAnswer<T>(
+// A Reply is the last answer to a question, the question to which it belongs, and the error of a later question.
+interface Reply<K extends Name> {
+  value: Answer<K> | null
+  asked: Question<K> | null
+  failed: string
+}
+const none = { value: null, asked: null, failed: '' }
+
+// useAnswer asks a question whenever the key changes. It keeps the last answer until the next answer arrives.
+export function useAnswer<K extends Name>(
   key: string,
-  ask: (signal: AbortSignal) => Promise<T>,
+  name: K,
+  q: Question<K>,
   rest = 80 // milliseconds before the request
-): { value: T | null; failed: string } {
-  const value = useSignal<T | null>(null),
-    failed = useSignal('')
+): Reply<K> {
+  const reply = useSignal<Reply<K>>(none)
   useEffect(() => {
     if (!key) {
-      value.value = null
-      failed.value = ''
+      reply.value = none
       return
     }
     const stop = new AbortController()
     const wait = setTimeout(
       () =>
-        ask(stop.signal).then(
-          v => {
-            value.value = v
-            failed.value = ''
+        trace.source.ask(name, q, stop.signal).then(
+          value => {
+            reply.value = { value, asked: q, failed: '' }
           },
           e => {
-            if (!stop.signal.aborted) {
-              failed.value = e.message
-              value.value = null
-            }
+            if (!stop.signal.aborted) reply.value = { ...none, failed: e.message }
           }
         ),
       rest
@@ -39,28 +43,27 @@ export function useAnswer<T>(
       stop.abort()
     }
   }, [key])
-  return { value: value.value, failed: failed.value }
+  return reply.value
 }
 
-// useLatest sends a request when the key has changed, but only after the answer to the previous request. While the
-// trace grows, it also pauses between requests.
-export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | null; failed: string } {
-  const value = useSignal<T | null>(null),
-    failed = useSignal(''),
-    now = useRef({ key, ask, busy: false }).current
+// useLatest asks a question when the key has changed, but only after the answer to the previous question. While the
+// trace grows, it also pauses between questions.
+export function useLatest<K extends Name>(key: string, name: K, q: Question<K>): Reply<K> {
+  const reply = useSignal<Reply<K>>(none),
+    now = useRef({ key, q, busy: false }).current
   now.key = key
-  now.ask = ask
+  now.q = q
   useEffect(() => {
     const next = async () => {
       if (now.busy || !now.key) return
       now.busy = true
       const of = now.key,
+        asked = now.q,
         begun = performance.now()
       try {
-        value.value = await now.ask()
-        failed.value = ''
+        reply.value = { value: await trace.source.ask(name, asked), asked, failed: '' }
       } catch (e) {
-        failed.value = (e as Error).message
+        reply.value = { ...reply.value, failed: (e as Error).message }
       }
       await new Promise(r => setTimeout(r, trace.meta.value!.follow ? Math.max(500, performance.now() - begun) : 0))
       now.busy = false
@@ -68,7 +71,7 @@ export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | n
     }
     next()
   }, [key])
-  return { value: value.value, failed: failed.value }
+  return reply.value
 }
 
 // drag follows a pointer that was pressed on an element. It calls moved only after the pointer has moved by four

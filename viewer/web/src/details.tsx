@@ -10,7 +10,7 @@ import * as page from './page'
 import { Frames, Go, none, Place, Section } from './parts'
 import * as search from './search'
 import * as selection from './selection'
-import type { Attribute, Entry, LogRecord, Stack, Place as Step } from './source'
+import type { Attribute, Entry, Stack, Place as Step } from './source'
 import { Talk } from './talk'
 import {
   count,
@@ -48,7 +48,7 @@ export function Details() {
     const stop = new AbortController()
     const wait = setTimeout(
       () =>
-        trace.source.entry(row, false, stop.signal).then(
+        trace.source.ask('entry', { row }, stop.signal).then(
           e => {
             page.entry.value = e
             failed.value = ''
@@ -176,10 +176,16 @@ export function Details() {
 // copyIssue copies a row and the rows below it, with the command that shows them.
 async function copyIssue(e: Entry) {
   try {
-    const r = await trace.source.rows(
-      { root: e.row, depth: selection.maxDepth, toggled: [], only: '', window: '', least: 0n },
-      { first: 0, n: 300 }
-    )
+    const r = await trace.source.ask('rows', {
+      root: e.row,
+      depth: selection.maxDepth,
+      toggled: [],
+      only: '',
+      window: '',
+      least: 0n,
+      first: 0,
+      n: 300
+    })
     page.copy(markdown(`entrace: ${headline(titleOf(e))} in ${e.id}`, r)).then(ok => {
       if (ok) page.tell('Copied as Markdown')
     })
@@ -414,7 +420,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
   const text = a.literal ?? literal(a.kind, a.value)
   const query = a.size || !text ? '' : `${scope}${fieldName(a.name)} = ${text}`
   const all = async () => {
-    const e = await trace.source.entry(row, true)
+    const e = await trace.source.ask('entry', { row, all: true })
     whole.value = (scope ? (e.resource ?? []) : e.attributes)[n]?.value ?? a.value
   }
   return (
@@ -450,11 +456,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
 }
 
 function Logs({ row }: { row: number }) {
-  const { value: r, failed } = useAnswer<{ logs: LogRecord[]; total: number }>(
-    `${row} ${trace.meta.value!.entries}`,
-    signal => trace.source.logs(row, signal),
-    0
-  )
+  const { value: r, failed } = useAnswer(`${row} ${trace.meta.value!.entries}`, 'logs', { row }, 0)
   if (!r) return none(failed ? `They cannot be read: ${failed}` : 'Reading…')
   if (!r.total) return none('There are no log records at this row or below.')
   return (

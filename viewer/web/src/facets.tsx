@@ -3,7 +3,6 @@ import { useSignal } from '@preact/signals'
 import { flip, useAnswer } from './ask'
 import { none } from './parts'
 import * as search from './search'
-import type { Contrast } from './source'
 import { count, many, percent, plain } from './text'
 import * as time from './time'
 import * as trace from './trace'
@@ -12,9 +11,10 @@ import { implied } from './why'
 export function Facets() {
   const q = search.found.value && !search.problem.value ? search.query.value : '',
     all = useSignal(false)
-  const { value: c, failed } = useAnswer<Contrast>(
+  const { value: c, failed } = useAnswer(
     `${q} ${search.than.value} ${time.windowText.value} ${trace.pace()}`,
-    signal => trace.source.facets(search.part(), signal)
+    'facets',
+    search.part()
   )
   if (!c)
     return (

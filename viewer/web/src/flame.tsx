@@ -24,11 +24,12 @@ interface NodeBlock extends Block {
 
 export function FlameView() {
   const q = search.problem.value ? '' : search.query.value
-  const { value: f, failed } = useAnswer<Flame>(
+  const { value: f, failed } = useAnswer(
     page.wide.value === 'lanes'
       ? ''
       : `${q} ${search.than.value} ${time.windowText.value} ${page.root.value} ${page.wide.value} ${trace.pace()}`,
-    signal => trace.source.flame(search.part(), page.wide.value, signal)
+    'flame',
+    { ...search.part(), by: page.wide.value }
   )
   return (
     <div class="tbv">

@@ -10,7 +10,7 @@ import { none } from './parts'
 import type { Pen } from './pen'
 import * as search from './search'
 import * as selection from './selection'
-import type { Choice, Heat } from './source'
+import type { Heat } from './source'
 import { count, day, duration, many, moment, percent, plain, zone } from './text'
 import * as time from './time'
 import * as trace from './trace'
@@ -69,9 +69,7 @@ export function HeatMap({
     width = chart.size.value.width - edge - gutter,
     asked = useSignal('') // a box as times and durations, which does not change while the trace grows
   const n = clamp(1, Math.floor(width / cell), 999)
-  const { value: h, failed } = useLatest<Heat>(width < 1 ? '' : `${known} ${n}`, () =>
-    trace.source.heat(time.windowText.peek(), n)
-  )
+  const { value: h, failed } = useLatest(width < 1 ? '' : `${known} ${n}`, 'heat', { window: time.windowText.value, n })
   useEffect(() => {
     asked.value = ''
   }, [time.windowText.value, trace.meta.value!.generation])
@@ -318,10 +316,9 @@ function Chosen({
   n: number
   find: false | ((q: string) => void)
 }) {
-  const { value: c, failed } = useLatest<Choice & { asked: string }>(`${known} ${asked}`, () =>
-    trace.source.choice(time.windowText.peek(), asked).then(c => ({ ...c, asked }))
-  )
-  const sure = c?.asked === asked,
+  const answer = useLatest(`${known} ${asked}`, 'choice', { window: time.windowText.value, box: asked }),
+    { value: c, failed } = answer
+  const sure = c && answer.asked!.box === asked,
     now = sure ? c.requests : n // until the answer arrives, use the number computed from the cells
   return (
     <section class="tl3 chosen" aria-live="polite">

@@ -34,9 +34,10 @@ export function LanesView() {
     all = (time.inside.value && period()) || { from: m.first_unix_nano, to: m.last_unix_nano },
     part = search.part(),
     shown = time.axis.value ?? (page.root.value ? null : all)
-  const { value: l, failed } = useAnswer<Lanes>(
+  const { value: l, failed } = useAnswer(
     width < 1 ? '' : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${trace.pace()}`,
-    signal => trace.source.lanes(part, shown, clamp(1, Math.round(width), 4000), signal)
+    'lanes',
+    { ...part, ...shown, n: clamp(1, Math.round(width), 4000) }
   )
   const range = shown ?? (l ? { from: l.from_unix_nano, to: l.to_unix_nano } : { from: 0n, to: 1n })
   const axis: Axis = { ...range, width: Math.max(1, width) }

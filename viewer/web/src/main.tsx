@@ -118,7 +118,8 @@ function App() {
             onChange={e => {
               const f = m.formats.find(f => f.name === e.currentTarget.value)
               e.currentTarget.value = ''
-              if (f) page.download('part' + f.extension, trace.source.save(f.name, search.part()))
+              if (f)
+                page.download('part' + f.extension, trace.source.file('save', { ...search.part(), format: f.name }))
             }}>
             <option value="" disabled hidden>
               Save as
@@ -579,7 +580,7 @@ function listen() {
         if (!failed)
           setTimeout(
             () =>
-              trace.source.meta().then(
+              trace.source.ask('meta', {}).then(
                 () => listen(),
                 () => {
                   page.notice.value = 'The program that served this page has ended'
@@ -617,7 +618,7 @@ async function take() {
   taking = true
   const begun = performance.now()
   try {
-    follow.grow(await trace.source.meta(trace.meta.value!.fingerprint))
+    follow.grow(await trace.source.ask('meta', { f: trace.meta.value!.fingerprint }))
     scroll.renew()
     if (search.query.value && !search.searching.value) await search.find(true)
   } catch {
@@ -812,7 +813,7 @@ async function start() {
   effect(() => {
     const row = page.root.value
     if (row)
-      trace.source.entry(row, false).then(
+      trace.source.ask('entry', { row }).then(
         e => {
           if (page.root.value === row) selection.rootName.value = e.role === 'log' ? (e.message ?? '') : e.name
         },

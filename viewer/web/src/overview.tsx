@@ -6,7 +6,7 @@ import * as page from './page'
 import { none } from './parts'
 import * as search from './search'
 import * as selection from './selection'
-import type { Explanation, Line, Meta, Repeat, Top } from './source'
+import type { Line, Meta, Repeat } from './source'
 import { count, duration, many, moment, plain, quoted } from './text'
 import * as time from './time'
 import * as trace from './trace'
@@ -14,10 +14,10 @@ import * as trace from './trace'
 export function Overview() {
   const m = trace.meta.value!,
     known = `${m.generation} ${m.entries} ${time.windowText.value}`
-  const { value: t, failed } = useLatest<Top>(known, () => trace.source.top(time.windowText.peek()))
-  const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? `${known} waits` : '', signal =>
-    trace.source.waits(time.windowText.peek(), signal)
-  ).value // the waits take longer to find
+  const { value: t, failed } = useLatest(known, 'top', { window: time.windowText.value })
+  const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? known : '', 'waits', {
+    window: time.windowText.value
+  }).value // the waits take longer to find
   if (failed || !t)
     return (
       <div class="topv rest">
@@ -245,9 +245,10 @@ function List({
 
 // Causes says why requests are slow or fail.
 function Causes({ find }: { find: false | ((q: string, from?: number, isHit?: boolean) => void) }) {
-  const { value: x, failed } = useAnswer<Explanation>(
+  const { value: x, failed } = useAnswer(
     `${trace.pace()} ${search.query.value} ${time.windowText.value} ${search.than.value}`,
-    signal => trace.source.explain({ ...search.part(), root: 0 }, signal)
+    'explain',
+    { ...search.part(), root: 0 }
   )
   if (!x) return <p class="q">{failed ? plain(failed) : 'Looking for a cause…'}</p>
   const [before, now] = x.looked.requests

@@ -58,9 +58,9 @@ export class Pages {
     let opened: number[] | null = null
     try {
       const fill = p === 0 && this.fill ? { fill: this.fill } : {}
-      const r = await source.rows(
-        this.shape,
-        { ...(p < 0 ? { last: true } : { first: p * pageSize }), n, q: this.q, ...fill },
+      const r = await source.ask(
+        'rows',
+        { ...this.shape, ...(p < 0 ? { last: true } : { first: p * pageSize }), n, q: this.q, ...fill },
         stop.signal
       )
       this.take(r)

@@ -22,6 +22,8 @@ const Try = ({ query }: { query: string }) => (
   </button>
 )
 
+const bytes = (text: string) => new TextEncoder().encode(text)
+
 export function Query() {
   const input = useRef<HTMLInputElement>(null),
     paint = useRef<HTMLPreElement>(null)
@@ -50,8 +52,8 @@ export function Query() {
       return
     }
     try {
-      const r = await trace.source.complete(text, place, own.signal)
-      const start = new TextDecoder().decode(new TextEncoder().encode(text).slice(0, r.from)).length
+      const r = await trace.source.ask('complete', { q: text, at: bytes(before).length }, own.signal)
+      const start = new TextDecoder().decode(bytes(text).slice(0, r.from)).length
       const word = before.slice(start)
       items.value = r.items.filter(i => i.text !== word)
       from.value = start
@@ -129,8 +131,7 @@ export function Query() {
   }, [at.value])
   const f = search.found.value,
     p = search.problem.value
-  const position =
-    p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(p.of).slice(0, p.pos)).length + 1 : 0
+  const position = p && p.pos >= 0 ? new TextDecoder().decode(bytes(p.of).slice(0, p.pos)).length + 1 : 0
   const tabled = page.view.value === 'table' && !page.form.value && !!p?.command // the query computes the table that is shown
   return (
     <search class="qbar bar under wrap rel">

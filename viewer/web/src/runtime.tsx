@@ -22,7 +22,7 @@ const bytes = (n: number) =>
       : (n / 1024).toFixed(0) + '\u202fKiB'
 
 export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
-  const { value: r } = useAnswer<Runtime>(trace.pace(), signal => trace.source.runtime(signal))
+  const { value: r } = useAnswer(trace.pace(), 'runtime', {})
   hasRuntime.value = !!r && r.heap.length + r.collections.length > 0
   if (!r || !hasRuntime.value || !page.lane.value || time.byLength.value) return null
   return <Lane r={r} axis={axis} left={left} />

@@ -248,7 +248,7 @@ class Scroll {
       if (known < this.top + 6 || known >= this.top + this.full) this.to(known - third)
       return
     }
-    const r = await trace.source.rows(p.shape, { at: want.row, n: pageSize }).catch(() => null)
+    const r = await trace.source.ask('rows', { ...p.shape, at: want.row, n: pageSize }).catch(() => null)
     if (selection.wanted.peek() !== want || (r && this.pages !== p)) return // the positions of rows may have changed
     const k = r ? r.rows.findIndex(x => x.row === want.row) : -1
     if (r && k < 0 && !want.may && time.windowText.peek()) {

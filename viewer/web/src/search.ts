@@ -61,22 +61,24 @@ export async function find(quietly = false): Promise<boolean> {
       ? undefined
       : setTimeout(
           () =>
-            source.find({ q, at: 0, first: true, window: windowText.value }, AbortSignal.any([own, early.signal])).then(
-              f => {
-                if (!f.known || !searching.value) return
-                least.value = f.count
-                if (!only.value)
-                  batch(() => {
-                    ran(q)
-                    words.value = f.words
-                  }) // mark the visible hits
-              },
-              () => {}
-            ),
+            source
+              .ask('find', { q, at: 0, first: true, window: windowText.value }, AbortSignal.any([own, early.signal]))
+              .then(
+                f => {
+                  if (!f.known || !searching.value) return
+                  least.value = f.count
+                  if (!only.value)
+                    batch(() => {
+                      ran(q)
+                      words.value = f.words
+                    }) // mark the visible hits
+                },
+                () => {}
+              ),
           15
         )
   try {
-    const f = await source.find({ q, at: selected.value, window: windowText.value }, own).finally(() => {
+    const f = await source.ask('find', { q, at: selected.value, window: windowText.value }, own).finally(() => {
       clearTimeout(soon)
       early.abort()
     })
@@ -118,7 +120,7 @@ export function count() {
   if (!q || !at || searching.value || problem.value) return
   counting = setTimeout(
     () =>
-      source.find({ q, at, window: windowText.value }).then(
+      source.ask('find', { q, at, window: windowText.value }).then(
         f => {
           if (q === query.peek() && at === selected.peek() && !searching.peek()) found.value = f
         },

@@ -44,7 +44,7 @@ export function followPath() {
     return
   }
   const own = asking.next()
-  source.critical(row, own).then(
+  source.ask('critical', { row }, own).then(
     p => {
       const of = new Map<number, Period[]>()
       for (let i = 0; p && i < p.marks.length; i += 3) {
@@ -100,7 +100,7 @@ export async function openToHits() {
   if (!query.value) return
   const at = act()
   try {
-    const w = await source.way(query.value, root.value, windowText.value)
+    const w = await source.ask('way', { q: query.value, root: root.value, window: windowText.value })
     if (acted() !== at) return
     batch(() => {
       setMode('mark')
@@ -175,8 +175,8 @@ export const going = turns()
 export async function go(row: number, jump = true, zoom = false) {
   const own = going.next()
   try {
-    const e = await source.entry(row, false, own)
-    const request = zoom && e.path[0] ? await source.entry(e.path[0].row, false, own) : e
+    const e = await source.ask('entry', { row }, own)
+    const request = zoom && e.path[0] ? await source.ask('entry', { row: e.path[0].row }, own) : e
     if (own.aborted) return
     batch(() => {
       if (jump) jumps.value++
@@ -197,7 +197,7 @@ export async function next(dir: 'next' | 'prev', what = '') {
   going.stop() // a late answer to go would interfere
   const at = acted()
   const f = await source
-    .find({ at: selected.value, dir, what, q: what ? '' : query.value, window: windowText.value })
+    .ask('find', { at: selected.value, dir, what, q: what ? '' : query.value, window: windowText.value })
     .catch(e => tell(textOf(e)))
   if (!f || acted() !== at) return
   if (!f.count && windowText.value) {

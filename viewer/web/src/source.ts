@@ -69,6 +69,43 @@ export interface Ask {
   q?: string
 }
 
+interface InTime {
+  window: string
+}
+interface OfRow {
+  row: number
+}
+
+// Questions has the questions about a trace: the parameters of each, and the type of its answer.
+interface Questions {
+  meta(q: { f?: string }): Meta
+  top(q: InTime): Top
+  explain(q: Part): Explanation
+  heat(q: InTime & { n: number }): Heat
+  choice(q: InTime & { box: string }): Choice
+  strip(q: { n: number; q: string }): Strip
+  why(q: Part & OfRow & { of: string }): Why
+  talk(q: OfRow): { turns: Turn[]; more: number; cut: boolean }
+  runtime(q: object): Runtime
+  critical(q: OfRow): CriticalPath | null
+  flame(q: Part & { by: string }): Flame
+  lanes(q: Part & { n: number; from?: bigint; to?: bigint }): Lanes
+  facets(q: Part & { alike?: boolean }): Contrast
+  table(q: AskTable): Table
+  rows(q: Shape & Ask): Rows
+  entry(q: OfRow & { all?: boolean }): Entry // with all, attributes are not cut
+  logs(q: OfRow): { logs: LogRecord[]; total: number }
+  find(q: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string }): Found
+  states(q: { rows: string }): Record<string, string[]> // rows has rows and the numbers of parts of their strips
+  waits(q: InTime): WaitPlace[] // the places in the code at which spans waited longest
+  waited(q: OfRow): Waited | null
+  way(q: InTime & { q: string; root: number }): { rows: number[]; more: boolean }
+  complete(q: { q: string; at: number }): { from: number; items: Item[] } // positions are in bytes
+}
+export type Name = keyof Questions
+export type Question<K extends Name> = Parameters<Questions[K]>[0]
+export type Answer<K extends Name> = ReturnType<Questions[K]>
+
 // A Problem is an error for the user. An error in a query also has its position in the query.
 export class Problem extends Error {
   of = '' // the query
@@ -149,9 +186,10 @@ export class Server {
     private clock: string
   ) {}
 
-  // ask sends a request. It omits parameters without a value.
-  private async ask(path: string, q: object, signal?: AbortSignal): Promise<Response> {
-    const all = Object.entries<unknown>({ ...q, pin: this.pin, clock: this.clock })
+  // fetch sends a request. It omits parameters without a value.
+  private async fetch(path: string, q: object, signal?: AbortSignal): Promise<Response> {
+    const shaped = 'toggled' in q ? shapeQuery(q as Shape) : q
+    const all = Object.entries<unknown>({ ...shaped, pin: this.pin, clock: this.clock })
       .filter(([, v]) => v !== undefined && v !== false && v !== '')
       .map(([k, v]) => [k, String(v)])
     const r = await fetch('api/' + path + '?' + new URLSearchParams(all), {
@@ -167,97 +205,16 @@ export class Server {
     return this.token ? { Authorization: 'Bearer ' + this.token } : {}
   }
 
-  private async json<T>(path: string, q: object, signal?: AbortSignal): Promise<T> {
-    return parse(await (await this.ask(path, q, signal)).text())
+  async ask<K extends Name>(name: K, q: Question<K>, signal?: AbortSignal): Promise<Answer<K>> {
+    return parse(await (await this.fetch(name, q, signal)).text())
   }
 
-  meta(f?: string) {
-    return this.json<Meta>('meta', { f })
+  async file(name: 'table' | 'save', q: object): Promise<Blob> {
+    return (await this.fetch(name, q)).blob()
   }
+
   choose(run: string, against: string) {
-    return this.ask('choose', { run, against })
-  }
-  top(window: string) {
-    return this.json<Top>('top', { window })
-  }
-  explain(part: Part, signal?: AbortSignal) {
-    return this.json<Explanation>('explain', part, signal)
-  }
-  heat(window: string, n: number) {
-    return this.json<Heat>('heat', { window, n })
-  }
-  choice(window: string, box: string) {
-    return this.json<Choice>('heat', { window, box })
-  }
-  strip(n: number, q: string) {
-    return this.json<Strip>('strip', { n, q })
-  }
-  why(row: number, part: Part, of: string, signal?: AbortSignal) {
-    return this.json<Why>('why', { ...part, row, of }, signal)
-  }
-  talk(row: number, signal?: AbortSignal) {
-    return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row }, signal)
-  }
-  runtime(signal?: AbortSignal) {
-    return this.json<Runtime>('runtime', {}, signal)
-  }
-  critical(row: number, signal?: AbortSignal) {
-    return this.json<CriticalPath | null>('critical', { row }, signal)
-  }
-  flame(part: Part, by: string, signal?: AbortSignal) {
-    return this.json<Flame>('flame', { ...part, by }, signal)
-  }
-  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal) {
-    return this.json<Lanes>('lanes', { ...part, n, ...of }, signal)
-  }
-  facets(part: Part & { alike?: boolean }, signal?: AbortSignal) {
-    return this.json<Contrast>('facets', part, signal)
-  }
-  table(ask: AskTable, signal?: AbortSignal) {
-    return this.json<Table>('table', ask, signal)
-  }
-  async csv(ask: AskTable) {
-    return (await this.ask('table', { ...ask, csv: true })).blob()
-  }
-  async save(format: string, part: Part) {
-    return (await this.ask('save', { ...part, format })).blob()
-  }
-  rows(shape: Shape, ask: Ask, signal?: AbortSignal) {
-    return this.json<Rows>('rows', { ...shapeQuery(shape), ...ask }, signal)
-  }
-  entry(row: number, all: boolean, signal?: AbortSignal) {
-    return this.json<Entry>('entry', { row, all }, signal)
-  }
-  logs(row: number, signal?: AbortSignal) {
-    return this.json<{ logs: LogRecord[]; total: number }>('logs', { row }, signal)
-  }
-  find(
-    ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string },
-    signal?: AbortSignal
-  ) {
-    return this.json<Found>('find', ask, signal)
-  }
-  // strips returns the states of goroutines, by row. Each element of rows is a row and the number of parts of its
-  // strip.
-  strips(rows: [number, number][], signal?: AbortSignal) {
-    return this.json<Record<string, string[]>>('states', { rows: rows.map(r => r.join(':')).join() }, signal)
-  }
-  // waits returns the places in the code at which spans waited longest.
-  waits(window: string, signal?: AbortSignal) {
-    return this.json<WaitPlace[]>('waits', { window }, signal)
-  }
-  waited(row: number, signal?: AbortSignal) {
-    return this.json<Waited | null>('waited', { row }, signal)
-  }
-  way(q: string, root: number, window: string) {
-    return this.json<{ rows: number[]; more: boolean }>('way', { q, root, window })
-  }
-  complete(q: string, at: number, signal?: AbortSignal) {
-    return this.json<{ from: number; items: Item[] }>(
-      'complete',
-      { q, at: new TextEncoder().encode(q.slice(0, at)).length },
-      signal
-    )
+    return this.fetch('choose', { run, against })
   }
 
   // follow calls grown with news, until the returned function is called. With paused, all other methods also answer

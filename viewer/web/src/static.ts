@@ -1,9 +1,7 @@
 // The source of a static page: the page itself contains all its data.
 import { clamp } from './bars'
 import type {
-  Ask,
-  AskTable,
-  Choice,
+  Answer,
   Contrast,
   CriticalPath,
   Entry,
@@ -13,8 +11,10 @@ import type {
   Lanes,
   LogRecord,
   Meta,
+  Name,
   Part,
   Place,
+  Question,
   Shape,
   Source,
   Strip,
@@ -169,261 +169,229 @@ export class Static implements Source {
     return this.last
   }
 
-  async meta() {
-    return this.d.meta
-  }
-  async top() {
-    return this.d.top
-  }
-  async explain() {
-    return this.d.explain
-  }
-  async heat() {
-    return this.d.heat
-  }
-  async choice(): Promise<Choice> {
-    throw limit('What they share')
+  async ask<K extends Name>(name: K, q: Question<K>): Promise<Answer<K>> {
+    return this.answers[name](q)
   }
 
-  async rows(s: Shape, ask: Ask) {
-    let toggled: number[] | null = null
-    if (ask.fill && !s.toggled.length) {
-      // open rows from the top on until the screen is full
-      toggled = []
-      for (;;) {
-        const { rows } = this.layout({ ...s, toggled }),
-          seen = new Set(rows)
-        const open: Set<number> = new Set(toggled)
-        const next: number | undefined = rows
-          .slice(0, ask.fill)
-          .find(i => this.end(i) > i + 1 && !seen.has(i + 1) && !open.has(i))
-        if (rows.length >= ask.fill || next === undefined) break
-        toggled = [...toggled, next].sort((a, b) => a - b)
-      }
-      s = { ...s, toggled }
-    }
-    const { rows, outside } = this.layout(s)
-    let first = ask.first ?? 0
-    if (ask.at !== undefined) {
-      const at = rows.findIndex(i => i >= ask.at!)
-      first = Math.max(0, (at < 0 ? rows.length : at) - Math.floor(ask.n / 3))
-    }
-    if (ask.last) first = rows.length - ask.n
-    first = clamp(0, first, rows.length - 1)
-    const shown = rows.slice(first, first + ask.n),
-      above: number[] = []
-    if (shown.length)
-      for (let i = shown[0]!; i !== s.root && above.length < 100; ) {
-        i = this.up(i)
-        if (!i) break
-        above.unshift(i)
-      }
-    const is = ask.q ? this.matcher(ask.q) : () => false,
-      seen = new Set(rows),
-      base = this.line(s.root).depth
-    const [from_nano, to_nano] =
-      timesOf(s.window) ?? (this.line(s.root).start_unix_nano === null ? this.whole : this.span(s.root))
-    const bit = (on: boolean, n: number) => (on ? 1 << n : 0)
-    const rowOf = (i: number): TreeRow => {
-      const line = this.line(i),
-        expanded = line.below > 0 && seen.has(i + 1)
-      return {
-        ...line,
-        depth: this.line(i).depth - base,
-        flags: line.flags | bit(expanded, 16) | bit(is(i), 17),
-        parts: expanded ? [] : line.parts
-      }
-    }
-    return {
-      total: rows.length,
-      outside,
-      first,
-      from_nano,
-      to_nano,
-      toggled,
-      above: above.map(rowOf),
-      rows: shown.map(rowOf)
-    }
-  }
-
-  private path(i: number): Place[] {
-    const out: Place[] = []
-    for (let up = this.up(i); up; up = this.up(up)) out.unshift({ row: up, name: this.line(up).name })
-    return out
-  }
-
-  async entry(row: number) {
-    const r = this.d.rows[row - 1]
-    if (!r) throw limit('This row')
-    return { ...r.entry, path: this.path(row) }
-  }
-
-  async logs(row: number) {
-    const list: LogRecord[] = []
-    for (let i = row; i < this.end(row); i++) {
-      const role = roleOf(this.flags(i))
-      if (role !== roleLog && role !== roleEvent) continue
-      const up = this.up(i)
-      list.push({
-        row: i,
-        time_unix_nano: this.line(i).start_unix_nano,
-        level: this.d.rows[i - 1]!.entry.level,
-        text: this.line(i).name,
-        more: this.line(i).text,
-        in: up && this.isSpan(up) ? this.line(up).name : ''
-      })
-    }
-    list.sort((a, b) => Number((a.time_unix_nano ?? 0n) - (b.time_unix_nano ?? 0n)) || a.row - b.row)
-    return { logs: list.slice(0, 1000), total: list.length }
-  }
-
-  async find(ask: { q?: string; what?: string; at: number; dir?: string; window?: string }) {
-    const q = ask.q ?? ''
-    if (isLimited(q)) throw limit('A query')
-    const all = ask.what
-      ? this.all.filter(i => (ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))))
-      : this.hits(q)
-    const list = all.filter(i => this.inside(i, ask.window ?? ''))
-    let k = list.indexOf(ask.at)
-    if (ask.dir === 'next') {
-      k = list.findIndex(i => i > ask.at)
-      if (k < 0) k = 0
-    } else if (ask.dir === 'prev') {
-      k = list.findLastIndex(i => i < ask.at)
-      if (k < 0) k = list.length - 1
-    }
-    const row = list[k] ?? 0
-    return {
-      count: list.length,
-      outside: all.length - list.length,
-      index: row ? k + 1 : 0,
-      row,
-      path: row ? this.path(row) : [],
-      hints: [],
-      words: /[{}]/.test(q) ? [] : wordsOf(q),
-      known: true
-    }
-  }
-
-  async way(q: string, root: number, window: string) {
-    const rows = new Set<number>()
-    for (const i of this.hits(q, window))
-      if (!root || (i > root && i < this.end(root)))
-        for (let up = this.up(i); up && up !== this.up(root); up = this.up(up)) rows.add(up)
-    return { rows: [...rows].sort((a, b) => a - b).slice(0, 3800), more: rows.size > 3800 }
-  }
-
-  async complete() {
-    return { from: 0, items: [] }
-  }
-
-  async strip(_: number, q: string) {
-    const { strip } = this.d,
-      hits = q ? strip.errors.map(() => 0) : [],
-      [from, to] = this.whole
-    for (const i of q ? this.hits(q) : []) {
-      const start = this.line(i).start_unix_nano
-      if (start === null) continue
-      const part = Number(start - from) / Math.max(1, Number(to - from))
-      hits[Math.min(hits.length - 1, Math.floor(part * hits.length))]!++
-    }
-    return { ...strip, hits }
-  }
-
-  async why(row: number, { window }: Part, of: string) {
-    const key = (i: number) => `${this.d.rows[i - 1]!.entry.name}\n${this.line(i).service}`,
-      list = this.d.why[key(row)],
-      outside = !this.inside(row, window)
-    if (of.includes('-')) throw limit('What is drawn')
-    if (!list || (window && !outside)) throw limit(list ? 'Why in a part of the time' : 'Why of so many names')
-    const took = this.line(row).took_nano,
-      failed = isError(this.flags(row)),
-      w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!
-    return {
-      ...w,
-      outside,
-      took_nano: took,
-      open: isOpen(this.flags(row)),
-      among: w.of === 'failed' ? failed : w.of === 'slow' && took !== null && took >= w.least_nano,
-      faster: this.all.filter(i => {
-        const x = this.line(i)
-        return (
-          this.isSpan(i) &&
-          key(i) === key(row) &&
-          !isOpen(x.flags) &&
-          x.took_nano !== null &&
-          x.took_nano < (took ?? 0n)
-        )
-      }).length
-    }
-  }
-
-  async facets(part: Part) {
-    if (part.q || part.window) throw limit('Facets of a part')
-    return this.d.facets
-  }
-  async table(ask: AskTable) {
-    if (ask.form || ask.window || (ask.q && ask.q !== this.d.meta.static)) throw limit('Another table')
-    const at = Math.abs(ask.sort) - 1,
-      lines = [...this.d.table.lines]
-    if (at >= 0 && at < this.d.table.columns.length) {
-      const kind = this.d.table.columns[at]!.kind
-      const order = (a: string | number | null, b: string | number | null) =>
-        a === null
-          ? b === null
-            ? 0
-            : 1
-          : b === null
-            ? -1
-            : (kind === 'text' ? (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0) : Number(a) - Number(b)) *
-              (ask.sort > 0 ? -1 : 1)
-      lines.sort((a, b) => order(a.values[at]!, b.values[at]!))
-    }
-    return { ...this.d.table, lines }
-  }
-
-  async csv() {
+  async file(name: 'table' | 'save'): Promise<Blob> {
+    if (name === 'save') throw limit('Another format')
     return new Blob([this.d.csv])
-  }
-
-  async lanes({ q, window, root }: Part) {
-    if ((q && q !== this.d.meta.static) || window || root) throw limit('A part of the spans over time')
-    return this.d.lanes
   }
 
   async choose(): Promise<Response> {
     throw limit('Another recording')
   }
-  async save(): Promise<Blob> {
-    throw limit('Another format')
-  }
-  async flame({ q, window, root }: Part, by: string) {
-    if ((q && q !== this.d.meta.static) || window || root) throw limit('Another flame')
-    return this.d.flames[by] ?? this.d.flames.time!
-  }
 
-  async critical(row: number) {
-    let whole = row
-    while (whole && !this.isSpan(whole)) whole = this.up(whole)
-    for (let up = whole; up && this.isSpan(up); up = this.up(up)) whole = up
-    return this.d.paths[whole] ?? null
-  }
-  async strips() {
-    return {}
-  }
-  async waits() {
-    return this.d.waits
-  }
-  async waited() {
-    return null
-  }
-  async runtime() {
-    return { heap: [], goroutines: [], collections: [] }
-  }
-  async talk() {
-    return { turns: [], more: 0, cut: false }
-  }
   follow() {
     return () => {}
+  }
+
+  private answers: { [K in Name]: (q: Question<K>) => Answer<K> } = {
+    meta: () => this.d.meta,
+    top: () => this.d.top,
+    explain: () => this.d.explain,
+    heat: () => this.d.heat,
+    waits: () => this.d.waits,
+    states: () => ({}),
+    waited: () => null,
+    runtime: () => ({ heap: [], goroutines: [], collections: [] }),
+    talk: () => ({ turns: [], more: 0, cut: false }),
+    complete: () => ({ from: 0, items: [] }),
+    rows: ({ n, first: start, at: row, last, fill, q, ...s }) => {
+      let toggled: number[] | null = null
+      if (fill && !s.toggled.length) {
+        // open rows from the top on until the screen is full
+        toggled = []
+        for (;;) {
+          const { rows } = this.layout({ ...s, toggled }),
+            seen = new Set(rows)
+          const open: Set<number> = new Set(toggled)
+          const next: number | undefined = rows
+            .slice(0, fill)
+            .find(i => this.end(i) > i + 1 && !seen.has(i + 1) && !open.has(i))
+          if (rows.length >= fill || next === undefined) break
+          toggled = [...toggled, next].sort((a, b) => a - b)
+        }
+        s = { ...s, toggled }
+      }
+      const { rows, outside } = this.layout(s)
+      let first = start ?? 0
+      if (row !== undefined) {
+        const at = rows.findIndex(i => i >= row)
+        first = Math.max(0, (at < 0 ? rows.length : at) - Math.floor(n / 3))
+      }
+      if (last) first = rows.length - n
+      first = clamp(0, first, rows.length - 1)
+      const shown = rows.slice(first, first + n),
+        above = shown.slice(0, 1).flatMap(i => this.above(i).filter(up => up >= s.root))
+      const is = q ? this.matcher(q) : () => false,
+        seen = new Set(rows),
+        base = this.line(s.root).depth
+      const [from_nano, to_nano] =
+        timesOf(s.window) ?? (this.line(s.root).start_unix_nano === null ? this.whole : this.span(s.root))
+      const bit = (on: boolean, n: number) => (on ? 1 << n : 0)
+      const rowOf = (i: number): TreeRow => {
+        const line = this.line(i),
+          expanded = line.below > 0 && seen.has(i + 1)
+        return {
+          ...line,
+          depth: line.depth - base,
+          flags: line.flags | bit(expanded, 16) | bit(is(i), 17),
+          parts: expanded ? [] : line.parts
+        }
+      }
+      return {
+        total: rows.length,
+        outside,
+        first,
+        from_nano,
+        to_nano,
+        toggled,
+        above: above.slice(-100).map(rowOf),
+        rows: shown.map(rowOf)
+      }
+    },
+    logs: ({ row }) => {
+      const list: LogRecord[] = []
+      for (let i = row; i < this.end(row); i++) {
+        const role = roleOf(this.flags(i))
+        if (role !== roleLog && role !== roleEvent) continue
+        const up = this.up(i)
+        list.push({
+          row: i,
+          time_unix_nano: this.line(i).start_unix_nano,
+          level: this.d.rows[i - 1]!.entry.level,
+          text: this.line(i).name,
+          more: this.line(i).text,
+          in: up && this.isSpan(up) ? this.line(up).name : ''
+        })
+      }
+      list.sort((a, b) => Number((a.time_unix_nano ?? 0n) - (b.time_unix_nano ?? 0n)) || a.row - b.row)
+      return { logs: list.slice(0, 1000), total: list.length }
+    },
+    find: ask => {
+      const q = ask.q ?? ''
+      if (isLimited(q)) throw limit('A query')
+      const all = ask.what
+        ? this.all.filter(i => (ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))))
+        : this.hits(q)
+      const list = all.filter(i => this.inside(i, ask.window ?? ''))
+      const here = list.includes(ask.at) ? ask.at : 0,
+        next = () => list.find(i => i > ask.at) ?? list[0],
+        previous = () => list.findLast(i => i < ask.at) ?? list.at(-1)
+      const row = (ask.dir === 'next' ? next() : ask.dir === 'prev' ? previous() : here) ?? 0
+      return {
+        count: list.length,
+        outside: all.length - list.length,
+        index: list.indexOf(row) + 1,
+        row,
+        path: row ? this.path(row) : [],
+        hints: [],
+        words: /[{}]/.test(q) ? [] : wordsOf(q),
+        known: true
+      }
+    },
+    strip: ({ q }) => {
+      const { strip } = this.d,
+        hits = q ? strip.errors.map(() => 0) : [],
+        [from, to] = this.whole
+      for (const i of q ? this.hits(q) : []) {
+        const start = this.line(i).start_unix_nano
+        if (start === null) continue
+        const part = Number(start - from) / Math.max(1, Number(to - from))
+        hits[Math.min(hits.length - 1, Math.floor(part * hits.length))]!++
+      }
+      return { ...strip, hits }
+    },
+    why: ({ row, window, of }) => {
+      const key = (i: number) => `${this.d.rows[i - 1]!.entry.name}\n${this.line(i).service}`,
+        list = this.d.why[key(row)],
+        outside = !this.inside(row, window)
+      if (of.includes('-')) throw limit('What is drawn')
+      if (!list || (window && !outside)) throw limit(list ? 'Why in a part of the time' : 'Why of so many names')
+      const took = this.line(row).took_nano,
+        failed = isError(this.flags(row)),
+        w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!
+      return {
+        ...w,
+        outside,
+        took_nano: took,
+        open: isOpen(this.flags(row)),
+        among: w.of === 'failed' ? failed : w.of === 'slow' && took !== null && took >= w.least_nano,
+        faster: this.all.filter(i => {
+          const x = this.line(i)
+          return (
+            this.isSpan(i) &&
+            key(i) === key(row) &&
+            !isOpen(x.flags) &&
+            x.took_nano !== null &&
+            x.took_nano < (took ?? 0n)
+          )
+        }).length
+      }
+    },
+    table: ask => {
+      if (ask.form || ask.window || (ask.q && ask.q !== this.d.meta.static)) throw limit('Another table')
+      const at = Math.abs(ask.sort) - 1,
+        lines = [...this.d.table.lines]
+      if (at >= 0 && at < this.d.table.columns.length) {
+        const kind = this.d.table.columns[at]!.kind
+        const value = (v: string | number) => (kind === 'text' ? String(v) : Number(v))
+        const order = (a: string | number | null, b: string | number | null) =>
+          a === null || b === null
+            ? Number(a === null) - Number(b === null)
+            : Math.sign(ask.sort) * (Number(value(a) < value(b)) - Number(value(a) > value(b)))
+        lines.sort((a, b) => order(a.values[at]!, b.values[at]!))
+      }
+      return { ...this.d.table, lines }
+    },
+    critical: ({ row }) => {
+      let whole = row // the outermost span above the row
+      while (whole && !this.isSpan(whole)) whole = this.up(whole)
+      for (let up = whole; up && this.isSpan(up); up = this.up(up)) whole = up
+      return this.d.paths[whole] ?? null
+    },
+    choice: () => {
+      throw limit('What they share')
+    },
+    entry: ({ row }) => {
+      const r = this.d.rows[row - 1]
+      if (!r) throw limit('This row')
+      return { ...r.entry, path: this.path(row) }
+    },
+    facets: ({ q, window }) => {
+      if (q || window) throw limit('Facets of a part')
+      return this.d.facets
+    },
+    lanes: q => {
+      if (this.isPart(q)) throw limit('A part of the spans over time')
+      return this.d.lanes
+    },
+    flame: q => {
+      if (this.isPart(q)) throw limit('Another flame')
+      return this.d.flames[q.by] ?? this.d.flames.time!
+    },
+    way: ({ q, root, window }) => {
+      const rows = new Set<number>()
+      for (const i of this.hits(q, window))
+        if (i > root && i < this.end(root)) for (const up of this.above(i)) if (up >= root) rows.add(up)
+      return { rows: [...rows].sort((a, b) => a - b).slice(0, 3800), more: rows.size > 3800 }
+    }
+  }
+
+  // isPart reports whether a question is about a part of what the page has.
+  private isPart({ q, window, root }: Part) {
+    return (q && q !== this.d.meta.static) || window || root
+  }
+
+  // above returns the rows above a row, the outermost first.
+  private above(i: number): number[] {
+    const out: number[] = []
+    for (let up = this.up(i); up; up = this.up(up)) out.unshift(up)
+    return out
+  }
+
+  private path(i: number): Place[] {
+    return this.above(i).map(row => ({ row, name: this.line(row).name }))
   }
 }

@@ -36,9 +36,8 @@ export function Strip() {
   chart.axis = axis
   const n = Math.max(1, Math.floor(width / barWidth))
   const q = search.found.value && !search.problem.value ? search.query.value : ''
-  useLatest(width < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, async () => {
-    time.strip.value = await trace.source.strip(n, q)
-  })
+  const { value: d } = useLatest(width < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, 'strip', { n, q })
+  time.strip.value = d
   const part = chart.brushed.value ?? period()
   // moved returns a part of the time that is moved, but not beyond the whole time.
   const moved = ({ from, to }: time.Period, by: bigint): time.Period => {
@@ -71,7 +70,6 @@ export function Strip() {
       time.choose({ from: p.from < axis.from ? axis.from : p.from, to: to > axis.to ? axis.to : to })
     } else if (p.from + by >= axis.from && p.to + by <= axis.to) time.choose(moved(p, by))
   }
-  const d = time.strip.value
   const sum = (list: number[] | undefined) => (list ?? []).reduce((a, b) => a + b, 0)
   const says = d
     ? `Rows over time: ${many(sum(d.errors), 'error')}, ${sum(d.open)} never ended${d.hits.length ? `, ${many(sum(d.hits), 'hit')}` : ''}`

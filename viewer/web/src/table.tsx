@@ -33,9 +33,10 @@ export function TableView() {
     n: Math.min(500, shown.value)
   }
   const sorted = useRef({ names: '', arrivals: 0 })
-  const { value: t, failed } = useAnswer<Table>(
+  const { value: t, failed } = useAnswer(
     JSON.stringify(ask) + (logs ? trace.meta.value!.entries : trace.pace()),
-    signal => trace.source.table(ask, signal)
+    'table',
+    ask
   )
   // Another table may not have the sorted column. Reset the order, unless the order came with the address, as
   // after Back.
@@ -128,7 +129,10 @@ export function TableView() {
         )}
         <span class="q">{t && many(t.total, logs ? 'log record' : 'line')}</span>
         <span class="grow" />
-        <button class="btn s" disabled={!t?.total} onClick={() => page.download('entrace.csv', trace.source.csv(ask))}>
+        <button
+          class="btn s"
+          disabled={!t?.total}
+          onClick={() => page.download('entrace.csv', trace.source.file('table', { ...ask, csv: true }))}>
           Save CSV
         </button>
       </div>

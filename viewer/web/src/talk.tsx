@@ -5,14 +5,14 @@ import { Icon } from './icons'
 import * as page from './page'
 import { Go, none } from './parts'
 import { conversation, type Said } from './said'
-import type { Turn } from './source'
 import { count, duration, lines, many, plain, pretty } from './text'
 import * as trace from './trace'
 
 export function Talk({ row }: { row: number }) {
-  const { value: t, failed } = useAnswer<{ turns: Turn[]; more: number; cut: boolean }>(
+  const { value: t, failed } = useAnswer(
     `${row} ${trace.meta.value!.generation} ${trace.meta.value!.entries}`,
-    signal => trace.source.talk(row, signal)
+    'talk',
+    { row }
   )
   if (!t) return none(failed || 'Reading…')
   const steps = conversation(t.turns),

@@ -73,7 +73,7 @@ export async function begin(waits: (m: Meta) => void) {
   if (data) {
     // the page is one file
     source = await Static.open(data)
-    meta.value = await source.meta()
+    meta.value = await source.ask('meta', {})
     return
   }
   const hash = new URLSearchParams(location.hash.slice(1))
@@ -81,7 +81,7 @@ export async function begin(waits: (m: Meta) => void) {
   if (given) history.replaceState(null, '', location.pathname + location.search)
   const look = async (own: string) => {
     source = new Server(own, corrected ? 'auto' : '')
-    const ask = () => source.meta(new URLSearchParams(location.search).get('f') ?? '')
+    const ask = () => source.ask('meta', { f: new URLSearchParams(location.search).get('f') ?? '' })
     let m = await ask()
     if (own) {
       session.set(token, own)

@@ -17,16 +17,6 @@ import * as time from './time'
 import * as trace from './trace'
 import { useTreeAxis } from './treeaxis'
 
-// useStrips returns the states of the goroutines of visible spans. Each element of rows is a row and the number of
-// its parts.
-function useStrips(rows: [number, number][]) {
-  const m = trace.meta.value!
-  return useAnswer<Record<string, string[]>>(
-    m.goroutines && rows.length ? `${m.generation} ${rows.join(' ')}` : '',
-    signal => trace.source.strips(rows, signal)
-  ).value
-}
-
 export function Tree() {
   const m = trace.meta.value!,
     chart = useChart(10, 800, 400),
@@ -70,16 +60,18 @@ export function Tree() {
   useWheel(chart, scroll.by)
   useTouch(chart.box)
 
-  const strips = useStrips(
-    rows.flatMap(({ i, at: behind }) => {
-      const at = sticky[i - top] ?? behind
-      if (!at || roleOf(at.flags) !== roleSpan || at.start_unix_nano === null) return []
-      const start = at.start_unix_nano,
-        from = start - origin(i, at),
-        wide = Math.round(x(axis, from + (at.took_nano ?? 0n)) - x(axis, from))
-      return wide < 3 ? [] : [[at.row, Math.min(400, wide)]]
-    })
-  )
+  // The states of the goroutines of visible spans.
+  const wides = rows
+      .flatMap(({ i, at: behind }) => {
+        const at = sticky[i - top] ?? behind
+        if (!at || roleOf(at.flags) !== roleSpan || at.start_unix_nano === null) return []
+        const start = at.start_unix_nano,
+          from = start - origin(i, at),
+          wide = Math.round(x(axis, from + (at.took_nano ?? 0n)) - x(axis, from))
+        return wide < 3 ? [] : [`${at.row}:${Math.min(400, wide)}`]
+      })
+      .join(),
+    strips = useAnswer(m.goroutines && wides ? `${m.generation} ${wides}` : '', 'states', { rows: wides }).value
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
     const at = sticky[i - top] ?? behind
     if (!at) return []

@@ -25,9 +25,10 @@ function lengthOf(p: Pages, requests: Heat | null): bigint {
 export function useTreeAxis(chart: Chart, p: Pages, width: number) {
   const m = trace.meta.value!,
     c = time.chosen.value
-  const requests = useLatest<Heat>(
+  const requests = useLatest(
     m.spans && !page.root.value && time.lengths.value !== false ? `${trace.pace()} ${time.windowText.value}` : '',
-    () => trace.source.heat(time.windowText.peek(), 1)
+    'heat',
+    { window: time.windowText.value, n: 1 }
   ).value
   const length = lengthOf(p, requests)
   let range = time.axis.value ?? (c && 'from' in c ? c : { from: p.from, to: p.to })

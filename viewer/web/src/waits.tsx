@@ -6,7 +6,7 @@ import { flip, useAnswer } from './ask'
 import { stateColors } from './bars'
 import { Frames, Go, none, Section } from './parts'
 import * as search from './search'
-import type { Frame, Line, MeasuredStep, StateTime, Waited } from './source'
+import type { Frame, Line, MeasuredStep, StateTime } from './source'
 import { count, duration, many, plain } from './text'
 import * as trace from './trace'
 
@@ -115,12 +115,9 @@ function Wait({ w, row }: { w: MeasuredStep; row: number }) {
 }
 
 export function Waits({ row }: { row: number }) {
-  const answer = useAnswer<{ w: Waited | null }>(
-      trace.meta.value!.goroutines ? `${row} ${trace.meta.value!.generation}` : '',
-      signal => trace.source.waited(row, signal).then(w => ({ w }))
-    ).value,
-    w = answer?.w
-  if (!answer) return null
+  const m = trace.meta.value!,
+    { value: w, asked } = useAnswer(m.goroutines ? `${row} ${m.generation}` : '', 'waited', { row })
+  if (!asked) return null
   if (!w)
     return (
       <Section title="What it waited for">{none('The execution trace in the file does not reach this span.')}</Section>

@@ -7,26 +7,25 @@ import { clamp, stateColors } from './bars'
 import { Choose, Go, none, Place, Section } from './parts'
 import * as search from './search'
 import * as selection from './selection'
-import type { Contrast, CriticalPath, Step, Why } from './source'
+import type { Contrast, Step, Why } from './source'
 import { count, duration, many, moment, percent, plain } from './text'
 import * as time from './time'
 import * as trace from './trace'
 
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
-  const { value: answer, failed } = useAnswer<{ row: number; w: Why }>(
+  const answer = useAnswer(
     `${row} ${time.windowText.value} ${of.value} ${trace.pace()} ${search.otherSide() && search.query.value} ${search.than.value}`,
-    signal => trace.source.why(row, search.part(), of.value, signal).then(w => ({ row, w }))
+    'why',
+    { ...search.part(), row, of: of.value }
   )
-  const w = answer?.row === row ? answer.w : null // otherwise the answer is about the previous row
+  const w = answer.asked?.row === row ? answer.value : null // otherwise the answer is about the previous row
   useEffect(() => {
     if (of.value.includes('-')) of.value = ''
   }, [w?.where]) // a drawn range is valid for one name only
-  const path = useAnswer<{ row: number; p: CriticalPath | null }>(`${row} ${trace.pace()}`, signal =>
-    trace.source.critical(row, signal).then(p => ({ row, p }))
-  ).value
-  const p = path?.row === row ? path.p : null // otherwise the path still belongs to the previous row
-  if (!w) return none(failed || 'Comparing it with its namesakes…')
+  const path = useAnswer(`${row} ${trace.pace()}`, 'critical', { row })
+  const p = path.asked?.row === row ? path.value : null // otherwise the path still belongs to the previous row
+  if (!w) return none(answer.failed || 'Comparing it with its namesakes…')
   const took = w.took_nano,
     low = w.of === 'failed' ? undefined : w.least_nano,
     high = w.most_nano
@@ -310,9 +309,10 @@ export const implied = (q: string, field: string, all: boolean) =>
 // HitsOf is the panel without a selected span. It shows the properties that the hits share.
 export function HitsOf() {
   const q = search.query.value
-  const { value: c, failed } = useAnswer<Contrast>(
+  const { value: c, failed } = useAnswer(
     q && `${q} ${search.than.value} ${time.windowText.value} ${trace.pace()}`,
-    signal => trace.source.facets({ ...search.part(), alike: true }, signal)
+    'facets',
+    { ...search.part(), alike: true }
   )
   if (!c) return none(failed || 'Comparing the hits with all others…')
   const fields = c.fields
