@@ -96,13 +96,13 @@ export function Details() {
   return (
     <aside class="det scroll" aria-label="Details" tabIndex={0}>
       <div class="dh under">
-        <h2>
+        <h2 class="bar break">
           {span ? (
             <i class="sw rigid" style={trace.hue(e.service, e.name)} />
           ) : (
             <Level level={levelOfName(e.level)} event={e.role === 'event'} />
           )}
-          <span class="ttl">{plain(headline(titleOf(e)))}</span>
+          <span class="ttl grow cut">{plain(headline(titleOf(e)))}</span>
           <button class="ib only-n" aria-label="Close the details" onClick={set(page.sheet, false)}>
             <Icon name="close" />
           </button>
@@ -293,8 +293,8 @@ function Attributes({ e }: { e: Entry }) {
         <Section title="Links">
           {e.links.map(l => (
             <div class="kv grid rel" tabIndex={-1}>
-              <span class="k">{l.to ? 'to' : 'not in this file'}</span>
-              <span class="v">
+              <span class="k soft break">{l.to ? 'to' : 'not in this file'}</span>
+              <span class="v break">
                 {l.to ? (
                   <Go row={l.to.row}>{plain(l.to.name)}</Go>
                 ) : (
@@ -316,8 +316,8 @@ function Attributes({ e }: { e: Entry }) {
         <Section title="Code">
           {e.file && (
             <div class="kv grid rel" tabIndex={-1}>
-              <span class="k">file</span>
-              <span class="v">
+              <span class="k soft break">file</span>
+              <span class="v break">
                 <Place file={e.file} line={e.line} />
               </span>
             </div>
@@ -404,8 +404,8 @@ const Actions = ({ query, value }: { query: string; value: string }) => (
 
 const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => (
   <div class="kv grid rel" tabIndex={-1}>
-    <span class="k mono">{name}</span>
-    <span class="v">{plain(value)}</span>
+    <span class="k soft break mono">{name}</span>
+    <span class="v break">{plain(value)}</span>
     <Actions query={query} value={value} />
   </div>
 )
@@ -425,7 +425,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
   }
   return (
     <div class={'kv grid rel' + (long ? ' long' : '')} tabIndex={-1}>
-      <span class="k mono">{plain(a.name)}</span>
+      <span class="k soft break mono">{plain(a.name)}</span>
       {long ? (
         /(^|\.)(stack|stacktrace)$/.test(a.name) ? (
           <Frames stack={shown} />
@@ -433,7 +433,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
           <pre class="code v">{lines(shown)}</pre>
         )
       ) : (
-        <span class={'v' + (kind === 'string' ? '' : ' num')} title={kind}>
+        <span class={'v break' + (kind === 'string' ? '' : ' num')} title={kind}>
           {plain(shown)}
         </span>
       )}
@@ -460,14 +460,14 @@ function Logs({ row }: { row: number }) {
   if (!r) return none(failed ? `They cannot be read: ${failed}` : 'Reading…')
   if (!r.total) return none('There are no log records at this row or below.')
   return (
-    <div class="lgs">
+    <div>
       {r.logs.map(l => (
         <button class="lg under grid wide" onClick={() => selection.go(l.row)}>
           <time>{l.time_unix_nano ? moment(l.time_unix_nano) : ''}</time>
           <Level level={levelOfName(l.level)} />
           <span>
-            <span class="lt">{plain(l.text)}</span> <span class="q">{plain(l.more)}</span>
-            {l.in && <span class="wh note"> in {plain(l.in)}</span>}
+            {plain(l.text)} <span class="q">{plain(l.more)}</span>
+            {l.in && <span class="note"> in {plain(l.in)}</span>}
           </span>
         </button>
       ))}
@@ -482,7 +482,7 @@ function JSONOf({ e }: { e: Entry }) {
     '$1$2'
   )
   return (
-    <div class="sec json">
+    <div class="sec">
       <button class="btn s" onClick={() => page.copy(body)}>
         <Icon name="copy" /> Copy
       </button>

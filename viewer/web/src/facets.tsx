@@ -39,9 +39,9 @@ export function Facets() {
   return (
     <aside class="fac sunk scroll" aria-label="Facets" tabIndex={0}>
       <h2>{hits ? 'What differs' : 'What there is'}</h2>
-      <p class="key">
+      <p class="key flex small soft">
         <span class="el">
-          <i class="k1" /> {against ? `in ${plain(against)}` : 'all in the window'}
+          <i /> {against ? `in ${plain(against)}` : 'all in the window'}
         </span>
         {hits > 0 && (
           <span>
@@ -65,13 +65,13 @@ export function Facets() {
                 disabled={!v.where}
                 title={`Only ${plain(v.where)}: ${count(grey)} of ${count(total)}${hits > 0 ? `, ${count(v.in)} of ${count(hits)} ${against ? 'here' : 'hits'}` : ''}; with Alt without it`}
                 onClick={e => search.add(v.where, e.altKey)}>
-                <i class="all" style={{ width: of * 100 + '%' }} />
+                <i class="all abs" style={{ width: of * 100 + '%' }} />
                 <span class="el">{plain(v.value)}</span>
                 <span class="n">
                   {percent(grey, total, hits > 0 ? '' : undefined)}
                   {hits > 0 && <> → {percent(v.in, hits)}</>}
                 </span>
-                {hits > 0 && <i class="of" style={{ width: hit * 100 + '%' }} />}
+                {hits > 0 && <i class="of abs" style={{ width: hit * 100 + '%' }} />}
               </button>
             )
           })}

@@ -23,9 +23,10 @@ interface NodeBlock extends Block {
 }
 
 export function FlameView() {
-  const q = search.problem.value ? '' : search.query.value
+  const q = search.problem.value ? '' : search.query.value,
+    inTime = page.wide.value === 'lanes'
   const { value: f, failed } = useAnswer(
-    page.wide.value === 'lanes'
+    inTime
       ? ''
       : `${q} ${search.than.value} ${time.windowText.value} ${page.root.value} ${page.wide.value} ${trace.pace()}`,
     'flame',
@@ -51,7 +52,7 @@ export function FlameView() {
           {page.root.value
             ? `${plain(selection.rootName.value)} and what is below`
             : q
-              ? f && page.wide.value !== 'lanes'
+              ? f && !inTime
                 ? `${many(f.roots, 'hit')} and what is below`
                 : 'The hits and what is below'
               : 'Whole file'}
@@ -63,16 +64,16 @@ export function FlameView() {
           </button>
         )}
         <span class="grow" />
-        {page.wide.value !== 'lanes' && (q || search.otherSide()) && (
+        {!inTime && (q || search.otherSide()) && (
           <span class="q">
             <i class="fedge" /> takes longer than in {plain(search.otherSide()) || 'others of the name'}
           </span>
         )}
       </div>
-      {page.wide.value === 'lanes' && <LanesView />}
+      {inTime && <LanesView />}
       {wrong(failed)}
-      {!failed && !f && page.wide.value !== 'lanes' && none('Merging…')}
-      {f && page.wide.value !== 'lanes' && (f.nodes.length ? <Merged f={f} /> : none('No span is selected.'))}
+      {!failed && !f && !inTime && none('Merging…')}
+      {f && !inTime && (f.nodes.length ? <Merged f={f} /> : none('No span is selected.'))}
     </div>
   )
 }

@@ -227,7 +227,10 @@ export function HeatMap({
             )}
         {enough &&
           [0, 1, 2, 3, 4].map(i => (
-            <span class="ax" aria-hidden style={{ width: gutter - 6 + 'px', top: top + tall * (1 - i / 4) - 6 + 'px' }}>
+            <span
+              class="ax abs soft"
+              aria-hidden
+              style={{ width: gutter - 6 + 'px', top: top + tall * (1 - i / 4) - 6 + 'px' }}>
               {duration(BigInt(h.edges[Math.round((i / 4) * rows)]!))}
             </span>
           ))}

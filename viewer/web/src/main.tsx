@@ -345,7 +345,7 @@ function Legend() {
       <summary class="ib" title="What the colors of spans stand for">
         Colors
       </summary>
-      <div class="pop raised abs" tabIndex={-1}>
+      <div class="pop raised abs scroll" tabIndex={-1}>
         {several && (
           <Choose
             label="What colors stand for"
@@ -632,6 +632,16 @@ async function take() {
   }
 }
 
+// letterOf has the keys that do what a letter does.
+const letterOf: Record<string, string> = {
+  ArrowDown: 'j',
+  ArrowUp: 'k',
+  ArrowRight: 'l',
+  ArrowLeft: 'h',
+  Home: 'g',
+  End: 'G'
+}
+
 function press(e: KeyboardEvent) {
   const el = e.target as HTMLElement
   if (
@@ -646,17 +656,11 @@ function press(e: KeyboardEvent) {
   if (el.closest('.det,.topv') && /^( |PageDown|PageUp|Home|End|ArrowDown|ArrowUp)$/.test(e.key)) return
   const tree: Record<string, () => void> = {
     j: () => scroll.move(1),
-    ArrowDown: () => scroll.move(1),
     k: () => scroll.move(-1),
-    ArrowUp: () => scroll.move(-1),
     l: () => scroll.open(),
-    ArrowRight: () => scroll.open(),
     h: () => scroll.close(),
-    ArrowLeft: () => scroll.close(),
     g: () => scroll.end(false),
-    Home: () => scroll.end(false),
     G: () => scroll.end(true),
-    End: () => scroll.end(true),
     PageDown: () => scroll.turn(1),
     PageUp: () => scroll.turn(-1),
     w: () => moves.zoom(0.8),
@@ -714,11 +718,12 @@ function press(e: KeyboardEvent) {
   // On keyboards with another alphabet, the code of a key has its Latin letter. CapsLock does not change the key.
   const letter = /^[^ -~]$/.test(e.key) && !e.getModifierState('AltGraph') ? e.code.replace('Key', '') : e.key,
     key =
-      letter.length > 1 || (letter === e.key && !e.getModifierState('CapsLock'))
+      letterOf[letter] ??
+      (letter.length > 1 || (letter === e.key && !e.getModifierState('CapsLock'))
         ? letter
         : e.shiftKey
           ? letter.toUpperCase()
-          : letter.toLowerCase()
+          : letter.toLowerCase())
   const inTime = page.view.value === 'flame' && page.wide.value === 'lanes' && /^[wsadf]$/.test(key)
   const act = all[key] ?? (page.view.value === 'tree' || inTime ? tree[key] : undefined)
   if (!act) return

@@ -227,7 +227,7 @@ export function Query() {
                   accept(i)
                 }}>
                 <span class="mono el">{plain(i.text)}</span>
-                <span class="ty q">{i.kind}</span>
+                <span class="q">{i.kind}</span>
                 {i.count ? <span class="q n">{count(i.count)}</span> : null}
               </li>
             ))}

@@ -155,7 +155,7 @@ export function Row({
           ''
         )}
       </div>
-      <div role="gridcell" class="bc" />
+      <div role="gridcell" />
     </div>
   )
 }

@@ -47,7 +47,7 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
     .join(', ')
   return (
     <div class="lane over rel cut" style={{ height: height + 'px' }}>
-      <span class="q" style={{ width: left - 20 + 'px' }}>
+      <span class="q el abs small" style={{ width: left - 20 + 'px' }}>
         <b>
           <i class="k h" /> heap <i class="k g" /> goroutines <i class="k c" /> GC
         </b>

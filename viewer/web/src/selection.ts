@@ -85,13 +85,20 @@ export const earlier: {
   whole: (Open & { axis: typeof axis.value; mode: Mode; before: Open | null }) | null
 } = { before: null, whole: null }
 
+const allOpen: Open = { depth: maxDepth, toggled: [] }
+const openNow = (): Open => ({ depth: depth.value, toggled: toggled.value })
+
+function reopen(rows: Open) {
+  depth.value = rows.depth
+  toggled.value = rows.toggled
+}
+
 // open opens the given number of levels.
 export function open(levels: number) {
   act()
   batch(() => {
     opened.value = true
-    depth.value = Math.min(maxDepth, levels)
-    toggled.value = []
+    reopen({ depth: Math.min(maxDepth, levels), toggled: [] })
   })
 }
 
@@ -123,9 +130,8 @@ export function setMode(to: Mode) {
   act()
   batch(() => {
     opened.value = true
-    if (to === 'only') earlier.before = { depth: depth.value, toggled: toggled.value }
-    depth.value = to === 'only' ? maxDepth : (earlier.before?.depth ?? (root.value ? 1 : 0))
-    toggled.value = to === 'only' ? [] : (earlier.before?.toggled ?? [])
+    if (to === 'only') earlier.before = openNow()
+    reopen(to === 'only' ? allOpen : (earlier.before ?? { depth: root.value ? 1 : 0, toggled: [] }))
     mode.value = to
   })
   if (selected.value && view.value === 'tree') go(selected.value, false)
@@ -220,8 +226,7 @@ export async function next(dir: 'next' | 'prev', what = '') {
 function leave() {
   root.value = 0
   opened.value = true
-  depth.value = earlier.whole?.depth ?? 1
-  toggled.value = earlier.whole?.toggled ?? []
+  reopen(earlier.whole ?? { depth: 1, toggled: [] })
   axis.value = earlier.whole?.axis ?? null
   mode.value = earlier.whole?.mode ?? mode.value
   earlier.before = earlier.whole?.before ?? null
@@ -238,18 +243,10 @@ export function subtree(row: number) {
     sheet.value = false
     if (!row) leave()
     else {
-      if (!root.value)
-        earlier.whole = {
-          depth: depth.value,
-          toggled: toggled.value,
-          axis: axis.value,
-          mode: mode.value,
-          before: earlier.before
-        }
+      if (!root.value) earlier.whole = { ...openNow(), axis: axis.value, mode: mode.value, before: earlier.before }
       opened.value = mode.value === 'only' // otherwise rows are opened until the screen is full
       root.value = row
-      depth.value = mode.value === 'only' ? maxDepth : 0
-      toggled.value = []
+      reopen(opened.value ? allOpen : { depth: 0, toggled: [] })
       axis.value = earlier.before = null
     }
     if (selected.value) wanted.value = { row: selected.value }

@@ -100,13 +100,16 @@ export function Strip() {
       {steps(axis, 110).map(
         (t, i) =>
           x(axis, t) < axis.width - 70 && (
-            <span class="at" aria-hidden style={{ left: x(axis, t) + 2 + 'px' }}>
+            <span class="at abs" aria-hidden style={{ left: x(axis, t) + 2 + 'px' }}>
               {i ? moment(t, axis.to - axis.from < 10_000_000_000n ? 3 : 0) : moment(t, 3)}
             </span>
           )
       )}
       {part && (
-        <span class="len" aria-hidden style={{ left: clamp(0, x(axis, part.from) + 4, axis.width - 250) + 'px' }}>
+        <span
+          class="len abs raised"
+          aria-hidden
+          style={{ left: clamp(0, x(axis, part.from) + 4, axis.width - 250) + 'px' }}>
           {moment(part.from, 3)} – {moment(part.to, 3)}, {duration(part.to - part.from)}
         </span>
       )}

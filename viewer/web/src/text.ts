@@ -240,9 +240,9 @@ export const quoted = (text: string) => `"${text.replace(/[\\"\n\t\r]/g, c => JS
 // needs no quotes.
 export const fieldName = (name: string) => '.' + (/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : quoted(name))
 
-// percent returns a share in percent, with the percent sign or another given end.
 export const isLibrary = (frame: string) => /^(?!main\.)[\w-]+(\/|\.(?![\w.-]*\/))|^go\.opentelemetry\.io\//.test(frame)
 
+// percent returns a share in percent, with the percent sign or another given end.
 export function percent(n: number, of: number, end = '\u202f%') {
   const share = n / of
   return (

@@ -1,12 +1,10 @@
 // The chosen part of the time, and the part on the axis.
 import { batch, computed, signal } from '@preact/signals'
+import type { Period } from './bars'
 import { act } from './page'
 import type { Strip, TreeRow } from './source'
 
-export interface Period {
-  from: bigint
-  to: bigint
-}
+export type { Period } from './bars'
 
 export const axis = signal<Period | null>(null) // the part of the time that is drawn; null: the whole chosen part
 export const chosen = signal<Period | { last: bigint } | null>(null) // the part of the time whose rows are shown; null: the whole time

@@ -165,7 +165,7 @@ export function Tree() {
           ))}
         </div>
         {sticky.length > 0 && (
-          <div class="sticky abs on" role="presentation">
+          <div class="sticky abs" role="presentation">
             {sticky.map((at, n) => (
               <Row
                 key={'s' + n}

@@ -239,6 +239,7 @@ export function WhyOf({ row }: { row: number }) {
             {p.steps.map(({ span, state, goroutine, count: n = 0, duration_nano: took }) => (
               <li>
                 <button
+                  class="bar rel wide"
                   aria-current={span?.row === row}
                   disabled={!span}
                   onClick={() => span && selection.go(span.row)}>
@@ -247,13 +248,16 @@ export function WhyOf({ row }: { row: number }) {
                   ) : (
                     <i class="sw rigid" style={trace.hue(span?.service, span?.name)} />
                   )}
-                  <span class="el">
+                  <span class="el grow">
                     {span ? plain(span.name) : `goroutine ${goroutine}`}
                     {n > 1 && <b> {count(n)}×</b>}
                     {state && <span class="q"> {state}</span>}
                   </span>
                   <span class="n">{duration(took)}</span>
-                  <i class="pb" style={{ width: ((Number(took) / Number(p.duration_nano)) * 100).toFixed(1) + '%' }} />
+                  <i
+                    class="pb abs"
+                    style={{ width: ((Number(took) / Number(p.duration_nano)) * 100).toFixed(1) + '%' }}
+                  />
                 </button>
               </li>
             ))}
@@ -284,13 +288,13 @@ function Shares({
         f.values.slice(0, 2).map(v => (
           <button class="shr grid center" title={`Only ${plain(v.where)}`} onClick={e => add(v.where, e.altKey)}>
             <code class="mono el">{plain(v.where)}</code>
-            <span class="q">{of}</span>
+            <span class="q small">{of}</span>
             <i class="b1">
               <i style={{ width: (v.in / Math.max(1, c.in)) * 100 + '%' }} />
             </i>
             <span class="n">{percent(v.in, c.in)}</span>
-            <span class="q">{others}</span>
-            <i class="b2">
+            <span class="q small">{others}</span>
+            <i>
               <i style={{ width: (v.others / Math.max(1, c.others)) * 100 + '%' }} />
             </i>
             <span class="n">{percent(v.others, c.others)}</span>
