@@ -86,7 +86,6 @@ export async function find(quietly = false): Promise<boolean> {
       ran(q)
       words.value = f.words
       found.value = f
-      problem.value = null
       searching.value = false
       if (!quietly) spoken.value = f.count.toLocaleString('en-US') + ' hits'
     })
@@ -133,10 +132,12 @@ export function count() {
 // adding is true if a click caused the next query. The Back button then removes the added condition.
 let adding = false
 
+// ran makes a query that the server has answered the current one.
 function ran(q: string) {
   if (adding) jumps.value++
   adding = false
   query.value = q
+  problem.value = null
 }
 
 // add adds a condition to the query. If step is true, the Back button removes the condition.

@@ -5,7 +5,8 @@ import { quantiles, steps, x } from './bars'
 import { folded, indents, staying } from './indent'
 import { markdown } from './issue'
 import { conversation } from './said'
-import { readToggled, shapeQuery } from './source'
+import { readToggled, roleSpan, shapeQuery } from './source'
+import { Static } from './static'
 import {
   duration,
   fieldName,
@@ -96,6 +97,20 @@ test('a page that is one file finds by words what the program finds', () => {
   for (const q of ['not a', 'a && b', '!a', '/a.b/', 'in x', '(a)', 'true', 'a // b', '"a\\"b"', '{ .a = 1 }'])
     assert.ok(isQuery(q), q)
   for (const q of ['notes', '/a/b', '"not" "a && b"', "it's 50%!", 'http://127.0.0.1/x']) assert.ok(!isQuery(q), q)
+})
+
+test('a page that is one file opens the rows above the hits', async () => {
+  const span = (name: string, up: number, below: number) => ({
+    up,
+    line: { flags: roleSpan, name, below },
+    entry: { role: 'span', name, level: 'INFO', attributes: [] }
+  })
+  const page = new Static({
+    meta: {},
+    rows: [span('request', 0, 2), span('call', 1, 1), span('payment', 2, 0)]
+  } as never)
+  assert.deepEqual(await page.ask('way', { q: 'payment', root: 0, window: '' }), { rows: [1, 2], more: false })
+  assert.deepEqual(await page.ask('way', { q: 'payment', root: 2, window: '' }), { rows: [2], more: false })
 })
 
 test('names of deep rows have room', () => {
