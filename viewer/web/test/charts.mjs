@@ -1,0 +1,126 @@
+// Charts whose marks are compared with each other.
+import { test } from 'node:test'
+import assert from 'node:assert/strict'
+import { at, open, selected, serve, shots, until } from './rig.mjs'
+
+test('overview: a box on the map is answered, moved and sized by keys, and leads into the tree; so do figures', async () => {
+  const page = await open((await serve('warehouse.et')).url)
+  const heat = kind => page.evaluate(kind => (window.__entrace?.heat ?? []).filter(d => d.kind === kind), kind)
+  const cells = await until(() => heat('cell'), l => l.length > 50)
+  assert.equal(cells.reduce((n, c) => n + c.count, 0), 600)
+  const b = await page.locator('.hm canvas').boundingBox(), chosen = page.locator('section.chosen')
+  const slow = cells.filter(c => c.y < 90), left = Math.min(...slow.map(c => c.x)), right = Math.max(...slow.map(c => c.x + c.width))
+  await page.mouse.move(b.x + left + 1, b.y + 11)
+  await page.mouse.down()
+  await page.mouse.move(b.x + right - 1, b.y + 88, { steps: 5 })
+  const says = await until(() => chosen.textContent(), t => /north/.test(t)) // while the button is pressed
+  await page.mouse.up()
+  const n = slow.reduce((n, c) => n + c.count, 0)
+  assert.match(says, new RegExp(`^${n} requests chosen`))
+  assert.match(says, /reserve of stock takes \d+ms of its own in each, [\d.]+ms in each of the others\.warehouse = "north": (\d+) of these \1 calls/)
+  // A drag inside the box moves it. Keys move and resize it.
+  const box = async () => (await heat('box'))[0]
+  const first = await box()
+  await page.mouse.move(b.x + left + 20, b.y + 60)
+  await page.mouse.down()
+  await page.mouse.move(b.x + left + 20, b.y + 160, { steps: 3 })
+  await page.mouse.up()
+  const second = await until(box, x => x.y > first.y)
+  assert.equal(second.height, first.height)
+  await page.locator('.hm').focus()
+  await page.keyboard.press('ArrowUp')
+  await page.keyboard.press('Shift+ArrowLeft')
+  await until(box, x => x.y < second.y && x.width < second.width)
+  await page.keyboard.press('Escape')
+  await until(() => chosen.count(), n => n === 0)
+  await page.locator('section', { hasText: 'cause: stock' }).waitFor()
+  // A click on a figure also chooses requests.
+  await page.getByRole('button', { name: /^p95/ }).click()
+  const some = Number(/^(\d+) requests/.exec(await until(() => chosen.textContent(), t => /north/.test(t)))[1])
+  assert.ok(some > 20 && some < 40, `${some} are the slowest twentieth`)
+  await chosen.getByRole('button', { name: 'Show in the tree' }).click()
+  await until(() => page.textContent('.hits'), t => t.includes(`of ${some} hits`))
+})
+
+test('flame in time: lanes by service, a part of the time, one span, and the way to the tree', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=flame'))
+  await page.getByRole('button', { name: 'In time' }).click()
+  const boxes = () => page.evaluate(() => window.__entrace?.lanes ?? [])
+  const all = await until(boxes, b => b.length >= 8)
+  const tint = await page.evaluate(b => [...document.querySelector('.fl canvas').getContext('2d').getImageData((b.x + b.width - 4) * devicePixelRatio, (b.y + 3) * devicePixelRatio, 1, 1).data], all.find(b => b.width > 30))
+  assert.ok(Math.max(...tint.slice(0, 3)) - Math.min(...tint.slice(0, 3)) > 10, `a bar has the color ${tint}`)
+  const of = (name, list = all) => list.filter(b => b.name === name)
+  assert.ok(of('hang').length === 1 && of('GET /cart').length === 2)
+  const [parent, child] = [of('GET /cart')[0], of('SELECT price').find(b => b.row === 4)]
+  assert.ok(child.y > parent.y && child.x >= parent.x && child.x + child.width <= parent.x + parent.width + 1, 'a span is below the one above it, and within it')
+  for (const a of all) for (const b of all) if (a.run < b.run && a.y === b.y) assert.ok(a.x + a.width <= b.x + 1 || b.x + b.width <= a.x + 1, `${a.name} and ${b.name} are in one lane`)
+  const canvas = page.locator('.fl canvas')
+  await canvas.click({ position: { x: child.x + child.width / 2, y: child.y + 5 } })
+  await page.locator('.fi b', { hasText: 'SELECT price' }).waitFor()
+  await canvas.dblclick({ position: { x: child.x + child.width / 2, y: child.y + 5 } })
+  await until(async () => of('SELECT price', await boxes()).find(b => b.row === 4)?.width ?? 0, w => w > 800)
+  await page.keyboard.press('s')
+  await until(async () => of('SELECT price', await boxes()).find(b => b.row === 4)?.width ?? 0, w => w > 400 && w < 1400)
+  await page.keyboard.press('0')
+  await until(async () => of('SELECT price', await boxes()).find(b => b.row === 4)?.width ?? 0, w => Math.abs(w - child.width) < 1)
+  await page.locator('.fl').focus()
+  await page.keyboard.press('ArrowUp')
+  await page.locator('.fi b', { hasText: /GET|authorize/ }).waitFor()
+  // a drag chooses a part of the time, and the address contains all of it
+  const r = await canvas.boundingBox()
+  await page.mouse.move(r.x + 10, r.y + 30)
+  await page.mouse.down()
+  await page.mouse.move(r.x + 300, r.y + 60, { steps: 4 })
+  await page.mouse.up()
+  await until(() => page.url(), u => /[?&]t=\d+/.test(u) && /by=lanes/.test(u))
+  await page.reload()
+  await until(boxes, b => b.length > 0)
+  await page.goBack()
+  await page.keyboard.press('2')
+  await page.keyboard.press('3')
+  await until(async () => of('SELECT price', await boxes()).length, n => n === 3)
+  await page.locator('.fn').waitFor()
+  await canvas.click({ position: { x: child.x + child.width / 2, y: child.y + 5 } })
+  await page.getByRole('button', { name: 'Show in the tree' }).click()
+  await until(() => selected(page), t => t === 'SELECT price')
+  if (shots) {
+    const many = await open(at((await serve('warehouse.et')).url, '?v=flame&by=lanes'), { viewport: { width: 1280, height: 520 } })
+    await many.locator('.fn').waitFor()
+    await until(() => many.evaluate(() => window.__entrace.lanes.length), n => n > 100)
+    await many.mouse.move(300, 330)
+    await many.keyboard.down('Control')
+    for (let i = 0; i < 10; i++) await many.mouse.wheel(0, -100)
+    await many.keyboard.up('Control')
+    await until(() => many.evaluate(() => window.__entrace.lanes.filter(b => b.width > 60).length), n => n > 2)
+    await many.waitForTimeout(500)
+    await many.screenshot({ path: shots + '/viewer-flame.png' })
+  }
+})
+
+test('why: on which functions the processor was, of a span and of all of its name', async () => {
+  const page = await open(at((await serve('waiting-cpu.et')).url, '?v=tree&d=9'), { tab: 'why' })
+  await page.locator('#query').fill('{ name = "scale" }')
+  await page.keyboard.press('Enter') // its row may be outside the screen
+  const fns = page.locator('.det .sec', { hasText: 'On a processor for' })
+  await fns.waitFor()
+  const of = /^On a processor for (\d.*?)(, all of the name)?, sampled$/.exec(await fns.locator('h3').textContent())
+  const shares = await fns.locator('tbody tr').evaluateAll(list => list.map(tr => [...tr.cells].map(c => c.textContent)))
+  const total = name => parseFloat(shares.find(l => l[0].startsWith('main.' + name + ' '))?.[1] ?? '0')
+  assert.ok(total('scale') > 2 * total('decode'), JSON.stringify(shares))
+  if (!of[2]) assert.match(of[1], /^(\d{3}\sms|[\d.]+\ss)$/) // on a slow machine, the span itself has enough samples
+  else {
+    assert.ok(total('decode') > 5 || shares.length === 8 && total('scale') < 95, JSON.stringify(shares)) // decode may be the ninth function, and only eight are shown
+    assert.match(await fns.textContent(), /there are 100 a second/)
+  }
+  const path = page.locator('.det .sec', { hasText: 'Critical path of GET /thumbnail' })
+  assert.match(await path.locator('h3').textContent(), /, measured$/)
+  await path.locator('.path button', { hasText: 'scale running' }).first().waitFor() // it may help the garbage collector first
+  await page.keyboard.press('c')
+  await page.getByRole('button', { name: /^Critical path \d.*, measured$/ }).waitFor()
+  await until(() => page.evaluate(() => (window.__entrace?.tree ?? []).filter(d => d.kind === 'path').length), n => n > 0)
+  const other = await open(at((await serve('warehouse.et')).url, '?v=tree&d=9'), { tab: 'why' })
+  await other.locator('.rows .r', { hasText: 'POST /checkout' }).first().click()
+  await other.locator('.det .says').first().waitFor()
+  assert.equal(await other.locator('.det .fns').count(), 0)
+})
