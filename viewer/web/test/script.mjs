@@ -191,7 +191,7 @@ const verbs = {
     for (let i = Number(from); i <= to; i++) await new Promise(r => { run.recorder.stdout.once('data', r); run.recorder.stdin.write(text + (to ? ` ${i}` : '') + '\n') })
   },
   folder: (run, rest) => mkdirSync(join(traces, rest)),
-  end: run => { run.recorder.stdin.end() },
+  exit: run => { run.recorder.stdin.end() },
   kill: run => { run.recorder.kill('SIGKILL') },
 }
 
