@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"iter"
-	"math"
 	"slices"
 )
 
@@ -13,7 +12,7 @@ type Tree struct {
 	v     *View
 	ranks []uint32 // rank of each row; for a folded row, the number of ranks
 	rows  []uint32 // by rank
-	ends  []uint32 // for each row, the rank after the last row of its subtree
+	ends  []uint32 // for each row, the rank after the last row of its subtree; for a folded row, the number of ranks
 }
 
 // Tree returns the tree of v. The first call makes the tree, which takes some ten nanoseconds for each row.
@@ -56,95 +55,56 @@ func (t *Tree) Children(r Row) iter.Seq[Row] {
 }
 
 func newTree(v *View) *Tree {
-	n := v.n
-	t := &Tree{v: v, ranks: make([]uint32, n)}
-	size := make([]uint32, n) // for each row, the number of rows in its subtree; 0 for a folded row
-	visible := uint32(0)
-	for r := range size {
-		if v.flags(Row(r)).Role() != RoleFolded {
-			size[r] = 1
+	t := &Tree{v: v, ranks: make([]uint32, v.n), ends: make([]uint32, v.n)}
+	if v.n == 0 {
+		return t
+	}
+	// Count the children first. A parent can have a larger row number than its child.
+	first := make([]uint32, v.n+1) // the children of row r are kids[first[r]:first[r+1]]
+	visible := uint32(1)
+	for r := Row(1); r < Row(v.n); r++ {
+		if v.flags(r).Role() != RoleFolded {
+			first[v.parent(r)+1]++
 			visible++
 		}
 	}
-	t.ends, t.rows = size, make([]uint32, n)
-	if n == 0 {
-		return t
+	for r := range v.n {
+		first[r+1] += first[r]
 	}
-	if v.late {
-		t.rows = t.rows[:visible]
-		t.orderAny(size)
-		return t
+	kids, next := make([]uint32, first[v.n]), slices.Clone(first[:v.n])
+	for r := Row(1); r < Row(v.n); r++ {
+		if p := v.parent(r); v.flags(r).Role() != RoleFolded {
+			kids[next[p]] = uint32(r)
+			next[p]++
+		}
 	}
-	for r := n - 1; r > 0; r-- {
-		size[v.parent(Row(r))] += size[r]
+	for p := range v.n {
+		if k := kids[first[p]:first[p+1]]; !t.isSorted(k) {
+			t.sort(k)
+		}
 	}
-	odd := t.unsorted(size)
-	next := t.rows // at first, the rank of the next child of each row
-	t.ranks[0], next[0] = 0, 1
-	for r := range n {
-		if size[r] == 0 {
-			t.ranks[r] = visible
+	t.rows = make([]uint32, visible)
+	for r := range t.ranks {
+		t.ranks[r], t.ends[r] = visible, visible
+	}
+	copy(next, first)
+	rank, r := uint32(0), uint32(0)
+	t.ranks[0] = 0
+	for {
+		if next[r] < first[r+1] {
+			kid := kids[next[r]]
+			next[r]++
+			rank++
+			t.ranks[kid], t.rows[rank] = rank, kid
+			r = kid
 			continue
 		}
-		if p := uint32(v.parent(Row(r))); r > 0 && odd[p] == nil {
-			t.ranks[r] = next[p]
-			next[p] += size[r]
+		t.ends[r] = rank + 1
+		if r == 0 {
+			return t
 		}
-		next[r] = t.ranks[r] + 1
-		for _, kid := range odd[r] {
-			t.ranks[kid] = next[r]
-			next[r] += size[kid]
-		}
+		r = uint32(v.parent(Row(r)))
 	}
-	for r, rank := range t.ranks {
-		if size[r] > 0 {
-			t.rows[rank] = uint32(r)
-		}
-		t.ends[r] += rank
-	}
-	t.rows = t.rows[:visible]
-	return t
-}
-
-// unsorted returns the children of each row whose children are not already in order by row number. The children in
-// the result are sorted.
-func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
-	v := t.v
-	last := t.ranks // for each parent, the last child so far that has a time
-	odd := make(map[uint32][]uint32)
-	for r := uint32(1); r < v.n; r++ {
-		if size[r] == 0 {
-			continue
-		}
-		p := uint32(v.parent(Row(r)))
-		start, isLink := v.start(Row(r)), v.flags(Row(r)).Role() == RoleLink
-		if l := last[p]; l != 0 {
-			lastIsLink := v.flags(Row(l)).Role() == RoleLink
-			switch {
-			case isLink && !lastIsLink:
-				odd[p] = []uint32{}
-			case isLink || lastIsLink:
-			case start == noTime:
-				continue // a child without a time stays directly after the child before it
-			case v.start(Row(l)) != noTime && start < v.start(Row(l)):
-				odd[p] = []uint32{}
-			}
-		}
-		last[p] = r
-	}
-	if len(odd) > 0 {
-		for r := uint32(1); r < v.n; r++ {
-			p := uint32(v.parent(Row(r)))
-			if kids, is := odd[p]; is && size[r] > 0 {
-				odd[p] = append(kids, r)
-			}
-		}
-		for _, kids := range odd {
-			t.sort(kids)
-		}
-	}
-	clear(last)
-	return odd
 }
 
 // sort sorts siblings into the order of the view. Before the call, they are in the order of their row numbers.
@@ -182,56 +142,6 @@ func (t *Tree) sort(kids []uint32) {
 	}
 }
 
-// orderAny computes the order of a tree in which a parent can have a larger row number than its child.
-func (t *Tree) orderAny(size []uint32) {
-	v := t.v
-	first := make([]uint32, v.n+1)
-	for r := uint32(1); r < v.n; r++ {
-		if size[r] > 0 {
-			first[v.parent(Row(r))+1]++
-		}
-	}
-	for i := range v.n {
-		first[i+1] += first[i]
-	}
-	kids := make([]uint32, first[v.n])
-	at := slices.Clone(first[:v.n])
-	for r := uint32(1); r < v.n; r++ {
-		p := v.parent(Row(r))
-		if size[r] > 0 {
-			kids[at[p]] = r
-			at[p]++
-		}
-	}
-	for p := range v.n {
-		if k := kids[first[p]:first[p+1]]; !t.isSorted(k) {
-			t.sort(k)
-		}
-	}
-	visible := uint32(len(t.rows))
-	for r := range t.ranks {
-		t.ranks[r] = visible
-	}
-	copy(at, first)
-	rank, r := uint32(0), uint32(0)
-	t.ranks[0] = 0
-	for {
-		if at[r] < first[r+1] {
-			kid := kids[at[r]]
-			at[r]++
-			rank++
-			t.ranks[kid], t.rows[rank] = rank, kid
-			r = kid
-			continue
-		}
-		t.ends[r] = rank + 1
-		if r == 0 {
-			return
-		}
-		r = uint32(v.parent(Row(r)))
-	}
-}
-
 // isSorted reports whether siblings are in order. If some of them have no time or are links, it may return false
 // although they are in order.
 func (t *Tree) isSorted(kids []uint32) bool {
@@ -244,53 +154,36 @@ func (t *Tree) isSorted(kids []uint32) bool {
 	return true
 }
 
-// MaxDepth returns the depth of the deepest row. It is 0 if the view has only the root.
-func (v *View) MaxDepth() int {
-	most := 0
-	if v.late {
-		_ = v.Walk(0, func(_ Row, depth int, _ bool) error {
-			most = max(most, depth)
-			return nil
-		})
-		return most
-	}
-	depths := make([]uint16, v.n)
-	for r := Row(1); r < Row(v.n); r++ {
-		up := depths[v.parent(r)]
-		if up == math.MaxUint16 {
-			return v.maxDepth()
-		}
-		depths[r] = up + 1
-		if int(up) >= most && v.flags(r).Role() != RoleFolded {
-			most = int(up) + 1
-		}
-	}
-	return most
+// Depth returns the number of ancestors of row r, including the root. The first call computes the depths of all
+// rows, which need 4 bytes of memory each.
+func (v *View) Depth(r Row) int {
+	v.depthsOnce.Do(v.findDepths)
+	return int(v.depths[r])
 }
 
-// maxDepth does the same as MaxDepth without making the tree. Every parent must have a smaller row number than its
-// children.
-func (v *View) maxDepth() int {
-	depths := make([]uint32, v.n)
+// MaxDepth returns the depth of the deepest row. It is 0 if the view has only the root.
+func (v *View) MaxDepth() int {
+	v.depthsOnce.Do(v.findDepths)
 	most := uint32(0)
-	for r := Row(1); r < Row(v.n); r++ {
-		depths[r] = depths[v.parent(r)] + 1
-		if v.flags(r).Role() != RoleFolded {
-			most = max(most, depths[r])
-		}
+	for _, depth := range v.depths {
+		most = max(most, depth)
 	}
 	return int(most)
 }
 
-// Depth returns the number of ancestors of row r, including the root. The first call computes the depths of all
-// rows, which need 4 bytes of memory each.
-func (v *View) Depth(r Row) int {
-	v.depthsOnce.Do(func() {
-		v.depths = make([]uint32, v.n)
+// findDepths computes the depths of all rows. It makes the tree only if a parent has a larger row number than its child.
+func (v *View) findDepths() {
+	v.depths = make([]uint32, v.n)
+	if v.late {
 		_ = v.Walk(0, func(r Row, depth int, _ bool) error {
 			v.depths[r] = uint32(depth)
 			return nil
 		})
-	})
-	return int(v.depths[r])
+		return
+	}
+	for r := Row(1); r < Row(v.n); r++ {
+		if v.flags(r).Role() != RoleFolded {
+			v.depths[r] = v.depths[v.parent(r)] + 1
+		}
+	}
 }
