@@ -206,11 +206,7 @@ var letters = func() (table [256]uint32) {
 	return table
 }()
 
-const (
-	rare        = 1<<('j'-'a') | 1<<('k'-'a') | 1<<('s'-'a') | 1<<('w'-'a') | 1<<('z'-'a')
-	dsn         = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // in dsn, but also in many other keys
-	withoutRare = 5                                          // number of roots without a rare letter; these roots are first
-)
+const dsn = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // in dsn, but also in many other keys
 
 // roots are sets of letters. Each key that isSecret accepts has all letters of at least one root, except keys
 // that end with dsn.
@@ -223,14 +219,13 @@ var roots = func() (list [18]uint32) {
 	return list
 }()
 
-// maybeName is a quick check that rejects most keys for which isSecret is false. The parameter has is the set
-// of the letters of key.
-func maybeName(has uint32, key string) bool {
-	list := roots[:]
-	if has&rare == 0 {
-		list = roots[:withoutRare]
+// maybeSecret is a quick check that rejects most keys for which isSecret is false.
+func maybeSecret(key string) bool {
+	has := uint32(0)
+	for i := range len(key) {
+		has |= letters[key[i]]
 	}
-	for _, root := range list {
+	for _, root := range roots[:] {
 		if has&root == root {
 			return true
 		}
@@ -240,15 +235,6 @@ func maybeName(has uint32, key string) bool {
 	}
 	key = strings.TrimRight(key, "0123456789_-.")
 	return len(key) > 2 && strings.EqualFold(key[len(key)-2:], "sn")
-}
-
-// maybeSecret is a quick check that rejects most keys for which isSecret is false; see maybeName.
-func maybeSecret(key string) bool {
-	has := uint32(0)
-	for i := range len(key) {
-		has |= letters[key[i]]
-	}
-	return maybeName(has, key)
 }
 
 // isSession reports whether the last word of a parameter's name is a wordSession.

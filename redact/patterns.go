@@ -66,31 +66,13 @@ func (f *finder) find() {
 // maxName is the maximum length of the name of a secret, and of the search for a name before a value.
 const maxName = 128
 
-// noName marks bytes that do not occur in names.
-const noName = 1 << 31
-
-// nameLetters is like letters, but maps bytes that do not occur in names to noName.
-var nameLetters = func() [256]uint32 {
-	table := letters
-	for c := range table {
-		if !isRun[c] && c != '[' && c != ']' {
-			table[c] = noName
-		}
-	}
-	return table
-}()
-
-func isName(c byte) bool { return nameLetters[c] != noName }
+// isName reports whether c occurs in names.
+func isName(c byte) bool { return isRun[c] || c == '[' || c == ']' }
 
 // nameBefore returns the name that ends at i, and the offset at which the name begins.
 func (f *finder) nameBefore(i int) (name string, from int) {
-	from = i
-	for f.letters = 0; from > 0 && i-from < maxName; from-- {
-		has := nameLetters[f.s[from-1]]
-		if has == noName {
-			break
-		}
-		f.letters |= has
+	for from = i; from > 0 && i-from < maxName && isName(f.s[from-1]); {
+		from--
 	}
 	skip := 0
 	name = f.s[from:i]
@@ -128,11 +110,6 @@ func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
 }
 
 func isQuote(c byte) bool { return c == '"' || c == '\'' }
-
-// secretBefore is secretName with a quick check first. The name must be the last result of nameBefore.
-func (f *finder) secretBefore(name string) bool {
-	return maybeName(f.letters, name) && f.secretName(name)
-}
 
 // secretName reports whether a value called name is a secret. The secrets of a connection string have names of
 // their own.
@@ -184,7 +161,7 @@ func (f *finder) assignment(i int) {
 		return
 	}
 	name, at, _ := f.quotedBefore(end)
-	if !f.secretBefore(name) && !f.secretPair(name, at) && !f.session(name, at, from) {
+	if !f.secretName(name) && !f.secretPair(name, at) && !f.session(name, at, from) {
 		if !f.inURL(at) || !isSecretParameter(name) || matchAny(f.r.p.allow, name) {
 			return
 		}
@@ -206,7 +183,7 @@ func (f *finder) argument(i int) {
 	if end == len(s) || !isBlank(s[end]) || !f.isLongAt(end+1) {
 		return
 	}
-	if name, _ := f.nameBefore(end); f.secretBefore(name) && !strings.EqualFold(name, "token") { // "invalid token x" is often from a parser
+	if name, _ := f.nameBefore(end); f.secretName(name) && !strings.EqualFold(name, "token") { // "invalid token x" is often from a parser
 		f.value(end + 1)
 	}
 }
@@ -216,17 +193,10 @@ func (f *finder) inURL(i int) bool {
 	return i > 0 && (f.s[i-1] == '?' || f.s[i-1] == '&') || i > 5 && f.s[i-6:i] == `\u0026`
 }
 
-var (
-	sessionLetters = letters['s'] | letters['i']
-	authLetters    = letters['a'] | letters['u'] | letters['t'] | letters['h']
-	codeLetters    = letters['c'] | letters['o'] | letters['d'] | letters['e']
-)
-
 // session reports whether name=value is a session, or the code that OAuth passes to a callback beside the
-// parameter state. The name begins at offset from, the value at i. nameBefore has returned name last.
+// parameter state. The name begins at offset from, the value at i.
 func (f *finder) session(name string, from, i int) bool {
-	has := f.letters
-	if has&sessionLetters != sessionLetters && has&authLetters != authLetters && has&codeLetters != codeLetters || !f.isLongAt(i) {
+	if !f.isLongAt(i) {
 		return false
 	}
 	if strings.EqualFold(name, "code") {
@@ -255,7 +225,7 @@ func (f *finder) encoded(i int) {
 		return
 	}
 	name, _ := f.nameBefore(i)
-	if !f.secretBefore(name) && (!isSecretParameter(name) || matchAny(f.r.p.allow, name)) {
+	if !f.secretName(name) && (!isSecretParameter(name) || matchAny(f.r.p.allow, name)) {
 		return
 	}
 	end := from
@@ -295,7 +265,7 @@ func (f *finder) setting(end, i int, colon bool) {
 	s := f.s
 	name, from, _ := f.quotedBefore(end)
 	isPair := f.secretPair(name, from)
-	if !isPair && !maybeName(f.letters, name) {
+	if !isPair && !maybeSecret(name) {
 		return
 	}
 	quote, size := quoteAt(s, i)
@@ -389,7 +359,7 @@ func (f *finder) colon(i int) {
 		if after == '\\' {
 			f.userInfo(i + 1)
 		}
-		if name, _ := f.nameBefore(end); !maybeName(f.letters, name) && !strings.EqualFold(name, "value") {
+		if name, _ := f.nameBefore(end); !maybeSecret(name) && !strings.EqualFold(name, "value") {
 			return
 		}
 		if after == ' ' && end == i {
@@ -410,9 +380,6 @@ func (f *finder) joined(i int) {
 	name, from := f.nameBefore(i)
 	if digit(s[i+1]) || s[i+1] == '*' {
 		f.passFile(i)
-	}
-	if !maybeName(f.letters, name) {
-		return
 	}
 	if b := strings.LastIndexByte(name, '['); b >= 0 {
 		name = name[b+1:]
@@ -516,7 +483,7 @@ func (f *finder) member(end, i int) {
 	s := f.s
 	name, from, keyQuote := f.quotedBefore(end)
 	isAuth := name == "auth"
-	if !isAuth && !f.secretBefore(name) && !f.secretPair(name, from) {
+	if !isAuth && !f.secretName(name) && !f.secretPair(name, from) {
 		return
 	}
 	i = skipBlank(s, i+1)
@@ -578,7 +545,7 @@ func (f *finder) quoted(i int) {
 func (f *finder) pair(comma, i int) {
 	name, _, _ := f.quotedBefore(comma)
 	quote, size := quoteAt(f.s, i)
-	if quote != "" && f.secretBefore(name) && isLong(f.s[i+size:closing(f.s, i+size, quote)]) {
+	if quote != "" && f.secretName(name) && isLong(f.s[i+size:closing(f.s, i+size, quote)]) {
 		f.value(i)
 	}
 }

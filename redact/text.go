@@ -28,11 +28,10 @@ type edit struct {
 
 // A finder finds the secrets in a text.
 type finder struct {
-	r       *Redactor
-	s       string
-	edits   []edit
-	letters uint32 // set of the letters of the last name that nameBefore returned
-	end     int    // end of the last part that a pattern found; find continues after it, so that its running time is linear
+	r     *Redactor
+	s     string
+	edits []edit
+	end   int // end of the last part that a pattern found; find continues after it, so that its running time is linear
 }
 
 func (f *finder) add(from, to, rule int) {
