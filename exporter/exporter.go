@@ -146,8 +146,12 @@ func (t *target) flush(ctx context.Context) error {
 	return t.recorder.Flush(ctx)
 }
 
-// shutdown closes the recorder if t opened it. A later call finishes the file if an earlier call left it unfinished.
-func (t *target) shutdown(ctx context.Context) error {
+// Shutdown ends the exporter or processor, which then records nothing. If it has opened the recorder,
+// Shutdown closes the recorder; [recorder.Recorder.Close] describes what happens if ctx is done. A later
+// call finishes the file if an earlier call left it unfinished. A recorder that was passed with
+// [WithRecorder] remains open. It writes spans that wait for their parents when the caller closes it.
+// Shutdown is idempotent.
+func (t *target) Shutdown(ctx context.Context) error {
 	if t.stopped.Swap(true) {
 		if t.owned {
 			return inside.Of(t.recorder).FinishLeft(ctx)
@@ -206,9 +210,3 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 	m.children(s)
 	return err
 }
-
-// Shutdown ends the exporter. If New opened the recorder, Shutdown closes it;
-// [recorder.Recorder.Close] describes what happens if ctx is done. A recorder that was passed with
-// [WithRecorder] remains open. It writes spans that wait for their parents when the caller closes it.
-// Shutdown is idempotent.
-func (e *Exporter) Shutdown(ctx context.Context) error { return e.shutdown(ctx) }

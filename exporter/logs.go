@@ -80,6 +80,9 @@ func (p *LogProcessor) OnEmit(_ context.Context, r *sdklog.Record) error {
 	return nil
 }
 
+// ForceFlush writes all records so far to the file.
+func (p *LogProcessor) ForceFlush(ctx context.Context) error { return p.flush(ctx) }
+
 func (p *LogProcessor) emit(r *sdklog.Record) (err error) {
 	defer recovered(&err)
 	m := p.mapper()
@@ -91,13 +94,6 @@ func (p *LogProcessor) emit(r *sdklog.Record) (err error) {
 	p.tellTwice(r)
 	return rerr
 }
-
-// ForceFlush writes all records so far to the file.
-func (p *LogProcessor) ForceFlush(ctx context.Context) error { return p.flush(ctx) }
-
-// Shutdown ends the processor, which then ignores records. If NewLogProcessor opened the recorder,
-// Shutdown closes the recorder; see [Exporter.Shutdown]. Shutdown is idempotent.
-func (p *LogProcessor) Shutdown(ctx context.Context) error { return p.shutdown(ctx) }
 
 // A LogExporter is a log exporter that writes to a recorder. Use it with a batch processor of
 // the SDK. A [LogProcessor] costs less and loses no records when the process is killed.
@@ -156,10 +152,6 @@ func (t *target) safeRecord(m *mapper, r *sdklog.Record) (err error) {
 
 // ForceFlush writes all records so far to the file.
 func (e *LogExporter) ForceFlush(ctx context.Context) error { return e.flush(ctx) }
-
-// Shutdown ends the exporter. If NewLogExporter opened the recorder, Shutdown closes the recorder;
-// see [Exporter.Shutdown]. Shutdown is idempotent.
-func (e *LogExporter) Shutdown(ctx context.Context) error { return e.shutdown(ctx) }
 
 // logRecord maps a log record. The record is recorded even if logRecord returns an error.
 func (t *target) logRecord(m *mapper, r *sdklog.Record) error {

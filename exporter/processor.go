@@ -54,37 +54,17 @@ func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 	if len(attrs) == len(b.attrs) && (len(attrs) == 0 || &attrs[0] == &b.attrs[0]) {
 		return list // same slice: the SDK never changes a slice that it has returned
 	}
-	var known map[attribute.Key]attribute.Value
-	if len(b.attrs) > 16 {
-		known = make(map[attribute.Key]attribute.Value, len(b.attrs))
-		for _, kv := range b.attrs {
-			known[kv.Key] = kv.Value
-		}
-	}
 	for i := range attrs {
 		kv := &attrs[i]
 		// In most cases an attribute still has the index that it had at the start.
 		if i < len(b.attrs) && b.attrs[i].Key == kv.Key && b.attrs[i].Value == kv.Value {
 			continue
 		}
-		if !b.has(kv, known) {
+		if !slices.Contains(b.attrs, *kv) {
 			list = append(list, *kv)
 		}
 	}
 	return list
-}
-
-func (b *begun) has(kv *attribute.KeyValue, known map[attribute.Key]attribute.Value) bool {
-	if known != nil {
-		v, ok := known[kv.Key]
-		return ok && v == kv.Value
-	}
-	for i := range b.attrs {
-		if old := &b.attrs[i]; old.Key == kv.Key {
-			return old.Value == kv.Value
-		}
-	}
-	return false
 }
 
 // evicted returns how many of the links that the span had at its start the SDK has dropped to make
@@ -256,9 +236,7 @@ func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is 
 }
 
 // ForceFlush writes all records so far to the file.
-func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
-	return p.flush(ctx)
-}
+func (p *SpanProcessor) ForceFlush(ctx context.Context) error { return p.flush(ctx) }
 
 // Shutdown ends the processor, which then ignores spans. If NewSpanProcessor opened the recorder,
 // Shutdown closes the recorder; see [Exporter.Shutdown].
@@ -266,7 +244,7 @@ func (p *SpanProcessor) Shutdown(ctx context.Context) error {
 	processors.change(p.recorder, func(list []*SpanProcessor) []*SpanProcessor {
 		return slices.DeleteFunc(list, func(other *SpanProcessor) bool { return other == p })
 	})
-	err := p.shutdown(ctx)
+	err := p.target.Shutdown(ctx)
 	if p.unwatch != nil {
 		p.unwatch()
 	}
