@@ -42,7 +42,7 @@ type memory struct {
 
 	mu     sync.Mutex
 	placer *placer.Placer
-	pieces [][]byte // the IET; it grows by new pieces, so that nothing is copied
+	iet    []byte
 	stats  Stats
 	closed bool
 	entry  journal.Entry // the argument of the placer, reused
@@ -84,24 +84,10 @@ func (m *memory) place(r *journal.Record, fn func(*journal.Entry)) {
 	fn(e)
 }
 
-const (
-	firstPiece = 4 << 10
-	largePiece = 1 << 20
-)
-
 // add appends b to the IET.
 func (m *memory) add(b []byte) {
 	m.stats.Bytes += int64(len(b))
-	last := len(m.pieces) - 1
-	if last < 0 || cap(m.pieces[last])-len(m.pieces[last]) < len(b) {
-		size := firstPiece
-		if last >= 0 {
-			size = min(2*cap(m.pieces[last]), largePiece)
-		}
-		m.pieces = append(m.pieces, make([]byte, 0, max(size, len(b))))
-		last++
-	}
-	m.pieces[last] = append(m.pieces[last], b...)
+	m.iet = append(m.iet, b...)
 }
 
 // take appends the staged entries to the IET. The caller holds m.mu.
@@ -122,7 +108,7 @@ func (m *memory) stream() []byte {
 	for m.placer.StagePending() {
 	}
 	m.take()
-	whole := slices.Concat(m.pieces...)
+	whole := slices.Clone(m.iet)
 	entries, size := m.placer.Entries(), m.placer.Size()
 	end := deadtrace.RecordOf(endEntry(m.account(), entries, m.intern.Redact))
 	if _, err := m.placer.Append(end, 0); err == nil {

@@ -1,7 +1,7 @@
 // Package provider has the providers of this module, for the field Providers of control.Options:
 //
 //	Runtime     runtime.metrics, gc, sched   samples of runtime/metrics, collections
-//	Process     process                      statistics of the operating system; how the program was built
+//	Process     process                      statistics of the operating system
 //	Goroutines  goroutines                   a dump
 //	CPUProfile  cpu.profile                  a profile, flushed every minute
 //	ExecTrace   exec.trace                   the runtime's flight recorder, dumped
@@ -33,7 +33,6 @@
 //	sched            Trace  runtime/metrics  none
 //	gc               Trace  runtime/debug    none; its time is the end of the pause less its length
 //	process          Trace  this package     none
-//	build            Debug  runtime/debug    none; when process starts, and in each dump
 //	goroutines       Debug  runtime/pprof    a function; below the span of the labels
 //	cpu.profile      Debug  runtime/pprof    a function; below the span of the labels; its time is when the part began
 //	exec.trace       Debug  runtime/trace    "execution trace"; "execution trace too large to keep" without data
@@ -84,13 +83,6 @@
 //	  container.cpu.throttled.time:seconds delta           Float  likewise
 //	  container.cpu.throttled.periods:periods delta        U64    likewise
 //	  go.memory.used:bytes                                 U64    memory that the runtime has from the system
-//	build
-//	  go.version, os.type, host.arch, process.executable.name, GODEBUG,
-//	  build.path, build.main.path, build.main.version,
-//	  build.vcs.revision, build.vcs.time                   String
-//	  build.vcs.modified                                   Bool
-//	  process.pid, /sched/gomaxprocs:threads,
-//	  /gc/gogc:percent, /gc/gomemlimit:bytes               U64    18446744073709551615 percent means off
 //	goroutines                          one for each stack with equal labels, 2,000 at most: those
 //	                                    with a span first, then the most goroutines first
 //	  count                      U64    goroutines

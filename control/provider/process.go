@@ -1,35 +1,19 @@
 package provider
 
 import (
-	"context"
 	"runtime/metrics"
 	"time"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/format"
 )
 
-// newProcessProvider returns the provider of the operating system's statistics about the process, and of the build
-// information of the program.
+// newProcessProvider returns the provider of the operating system's statistics about the process.
 func newProcessProvider() *tickProvider {
 	return &tickProvider{
-		of:       control.Provider{Provides: control.Process, Dump: dumpBuild},
+		of:       control.Provider{Provides: control.Process},
 		interval: "process.interval", least: 100 * time.Millisecond,
-		begin: func(s *control.Session) (ticker, error) {
-			t := newProcessTick(s, newSystem("/"))
-			t.err = dumpBuild(context.Background(), s)
-			return t, nil
-		},
+		begin: func(s *control.Session) (ticker, error) { return newProcessTick(s, newSystem("/")), nil },
 	}
-}
-
-// dumpBuild writes the entry "build", once for each trace: the entry that Start wrote may be older than a
-// snapshot or a stream.
-func dumpBuild(_ context.Context, s *control.Session) error {
-	if s.On&control.Process == 0 {
-		return nil
-	}
-	return s.Write(control.Process, format.SpanRef{}, time.Now(), buildEntry())
 }
 
 // A statistic is the index of a statistic of the process.

@@ -1,59 +1,14 @@
 package provider
 
 import (
-	"os"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
-
-func TestBuild(t *testing.T) {
-	args := os.Args
-	defer func() { os.Args = args }()
-	os.Args = []string{"/opt/app/server", "--password=hunter2"}
-	t.Setenv("GODEBUG", "madvdontneed=1")
-	t.Setenv("SECRET", "hunter2")
-	r, p := &record{}, newProcessProvider()
-	must(t, p.start(r.session(control.Process, nil)))
-	must(t, p.stop())
-	e := r.entries[0]
-	if e.Metadata.Name != "build" || e.Metadata.Level != format.LevelDebug || e.p != control.Process {
-		t.Fatalf("the first entry is %+v", e.Metadata)
-	}
-	for name, want := range map[string]string{
-		"process.executable.name": "server", "go.version": runtime.Version(), "os.type": runtime.GOOS,
-		"host.arch": runtime.GOARCH, "GODEBUG": "madvdontneed=1",
-	} {
-		expect.Equal(t, e.text(t, name), want, "%s", name)
-	}
-	if got := e.u64(t, "process.pid"); got != uint64(os.Getpid()) {
-		t.Errorf("pid is %d, want %d", got, os.Getpid())
-	}
-	if got := e.u64(t, "/sched/gomaxprocs:threads"); got != uint64(runtime.GOMAXPROCS(0)) {
-		t.Errorf("gomaxprocs is %d, want %d", got, runtime.GOMAXPROCS(0))
-	}
-	if !e.has("/gc/gogc:percent") || !e.has("/gc/gomemlimit:bytes") || !strings.Contains(e.text(t, "build.path"), "provider") {
-		t.Errorf("build has %+v", e.Attributes)
-	}
-	for _, a := range e.Attributes {
-		if strings.Contains(a.Value.Text(), "hunter2") {
-			t.Errorf("%s tells a secret: %q", a.Name, a.Value.Text())
-		}
-	}
-	must(t, dumpBuild(t.Context(), r.session(control.Process, nil)))
-	must(t, dumpBuild(t.Context(), r.session(control.GC, nil)))
-	expect.Equal(t, len(r.named("build")), 2, "entries after a dump")
-	os.Args = nil
-	if e := (written{TraceEntry: buildEntry()}); e.has("process.executable.name") {
-		t.Error("a process without arguments has a name")
-	}
-}
 
 func TestProcessSample(t *testing.T) {
 	r, p := &record{}, newProcessProvider()
