@@ -322,11 +322,8 @@ func (w *columnWriter) code(b []byte) uint32 {
 			return code
 		}
 		w.known[value] = code
-		slot.value = value
-	} else {
-		slot.value = string(b)
 	}
-	slot.code = code
+	slot.value, slot.code = string(b), code
 	return code
 }
 

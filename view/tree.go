@@ -73,7 +73,8 @@ func newTree(v *View) *Tree {
 	}
 	kids, next := make([]uint32, first[v.n]), slices.Clone(first[:v.n])
 	for r := Row(1); r < Row(v.n); r++ {
-		if p := v.parent(r); v.flags(r).Role() != RoleFolded {
+		if v.flags(r).Role() != RoleFolded {
+			p := v.parent(r)
 			kids[next[p]] = uint32(r)
 			next[p]++
 		}
