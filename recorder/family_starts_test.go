@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -29,12 +30,13 @@ func TestTwoStartsFinishTheDeadOnce(t *testing.T) {
 		left[ext] = readFile(t, filepath.Join(from, "app"+ext))
 	}
 	must(t, rec.Close(t.Context()))
+	earlier := tracetest.New(t, format.V1, format.IET, format.Root()).Bytes()
 	for range 10 {
 		dir := t.TempDir()
 		for ext, b := range left {
 			must(t, os.WriteFile(filepath.Join(dir, "app"+ext), b, 0o600))
 		}
-		must(t, os.WriteFile(filepath.Join(dir, "app.et"), left[".iet"], 0o600)) // an earlier trace
+		must(t, os.WriteFile(filepath.Join(dir, "app.et"), earlier, 0o600))
 		var starts sync.WaitGroup
 		for range 3 {
 			starts.Go(func() {
