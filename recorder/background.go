@@ -9,7 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/retain"
-	"github.com/entrace-go/entrace/internal/write/deadtrace"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
 // A background runs functions that finish the files before the current one.
@@ -54,7 +54,7 @@ func (b *background) start(fn func(context.Context) error) {
 		b.ctx, b.cancel = context.WithCancel(context.Background())
 	}
 	b.wg.Go(func() {
-		if err := deadtrace.Safely(func() error { return fn(b.ctx) }); err != nil {
+		if err := safecall.Run(func() error { return fn(b.ctx) }); err != nil {
 			b.mu.Lock()
 			b.err = errors.Join(b.err, err)
 			b.mu.Unlock()

@@ -2,13 +2,13 @@ package deadtrace
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/entrybytes"
 	"github.com/entrace-go/entrace/internal/file/mapfile"
 	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
 // A Source holds the bytes of a trace: its file, followed by the entries that only the journal of a dead
@@ -63,7 +63,7 @@ func openSource(name string) (*Source, error) {
 // extend adds the entries of the journal to s. It returns the reason if records are missing. If the IET is corrupt and
 // lenient is set, the entries replace everything after the damage.
 func (s *Source) extend(lenient bool) error {
-	err := Safely(func() error {
+	err := safecall.Run(func() error {
 		stream, damage, err := s.journal.survey(s, s.Stored)
 		switch {
 		case err != nil:
@@ -93,17 +93,6 @@ func (s *Source) extend(lenient bool) error {
 		return nil
 	})
 	return errors.Join(err, s.journal.damage())
-}
-
-// Safely calls fn and turns a panic into an error. The application must not die because of a file that a
-// dead process has left.
-func Safely(fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return fn()
 }
 
 // Reader returns a reader of all bytes of s. It does not see bytes that a living process appends later.
