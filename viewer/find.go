@@ -61,13 +61,13 @@ func (q *request) way(ctx context.Context) (any, error) {
 		More bool       `json:"more"`
 	}{Rows: []view.Row{}}
 	t := q.v.Tree()
-	seen := newRankSet(t.Len())
-	last := f.ranks.before(t.End(root))
-	for k := f.ranks.before(t.Rank(root) + 1); k < last && !out.More; k++ {
+	seen, ranks := newRankSet(t.Len()), f.ranks()
+	last := ranks.before(t.End(root))
+	for k := ranks.before(t.Rank(root) + 1); k < last && !out.More; k++ {
 		if k%1024 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		for r := q.v.Parent(t.Row(f.ranks.at(k))); r != 0 && !seen.Has(t.Rank(r)); r = q.v.Parent(r) {
+		for r := q.v.Parent(t.Row(ranks.at(k))); r != 0 && !seen.Has(t.Rank(r)); r = q.v.Parent(r) {
 			seen.Add(t.Rank(r))
 			if isShown(q.v, r) {
 				out.Rows = append(out.Rows, r)
@@ -101,10 +101,10 @@ func (q *request) hit(ctx context.Context) (any, error) {
 	f, err := new(found), error(nil)
 	switch what := q.Get("what"); what {
 	case "error":
-		f.ranks, err = q.ranksIn(ctx, q.errors(), w)
-		if err == nil {
-			f.outside = q.errors().n - f.ranks.n
-		}
+		var ranks *rankSet
+		ranks, err = q.ranksIn(ctx, q.errors(), w)
+		f.ranks = func() *rankSet { return ranks }
+		f.outside = func() int { return q.errors().n - ranks.n }
 	case "open":
 		f, err = q.selected(ctx, "{ span:open }")
 	case "":
@@ -115,8 +115,8 @@ func (q *request) hit(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ranks := f.ranks
-	out := foundRow{Count: ranks.n, Outside: f.outside, Path: []place{}, Hints: append([]query.Hint{}, f.hints...), Words: append([]string{}, f.words...)}
+	ranks := f.ranks()
+	out := foundRow{Count: ranks.n, Outside: f.outside(), Path: []place{}, Hints: append([]query.Hint{}, f.hints...), Words: append([]string{}, f.words...)}
 	t := q.v.Tree()
 	rank := t.Rank(at)
 	here := ranks.before(rank)

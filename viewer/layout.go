@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/query"
@@ -234,8 +235,8 @@ const finds = "find"
 // A found holds the rows that a query selects.
 type found struct {
 	rows    view.Set[view.Row]
-	ranks   *rankSet
-	outside int // the number of selected rows outside the window
+	ranks   func() *rankSet // of the shown rows; computed by the first call, because many requests need only rows
+	outside func() int      // the number of selected rows outside the window
 	hints   []query.Hint
 	words   []string // the free-text words of the query
 }
@@ -264,13 +265,20 @@ func (s *state) find(ctx context.Context, text string) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := s.v.Tree()
-	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: r.Hints, words: q.Words()}
-	for r := range f.rows.All() {
-		if isShown(s.v, r) {
-			f.ranks.Add(t.Rank(r))
+	return &found{rows: r.Rows, ranks: s.shownRanks(r.Rows), outside: func() int { return 0 }, hints: r.Hints, words: q.Words()}, nil
+}
+
+// shownRanks returns a function that returns the ranks of the shown rows of a set.
+func (s *state) shownRanks(rows view.Set[view.Row]) func() *rankSet {
+	return sync.OnceValue(func() *rankSet {
+		t := s.v.Tree()
+		ranks := newRankSet(t.Len())
+		for r := range rows.All() {
+			if isShown(s.v, r) {
+				ranks.Add(t.Rank(r))
+			}
 		}
-	}
-	f.ranks.done()
-	return f, nil
+		ranks.done()
+		return ranks
+	})
 }

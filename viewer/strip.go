@@ -49,7 +49,7 @@ func (q *request) strip(ctx context.Context) (any, error) {
 		}
 		with := *out
 		with.Hits = make([]uint32, n)
-		for rank := range f.ranks.All() {
+		for rank := range f.ranks().All() {
 			if start, timed := q.v.Start(q.v.Tree().Row(rank)); timed {
 				if i := bin(start, from, to, n); i != noBin {
 					with.Hits[i]++

@@ -399,7 +399,7 @@ func (q *request) logs(ctx context.Context, text string) (*found, error) {
 	text = cmp.Or(text, "{}")
 	logs := "{ kind = log && level >= " + cmp.Or(q.Get("level"), "trace") + " }"
 	f, err := q.selected(ctx, text+" | "+logs)
-	if err != nil || f.ranks.n > 0 {
+	if err != nil || f.ranks().n > 0 {
 		return f, err
 	}
 	return q.selected(ctx, "("+text+") >> "+logs)
@@ -428,7 +428,7 @@ func (q *request) rowTable(ctx context.Context, form string, by, first, n int) (
 	if first+n > mostCSV {
 		return nil, badRequest("only the first " + strconv.Itoa(mostCSV) + " lines are sorted")
 	}
-	list, err := q.firstRows(ctx, f.ranks, columns[at].Name, by > 0, first+n)
+	list, err := q.firstRows(ctx, f.ranks(), columns[at].Name, by > 0, first+n)
 	if err != nil {
 		return nil, err
 	}
@@ -450,7 +450,7 @@ func (q *request) rowTable(ctx context.Context, form string, by, first, n int) (
 	if asCSV {
 		return csvOf(t.Columns, lines), nil
 	}
-	return partOf(t, lines, f.ranks.n), nil
+	return partOf(t, lines, f.ranks().n), nil
 }
 
 // valueAt returns the value of a row in a column of rowColumns or logColumns.

@@ -95,9 +95,9 @@ func (s *state) foundIn(ctx context.Context, text string, w window) (*found, err
 		}
 		f := *all
 		f.rows = both(all.rows, inside)
-		f.ranks, err = s.ranksIn(ctx, all.ranks, w)
-		f.outside = all.ranks.n - f.ranks.n
-		return &f, err
+		f.ranks = s.shownRanks(f.rows)
+		f.outside = func() int { return all.ranks().n - f.ranks().n }
+		return &f, nil
 	})
 }
 

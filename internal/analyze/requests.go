@@ -27,8 +27,8 @@ type Requests struct {
 	view   *view.View
 	list   []timed
 	names  []operation
-	of     [][]*timed // the requests of each name
-	where  string     // a condition that selects the requests
+	of     func() [][]*timed // the requests of each name; computed by the first call
+	where  string            // a condition that selects the requests
 	beside func() *besides
 }
 
@@ -50,41 +50,60 @@ const (
 // RequestsOf returns the requests in a set of rows.
 func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Requests, error) {
 	q := &Requests{view: v, where: "parent = nil", beside: sync.OnceValue(func() *besides { return besidesOf(v) })}
+	q.of = sync.OnceValue(q.byName)
 	left := withoutRuns(v, rows)
-	within := Above(v, left)
 	if slices.Contains(v.Services(), mapping.RunService) {
 		q.where = "(" + q.where + " || " + query.Where("parent:service", mapping.RunService) + ")"
 	}
-	known := make(map[operation]int32)
-	for k := range v.Columns().Blocks() {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		b := v.Columns().Block(k)
-		for i := range left[k*columns.Words : (k+1)*columns.Words].All() {
-			r, f := view.Row(b.First)+i, view.Flags(b.Flags[i])
-			if f.Role() != view.RoleSpan || b.Start[i] == columns.NoTime || within(r) {
-				continue
+	requests := v.NewSet()
+	err := v.Columns().Each(ctx, func() func(k int) {
+		within := Above(v, left)
+		return func(k int) {
+			b := v.Columns().Block(k)
+			for i := range left[k*columns.Words : (k+1)*columns.Words].All() {
+				if r := view.Row(b.First) + i; view.Flags(b.Flags[i]).Role() == view.RoleSpan && b.Start[i] != columns.NoTime && !within(r) {
+					requests.Add(r)
+				}
 			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	q.list = make([]timed, 0, requests.Len())
+	known, byCodes := make(map[operation]int32), make(map[[2]uint16]int32)
+	for k := range v.Columns().Blocks() {
+		b := v.Columns().Block(k)
+		for i := range requests[k*columns.Words : (k+1)*columns.Words].All() {
 			took := int64(neverEnded)
 			if d := b.Duration[i]; d != columns.NoDuration {
 				took = max(0, min(d, math.MaxInt64/2))
 			}
-			op := operationOf(v, r)
-			n, ok := known[op]
-			if !ok {
-				n = int32(len(q.names))
-				known[op], q.names = n, append(q.names, op)
+			r, codes := view.Row(b.First)+i, [2]uint16{b.Resource[i], b.Meta[i]}
+			n, ok := byCodes[codes]
+			if !ok || max(codes[0], codes[1]) == columns.Unknown {
+				op := operationOf(v, r)
+				n, ok = known[op]
+				if !ok {
+					n = int32(len(q.names))
+					known[op], q.names = n, append(q.names, op)
+				}
+				byCodes[codes] = n
 			}
-			q.list = append(q.list, timed{r, n, f.IsError(), b.Start[i], took})
+			q.list = append(q.list, timed{r, n, view.Flags(b.Flags[i]).IsError(), b.Start[i], took})
 		}
 	}
-	q.of = make([][]*timed, len(q.names))
+	return q, nil
+}
+
+// byName returns the requests of each name.
+func (q *Requests) byName() [][]*timed {
+	of := make([][]*timed, len(q.names))
 	for i := range q.list {
 		x := &q.list[i]
-		q.of[x.name] = append(q.of[x.name], x)
+		of[x.name] = append(of[x.name], x)
 	}
-	return q, nil
+	return of
 }
 
 // Counts says how many spans and requests a trace has.
@@ -173,14 +192,18 @@ func (q *Requests) Heat(columns, rows int) *Heat {
 	}
 	h.From, h.Width = Time(first), int64(uint64(last-first)/uint64(columns))+1
 	least := int64(0)
+	var work sync.WaitGroup
+	defer work.Wait()
 	if len(took) > 0 {
 		least = slices.Min(took)
-		from := 0 // later values are not smaller
-		for i, q := range [...]float64{.5, .95, .99} {
-			k := int(stat.Rank(q, int64(len(took))))
-			*[...]*int64{&h.P50, &h.P95, &h.P99}[i] = stat.Nth(took[from:], k-from)
-			from = k
-		}
+		work.Go(func() {
+			from := 0 // later values are not smaller
+			for i, q := range [...]float64{.5, .95, .99} {
+				k := int(stat.Rank(q, int64(len(took))))
+				*[...]*int64{&h.P50, &h.P95, &h.P99}[i] = stat.Nth(took[from:], k-from)
+				from = k
+			}
+		})
 	}
 	step := math.Log(float64(most+2)/float64(least+1)) / float64(rows)
 	h.Edges = append(h.Edges, least)
@@ -192,13 +215,8 @@ func (q *Requests) Heat(columns, rows int) *Heat {
 	for _, x := range q.list {
 		row := rows
 		if x.took != neverEnded {
-			row = max(0, min(rows-1, int(math.Log(float64(x.took+1)/float64(least+1))/step)))
-			for x.took >= h.Edges[row+1] {
-				row++
-			}
-			for x.took < h.Edges[row] {
-				row--
-			}
+			row, _ = slices.BinarySearch(h.Edges, x.took+1)
+			row--
 		}
 		c := &counts[int(uint64(x.start-first)/uint64(h.Width))*(rows+1)+row]
 		c[0]++
@@ -260,14 +278,14 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 			byName[x.name].in = append(byName[x.name].in, x)
 		}
 	}
-	all, several := compared{}, 0
+	all, several, of := compared{}, 0, q.of()
 	for i := range byName {
 		p := &byName[i]
 		if len(p.in) == 0 {
 			continue
 		}
-		p.of = len(q.of[i])
-		for x := range evenly(q.of[i], maxSample) {
+		p.of = len(of[i])
+		for x := range evenly(of[i], maxSample) {
 			if !b.has(x) {
 				p.others = append(p.others, x)
 			}
