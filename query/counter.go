@@ -76,7 +76,9 @@ func (c *counter) values(m *machine, f *field, out *valueCounts) error {
 		counts, err := c.codes(m, x)
 		if counts != nil || err != nil {
 			for code, n := range counts {
-				out.add(x.value(code), n)
+				if n != [2]int64{} { // most codes have no rows
+					out.add(x.value(code), n)
+				}
 			}
 			return err
 		}

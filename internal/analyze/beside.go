@@ -109,9 +109,7 @@ func (b *besides) ran(r view.Row, in, others view.Set[view.Row]) []Beside {
 	if len(tooks) > 0 {
 		length = max(length, tooks[len(tooks)/2])
 	}
-	for i, c := range b.coverages(list) {
-		b.addShares(list[i], c, slow, others, length, len(known))
-	}
+	b.addShares(list, slow, others, length, len(known))
 	list = slices.DeleteFunc(list, func(x *Beside) bool { return !x.Open && (x.chance || x.In <= x.Others) })
 	slices.SortStableFunc(list, func(a, b *Beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
 	for _, x := range list[:min(len(list), maxBeside)] {
@@ -158,35 +156,43 @@ func (b *besides) outermost(r view.Row) view.Row {
 	return b.whole[max(1, sort.Search(len(b.whole), func(i int) bool { return t.Rank(b.whole[i]) > t.Rank(r) }))-1]
 }
 
-// addShares sets the shares of x for two sets of spans. A span of the sets counts if a span named x.Name in another
-// request was running when it began and for most of its time: a span that begins later is no reason why it is slow.
-// If any overlap counted, long spans would count more often. For the same reason, a span that is shorter than length
-// is treated as if it were that long. The parameter compared is the number of names from which x was chosen.
-func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], length int64, compared int) {
-	own := operation{service: x.Service, name: x.Name}
-	x.typical = c.typical
-	most := func(r view.Row) bool {
-		from, to, timed := during(b.v, r)
-		to = max(to, from+length)
-		of := c.one
-		if operationOf(b.v, b.outermost(r)) == own {
-			of = c.two // the request itself has the name of x, so a second span must be running
-		}
-		began := of.until(c.at, from+1) > of.until(c.at, from)
-		return timed && began && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
-	}
-	var ran, rows [2]int64
-	for i, set := range [2]view.Set[view.Row]{in, others} {
+// addShares sets the shares of the names in list for two sets of spans. A span of the sets counts for a name if a span
+// of that name in another request was running when it began and for most of its time: a span that begins later is no
+// reason why it is slow. If any overlap counted, long spans would count more often. For the same reason, a span that is
+// shorter than length is treated as if it were that long. The parameter compared is the number of names from which list
+// was chosen.
+func (b *besides) addShares(list []*Beside, in, others view.Set[view.Row], length int64, compared int) {
+	coverages, ran := b.coverages(list), make([][2]int64, len(list))
+	var rows [2]int64
+	for side, set := range [2]view.Set[view.Row]{in, others} {
 		for r := range set.Sample(besideSample) {
-			rows[i]++
-			if most(r) {
-				ran[i]++
+			rows[side]++
+			from, to, timed := during(b.v, r)
+			if !timed {
+				continue
+			}
+			to = max(to, from+length)
+			own := operationOf(b.v, b.outermost(r))
+			for i, x := range list {
+				c := coverages[i]
+				of := &c.one
+				if own == (operation{service: x.Service, name: x.Name}) {
+					of = &c.two // the request itself has the name of x, so a second span must be running
+				}
+				before, began := of.until(c.at, from)
+				if after, _ := of.until(c.at, to); began && 2*(after-before) > to-from {
+					ran[i][side]++
+				}
 			}
 		}
 	}
-	x.In, x.Others = float64(ran[0])/float64(max(1, rows[0])), float64(ran[1])/float64(max(1, rows[1]))
-	x.p = stat.MoreOften(int(ran[0]), int(rows[0]), int(ran[1]), int(rows[1]))
-	x.chance = rows[0] < besideFewest || query.IsChance(ran, rows, compared)
+	for i, x := range list {
+		n := ran[i]
+		x.typical = coverages[i].typical
+		x.In, x.Others = float64(n[0])/float64(max(1, rows[0])), float64(n[1])/float64(max(1, rows[1]))
+		x.p = stat.MoreOften(int(n[0]), int(rows[0]), int(n[1]), int(rows[1]))
+		x.chance = rows[0] < besideFewest || query.IsChance(n, rows, compared)
+	}
 }
 
 // A coverage says at which times at least one span of a list is running, and at which times at least two.
@@ -238,17 +244,18 @@ func (c *covered) add(times []int64, at int64, runs bool) {
 	c.before, c.runs = append(c.before, before), append(c.runs, runs)
 }
 
-// until returns the total time before at in which at least n spans ran. The slice times is coverage.at.
-func (c *covered) until(times []int64, at int64) int64 {
+// until returns the total time before at in which at least n spans ran, and whether at least n spans run right after
+// at. The slice times is coverage.at.
+func (c *covered) until(times []int64, at int64) (before int64, runs bool) {
 	n, _ := slices.BinarySearch(times, at+1)
 	n--
 	if n < 0 {
-		return 0
+		return 0, false
 	}
 	if c.runs[n] {
-		return c.before[n] + at - times[n]
+		return c.before[n] + at - times[n], true
 	}
-	return c.before[n]
+	return c.before[n], false
 }
 
 // during returns the start and the end of a span.
