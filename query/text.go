@@ -110,7 +110,7 @@ func (m *machine) words(w *words) func(e *env) bool {
 		if w.regex != nil {
 			return w.regex.MatchString(s)
 		}
-		return containsFold(s, w.fold)
+		return strings.Contains(strings.ToLower(s), w.fold)
 	}
 	return func(e *env) bool {
 		r := e.row
@@ -138,41 +138,4 @@ func (m *machine) words(w *words) func(e *env) bool {
 		}
 		return false
 	}
-}
-
-// containsFold reports whether s contains the text fold, which is in lower case, ignoring the case of s.
-func containsFold(s, fold string) bool {
-	if fold == "" {
-		return true
-	}
-	if len(s) < len(fold) {
-		return false
-	}
-	first := fold[0]
-	if first >= 0x80 {
-		return strings.Contains(strings.ToLower(s), fold)
-	}
-	for i := 0; i+len(fold) <= len(s); i++ {
-		if c := s[i]; c|0x20 != first|0x20 && c < 0x80 {
-			continue
-		}
-		k := 0
-		for k < len(fold) && lower(s[i+k]) == fold[k] {
-			k++
-		}
-		if k == len(fold) {
-			return true
-		}
-		if s[i] >= 0x80 || k < len(fold) && s[i+k] >= 0x80 {
-			return strings.Contains(strings.ToLower(s), fold)
-		}
-	}
-	return false
-}
-
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }
