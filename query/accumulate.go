@@ -214,6 +214,12 @@ func (a *accumulator) appendResults(line []Value, k *keeps) []Value {
 	} else {
 		s.add(a.one)
 	}
+	switch {
+	case s.infinite != 0 && (s.withSquares || math.IsNaN(s.infinite)):
+		return append(line, Value{})
+	case s.infinite != 0:
+		return append(line, floatValue(s.infinite))
+	}
 	switch k.fn {
 	case "sum":
 		return append(line, s.sum(a.kind))

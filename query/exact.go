@@ -71,10 +71,9 @@ type sums struct {
 	n           int64
 	low         uint64 // with high, the sum of the whole numbers in two's complement
 	high        int64
-	low2        [3]uint64 // the sum of the squares of the whole numbers, the lowest bits first
 	floats      floatSum
-	floats2     floatSum
-	rise, fall  bool // a number was +Inf, or -Inf
+	squares     floatSum
+	infinite    float64 // the sum of the numbers that are infinite, or 0; NaN if both +Inf and -Inf were added
 	withSquares bool
 }
 
@@ -90,13 +89,11 @@ func (s *sums) add(v Value) {
 		high = -1
 	}
 	s.addWhole(uint64(v.n), high)
-	if s.withSquares {
-		m := uint64(v.n)
-		if high < 0 {
-			m = -m
-		}
-		hi, lo := bits.Mul64(m, m)
-		s.addSquare([3]uint64{lo, hi, 0})
+	if s.withSquares { // the exact square of x+y
+		x, y := math.Ldexp(float64(high<<32|int64(uint64(v.n)>>32)), 32), float64(uint32(v.n))
+		s.addProduct(x, x)
+		s.addProduct(2*x, y)
+		s.addProduct(y, y)
 	}
 }
 
@@ -108,31 +105,27 @@ func (s *sums) addWhole(low uint64, high int64) {
 	s.high += high + int64(carry)
 }
 
-func (s *sums) addSquare(x [3]uint64) {
-	var carry uint64
-	for i := range s.low2 {
-		s.low2[i], carry = bits.Add64(s.low2[i], x[i], carry)
-	}
+// addProduct adds a product of two floats, which midRange must accept, to the squares.
+func (s *sums) addProduct(x, y float64) {
+	hi := x * y
+	s.squares.add(hi)
+	s.squares.add(math.FMA(x, y, -hi))
 }
 
 func (s *sums) addFloat(x float64) {
 	switch {
-	case math.IsInf(x, 1):
-		s.rise = true
-	case math.IsInf(x, -1):
-		s.fall = true
+	case math.IsInf(x, 0):
+		s.infinite += x
 	case midRange(x):
 		s.floats.add(x)
 		if s.withSquares {
-			hi := x * x
-			s.floats2.add(hi)
-			s.floats2.add(math.FMA(x, x, -hi))
+			s.addProduct(x, x)
 		}
 	default:
 		b := new(big.Float).SetPrec(exactBits).SetFloat64(x)
 		s.floats.addWide(b)
 		if s.withSquares {
-			s.floats2.addWide(new(big.Float).SetPrec(exactBits).Mul(b, b))
+			s.squares.addWide(new(big.Float).SetPrec(exactBits).Mul(b, b))
 		}
 	}
 }
@@ -143,11 +136,9 @@ func (s *sums) merge(b *sums) {
 	var carry uint64
 	s.low, carry = bits.Add64(s.low, b.low, 0)
 	s.high += b.high + int64(carry)
-	s.addSquare(b.low2)
 	s.floats.merge(&b.floats)
-	s.floats2.merge(&b.floats2)
-	s.rise, s.fall = s.rise || b.rise, s.fall || b.fall
-	s.withSquares = s.withSquares || b.withSquares
+	s.squares.merge(&b.squares)
+	s.infinite += b.infinite
 }
 
 // total returns the sum.
@@ -159,26 +150,9 @@ func (s *sums) total() *big.Float {
 	return x
 }
 
-// infinite reports whether the sum is not finite. It also returns the infinity, or nil if both +Inf and -Inf were
-// added.
-func (s *sums) infinite() (v Value, is bool) {
-	switch {
-	case s.rise && s.fall:
-		return Value{}, true
-	case s.rise:
-		return floatValue(math.Inf(1)), true
-	case s.fall:
-		return floatValue(math.Inf(-1)), true
-	}
-	return Value{}, false
-}
-
 // sum returns the sum as a value of the given kind, or as a float if it does not fit into that
 // kind.
 func (s *sums) sum(kind valueKind) Value {
-	if v, is := s.infinite(); is {
-		return v
-	}
 	if kind == kindUint {
 		kind = kindInt
 	}
@@ -195,9 +169,6 @@ func (s *sums) sum(kind valueKind) Value {
 
 // mean returns the mean as a value of the given kind.
 func (s *sums) mean(kind valueKind) Value {
-	if v, is := s.infinite(); is {
-		return v
-	}
 	if whole := int64(s.low); s.high == whole>>63 && kind != kindFloat {
 		switch {
 		case kind == kindDuration || kind == kindTime:
@@ -216,19 +187,12 @@ func (s *sums) mean(kind valueKind) Value {
 	return rounded(x.Quo(x, new(big.Float).SetInt64(s.n)), kind)
 }
 
-// deviation returns the standard deviation, or nil if a number is infinite.
+// deviation returns the standard deviation.
 func (s *sums) deviation(kind valueKind) Value {
-	if s.rise || s.fall {
-		return Value{}
-	}
 	// (n·Σx² − (Σx)²) / n²
-	squares := new(big.Int)
-	for i := len(s.low2) - 1; i >= 0; i-- {
-		squares.Or(squares.Lsh(squares, 64), new(big.Int).SetUint64(s.low2[i]))
-	}
 	n := new(big.Float).SetInt64(s.n)
-	x := new(big.Float).SetPrec(exactBits).SetInt(squares)
-	s.floats2.addTo(x)
+	x := new(big.Float).SetPrec(exactBits)
+	s.squares.addTo(x)
 	x.Mul(x, n)
 	sum := s.total()
 	x.Sub(x, sum.Mul(sum, sum))
