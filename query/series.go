@@ -16,13 +16,7 @@ const maxSteps = 100_000
 // by(…). Its columns are these expressions, the number of rows, the number of errors, and the quantiles of the
 // durations of spans.
 func Groups(ctx context.Context, v *view.View, rows view.Set[view.Row], by string, quantiles ...float64) (*Table, error) {
-	q, err := Parse("{} | count() by(" + by + ")")
-	if err != nil {
-		return nil, err
-	}
-	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
-	duration := &field{definition: bareNames["duration"], text: "duration"}
-	return q.machine(ctx, v).table([]*stageAggregate{a, {fn: "errors", text: "errors"}, {fn: "quantile", x: duration, args: quantiles}}, a.by, rows)
+	return tableOf(ctx, v, rows, false, "{} | count() by("+by+")", quantiles...)
 }
 
 // Series returns a table of the spans of a set by start time. The parameter every is the length of a step of time.
@@ -96,24 +90,8 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 	if to := from + every*int64(periods); from < to && to <= last { // the sums did not overflow
 		period = append(period, fmt.Sprintf("start < %d", to))
 	}
-	q, err := Parse(fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", strings.Join(period, " && "), strings.Join(t.Columns[:t.groups], ", "), from, every))
-	if err != nil {
-		return nil, err
-	}
-	m := q.machine(ctx, v)
-	n, err := m.filter(q.root.set.(*filter).x) //nolint:forcetypeassert // it is one
-	if err != nil {
-		return nil, err
-	}
-	if t.spans {
-		m.roles = 1 << view.RoleSpan
-	}
-	begun, err := m.refine(n, rows)
-	if err != nil {
-		return nil, err
-	}
-	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
-	counts, err := m.table([]*stageAggregate{a}, a.by, begun)
+	text := fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", strings.Join(period, " && "), strings.Join(t.Columns[:t.groups], ", "), from, every)
+	counts, err := tableOf(ctx, v, rows, t.spans, text)
 	if err != nil {
 		return nil, err
 	}

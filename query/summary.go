@@ -15,7 +15,7 @@ const minForRate = 20
 // durations, the longest duration, and the sums of the durations and of the self times. If o, which may be nil, has a
 // period, the rate is per second of the period. More than a million groups are an [*Error].
 func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (*Table, error) {
-	from, err := spanTable(ctx, v, rows, "{} | max(duration) | sum(duration) | sum(self) by(service, name)", .5, .95, .99)
+	from, err := tableOf(ctx, v, rows, true, "{} | count() | max(duration) | sum(duration) | sum(self) by(service, name)", .5, .95, .99)
 	if err != nil {
 		return nil, err
 	}
@@ -41,30 +41,38 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 // Models returns a table of the calls of generative models in a set, by model and operation, as OpenTelemetry's
 // conventions record them. An agent's span has the tokens of the calls below it again, as another operation.
 func Models(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table, error) {
-	t, err := spanTable(ctx, v, rows, "{ .gen_ai.request.model != nil } | sum(.gen_ai.usage.input_tokens) | sum(.gen_ai.usage.output_tokens) by(.gen_ai.request.model, .gen_ai.operation.name)", .5, .95)
+	t, err := tableOf(ctx, v, rows, true, "{ .gen_ai.request.model != nil } | count() | sum(.gen_ai.usage.input_tokens) | sum(.gen_ai.usage.output_tokens) by(.gen_ai.request.model, .gen_ai.operation.name)", .5, .95)
 	if err == nil {
 		t.Columns = []string{"model", "operation", "calls", "errors", "p50", "p95", "input", "output"}
 	}
 	return t, err
 }
 
-// spanTable returns the table of a query for the spans of a set. Before the columns of the query, which has only a
-// filter and aggregates, it has the number of spans, the number of failed spans, and quantiles of their durations.
-func spanTable(ctx context.Context, v *view.View, rows view.Set[view.Row], text string, quantiles ...float64) (*Table, error) {
+// tableOf returns the table of a query for the rows of a set, or for their spans only. The query has a filter, count(),
+// and perhaps other aggregates. If there are quantiles, the number of errors and these quantiles of the durations of
+// spans follow the count.
+func tableOf(ctx context.Context, v *view.View, rows view.Set[view.Row], spans bool, text string, quantiles ...float64) (*Table, error) {
 	q, err := Parse(text)
 	if err != nil {
 		return nil, err
 	}
 	m := q.machine(ctx, v)
-	m.roles = 1 << view.RoleSpan
-	spans, err := m.where(q.root.set.(*filter).x, rows) //nolint:forcetypeassert // it is one
+	m.roles = ^uint64(0)
+	if spans {
+		m.roles = 1 << view.RoleSpan
+	}
+	some, err := m.where(q.root.set.(*filter).x, rows) //nolint:forcetypeassert // it is one
 	if err != nil {
 		return nil, err
 	}
-	took := &field{definition: bareNames["duration"], text: "duration"}
-	stages := []*stageAggregate{{fn: "count"}, {fn: "errors"}, {fn: "quantile", x: took, args: quantiles}}
+	var stages []*stageAggregate
 	for _, s := range q.root.stages {
 		stages = append(stages, s.(*stageAggregate)) //nolint:forcetypeassert // it is one
 	}
-	return m.table(stages, stages[len(stages)-1].by, spans)
+	by := stages[len(stages)-1].by
+	if len(quantiles) > 0 {
+		took := &field{definition: bareNames["duration"], text: "duration"}
+		stages = slices.Insert(stages, 1, &stageAggregate{fn: "errors", text: "errors"}, &stageAggregate{fn: "quantile", x: took, args: quantiles})
+	}
+	return m.table(stages, by, some)
 }
