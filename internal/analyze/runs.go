@@ -81,9 +81,19 @@ func labelings(before, after int) [][]bool {
 	}
 	all := [][]bool{truth}
 	if ways := math.Exp(stat.LogChoose(n, after)); ways <= maxLabelings+0.5 {
-		for next := slices.Clone(truth); previous(next); next = slices.Clone(next) {
-			all = append(all, next)
+		next := make([]bool, n)
+		var choose func(from, more int) // chooses more runs from index from on
+		choose = func(from, more int) {
+			if more == 0 && !slices.Equal(next, truth) {
+				all = append(all, slices.Clone(next))
+			}
+			for i := from; more > 0 && i <= n-more; i++ {
+				next[i] = true
+				choose(i+1, more-1)
+				next[i] = false
+			}
 		}
+		choose(0, after)
 		return all
 	}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed seed, so that a comparison gives the same answer each time
@@ -93,26 +103,6 @@ func labelings(before, after int) [][]bool {
 		all = append(all, next)
 	}
 	return all
-}
-
-// previous changes b to the previous choice in lexical order. It returns false if b is the first choice.
-func previous(b []bool) bool {
-	for i := len(b) - 1; i > 0; i-- {
-		if b[i] && !b[i-1] {
-			b[i-1], b[i] = true, false
-			ones := 0
-			for _, one := range b[i+1:] {
-				if one {
-					ones++
-				}
-			}
-			for k := i + 1; k < len(b); k++ { // move the following true values as far back as possible
-				b[k] = k >= len(b)-ones
-			}
-			return true
-		}
-	}
-	return false
 }
 
 // test sets the probabilities of all figures.
