@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -94,7 +95,6 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	others := withoutRuns(v, rows)
 	slowest := make(map[operation]*SlowRequest)
 	within := Above(v, others)
-	open := best{limit: limit}
 	var errs []view.Row
 	for k := range v.Columns().Blocks() {
 		if ctx.Err() != nil {
@@ -119,7 +119,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 					}
 				case f.Open():
 					top.Open++
-					open.add(-b.Start[i], r)
+					top.NeverEnded = append(top.NeverEnded, r)
 				}
 			case view.RoleLog:
 				top.Logs++
@@ -156,7 +156,14 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a.Row, b.Row))
 	})
 	top.Slowest = top.Slowest[:min(limit, len(top.Slowest))]
-	top.NeverEnded = open.rows()
+	began := func(r view.Row) int64 {
+		if at, timed := v.Start(r); timed {
+			return at
+		}
+		return math.MaxInt64
+	}
+	slices.SortFunc(top.NeverEnded, func(a, b view.Row) int { return cmp.Or(cmp.Compare(began(a), began(b)), cmp.Compare(a, b)) })
+	top.NeverEnded = top.NeverEnded[:min(limit, len(top.NeverEnded))]
 	byName := make(map[string]*ServiceCount)
 	resources := v.Columns().Resources()
 	for code, s := range services {
@@ -226,38 +233,6 @@ func SlowestPart(v *view.View, r view.Row) (part view.Row, ok bool) {
 		}
 	}
 	return part, ok
-}
-
-// best collects the rows with the largest numbers.
-type best struct {
-	limit int
-	list  []ranked // ascending
-}
-
-type ranked struct {
-	n int64
-	r view.Row
-}
-
-func (b *best) add(n int64, r view.Row) {
-	full := len(b.list) >= b.limit
-	if full && (b.limit <= 0 || n <= b.list[0].n) {
-		return
-	}
-	// Among rows with equal numbers, the first row ranks higher.
-	at, _ := slices.BinarySearchFunc(b.list, n, func(x ranked, n int64) int { return cmp.Compare(x.n, n) })
-	b.list = slices.Insert(b.list, at, ranked{n, r})
-	if full {
-		b.list = slices.Delete(b.list, 0, 1)
-	}
-}
-
-func (b *best) rows() []view.Row {
-	rows := make([]view.Row, 0, len(b.list))
-	for _, x := range slices.Backward(b.list) {
-		rows = append(rows, x.r)
-	}
-	return rows
 }
 
 // patterns sets o.Patterns and o.OtherErrors.
@@ -503,8 +478,6 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 			}
 		}
 	}
-	longest := best{limit: limit}
-	var found []Gap
 	var last *bucket
 	for i := range buckets {
 		b := &buckets[i]
@@ -512,16 +485,13 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 			continue
 		}
 		if last != nil && uint64(b.first-last.last) > width {
-			longest.add(b.first-last.last, view.Row(len(found)))
-			found = append(found, Gap{Time(last.last), b.first - last.last, last.lastRow, b.firstRow})
+			o.Gaps = append(o.Gaps, Gap{Time(last.last), b.first - last.last, last.lastRow, b.firstRow})
 		}
 		last = b
 	}
 	if last != nil && int64(o.Last) > last.last && int64(o.Last) == to {
-		longest.add(to-last.last, view.Row(len(found)))
-		found = append(found, Gap{Time(last.last), to - last.last, last.lastRow, 0})
+		o.Gaps = append(o.Gaps, Gap{Time(last.last), to - last.last, last.lastRow, 0})
 	}
-	for _, n := range longest.rows() {
-		o.Gaps = append(o.Gaps, found[n])
-	}
+	slices.SortStableFunc(o.Gaps, func(a, b Gap) int { return cmp.Compare(b.Duration, a.Duration) })
+	o.Gaps = o.Gaps[:min(limit, len(o.Gaps))]
 }
