@@ -151,7 +151,7 @@ func Compare(ctx context.Context, before, after []query.Run) (*Diff, error) {
 		d.Level = levelOfRuns
 		d.LeastP = 1 / float64(len(labelings(len(before), len(after))))
 	}
-	t := paths{texts: make(map[string]uint32), known: map[pathKey]int{}, before: len(before), runs: len(before) + len(after)}
+	t := paths{operations: operations{known: make(map[operation]int32)}, known: map[pathKey]int{}, before: len(before), runs: len(before) + len(after)}
 	for i, run := range slices.Concat(before, after) {
 		if err := t.add(ctx, run, i, d); err != nil {
 			return nil, err
@@ -201,16 +201,15 @@ type paths struct {
 	before, runs int
 	traces       []int // of each run
 
-	texts map[string]uint32 // the number of each service or name, which is an index into names
-	names []string
-	known map[pathKey]int
-	list  []path
+	operations operations
+	known      map[pathKey]int
+	list       []path
 }
 
 type pathKey struct {
-	parent        int // -1: none
-	service, name uint32
-	kind          string
+	parent    int // -1: none
+	operation int32
+	kind      string
 }
 
 type path struct {
@@ -221,15 +220,6 @@ type path struct {
 	stats []PathStats // of each run
 }
 
-func (t *paths) text(s string) uint32 {
-	n, ok := t.texts[s]
-	if !ok {
-		n = uint32(len(t.names))
-		t.texts[s], t.names = n, append(t.names, s)
-	}
-	return n
-}
-
 // tooMany is the path number of spans beyond the maximum number of paths.
 const tooMany = -2
 
@@ -238,7 +228,7 @@ func (t *paths) of(k pathKey) int {
 	depth := 0
 	if k.parent >= 0 {
 		up := &t.list[k.parent]
-		if up.service == k.service && up.name == k.name && up.kind == k.kind {
+		if up.operation == k.operation && up.kind == k.kind {
 			return k.parent
 		}
 		depth = up.depth + 1
@@ -272,8 +262,7 @@ func (t *paths) add(ctx context.Context, of query.Run, run int, d *Diff) error {
 	}
 	tree := v.Tree()
 	at := make([]int32, v.Len()) // for each row, its path or the path of the nearest span above it
-	services := make(map[view.Row]uint32)
-	names := make(map[uint16]uint32)
+	number := t.operations.reader(v)
 	seen := make([]bool, v.Columns().Traces())
 	for rank := range tree.Len() {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
@@ -289,18 +278,8 @@ func (t *paths) add(ctx context.Context, of query.Run, run int, d *Diff) error {
 		if f.Role() != view.RoleSpan {
 			continue
 		}
-		service, ok := services[v.Resource(r)]
-		if !ok {
-			service = t.text(v.Service(r))
-			services[v.Resource(r)] = service
-		}
-		code := v.Columns().Block(int(r) / columns.BlockRows).Meta[int(r)%columns.BlockRows]
-		name, ok := names[code]
-		if !ok || code == columns.Unknown {
-			name = t.text(v.Name(r))
-			names[code] = name
-		}
-		n := t.of(pathKey{int(at[r]), service, name, f.Kind()})
+		b, i := v.Columns().Block(int(r)/columns.BlockRows), r%columns.BlockRows
+		n := t.of(pathKey{int(at[r]), number(r, b.Resource[i], b.Meta[i]), f.Kind()})
 		at[r] = int32(n)
 		if !rows.Has(r) {
 			continue
@@ -351,7 +330,8 @@ func (t *paths) compare(n int, all *Diff) PathDiff {
 	d := PathDiff{Before: together(p.stats[:t.before]), After: together(p.stats[t.before:]), level: all.Level}
 	for i := n; i >= 0; i = t.list[i].parent {
 		step := &t.list[i]
-		d.Path = append(d.Path, PathStep{t.names[step.service], t.names[step.name], step.kind})
+		of := t.operations.list[step.operation]
+		d.Path = append(d.Path, PathStep{of.service, of.name, step.kind})
 	}
 	slices.Reverse(d.Path)
 	if all.LeastP > 0 {

@@ -71,7 +71,8 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 		return nil, err
 	}
 	q.list = make([]timed, 0, requests.Len())
-	known, byCodes := make(map[operation]int32), make(map[[2]uint16]int32)
+	names := operations{known: make(map[operation]int32)}
+	number := names.reader(v)
 	for k := range v.Columns().Blocks() {
 		b := v.Columns().Block(k)
 		for i := range requests[k*columns.Words : (k+1)*columns.Words].All() {
@@ -79,20 +80,11 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 			if d := b.Duration[i]; d != columns.NoDuration {
 				took = max(0, min(d, math.MaxInt64/2))
 			}
-			r, codes := view.Row(b.First)+i, [2]uint16{b.Resource[i], b.Meta[i]}
-			n, ok := byCodes[codes]
-			if !ok || max(codes[0], codes[1]) == columns.Unknown {
-				op := operationOf(v, r)
-				n, ok = known[op]
-				if !ok {
-					n = int32(len(q.names))
-					known[op], q.names = n, append(q.names, op)
-				}
-				byCodes[codes] = n
-			}
-			q.list = append(q.list, timed{r, n, view.Flags(b.Flags[i]).IsError(), b.Start[i], took})
+			r := view.Row(b.First) + i
+			q.list = append(q.list, timed{r, number(r, b.Resource[i], b.Meta[i]), view.Flags(b.Flags[i]).IsError(), b.Start[i], took})
 		}
 	}
+	q.names = names.list
 	return q, nil
 }
 

@@ -3,6 +3,7 @@ package analyze
 import (
 	"iter"
 
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -47,5 +48,32 @@ func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
 			}
 		}
 		return is
+	}
+}
+
+// operations numbers operations.
+type operations struct {
+	list  []operation // by number
+	known map[operation]int32
+}
+
+// reader returns a function that returns the number of the operation of a row, whose numbers of resource and metadata it
+// gets.
+func (o *operations) reader(v *view.View) func(r view.Row, resource, meta uint16) int32 {
+	byCodes := make(map[[2]uint16]int32)
+	return func(r view.Row, resource, meta uint16) int32 {
+		codes := [2]uint16{resource, meta}
+		n, ok := byCodes[codes]
+		if ok && max(resource, meta) != columns.Unknown {
+			return n
+		}
+		op := operationOf(v, r)
+		n, ok = o.known[op]
+		if !ok {
+			n = int32(len(o.list))
+			o.known[op], o.list = n, append(o.list, op)
+		}
+		byCodes[codes] = n
+		return n
 	}
 }
