@@ -12,22 +12,26 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// enumWords maps the names of enum values to the values. A name can have values of several kinds.
-var enumWords = func() map[string][]Value {
-	words := make(map[string][]Value)
+// enumValues are the values that have names. The values of a kind are in their order. For the name "error", the status
+// precedes the level.
+var enumValues = func() (list []Value) {
 	for _, of := range [...]struct {
 		kind valueKind
 		n    uint8
 	}{{kindStatus, uint8(otel.StatusError)}, {kindLevel, uint8(format.LevelError)}, {kindSpanKind, uint8(otel.KindConsumer)}, {kindRole, uint8(view.RoleRecorder)}} {
 		for n := range of.n + 1 {
-			if v := enumValue(of.kind, n); v.n != int64(view.RoleFolded) || of.kind != kindRole {
-				// For the name "error", the status precedes the level.
-				words[strings.ToLower(v.String())] = append(words[strings.ToLower(v.String())], v)
+			if v := enumValue(of.kind, n); v != enumValue(kindRole, uint8(view.RoleFolded)) {
+				list = append(list, v)
 			}
 		}
 	}
-	return words
+	return list
 }()
+
+// named returns the enum values that a word names. They can have several kinds.
+func named(word string) []Value {
+	return slices.DeleteFunc(slices.Clone(enumValues), func(v Value) bool { return strings.ToLower(v.String()) != word })
+}
 
 // isEnum reports whether values of the kind have names.
 func (k valueKind) isEnum() bool { return k >= kindLevel }
@@ -45,7 +49,7 @@ func enumNamed(kind valueKind, word string) (Value, bool) {
 	if word == "warning" {
 		word = "warn"
 	}
-	for _, v := range enumWords[word] {
+	for _, v := range named(word) {
 		if v.kind == kind {
 			return v, true
 		}
@@ -54,18 +58,12 @@ func enumNamed(kind valueKind, word string) (Value, bool) {
 }
 
 // enumNames returns the names of the values of an enum kind, in the order of the values.
-func enumNames(kind valueKind) []string {
-	var names []string
-	for name := range enumWords {
-		if _, ok := enumNamed(kind, name); ok {
-			names = append(names, name)
+func enumNames(kind valueKind) (names []string) {
+	for _, v := range enumValues {
+		if v.kind == kind {
+			names = append(names, strings.ToLower(v.String()))
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		x, _ := enumNamed(kind, a)
-		y, _ := enumNamed(kind, b)
-		return cmp.Compare(x.n, y.n)
-	})
 	return names
 }
 

@@ -122,16 +122,16 @@ func (p *parser) word() (expr, error) {
 		return nil, p.noCall(t)
 	}
 	compared := p.compared(at, at)
-	values, isEnum := enumWords[t.text]
+	values := named(t.text)
 	f, isField := fieldNamed(t, p.braces > 0)
 	switch {
 	case isField && p.isText(f, at):
 		return constant(stringValue(t.text))
 	case isField && (compared || p.braces > 0 || len(t.parts) > 1):
 		return f, nil
-	case isEnum && (compared || p.braces > 0):
+	case len(values) > 0 && (compared || p.braces > 0):
 		return &literal{value: values[0], word: t.text, pos: t.pos, end: t.end}, nil
-	case isEnum:
+	case len(values) > 0:
 		return p.namedOrText(t, values)
 	case p.left != nil && (p.braces == 0 || p.textEnd(at) == t.end || p.is(",")):
 		return constant(stringValue(t.text))
