@@ -240,7 +240,7 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others, within b
 	if w.rules.alike {
 		roots = withoutSeeding(v, roots)
 	}
-	x := callReader{workload: w, v: v, texts: errorTexts{v: v, ctx: ctx}}
+	x := callReader{workload: w, v: v, texts: newErrorTexts(v), ctx: ctx}
 	if within {
 		x.only = run.Rows
 	}
@@ -325,7 +325,8 @@ type callReader struct {
 	*workload
 
 	v     *view.View
-	texts errorTexts
+	texts *errorTexts
+	ctx   context.Context //nolint:containedctx // the context of the one call that the callReader serves
 	paths *pathReader
 	only  view.Set[view.Row] // if not nil, only these rows count
 }
@@ -354,7 +355,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 	var spans []*member
 	known := make(map[view.Row]*member)
 	for r := range Subtree(v, root) {
-		if err := x.texts.ctx.Err(); r%(1<<16) == 0 && err != nil {
+		if err := x.ctx.Err(); r%(1<<16) == 0 && err != nil {
 			return err
 		}
 		if x.only != nil && !x.only.Has(r) {

@@ -210,7 +210,7 @@ func (w *workload) setPeriods(x *Explanation) {
 func (w *workload) tellState(ctx context.Context, x *Explanation, run query.Run, top *Overview) (err error) {
 	x.Trigger = w.trigger
 	if x.Trigger != nil {
-		err = x.Trigger.tell(ctx, run)
+		err = x.Trigger.tell(run)
 		if err != nil {
 			return err
 		}

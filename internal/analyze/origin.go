@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,12 +58,12 @@ func triggerOf(v *view.View, r view.Row) (t *Trigger, at Time) {
 }
 
 // tell sets the text of a trigger: the innermost error of its request, or else where the request spends its time.
-func (t *Trigger) tell(ctx context.Context, run query.Run) error {
+func (t *Trigger) tell(run query.Run) error {
 	v := run.View
 	if t.Row == 0 {
 		return nil
 	}
-	texts, failed := errorTexts{v: v, ctx: ctx}, view.Row(0)
+	texts, failed := newErrorTexts(v), view.Row(0)
 	for r := range Subtree(v, t.Row) {
 		if v.Flags(r).IsError() && run.Rows.Has(r) {
 			failed = r

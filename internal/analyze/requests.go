@@ -342,7 +342,7 @@ func (q *Requests) group(ctx context.Context, g *ChoiceGroup, p compared, first 
 			g.Text += fmt.Sprintf(", the others %s", took(median(p.others)))
 		}
 	}
-	list, spans, err := q.inside(ctx, [2][]*timed{p.in, p.others})
+	list, spans, err := q.inside([2][]*timed{p.in, p.others})
 	rows := [2][]view.Row{}
 	for i, side := range [2][]*timed{p.in, p.others} {
 		for x := range evenly(side, maxSample) {
@@ -398,8 +398,8 @@ func (s *spent) more() float64 { return s.time[0] - s.time[1] }
 
 // inside compares the operations in which the chosen and the other requests spend their time, and returns the errors
 // of the chosen requests. The rows in spans are the spans of the operation that the evidence names.
-func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Evidence, spans [2][]view.Row, err error) {
-	t, texts := q.view.Tree(), errorTexts{v: q.view, ctx: ctx}
+func (q *Requests) inside(sides [2][]*timed) (list []Evidence, spans [2][]view.Row, err error) {
+	t, texts := q.view.Tree(), newErrorTexts(q.view)
 	all, most, slow, said := spent{}, &spent{}, operation{}, make(map[string]int)
 	own := make(map[operation]*spent)
 	for side, requests := range sides {

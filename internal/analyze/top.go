@@ -244,7 +244,7 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 	found := make(map[key]int)
 	var list []ErrorPattern
 	known := make(map[string]string) // a cache of the patterns of texts
-	text := errorTexts{v: v, ctx: ctx, saidBelow: make(map[view.Row][]string)}
+	text := newErrorTexts(v)
 	for i, r := range errs {
 		if i%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -291,28 +291,32 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 // attributes. The text of a span is its name and the description of its status. If there is no description, it is
 // the name and the message of the span's first exception.
 type errorTexts struct {
-	v                      *view.View
-	ctx                    context.Context //nolint:containedctx // the context of the one call that errorTexts serves
-	description, exception *columns.Column
-	read                   *view.Reader
-	saidBelow              map[view.Row][]string // results of the method below, by row
+	v         *view.View
+	read      *view.Reader
+	saidBelow map[view.Row][]string // results of the method below, by row
 }
 
-// cause returns the error in the attributes of a log record.
-func (t *errorTexts) cause(r view.Row) (string, error) {
-	if t.read == nil {
-		t.read = t.v.NewReader()
-	}
-	e, err := t.read.Entry(r)
+func newErrorTexts(v *view.View) *errorTexts {
+	return &errorTexts{v: v, read: v.NewReader(), saidBelow: make(map[view.Row][]string)}
+}
+
+// attribute returns the first of some attributes that row r has and that is not empty, or "".
+func (t *errorTexts) attribute(r view.Row, names ...string) (string, error) {
+	e, err := t.read.WithoutIDs(r)
 	if err != nil {
 		return "", err
 	}
-	for _, name := range [3]string{"err", "error", "exception.message"} {
+	for _, name := range names {
 		if v, ok := e.Attribute(name); ok && v.Text() != "" {
 			return strings.Clone(v.Text()), nil
 		}
 	}
 	return "", nil
+}
+
+// cause returns the error in the attributes of a log record.
+func (t *errorTexts) cause(r view.Row) (string, error) {
+	return t.attribute(r, "err", "error", "exception.message")
 }
 
 func (t *errorTexts) of(r view.Row) (s string, err error) {
@@ -334,13 +338,13 @@ func (t *errorTexts) of(r view.Row) (s string, err error) {
 // said returns the error text of the span at row r: the description of its status, or else the message of its first
 // exception, or else "".
 func (t *errorTexts) said(r view.Row) (s string, err error) {
-	s, err = t.attribute(&t.description, mapping.AttrStatusDescription, r)
+	s, err = t.attribute(r, mapping.AttrStatusDescription)
 	if s != "" || err != nil {
 		return s, err
 	}
 	for _, kid := range t.v.Children(r) {
 		if t.v.Role(kid) == view.RoleEvent && t.v.Name(kid) == mapping.NameException {
-			return t.attribute(&t.exception, "exception.message", kid)
+			return t.attribute(kid, "exception.message")
 		}
 	}
 	return "", nil
@@ -411,25 +415,6 @@ func (t *errorTexts) repeats(r view.Row, text string, rows view.Set[view.Row]) (
 		said = append(slices.Clip(said), own)
 	}
 	return slices.ContainsFunc(said, func(s string) bool { return s != "" && strings.Contains(text, s) }), nil
-}
-
-// attribute returns an attribute of row r. It creates the column c at first use.
-func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s string, err error) {
-	if *c == nil {
-		*c, err = t.v.Columns().Column(t.ctx, name)
-		if err != nil {
-			return "", err
-		}
-	}
-	switch code := (*c).Codes[r]; code {
-	case 0:
-		return "", nil
-	case columns.UnknownText:
-		value, _ := (*c).Value(uint32(r))
-		return value.Text(), nil
-	default:
-		return (*c).Values[code-1].Text(), nil
-	}
 }
 
 // gapBuckets is the number of parts into which the time is divided to find gaps. Gaps that are shorter than a part may
