@@ -53,20 +53,22 @@ const (
 // callTexts are the attributes that distinguish calls of the same name.
 var callTexts = []string{"db.query.text", "db.statement", "url.full", "http.url", "url.path", "http.target"}
 
-// Spans with the same repeatKey are counted together.
-type repeatKey struct{ service, name, of string }
+// Calls with the same repeatKey are counted together.
+type repeatKey struct {
+	operation
 
-// Below one span, spans with the same callKey are counted together.
-type callKey struct{ resource, name uint16 }
+	of string // the name of the parent spans
+}
 
 // repeats counts the spans below the spans of some blocks.
 type repeats struct {
-	v     *view.View
-	rows  view.Set[view.Row]
-	t     *view.Tree
-	names []uint16 // index of a metadata → index of the first metadata with the same name
-	found map[repeatKey]*repeated
-	calls map[callKey]calls // the calls directly below the current span
+	v          *view.View
+	rows       view.Set[view.Row]
+	t          *view.Tree
+	operations operations
+	number     func(r view.Row, resource, meta uint16) int32 // of an operation
+	found      map[repeatKey]*repeated
+	calls      map[int32]calls // the calls directly below the current span, by operation
 }
 
 type calls struct {
@@ -78,9 +80,11 @@ type calls struct {
 // rows. Calls with different queries or URLs are different repeats.
 func repeatsOf(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]Repeat, error) {
 	all := make(map[repeatKey]*repeated)
-	t, names := v.Tree(), namesOf(v.Columns().Metas())
+	t := v.Tree()
 	parts, err := columns.Collect(ctx, v.Columns().Each, func() (*repeats, func(k int)) {
-		p := &repeats{v: v, rows: rows, t: t, names: names, found: make(map[repeatKey]*repeated), calls: make(map[callKey]calls)}
+		p := &repeats{v: v, rows: rows, t: t, found: make(map[repeatKey]*repeated), calls: make(map[int32]calls)}
+		p.operations.known = make(map[operation]int32)
+		p.number = p.operations.reader(v)
 		return p, p.block
 	})
 	if err != nil {
@@ -146,7 +150,7 @@ func (p *repeats) block(k int) {
 			continue
 		}
 		if len(p.calls) > 1000 { // make a new map, because clearing a large map takes long each time
-			p.calls = make(map[callKey]calls)
+			p.calls = make(map[int32]calls)
 		}
 		clear(p.calls)
 		for kid := range p.t.Children(r) {
@@ -155,26 +159,21 @@ func (p *repeats) block(k int) {
 			}
 			c, j := p.v.Columns().Block(int(kid)/columns.BlockRows), kid%columns.BlockRows
 			if view.Flags(c.Flags[j]).Role() == view.RoleSpan && c.Meta[j] != columns.Unknown {
-				key := callKey{c.Resource[j], p.names[c.Meta[j]]}
-				n := p.calls[key]
-				p.calls[key] = calls{n.n + 1, n.time + max(0, c.Duration[j])}
+				of := p.number(kid, c.Resource[j], c.Meta[j])
+				n := p.calls[of]
+				p.calls[of] = calls{n.n + 1, n.time + max(0, c.Duration[j])}
 			}
 		}
-		for key, n := range p.calls {
+		for of, n := range p.calls {
 			if n.n >= fewestCalls {
-				p.add(key, r, b.Meta[i], n)
+				p.add(repeatKey{p.operations.list[of], p.v.Columns().Metas()[b.Meta[i]].Name}, r, n)
 			}
 		}
 	}
 }
 
 // add adds the repeated calls of the span at row r.
-func (p *repeats) add(call callKey, r view.Row, meta uint16, n calls) {
-	metas := p.v.Columns().Metas()
-	key := repeatKey{name: metas[call.name].Name, of: metas[meta].Name}
-	if call.resource != columns.Unknown {
-		key.service = p.v.Service(view.Row(p.v.Columns().Resources()[call.resource]))
-	}
+func (p *repeats) add(key repeatKey, r view.Row, n calls) {
 	x := p.found[key]
 	if x == nil {
 		if len(p.found) >= maxRepeats {
@@ -183,27 +182,8 @@ func (p *repeats) add(call callKey, r view.Row, meta uint16, n calls) {
 		x = &repeated{Repeat: Repeat{Service: key.service, Name: key.name, Of: key.of, Most: r}}
 		p.found[key] = x
 	}
-	more := &Repeat{Calls: n.n, Time: n.time, Most: r, MostCalls: n.n}
-	// Count the parent span once, even if its calls have two resources.
-	if last := len(x.below) - 1; last < 0 || x.below[last] != r {
-		more.Spans, x.below = 1, append(x.below, r)
-	}
-	x.add(more)
-}
-
-// namesOf returns, for each metadata, the number of the first metadata with the same name.
-func namesOf(metas []format.Metadata) []uint16 {
-	first := make(map[string]uint16, len(metas))
-	names := make([]uint16, len(metas))
-	for i := range metas {
-		n, ok := first[metas[i].Name]
-		if !ok {
-			n = uint16(i)
-			first[metas[i].Name] = n
-		}
-		names[i] = n
-	}
-	return names
+	x.below = append(x.below, r)
+	x.add(&Repeat{Spans: 1, Calls: n.n, Time: n.time, Most: r, MostCalls: n.n})
 }
 
 // byText divides the calls of x by their texts. It counts only parent spans with at least fewestCalls calls of one
