@@ -55,7 +55,6 @@ type machine struct {
 type lack struct {
 	x     *compare
 	field *field
-	a     *attribute
 }
 
 // value compiles an expression.

@@ -243,7 +243,7 @@ func (m *machine) comparing(f *field, x *compare) (n node, err error) {
 	case c.long != nil:
 		n = &lookup[uint32]{c.long, c.table(&x.comparison), is, 3}
 		if f.user && (x.op == "!~" || x.op == "!=" && x.value.kind != kindNil) {
-			m.lacks[f.text] = lack{x, f, m.attrs[f.name]}
+			m.lacks[f.text] = lack{x, f}
 		}
 	default:
 		n = &rows{is, 50}

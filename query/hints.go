@@ -31,17 +31,14 @@ func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 	var hints []Hint
 	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
 		l := m.lacks[text]
+		none, err := m.where(&compare{comparison: comparison{op: "="}, a: l.field}, nil)
+		if err != nil {
+			continue
+		}
 		n := 0
-		for k := range m.v.Columns().Blocks() {
-			b := m.v.Columns().Block(k)
-			for i, f := range b.Flags {
-				r, f := view.Row(b.First)+view.Row(i), view.Flags(f)
-				if !m.selectable(f) || l.field.role != 0 && f.Role() != l.field.role || selected.Has(r) || l.a.own(r).kind != kindNil {
-					continue
-				}
-				if !l.field.inherits || l.a.resource(r).kind == kindNil {
-					n++
-				}
+		for r := range none.All() {
+			if !selected.Has(r) {
+				n++
 			}
 		}
 		if n == 0 {
@@ -209,16 +206,9 @@ const maxValues = 1000
 // otherValue returns a hint with the values of a field that are nearest to a text. The hint is empty if the text is a
 // value of the field, or if the field has no texts.
 func (q *Query) otherValue(m *machine, f *field, l *literal) (h Hint) {
-	all, err := Parse("{} | values(" + f.text + ")")
-	if err != nil {
-		return h
-	}
-	r, err := all.Run(m.ctx, m.v, nil)
-	if err != nil {
-		return h
-	}
+	lines := valueLines(m.ctx, m.v, f.text)
 	var values []string
-	for _, line := range r.Table.Lines[:min(len(r.Table.Lines), maxValues)] {
+	for _, line := range lines[:min(len(lines), maxValues)] {
 		if line[0].kind == kindString {
 			values = append(values, line[0].s)
 		}
@@ -235,6 +225,19 @@ func (q *Query) otherValue(m *machine, f *field, l *literal) (h Hint) {
 		h.Query = q.with(l.pos, l.end, quote(s))
 	}
 	return h
+}
+
+// valueLines returns the lines of values(field) for all rows, or nil if the field has no values.
+func valueLines(ctx context.Context, v *view.View, field string) [][]Value {
+	q, err := Parse("{} | values(" + field + ")")
+	if err != nil {
+		return nil
+	}
+	r, err := q.Run(ctx, v, nil)
+	if err != nil {
+		return nil
+	}
+	return r.Table.Lines
 }
 
 // maxNear is the maximum length of a value in a hint.

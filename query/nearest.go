@@ -1,10 +1,8 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/view"
@@ -46,37 +44,31 @@ func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error
 		}
 		conditions = append(conditions, c)
 	}
-	type candidate struct {
-		row   view.Row
-		holds int
-	}
-	var best []candidate
+	var best []view.Row
+	most := 0
 	for r := range v.Rows() {
-		if !m.selectable(v.Flags(r)) {
-			continue
-		}
-		c := candidate{row: r}
+		hold := 0
 		for i := range conditions {
 			if conditions[i].holds.Has(r) {
-				c.holds++
+				hold++
 			}
 		}
-		if c.holds < len(conditions) {
-			best = append(best, c)
+		if !m.selectable(v.Flags(r)) || hold < most || hold == len(conditions) {
+			continue
 		}
-	}
-	slices.SortStableFunc(best, func(a, b candidate) int { return cmp.Compare(b.holds, a.holds) })
-	if i := slices.IndexFunc(best, func(c candidate) bool { return c.holds < best[0].holds }); i >= 0 {
-		best = best[:i]
+		if hold > most {
+			best, most = best[:0], hold
+		}
+		best = append(best, r)
 	}
 	var near []Near
 	e := &env{m: m, read: v.NewReader()}
-	for _, c := range best[:min(n, len(best))] {
-		e.row = c.row
-		row := Near{Row: c.row}
+	for _, r := range best[:min(n, len(best))] {
+		e.row = r
+		row := Near{Row: r}
 		for i := range conditions {
 			of := &conditions[i]
-			if of.holds.Has(c.row) {
+			if of.holds.Has(r) {
 				continue
 			}
 			text := of.text

@@ -77,15 +77,11 @@ func (e *Error) WithValue(ctx context.Context, v *view.View) *Error {
 	if e.Unfinished == "" {
 		return e
 	}
-	q, err := Parse("{} | values(" + e.Unfinished + ")")
-	if err != nil {
+	lines := valueLines(ctx, v, e.Unfinished)
+	if len(lines) == 0 {
 		return e
 	}
-	r, err := q.Run(ctx, v, nil)
-	if err != nil || len(r.Table.Lines) == 0 {
-		return e
-	}
-	text := (&literal{value: r.Table.Lines[0][0]}).String()
+	text := (&literal{value: lines[0][0]}).String()
 	whole := e.Query[:e.valueAt] + " " + text + e.Query[e.valueEnd:]
 	if _, err := parse(whole); err != nil || len(whole) > maxTry {
 		return e
