@@ -56,6 +56,7 @@ type PathDiff struct {
 	CountP  float64 `json:"count_p"`
 
 	level float64
+	of    int // its number in paths
 }
 
 // A PathStep is one level of a path.
@@ -327,7 +328,7 @@ func (t *paths) compare(n int, all *Diff) PathDiff {
 			s.Roots = t.list[p.top].stats[i].Count
 		}
 	}
-	d := PathDiff{Before: together(p.stats[:t.before]), After: together(p.stats[t.before:]), level: all.Level}
+	d := PathDiff{Before: together(p.stats[:t.before]), After: together(p.stats[t.before:]), level: all.Level, of: n}
 	for i := n; i >= 0; i = t.list[i].parent {
 		step := &t.list[i]
 		of := t.operations.list[step.operation]
@@ -378,18 +379,13 @@ func together(runs []PathStats) PathStats {
 // testRuns sets the probabilities of all paths by the test between runs.
 func (t *paths) testRuns(ctx context.Context, d *Diff) error {
 	var longer, errors, more family
-	n := 0 // the index of the path in d.Paths
-	for i := range t.list {
-		p := &t.list[i]
-		if n == len(d.Paths) || !slices.ContainsFunc(p.stats, func(s PathStats) bool { return s.Count > 0 }) {
-			continue
-		}
+	for n := range d.Paths {
+		p := &t.list[d.Paths[n].of]
 		if !slices.ContainsFunc(p.stats, func(s PathStats) bool { return len(s.took) == 0 }) {
 			longer.add(n, p.stats, func(s *PathStats) float64 { return math.Log(float64(max(1, s.P95))) })
 		}
 		errors.addRates(n, p.stats, func(s *PathStats) (n, of int) { return s.Errors, s.Count })
 		more.addRates(n, p.stats, func(s *PathStats) (n, of int) { return s.Count, s.Roots })
-		n++
 	}
 	families := []family{longer, errors, more}
 	if err := test(ctx, families, t.before, t.runs-t.before); err != nil {

@@ -264,10 +264,7 @@ func (g *group) requests(list []Evidence, groups int) []Evidence {
 		in, others, m := len(g.sides[true]), len(g.sides[false]), sides[false][of]
 		p := stat.MoreOften(n, in, m, others)
 		if 2*n > in && 2*m < others && p >= need(groups*(len(sides[true])+len(sides[false])), 0) {
-			list = addShare(list, Evidence{
-				Pattern: "of " + of, Before: Count{N: m, Of: others}, Now: Count{N: n, Of: in}, Log10P: -p,
-				Text: fmt.Sprintf("of requests %s: %d of these %d calls, %d of the %d others", of, n, in, m, others),
-			})
+			list = addShare(list, shareOf("of "+of, "of requests "+of, Count{N: n, Of: in}, Count{N: m, Of: others}, p))
 		}
 	}
 	return list
@@ -298,10 +295,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 				continue
 			}
 			instances = instances && !resource
-			list = addShare(list, Evidence{
-				Pattern: "where " + x.Where, Before: Count{N: int(x.Others), Of: int(c.Others)}, Now: Count{N: int(x.In), Of: int(c.In)}, Log10P: -p,
-				Text: fmt.Sprintf("%s: %d of these %d calls, %d of the %d others", x.Where, x.In, c.In, x.Others, c.Others),
-			})
+			list = addShare(list, shareOf("where "+x.Where, x.Where, Count{N: int(x.In), Of: int(c.In)}, Count{N: int(x.Others), Of: int(c.Others)}, p))
 		}
 	}
 	return tellRan(list, ran, groups), nil
@@ -318,6 +312,12 @@ func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 		}
 	}
 	return list
+}
+
+// shareOf returns the evidence for addShare that calls have something more often than others.
+func shareOf(pattern, what string, these, others Count, p float64) Evidence {
+	text := fmt.Sprintf("%s: %d of these %d calls, %d of the %d others", what, these.N, these.Of, others.N, others.Of)
+	return Evidence{Pattern: pattern, Before: others, Now: these, Log10P: -p, Text: text}
 }
 
 // addShare adds an evidence of the kind "share", unless the list already has its pattern or is full.
