@@ -174,13 +174,12 @@ func (b *besides) addShares(list []*Beside, in, others view.Set[view.Row], lengt
 			to = max(to, from+length)
 			own := operationOf(b.v, b.outermost(r))
 			for i, x := range list {
-				c := coverages[i]
-				of := &c.one
+				c, n := coverages[i], 1
 				if own == (operation{service: x.Service, name: x.Name}) {
-					of = &c.two // the request itself has the name of x, so a second span must be running
+					n = 2 // the request itself has the name of x, so a second span must be running
 				}
-				before, began := of.until(c.at, from)
-				if after, _ := of.until(c.at, to); began && 2*(after-before) > to-from {
+				before, began := c.until(n, from)
+				if after, _ := c.until(n, to); began && 2*(after-before) > to-from {
 					ran[i][side]++
 				}
 			}
@@ -195,18 +194,13 @@ func (b *besides) addShares(list []*Beside, in, others view.Set[view.Row], lengt
 	}
 }
 
-// A coverage says at which times at least one span of a list is running, and at which times at least two.
+// A coverage says when the spans of a list are running.
 type coverage struct {
-	at       []int64 // the times at which spans begin or end, ascending
-	one, two covered
-	typical  int64 // the median of the durations
-}
-
-// A covered says when at least n spans ran, where n is one or two. For each time in coverage.at it has the total time
-// before it in which at least n spans ran, and whether at least n spans run right after it.
-type covered struct {
-	before []int64
-	runs   []bool
+	at   []int64 // the times at which spans begin or end, ascending
+	open []int32 // the number of spans that run right after each time
+	// before has for each time the total earlier time in which at least one span ran, and in which at least two ran.
+	before  [][2]int64
+	typical int64 // the median of the durations
 }
 
 // coverageOf returns the coverage of spans. It sorts the slices begins and ends.
@@ -214,11 +208,14 @@ func coverageOf(begins, ends []int64) *coverage {
 	slices.Sort(begins)
 	slices.Sort(ends)
 	c := new(coverage)
-	open := 0
+	open, before := int32(0), [2]int64{}
 	for i, k := 0, 0; k < len(ends); {
 		at := ends[k]
 		if i < len(begins) {
 			at = min(at, begins[i])
+		}
+		for n := range before[:min(open, 2)] {
+			before[n] += at - c.at[len(c.at)-1]
 		}
 		for ; i < len(begins) && begins[i] == at; i++ {
 			open++
@@ -226,36 +223,24 @@ func coverageOf(begins, ends []int64) *coverage {
 		for ; k < len(ends) && ends[k] == at; k++ {
 			open--
 		}
-		c.one.add(c.at, at, open >= 1)
-		c.two.add(c.at, at, open >= 2)
-		c.at = append(c.at, at)
+		c.at, c.open, c.before = append(c.at, at), append(c.open, open), append(c.before, before)
 	}
 	return c
 }
 
-func (c *covered) add(times []int64, at int64, runs bool) {
-	before := int64(0)
-	if n := len(times) - 1; n >= 0 {
-		before = c.before[n]
-		if c.runs[n] {
-			before += at - times[n]
-		}
-	}
-	c.before, c.runs = append(c.before, before), append(c.runs, runs)
-}
-
-// until returns the total time before at in which at least n spans ran, and whether at least n spans run right after
-// at. The slice times is coverage.at.
-func (c *covered) until(times []int64, at int64) (before int64, runs bool) {
-	n, _ := slices.BinarySearch(times, at+1)
-	n--
-	if n < 0 {
+// until returns the total time before at in which at least n spans ran, where n is 1 or 2, and whether at least n spans
+// run right after at.
+func (c *coverage) until(n int, at int64) (before int64, runs bool) {
+	k, _ := slices.BinarySearch(c.at, at+1)
+	k--
+	if k < 0 {
 		return 0, false
 	}
-	if c.runs[n] {
-		return c.before[n] + at - times[n], true
+	before, runs = c.before[k][n-1], int(c.open[k]) >= n
+	if runs {
+		before += at - c.at[k]
 	}
-	return c.before[n], false
+	return before, runs
 }
 
 // during returns the start and the end of a span.
