@@ -51,14 +51,14 @@ func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
 	}
 }
 
-// operations numbers operations.
+// operations gives numbers to operations.
 type operations struct {
 	list  []operation // by number
 	known map[operation]int32
 }
 
-// reader returns a function that returns the number of the operation of a row, whose numbers of resource and metadata it
-// gets.
+// reader returns a function that returns the number of a row's operation. Its parameters resource and meta are the codes
+// of the row in the columns of its block.
 func (o *operations) reader(v *view.View) func(r view.Row, resource, meta uint16) int32 {
 	byCodes := make(map[[2]uint16]int32)
 	return func(r view.Row, resource, meta uint16) int32 {
