@@ -54,13 +54,21 @@ func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 	if len(attrs) == len(b.attrs) && (len(attrs) == 0 || &attrs[0] == &b.attrs[0]) {
 		return list // same slice: the SDK never changes a slice that it has returned
 	}
+	has := func(kv attribute.KeyValue) bool { return slices.Contains(b.attrs, kv) }
+	if len(b.attrs) > 16 { // a search for each of many attributes would take too long
+		known := make(map[attribute.KeyValue]bool, len(b.attrs))
+		for _, kv := range b.attrs {
+			known[kv] = true
+		}
+		has = func(kv attribute.KeyValue) bool { return known[kv] }
+	}
 	for i := range attrs {
 		kv := &attrs[i]
 		// In most cases an attribute still has the index that it had at the start.
 		if i < len(b.attrs) && b.attrs[i].Key == kv.Key && b.attrs[i].Value == kv.Value {
 			continue
 		}
-		if !slices.Contains(b.attrs, *kv) {
+		if !has(*kv) {
 			list = append(list, *kv)
 		}
 	}

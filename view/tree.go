@@ -71,7 +71,8 @@ func newTree(v *View) *Tree {
 	for r := range v.n {
 		first[r+1] += first[r]
 	}
-	kids, next := make([]uint32, first[v.n]), slices.Clone(first[:v.n])
+	kids, next := make([]uint32, first[v.n]), t.ends // the end of a row is known when its last child has a rank
+	copy(next, first)
 	for r := Row(1); r < Row(v.n); r++ {
 		if v.flags(r).Role() != RoleFolded {
 			p := v.parent(r)
@@ -85,10 +86,12 @@ func newTree(v *View) *Tree {
 		}
 	}
 	t.rows = make([]uint32, visible)
-	for r := range t.ranks {
-		t.ranks[r], t.ends[r] = visible, visible
+	for r := range Row(v.n) {
+		t.ranks[r], next[r] = visible, first[r]
+		if v.flags(r).Role() == RoleFolded {
+			t.ends[r] = visible
+		}
 	}
-	copy(next, first)
 	rank, r := uint32(0), uint32(0)
 	t.ranks[0] = 0
 	for {

@@ -57,19 +57,20 @@ func run(ctx context.Context) error {
 
 // traffic runs the service on a free port of this machine, and sends requests to it.
 func traffic(ctx context.Context) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /cart", cart)
-	mux.HandleFunc("GET /price/{item}", price)
-	mux.HandleFunc("GET /broken", broken)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
+	address := "http://" + l.Addr().String()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /cart", func(w http.ResponseWriter, r *http.Request) { cart(w, r, address) })
+	mux.HandleFunc("GET /price/{item}", price)
+	mux.HandleFunc("GET /broken", broken)
 	s := &http.Server{Handler: otelhttp.NewHandler(mux, "request"), ReadHeaderTimeout: time.Second}
 	go func() { _ = s.Serve(l) }()
 	defer s.Close()
 	for _, path := range []string{"/cart?user=ada", "/cart?user=mallory", "/broken"} {
-		if status, err := get(ctx, "http://"+l.Addr().String()+path); err != nil {
+		if status, err := get(ctx, address+path); err != nil {
 			return err
 		} else if status != http.StatusOK {
 			slog.Warn("request was not served", "path", path, "status", status)
@@ -79,7 +80,7 @@ func traffic(ctx context.Context) error {
 }
 
 // cart looks up the prices of the items in a cart, all at once.
-func cart(w http.ResponseWriter, r *http.Request) {
+func cart(w http.ResponseWriter, r *http.Request, address string) {
 	ctx := r.Context()
 	user := r.URL.Query().Get("user")
 	items := []string{"teapot", "kettle", "spoon"}
@@ -98,7 +99,7 @@ func cart(w http.ResponseWriter, r *http.Request) {
 		wg.Go(func() {
 			ctx, span := tracer.Start(ctx, "look up", trace.WithAttributes(attribute.String("item", item)))
 			defer span.End()
-			if _, err := get(ctx, "http://"+r.Host+"/price/"+item); err != nil {
+			if _, err := get(ctx, address+"/price/"+item); err != nil {
 				span.SetStatus(codes.Error, err.Error())
 			}
 		})

@@ -154,13 +154,13 @@ type conn struct{ driver.Conn }
 
 func (conn) Close() error { return nil }
 
-func (conn) ExecContext(_ context.Context, query string, _ []driver.NamedValue) (driver.Result, error) {
+func (conn) ExecContext(ctx context.Context, query string, _ []driver.NamedValue) (driver.Result, error) {
 	takes := 20 * time.Millisecond
 	if query == "SELECT * FROM sales" {
 		takes *= 10
 	}
 	time.Sleep(takes)
-	return driver.ResultNoRows, nil
+	return driver.ResultNoRows, ctx.Err()
 }
 
 // cpu serves requests that compute.
