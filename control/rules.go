@@ -25,6 +25,7 @@ type rules struct {
 	signals     []string
 	exits       bool // a trace has the trigger exit
 	dumps       bool // a trace has the provider called "goroutines"
+	marks       bool // spans write their ids to an execution trace
 }
 
 // A rule is an [On] of a trace.
@@ -38,14 +39,19 @@ type rule struct {
 	count int
 }
 
+// paramMarks is the parameter of package provider that controls whether spans write their ids to an execution
+// trace.
+const paramMarks = "exec.trace.marks"
+
 const never = time.Duration(math.MaxInt64)
 
 func compile(cfg *Config) *rules {
 	f := &rules{
 		cfg: cfg, by: make(map[Trigger][]*rule), waits: make([]atomic.Bool, len(cfg.Traces)), waitsManual: make([]atomic.Bool, len(cfg.Traces)),
-		noticed: format.LevelError + 1, slow: never, stuck: never,
+		noticed: format.LevelError + 1, slow: never, stuck: never, marks: cfg.Ring.Params[paramMarks] != "off",
 	}
 	for i := range cfg.Traces {
+		f.marks = f.marks && cfg.Traces[i].Params[paramMarks] != "off"
 		f.dumps = f.dumps || cfg.Traces[i].Providers&Goroutines != 0
 		for _, on := range cfg.Traces[i].On {
 			f.by[on.Trigger] = append(f.by[on.Trigger], &rule{On: on, trace: i})

@@ -18,7 +18,6 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/write/flightrecorder"
-	"github.com/entrace-go/entrace/internal/write/inside"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
@@ -42,7 +41,7 @@ func (c *Control) logged(s *ring.LogEvent) {
 // also requests a trace if a panic other than [http.ErrAbortHandler] ended the span. For other spans it costs one
 // atomic load.
 func (c *Control) spanEnded(e *record.Event) {
-	name, span := e.Message, inside.SpanRef(&e.Ref)
+	name, span := e.Message, format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())}
 	f := c.rules.Load()
 	if f != nil && e.Took > f.slow {
 		if c.watchdog.hasTrace(span) { // the trace of the watchdog is enough
@@ -118,6 +117,15 @@ func (c spanTriggers) WantsLabels(first bool) bool {
 		}
 	}
 	return c.Enabled(CPUProfile)
+}
+
+// WantsMarks reports whether spans should write their ids to an execution trace.
+func (c spanTriggers) WantsMarks() bool {
+	if c.Control == nil {
+		return true
+	}
+	f := c.rules.Load()
+	return f == nil || f.marks
 }
 
 // An openSpans is a function that calls fn with each open span that began before the given time, until fn

@@ -22,7 +22,7 @@ const (
 
 // mark logs a mark of the span s, which has begun or ended, if a mark is needed.
 func (p *SpanProcessor) mark(ctx context.Context, s sdktrace.ReadOnlySpan, at moment) {
-	if !trace.IsEnabled() {
+	if !trace.IsEnabled() || p.flight != nil && !p.flight.WantsMarks() {
 		return
 	}
 	category := markStart

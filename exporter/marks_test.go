@@ -28,11 +28,11 @@ func TestMarks(t *testing.T) {
 	if trace.IsEnabled() {
 		t.Skip("the test is traced")
 	}
-	for _, flight := range []bool{true, false} {
+	for _, marks := range []string{"", "on", "off", "alone"} {
 		option := exporter.WithRecorder(create(t, nil))
-		if flight {
+		if marks != "alone" {
 			cfg := control.DefaultConfig()
-			cfg.ID, cfg.Dir, cfg.Ring.Always = "test", t.TempDir(), control.Spans
+			cfg.ID, cfg.Dir, cfg.Ring.Always, cfg.Ring.Params = "test", t.TempDir(), control.Spans, map[string]string{"exec.trace.marks": marks}
 			ctl, err := control.New(&control.Options{Config: cfg, Providers: provider.All()})
 			must(t, err)
 			defer func() { must(t, ctl.Shutdown(t.Context())) }()
@@ -62,13 +62,16 @@ func TestMarks(t *testing.T) {
 		for _, m := range regexp.MustCompile(`Category="(otel\.\w+)" Message="(\w+)"`).FindAllSubmatch(out, -1) {
 			got = append(got, string(m[1])+" "+string(m[2]))
 		}
-		expect.Slice(t, got, want, "with a flight recorder: %v: marks", flight)
+		if marks == "off" {
+			want = nil
+		}
+		expect.Slice(t, got, want, "marks %s", marks)
 		var order []string // no other goroutine has such events
 		for _, m := range regexp.MustCompile(`Category="otel\.span"| TaskBegin `).FindAll(out, -1) {
 			order = append(order, string(m))
 		}
-		if alternating := slices.Repeat([]string{`Category="otel.span"`, " TaskBegin "}, 6); !slices.Equal(order, alternating) {
-			t.Errorf("with a flight recorder: %v: the order is %v", flight, order)
+		if alternating := slices.Repeat([]string{`Category="otel.span"`, " TaskBegin "}, 6); marks != "off" && !slices.Equal(order, alternating) {
+			t.Errorf("marks %s: the order is %v", marks, order)
 		}
 	}
 }

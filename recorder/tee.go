@@ -10,7 +10,6 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/placer"
-	"github.com/entrace-go/entrace/internal/write/inside"
 )
 
 // A Tee receives the entries that a [Recorder] writes to its file, as soon as they are in the file. Package
@@ -65,7 +64,7 @@ func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 		if e.ID > 0 {
 			t := TeeEntry{ID: e.ID, Parent: e.Parent, Resource: e.IsResource, Raw: raw[from:e.End:e.End]}
 			if e.IsSpan {
-				t.Ref = inside.SpanRef(&e.Ref)
+				t.Ref = format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())}
 			}
 			list = append(list, t)
 		}

@@ -17,6 +17,7 @@
 //	exec.trace.min_age        how far back the execution trace goes; 10s, least 100ms
 //	exec.trace.max_bytes      roughly how much memory it uses, and how many bytes of it are kept at most;
 //	                          16777216, from 1 MiB to 48 MiB
+//	exec.trace.marks          on, off: spans write their ids into it; on
 //
 // A value below the minimum counts as the minimum, and a value above the maximum counts as the maximum. If
 // a value is not a time, a number or the name of a metric, Start returns an error.

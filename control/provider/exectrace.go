@@ -52,6 +52,9 @@ func (x *execTrace) start(s *control.Session) error {
 			return fmt.Errorf("exec.trace.max_bytes: %w", err)
 		}
 	}
+	if text := s.Params["exec.trace.marks"]; text != "" && text != "on" && text != "off" {
+		return fmt.Errorf("exec.trace.marks is %q: must be on or off", text)
+	}
 	size = min(max(size, minTraceBytes), maxTraceBytes)
 	r := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: age, MaxBytes: uint64(size)})
 	if err := r.Start(); err != nil {

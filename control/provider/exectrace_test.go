@@ -94,6 +94,9 @@ func TestExecTraceTooLarge(t *testing.T) {
 	if e := r.entries[0]; len(r.entries) != 1 || e.Message.Value != "execution trace too large to keep" || e.has("data") || e.u64(t, "bytes") != 0 || e.u64(t, "left_out_bytes") <= 1000 {
 		t.Errorf("%d entries, the first is %q: %d bytes", len(r.entries), e.Message.Value, e.u64(t, "bytes"))
 	}
+	if err := x.start(r.session(control.ExecTrace, map[string]string{"exec.trace.marks": "yes"})); err == nil {
+		t.Error("exec.trace.marks can be anything")
+	}
 }
 
 // TestLastGenerations writes a trace of some seconds to a generations with various limits. The kept data is

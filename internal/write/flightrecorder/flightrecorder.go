@@ -19,6 +19,8 @@ type Recorder interface {
 	// trace_id. From them, a profile finds the span that a goroutine works for. first means that the span
 	// has no parent in this process.
 	WantsLabels(first bool) bool
+	// WantsMarks reports whether spans should write their ids into an execution trace of the runtime.
+	WantsMarks() bool
 	// WatchSpans registers the function spans, which lists open spans. stop unregisters it. spans calls fn
 	// for each open span that began before the given time, until fn returns false. A span without a parent
 	// in this process has the zero SpanRef as its parent.

@@ -40,11 +40,6 @@ func Head(m *format.Metadata, message format.Optional[string]) wire.Head {
 	}
 }
 
-// SpanRef returns r, the ids of a span as records have them.
-func SpanRef(r *record.Ref) format.SpanRef {
-	return format.SpanRef{TraceID: [16]byte(r.TraceID()), SpanID: [8]byte(r.SpanID())}
-}
-
 // A Recorder has the methods of a *recorder.Recorder that only this module may call.
 type Recorder interface {
 	// IsRing reports whether the records go to the ring of a flight recorder.

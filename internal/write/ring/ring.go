@@ -506,7 +506,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.Event) erro
 	case err == nil && g.o.OnLog != nil && g.tellsOf(e):
 		told := LogEvent{
 			Level: format.Level(e.Level), Message: strings.Clone(e.Message),
-			Span: inside.SpanRef(&e.Ref),
+			Span: format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())},
 		}
 		g.guard.Call("OnLog", func() { g.o.OnLog(&told) })
 	}

@@ -266,7 +266,7 @@ func (sn *Snapshot) copySpans(to placer.Importer, from int64) *copying {
 func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
 	err = inside.Of(r).WithFile(func(to placer.Importer) error {
 		open = slices.ContainsFunc(to.OpenSpans(), func(s placer.OpenSpan) bool {
-			return inside.SpanRef(&s.Ref) == span
+			return [16]byte(s.Ref.TraceID()) == span.TraceID && [8]byte(s.Ref.SpanID()) == span.SpanID
 		})
 		return nil
 	})
