@@ -26,6 +26,7 @@
 //	api/logs?row=       log records at and below a row, by time
 //	api/talk?row=       the conversation with a model at and below a row
 //	api/find?q=         how many rows a query selects, and the next one
+//	api/folded?rows=    how many of the rows that a query selects are below some rows
 //	api/complete?q=     the completions of a query at an offset
 //	api/strip           how many rows begin in each part of the time
 //	api/why?row=        a comparison of a span with others of its name, and what the slow ones share

@@ -3,6 +3,8 @@ package viewer
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/query"
@@ -178,4 +180,25 @@ func (s *state) title(r view.Row) string {
 		return m
 	}
 	return s.v.Name(r)
+}
+
+// folded answers with the numbers of hits below rows. The parameter "rows" lists the rows, as in 7,9.
+func (q *request) folded(ctx context.Context) (any, error) {
+	f, err := q.selected(ctx, q.Get("q"))
+	if err != nil {
+		return nil, err
+	}
+	counts, t := []int{}, q.v.Tree()
+	for row := range strings.SplitSeq(q.Get("rows"), ",") {
+		q.Set("row", row)
+		r := q.row("row")
+		if len(counts) == maxRows {
+			q.fail("parameter \"rows\" must list at most " + strconv.Itoa(maxRows) + " rows")
+		}
+		if q.err != nil {
+			return nil, q.err
+		}
+		counts = append(counts, f.ranks().between(t.Rank(r)+1, t.End(r)))
+	}
+	return counts, nil
 }

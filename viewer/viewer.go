@@ -299,6 +299,7 @@ var handlers = map[string]func(q *request, ctx context.Context) (any, error){
 	"api/rows":     (*request).rows,
 	"api/runtime":  (*request).runtime,
 	"api/save":     (*request).save,
+	"api/folded":   (*request).folded,
 	"api/states":   (*request).stateStrips,
 	"api/strip":    (*request).strip,
 	"api/table":    (*request).table,

@@ -44,6 +44,7 @@ export function Row({
   top,
   columns,
   indent,
+  hits = 0,
   unreadable,
   onSelect
 }: {
@@ -53,6 +54,7 @@ export function Row({
   top: number
   columns: string
   indent: ReturnType<typeof indents>
+  hits?: number // below the row, if it is closed
   unreadable?: boolean
   onSelect: () => void
 }) {
@@ -136,6 +138,11 @@ export function Row({
         {closed && at.errors > 0 && (
           <span class="bd rigid small bold o err" title="errors below">
             {count(at.errors)}
+          </span>
+        )}
+        {closed && hits > 0 && (
+          <span class="bd rigid small bold o" title="hits below">
+            {many(hits, 'hit')}
           </span>
         )}
         {isOpen(f) && <span class="bd rigid small bold warn">never ended</span>}

@@ -96,6 +96,7 @@ interface Questions {
   entry(q: OfRow & { all?: boolean }): Entry // with all, attributes are not cut
   logs(q: OfRow): { logs: LogRecord[]; total: number }
   find(q: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string }): Found
+  folded(q: InTime & { q: string; rows: string }): number[] // the numbers of hits below some rows
   states(q: { rows: string }): Record<string, string[]> // rows has rows and the numbers of parts of their strips
   waits(q: InTime): WaitPlace[] // the places in the code at which spans waited longest
   waited(q: OfRow): Waited | null

@@ -193,6 +193,10 @@ export class Static implements Source {
     heat: () => this.d.heat,
     waits: () => this.d.waits,
     states: () => ({}),
+    folded: ({ q, rows, window }) => {
+      const hits = this.hits(q, window)
+      return rows.split(',').map(row => hits.filter(i => i > +row && i < this.end(+row)).length)
+    },
     waited: () => null,
     runtime: () => ({ heap: [], goroutines: [], collections: [] }),
     talk: () => ({ turns: [], more: 0, cut: false }),

@@ -11,7 +11,7 @@ import { RuntimeLane } from './runtime'
 import { scroll, useTouch } from './scroll'
 import * as search from './search'
 import * as selection from './selection'
-import { roleOf, roleSpan } from './source'
+import { isExpanded, isParent, roleOf, roleSpan } from './source'
 import { count } from './text'
 import * as time from './time'
 import * as trace from './trace'
@@ -72,6 +72,14 @@ export function Tree() {
       })
       .join(),
     strips = useAnswer(m.goroutines && wides ? `${m.generation} ${wides}` : '', 'states', { rows: wides }).value
+  // The numbers of hits below the visible rows that are closed.
+  const closed = rows.flatMap(({ at }) => (at && isParent(at.flags) && !isExpanded(at.flags) ? at.row : [])).join(),
+    { value: counts, asked } = useAnswer(
+      search.found.value && closed ? `${trace.pace()} ${search.query.value} ${time.windowText.value} ${closed}` : '',
+      'folded',
+      { q: search.query.value, window: time.windowText.value, rows: closed }
+    ),
+    hitsBelow = new Map(counts?.map((n, i) => [Number(asked!.rows.split(',')[i]), n]))
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
     const at = sticky[i - top] ?? behind
     if (!at) return []
@@ -152,6 +160,7 @@ export function Tree() {
               key={i}
               i={i}
               at={at}
+              hits={hitsBelow.get(at?.row ?? 0) ?? 0}
               parent={at ? (p.up(at)?.service ?? '') : ''}
               top={(i - top) * row}
               columns={columns}
