@@ -17,7 +17,7 @@ import (
 // bufferSize is the number of bytes that are buffered before a write.
 const bufferSize = 128 << 10
 
-// Encode writes the trace v to w, as one JSON object. In memory it needs about 6 bytes for each span, span event and
+// Encode writes the trace v to w, as one JSON object. In memory it needs about 8 bytes for each span, span event and
 // log record, and 16 bytes for each arrow. It reads all other data while it writes. Encode returns errors of the
 // trace's file, of w, and of ctx.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {

@@ -2,7 +2,8 @@
 // for viewers that draw flame graphs. It writes the folded stacks of Brendan Gregg's FlameGraph scripts, which
 // inferno and speedscope also read.
 //
-// The stack of a span has the name of its service, and then the spans above it, up to the first one of another service.
+// A stack begins with the name of a service. Then comes a span of this service that has no parent or whose parent
+// belongs to another service, and then the spans below it, down to the span whose time the line has.
 //
 // # Folded stacks
 //

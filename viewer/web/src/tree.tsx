@@ -79,7 +79,7 @@ export function Tree() {
       'folded',
       { q: search.query.value, window: time.windowText.value, rows: closed }
     ),
-    hitsBelow = new Map(counts?.map((n, i) => [Number(asked!.rows.split(',')[i]), n]))
+    hitsBelow = new Map(asked?.rows.split(',').map((row, i) => [Number(row), counts![i]!]))
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
     const at = sticky[i - top] ?? behind
     if (!at) return []
