@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,11 +27,7 @@ func TestRunSignalsOnTerminal(t *testing.T) {
 	must(t, err)
 	end, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	must(t, err)
-	bin := filepath.Join(t.TempDir(), "entrace")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	cmd := exec.CommandContext(t.Context(), bin, "run", "-o", "x.et", "--", "sh", "-c", "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got USR1' USR1; echo ready; while :; do sleep 0.05; done")
+	cmd := exec.CommandContext(t.Context(), "entrace", "run", "-o", "x.et", "--", "sh", "-c", "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got USR1' USR1; echo ready; while :; do sleep 0.05; done")
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = t.TempDir(), end, end, end
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	must(t, cmd.Start())
