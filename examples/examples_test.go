@@ -31,7 +31,7 @@ func build(t *testing.T, name string) string {
 	if runtime.GOOS == "windows" {
 		exe += ".exe"
 	}
-	cmd := exec.Command("go", "build", "-o", exe, "./"+name)
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", exe, "./"+name) // linking debug information takes as long as all else
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -64,6 +64,7 @@ func count(t *testing.T, name string) map[view.Role]int {
 }
 
 func TestQuickstart(t *testing.T) {
+	t.Parallel()
 	dir, out := run(t, "quickstart")
 	name := filepath.Join(dir, "trace.et")
 	n := count(t, name)
@@ -80,6 +81,7 @@ func TestQuickstart(t *testing.T) {
 
 // TestShop: explain finds what goes wrong in the demo, in the files of three processes.
 func TestShop(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs for ten seconds")
 	}
@@ -105,6 +107,7 @@ func TestShop(t *testing.T) {
 }
 
 func TestAutoexport(t *testing.T) {
+	t.Parallel()
 	dir, _ := run(t, "autoexport", "OTEL_TRACES_EXPORTER=entrace", "OTEL_EXPORTER_ENTRACE_PATH=app.et")
 	if n := count(t, filepath.Join(dir, "app.et")); n[view.RoleSpan] != 4 {
 		t.Errorf("there are %v, want 4 spans", n)
@@ -112,6 +115,7 @@ func TestAutoexport(t *testing.T) {
 }
 
 func TestSlogonly(t *testing.T) {
+	t.Parallel()
 	dir, out := run(t, "slogonly")
 	if n := count(t, filepath.Join(dir, "slogonly.et")); n[view.RoleLog] != 2 || !strings.Contains(out, "nothing to remove") {
 		t.Errorf("there are %v, want 2 log records; it prints %s", n, out)
@@ -146,6 +150,7 @@ func logs(t *testing.T, name string) []string {
 // TestLoggers checks that the records of four log libraries are children of the span and have the right
 // levels and attributes.
 func TestLoggers(t *testing.T) {
+	t.Parallel()
 	dir, out := run(t, "loggers")
 	want := []string{
 		`request: ERROR example.com/logr by logr, an error exception.message=no stock`,
@@ -165,6 +170,8 @@ func TestLoggers(t *testing.T) {
 // TestBesideOTLP checks that a service still sends its spans and log records by OTLP when it also
 // records them.
 func TestBesideOTLP(t *testing.T) {
+	t.Parallel()
+	exe := build(t, "otlp")
 	for _, args := range [][]string{nil, {"-setup"}} {
 		var mu sync.Mutex
 		received := make(map[string]int)
@@ -176,7 +183,7 @@ func TestBesideOTLP(t *testing.T) {
 		}))
 		defer s.Close()
 		dir := t.TempDir()
-		cmd := exec.Command(build(t, "otlp"), args...)
+		cmd := exec.Command(exe, args...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL)
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
@@ -211,6 +218,7 @@ func TestPageHasTheExample(t *testing.T) {
 
 // TestLive kills the example and checks that its open spans are in the file.
 func TestLive(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd := exec.Command(build(t, "live"))
 	cmd.Dir = dir
@@ -262,9 +270,10 @@ func follow(t *testing.T, name, entry string) {
 // TestBothWaysAreShownOnce runs a program that records its spans itself and also sends them by OTLP to
 // entrace run. A view of both files shows each span once.
 func TestBothWaysAreShownOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	entrace := filepath.Join(dir, "entrace")
-	install := exec.Command("go", "build", "-o", entrace, "./cmd/entrace")
+	install := exec.Command("go", "build", "-ldflags=-s -w", "-o", entrace, "./cmd/entrace")
 	install.Dir = ".."
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -297,6 +306,7 @@ func TestBothWaysAreShownOnce(t *testing.T) {
 // TestConfigFile: providers that otelconf makes from a file record to the trace as well. The program has the code in
 // docs/switching.md.
 func TestConfigFile(t *testing.T) {
+	t.Parallel()
 	_, code, _ := strings.Cut(string(tracetest.ReadFile(t, "../docs/switching.md")), "```go\n")
 	code, _, _ = strings.Cut(code, "```")
 	if program := strings.ReplaceAll(string(tracetest.ReadFile(t, "configfile/main.go")), "\n\t", "\n"); code == "" || !strings.Contains(program, code) {

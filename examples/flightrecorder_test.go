@@ -73,6 +73,7 @@ func (r *flightRecorder) traces(t *testing.T, n int) (names []string) {
 
 // TestFlightRecorder triggers a trace in every possible way.
 func TestFlightRecorder(t *testing.T) {
+	t.Parallel()
 	exe, dir := build(t, "flightrecorder"), filepath.Join(t.TempDir(), "traces")
 	r := startRecorder(t, exe, dir)
 	for range 3 {
