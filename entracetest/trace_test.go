@@ -120,7 +120,10 @@ func TestFailure(t *testing.T) {
 		t.Skip("the script needs a shell")
 	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-json", "-run", "^TestFailing$", ".")
+	// This program is what go test would build and start.
+	self, err := os.Executable()
+	expect.Must(t, err)
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "test2json", self, "-test.v=test2json", "-test.run=^TestFailing$")
 	cmd.Env = append(os.Environ(), failing+"=1", "ENTRACE_TEST_DIR="+dir, "ENTRACE_UPDATE=")
 	out, err := cmd.Output()
 	if err == nil {
@@ -167,7 +170,7 @@ func TestFailure(t *testing.T) {
 	_ = tr.Close()
 
 	artifacts := t.TempDir()
-	cmd = exec.CommandContext(t.Context(), "go", "test", "-v", "-run", "^TestFailing$", "-artifacts", "-outputdir", artifacts, ".")
+	cmd = exec.CommandContext(t.Context(), self, "-test.v", "-test.run=^TestFailing$", "-test.artifacts", "-test.outputdir="+artifacts)
 	cmd.Env = append(os.Environ(), failing+"=1", "ENTRACE_TEST_DIR="+dir)
 	if text, err := cmd.Output(); err == nil || !bytes.Contains(text, []byte("entrace view "+filepath.Join(artifacts, "_artifacts"))) {
 		t.Errorf("with -artifacts: %v\n%s", err, text)
