@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 //go:noinline
@@ -80,6 +81,8 @@ func TestGoroutinesMany(t *testing.T) {
 	n := 100_000
 	if testing.Short() {
 		n = 1000
+	} else if !hosttest.Alone(t) {
+		return // in this process, so many goroutines would make each later garbage collection slow
 	}
 	quit := make(chan struct{})
 	var ready, done sync.WaitGroup
