@@ -64,7 +64,7 @@ func TestMemory(t *testing.T) {
 }
 
 func TestHugeAttributes(t *testing.T) {
-	size, attributes := 200<<20, 1_000_000
+	size, attributes := 64<<20, 250_000
 	if testing.Short() {
 		size, attributes = 16<<20, 100_000
 	}

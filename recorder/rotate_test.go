@@ -332,7 +332,7 @@ func renameBack(dir string) error { return os.Rename(dir+"-away", dir) }
 // some of them, and mostly hold new records. A span that a new file does not repeat is still complete if it
 // ends later.
 func TestSpansThatNeverEnd(t *testing.T) {
-	const leaked, maxSize = 60_000, 10 << 20
+	const leaked, maxSize = 15_000, 10 << 20 / 4
 	var told atomic.Int64
 	dir := t.TempDir()
 	rec := tracetest.CreateAt(t, filepath.Join(dir, "app.et"), &recorder.Options{
