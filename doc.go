@@ -32,46 +32,69 @@
 // docs/environment.md has all variables on one page. Setup reads the variables about the file,
 // which are in the table of package exporter, and these:
 //
-//	variable                          default                 option
-//	OTEL_TRACES_EXPORTER              entrace                 WithSpanExporter adds a name
-//	    a list: entrace, none, names given with WithSpanExporter
-//	OTEL_LOGS_EXPORTER                entrace                 WithLogExporter adds a name
-//	    the same for the records of OpenTelemetry's log API; WithoutLogs turns the variable off
-//	OTEL_EXPORTER_ENTRACE_MODE        live                    WithMode
-//	    live: record spans when they start and when they end; batch: in batches, after the end
-//	OTEL_EXPORTER_ENTRACE_LEVEL       info                    WithLogLevel
-//	    the lowest level of log records that are recorded: debug, info, warn, error, or one with
-//	    an offset, as in info+2. The default of a flight recorder is debug
-//	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
-//	    tcp://host:port, tls://host:port, unix:///path or host:port (tcp): the address of
-//	    entrace receive or ENTRACE, which gets a copy of all records; the
-//	    default port is 6142; see package remote
-//	OTEL_EXPORTER_ENTRACE_TOKEN       –                       WithEndpoint
-//	    the secret that authenticates to the receiver, 16 to 256 bytes
-//	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl
-//	    ring, stream: a flight recorder (package control) instead of one file. It also records
-//	    spans that are not sampled. Of the variables in package exporter, only VERSION,
-//	    BUFFER_DIR and REDACT have an effect on it
-//	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
-//	    a YAML file with the configuration of the flight recorder, read again when it changes:
-//	    see package control/filesource. This variable, _EXEC_TRACE, _ON_ERROR, _ON_SLOW or
-//	    _ON_HANG turns the flight recorder on if CONTROL is unset
-//	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _EXEC_TRACE, _ON_ERROR, _ON_SLOW,
-//	_ON_HANG
-//	    the configuration without a file: see control.Env; the default of DIR is {service}-traces
-//	OTEL_EXPORTER_ENTRACE_CRASH_LABELS  on                    –
-//	    on: in a program with a flight recorder, Setup adds tracebacklabels=1 to GODEBUG, so that
-//	    the text of a crash names the spans that the goroutines worked for. Child processes
-//	    inherit GODEBUG. Setup changes nothing if GODEBUG has tracebacklabels already, or if it
-//	    is the default, as in a module of Go 1.27. off: Setup never changes GODEBUG
-//	OTEL_SDK_DISABLED                 false                   –
+//	variable                                  option                  default
+//	OTEL_TRACES_EXPORTER                      WithSpanExporter        entrace
+//	    where spans go: a list of entrace, none and names given with WithSpanExporter
+//	OTEL_LOGS_EXPORTER                        WithLogExporter         entrace
+//	    where records of OpenTelemetry's log API go: a list of entrace, none and names given
+//	    with WithLogExporter. WithoutLogs turns the variable off
+//	OTEL_EXPORTER_ENTRACE_MODE                WithMode                live
+//	    live: record spans when they start and end; batch: only when they have ended, in
+//	    batches
+//	OTEL_EXPORTER_ENTRACE_LEVEL               WithLogLevel            info; with a flight recorder debug
+//	    the lowest level of log records that are recorded: debug, info, warn, error, or one
+//	    with an offset, as info+2
+//	OTEL_EXPORTER_ENTRACE_ENDPOINT            WithEndpoint            –
+//	    tcp://host:port, tls://host:port, unix:///path or host:port: the address of entrace
+//	    receive or ENTRACE, which gets a copy of all records. The default port is 6142
+//	OTEL_EXPORTER_ENTRACE_TOKEN               WithEndpoint            –
+//	    the token that the receiver asks for, 16 to 256 bytes
+//	OTEL_EXPORTER_ENTRACE_CONTROL             WithControl             off
+//	    ring: a flight recorder, which writes a file when a trigger fires; stream: a flight
+//	    recorder that also writes everything to a file
+//	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG      WithControl             –
+//	    a YAML file instead of the CONTROL variables below; it is read again when it changes
+//	OTEL_EXPORTER_ENTRACE_CONTROL_DIR         WithControl             {service}-traces
+//	    the flight recorder's folder
+//	OTEL_EXPORTER_ENTRACE_CONTROL_RING_BYTES  WithControl             32MiB
+//	    the size of the ring: memory in which new data replaces the oldest
+//	OTEL_EXPORTER_ENTRACE_CONTROL_PROVIDERS   WithControl             spans,logs,runtime.metrics,gc
+//	    what the flight recorder records
+//	OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE  WithControl             0
+//	    1: also record Go's execution trace, which says what goroutines waited for
+//	OTEL_EXPORTER_ENTRACE_CONTROL_ON_ERROR    WithControl             30s
+//	    an ERROR record writes a file, at most once a minute. The file begins this much time
+//	    before the record; off: no file
+//	OTEL_EXPORTER_ENTRACE_CONTROL_ON_SLOW     WithControl             off
+//	    a span that took longer than this writes a file
+//	OTEL_EXPORTER_ENTRACE_CONTROL_ON_HANG     WithControl             off
+//	    a span that is open for longer than this writes a file
+//	OTEL_EXPORTER_ENTRACE_CRASH_LABELS        –                       on
+//	    on: with a flight recorder, Setup adds tracebacklabels=1 to GODEBUG, so that the
+//	    text of a crash names the spans of goroutines. Child processes inherit GODEBUG.
+//	    Setup changes nothing if GODEBUG has tracebacklabels already, or if it is the
+//	    default, as in a module of Go 1.27. off: Setup never changes GODEBUG
+//	OTEL_EXPORTER_ENTRACE_RUN                 –                       –
+//	    set by entrace run for the command that it starts. If it is set, unknown names in
+//	    OTEL_TRACES_EXPORTER and OTEL_LOGS_EXPORTER are not reported, because SDKs of other
+//	    languages may know them
+//	OTEL_SDK_DISABLED                         –                       false
 //	    true: nothing is recorded, but the propagators work
-//	OTEL_PROPAGATORS                  tracecontext,baggage    –
-//	    a list of these two, or none
+//	OTEL_PROPAGATORS                          –                       tracecontext,baggage
+//	    how spans reach other services: a list of these two, or none
+//	OTEL_TRACES_SAMPLER                       WithSampler             parentbased_always_on
+//	    a sampler of OpenTelemetry's SDK; a flight recorder records all spans
+//	OTEL_TRACES_SAMPLER_ARG                   WithSampler             –
+//	    the sampler's number, as 0.1
 //
 // A size without a unit is in bytes; 10MB and 64MiB have a unit. A time without a unit is in
 // milliseconds; 5s and 1m30s have a unit. An unknown variable that begins with
 // OTEL_EXPORTER_ENTRACE_ is reported.
+//
+// A flight recorder (package control) also records spans that are not sampled. Of the variables
+// about the file, only VERSION, BUFFER_DIR and REDACT have an effect on it. CONTROL_CONFIG, whose
+// file package control/filesource describes, CONTROL_EXEC_TRACE, _ON_ERROR, _ON_SLOW and _ON_HANG
+// turn the flight recorder on if CONTROL is unset; see [control.Env].
 //
 // # The console
 //
@@ -91,6 +114,6 @@
 // [WithoutCrashText]. So a panic that runs a deferred Shutdown does not finish the file.
 //
 // OpenTelemetry's SDK itself reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
-// OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other
-// limits, and in mode batch OTEL_BSP_SCHEDULE_DELAY and the other OTEL_BSP variables.
+// OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other limits, and in mode batch OTEL_BSP_SCHEDULE_DELAY
+// and the other OTEL_BSP variables.
 package entrace

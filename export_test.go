@@ -3,15 +3,10 @@ package entrace
 import (
 	"go.opentelemetry.io/otel"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
-
-	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
-// Variables are the known variables that begin with OTEL_EXPORTER_ENTRACE_, and FileVariables those about the file.
-var (
-	Variables     = variables
-	FileVariables = setup.Variables()
-)
+// Variables are the known variables that begin with OTEL_EXPORTER_ENTRACE_.
+var Variables = variables
 
 // NewSpanExporter and NewLogExporter are for package exporter/autoexport.
 var NewSpanExporter, NewLogExporter = newSpanExporter, newLogExporter

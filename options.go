@@ -21,71 +21,73 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// The variables. The comment of each variable is its row in docs/environment.md: the default and
-// the meaning.
+// The variables. The comment of each variable is its row in docs/environment.md and in the package comment:
+// option in the code | default | meaning.
 const (
-	// `live` | `live`: record spans when they start and end; `batch`: only when they have ended.
+	// WithSpanExporter | `entrace` | where spans go: a list of `entrace`, `none` and names given with
+	// `WithSpanExporter`.
+	envTracesExporter = "OTEL_TRACES_EXPORTER"
+
+	// WithLogExporter | `entrace` | where records of OpenTelemetry's log API go: a list of `entrace`, `none` and
+	// names given with `WithLogExporter`. `WithoutLogs` turns the variable off.
+	envLogsExporter = "OTEL_LOGS_EXPORTER"
+
+	// WithMode | `live` | `live`: record spans when they start and end; `batch`: only when they have ended, in batches.
 	envMode = "OTEL_EXPORTER_ENTRACE_MODE"
 
-	// `info`; with a flight recorder `debug` | the lowest level of log records that are recorded.
+	// WithLogLevel | `info`; with a flight recorder `debug` | the lowest level of log records that are recorded: `debug`,
+	// `info`, `warn`, `error`, or one with an offset, as `info+2`.
 	envLevel = "OTEL_EXPORTER_ENTRACE_LEVEL"
 
-	// – | `tcp://host:port`, `tls://host:port`, `unix:///path` or `host:port`: an
-	// `entrace receive` that gets a copy.
+	// WithEndpoint | – | `tcp://host:port`, `tls://host:port`, `unix:///path` or `host:port`: the address of
+	// `entrace receive` or ENTRACE, which gets a copy of all records. The default port is 6142.
 	envEndpoint = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
 
-	// – | the token that the receiver asks for, 16 to 256 bytes.
+	// WithEndpoint | – | the token that the receiver asks for, 16 to 256 bytes.
 	envToken = "OTEL_EXPORTER_ENTRACE_TOKEN" //nolint:gosec // the name of a variable, not a token
 
-	// `off` | `ring`: a flight recorder, which writes a file when a trigger fires; `stream`: a flight recorder
+	// WithControl | `off` | `ring`: a flight recorder, which writes a file when a trigger fires; `stream`: a flight recorder
 	// that also writes everything to a file.
 	envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
 
-	// – | a YAML file instead of the `CONTROL` variables below; it is read again when it changes.
+	// WithControl | – | a YAML file instead of the `CONTROL` variables below; it is read again when it changes.
 	envControlConfig = envControl + "_CONFIG"
 
-	// `{service}-traces` | the flight recorder's folder.
+	// WithControl | `{service}-traces` | the flight recorder's folder.
 	envControlDir = envControl + "_DIR"
 
-	// `32MiB` | the size of the ring: memory in which new data replaces the oldest.
+	// WithControl | `32MiB` | the size of the ring: memory in which new data replaces the oldest.
 	envControlBytes = envControl + "_RING_BYTES"
 
-	// `spans,logs,runtime.metrics,gc` | what the flight recorder records.
+	// WithControl | `spans,logs,runtime.metrics,gc` | what the flight recorder records.
 	envProviders = envControl + "_PROVIDERS"
 
-	// `0` | `1`: also record Go's execution trace, which says what goroutines waited for.
+	// WithControl | `0` | `1`: also record Go's execution trace, which says what goroutines waited for.
 	envExecTrace = envControl + "_EXEC_TRACE"
 
-	// `30s` | an ERROR record writes a file, at most once a minute. The file begins this much time before the record;
-	// `off`: no file.
+	// WithControl | `30s` | an ERROR record writes a file, at most once a minute. The file begins this much time before the
+	// record; `off`: no file.
 	envOnError = envControl + "_ON_ERROR"
 
-	// `off` | a span that took longer than this writes a file.
+	// WithControl | `off` | a span that took longer than this writes a file.
 	envOnSlow = envControl + "_ON_SLOW"
 
-	// `off` | a span that is open for longer than this writes a file.
+	// WithControl | `off` | a span that is open for longer than this writes a file.
 	envOnHang = envControl + "_ON_HANG"
 
-	// `on` | `on`: with a flight recorder, Setup adds `tracebacklabels=1` to `GODEBUG`, so that the text of a
-	// crash names the spans of goroutines. Child processes inherit `GODEBUG`. `off`: Setup does not change
-	// `GODEBUG`.
+	// – | `on` | `on`: with a flight recorder, Setup adds `tracebacklabels=1` to `GODEBUG`, so that the text of a
+	// crash names the spans of goroutines. Child processes inherit `GODEBUG`. Setup changes nothing if `GODEBUG` has
+	// `tracebacklabels` already, or if it is the default, as in a module of Go 1.27. `off`: Setup never changes `GODEBUG`.
 	envCrashLabels = "OTEL_EXPORTER_ENTRACE_CRASH_LABELS"
 
-	// – | set by `entrace run` for the command that it starts. If it is set, unknown names in the next two variables
-	// are not reported, because SDKs of other languages may know them.
+	// – | – | set by `entrace run` for the command that it starts. If it is set, unknown names in `OTEL_TRACES_EXPORTER` and
+	// `OTEL_LOGS_EXPORTER` are not reported, because SDKs of other languages may know them.
 	envRun = "OTEL_EXPORTER_ENTRACE_RUN"
 
-	// `entrace` | where spans go: a list of `entrace`, `none` and names given with `WithSpanExporter`.
-	envTracesExporter = "OTEL_TRACES_EXPORTER"
-
-	// `entrace` | where records of OpenTelemetry's log API go: a list of `entrace`, `none` and names given
-	// with `WithLogExporter`.
-	envLogsExporter = "OTEL_LOGS_EXPORTER"
-
-	// `false` | `true`: nothing is recorded.
+	// – | `false` | `true`: nothing is recorded, but the propagators work.
 	envDisabled = "OTEL_SDK_DISABLED"
 
-	// `tracecontext,baggage` | how spans reach other services: a list of these two, or `none`.
+	// – | `tracecontext,baggage` | how spans reach other services: a list of these two, or `none`.
 	envPropagators = "OTEL_PROPAGATORS"
 )
 

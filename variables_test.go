@@ -3,17 +3,12 @@ package entrace_test
 import (
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"go/types"
 	"go/version"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	setupsettings "github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -181,7 +177,7 @@ func TestVariablesAreKnown(t *testing.T) {
 		for _, v := range regexp.MustCompile(`OTEL_EXPORTER_ENTRACE_[A-Z_]+`).FindAllString(string(b), -1) {
 			found++
 			if !known[v] {
-				t.Errorf("%s names %s", name, v)
+				t.Errorf("%s names %s, which is not in variables of variables.go", name, v)
 			}
 		}
 	}
@@ -231,65 +227,87 @@ func TestOddPaths(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the table of docs/environment.md again")
+var update = flag.Bool("update", false, "write the tables of variables in the documents again")
 
-// TestEnvironmentPageIsOfTheCode: the table of docs/environment.md is made from the comments of the constants
-// that name the variables. It has each variable that the code reads.
-func TestEnvironmentPageIsOfTheCode(t *testing.T) {
-	const name, head = "docs/environment.md", "| variable | default | meaning |\n| --- | --- | --- |\n"
-	var table strings.Builder
-	var got []string
-	for _, source := range []string{"internal/write/setup/env.go", "options.go", "sampler.go"} {
-		f, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments)
-		must(t, err)
-		values := make(map[string]string)
-		ast.Inspect(f, func(n ast.Node) bool {
-			c, ok := n.(*ast.ValueSpec)
-			if !ok || len(c.Values) != 1 {
-				return true
-			}
-			var value strings.Builder
-			for s := range strings.SplitSeq(types.ExprString(c.Values[0]), " + ") {
-				if text, err := strconv.Unquote(s); err == nil {
-					s = text
-				} else {
-					s = values[s]
-				}
-				value.WriteString(s)
-			}
-			values[c.Names[0].Name] = value.String()
-			if row := strings.TrimSuffix(strings.Join(strings.Fields(c.Doc.Text()), " "), "."); strings.Contains(row, " | ") && strings.HasPrefix(value.String(), "OTEL_") {
-				fmt.Fprintf(&table, "| `%s` | %s |\n", value.String(), row)
-				got = append(got, value.String())
-			}
-			return true
-		})
+// A documented is a variable with its row in the documents: the comment of the code that names it.
+type documented struct{ name, option, byDefault, meaning string }
+
+var (
+	constant = regexp.MustCompile(`(\w+) += (?:(\w+) \+ )?"(\w+)"`)                 // its name, and its value
+	row      = regexp.MustCompile(`((?:\t+// .*\n)+)\t+(?:set\()?(?:"(\w+)|(\w+))`) // a comment, and a variable or its constant
+	begin    = regexp.MustCompile(`(?m)^\t+//`)
+	link     = regexp.MustCompile(`\[[^]]*\]\(([^)]*)\)`)
+	line     = regexp.MustCompile(`(.{1,84})( |$)`)
+)
+
+// variablesIn returns the variables with a comment "option | default | meaning" in a source file.
+func variablesIn(t *testing.T, source string) (list []documented) {
+	t.Helper()
+	text := string(tracetest.ReadFile(t, source))
+	names := make(map[string]string) // by constant
+	for _, m := range constant.FindAllStringSubmatch(text, -1) {
+		names[m[1]] = names[m[2]] + m[3]
 	}
+	for _, m := range row.FindAllStringSubmatch(text, -1) {
+		cells := strings.Split(strings.Join(strings.Fields(begin.ReplaceAllString(m[1], "")), " "), " | ")
+		if len(cells) == 3 {
+			list = append(list, documented{m[2] + names[m[3]], cells[0], cells[1], strings.TrimSuffix(cells[2], ".")})
+		}
+	}
+	return list
+}
+
+// comment returns the row of v in the comment of a package.
+func (v documented) comment() string {
+	plain := func(s string) string { return strings.ReplaceAll(link.ReplaceAllString(s, "docs/$1"), "`", "") }
+	return fmt.Sprintf("//\t%-40s  %-22s  %s\n", v.name, v.option, plain(v.byDefault)) +
+		line.ReplaceAllString(plain(v.meaning), "//\t    $1\n")
+}
+
+// TestTablesOfVariables: the tables of variables in docs/environment.md and in the comments of this package and of
+// exporter have each variable that the code reads, with the text of the comment in the code.
+func TestTablesOfVariables(t *testing.T) {
+	var page strings.Builder
+	var names []string
+	for _, of := range []struct {
+		doc     string
+		sources []string
+	}{{"exporter/doc.go", []string{"internal/write/setup/env.go"}}, {"doc.go", []string{"options.go", "sampler.go"}}} {
+		var table strings.Builder
+		for _, source := range of.sources {
+			for _, v := range variablesIn(t, source) {
+				fmt.Fprintf(&page, "| `%s` | %s | %s |\n", v.name, v.byDefault, v.meaning)
+				table.WriteString(v.comment())
+				names = append(names, v.name)
+			}
+		}
+		tracetest.Part(t, of.doc, documented{"variable", "option", "default", ""}.comment(), "//\n", table.String(), *update)
+	}
+	tracetest.Part(t, "docs/environment.md", "| variable | default | meaning |\n| --- | --- | --- |\n", "\n", page.String(), *update)
 	for _, name := range entrace.Variables {
-		if !slices.Contains(got, name) {
-			t.Errorf("%s has no comment with its default and meaning", name)
+		if !slices.Contains(names, name) {
+			t.Errorf("%s has no comment with its default, option and meaning", name)
 		}
 	}
-	options := string(tracetest.ReadFile(t, "exporter/doc.go"))
-	for _, name := range got {
-		if strings.HasPrefix(name, "OTEL_EXPORTER_ENTRACE_") && !slices.Contains(entrace.Variables, name) {
-			t.Errorf("%s is neither in Variables of internal/write/setup nor in variables of variables.go, so Setup calls it unknown", name)
-		}
-		if slices.Contains(entrace.FileVariables, name) && !strings.Contains(options, name) {
-			t.Errorf("the table of exporter/doc.go lacks %s", name)
+}
+
+// TestDefaultsInDocuments: a variable about the file that has its documented default has no effect.
+func TestDefaultsInDocuments(t *testing.T) {
+	variables := variablesIn(t, "internal/write/setup/env.go")
+	clean(t)
+	told := reports(t)
+	unset := setupsettings.Resolve[exporter.Option]()
+	for _, v := range variables {
+		if strings.HasPrefix(v.byDefault, "`") {
+			t.Setenv(v.name, strings.Trim(v.byDefault, "`"))
 		}
 	}
-	b := tracetest.ReadFile(t, name)
-	page := string(b)
-	before, rest, ok := strings.Cut(page, head)
-	_, after, end := strings.Cut(rest, "\n\n")
-	if !ok || !end {
-		t.Fatalf("%s has no table", name)
-	}
-	want := before + head + table.String() + "\n" + after
-	if *update {
-		must(t, os.WriteFile(name, []byte(want), 0o600))
-	} else if page != want {
-		t.Errorf("the table of %s is another one than that of the code: run this test with -update", name)
+	given := setupsettings.Resolve[exporter.Option]()
+	rec, want := &given.Recording, &unset.Recording
+	expect.Equal(t, given.Path, unset.Path, "the path")
+	expect.Slice(t, []int64{rec.MaxFileSize, int64(rec.MaxFileAge), int64(rec.KeepFiles), rec.KeepBytes},
+		[]int64{want.MaxFileSize, int64(want.MaxFileAge), int64(want.KeepFiles), want.KeepBytes}, "the limits of files")
+	if want.MaxFileSize == 0 || want.KeepBytes == 0 || told() != "" {
+		t.Errorf("without variables the limits are %+v; a default is reported: %s", want, told())
 	}
 }

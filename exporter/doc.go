@@ -17,42 +17,45 @@
 // An option beats the environment, and the environment beats the default. An empty variable
 // counts as unset. A value that is not understood is reported on stderr with its text and
 // ignored. In the table, options whose names do not begin with With are fields for
-// [WithRecorderOptions].
+// [WithRecorderOptions]. A size without a unit is in bytes; 64MiB has a unit. A time without a
+// unit is in milliseconds; 5m has a unit.
 //
-//	variable                          default                 option
-//	OTEL_EXPORTER_ENTRACE_PATH        {service}-{pid}.et      WithPath, WithRecorder
-//	    the path or the file:// URL of the file, or of a folder, in which the file has
-//	    the default name. {service} stands for the resource's service.name, made safe
-//	    for a file name, {pid} for the process id, {time} for the UTC time. none or -:
-//	    no file. Then no record survives the process, and without an endpoint nothing
-//	    is recorded
-//	OTEL_EXPORTER_ENTRACE_FORMAT      by extension, else et   Format
-//	    iet, et: the format of the file after Shutdown
-//	OTEL_EXPORTER_ENTRACE_VERSION     1                       Version
-//	    1, 2: ENTRACE's disk version
-//	OTEL_EXPORTER_ENTRACE_DURABILITY  process                 Durability
-//	    process, writethrough, power: the event that a record survives once the
-//	    recording call has returned, see recorder.Durability
-//	OTEL_EXPORTER_ENTRACE_BUFFER_DIR  –                       BufferDir
-//	    the folder of the journal; by default it is in shared memory, or beside
-//	    the file: see recorder.Options
-//	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  256MiB               MaxFileSize
-//	OTEL_EXPORTER_ENTRACE_MAX_AGE     0                       MaxFileAge
-//	    the size, such as 64MiB, and the age, such as 5m, at which a new file begins.
-//	    Here and below, sizes without a unit are in bytes, times without a unit are in
-//	    milliseconds, and 0 means no bound
-//	OTEL_EXPORTER_ENTRACE_KEEP        50                      KeepFiles
-//	OTEL_EXPORTER_ENTRACE_KEEP_BYTES  2GiB                    KeepBytes
-//	    the largest number of finished files of this service in the folder, and the
-//	    largest sum of their sizes. The oldest files are removed, and a line on stderr
-//	    says so
-//	OTEL_EXPORTER_ENTRACE_REDACT      default                 Redact
-//	    default, off, or a file with a policy: which values are replaced as secrets,
-//	    see package redact
-//	OTEL_EXPORTER_ENTRACE_WAITING_SPANS  16384                MaxWaitingSpans
-//	OTEL_EXPORTER_ENTRACE_WAITING_BYTES  67108864             MaxWaitingBytes
-//	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                MaxWaitingAge
-//	    bounds for the spans that wait for their parents: number, bytes, time
+//	variable                                  option                  default
+//	OTEL_EXPORTER_ENTRACE_PATH                WithPath, WithRecorder  {service}-{pid}.et
+//	    the path or the file:// URL of the file, or of a folder (traces/), in which the file
+//	    has the default name. {service} is replaced by the name of the service, made safe
+//	    for a file name, {pid} by the process id, {time} by the UTC time. none or -: no
+//	    file. Then no record survives the process, and without an endpoint nothing is
+//	    recorded
+//	OTEL_EXPORTER_ENTRACE_FORMAT              Format                  by the extension, else et
+//	    et or iet: the format of the file after Shutdown
+//	OTEL_EXPORTER_ENTRACE_VERSION             Version                 1
+//	    1 or 2: the version of ENTRACE's file format
+//	OTEL_EXPORTER_ENTRACE_BUFFER_DIR          BufferDir               shared memory, or beside the file
+//	    the folder of the crash buffer, which keeps the newest records of a killed process
+//	OTEL_EXPORTER_ENTRACE_DURABILITY          Durability              process
+//	    which failures a record survives once the recording call has returned: process,
+//	    writethrough, power (docs/durability.md)
+//	OTEL_EXPORTER_ENTRACE_REDACT              Redact                  default
+//	    which secrets are replaced: default, off, or a file with a policy
+//	    (docs/redaction.md)
+//	OTEL_EXPORTER_ENTRACE_WAITING_SPANS       MaxWaitingSpans         16384
+//	    how many spans may wait until their parents are recorded
+//	OTEL_EXPORTER_ENTRACE_WAITING_BYTES       MaxWaitingBytes         64MiB
+//	    the maximum size of the waiting spans
+//	OTEL_EXPORTER_ENTRACE_WAITING_AGE         MaxWaitingAge           60s
+//	    the maximum time that a span waits
+//	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE       MaxFileSize             256MiB
+//	    a new file begins when a file has this size; 0: no limit
+//	OTEL_EXPORTER_ENTRACE_MAX_AGE             MaxFileAge              0
+//	    a new file begins when a file has this age; 0: no limit
+//	OTEL_EXPORTER_ENTRACE_KEEP                KeepFiles               50
+//	    when a new file begins, the oldest finished files of the service in the folder are
+//	    removed until this number is left; the new file does not count. A line on stderr
+//	    says so. 0: no limit
+//	OTEL_EXPORTER_ENTRACE_KEEP_BYTES          KeepBytes               2GiB
+//	    when a new file begins, the oldest finished files are removed until the rest have at
+//	    most this size in all; 0: no limit
 //
 // OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup. If one of them has no
 // effect, because the program does not call Setup, a message on stderr says so.

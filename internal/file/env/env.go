@@ -30,58 +30,53 @@ func ReportValue(name, value string, err error) {
 	notice.Error(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
 }
 
-// Value parses a variable and stores the result in *to, if *to is zero. It reports whether it has done so.
-func Value[T comparable](name string, to *T, parse func(s string) (T, error)) bool {
+// Value sets *to to the value of a variable, and returns true. If the variable is unset or invalid, it returns false.
+// It calls bad with an invalid value.
+func Value[T any](name string, to *T, parse func(s string) (T, error), bad func(name, value string, err error)) bool {
 	s, ok := Lookup(name)
-	if !ok || *to != *new(T) {
+	if !ok {
 		return false
 	}
 	v, err := parse(s)
 	if err != nil {
-		ReportValue(name, s, err)
+		bad(name, s, err)
 		return false
 	}
 	*to = v
 	return true
 }
 
-var errNumber = errors.New("must be a whole number")
+// Text returns s. It is for [Value].
+func Text(s string) (string, error) { return s, nil }
 
-// Number stores the value of a variable, a number of at least 0, in *to, if *to is zero. It reports whether it has
-// done so.
-func Number[T int | int64](name string, to *T) bool {
-	return Value(name, to, func(s string) (T, error) {
-		n, err := strconv.ParseInt(s, 10, 64)
-		switch {
-		case err != nil:
-			err = errNumber
-		case n < 0 || int64(T(n)) != n:
-			err = strconv.ErrRange
-		}
-		return T(n), err
-	})
+// Number parses a number of at least 0.
+func Number[T int | int64](s string) (T, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil:
+		err = errors.New("must be a whole number")
+	case n < 0 || int64(T(n)) != n:
+		err = strconv.ErrRange
+	}
+	return T(n), err
 }
 
-// Bytes is like Number, for a size such as 1000000, 10MB or 64MiB.
-func Bytes[T int | int64](name string, to *T) bool {
-	return Value(name, to, func(s string) (T, error) {
-		n, err := quantity.ParseBytes(s)
-		if err == nil && int64(T(n)) != n {
-			err = quantity.ErrRange
-		}
-		return T(n), err
-	})
+// Bytes parses a size such as 1000000, 10MB or 64MiB.
+func Bytes[T int | int64](s string) (T, error) {
+	n, err := quantity.ParseBytes(s)
+	if err == nil && int64(T(n)) != n {
+		err = quantity.ErrRange
+	}
+	return T(n), err
 }
 
-// Duration is like Number, for a time in milliseconds or with a unit.
-func Duration(name string, to *time.Duration) bool {
-	return Value(name, to, func(s string) (time.Duration, error) {
-		d, err := quantity.ParseTime(s)
-		if err == nil && d < 0 {
-			err = quantity.ErrRange
-		}
-		return d, err
-	})
+// Duration parses a time of at least 0, in milliseconds or with a unit.
+func Duration(s string) (time.Duration, error) {
+	d, err := quantity.ParseTime(s)
+	if err == nil && d < 0 {
+		err = quantity.ErrRange
+	}
+	return d, err
 }
 
 // List returns the members of a comma-separated list, without duplicates.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -17,6 +18,23 @@ func ReadFile(t testing.TB, name string) []byte {
 	b, err := os.ReadFile(name)
 	expect.Must(t, err)
 	return b
+}
+
+// Part checks that the lines of a file between the lines from and to are want. With update, it writes want there.
+func Part(t testing.TB, file, from, to, want string, update bool) {
+	t.Helper()
+	text := string(ReadFile(t, file))
+	before, rest, begins := strings.Cut(text, from)
+	got, _, ends := strings.Cut(rest, "\n"+to)
+	if !begins || !ends {
+		t.Fatalf("%s has no %q that ends before %q", file, from, to)
+	}
+	got += "\n"
+	if got != want && update {
+		expect.Must(t, os.WriteFile(file, []byte(before+from+want+rest[len(got):]), 0o600))
+		return
+	}
+	expect.Equal(t, got, want, "%s after %q; run this test with -update", file, from)
 }
 
 // A Trace is a trace that a test writes, one entry after the other.

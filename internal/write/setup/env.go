@@ -16,65 +16,14 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// The environment variables. The comment of each one is its row in docs/environment.md: default | meaning.
+// The variables that messages name.
 const (
-	// `{service}-{pid}.et` | the file, or a folder (`traces/`) for a file with the default name;
-	// `{service}`, `{pid}` and `{time}` are replaced; `none`: no file.
-	envPath = "OTEL_EXPORTER_ENTRACE_PATH"
-
-	// by the extension, else `et` | `et` or `iet`: the file that Shutdown leaves.
-	envFormat = "OTEL_EXPORTER_ENTRACE_FORMAT"
-
-	// `1` | `1` or `2`: the version of ENTRACE's file format.
-	envVersion = "OTEL_EXPORTER_ENTRACE_VERSION"
-
-	// shared memory, or beside the file | the folder of the crash buffer, which keeps the newest
-	// records of a killed process.
-	envBufferDir = "OTEL_EXPORTER_ENTRACE_BUFFER_DIR"
-	envMode      = "OTEL_EXPORTER_ENTRACE_MODE"
-
-	// `process` | which crashes a recording survives: `process`, `writethrough`, `power`
-	// ([durability.md](durability.md)).
-	envDurability = "OTEL_EXPORTER_ENTRACE_DURABILITY"
-
-	// `256MiB` | a new file begins when a file has this size; `0`: no limit.
-	envMaxFileSize = "OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE"
-
-	// `0` | a new file begins when a file has this age; `0`: no limit.
-	envMaxAge = "OTEL_EXPORTER_ENTRACE_MAX_AGE"
-
-	// `50` | when a new file begins, the oldest finished files of the service are removed until this number
-	// is left; the new file does not count.
-	envKeep = "OTEL_EXPORTER_ENTRACE_KEEP"
-
-	// `2GiB` | when a new file begins, the oldest finished files are removed until the rest have at most this
-	// size in all.
-	envKeepBytes = "OTEL_EXPORTER_ENTRACE_KEEP_BYTES"
-
-	// `default` | which secrets are replaced: `default`, `off`, or a file with a policy
-	// ([redaction.md](redaction.md)).
-	envRedact = "OTEL_EXPORTER_ENTRACE_REDACT"
-
-	// `16384` | how many spans may wait until their parents are recorded.
-	envWaitingSpans = "OTEL_EXPORTER_ENTRACE_WAITING_SPANS"
-
-	// `64MiB` | the maximum size of the waiting spans.
-	envWaitingBytes = "OTEL_EXPORTER_ENTRACE_WAITING_BYTES"
-
-	// `60s` | the maximum time that a span waits.
-	envWaitingAge = "OTEL_EXPORTER_ENTRACE_WAITING_AGE"
-	envEndpoint   = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
-	envControl    = "OTEL_EXPORTER_ENTRACE_CONTROL"
+	envPath     = "OTEL_EXPORTER_ENTRACE_PATH"
+	envRedact   = "OTEL_EXPORTER_ENTRACE_REDACT"
+	envMode     = "OTEL_EXPORTER_ENTRACE_MODE"
+	envEndpoint = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
+	envControl  = "OTEL_EXPORTER_ENTRACE_CONTROL"
 )
-
-// Variables returns the names of the variables that [Resolve] reads. They begin with
-// OTEL_EXPORTER_ENTRACE_.
-func Variables() []string {
-	return []string{
-		envPath, envFormat, envVersion, envBufferDir, envDurability, envMaxFileSize, envMaxAge, envKeep, envKeepBytes, envRedact,
-		envWaitingSpans, envWaitingBytes, envWaitingAge,
-	}
-}
 
 const defaultPath = "{service}-{pid}.et"
 
@@ -82,66 +31,120 @@ const defaultPath = "{service}-{pid}.et"
 // retain.DefaultBytes.
 const defaultMaxFileSize = 256 << 20
 
-// environment sets the settings that no option has set, from the environment.
-func (s *Settings) environment() {
-	if v, ok := env.Lookup(envPath); ok && s.Path == "" {
-		path, err := env.Path(v)
-		if err != nil {
-			env.ReportValue(envPath, v, err)
-		}
-		if isFolder(path) {
-			path = filepath.Join(path, defaultPath)
-		}
-		s.Path, s.fromEnv = path, true
-		oddPath(path)
-	}
-	if s.Path == "" {
-		s.Path = defaultPath
-	}
+// A variable is an environment variable that sets an option.
+type variable struct {
+	name string
+	read func() // sets the option, if it is not set yet
+}
+
+// variables returns the variables that set options of s. The comment of each variable is its row in
+// docs/environment.md and in the package comment of exporter: option in the code | default | meaning.
+func (s *Settings) variables() []variable {
 	o := &s.Recording
-	if v, ok := env.Lookup(envFormat); ok && !o.Format.Valid {
-		f, err := format.ParseStorageFormat(v)
-		if err == nil && f == format.IETPrefix {
-			err = fmt.Errorf("must be et or iet")
-		}
-		if err != nil {
-			env.ReportValue(envFormat, v, err)
-		} else {
-			o.Format = format.Some(f)
-		}
+	list := []variable{
+		// WithPath, WithRecorder | `{service}-{pid}.et` | the path or the `file://` URL of the file, or of a folder
+		// (`traces/`), in which the file has the default name. `{service}` is replaced by the name of the service, made safe
+		// for a file name, `{pid}` by the process id, `{time}` by the UTC time. `none` or `-`: no file. Then no record
+		// survives the process, and without an endpoint nothing is recorded.
+		set(envPath, &s.Path, parsePath, defaultPath),
+		// Format | by the extension, else `et` | `et` or `iet`: the format of the file after Shutdown.
+		set("OTEL_EXPORTER_ENTRACE_FORMAT", &o.Format, parseFormat),
+		// Version | `1` | `1` or `2`: the version of ENTRACE's file format.
+		set("OTEL_EXPORTER_ENTRACE_VERSION", &o.Version, format.ParseVersion),
+		// BufferDir | shared memory, or beside the file | the folder of the crash buffer, which keeps the newest records of a
+		// killed process.
+		set("OTEL_EXPORTER_ENTRACE_BUFFER_DIR", &o.BufferDir, env.Text),
+		// Durability | `process` | which failures a record survives once the recording call has returned: `process`,
+		// `writethrough`, `power` ([durability.md](durability.md)).
+		set("OTEL_EXPORTER_ENTRACE_DURABILITY", &o.Durability, recorder.ParseDurability),
+		// Redact | `default` | which secrets are replaced: `default`, `off`, or a file with a policy
+		// ([redaction.md](redaction.md)).
+		set(envRedact, &o.Redact, s.openPolicy),
+		// MaxWaitingSpans | `16384` | how many spans may wait until their parents are recorded.
+		set("OTEL_EXPORTER_ENTRACE_WAITING_SPANS", &o.MaxWaitingSpans, env.Number),
+		// MaxWaitingBytes | `64MiB` | the maximum size of the waiting spans.
+		set("OTEL_EXPORTER_ENTRACE_WAITING_BYTES", &o.MaxWaitingBytes, env.Bytes),
+		// MaxWaitingAge | `60s` | the maximum time that a span waits.
+		set("OTEL_EXPORTER_ENTRACE_WAITING_AGE", &o.MaxWaitingAge, env.Duration),
 	}
-	env.Value(envVersion, &o.Version, format.ParseVersion)
-	env.Value(envDurability, &o.Durability, recorder.ParseDurability)
-	if v, ok := env.Lookup(envBufferDir); ok && o.BufferDir == "" {
-		o.BufferDir = v
+	if o.MaxFileSize != 0 || o.MaxFileAge != 0 || o.KeepFiles != 0 {
+		return list // options have set limits of files: a limit that is zero means no limit
 	}
-	if o.MaxFileSize == 0 && o.MaxFileAge == 0 && o.KeepFiles == 0 {
-		if !env.Bytes(envMaxFileSize, &o.MaxFileSize) {
-			o.MaxFileSize = defaultMaxFileSize
+	return append(
+		list,
+		// MaxFileSize | `256MiB` | a new file begins when a file has this size; `0`: no limit.
+		set("OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE", &o.MaxFileSize, env.Bytes, defaultMaxFileSize),
+		// MaxFileAge | `0` | a new file begins when a file has this age; `0`: no limit.
+		set("OTEL_EXPORTER_ENTRACE_MAX_AGE", &o.MaxFileAge, env.Duration),
+		// KeepFiles | `50` | when a new file begins, the oldest finished files of the service in the folder are removed until
+		// this number is left; the new file does not count. A line on stderr says so. `0`: no limit.
+		set("OTEL_EXPORTER_ENTRACE_KEEP", &o.KeepFiles, env.Number, retain.DefaultFiles),
+		// KeepBytes | `2GiB` | when a new file begins, the oldest finished files are removed until the rest have at most this
+		// size in all; `0`: no limit.
+		set("OTEL_EXPORTER_ENTRACE_KEEP_BYTES", &o.KeepBytes, env.Bytes, retain.DefaultBytes),
+	)
+}
+
+// set returns a variable that sets *to. If the variable is unset, *to gets the default, or stays zero if the recorder
+// has the default.
+func set[T comparable](name string, to *T, parse func(string) (T, error), byDefault ...T) variable {
+	return variable{name, func() {
+		if *to == *new(T) && !env.Value(name, to, parse, env.ReportValue) && len(byDefault) > 0 {
+			*to = byDefault[0]
 		}
-		env.Duration(envMaxAge, &o.MaxFileAge)
-		if !env.Number(envKeep, &o.KeepFiles) {
-			o.KeepFiles = retain.DefaultFiles
-		}
-		if o.KeepBytes == 0 && !env.Bytes(envKeepBytes, &o.KeepBytes) {
-			o.KeepBytes = retain.DefaultBytes
-		}
+	}}
+}
+
+// Variables returns the names of the variables that [Resolve] reads. They begin with
+// OTEL_EXPORTER_ENTRACE_.
+func Variables() (names []string) {
+	for _, v := range new(Settings).variables() {
+		names = append(names, v.name)
 	}
-	if v, ok := env.Lookup(envRedact); ok && o.Redact == nil {
-		var err error
-		o.Redact, err = redact.Open(v)
-		if err != nil {
-			s.Refused = fmt.Errorf("nothing is recorded, because the policy for secrets cannot be read: %s=%q: %w", envRedact, v, err)
-		}
+	return names
+}
+
+// environment sets the options that are not set yet, from the environment.
+func (s *Settings) environment() {
+	given := s.Path
+	for _, v := range s.variables() {
+		v.read()
 	}
-	env.Number(envWaitingSpans, &o.MaxWaitingSpans)
-	env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
-	env.Duration(envWaitingAge, &o.MaxWaitingAge)
+	s.fromEnv = given == "" && s.Path != defaultPath
+}
+
+func parsePath(value string) (string, error) {
+	path, err := env.Path(value)
+	if err != nil {
+		return "", err
+	}
+	if isFolder(path) {
+		path = filepath.Join(path, defaultPath)
+	}
+	oddPath(path)
+	return path, nil
+}
+
+func parseFormat(name string) (format.Optional[format.StorageFormat], error) {
+	f, err := format.ParseStorageFormat(name)
+	if err == nil && f == format.IETPrefix {
+		err = errors.New("must be et or iet")
+	}
+	return format.Some(f), err
+}
+
+// openPolicy opens the policy for secrets. Without its policy, a recorder must not record.
+func (s *Settings) openPolicy(name string) (*redact.Policy, error) {
+	p, err := redact.Open(name)
+	if err != nil {
+		s.Refused = fmt.Errorf("nothing is recorded, because the policy for secrets cannot be read: %s=%q: %w", envRedact, name, err)
+	}
+	return p, nil
 }
 
 // isFolder reports whether path is an existing folder or ends with a slash.
 func isFolder(path string) bool {
-	if path == "" || noFile(path) {
+	if noFile(path) {
 		return false
 	}
 	fi, err := os.Stat(path)
@@ -150,9 +153,6 @@ func isFolder(path string) bool {
 
 // oddPath reports a path with an unknown placeholder or a misleading extension.
 func oddPath(path string) {
-	if path == "" {
-		return
-	}
 	rest := env.Expand(path, "s")
 	if m := regexp.MustCompile(`\{[a-z_]*\}`).FindString(rest); m != "" {
 		notice.Error(fmt.Errorf("%s=%q: unknown placeholder %s: must be {service}, {pid} or {time}", envPath, path, m))
