@@ -1,16 +1,15 @@
 package control
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
@@ -36,87 +35,39 @@ import (
 // A size is in bytes or has a unit, such as 64MiB. A time is in milliseconds or has a unit, such as 5s, and
 // is at least 10 ms. If a value is invalid, the function ignored is called with the error, and the default
 // is used. If ignored is nil, Config returns the error instead.
-func Env(prefix, dir string, ignored func(error)) Source { return env{prefix, dir, ignored} }
+func Env(prefix, dir string, ignored func(error)) Source { return environment{prefix, dir, ignored} }
 
-type env struct {
+type environment struct {
 	prefix, dir string
 	ignored     func(error)
 }
 
-func (e env) Watch(func(*Config, error)) (func(), error) { return func() {}, nil }
+func (e environment) Watch(func(*Config, error)) (func(), error) { return func() {}, nil }
 
-func (e env) get(name string) string { return strings.TrimSpace(os.Getenv(e.prefix + name)) }
-
-// minAfter is the minimum time of a trigger. A shorter time is probably a mistake, for example a number of
-// seconds without a unit.
-const minAfter = 10 * time.Millisecond
-
-func (e env) Config() (*Config, error) {
+func (e environment) Config() (*Config, error) {
 	c := DefaultConfig()
-	c.ID, c.Dir = "environment", cmp.Or(e.get("_DIR"), e.dir)
+	c.ID, c.Dir = "environment", e.dir
 	var errs []error
-	bad := func(name string, err error) {
+	bad := func(name, value string, err error) {
 		if e.ignored != nil {
-			e.ignored(fmt.Errorf("entrace: %s%s=%q is ignored: %w", e.prefix, name, e.get(name), err))
+			e.ignored(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
 			return
 		}
-		errs = append(errs, fmt.Errorf("%s%s=%q: %w", e.prefix, name, e.get(name), err))
+		errs = append(errs, fmt.Errorf("%s=%q: %w", name, value, err))
 	}
-	if s := e.get("_RING_BYTES"); s != "" {
-		n, err := quantity.ParseBytes(s)
-		if err == nil && n < minRingBytes {
-			err = fmt.Errorf("must be at least %d bytes", minRingBytes)
-		}
-		if err != nil {
-			bad("_RING_BYTES", err)
-		} else {
-			c.Ring.Bytes = n
-		}
-	}
-	if s := e.get("_PROVIDERS"); s != "" {
-		var names []string
-		for name := range strings.SplitSeq(s, ",") {
-			name = strings.TrimSpace(name)
-			if name != "" {
-				names = append(names, name)
-			}
-		}
-		set, err := Named(names...)
-		if err != nil {
-			bad("_PROVIDERS", err)
-		} else {
-			c.Ring.Always = set &^ (Goroutines | CPUProfile)
-		}
-	}
-	if s := e.get("_EXEC_TRACE"); s != "" {
-		on, err := strconv.ParseBool(s)
-		if err != nil {
-			bad("_EXEC_TRACE", errors.New("must be 1 or 0"))
-		}
-		if on {
-			c.Ring.Always |= ExecTrace
-		}
-	}
-	after := func(name string, def time.Duration) time.Duration {
-		s := e.get(name)
-		switch strings.ToLower(s) {
-		case "":
-			return def
-		case "off", "0":
-			return 0
-		}
-		d, err := quantity.ParseTime(s)
-		if err == nil && d < minAfter {
-			err = fmt.Errorf("must be at least %v", minAfter)
-			if n, nerr := strconv.Atoi(s); nerr == nil {
-				err = fmt.Errorf("a number without a unit means milliseconds: %w; did you mean %ds?", err, n)
-			}
-		}
-		if err != nil {
-			bad(name, err)
-			return def
-		}
-		return d
+	var stream, execTrace bool
+	var onSlow, onHang time.Duration
+	onError := defaultWindow
+	env.Value(e.prefix+"_DIR", &c.Dir, env.Text, bad)
+	env.Value(e.prefix+"_RING_BYTES", &c.Ring.Bytes, parseRingBytes, bad)
+	env.Value(e.prefix+"_PROVIDERS", &c.Ring.Always, parseProviders, bad)
+	env.Value(e.prefix+"_EXEC_TRACE", &execTrace, parseExecTrace, bad)
+	env.Value(e.prefix+"_ON_ERROR", &onError, parseAfter, bad)
+	env.Value(e.prefix+"_ON_SLOW", &onSlow, parseAfter, bad)
+	env.Value(e.prefix+"_ON_HANG", &onHang, parseAfter, bad)
+	env.Value(e.prefix, &stream, parseStream, bad)
+	if execTrace {
+		c.Ring.Always |= ExecTrace
 	}
 	all := c.Ring.Always | Goroutines
 	add := func(name string, window time.Duration, every time.Duration, on ...On) {
@@ -126,14 +77,14 @@ func (e env) Config() (*Config, error) {
 		}
 		c.Traces = append(c.Traces, TraceConfig{Name: name, On: on, Window: window, Providers: all, Every: every, PerHour: perHour})
 	}
-	if w := after("_ON_ERROR", defaultWindow); w > 0 {
-		add("error", w, time.Minute, On{Trigger: TriggerLog, Level: slog.LevelError})
+	if onError > 0 {
+		add("error", onError, time.Minute, On{Trigger: TriggerLog, Level: slog.LevelError})
 	}
-	if d := after("_ON_SLOW", 0); d > 0 {
-		add("slow", defaultWindow, time.Minute, On{Trigger: TriggerSpan, LongerThan: d})
+	if onSlow > 0 {
+		add("slow", defaultWindow, time.Minute, On{Trigger: TriggerSpan, LongerThan: onSlow})
 	}
-	if d := after("_ON_HANG", 0); d > 0 {
-		add("hang", defaultWindow, time.Minute, On{Trigger: TriggerWatchdog, LongerThan: d})
+	if onHang > 0 {
+		add("hang", defaultWindow, time.Minute, On{Trigger: TriggerWatchdog, LongerThan: onHang})
 	}
 	add("panic", defaultWindow, time.Minute, On{Trigger: TriggerPanic})
 	add("snapshot", defaultWindow, 10*time.Second,
@@ -142,14 +93,62 @@ func (e env) Config() (*Config, error) {
 		Name: "stream", Mode: ModeStream, Providers: all | CPUProfile, MaxBytes: 256 << 20,
 		On: []On{{Trigger: TriggerHTTP}, {Trigger: TriggerAPI, Key: "stream"}},
 	})
-	switch mode := strings.ToLower(e.get("")); mode {
-	case "", "ring":
-	case "stream":
+	if stream {
 		c.Traces = append(c.Traces, TraceConfig{
 			Name: "all", Mode: ModeStream, Providers: all, On: []On{{Trigger: TriggerStart}}, Timeout: math.MaxInt64 / 4,
 		})
-	default:
-		bad("", errors.New("must be ring, stream or off; using ring"))
 	}
 	return c, errors.Join(errs...)
+}
+
+func parseRingBytes(s string) (int64, error) {
+	n, err := quantity.ParseBytes(s)
+	if err == nil && n < minRingBytes {
+		err = fmt.Errorf("must be at least %d bytes", minRingBytes)
+	}
+	return n, err
+}
+
+// parseProviders parses a list of the providers that always record.
+func parseProviders(s string) (Set, error) {
+	set, err := Named(env.List(s)...)
+	return set &^ (Goroutines | CPUProfile), err
+}
+
+func parseExecTrace(s string) (bool, error) {
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		err = errors.New("must be 1 or 0")
+	}
+	return on, err
+}
+
+// minAfter is the minimum time of a trigger. A shorter time is probably a mistake, for example a number of
+// seconds without a unit.
+const minAfter = 10 * time.Millisecond
+
+// parseAfter parses the time of a trigger; 0 or off: no trigger.
+func parseAfter(s string) (time.Duration, error) {
+	if s == "0" || strings.EqualFold(s, "off") {
+		return 0, nil
+	}
+	d, err := quantity.ParseTime(s)
+	if err == nil && d < minAfter {
+		err = fmt.Errorf("must be at least %v", minAfter)
+		if n, nerr := strconv.Atoi(s); nerr == nil {
+			err = fmt.Errorf("a number without a unit means milliseconds: %w; did you mean %ds?", err, n)
+		}
+	}
+	return d, err
+}
+
+// parseStream reports whether the mode asks for a stream of everything.
+func parseStream(mode string) (bool, error) {
+	switch strings.ToLower(mode) {
+	case "ring":
+		return false, nil
+	case "stream":
+		return true, nil
+	}
+	return false, errors.New("must be ring, stream or off; using ring")
 }
