@@ -16,18 +16,20 @@ import (
 
 // A Config says which requests become traces and what the traces contain. Do not change a Config
 // that a [Control] uses: a trace keeps the Config that it began with.
+//
+// The comment at the end of a field's line, here and in the types of the fields, is the text of its key in the
+// documentation of package filesource.
 type Config struct {
 	// ID names the configuration in the traces. It must not be empty.
-	ID string
+	ID string // the configuration's name; default: sha256: and 12 hexadecimal digits of the file's hash
 	// Dir is the folder of the traces. If it does not exist, it is created with the mode 0700. It cannot
 	// change while the process runs.
-	Dir string
-	// Keep bounds the traces in Dir.
-	Keep Keep
+	Dir  string // the folder of the traces
+	Keep Keep   // bounds of the traces in dir
 	// Ring configures the ring and the providers that always record.
-	Ring RingConfig
+	Ring RingConfig // the records that are made all the time, in memory
 	// Traces are the kinds of traces. A request becomes a trace of the first kind that matches.
-	Traces []TraceConfig
+	Traces []TraceConfig // the kinds of traces: see control.TraceConfig
 }
 
 // Keep bounds the traces in a folder. If a bound is exceeded, the oldest traces are removed. Traces that were
@@ -39,24 +41,24 @@ type Config struct {
 // whose date is more than five minutes in the future is removed first. Traces that are [VerdictUnfinished] are not
 // counted and not removed.
 type Keep struct {
-	Files int
-	Bytes int64
-	Age   time.Duration
+	Files int           // default 50; 0: no bound
+	Bytes int64         // default 2GiB; 0: no bound
+	Age   time.Duration // default 0: no bound
 }
 
 // A RingConfig configures the ring and the providers that always record to it.
 type RingConfig struct {
 	// Bytes is the size of the ring, at least 4 MiB, or 0 for no ring. Bytes and Persist cannot change
 	// while the process runs.
-	Bytes int64
+	Bytes int64 // default 32MiB; 0: no ring
 	// Persist keeps the ring in a file. After a crash, the next start converts the file to a trace, together with
 	// the crash text of the runtime: see [debug.SetCrashOutput], which supports only one file per process.
-	Persist bool
+	Persist bool // default true: the ring survives a crash
 	// Always has the providers that always record. The providers of snapshots in Traces always record as
 	// well.
-	Always Set
+	Always Set // default [spans, logs, runtime.metrics, gc]
 	// Params are the parameters of the providers that always record.
-	Params map[string]string
+	Params map[string]string // of the providers
 }
 
 // A Mode determines which records are in a trace.
@@ -77,33 +79,31 @@ const (
 // A TraceConfig configures the traces of one kind.
 type TraceConfig struct {
 	// Name is a part of the file name. It has at most 64 letters, digits, "-", "_" and ".".
-	Name string
-	// On lists the requests that become a trace of this kind.
-	On []On
+	Name string // a part of the file name
+	On   []On   // the requests that become this trace
 	// Mode is [ModeSnapshot] if empty.
-	Mode Mode
+	Mode Mode // snapshot (default) or stream
 	// Window is how far back a snapshot goes. The default is 30 s.
-	Window time.Duration
+	Window time.Duration // of a snapshot; default 30s
 	// Scope selects the spans and log records of a snapshot. "all", the default, selects all spans and log records.
 	// "trace" selects only the spans and log records of the requesting OpenTelemetry trace. The records of other
 	// providers are always in the snapshot.
-	Scope string
+	Scope string // of a snapshot: all (default) or trace
 	// Providers has the providers whose records are in the trace.
-	Providers Set
+	Providers Set // whose records are in the trace
 	// Every is the minimum time between two traces. PerHour is the maximum number of traces in an hour.
 	// OneIn means that one of OneIn requests becomes a trace. Zero means no limit. Manual requests are not
 	// limited.
-	Every   time.Duration
-	PerHour int
-	OneIn   int
+	Every   time.Duration // between two traces; default 0: no limit
+	PerHour int           // default 0: no limit
+	OneIn   int           // default 0: no limit
 	// A stream ends after Timeout, or when its entries reach MaxBytes. The defaults are 30 s and no limit. A
 	// stream that was requested manually has no timeout unless the request has one.
-	Timeout  time.Duration
-	MaxBytes int64
-	// KeepIf decides at the end whether a stream is kept. If it is nil, the stream is kept.
-	KeepIf *KeepIf
+	Timeout  time.Duration // of a stream; default 30s
+	MaxBytes int64         // of a stream; default 0: no bound
+	KeepIf   *KeepIf       // whether a stream is kept after its end; default: kept
 	// Params are the parameters of the providers. Their keys are PROVIDER.NAME.
-	Params map[string]string
+	Params map[string]string // of the providers
 }
 
 // A Trigger names a source of requests.
@@ -128,18 +128,17 @@ var triggers = []Trigger{
 
 // An On matches requests.
 type On struct {
-	Trigger Trigger
+	Trigger Trigger // api, signal, http, log, span, watchdog, panic, start, exit
 	// Key is a pattern for the key of the request, in which "*" matches any text. An empty pattern matches every
 	// key.
-	Key string
-	// Level is the lowest level of a log record.
-	Level slog.Level
+	Key   string     // a pattern, in which "*" is any text
+	Level slog.Level // the lowest level of a log record, for log
 	// LongerThan is the minimum time that a span took or has been open.
-	LongerThan time.Duration
+	LongerThan time.Duration // for span and watchdog
 	// Count means that only every Count-th matching request counts as a match, if the last Count matching requests
 	// were made within the time Within. Zero means every request. If Within is zero, there is no time limit.
-	Count  int
-	Within time.Duration
+	Count  int           // only after so many requests
+	Within time.Duration // within that time
 }
 
 // KeepIf decides whether a stream that has ended is kept. It has three conditions. An empty condition is met.
@@ -152,15 +151,16 @@ type On struct {
 // kept; if Longest is empty, all traces are kept. If a condition is not met, one in Else traces is kept, or no trace
 // if Else is 0.
 type KeepIf struct {
-	Longest  []KeepLongest
-	Any, All []string // "name=value"
-	Else     int
+	Longest []KeepLongest // bounds: the highest one that the longest span exceeds decides
+	Any     []string      // of "name=value": the trace has one of them
+	All     []string      // of "name=value": the trace has each of them
+	Else    int           // one in so many of the other streams; default 0: none is kept
 }
 
 // A KeepLongest keeps one in OneIn of the traces with a span longer than LongerThan.
 type KeepLongest struct {
-	LongerThan time.Duration
-	OneIn      int // 0 or 1: all traces are kept
+	LongerThan time.Duration // of the longest span
+	OneIn      int           // 0 or 1: all traces are kept
 }
 
 // minRingBytes is the minimum size of a ring.

@@ -32,57 +32,58 @@
 //	    one_in: 1
 //	    per_hour: 4
 //	  - name: deep
-//	    on: [{trigger: signal, key: SIGUSR1}, {trigger: http}, {trigger: api, key: "import*"}]
+//	    on: [{trigger: http}, {trigger: api, key: "import*"}, {trigger: signal, key: SIGUSR1}]
 //	    mode: stream
 //	    timeout: 30s
 //	    max_bytes: 256MiB
 //	    providers: [spans, logs, runtime.metrics, gc, sched, cpu.profile, goroutines]
 //	    keep_if:
 //	      any: ["tenant=acme"]     # one of these is on a span or log record
-//	      all: []                  # or all of these
+//	      all: ["region=eu"]       # and each of these
 //	      longest: [{longer_than: 2s, one_in: 1}, {longer_than: 500ms, one_in: 10}]
-//	      else: 0                  # one in so many of the rest
+//	      else: 100                # one in so many of the rest
 //	    params: {runtime.metrics.interval: 50ms}
 //
 // Required keys are dir (unless [Options] has it), and name and providers of each trace. All other keys are
 // optional. A key without a value counts as missing. Unknown keys and duplicate keys are errors.
 //
-//	id      text         the name of the configuration in traces; default: "sha256:" and the
-//	                     first 12 hexadecimal digits of the SHA-256 of the file's bytes
-//	dir     text         the folder of the traces
-//	keep                 bounds of the traces in dir
-//	  files   number     default 50; 0 means no bound, here and in the next two
-//	  bytes   size       default 2GiB
-//	  age     duration   default 0
-//	ring                 the records that are made all the time, in memory
-//	  bytes   size       default 32MiB; 0: no ring
-//	  persist bool       default true: the ring survives a crash
-//	  always  providers  default [spans, logs, runtime.metrics, gc]
-//	  params  params
-//	traces  list         the kinds of traces: see control.TraceConfig
-//	  name        text
-//	  on          list   the requests that become this trace
+//	id              text       the configuration's name; default: sha256: and 12 hexadecimal digits of the file's hash
+//	dir             text       the folder of the traces
+//	keep                       bounds of the traces in dir
+//	  files         number     default 50; 0: no bound
+//	  bytes         size       default 2GiB; 0: no bound
+//	  age           duration   default 0: no bound
+//	ring                       the records that are made all the time, in memory
+//	  bytes         size       default 32MiB; 0: no ring
+//	  persist       bool       default true: the ring survives a crash
+//	  always        providers  default [spans, logs, runtime.metrics, gc]
+//	  params        params     of the providers
+//	traces          list       the kinds of traces: see control.TraceConfig
+//	  name          text       a part of the file name
+//	  on            list       the requests that become this trace
 //	    trigger     text       api, signal, http, log, span, watchdog, panic, start, exit
 //	    key         text       a pattern, in which "*" is any text
-//	    level       level      for log
+//	    level       level      the lowest level of a log record, for log
 //	    longer_than duration   for span and watchdog
 //	    count       number     only after so many requests
 //	    within      duration   within that time
-//	  mode        text   snapshot (default) or stream
-//	  window      duration     of a snapshot; default 30s
-//	  scope       text   of a snapshot: all (default) or trace
-//	  providers   providers
-//	  every       duration     between two traces; default 0: no limit, here and in the next two
-//	  per_hour    number
-//	  one_in      number
-//	  timeout     duration     of a stream; default 30s
-//	  max_bytes   size         of a stream; default 0: no bound
-//	  keep_if            whether a stream is kept after its end; default: kept
-//	    any         list       of "name=value"
-//	    all         list       of "name=value"
-//	    longest     list       of longer_than (duration) and one_in (number)
-//	    else        number     default 0: no other stream is kept
-//	  params      params
+//	  mode          text       snapshot (default) or stream
+//	  window        duration   of a snapshot; default 30s
+//	  scope         text       of a snapshot: all (default) or trace
+//	  providers     providers  whose records are in the trace
+//	  every         duration   between two traces; default 0: no limit
+//	  per_hour      number     default 0: no limit
+//	  one_in        number     default 0: no limit
+//	  timeout       duration   of a stream; default 30s
+//	  max_bytes     size       of a stream; default 0: no bound
+//	  keep_if                  whether a stream is kept after its end; default: kept
+//	    longest     list       bounds: the highest one that the longest span exceeds decides
+//	      longer_than duration   of the longest span
+//	      one_in    number     0 or 1: all traces are kept
+//	    any         list       of "name=value": the trace has one of them
+//	    all         list       of "name=value": the trace has each of them
+//	    else        number     one in so many of the other streams; default 0: none is kept
+//	  params        params     of the providers
 //
 // The kinds of values:
 //

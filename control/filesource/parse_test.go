@@ -1,16 +1,21 @@
 package filesource
 
 import (
+	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"reflect"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
@@ -19,6 +24,8 @@ import (
 )
 
 var must = expect.Must
+
+var update = flag.Bool("update", false, "write the expected texts in testdata and the texts in doc.go again")
 
 const ok = "dir: /t\n"
 
@@ -29,49 +36,50 @@ func lines(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// TestParseErrors checks the errors for files. Most of them are in testdata/errors.txt, where "-- = --"
-// separates a file from its errors. Files that cannot be in a text file are in this function.
+// TestParseErrors checks the errors for files that cannot be in a text file.
 func TestParseErrors(t *testing.T) {
 	const known = "cpu.profile, exec.trace, gc, goroutines, logs, process, runtime.metrics, sched, spans"
-	tests := []struct {
-		name, text string
-		want       []string
-	}{
-		{"NUL", "dir: é\x00\n", []string{`f:1:7: control character U+0000 is not allowed`}},
-		{"escape", "dir: a\rid: \x1b\n", []string{`f:2:5: control character U+001B is not allowed`}},
-		{"not UTF-8", ok + "id: \xff\n", []string{`f:2:5: the text is not UTF-8`}},
-		{"UTF-16", "\xff\xfed\x00", []string{`f:1:1: the text is not UTF-8`}},
-		{"deep", strings.Repeat("[", 100), []string{`f:1:65: while increasing flow level: exceeded max depth of 64`}},
-		{"deep blocks", strings.Repeat("- ", 100), []string{`f:1:129: while increasing indent level: exceeded max depth of 64`}},
-		{"too large", "dir: /t\n" + strings.Repeat("#", maxSize), []string{`f: the file is larger than 262144 bytes`}},
-		{"text too long", ok + "id: " + strings.Repeat("x", maxText+1), []string{`f:2:5: id: text is longer than 4096 bytes`}},
-		{"unknown and long", ok + strings.Repeat("é", 100) + ": 1", []string{`f:2:1: unknown key "` + strings.Repeat("é", 32) + `"…: known keys are id, dir, keep, ring, traces`}},
-		{"unknown and cut in a character", ok + "a" + strings.Repeat("é", 100) + ": 1", []string{`f:2:1: unknown key "a` + strings.Repeat("é", 31) + `"…: known keys are id, dir, keep, ring, traces`}},
-		{"key too long", ok + "\"" + strings.Repeat("a", 5000) + "\": a\n", []string{`f:2:1: text is longer than 4096 bytes`}},
-		{"provider too long", ok + "ring: {always: [" + strings.Repeat("a", 100) + "]}", []string{`f:2:17: ring.always[0]: unknown provider "` + strings.Repeat("a", 64) + `": known providers are ` + known}},
-		{"long anchor", "dir: *" + strings.Repeat("a", 300) + "\n", []string{`f:1:6: unknown anchor '` + strings.Repeat("a", 184)}},
-	}
-	b := tracetest.ReadFile(t, "testdata/errors.txt")
-	cases := strings.Split("\n"+string(b), "\n-- ")[1:]
-	for i := 0; i < len(cases); i += 2 {
-		name, text, _ := strings.Cut(cases[i], " --\n")
-		_, want, _ := strings.Cut(strings.TrimSuffix(cases[i+1], "\n"), "\n")
-		tests = append(tests, struct {
-			name, text string
-			want       []string
-		}{name, text, strings.Split(want, "\n")})
-	}
-	for _, test := range tests {
+	for _, test := range []struct{ name, text, want string }{
+		{"NUL", "dir: é\x00\n", `f:1:7: control character U+0000 is not allowed`},
+		{"escape", "dir: a\rid: \x1b\n", `f:2:5: control character U+001B is not allowed`},
+		{"not UTF-8", ok + "id: \xff\n", `f:2:5: the text is not UTF-8`},
+		{"UTF-16", "\xff\xfed\x00", `f:1:1: the text is not UTF-8`},
+		{"deep", strings.Repeat("[", 100), `f:1:65: while increasing flow level: exceeded max depth of 64`},
+		{"deep blocks", strings.Repeat("- ", 100), `f:1:129: while increasing indent level: exceeded max depth of 64`},
+		{"too large", "dir: /t\n" + strings.Repeat("#", maxSize), `f: the file is larger than 262144 bytes`},
+		{"text too long", ok + "id: " + strings.Repeat("x", maxText+1), `f:2:5: id: text is longer than 4096 bytes`},
+		{"unknown and long", ok + strings.Repeat("é", 100) + ": 1", `f:2:1: unknown key "` + strings.Repeat("é", 32) + `"…: known keys are id, dir, keep, ring, traces`},
+		{"unknown and cut in a character", ok + "a" + strings.Repeat("é", 100) + ": 1", `f:2:1: unknown key "a` + strings.Repeat("é", 31) + `"…: known keys are id, dir, keep, ring, traces`},
+		{"key too long", ok + "\"" + strings.Repeat("a", 5000) + "\": a\n", `f:2:1: text is longer than 4096 bytes`},
+		{"provider too long", ok + "ring: {always: [" + strings.Repeat("a", 100) + "]}", `f:2:17: ring.always[0]: unknown provider "` + strings.Repeat("a", 64) + `": known providers are ` + known},
+		{"long anchor", "dir: *" + strings.Repeat("a", 300) + "\n", `f:1:6: unknown anchor '` + strings.Repeat("a", 184)},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := Parse("f", []byte(test.text))
-			if got := lines(err); !reflect.DeepEqual(got, test.want) {
-				t.Errorf("Parse(%.200q) says\n%s\nwant\n%s", test.text, strings.Join(got, "\n"), strings.Join(test.want, "\n"))
-			}
-			if err != nil && c != nil {
+			expect.Equal(t, fmt.Sprint(err), test.want, "the error of %.200q", test.text)
+			if c != nil {
 				t.Errorf("Parse returned a configuration with an error")
 			}
 		})
 	}
+}
+
+// TestParseErrorsOfFiles compares the errors of the files in testdata/errors.txt, where "-- = --" separates a file from
+// its errors.
+func TestParseErrorsOfFiles(t *testing.T) {
+	const name = "testdata/errors.txt"
+	text := string(tracetest.ReadFile(t, name))
+	cases := strings.Split("\n"+text, "\n-- ")[1:]
+	var got strings.Builder
+	for i := 0; i < len(cases); i += 2 {
+		_, file, _ := strings.Cut(cases[i], " --\n")
+		c, err := Parse("f", []byte(file))
+		if c != nil {
+			t.Errorf("%q has no error: %+v", file, c)
+		}
+		fmt.Fprintf(&got, "-- %s\n-- = --\n%v\n", cases[i], err)
+	}
+	golden(t, name, got.String())
 }
 
 func TestParseErrorTypes(t *testing.T) {
@@ -136,60 +144,72 @@ func TestParseAliases(t *testing.T) {
 	expect.Equal(t, c.Traces[0].Providers, control.GC|control.Spans, "through an alias")
 }
 
+// golden compares text with the content of a file.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	if *update {
+		must(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	expect.Equal(t, text, string(tracetest.ReadFile(t, name)), "%s; run this test with -update", name)
+}
+
+// TestParseExample parses the example of the documentation.
 func TestParseExample(t *testing.T) {
-	text := tracetest.ReadFile(t, "testdata/control.yaml")
-	doc := tracetest.ReadFile(t, "doc.go")
-	inDoc := "//\t" + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n//\t") + "\n//\n"
-	if !strings.Contains(string(doc), inDoc) {
-		t.Error("doc.go does not have testdata/control.yaml as it is")
-	}
-	on := []control.On{{Trigger: "signal", Key: "SIGUSR1"}, {Trigger: "http"}, {Trigger: "api", Key: "import*"}}
+	text := string(tracetest.ReadFile(t, "testdata/control.yaml"))
+	tracetest.Part(t, "doc.go", "// This is a complete example: it has every key.\n//\n", "//\n",
+		"//\t"+strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n//\t")+"\n", *update)
 	if runtime.GOOS == "windows" { // no signal can request a trace there
-		text = []byte(strings.Replace(string(text), "{trigger: signal, key: SIGUSR1}, ", "", 1))
-		on = on[1:]
+		must(t, expect.Err(Parse("testdata/control.yaml", []byte(strings.Replace(text, ", {trigger: signal, key: SIGUSR1}", "", 1)))))
+		return
 	}
-	got, err := Parse("testdata/control.yaml", text)
+	c, err := Parse("testdata/control.yaml", []byte(text))
 	must(t, err)
-	want := &control.Config{
-		ID:   "prod-2026-11-20",
-		Dir:  "/var/lib/myapp/traces",
-		Keep: control.Keep{Files: 50, Bytes: 2 << 30, Age: 72 * time.Hour},
-		Ring: control.RingConfig{
-			Bytes: 32 << 20, Persist: true,
-			Always: control.Spans | control.Logs | control.RuntimeMetrics | control.GC,
-			Params: map[string]string{"runtime.metrics.interval": "1s"},
-		},
-		Traces: []control.TraceConfig{
-			{
-				Name: "first-error", On: []control.On{{Trigger: "log", Level: slog.LevelError}}, Mode: "snapshot", Window: 30 * time.Second,
-				Providers: control.Spans | control.Logs | control.RuntimeMetrics | control.GC | control.Goroutines,
-				Every:     time.Minute, PerHour: 6,
-			},
-			{
-				Name: "slow-checkout",
-				On: []control.On{
-					{Trigger: "span", Key: "POST /checkout", LongerThan: 800 * time.Millisecond, Count: 3, Within: time.Minute},
-					{Trigger: "watchdog", Key: "POST /checkout", LongerThan: 5 * time.Second},
-				},
-				Mode: "snapshot", Window: 15 * time.Second, Scope: "all",
-				Providers: control.Spans | control.Logs | control.GC | control.Sched | control.Goroutines | control.ExecTrace,
-				OneIn:     1, PerHour: 4,
-			},
-			{
-				Name: "deep", On: on,
-				Mode: "stream", Timeout: 30 * time.Second, MaxBytes: 256 << 20,
-				Providers: control.Spans | control.Logs | control.RuntimeMetrics | control.GC | control.Sched | control.CPUProfile | control.Goroutines,
-				KeepIf: &control.KeepIf{
-					Any:     []string{"tenant=acme"},
-					Longest: []control.KeepLongest{{LongerThan: 2 * time.Second, OneIn: 1}, {LongerThan: 500 * time.Millisecond, OneIn: 10}},
-				},
-				Params: map[string]string{"runtime.metrics.interval": "50ms"},
-			},
-		},
+	fields, err := yaml.Marshal(c)
+	must(t, err)
+	golden(t, "testdata/control.fields.yaml", string(fields))
+}
+
+var (
+	field = regexp.MustCompile(`(?m)^type (\w+) struct|^\t(\w+) .*?// (.*)`) // the start of a type, or a field and its comment
+
+	kinds = map[string]string{
+		"int": "number", "int64": "size", "time.Duration": "duration", "bool": "bool", "slog.Level": "level", "string": "text", "control.Mode": "text",
+		"control.Trigger": "text", "control.Set": "providers", "map[string]string": "params", "[]string": "list",
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+)
+
+// TestKeysInDocuments: the table of keys in the documentation has each field of a configuration, with the comment at
+// the end of the field's line in package control. The example has each key, too.
+func TestKeysInDocuments(t *testing.T) {
+	comments := make(map[string]string) // by type and field
+	var of string
+	for _, m := range field.FindAllStringSubmatch(string(tracetest.ReadFile(t, "../config.go")), -1) {
+		of = cmp.Or(m[1], of)
+		comments[of+m[2]] = m[3]
 	}
+	example := string(tracetest.ReadFile(t, "testdata/control.yaml"))
+	var table strings.Builder
+	var add func(indent string, of reflect.Type)
+	add = func(indent string, of reflect.Type) {
+		for f := range of.Fields() {
+			key, kind, inner := keyOf(f.Name), kinds[f.Type.String()], f.Type
+			if kind == "" && inner.Kind() == reflect.Slice {
+				kind, inner = "list", inner.Elem()
+			}
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			fmt.Fprintln(&table, strings.TrimSpace(fmt.Sprintf("//\t%-15s %-9s  %s", indent+key, kind, comments[of.Name()+f.Name])))
+			if !strings.Contains(example, key+":") {
+				t.Errorf("testdata/control.yaml has no %s", key)
+			}
+			if inner.Kind() == reflect.Struct {
+				add(indent+"  ", inner)
+			}
+		}
+	}
+	add("", reflect.TypeFor[control.Config]())
+	tracetest.Part(t, "doc.go", "// optional. A key without a value counts as missing. Unknown keys and duplicate keys are errors.\n//\n", "//\n", table.String(), *update)
 }
 
 func TestParseDefaults(t *testing.T) {
