@@ -12,16 +12,24 @@ interface Reply<K extends Name> {
 }
 const none = { value: null, asked: null, failed: '' }
 
-// useAnswer asks a question whenever the key changes. It keeps the last answer until the next answer arrives.
+// A Maybe is a question, or nothing to ask.
+type Maybe<K extends Name> = Question<K> | false | '' | null
+
+// keyOf returns a text that changes with a question and with the state of the trace that its answer describes.
+const keyOf = <K extends Name>(q: Maybe<K>, state: string) => q && [...Object.values(q), state].join('\n')
+
+// useAnswer asks a question whenever the question or the state of the trace changes. It keeps the last answer until
+// the next answer arrives.
 export function useAnswer<K extends Name>(
-  key: string,
   name: K,
-  q: Question<K>,
+  q: Maybe<K>,
+  state = trace.pace(),
   rest = 80 // milliseconds before the request
 ): Reply<K> {
-  const reply = useSignal<Reply<K>>(none)
+  const reply = useSignal<Reply<K>>(none),
+    key = keyOf(q, state)
   useEffect(() => {
-    if (!key) {
+    if (!q) {
       reply.value = none
       return
     }
@@ -46,16 +54,17 @@ export function useAnswer<K extends Name>(
   return reply.value
 }
 
-// useLatest asks a question when the key has changed, but only after the answer to the previous question. While the
-// trace grows, it also pauses between questions.
-export function useLatest<K extends Name>(key: string, name: K, q: Question<K>): Reply<K> {
+// useLatest is like useAnswer, but asks only after the answer to the previous question. While the trace grows, it also
+// pauses between questions.
+export function useLatest<K extends Name>(name: K, q: Maybe<K>, state = trace.version()): Reply<K> {
   const reply = useSignal<Reply<K>>(none),
+    key = keyOf(q, state),
     now = useRef({ key, q, busy: false }).current
   now.key = key
   now.q = q
   useEffect(() => {
     const next = async () => {
-      if (now.busy || !now.key) return
+      if (now.busy || !now.q) return
       now.busy = true
       const of = now.key,
         asked = now.q,

@@ -456,7 +456,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
 }
 
 function Logs({ row }: { row: number }) {
-  const { value: r, failed } = useAnswer(`${row} ${trace.meta.value!.entries}`, 'logs', { row }, 0)
+  const { value: r, failed } = useAnswer('logs', { row }, trace.version(), 0)
   if (!r) return none(failed ? `They cannot be read: ${failed}` : 'Reading…')
   if (!r.total) return none('There are no log records at this row or below.')
   return (

@@ -4,18 +4,13 @@ import { flip, useAnswer } from './ask'
 import { none } from './parts'
 import * as search from './search'
 import { count, many, percent, plain } from './text'
-import * as time from './time'
 import * as trace from './trace'
 import { implied } from './why'
 
 export function Facets() {
   const q = search.found.value && !search.problem.value ? search.query.value : '',
     all = useSignal(false)
-  const { value: c, failed } = useAnswer(
-    `${q} ${search.than.value} ${time.windowText.value} ${trace.pace()}`,
-    'facets',
-    search.part()
-  )
+  const { value: c, failed } = useAnswer('facets', { ...search.part(), q, root: 0 })
   if (!c)
     return (
       <aside class="fac sunk scroll" aria-label="Facets">

@@ -12,7 +12,6 @@ import * as search from './search'
 import * as selection from './selection'
 import type { Flame, FlameNode } from './source'
 import { count, duration, many, percent, plain, quoted } from './text'
-import * as time from './time'
 import * as trace from './trace'
 
 const row = 20 // pixels
@@ -23,15 +22,10 @@ interface NodeBlock extends Block {
 }
 
 export function FlameView() {
-  const q = search.problem.value ? '' : search.query.value,
+  const part = search.part(),
+    { q } = part,
     inTime = page.wide.value === 'lanes'
-  const { value: f, failed } = useAnswer(
-    inTime
-      ? ''
-      : `${q} ${search.than.value} ${time.windowText.value} ${page.root.value} ${page.wide.value} ${trace.pace()}`,
-    'flame',
-    { ...search.part(), by: page.wide.value }
-  )
+  const { value: f, failed } = useAnswer('flame', !inTime && { ...part, by: page.wide.value })
   return (
     <div class="tbv">
       <div class="tool">

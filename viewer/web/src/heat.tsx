@@ -56,20 +56,12 @@ function boxOf(h: Heat, asked: string): Box | null {
   return { x: x(from), x2: x(to), y: y(least), y2: y(most) }
 }
 
-export function HeatMap({
-  known,
-  find,
-  children
-}: {
-  known: string
-  find: false | ((q: string) => void)
-  children: ComponentChildren
-}) {
+export function HeatMap({ find, children }: { find: false | ((q: string) => void); children: ComponentChildren }) {
   const chart = useChart(),
     width = chart.size.value.width - edge - gutter,
     asked = useSignal('') // a box as times and durations, which does not change while the trace grows
   const n = clamp(1, Math.floor(width / cell), 999)
-  const { value: h, failed } = useLatest(width < 1 ? '' : `${known} ${n}`, 'heat', { window: time.windowText.value, n })
+  const { value: h, failed } = useLatest('heat', width >= 1 && { window: time.windowText.value, n })
   useEffect(() => {
     asked.value = ''
   }, [time.windowText.value, trace.meta.value!.generation])
@@ -258,7 +250,6 @@ export function HeatMap({
       <div style={h && !enough ? { gridColumn: '1 / -1' } : {}}>
         {asked.value ? (
           <Chosen
-            known={known}
             asked={asked.value}
             n={b ? cells.reduce((a, c) => a + (within(c) ? c.count : 0), 0) : -1}
             find={find}
@@ -308,18 +299,8 @@ function Line({ of }: { of: number[] }) {
 }
 
 // Chosen shows the properties that the chosen requests share.
-function Chosen({
-  known,
-  asked,
-  n,
-  find
-}: {
-  known: string
-  asked: string
-  n: number
-  find: false | ((q: string) => void)
-}) {
-  const answer = useLatest(`${known} ${asked}`, 'choice', { window: time.windowText.value, box: asked }),
+function Chosen({ asked, n, find }: { asked: string; n: number; find: false | ((q: string) => void) }) {
+  const answer = useLatest('choice', { window: time.windowText.value, box: asked }),
     { value: c, failed } = answer
   const sure = c && answer.asked!.box === asked,
     now = sure ? c.requests : n // until the answer arrives, use the number computed from the cells

@@ -35,9 +35,8 @@ export function LanesView() {
     part = search.part(),
     shown = time.axis.value ?? (page.root.value ? null : all)
   const { value: l, failed } = useAnswer(
-    width < 1 ? '' : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${trace.pace()}`,
     'lanes',
-    { ...part, ...shown, n: clamp(1, Math.round(width), 4000) }
+    width >= 1 && { ...part, ...shown, n: clamp(1, Math.round(width), 4000) }
   )
   const range = shown ?? (l ? { from: l.from_unix_nano, to: l.to_unix_nano } : { from: 0n, to: 1n })
   const axis: Axis = { ...range, width: Math.max(1, width) }

@@ -13,11 +13,10 @@ import * as trace from './trace'
 
 export function Overview() {
   const m = trace.meta.value!,
-    known = `${m.generation} ${m.entries} ${time.windowText.value}`
-  const { value: t, failed } = useLatest(known, 'top', { window: time.windowText.value })
-  const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? known : '', 'waits', {
-    window: time.windowText.value
-  }).value // the waits take longer to find
+    part = { window: time.windowText.value }
+  const { value: t, failed } = useLatest('top', part)
+  // the waits take longer to find
+  const waits = useAnswer('waits', t && (m.goroutines || m.static !== undefined) && part, trace.version()).value
   if (failed || !t)
     return (
       <div class="topv rest">
@@ -64,13 +63,7 @@ export function Overview() {
           )}
         </p>
       )}
-      {m.timed && m.spans ? (
-        <HeatMap known={known} find={m.static === undefined && find}>
-          {causes}
-        </HeatMap>
-      ) : (
-        causes
-      )}
+      {m.timed && m.spans ? <HeatMap find={m.static === undefined && find}>{causes}</HeatMap> : causes}
       <div class="tg grid">
         <List
           title="Slowest requests"
@@ -245,11 +238,7 @@ function List({
 
 // Causes says why requests are slow or fail.
 function Causes({ find }: { find: false | ((q: string, from?: number, isHit?: boolean) => void) }) {
-  const { value: x, failed } = useAnswer(
-    `${trace.pace()} ${search.query.value} ${time.windowText.value} ${search.than.value}`,
-    'explain',
-    { ...search.part(), root: 0 }
-  )
+  const { value: x, failed } = useAnswer('explain', { ...search.part(), q: search.query.value, root: 0 })
   if (!x) return <p class="q">{failed ? plain(failed) : 'Looking for a cause…'}</p>
   const [before, now] = x.looked.requests
   return (

@@ -8,7 +8,6 @@ import type { Pen, Point } from './pen'
 import type { Runtime, Sample } from './source'
 import { count, duration, many } from './text'
 import * as time from './time'
-import * as trace from './trace'
 
 export const hasRuntime = signal(false)
 
@@ -22,7 +21,7 @@ const bytes = (n: number) =>
       : (n / 1024).toFixed(0) + '\u202fKiB'
 
 export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
-  const { value: r } = useAnswer(trace.pace(), 'runtime', {})
+  const { value: r } = useAnswer('runtime', {})
   hasRuntime.value = !!r && r.heap.length + r.collections.length > 0
   if (!r || !hasRuntime.value || !page.lane.value || time.byLength.value) return null
   return <Lane r={r} axis={axis} left={left} />

@@ -36,7 +36,7 @@ export function Strip() {
   chart.axis = axis
   const n = Math.max(1, Math.floor(width / barWidth))
   const q = search.found.value && !search.problem.value ? search.query.value : ''
-  const { value: d } = useLatest(width < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, 'strip', { n, q })
+  const { value: d } = useLatest('strip', width >= 1 && { n, q })
   time.strip.value = d
   const part = chart.brushed.value ?? period()
   // moved returns a part of the time that is moved, but not beyond the whole time.

@@ -33,11 +33,7 @@ export function TableView() {
     n: Math.min(500, shown.value)
   }
   const sorted = useRef({ names: '', arrivals: 0 })
-  const { value: t, failed } = useAnswer(
-    JSON.stringify(ask) + (logs ? trace.meta.value!.entries : trace.pace()),
-    'table',
-    ask
-  )
+  const { value: t, failed } = useAnswer('table', ask, logs ? trace.version() : trace.pace())
   // Another table may not have the sorted column. Reset the order, unless the order came with the address, as
   // after Back.
   const names = t?.columns.map(c => c.name).join() ?? ''

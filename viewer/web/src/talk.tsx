@@ -9,11 +9,7 @@ import { count, duration, lines, many, plain, pretty } from './text'
 import * as trace from './trace'
 
 export function Talk({ row }: { row: number }) {
-  const { value: t, failed } = useAnswer(
-    `${row} ${trace.meta.value!.generation} ${trace.meta.value!.entries}`,
-    'talk',
-    { row }
-  )
+  const { value: t, failed } = useAnswer('talk', { row }, trace.version())
   if (!t) return none(failed || 'Reading…')
   const steps = conversation(t.turns),
     silent = !steps.some(x => x.said.some(m => m.kind === 'text'))

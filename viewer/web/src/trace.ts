@@ -20,6 +20,9 @@ export function shade(service = '', name = ''): number {
 export const hue = (service?: string, name?: string) => ({ background: `var(--s${shade(service, name)})` })
 export let source: Source
 
+// version returns a text that changes with each change of the trace.
+export const version = () => `${meta.value!.generation} ${meta.value!.entries}`
+
 // pace returns a text that changes when answers about the whole trace are outdated: when the generation changes,
 // and each time a growing trace has grown by about a twelfth.
 export function pace(): string {

@@ -71,13 +71,12 @@ export function Tree() {
         return wide < 3 ? [] : [`${at.row}:${Math.min(400, wide)}`]
       })
       .join(),
-    strips = useAnswer(m.goroutines && wides ? `${m.generation} ${wides}` : '', 'states', { rows: wides }).value
+    strips = useAnswer('states', m.goroutines && wides && { rows: wides }).value
   // The numbers of hits below the visible rows that are closed.
   const closed = rows.flatMap(({ at }) => (at && isParent(at.flags) && !isExpanded(at.flags) ? at.row : [])).join(),
     { value: counts, asked } = useAnswer(
-      search.found.value && closed ? `${trace.pace()} ${search.query.value} ${time.windowText.value} ${closed}` : '',
       'folded',
-      { q: search.query.value, window: time.windowText.value, rows: closed }
+      search.found.value && closed && { q: search.query.value, window: time.windowText.value, rows: closed }
     ),
     hitsBelow = new Map(asked?.rows.split(',').map((row, i) => [Number(row), counts![i]!]))
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {

@@ -26,9 +26,9 @@ export function useTreeAxis(chart: Chart, p: Pages, width: number) {
   const m = trace.meta.value!,
     c = time.chosen.value
   const requests = useLatest(
-    m.spans && !page.root.value && time.lengths.value !== false ? `${trace.pace()} ${time.windowText.value}` : '',
     'heat',
-    { window: time.windowText.value, n: 1 }
+    m.spans && !page.root.value && time.lengths.value !== false && { window: time.windowText.value, n: 1 },
+    trace.pace()
   ).value
   const length = lengthOf(p, requests)
   let range = time.axis.value ?? (c && 'from' in c ? c : { from: p.from, to: p.to })

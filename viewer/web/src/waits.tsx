@@ -115,8 +115,7 @@ function Wait({ w, row }: { w: MeasuredStep; row: number }) {
 }
 
 export function Waits({ row }: { row: number }) {
-  const m = trace.meta.value!,
-    { value: w, asked } = useAnswer(m.goroutines ? `${row} ${m.generation}` : '', 'waited', { row })
+  const { value: w, asked } = useAnswer('waited', trace.meta.value!.goroutines && { row })
   if (!asked) return null
   if (!w)
     return (

@@ -14,16 +14,18 @@ import * as trace from './trace'
 
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
-  const answer = useAnswer(
-    `${row} ${time.windowText.value} ${of.value} ${trace.pace()} ${search.otherSide() && search.query.value} ${search.than.value}`,
-    'why',
-    { ...search.part(), row, of: of.value }
-  )
+  const answer = useAnswer('why', {
+    ...search.part(),
+    q: search.otherSide() && search.query.value,
+    root: 0,
+    row,
+    of: of.value
+  })
   const w = answer.asked?.row === row ? answer.value : null // otherwise the answer is about the previous row
   useEffect(() => {
     if (of.value.includes('-')) of.value = ''
   }, [w?.where]) // a drawn range is valid for one name only
-  const path = useAnswer(`${row} ${trace.pace()}`, 'critical', { row })
+  const path = useAnswer('critical', { row })
   const p = path.asked?.row === row ? path.value : null // otherwise the path still belongs to the previous row
   if (!w) return none(answer.failed || 'Comparing it with its namesakes…')
   const took = w.took_nano,
@@ -313,11 +315,7 @@ export const implied = (q: string, field: string, all: boolean) =>
 // HitsOf is the panel without a selected span. It shows the properties that the hits share.
 export function HitsOf() {
   const q = search.query.value
-  const { value: c, failed } = useAnswer(
-    q && `${q} ${search.than.value} ${time.windowText.value} ${trace.pace()}`,
-    'facets',
-    { ...search.part(), alike: true }
-  )
+  const { value: c, failed } = useAnswer('facets', q && { ...search.part(), q, root: 0, alike: true })
   if (!c) return none(failed || 'Comparing the hits with all others…')
   const fields = c.fields
     .map(f => ({
