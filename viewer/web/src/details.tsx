@@ -1,6 +1,7 @@
 // The panel with everything about the selected row.
 
 import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { set, useAnswer } from './ask'
 import { Icon, Level } from './icons'
@@ -21,11 +22,11 @@ import {
   headline,
   isLong,
   lines,
-  literal,
   many,
   moment,
   plain,
   pretty,
+  quoted,
   short,
   sql,
   zone
@@ -37,46 +38,23 @@ import { HitsOf, WhyOf } from './why'
 const levelOfName = (name: string) => ['TRACE', 'DEBUG', 'INFO', 'WARN', 'ERROR'].indexOf(name)
 
 export function Details() {
-  const tab = page.tab,
-    failed = useSignal('')
-  const row = page.selected.value
+  const row = page.selected.value,
+    { value, failed } = useAnswer('entry', row > 0 && { row }, trace.version())
   useEffect(() => {
-    if (!row) {
-      page.entry.value = null
-      return
-    }
-    const stop = new AbortController()
-    const wait = setTimeout(
-      () =>
-        trace.source.ask('entry', { row }, stop.signal).then(
-          e => {
-            page.entry.value = e
-            failed.value = ''
-          },
-          x => {
-            if (!stop.signal.aborted) {
-              page.entry.value = null
-              failed.value = x.message
-            }
-          }
-        ),
-      80
-    )
+    page.entry.value = value
+  }, [value])
+  useEffect(() => {
     const late = setTimeout(() => {
       if (page.entry.value?.row !== row) page.entry.value = null
     }, 500) // the details of the previous row stay for this time
-    return () => {
-      clearTimeout(wait)
-      clearTimeout(late)
-      stop.abort()
-    }
-  }, [row, trace.meta.value!.entries])
+    return () => clearTimeout(late)
+  }, [row])
   const e = page.entry.value
   if (!row || !e)
     return (
       <aside class="det scroll" aria-label="Details" tabIndex={0}>
         {row ? (
-          none(failed.value ? `This row cannot be read: ${failed.value}` : 'Reading…')
+          none(failed ? `This row cannot be read: ${failed}` : 'Reading…')
         ) : search.query.value && search.found.value?.count ? (
           <HitsOf />
         ) : (
@@ -85,14 +63,24 @@ export function Details() {
       </aside>
     )
   const span = e.role === 'span'
-  const shown = (tab.value === 'why' && !span) || (tab.value === 'talk' && !e.talk) ? 'attributes' : tab.value
-  const tabs: [string, string][] = [
-    ...(span ? [['why', 'Why'] as [string, string]] : []),
-    ['attributes', 'Attributes'],
-    ...(e.talk ? [['talk', 'Conversation'] as [string, string]] : []),
-    ['logs', `Logs ${count(e.logs)}`],
-    ['json', 'JSON']
-  ]
+  const tabs = (
+    [
+      [
+        'why',
+        span && 'Why',
+        <>
+          <Reasons e={e} />
+          <Waits key={e.row} row={e.row} />
+          <WhyOf row={e.row} />
+        </>
+      ],
+      ['attributes', 'Attributes', <Attributes e={e} />],
+      ['talk', e.talk && 'Conversation', <Talk row={e.row} />],
+      ['logs', `Logs ${count(e.logs)}`, <Logs row={row} />],
+      ['json', 'JSON', <JSONOf e={e} />]
+    ] as const
+  ).filter(([, label]) => label)
+  const shown = tabs.find(([id]) => id === page.tab.value) ?? tabs.find(([id]) => id === 'attributes')!
   return (
     <aside class="det scroll" aria-label="Details" tabIndex={0}>
       <div class="dh under">
@@ -147,27 +135,13 @@ export function Details() {
       </div>
       <div class="dt under flex" role="tablist">
         {tabs.map(([id, label]) => (
-          <button role="tab" aria-selected={shown === id} onClick={set(tab, id)}>
+          <button role="tab" aria-selected={shown[0] === id} onClick={set(page.tab, id)}>
             {label}
           </button>
         ))}
       </div>
       <div class="db" role="tabpanel">
-        {shown === 'why' ? (
-          <>
-            <Reasons e={e} />
-            <Waits key={e.row} row={e.row} />
-            <WhyOf row={e.row} />
-          </>
-        ) : shown === 'talk' ? (
-          <Talk row={e.row} />
-        ) : shown === 'attributes' ? (
-          <Attributes e={e} />
-        ) : shown === 'logs' ? (
-          <Logs row={row} />
-        ) : (
-          <JSONOf e={e} />
-        )}
+        {shown[2]}
       </div>
     </aside>
   )
@@ -252,6 +226,8 @@ function Attributes({ e }: { e: Entry }) {
       .map((a, n) => ({ ...a, n }))
       .filter(a => !part || a.size || a.name.toLowerCase().includes(part) || a.value.toLowerCase().includes(part))
   const identity: [string, string, string][] = [
+    ['kind', e.role === 'span' ? e.kind : '', `kind = ${e.kind}`],
+    ['service', e.service, `service = ${quoted(e.service)}`],
     ['trace:id', e.trace, `trace:id = "${e.trace}"`],
     ['span:id', e.span, `span:id = "${e.span}"`],
     ['entry', e.id, '']
@@ -292,42 +268,34 @@ function Attributes({ e }: { e: Entry }) {
       {e.links.length > 0 && (
         <Section title="Links">
           {e.links.map(l => (
-            <div class="kv grid rel" tabIndex={-1}>
-              <span class="k soft break">{l.to ? 'to' : 'not in this file'}</span>
-              <span class="v break">
-                {l.to ? (
-                  <Go row={l.to.row}>{plain(l.to.name)}</Go>
-                ) : (
-                  <span class="mono">
-                    {plain(l.trace)} {plain(l.span)}
-                  </span>
-                )}
-                {(l.attributes ?? []).map(a => (
-                  <div>
-                    {plain(a.name)}={plain(a.value)}
-                  </div>
-                ))}
-              </span>
-            </div>
+            <Plain name={l.to ? 'to' : 'not in this file'} value={l.trace + ' ' + l.span}>
+              {l.to ? (
+                <Go row={l.to.row}>{plain(l.to.name)}</Go>
+              ) : (
+                <span class="mono">
+                  {plain(l.trace)} {plain(l.span)}
+                </span>
+              )}
+              {(l.attributes ?? []).map(a => (
+                <div>
+                  {plain(a.name)}={plain(a.value)}
+                </div>
+              ))}
+            </Plain>
           ))}
         </Section>
       )}
       {(e.file || e.target) && (
         <Section title="Code">
           {e.file && (
-            <div class="kv grid rel" tabIndex={-1}>
-              <span class="k soft break">file</span>
-              <span class="v break">
-                <Place file={e.file} line={e.line} />
-              </span>
-            </div>
+            <Plain name="file" value={e.file}>
+              <Place file={e.file} line={e.line} />
+            </Plain>
           )}
-          {e.target && <Plain name="target" value={e.target} query={`target = ${literal('String', e.target)}`} />}
+          {e.target && <Plain name="target" value={e.target} query={`target = ${quoted(e.target)}`} />}
         </Section>
       )}
       <Section title="Identity">
-        {e.kind && e.role === 'span' && <Plain name="kind" value={e.kind} query={`kind = ${e.kind}`} />}
-        {e.service && <Plain name="service" value={e.service} query={`service = ${literal('String', e.service)}`} />}
         {identity
           .filter(([, v]) => v)
           .map(([name, value, q]) => (
@@ -402,10 +370,21 @@ const Actions = ({ query, value }: { query: string; value: string }) => (
   </span>
 )
 
-const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => (
+// Plain shows a value, or what stands for it, with buttons for the value.
+const Plain = ({
+  name,
+  value,
+  query = '',
+  children = plain(value)
+}: {
+  name: string
+  value: string
+  query?: string
+  children?: ComponentChildren
+}) => (
   <div class="kv grid rel" tabIndex={-1}>
     <span class="k soft break mono">{name}</span>
-    <span class="v break">{plain(value)}</span>
+    <span class="v break">{children}</span>
     <Actions query={query} value={value} />
   </div>
 )
@@ -417,7 +396,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
   const kind = a.kind.toLowerCase()
   const shown = kind !== 'string' ? value : /^(db\.(query\.text|statement))$/.test(a.name) ? sql(value) : pretty(value)
   const long = shown.includes('\n') || shown.length > 160
-  const text = a.literal ?? literal(a.kind, a.value)
+  const text = a.literal ?? (kind === 'string' ? quoted(a.value) : a.value)
   const query = a.size || !text ? '' : `${scope}${fieldName(a.name)} = ${text}`
   const all = async () => {
     const e = await trace.source.ask('entry', { row, all: true })

@@ -228,11 +228,6 @@ export function painted(query: string, wrong = 0): { text: string; kind: '' | 's
   )
 }
 
-// literal returns a value in the syntax of queries.
-export function literal(kind: string, value: string): string {
-  return kind === 'String' || kind === 'string' ? quoted(value) : value
-}
-
 // quoted returns a text in the syntax of queries.
 export const quoted = (text: string) => `"${text.replace(/[\\"\n\t\r]/g, c => JSON.stringify(c).slice(1, -1))}"`
 

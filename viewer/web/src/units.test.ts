@@ -13,12 +13,12 @@ import {
   frames,
   groups,
   isLibrary,
-  literal,
   marked,
   moment,
   painted,
   plain,
   pretty,
+  quoted,
   short,
   sql
 } from './text'
@@ -161,8 +161,7 @@ test('what is open goes into the address and back', () => {
 })
 
 test('queries are written as they are read', () => {
-  assert.equal(literal('String', 'a"b\\c\n'), '"a\\"b\\\\c\\n"')
-  assert.equal(literal('U64', '5'), '5')
+  assert.equal(quoted('a"b\\c\n'), '"a\\"b\\\\c\\n"')
   assert.equal(fieldName('http.route'), '.http.route')
   assert.equal(fieldName('odd name'), '."odd name"')
   assert.deepEqual(['2xx', 'a.2', '', 'a\\b\n', 'é', 'a-b'].map(fieldName), [
