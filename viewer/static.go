@@ -62,7 +62,6 @@ type staticData struct {
 	Strip   *strip                        `json:"strip"`
 	Lanes   *laneRuns                     `json:"lanes"`
 	CSV     string                        `json:"csv"` // Table as CSV
-	Strings []string                      `json:"strings"`
 	// The rows, in the order of the tree. A row number in any answer is a position in Rows, from 1 on.
 	Rows []staticRow `json:"rows"`
 }

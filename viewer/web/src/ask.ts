@@ -1,6 +1,6 @@
 // Hooks for requests of the parts of the page, and helpers for the pointer.
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { Answer, Name, Question } from './source'
 import * as trace from './trace'
 
@@ -59,28 +59,45 @@ export function useAnswer<K extends Name>(
 export function useLatest<K extends Name>(name: K, q: Maybe<K>, state = trace.version()): Reply<K> {
   const reply = useSignal<Reply<K>>(none),
     key = keyOf(q, state),
-    now = useRef({ key, q, busy: false }).current
-  now.key = key
-  now.q = q
+    now = useRef(q)
+  now.current = q
+  const next = useMemo(
+    () =>
+      paced(
+        () => (trace.meta.value!.follow ? 500 : 0),
+        async () => {
+          const asked = now.current
+          if (!asked) return
+          try {
+            reply.value = { value: await trace.source.ask(name, asked), asked, failed: '' }
+          } catch (e) {
+            reply.value = { ...reply.value, failed: (e as Error).message }
+          }
+        }
+      ),
+    []
+  )
   useEffect(() => {
-    const next = async () => {
-      if (now.busy || !now.q) return
-      now.busy = true
-      const of = now.key,
-        asked = now.q,
-        begun = performance.now()
-      try {
-        reply.value = { value: await trace.source.ask(name, asked), asked, failed: '' }
-      } catch (e) {
-        reply.value = { ...reply.value, failed: (e as Error).message }
-      }
-      await new Promise(r => setTimeout(r, trace.meta.value!.follow ? Math.max(500, performance.now() - begun) : 0))
-      now.busy = false
-      if (of !== now.key) next()
-    }
     next()
   }, [key])
   return reply.value
+}
+
+// paced returns a function that calls run, but not while an earlier call runs, nor in a pause after it, which is as
+// long as the call was. If the least pause is 0, there is no pause. One more call stands for all calls in the meantime.
+export function paced(least: () => number, run: () => Promise<void>) {
+  let busy = false,
+    again = false
+  return async function call() {
+    again = busy
+    if (busy) return
+    busy = true
+    const begun = performance.now()
+    await run()
+    if (least()) await new Promise(r => setTimeout(r, Math.max(least(), performance.now() - begun)))
+    busy = false
+    if (again) call()
+  }
 }
 
 // drag follows a pointer that was pressed on an element. It calls moved only after the pointer has moved by four

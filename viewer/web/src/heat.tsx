@@ -6,7 +6,7 @@ import { drag, set, useLatest } from './ask'
 import { type Cell, clamp, quantiles } from './bars'
 import { Canvas, onKeys, useChart } from './chart'
 import * as page from './page'
-import { none } from './parts'
+import { Bars, none } from './parts'
 import type { Pen } from './pen'
 import * as search from './search'
 import * as selection from './selection'
@@ -284,19 +284,9 @@ const Figure = ({
     <span>{name}</span>
     <b>{value}</b>
     <span class="el">{children}</span>
-    {!!line?.length && <Line of={line} />}
+    {!!line?.length && <Bars of={line} aria-hidden />}
   </button>
 )
-
-// Line draws values over time, one for each column.
-function Line({ of }: { of: number[] }) {
-  const most = Math.max(1, ...of)
-  return (
-    <svg viewBox={`0 0 ${of.length} 12`} preserveAspectRatio="none" aria-hidden>
-      <path d={of.map((v, i) => `M${i} 12h1v${((-v / most) * 12).toFixed(1)}h-1z`).join('')} />
-    </svg>
-  )
-}
 
 // Chosen shows the properties that the chosen requests share.
 function Chosen({ asked, n, find }: { asked: string; n: number; find: false | ((q: string) => void) }) {

@@ -1,11 +1,11 @@
 // The page that shows a trace.
 
-import { effect, signal, useSignal } from '@preact/signals'
-import { render } from 'preact'
+import { effect, type Signal, signal, useSignal } from '@preact/signals'
+import { type ComponentChildren, render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
 import type { Run } from './answers'
-import { flip, set } from './ask'
+import { flip, paced, set } from './ask'
 import { drawn, moves } from './chart'
 import { Details } from './details'
 import { Facets } from './facets'
@@ -157,7 +157,7 @@ function App() {
       <Query />
       <section aria-label="Notices">
         {m.static !== undefined && (
-          <div class="notice under" role="status">
+          <Notice>
             A copy of{' '}
             {m.static ? (
               <>
@@ -167,29 +167,17 @@ function App() {
               'the trace'
             )}
             , as it was. It finds words; queries need 'entrace view'.
-          </div>
+          </Notice>
         )}
         {m.notices.map(n => (
-          <div class="notice under" role="status">
-            {plain(n)}
-          </div>
+          <Notice>{plain(n)}</Notice>
         ))}
         {address.other.value && (
-          <div class="notice under" role="status">
-            The link is to another file, {address.other.value}; this one is {m.fingerprint}. The query was kept.{' '}
-            <button class="lk" onClick={set(address.other, '')}>
-              Dismiss
-            </button>
-          </div>
+          <Notice of={address.other}>
+            The link is to another file, {address.other.value}; this one is {m.fingerprint}. The query was kept.
+          </Notice>
         )}
-        {page.notice.value && (
-          <div class="notice under" role="status">
-            {plain(page.notice.value)}{' '}
-            <button class="lk" onClick={set(page.notice, '')}>
-              Dismiss
-            </button>
-          </div>
-        )}
+        {page.notice.value && <Notice of={page.notice}>{plain(page.notice.value)}</Notice>}
       </section>
       {m.timed && (
         <section aria-label="When">
@@ -253,6 +241,18 @@ function App() {
     </>
   )
 }
+
+// Notice shows a message. If the message is about a signal, the user can dismiss it.
+const Notice = ({ of, children }: { of?: Signal<string>; children: ComponentChildren }) => (
+  <div class="notice under" role="status">
+    {children}{' '}
+    {of && (
+      <button class="lk" onClick={set(of, '')}>
+        Dismiss
+      </button>
+    )}
+  </div>
+)
 
 // Runs lets the user choose the recording that the page shows, and a recording to compare it with.
 function Runs({ runs }: { runs: Run[] }) {
@@ -607,30 +607,19 @@ function listen() {
   )
 }
 
-// take shows new entries. Only one call runs at a time. After a call, take pauses for as long as the call ran.
-let taking = false,
-  again = false
-async function take() {
-  if (taking) {
-    again = true
-    return
+// take shows new entries.
+const take = paced(
+  () => 100,
+  async () => {
+    try {
+      follow.grow(await trace.source.ask('meta', { f: trace.meta.value!.fingerprint }))
+      scroll.renew()
+      if (search.query.value && !search.searching.value) await search.find(true)
+    } catch {
+      /* the stream reports the error */
+    }
   }
-  taking = true
-  const begun = performance.now()
-  try {
-    follow.grow(await trace.source.ask('meta', { f: trace.meta.value!.fingerprint }))
-    scroll.renew()
-    if (search.query.value && !search.searching.value) await search.find(true)
-  } catch {
-    /* the stream reports the error */
-  }
-  await new Promise(r => setTimeout(r, Math.max(100, performance.now() - begun)))
-  taking = false
-  if (again) {
-    again = false
-    take()
-  }
-}
+)
 
 // letterOf has the keys that do what a letter does.
 const letterOf: Record<string, string> = {

@@ -1,5 +1,5 @@
 // Elements that several panels use: sections, stacks and places in code.
-import type { ComponentChildren } from 'preact'
+import type { ComponentChildren, SVGAttributes } from 'preact'
 import * as selection from './selection'
 import { frames, isLibrary, plain } from './text'
 import * as trace from './trace'
@@ -44,6 +44,17 @@ export const Choose = <T extends string>({
     )}
   </div>
 )
+
+// Bars draws values over time, one for each column.
+export function Bars({ of, ...rest }: { of: number[] } & SVGAttributes<SVGSVGElement>) {
+  const most = Math.max(1, ...of),
+    bar = (v: number, i: number) => v && `M${i} 14h.8v${(-Math.max(1, (v / most) * 14)).toFixed(1)}h-.8z`
+  return (
+    <svg viewBox={`0 0 ${of.length} 14`} preserveAspectRatio="none" {...rest}>
+      <path d={of.map(bar).filter(Boolean).join('')} />
+    </svg>
+  )
+}
 
 export const Section = ({ title, children }: { title: string; children: ComponentChildren }) => (
   <section class="sec">

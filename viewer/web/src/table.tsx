@@ -5,7 +5,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
 import { set, useAnswer } from './ask'
 import * as page from './page'
-import { Choose, none, wrong } from './parts'
+import { Bars, Choose, none, wrong } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Table } from './source'
@@ -207,7 +207,14 @@ export function TableView() {
                   })}
                   {l.spark && (
                     <td>
-                      <Spark list={l.spark} />
+                      <Bars
+                        of={l.spark}
+                        class="spk"
+                        width={l.spark.length * 3}
+                        height="14"
+                        role="img"
+                        aria-label={`over time, at most ${Math.max(1, ...l.spark)}`}
+                      />
                     </td>
                   )}
                 </tr>
@@ -228,25 +235,5 @@ export function TableView() {
         </div>
       )}
     </div>
-  )
-}
-
-function Spark({ list }: { list: number[] }) {
-  const most = Math.max(1, ...list),
-    width = 3
-  return (
-    <svg class="spk" width={list.length * width} height="14" role="img" aria-label={`over time, at most ${most}`}>
-      {list.map(
-        (n, i) =>
-          n > 0 && (
-            <rect
-              x={i * width}
-              y={14 - Math.max(1, (n / most) * 14)}
-              width={width - 0.6}
-              height={Math.max(1, (n / most) * 14)}
-            />
-          )
-      )}
-    </svg>
   )
 }
