@@ -27,23 +27,26 @@ type levels struct {
 	packed bool    // spans may overlap only in the last lane; if false, a span's lane is its depth
 }
 
-// A laneRuns holds spans by service, lane and time. Spans of the same lane that begin in the same part of the time
-// form one run. All lists except Lanes and Names have one value for each run.
+// A laneRuns holds spans by service, lane and time.
 type laneRuns struct {
 	From   int64      `json:"from_unix_nano"`
 	To     int64      `json:"to_unix_nano"`
 	Packed bool       `json:"packed"`
 	Lanes  []laneHead `json:"lanes"`
-	Lane   []int      `json:"lane"` // the number of the lane, counted across all services
-	At     []int64    `json:"at"`   // the start of the first span, in nanoseconds since From; may be negative
-	Long   []int64    `json:"long"` // nanoseconds from At to the end of the last span
-	Row    []view.Row `json:"row"`  // the row of the longest span
-	Count  []int      `json:"count"`
-	Errors []int      `json:"errors"`
-	Open   []int      `json:"open"` // 1 if the span in Row has not ended
-	Name   []int      `json:"name"` // the index in Names of the name of Row
-	Names  []string   `json:"names"`
+	Runs   []laneRun  `json:"runs"`
 	Spans  int        `json:"spans"` // the number of spans in all runs
+}
+
+// A laneRun has the spans of a lane that begin in the same part of the time.
+type laneRun struct {
+	Lane   int      `json:"lane"` // the number of the lane, counted across all services
+	At     int64    `json:"at"`   // the start of the first span, in nanoseconds since laneRuns.From; may be negative
+	Long   int64    `json:"long"` // nanoseconds from At to the end of the last span
+	Row    view.Row `json:"row"`  // the row of the longest span
+	Name   string   `json:"name"` // of Row
+	Open   bool     `json:"open"` // whether the span in Row has not ended
+	Count  int32    `json:"count"`
+	Errors int32    `json:"errors"`
 }
 
 // A laneHead says how many lanes a service has.
@@ -256,10 +259,7 @@ func (r *run) add(o run) {
 // runsOf divides the time between from and to into at most n parts, and returns the runs of spans in them.
 func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*laneRuns, error) {
 	services := append(slices.Clone(s.services()), "") // the last element is for rows without a service
-	out := &laneRuns{
-		From: from, To: to, Packed: l.packed, Lanes: []laneHead{},
-		Lane: []int{}, At: []int64{}, Long: []int64{}, Row: []view.Row{}, Count: []int{}, Errors: []int{}, Open: []int{}, Name: []int{}, Names: []string{},
-	}
+	out := &laneRuns{From: from, To: to, Packed: l.packed, Lanes: []laneHead{}, Runs: []laneRun{}}
 	base, lanes := make([]int, len(l.counts)), 0 // the number of each service's first lane
 	for i, c := range l.counts {
 		base[i] = lanes
@@ -277,7 +277,9 @@ func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*
 	count := func() (all int) {
 		for _, lane := range cells {
 			for _, c := range lane {
-				all += boolNumber(c.count > 0)
+				if c.count > 0 {
+					all++
+				}
 			}
 		}
 		return all
@@ -293,21 +295,14 @@ func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*
 			}
 		}
 	}
-	numbers := make(map[string]int)
 	for lane, list := range cells {
 		for _, c := range list {
 			if c.count == 0 {
 				continue
 			}
-			name := preview(s.title(c.row))
-			number, ok := numbers[name]
-			if !ok {
-				number = len(out.Names)
-				numbers[name], out.Names = number, append(out.Names, name)
-			}
-			out.Lane, out.At, out.Long = append(out.Lane, lane), append(out.At, difference(c.at, from)), append(out.Long, difference(c.end, c.at))
-			out.Row, out.Count, out.Errors = append(out.Row, c.row), append(out.Count, int(c.count)), append(out.Errors, int(c.errors))
-			out.Open, out.Name = append(out.Open, boolNumber(s.v.Flags(c.row).Open())), append(out.Name, number)
+			out.Runs = append(out.Runs, laneRun{
+				lane, difference(c.at, from), difference(c.end, c.at), c.row, preview(s.title(c.row)), s.v.Flags(c.row).Open(), c.count, c.errors,
+			})
 			out.Spans += int(c.count)
 		}
 	}
@@ -369,11 +364,4 @@ func (s *state) cells(ctx context.Context, l *levels, base []int, lanes int, fro
 		}
 	}
 	return out, nil
-}
-
-func boolNumber(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

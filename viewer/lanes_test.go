@@ -22,11 +22,14 @@ type flock struct {
 		Service string
 		Levels  int
 	}
-	Lane, Count, Errors, Open, Name []int
-	At, Long                        []int64
-	Row                             []view.Row
-	Names                           []string
-	Spans                           int
+	Runs []struct {
+		Lane, Count, Errors int
+		At, Long            int64
+		Row                 view.Row
+		Name                string
+		Open                bool
+	}
+	Spans int
 }
 
 // TestLanes compares a flame over time with the spans one by one. Each span is in one run, and the spans of a lane do
@@ -80,20 +83,21 @@ func TestLanes(t *testing.T) {
 			}
 			expect.Equal(t, f.Spans, len(want), "trace %d, %+v: spans", seed, ask)
 			lane, until := map[view.Row]int{}, map[int]int64{}
-			for i, r := range f.Row {
-				if f.Count[i] == 1 && !want[r] {
+			for _, run := range f.Runs {
+				r := run.Row
+				if run.Count == 1 && !want[r] {
 					t.Errorf("trace %d, %+v: row %d is not selected", seed, ask, r)
 				}
 				start, _ := v.Start(r)
-				if f.Count[i] == 1 && (f.At[i] != start-from || f.Long[i] != end(r)-start || f.Names[f.Name[i]] != v.Name(r) || f.Errors[i] == 1 != v.Flags(r).IsError() || f.Open[i] == 1 != v.Flags(r).Open()) {
-					t.Errorf("trace %d, %+v: row %d is %d for %d", seed, ask, r, f.At[i], f.Long[i])
+				if run.Count == 1 && (run.At != start-from || run.Long != end(r)-start || run.Name != v.Name(r) || run.Errors == 1 != v.Flags(r).IsError() || run.Open != v.Flags(r).Open()) {
+					t.Errorf("trace %d, %+v: row %d is %d for %d", seed, ask, r, run.At, run.Long)
 				}
-				if last, known := until[f.Lane[i]]; known && f.At[i] < last {
-					t.Errorf("trace %d, %+v: row %d overlaps another one in lane %d", seed, ask, r, f.Lane[i])
+				if last, known := until[run.Lane]; known && run.At < last {
+					t.Errorf("trace %d, %+v: row %d overlaps another one in lane %d", seed, ask, r, run.Lane)
 				}
-				until[f.Lane[i]] = f.At[i] + f.Long[i]
-				lane[r] = f.Lane[i]
-				at, k := f.Lane[i], 0
+				until[run.Lane] = run.At + run.Long
+				lane[r] = run.Lane
+				at, k := run.Lane, 0
 				for at >= f.Lanes[k].Levels {
 					at -= f.Lanes[k].Levels
 					k++
@@ -132,12 +136,12 @@ func TestManyLanes(t *testing.T) {
 	v := viewOf(t, format.ET, all)
 	h := serve(t, v, viewer.Options{})
 	f := jsonOf[flock](t, h, "/api/lanes?n=4000")
-	if f.Packed || f.Spans != n || len(f.Row) > 8000 || len(f.Row) < 2000 {
-		t.Errorf("%d spans in %d runs, packed %v", f.Spans, len(f.Row), f.Packed)
+	if f.Packed || f.Spans != n || len(f.Runs) > 8000 || len(f.Runs) < 2000 {
+		t.Errorf("%d spans in %d runs, packed %v", f.Spans, len(f.Runs), f.Packed)
 	}
 	f = jsonOf[flock](t, h, "/api/lanes?n=2000&from=1000000&to=1100000")
-	if !f.Packed || f.Spans != 100 || len(f.Row) != 100 {
-		t.Errorf("%d spans in %d runs, want 100 alone", f.Spans, len(f.Row))
+	if !f.Packed || f.Spans != 100 || len(f.Runs) != 100 {
+		t.Errorf("%d spans in %d runs, want 100 alone", f.Spans, len(f.Runs))
 	}
 	for _, path := range []string{"from=1&to=0", "n=0", "from=&to=", fmt.Sprintf("from=%d&to=%d", int64(math.MinInt64), int64(math.MaxInt64))} {
 		expect.Equal(t, ask(h, "GET", "/api/lanes?"+path).Code, 400, "%s", path)

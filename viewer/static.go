@@ -285,8 +285,8 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, p *state, text 
 	if err != nil {
 		return err
 	}
-	for i, r := range d.Lanes.Row {
-		d.Lanes.Row[i] = places[r]
+	for i := range d.Lanes.Runs {
+		d.Lanes.Runs[i].Row = places[d.Lanes.Runs[i].Row]
 	}
 	number := func(r view.Row) rowNumber { return rowNumber(places[r]) }
 	encode := func(x any, failed error) (out json.RawMessage) {

@@ -179,15 +179,7 @@ export interface Lanes {
   to_unix_nano: bigint
   packed: boolean
   lanes: LaneHead[]
-  lane: number[]
-  at: number[]
-  long: number[]
-  row: number[]
-  count: number[]
-  errors: number[]
-  open: number[]
-  name: number[]
-  names: string[]
+  runs: LaneRun[]
   spans: number
 }
 
@@ -474,6 +466,17 @@ export interface FlameNode {
 export interface LaneHead {
   service: string
   levels: number
+}
+
+export interface LaneRun {
+  lane: number
+  at: number
+  long: number
+  row: number
+  name: string
+  open: boolean
+  count: number
+  errors: number
 }
 
 export interface Column {

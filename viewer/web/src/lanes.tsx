@@ -9,7 +9,7 @@ import { wrong } from './parts'
 import type { Pen } from './pen'
 import * as search from './search'
 import * as selection from './selection'
-import type { Lanes } from './source'
+import type { LaneRun, Lanes } from './source'
 import { period } from './strip'
 import { count, duration, many, moment, plain } from './text'
 import * as time from './time'
@@ -18,12 +18,7 @@ import * as trace from './trace'
 const row = 17,
   head = 20 // pixels
 
-// A Run has the spans that are drawn as one block.
-interface Run extends Block {
-  row: number
-  count: number
-  shade: number
-}
+type Run = Block & LaneRun & { shade: number }
 
 const at = signal(0) // the row of the chosen run
 
@@ -54,7 +49,8 @@ export function LanesView() {
   const chosen = runs.find(b => b.row === at.value)
 
   const fit = (i: number) => {
-    time.axis.value = time.around(l!.from_unix_nano + BigInt(l!.at[i]!), BigInt(Math.max(1000, l!.long[i]!)))
+    const { at, long } = l!.runs[i]!
+    time.axis.value = time.around(l!.from_unix_nano + BigInt(at), BigInt(Math.max(1000, long)))
   }
   moves.zoom = (by, part = 0.5) => {
     const next = time.zoomed(range, by, part)
@@ -118,13 +114,13 @@ export function LanesView() {
         row={row}
         reach={1}
         height={Math.min(y + 2, 16_000)}
-        paint={(pen, marked) => l && paint(pen, l, runs, heads, marked)}
+        paint={(pen, marked) => paint(pen, runs, heads, marked)}
         label="Spans in time; arrows move, Enter shows one in the tree."
-        says={i => says(l!, i)}
-        info={i => <Info l={l!} i={i} service={lanes[l!.lane[i]!]!.service} />}
+        says={i => says(l!.runs[i]!)}
+        info={i => <Info run={l!.runs[i]!} from={l!.from_unix_nano} service={lanes[l!.runs[i]!.lane]!.service} />}
         at={chosen?.i ?? -1}
         choose={i => {
-          at.value = l!.row[i]!
+          at.value = l!.runs[i]!.row
         }}
         open={fit}
         keys={keys}
@@ -135,29 +131,29 @@ export function LanesView() {
   )
 }
 
-const Info = ({ l, i, service }: { l: Lanes; i: number; service: string }) => (
+const Info = ({ run, from, service }: { run: LaneRun; from: bigint; service: string }) => (
   <>
-    <b>{plain(l.names[l.name[i]!]!)}</b> <span class="q">{plain(service)}</span>{' '}
-    {l.count[i]! > 1 ? (
-      `and ${many(l.count[i]! - 1, 'other span')} within ${duration(BigInt(l.long[i]!))}`
+    <b>{plain(run.name)}</b> <span class="q">{plain(service)}</span>{' '}
+    {run.count > 1 ? (
+      `and ${many(run.count - 1, 'other span')} within ${duration(BigInt(run.long))}`
     ) : (
       <>
-        {l.open[i] ? 'never ended, open for ' : ''}
-        {duration(BigInt(l.long[i]!))} from {moment(l.from_unix_nano + BigInt(l.at[i]!), 6)}
+        {run.open && 'never ended, open for '}
+        {duration(BigInt(run.long))} from {moment(from + BigInt(run.at), 6)}
       </>
     )}
-    {l.errors[i]! > 0 && <span class="err">, {many(l.errors[i]!, 'error')}</span>}{' '}
-    <button class="btn s" onClick={() => selection.go(l.row[i]!)}>
+    {run.errors > 0 && <span class="err">, {many(run.errors, 'error')}</span>}{' '}
+    <button class="btn s" onClick={() => selection.go(run.row)}>
       Show in the tree
     </button>{' '}
-    <button class="btn s" onClick={() => selection.subtree(l.row[i]!)}>
+    <button class="btn s" onClick={() => selection.subtree(run.row)}>
       This and what is below
     </button>
   </>
 )
 
-const says = (l: Lanes, i: number) =>
-  `${plain(l.names[l.name[i]!]!)}, ${l.count[i]! > 1 ? many(l.count[i]!, 'span') : duration(BigInt(l.long[i]!))}${l.errors[i] ? ', error' : ''}`
+const says = ({ name, count, long, errors }: LaneRun) =>
+  `${plain(name)}, ${count > 1 ? many(count, 'span') : duration(BigInt(long))}${errors ? ', error' : ''}`
 
 // runsOf returns the runs in sight.
 function runsOf(l: Lanes, axis: Axis, lanes: { service: string; y: number }[]): Run[] {
@@ -165,25 +161,17 @@ function runsOf(l: Lanes, axis: Axis, lanes: { service: string; y: number }[]): 
   const shift = Number(l.from_unix_nano - axis.from),
     scale = axis.width / Math.max(1, Number(axis.to - axis.from)),
     runs: Run[] = []
-  for (const [i, at] of l.at.entries()) {
-    const from = Math.max(-2, (shift + at) * scale),
-      to = Math.min(axis.width + 2, (shift + at + l.long[i]!) * scale),
-      { service, y } = lanes[l.lane[i]!]!,
-      name = l.names[l.name[i]!]!
+  for (const [i, run] of l.runs.entries()) {
+    const from = Math.max(-2, (shift + run.at) * scale),
+      to = Math.min(axis.width + 2, (shift + run.at + run.long) * scale),
+      { service, y } = lanes[run.lane]!
     if (to < 0 || from > axis.width) continue
-    const shade = trace.shade(service, name)
-    runs.push({ i, row: l.row[i]!, name, count: l.count[i]!, shade, x: from, y, width: Math.max(1, to - from) })
+    runs.push({ ...run, i, shade: trace.shade(service, run.name), x: from, y, width: Math.max(1, to - from) })
   }
   return runs
 }
 
-function paint(
-  pen: Pen,
-  l: Lanes,
-  runs: Run[],
-  heads: { service: string; y: number }[],
-  marked: (i: number) => boolean
-) {
+function paint(pen: Pen, runs: Run[], heads: { service: string; y: number }[], marked: (i: number) => boolean) {
   for (const h of heads) {
     pen.fill('line', 0, h.y, pen.width, 1)
     pen.write('tx2', plain(h.service) || '(no service)', 6, h.y + head / 2)
@@ -197,7 +185,7 @@ function paint(
     if (b.width < 4) pen.fill('s' + b.shade, b.x, b.y, b.width > 2 ? b.width - 0.5 : b.width, row - 2)
   for (const b of wide) pen.fill('s' + b.shade, b.x, b.y, 2, row - 2)
   for (const b of runs) {
-    if (l.errors[b.i]) pen.fill('err', b.x, b.y + row - 4, Math.max(1, b.width - 0.5), 2)
+    if (b.errors) pen.fill('err', b.x, b.y + row - 4, Math.max(1, b.width - 0.5), 2)
     if (marked(b.i)) pen.outline('acc', b.x, b.y, b.width, row - 2, 2)
     const text = b.name + (b.count > 1 ? ` +${count(b.count - 1)}` : '')
     if (b.width >= 30) pen.label(text, Math.max(0, b.x) + 4, b.y + row / 2 - 1, b.width - 8)
