@@ -35,7 +35,7 @@ var answers = []struct {
 	{"Why", why{}},
 	{"Flame", flameAnswer{}},
 	{"Lanes", laneRuns{}},
-	{"Sample", analyze.Sample{}},
+	{"Runtime", analyze.Runtime{}},
 	{"Turn", turn{}},
 	{"State", State{}},
 	{"Format", Format{}},

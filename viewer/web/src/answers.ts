@@ -183,10 +183,10 @@ export interface Lanes {
   spans: number
 }
 
-export interface Sample {
-  time_unix_nano: bigint
-  value: number
-  count: number
+export interface Runtime {
+  heap: Sample[]
+  goroutines: Sample[]
+  collections: Sample[]
 }
 
 export interface Turn {
@@ -477,6 +477,12 @@ export interface LaneRun {
   open: boolean
   count: number
   errors: number
+}
+
+export interface Sample {
+  time_unix_nano: bigint
+  value: number
+  count: number
 }
 
 export interface Column {

@@ -75,7 +75,7 @@ export function Blocks({
   return (
     <>
       <div
-        class="fl rest rel"
+        class="fl grow scroll rel"
         ref={chart.box}
         role="group"
         tabIndex={0}

@@ -139,7 +139,7 @@ export const Ruler = ({ axis, left, lengths = false }: { axis: Axis; left: numbe
     {steps(axis)
       .filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - (i ? 55 : 110))
       .map((t, i) => (
-        <span style={{ left: x(axis, t) + left + 'px' }}>
+        <span class="abs nowrap" style={{ left: x(axis, t) + left + 'px' }}>
           {lengths ? duration(t) : i && !axis.folds?.length ? '+' + duration(t - axis.from) : moment(t, digits(axis))}
         </span>
       ))}
@@ -156,14 +156,14 @@ export function Over({ of, axis, left }: { of: Chart; axis: Axis; left: number }
       <div
         class="brush column"
         style={{ left: left + x(axis, b.from) + 'px', width: x(axis, b.to) - x(axis, b.from) + 'px' }}>
-        <span>{duration(b.to - b.from)}</span>
+        <span class="tip round abs raised small nowrap">{duration(b.to - b.from)}</span>
       </div>
     )
   if (c === null || axis.to <= axis.from) return null
   const t = timeAt(axis, c)
   return (
     <div class="cross column" style={{ left: left + c * axis.width + 'px' }}>
-      <span class={c > 0.8 ? 'l' : ''}>
+      <span class={'tip round abs raised small nowrap' + (c > 0.8 ? ' l' : '')}>
         {axis.from > 0n && moment(t, Math.min(6, digits(axis))) + ', '}+{duration(t - axis.from)}
       </span>
     </div>

@@ -4,7 +4,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { set, useAnswer } from './ask'
-import { Icon, Level } from './icons'
+import { Icon, IconButton, Level } from './icons'
 import { folded } from './indent'
 import { markdown } from './issue'
 import * as page from './page'
@@ -52,7 +52,7 @@ export function Details() {
   const e = page.entry.value
   if (!row || !e)
     return (
-      <aside class="det scroll" aria-label="Details" tabIndex={0}>
+      <aside class="det ground scroll" aria-label="Details" tabIndex={0}>
         {row ? (
           none(failed ? `This row cannot be read: ${failed}` : 'Reading…')
         ) : search.query.value && search.found.value?.count ? (
@@ -82,7 +82,7 @@ export function Details() {
   ).filter(([, label]) => label)
   const shown = tabs.find(([id]) => id === page.tab.value) ?? tabs.find(([id]) => id === 'attributes')!
   return (
-    <aside class="det scroll" aria-label="Details" tabIndex={0}>
+    <aside class="det ground scroll" aria-label="Details" tabIndex={0}>
       <div class="dh under">
         <h2 class="bar break">
           {span ? (
@@ -91,24 +91,20 @@ export function Details() {
             <Level level={levelOfName(e.level)} event={e.role === 'event'} />
           )}
           <span class="ttl grow cut">{plain(headline(titleOf(e)))}</span>
-          <button class="ib only-n" aria-label="Close the details" onClick={set(page.sheet, false)}>
-            <Icon name="close" />
-          </button>
-          <button
-            class="ib"
+          <IconButton class="ib only-n" icon="close" label="Close the details" onClick={set(page.sheet, false)} />
+          <IconButton
+            icon="copy"
+            label="Copy for an issue"
             title="Copy for an issue: this and what is below, as Markdown"
-            aria-label="Copy for an issue"
-            onClick={() => copyIssue(e)}>
-            <Icon name="copy" />
-          </button>
+            onClick={() => copyIssue(e)}
+          />
           {e.below > 0 && (
-            <button
-              class="ib"
+            <IconButton
+              icon="root"
+              label="Show this and what is below alone"
               title="Show this and what is below alone (r)"
-              aria-label="Show this and what is below alone"
-              onClick={() => selection.subtree(e.row)}>
-              <Icon name="root" />
-            </button>
+              onClick={() => selection.subtree(e.row)}
+            />
           )}
         </h2>
         {e.path.length > 0 && <Path key={e.row} path={e.path} />}
@@ -133,7 +129,7 @@ export function Details() {
           {span ? <Fact name="Status" value={e.status} /> : <Fact name="Service" value={e.service || '-'} />}
         </dl>
       </div>
-      <div class="dt under flex" role="tablist">
+      <div class="dt ground under flex" role="tablist">
         {tabs.map(([id, label]) => (
           <button role="tab" aria-selected={shown[0] === id} onClick={set(page.tab, id)}>
             {label}
@@ -352,7 +348,7 @@ const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => (
 )
 
 const Actions = ({ query, value }: { query: string; value: string }) => (
-  <span class="ka abs flex">
+  <span class="ka round abs flex">
     {query &&
       (
         [
@@ -360,13 +356,9 @@ const Actions = ({ query, value }: { query: string; value: string }) => (
           ['Without ', 'minus']
         ] as const
       ).map(([what, icon]) => (
-        <button title={what + query} aria-label={what + query} onClick={() => search.add(query, icon === 'minus')}>
-          <Icon name={icon} />
-        </button>
+        <IconButton class="" icon={icon} label={what + query} onClick={() => search.add(query, icon === 'minus')} />
       ))}
-    <button title="Copy" aria-label="Copy the value" onClick={() => page.copy(value)}>
-      <Icon name="copy" />
-    </button>
+    <IconButton class="" icon="copy" label="Copy the value" onClick={() => page.copy(value)} />
   </span>
 )
 

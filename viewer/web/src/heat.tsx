@@ -146,7 +146,7 @@ export function HeatMap({ find, children }: { find: false | ((q: string) => void
   return (
     <div class="ov grid" onKeyDown={keys}>
       {h && (
-        <div class="figs edge flex wrap cut" role="group" aria-label="Figures of the requests">
+        <div class="figs card edge flex wrap cut" role="group" aria-label="Figures of the requests">
           <Figure name="Requests" value={count(h.requests)} line={sums(c => c.count)}>
             {h.requests > 1 &&
               `${h.requests < 10 * seconds ? (h.requests / seconds).toPrecision(2) : count(Math.round(h.requests / seconds))} a second`}

@@ -1,3 +1,5 @@
+import type { ComponentProps } from 'preact'
+
 const paths: Record<string, string> = {
   chevron: 'M6 3l5 5-5 5',
   find: 'M11.2 7a4.2 4.2 0 1 1-8.4 0a4.2 4.2 0 0 1 8.4 0M10.2 10.2L14 14',
@@ -15,6 +17,13 @@ export const Icon = ({ name }: { name: string }) => (
   <svg class="ic" viewBox="0 0 16 16" aria-hidden>
     <path d={paths[name]} />
   </svg>
+)
+
+// IconButton is a button with a sign instead of a text.
+export const IconButton = ({ icon, label, ...rest }: { icon: string; label: string } & ComponentProps<'button'>) => (
+  <button class="ib" title={label} aria-label={label} {...rest}>
+    <Icon name={icon} />
+  </button>
 )
 
 // Level is the sign of a level. The levels differ in shape, not only in color.

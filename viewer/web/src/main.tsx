@@ -54,7 +54,7 @@ function App() {
   return (
     <>
       <a
-        class="skip"
+        class="skip abs"
         href="#main"
         onClick={e => {
           e.preventDefault()
@@ -63,7 +63,7 @@ function App() {
         To the rows
       </a>
       <header class={'top bar under' + (trace.embedded ? ' emb' : '')}>
-        <h1 class="sr">{plain(title())}</h1>
+        <h1 class="sr abs cut">{plain(title())}</h1>
         <span class="brand bar">
           <svg viewBox="0 0 16 16" aria-hidden>
             <path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" />
@@ -234,7 +234,7 @@ function App() {
           </span>
         </footer>
       )}
-      <div class="sr" role="status" aria-live="polite">
+      <div class="sr abs cut" role="status" aria-live="polite">
         {page.spoken.value}
       </div>
       {page.help.value && <Keys />}
@@ -345,7 +345,7 @@ function Legend() {
       <summary class="ib" title="What the colors of spans stand for">
         Colors
       </summary>
-      <div class="pop raised abs scroll" tabIndex={-1}>
+      <div class="pop raised card abs scroll" tabIndex={-1}>
         {several && (
           <Choose
             label="What colors stand for"
@@ -742,7 +742,7 @@ async function start() {
         runs ? (
           <Runs runs={runs} />
         ) : (
-          <div class="blank soft abs grid" role="status">
+          <div class="blank ground soft abs grid" role="status">
             <h2>There is no trace yet</h2>
             <p>{plain(waiting![0]!.toUpperCase() + waiting!.slice(1))}…</p>
           </div>
@@ -754,7 +754,7 @@ async function start() {
   } catch (e) {
     addEventListener('hashchange', () => location.reload())
     render(
-      <div class="blank soft abs grid">
+      <div class="blank ground soft abs grid">
         <h2>
           {e instanceof Problem && e.status === 401 ? 'This page may not see the trace' : 'The trace cannot be shown'}
         </h2>

@@ -19,7 +19,7 @@ export function Overview() {
   const waits = useAnswer('waits', t && (m.goroutines || m.static !== undefined) && part, trace.version()).value
   if (failed || !t)
     return (
-      <div class="topv rest">
+      <div class="topv grow scroll">
         {none(failed ? `The overview cannot be made: ${failed}` : `Looking through ${count(m.entries)} entries…`)}
       </div>
     )
@@ -41,7 +41,7 @@ export function Overview() {
   const clocks = m.corrected.length ? m.corrected : m.clocks
   const causes = <Causes find={m.static === undefined && find} />
   return (
-    <div class="topv rest" tabIndex={-1}>
+    <div class="topv grow scroll" tabIndex={-1}>
       {m.states.some(x => x.text !== 'ended') && (
         <ul class="states">
           {m.states.map((x, i) => (

@@ -1,7 +1,7 @@
 // The input of the query, with completions.
 import { batch, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Icon } from './icons'
+import { Icon, IconButton } from './icons'
 import * as page from './page'
 import { Choose } from './parts'
 import * as search from './search'
@@ -204,22 +204,22 @@ export function Query() {
           </span>
         )}
         {search.text.value && (
-          <button
-            class="ib"
-            aria-label="Clear the query"
+          <IconButton
+            icon="close"
+            label="Clear the query"
             onClick={() => {
               search.look('')
               selection.setMode('mark')
               input.current!.focus()
-            }}>
-            <Icon name="close" />
-          </button>
+            }}
+          />
         )}
         {open.value && (
-          <ul class="pop raised abs comp scroll" id="completion" role="listbox" aria-label="Completions">
+          <ul class="pop raised card abs comp scroll" id="completion" role="listbox" aria-label="Completions">
             {items.value.map((i, n) => (
               <li
                 id={'c' + n}
+                class="grid center"
                 role="option"
                 aria-selected={n === at.value}
                 onMouseDown={e => {
@@ -240,14 +240,13 @@ export function Query() {
           ['next', 'Next hit', 'n', 'down']
         ] as const
       ).map(([dir, label, key, icon]) => (
-        <button
-          class="ib"
-          aria-label={label}
+        <IconButton
+          icon={icon}
+          label={label}
           title={`${label} (${key})`}
           disabled={!f?.count}
-          onClick={() => selection.next(dir)}>
-          <Icon name={icon} />
-        </button>
+          onClick={() => selection.next(dir)}
+        />
       ))}
       <Choose
         label="What the query does"
@@ -274,19 +273,18 @@ export function Query() {
       {search.than.value && (
         <span class="than soft inline el">
           against <code class="mono el">{plain(search.than.value)}</code>{' '}
-          <button
-            class="ib"
-            aria-label="Compare with all others"
+          <IconButton
+            icon="close"
+            label="Compare with all others"
             onClick={() => {
               search.than.value = ''
               if (page.form.value === 'compare') page.form.value = ''
-            }}>
-            <Icon name="close" />
-          </button>
+            }}
+          />
         </span>
       )}
       {p && !tabled && (
-        <div class="wrong" id="wrong" role="alert">
+        <div class="hint err" id="wrong" role="alert">
           {plain(p.message)}
           {position ? `, at ${position}` : ''}
           {p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}
@@ -310,7 +308,7 @@ export function Query() {
       )}
       {!p &&
         f?.hints.map(h => (
-          <div class="hint">
+          <div class="hint q">
             {plain(h.text)} {h.query && <Try query={h.query} />}
           </div>
         ))}

@@ -94,7 +94,7 @@ export function Row({
       data-row={row}
       tabIndex={isSelected ? 0 : -1}
       aria-level={depth + 1}
-      aria-rowindex={i + 1}
+      aria-rowindex={i < 0 ? undefined : i + 1}
       aria-selected={isSelected}
       aria-expanded={isParent(f) ? isExpanded(f) : undefined}
       style={{ top: top + 'px', gridTemplateColumns: columns }}
@@ -108,7 +108,7 @@ export function Row({
         style={{ paddingLeft: 8 + Math.max(0, depth - indent.base) * indent.step + 'px' }}>
         {isParent(f) ? (
           <button
-            class="tw grid rigid"
+            class="tw round grid rigid"
             tabIndex={-1}
             aria-label={closed ? 'Open' : 'Close'}
             onClick={e => {
@@ -121,7 +121,7 @@ export function Row({
             </span>
           </button>
         ) : (
-          <span class="tw grid rigid" />
+          <span class="tw round grid rigid" />
         )}
         {role === roleSpan ? (
           <i class="sw rigid" style={trace.hue(service, at.name)} />
@@ -145,7 +145,7 @@ export function Row({
             {many(hits, 'hit')}
           </span>
         )}
-        {isOpen(f) && <span class="bd rigid small bold warn">never ended</span>}
+        {isOpen(f) && <span class="bd rigid small bold el warn">never ended</span>}
         <span class="at el q">{shown(plain(at.text))}</span>
         {closed && !search.only.value && <span class="bl q rigid">{count(at.below)} below</span>}
       </div>

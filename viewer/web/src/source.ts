@@ -13,7 +13,7 @@ import type {
   LogRecord,
   Meta,
   Rows,
-  Sample,
+  Runtime,
   State,
   Strip,
   Table,
@@ -25,12 +25,6 @@ import type {
 } from './answers'
 
 export * from './answers'
-
-export interface Runtime {
-  heap: Sample[]
-  goroutines: Sample[]
-  collections: Sample[]
-}
 
 // A Part describes the rows of an answer: the rows that the query q selects, or without q the rows at and below root.
 // In both cases, the rows must overlap the window. The answer compares these rows with the rows that the query than

@@ -107,7 +107,7 @@ export function Strip() {
       )}
       {part && (
         <span
-          class="len abs raised"
+          class="len round abs raised"
           aria-hidden
           style={{ left: clamp(0, x(axis, part.from) + 4, axis.width - 250) + 'px' }}>
           {moment(part.from, 3)} – {moment(part.to, 3)}, {duration(part.to - part.from)}

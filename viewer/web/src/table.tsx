@@ -151,7 +151,7 @@ export function TableView() {
         </p>
       )}
       {t && t.total > 0 && (
-        <div class="tbs rest" tabIndex={0} role="region" aria-label="Table">
+        <div class="tbs grow scroll" tabIndex={0} role="region" aria-label="Table">
           <table>
             <thead>
               <tr>

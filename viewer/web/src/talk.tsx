@@ -1,7 +1,7 @@
 // The conversation with a model at and below a row.
 
 import { useAnswer } from './ask'
-import { Icon } from './icons'
+import { IconButton } from './icons'
 import * as page from './page'
 import { Go, none } from './parts'
 import { conversation, type Said } from './said'
@@ -74,9 +74,7 @@ const Message = ({ m }: { m: Said }) => (
         plain(m.role)
       )}
       {m.id && <span class="q mono"> {plain(m.id)}</span>}
-      <button class="ib" aria-label="Copy the text" title="Copy" onClick={() => page.copy(m.text)}>
-        <Icon name="copy" />
-      </button>
+      <IconButton icon="copy" label="Copy the text" onClick={() => page.copy(m.text)} />
     </span>
     <div class={m.kind === 'text' ? 'txt break' : 'txt break mono'}>
       {lines(m.kind === 'text' ? m.text : pretty(m.text))}

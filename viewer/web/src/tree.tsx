@@ -222,7 +222,7 @@ export function Tree() {
 
 function Empty() {
   return (
-    <div class="blank soft abs grid">
+    <div class="blank ground soft abs grid">
       <h2>{search.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
       <p>
         {time.shortest.value

@@ -48,7 +48,7 @@ export function WhyOf({ row }: { row: number }) {
   return (
     <>
       {p && longest?.span && (
-        <p class="box edge sunk">
+        <p class="box card edge sunk">
           <b>{duration(longest.duration_nano)}</b> of the {duration(p.duration_nano)} of {plain(p.span.name)} are in{' '}
           <Go row={longest.span.row}>
             {(longest.count ?? 0) > 1 && `${count(longest.count!)} × `}
