@@ -266,16 +266,11 @@ function Causes({ find }: { find: false | ((q: string, from?: number, isHit?: bo
             .map(d => (
               <li class="says err">{plain(d.text)}</li>
             ))}
-          {x.failures.map(f => (
-            <li>
-              <button onClick={() => selection.goToRequest(f.row.row)}>{plain(f.text)}</button>
-            </li>
-          ))}
-          {x.where.map(f => (
+          {[...x.failures, ...x.where].map(f => (
             <li>
               <button disabled={!f.row} onClick={() => f.row && selection.goToRequest(f.row.row)}>
                 <span>{plain(f.text)}</span>
-                <span class="n">{Math.round(100 * f.share)} %</span>
+                {'share' in f && <span class="n">{Math.round(100 * f.share)} %</span>}
               </button>
             </li>
           ))}

@@ -280,10 +280,12 @@ export class Static implements Source {
         ? this.all.filter(i => (ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))))
         : this.hits(q)
       const list = all.filter(i => this.inside(i, ask.window ?? ''))
-      const here = list.includes(ask.at) ? ask.at : 0,
-        next = () => list.find(i => i > ask.at) ?? list[0],
-        previous = () => list.findLast(i => i < ask.at) ?? list.at(-1)
-      const row = (ask.dir === 'next' ? next() : ask.dir === 'prev' ? previous() : here) ?? 0
+      const row =
+        (ask.dir === 'next'
+          ? (list.find(i => i > ask.at) ?? list[0])
+          : ask.dir === 'prev'
+            ? (list.findLast(i => i < ask.at) ?? list.at(-1))
+            : list.find(i => i === ask.at)) ?? 0
       return {
         count: list.length,
         outside: all.length - list.length,

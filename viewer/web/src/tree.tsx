@@ -11,7 +11,7 @@ import { RuntimeLane } from './runtime'
 import { scroll, useTouch } from './scroll'
 import * as search from './search'
 import * as selection from './selection'
-import { isExpanded, isParent, roleOf, roleSpan } from './source'
+import { isExpanded, isParent, roleOf, roleSpan, type TreeRow } from './source'
 import { count } from './text'
 import * as time from './time'
 import * as trace from './trace'
@@ -60,13 +60,16 @@ export function Tree() {
   useWheel(chart, scroll.by)
   useTouch(chart.box)
 
+  // The rows with bars: those in sight, and in the first places those that stay at the top.
+  const barred = rows.flatMap(({ i, at: behind }) => {
+    const at = sticky[i - top] ?? behind
+    return at ? [{ i, at, by: origin(i, at), isSpan: roleOf(at.flags) === roleSpan }] : []
+  })
   // The states of the goroutines of visible spans.
-  const wides = rows
-      .flatMap(({ i, at: behind }) => {
-        const at = sticky[i - top] ?? behind
-        if (!at || roleOf(at.flags) !== roleSpan || at.start_unix_nano === null) return []
-        const start = at.start_unix_nano,
-          from = start - origin(i, at),
+  const wides = barred
+      .flatMap(({ at, by, isSpan }) => {
+        if (!isSpan || at.start_unix_nano === null) return []
+        const from = at.start_unix_nano - by,
           wide = Math.round(x(axis, from + (at.took_nano ?? 0n)) - x(axis, from))
         return wide < 3 ? [] : [`${at.row}:${Math.min(400, wide)}`]
       })
@@ -79,11 +82,8 @@ export function Tree() {
       search.found.value && closed && { q: search.query.value, window: time.windowText.value, rows: closed }
     ),
     hitsBelow = new Map(asked?.rows.split(',').map((row, i) => [Number(row), counts![i]!]))
-  const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
-    const at = sticky[i - top] ?? behind
-    if (!at) return []
-    if (narrow && roleOf(at.flags) !== roleSpan) return [] // a narrow page shows the attributes of the row in this place
-    const by = origin(i, at)
+  const bars: Bar[] = barred.flatMap(({ i, at, by, isSpan }) => {
+    if (narrow && !isSpan) return [] // a narrow page shows the attributes of the row in this place
     return [
       {
         y: (i - top) * row + row - (narrow ? 24 : 22),
@@ -109,6 +109,21 @@ export function Tree() {
       page.nameShare.value = (spot(chart.box, e).x / size.width).toFixed(3)
     })
   const columns = narrow ? '1fr auto' : `${left - durationWidth()}px ${durationWidth()}px 1fr`
+  // rowOf draws the row with number i at the given place. If i is below 0, the row stays at the top.
+  const rowOf = (i: number, at: TreeRow | null, place: number, onSelect: () => void) => (
+    <Row
+      key={i}
+      i={i}
+      at={at}
+      hits={hitsBelow.get(at?.row ?? 0) ?? 0}
+      parent={at ? (p.up(at)?.service ?? '') : ''}
+      top={place * row}
+      columns={columns}
+      indent={indent}
+      unreadable={!at && p.unreadable(i)}
+      onSelect={onSelect}
+    />
+  )
   const isOverBars = (e: MouseEvent) =>
     chart.spot(e).x >= chart.left && !(e.target as HTMLElement).closest('button,.sb')
   // A drag chooses a part of the axis: over the ruler, and with a mouse also over the bars.
@@ -154,38 +169,16 @@ export function Tree() {
           aria-rowcount={p.total}
           aria-colcount={3}
           tabIndex={page.selected.value && scroll.selectedAt() >= 0 ? -1 : 0}>
-          {rows.map(({ i, at }) => (
-            <Row
-              key={i}
-              i={i}
-              at={at}
-              hits={hitsBelow.get(at?.row ?? 0) ?? 0}
-              parent={at ? (p.up(at)?.service ?? '') : ''}
-              top={(i - top) * row}
-              columns={columns}
-              indent={indent}
-              unreadable={!at && p.unreadable(i)}
-              onSelect={() => {
-                page.sheet.value = narrow
-                scroll.select(i)
-              }}
-            />
-          ))}
+          {rows.map(({ i, at }) =>
+            rowOf(i, at, i - top, () => {
+              page.sheet.value = narrow
+              scroll.select(i)
+            })
+          )}
         </div>
         {sticky.length > 0 && (
           <div class="sticky abs" role="presentation">
-            {sticky.map((at, n) => (
-              <Row
-                key={'s' + n}
-                i={-1}
-                at={at}
-                parent={p.up(at)?.service ?? ''}
-                top={n * row}
-                columns={columns}
-                indent={indent}
-                onSelect={() => selection.go(at.row)}
-              />
-            ))}
+            {sticky.map((at, n) => rowOf(-1 - n, at, n, () => selection.go(at.row)))}
           </div>
         )}
         <Canvas
