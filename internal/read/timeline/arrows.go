@@ -28,51 +28,17 @@ func (f FlowEnd) Link() bool { return f.flow&1 != 0 }
 
 func (f FlowEnd) row() int32 { return int32(f.span >> 1) }
 
-// A link is a link from the span at row from to the span to. In the first of several links to the same span, found is
-// the row of the span to, or -1 if the span was not found. In further links to this span, found is -1.
-type link struct {
-	to          format.SpanRef
-	from, found int32
-}
-
 // Arrows finds the arrows. Later calls of [Timeline.Moments] report them. Arrows to children on another lane come
-// first, in the order of the children. Arrows of links follow.
+// first, in the order of time. Arrows of links follow.
 func (t *Timeline) Arrows(ctx context.Context) error {
-	links, err := t.readLinks(ctx)
-	if err != nil {
-		return err
-	}
-	children := 0
 	for _, r := range t.begins {
-		if t.elsewhere(r) {
-			children++
-		}
-	}
-	t.ends = make([]FlowEnd, 0, 2*(children+len(links)))
-	child := func(r int32) {
 		if t.elsewhere(r) {
 			t.arrow(t.parent(r), r, 0)
 		}
 	}
-	if t.Made {
-		for _, r := range t.begins {
-			child(r)
-		}
-	} else {
-		for r := range t.v.Rows() {
-			if t.isSpan(r) {
-				child(int32(r))
-			}
-		}
-	}
-	found := int32(-1)
-	for i := range links {
-		l := &links[i]
-		if i == 0 || l.to != links[i-1].to {
-			found = l.found
-		}
-		if found >= 0 && found != l.from {
-			t.arrow(found, l.from, 1)
+	if t.links && !t.Made {
+		if err := t.addLinks(ctx); err != nil {
+			return err
 		}
 	}
 	slices.SortFunc(t.ends, func(x, y FlowEnd) int {
@@ -97,49 +63,47 @@ func (t *Timeline) arrow(from, to int32, link uint32) {
 	t.ends = append(t.ends, FlowEnd{uint32(from)<<1 | 1, flow}, FlowEnd{uint32(to) << 1, flow})
 }
 
-// readLinks returns the links of all spans, sorted by the span to which they point.
-func (t *Timeline) readLinks(ctx context.Context) ([]link, error) {
-	if !t.links || t.Made {
-		return nil, nil
+// addLinks adds the arrows of links, in the order of the links.
+func (t *Timeline) addLinks(ctx context.Context) error {
+	type link struct {
+		to   format.SpanRef
+		from int32
 	}
 	var links []link
+	found := make(map[format.SpanRef]int32) // the row of each linked span, or -1 as long as it is not found
 	for r := range t.v.Rows() {
 		if r%4096 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		if t.v.Role(r) != view.RoleLink {
 			continue
 		}
-		from := t.parent(int32(r))
-		if from < 0 {
-			continue
-		}
 		e, err := t.v.Entry(r)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		l := otel.ReadLink(e)
-		if to := (format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}); to.IsValid() {
-			links = append(links, link{to, from, -1})
+		to, from := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}, t.parent(int32(r))
+		if to.IsValid() && from >= 0 {
+			links, found[to] = append(links, link{to, from}), -1
 		}
 	}
-	slices.SortFunc(links, func(x, y link) int { return cmp.Or(compareRefs(&x.to, &y.to), cmp.Compare(x.from, y.from)) })
 	for r := range t.v.Rows() {
 		if r%4096 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		if !t.isSpan(r) {
 			continue
 		}
 		ref := t.v.Ref(r)
-		at, there := slices.BinarySearchFunc(links, ref, func(l link, ref format.SpanRef) int { return compareRefs(&l.to, &ref) })
-		if there && links[at].found < 0 {
-			links[at].found = int32(r) // the first span with this id, as in the view
+		if at, linked := found[ref]; linked && at < 0 { // the first span with these ids, as in the view
+			found[ref] = int32(r)
 		}
 	}
-	return links, nil
-}
-
-func compareRefs(x, y *format.SpanRef) int {
-	return cmp.Or(slices.Compare(x.TraceID[:], y.TraceID[:]), slices.Compare(x.SpanID[:], y.SpanID[:]))
+	for _, l := range links {
+		if to := found[l.to]; to >= 0 && to != l.from {
+			t.arrow(to, l.from, 1)
+		}
+	}
+	return nil
 }
