@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -266,69 +267,37 @@ func (p *parser) metrics() *Error {
 // refuse returns the error for a function of TraceQL metrics.
 func (p *parser) refuse(t *token) *Error {
 	e := p.fail(t, "write "+functions[t.text].instead, "%s() is a TraceQL metrics function, which is not supported", t.text)
-	for i := range p.tokens {
-		if &p.tokens[i] == t && t.text != "with" {
-			return e.trying(p.tableAt(i))
-		}
+	if t.text == "with" {
+		return e
 	}
-	return e
+	return e.trying(p.tableAt(t))
 }
 
-// tableAt returns a pipeline that computes a table in place of a function of TraceQL metrics. The function is
-// p.tokens[at].
-func (p *parser) tableAt(at int) string {
-	inside := func(open int) (text string, next int) {
-		next = p.closing(open)
-		text = p.text[p.tokens[open].end:p.tokens[next].pos]
-		return text, min(next+1, len(p.tokens)-1)
-	}
-	args, next := inside(at + 1)
-	form := functions[p.tokens[at].text].instead
-	if strings.Contains(args, ",") {
+// metricsCall matches a call of a function of TraceQL metrics, with its by(…) and with(…), and the stages after it.
+var metricsCall = regexp.MustCompile(`^\w+\s*\(([^()]*)\)?(?:\s*by\s*\(([^()]*)\)?)?(?:\s*with\s*\([^()]*\))?\s*((?:\|[^()|]*\([^()]*\)\s*)*)`)
+
+// tableAt returns a pipeline that computes a table in place of the function t of TraceQL metrics. It keeps the filter
+// before the function and the stages after it, and drops arithmetic with the result.
+func (p *parser) tableAt(t *token) string {
+	call := metricsCall.FindStringSubmatch(p.text[t.pos:])
+	form := functions[t.text].instead
+	if strings.Contains(call[1], ",") {
 		form = strings.Replace(form, "…, 0.95", "…", 1)
 	}
-	form = strings.Replace(form, "…", args, 1)
-	for name := p.tokens[next].text; name == "by" || name == "with"; name = p.tokens[next].text {
-		var list string
-		list, next = inside(next + 1)
-		if name == "by" {
-			form = strings.TrimSuffix(form, ")") + ", " + list + ")"
+	form = strings.Replace(form, "…", call[1], 1)
+	if call[2] != "" {
+		form = strings.TrimSuffix(form, ")") + ", " + call[2] + ")"
+	}
+	open := []int{0} // where the text within each open bracket begins
+	for i := 0; p.tokens[i].pos < t.pos; i++ {
+		switch x := &p.tokens[i]; {
+		case x.is("("):
+			open = append(open, x.end)
+		case x.is(")"):
+			open = open[:max(1, len(open)-1)]
 		}
 	}
-	from := 0
-	for i, depth := at, 0; i >= 0 && depth >= 0; i-- {
-		switch t := &p.tokens[i]; {
-		case t.is(")"):
-			depth++
-		case t.is("("):
-			depth--
-			if depth < 0 {
-				from = t.end
-			}
-		}
-	}
-	if t := &p.tokens[next]; t.is("|") { // keep the next stage; arithmetic with the result is dropped
-		form += " " + p.text[t.pos:p.tokens[p.closing(next)].pos]
-	}
-	return strings.TrimSpace(p.text[from:p.tokens[at].pos] + form)
-}
-
-// closing returns the index of the token that closes the bracket at token at, or the bracket around
-// that token. If there is none, it returns the index of the end token.
-func (p *parser) closing(at int) int {
-	depth := 1
-	for at++; at < len(p.tokens)-1; at++ {
-		switch t := &p.tokens[at]; {
-		case t.is("("):
-			depth++
-		case t.is(")"):
-			depth--
-			if depth == 0 {
-				return at
-			}
-		}
-	}
-	return len(p.tokens) - 1
+	return strings.TrimSpace(p.text[open[len(open)-1]:t.pos] + form + " " + call[3])
 }
 
 // noStage returns the error for an unknown stage.
