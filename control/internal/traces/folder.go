@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/retain"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
@@ -72,57 +72,17 @@ func (f *Folder) Dir() string { return f.dir }
 // path returns the path of the file name in the folder.
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
 
-// each calls fn for each regular file in the folder, in no particular order.
-func (f *Folder) each(fn func(e fs.DirEntry)) error {
-	d, err := os.Open(f.dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	for {
-		// Read in parts, because the folder may have any number of files.
-		list, err := d.ReadDir(256)
-		for _, e := range list {
-			if e.Type().IsRegular() {
-				fn(e)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // List returns the finished traces, oldest first.
 func (f *Folder) List() ([]File, error) {
-	var files []File
-	var first error
-	err := f.each(func(e fs.DirEntry) {
-		n, ok := parseFileName(e.Name())
-		if !ok {
-			return
-		}
-		fi, err := e.Info()
-		if err != nil {
-			if first == nil && !errors.Is(err, fs.ErrNotExist) { // another process may just have removed it
-				first = err
-			}
-			return
-		}
-		if fi.Mode().IsRegular() {
-			files = append(files, File{Name: e.Name(), Size: fi.Size(), Time: n.time, Manual: n.manual, Config: n.config, modified: fi.ModTime()})
-		}
-	})
-	if err == nil {
-		err = first
-	}
+	list, err := osfile.Files(f.dir, isName)
 	if err != nil {
 		return nil, fmt.Errorf("list the traces: %w", err)
 	}
-	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	var files []File
+	for _, fi := range list {
+		n, _ := parseFileName(fi.Name())
+		files = append(files, File{Name: fi.Name(), Size: fi.Size(), Time: n.time, Manual: n.manual, Config: n.config, modified: fi.ModTime()})
+	}
 	// If a folder changes during the reading, a file may occur twice.
 	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name }), nil
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,8 +59,10 @@ func (f *Folder) Recover(report func(error), each func(*Result, error)) error {
 func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*Result, error)) error {
 	var rings, texts []string
 	var temps []fs.DirEntry
-	err := f.each(func(e fs.DirEntry) {
+	list, err := os.ReadDir(f.dir)
+	for _, e := range list {
 		switch name := e.Name(); {
+		case !e.Type().IsRegular():
 		case strings.HasPrefix(name, "."+ringPrefix):
 			temps = append(temps, e)
 		case !strings.HasPrefix(name, ringPrefix):
@@ -70,8 +71,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 		case strings.HasSuffix(name, crashtext.Ext):
 			texts = append(texts, name)
 		}
-	})
-	slices.Sort(rings)
+	}
 	for _, name := range rings {
 		r := &Result{Ring: true}
 		r.Name = f.path(name)

@@ -4,6 +4,7 @@
 package osfile
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -115,6 +116,23 @@ func IsNamed(was os.FileInfo, name string) bool {
 func Exists(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil
+}
+
+// Files returns the regular files in a folder whose names are wanted, in the order of their names. It leaves out a file
+// that was removed during the reading. With an error, it returns the files that it could read.
+func Files(dir string, wanted func(name string) bool) (files []os.FileInfo, err error) {
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		if !e.Type().IsRegular() || !wanted(e.Name()) {
+			continue
+		}
+		fi, ierr := e.Info()
+		if ierr == nil && fi.Mode().IsRegular() {
+			files = append(files, fi)
+		}
+		err = cmp.Or(err, Ignore(ierr, fs.ErrNotExist))
+	}
+	return files, err
 }
 
 func notSymlink(name string) error {

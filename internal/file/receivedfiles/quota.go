@@ -3,10 +3,11 @@ package receivedfiles
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"sync"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 // ErrQuota is the error of a trace that was refused or ended because of a [Quota].
@@ -105,21 +106,14 @@ func (q *Quota) Rescan() error {
 func (q *Quota) scan() error {
 	began := time.Now()
 	defer func() { q.nextScan = time.Now().Add(max(minScanInterval, 20*time.Since(began))) }()
-	list, err := os.ReadDir(q.Dir)
+	list, err := osfile.Files(q.Dir, IsReceived)
 	if err != nil {
 		return err
 	}
-	var files, bytes int64
-	for _, e := range list {
-		if !receivedName.MatchString(e.Name()) || !e.Type().IsRegular() {
-			continue
-		}
-		if fi, err := e.Info(); err == nil { // an error means that the file was just removed
-			files++
-			bytes += fi.Size()
-		}
+	q.files, q.bytes = int64(len(list)), 0
+	for _, fi := range list {
+		q.bytes += fi.Size()
 	}
-	q.files, q.bytes = files, bytes
 	return nil
 }
 

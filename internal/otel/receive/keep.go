@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/receivedfiles"
 	"github.com/entrace-go/entrace/internal/file/retain"
 	"github.com/entrace-go/entrace/internal/file/tracename"
@@ -33,17 +34,11 @@ func (f *folder) prune() {
 	}
 	f.pruning.Lock() // two concurrent calls would remove too many files
 	defer f.pruning.Unlock()
-	list, err := os.ReadDir(f.o.Dir)
-	if err != nil {
-		return // the next call tries again
-	}
+	finished := func(name string) bool { return receivedfiles.IsReceived(name) && strings.HasSuffix(name, tracename.ET) }
+	list, _ := osfile.Files(f.o.Dir, finished) // after an error, the next call tries again
 	var files []retain.File
-	for _, e := range list {
-		fi, err := e.Info()
-		if err != nil || !fi.Mode().IsRegular() || !receivedfiles.IsReceived(e.Name()) || !strings.HasSuffix(e.Name(), tracename.ET) {
-			continue
-		}
-		files = append(files, retain.File{Path: filepath.Join(f.o.Dir, e.Name()), Named: fi.ModTime(), Modified: fi.ModTime(), Size: fi.Size()})
+	for _, fi := range list {
+		files = append(files, retain.File{Path: filepath.Join(f.o.Dir, fi.Name()), Named: fi.ModTime(), Modified: fi.ModTime(), Size: fi.Size()})
 	}
 	f.ended.Prune(files, retain.Keep{Bytes: f.o.KeepBytes}, time.Now(), func(x *retain.File) bool {
 		gone := os.Remove(x.Path) == nil

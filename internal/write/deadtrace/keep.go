@@ -27,24 +27,17 @@ type kept struct {
 // familyOf returns the traces of a family, without the growing trace stream.
 func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 	dir, own := filepath.Split(strings.TrimSuffix(stream, tracename.IET))
-	list, err := os.ReadDir(filepath.Clean(dir))
+	list, err := osfile.Files(filepath.Clean(dir), func(name string) bool {
+		path, base, _, ok := splitName(name)
+		return ok && (base == own && path != own || base != own && family != nil && family(base))
+	})
 	if err != nil {
 		return nil, err
 	}
 	var traces []kept
 	at := make(map[string]int) // index in traces of each path
-	for _, e := range list {
-		path, base, named, ok := splitName(e.Name())
-		if !ok || !e.Type().IsRegular() || base == own && path == own || base != own && (family == nil || !family(base)) {
-			continue
-		}
-		fi, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
+	for _, fi := range list {
+		path, base, named, _ := splitName(fi.Name())
 		i, there := at[path]
 		if !there {
 			if path == base {
@@ -55,7 +48,7 @@ func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 			traces = append(traces, kept{File: retain.File{Path: dir + path, Named: named, Modified: fi.ModTime()}, own: base == own})
 		}
 		t := &traces[i]
-		t.files = append(t.files, dir+e.Name())
+		t.files = append(t.files, dir+fi.Name())
 		t.Size += fi.Size()
 	}
 	return traces, nil
