@@ -8,6 +8,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -80,24 +81,13 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 			b = append(b, ',')
 		}
 		b = append(jsontext.AppendSafeString(b, p.names.Add(a.Name)), ':')
-		b = appendJSONValue(b, a.Value)
+		if a.Value.Kind() == format.KindBytes {
+			b = jsontext.AppendSafeString(b, a.Value.String()) // with 0x
+		} else {
+			b = entryjson.AppendValue(b, a.Value)
+		}
 	}
 	return append(b, "}}\n"...)
-}
-
-// appendJSONValue appends a value as JSON. Bytes become a string of hex digits.
-func appendJSONValue(b []byte, v format.Value) []byte {
-	switch v.Kind() {
-	case format.KindBool:
-		return strconv.AppendBool(b, v.Bool())
-	case format.KindFloat:
-		return jsontext.AppendNumber(b, v.Float())
-	case format.KindString:
-		return jsontext.AppendSafeString(b, v.Text())
-	case format.KindBytes:
-		return jsontext.AppendSafeString(b, v.String())
-	}
-	return v.AppendDecimal(b)
 }
 
 // answer prints an answer as one JSON object. The rows in it have the form that appendJSON writes. If indent is

@@ -123,19 +123,8 @@ func CountsOf(ctx context.Context, v *view.View) (*Counts, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Requests = len(q.list)
-	var took []int64
-	for i := range q.list {
-		if q.list[i].failed {
-			c.Failed++
-		}
-		if q.list[i].took != neverEnded {
-			took = append(took, q.list[i].took)
-		}
-	}
-	if len(took) > 0 {
-		c.P95 = time.Duration(stat.Quantile(took, 0.95))
-	}
+	h := q.Heat(2, 1)
+	c.Requests, c.Failed, c.P95 = h.Requests, h.Failed, time.Duration(h.P95)
 	return c, nil
 }
 

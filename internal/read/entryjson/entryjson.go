@@ -41,7 +41,8 @@ func Append(b []byte, id int64, e *format.TraceEntry) []byte {
 		}
 		a := &e.Attributes[i]
 		b = jsontext.AppendSafeString(append(b, '['), a.Name)
-		b = append(appendValue(append(b, ','), a.Value), ']')
+		b = append(append(append(b, `,{"`...), a.Value.Kind().String()...), `":`...)
+		b = append(AppendValue(b, a.Value), "}]"...)
 	}
 	return append(b, `]}`...)
 }
@@ -53,19 +54,17 @@ func appendOptional(b []byte, s format.Optional[string]) []byte {
 	return jsontext.AppendSafeString(b, s.Value)
 }
 
-func appendValue(b []byte, v format.Value) []byte {
-	b = append(append(append(b, `{"`...), v.Kind().String()...), `":`...)
+// AppendValue appends a value without its kind, in the form that Append gives it.
+func AppendValue(b []byte, v format.Value) []byte {
 	switch v.Kind() {
 	case format.KindString:
-		b = jsontext.AppendSafeString(b, v.Text())
+		return jsontext.AppendSafeString(b, v.Text())
 	case format.KindBytes:
-		b = append(wire.AppendHex(append(b, '"'), v.Bytes()), '"')
+		return append(wire.AppendHex(append(b, '"'), v.Bytes()), '"')
 	case format.KindBool:
-		b = strconv.AppendBool(b, v.Bool())
+		return strconv.AppendBool(b, v.Bool())
 	case format.KindFloat:
-		b = jsontext.AppendNumber(b, v.Float())
-	default:
-		b = v.AppendDecimal(b)
+		return jsontext.AppendNumber(b, v.Float())
 	}
-	return append(b, '}')
+	return v.AppendDecimal(b)
 }
