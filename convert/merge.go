@@ -36,9 +36,6 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 		ended = ended && (lacksEnd(i) || last[i] > 0 && int(last[i]) == v.Entries(i)-1)
 	}
 	slices.SortFunc(ends, func(a, b place) int { return cmp.Or(a.file-b.file, cmp.Compare(a.id, b.id)) })
-	if err := m.numberResources(); err != nil {
-		return err
-	}
 	for _, p := range ends {
 		m.ends[p] = true
 	}
@@ -87,41 +84,10 @@ type merger struct {
 	ends      map[place]bool        // the entries in which recorders report their end
 	ids       [][]uint32            // for each file, the ids of its entries in the output; 0: not written yet, or the root
 	resources otel.Resources
-	numbers   map[view.Row]int // numbers of the resources; equal resources have the same number
 	stack     []place
 	cut       map[place]bool // entries that remain below the parent in their own file
 	waits     map[place]bool // the entries in stack
 	raw, buf  []byte
-}
-
-// numberResources gives equal resources the same number. It does so only for several files.
-func (m *merger) numberResources() error {
-	if len(m.files) < 2 {
-		return nil
-	}
-	m.numbers = make(map[view.Row]int)
-	known := make(map[string]int)
-	for _, r := range m.v.Columns().Resources()[1:] {
-		r := view.Row(r)
-		e, err := m.v.Entry(r)
-		if err != nil {
-			return err
-		}
-		key := m.resources.Key(e)
-		n, ok := known[string(key)]
-		if !ok {
-			n = len(known) + 1
-			known[string(key)] = n
-		}
-		m.numbers[r] = n
-	}
-	return nil
-}
-
-// sameResource reports whether two rows have equal resources, or both have no resource.
-func (m *merger) sameResource(a, b view.Row) bool {
-	x, y := m.v.Resource(a), m.v.Resource(b)
-	return x == y || m.numbers[x] == m.numbers[y] && m.numbers[x] != 0
 }
 
 // at returns the row of the entry at p. The result own is false if the entry at p is not the first entry of the
@@ -145,7 +111,7 @@ func (m *merger) parent(p place) (up place, moved bool) {
 		return stored, false
 	}
 	file, id := m.v.ID(m.v.Parent(r))
-	if m.first(r) != r || file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !m.sameResource(r, m.v.Parent(r)) {
+	if m.first(r) != r || file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !m.v.Stored().SameResource(r, m.v.Parent(r)) {
 		// Use the parent in the file. If the row is late in its file or has another resource, a view of the output
 		// finds the right parent by the ids.
 		if below, own := m.at(stored); own && m.first(below) != below {

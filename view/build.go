@@ -597,6 +597,7 @@ func (b *builder) view() *View {
 		f.runs = append(f.runs, run)
 	}
 	v.last, v.copies, v.copied = maps.Clone(b.last), b.copies.n, slices.Clone(b.copies.rows)
+	v.alike = slices.Clone(b.copies.numbers)
 	b.latest = v
 	return v
 }

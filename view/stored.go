@@ -18,6 +18,14 @@ func (s storedRows) First(r Row) (Row, bool) {
 	return first, first != r
 }
 
+func (s storedRows) SameResource(a, b Row) bool {
+	if s.v.Resource(a) == s.v.Resource(b) {
+		return true
+	}
+	x, y, alike := int(s.v.resource(a)), int(s.v.resource(b)), s.v.alike
+	return max(x, y) < len(alike) && alike[x] == alike[y] && alike[x] != 0
+}
+
 func (s storedRows) IsCopy(r Row) bool {
 	first, _ := s.First(r)
 	return s.v.copied.has(r) && s.v.last[first] != r

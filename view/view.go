@@ -43,7 +43,8 @@ type View struct {
 	resources []resource
 	last      map[Row]Row // by first half of a span: its last half
 	late      bool
-	copies    int // the number of folded rows that are copies
+	copies    int      // the number of folded rows that are copies
+	alike     []uint32 // by resource; equal resources have the same number; empty for a single file
 	copied    rowBits
 
 	treeOnce    sync.Once

@@ -8,6 +8,8 @@ type Stored[Row ~uint32] interface {
 	// IsCopy reports whether row r is a copy of the row that First returns. The row that First returns has all data
 	// of r.
 	IsCopy(r Row) bool
+	// SameResource reports whether two rows have equal resources, perhaps in different files, or both have no resource.
+	SameResource(a, b Row) bool
 	// IsCorrected reports whether the view corrects times with a clock. If it does, the times of rows can differ from
 	// the times in the files.
 	IsCorrected() bool
