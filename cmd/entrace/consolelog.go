@@ -165,13 +165,9 @@ func (s *lineStream) record(r *loglines.Record) {
 		l.Failed = false // a request failed, and not the command
 	}
 	if s.name != "" {
-		l.Attributes = append(l.Attributes, textAttribute("log.iostream", s.name))
+		l.Attributes = append(l.Attributes, otel.Text("log.iostream", s.name))
 	}
 	ref := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}
 	s.batch.Log(ref, l.Time)
 	l.Write(inside.OfBatch(s.batch), otel.Where{Trace: ref.IsValid(), Parent: ref.IsValid()}, &l.Attributes)
-}
-
-func textAttribute(name, s string) otel.Attribute {
-	return otel.NewAttribute(name, &otel.Any{Kind: otel.String, Text: s})
 }

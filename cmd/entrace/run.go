@@ -313,7 +313,7 @@ func (r *running) begin() {
 	_, _ = rand.Read(r.ref.SpanID[:])
 	host, _ := os.Hostname() // "" if unknown
 	resource := otel.Resource{Attributes: []otel.Attribute{
-		textAttribute("service.name", mapping.RunService), textAttribute("host.name", host), numberAttribute("process.pid", int64(os.Getpid())),
+		otel.Text("service.name", mapping.RunService), otel.Text("host.name", host), otel.Number("process.pid", int64(os.Getpid())),
 	}}
 	res, err := rec.Resource(resource.Entry())
 	r.tell(err)
@@ -325,7 +325,7 @@ func (r *running) begin() {
 	r.span = otel.Span{
 		Name: filepath.Base(r.args[0]), TraceID: r.ref.TraceID, SpanID: r.ref.SpanID, Flags: flags, Kind: otel.KindInternal,
 		Start: time.Now().UnixNano(), TraceState: os.Getenv("TRACESTATE"),
-		Attributes: []otel.Attribute{otel.NewAttribute(mapping.AttrCommand, &args), textAttribute(mapping.AttrFolder, dir)},
+		Attributes: []otel.Attribute{otel.NewAttribute(mapping.AttrCommand, &args), otel.Text(mapping.AttrFolder, dir)},
 	}
 	if !parent.IsValid() {
 		r.span.TraceState = ""
@@ -334,10 +334,6 @@ func (r *running) begin() {
 	b.Span(&recorder.Span{Ref: r.ref, Parent: parent, Remote: true, Resource: res, Time: r.span.Start, Open: true})
 	r.span.Write(inside.OfBatch(b), otel.Where{Trace: true, Parent: true}, &r.span.Attributes)
 	r.tell(b.Write())
-}
-
-func numberAttribute(name string, n int64) otel.Attribute {
-	return otel.NewAttribute(name, &otel.Any{Kind: otel.Int, Int: n})
 }
 
 // parseTraceparent reads a W3C traceparent header. It returns no parent if it does not understand the header.
@@ -369,9 +365,9 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	} else {
 		how := r.how(state)
 		r.tell(r.completeSelf(how))
-		end.Attributes = append(end.Attributes, numberAttribute("process.pid", int64(state.Pid())), numberAttribute("process.exit.code", int64(state.ExitCode())))
+		end.Attributes = append(end.Attributes, otel.Number("process.pid", int64(state.Pid())), otel.Number("process.exit.code", int64(state.ExitCode())))
 		if n := signalOf(state); n > 0 {
-			end.Attributes = append(end.Attributes, textAttribute("process.exit.signal", syscall.Signal(n).String()))
+			end.Attributes = append(end.Attributes, otel.Text("process.exit.signal", syscall.Signal(n).String()))
 		}
 		if !state.Success() && r.asked == 0 { // if a signal stopped the command, that is not an error of the command
 			end.Status, end.Description = otel.StatusError, how

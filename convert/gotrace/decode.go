@@ -72,7 +72,7 @@ var services = [...]int{
 
 // emit passes a record of a service on, and reports whether to continue.
 func (d *decoder) emit(service int, r foreign.Record) bool {
-	r.Resource = otel.Resource{Attributes: otel.Attributes{text("service.name", names[service])}}
+	r.Resource = otel.Resource{Attributes: otel.Attributes{otel.Text("service.name", names[service])}}
 	d.stopped = d.stopped || !d.yield(&r, nil)
 	return !d.stopped
 }
@@ -116,13 +116,13 @@ func newLog(p *gotrace.Part, severity uint32, body string) *otel.Log {
 func logOf(p *gotrace.Part) *otel.Log {
 	if p.Kind == gotrace.Short {
 		l := newLog(p, 9, "goroutines that lived for less than a millisecond")
-		l.Attributes = otel.Attributes{text("function", p.Name), number("count", int64(p.Count))}
+		l.Attributes = otel.Attributes{otel.Text("function", p.Name), otel.Number("count", int64(p.Count))}
 		return l
 	}
 	l := newLog(p, 9, p.Message)
-	l.Attributes = otel.Attributes{number("goroutine", p.Goroutine)}
+	l.Attributes = otel.Attributes{otel.Number("goroutine", p.Goroutine)}
 	if p.Name != "" {
-		l.Attributes = append(l.Attributes, text("category", p.Name))
+		l.Attributes = append(l.Attributes, otel.Text("category", p.Name))
 	}
 	return l
 }
@@ -133,10 +133,10 @@ func sampleOf(p *gotrace.Part) *otel.Log {
 	const every = 10_000_000 // the runtime takes 100 samples a second of processor time
 	l := newLog(p, 5, "")
 	l.Scope.Name = "runtime/pprof"
-	l.Attributes = otel.Attributes{number("samples", 1), number("cpu_nano", every)}
+	l.Attributes = otel.Attributes{otel.Number("samples", 1), otel.Number("cpu_nano", every)}
 	if len(p.Stack) > 0 {
 		l.Body.Text = p.Stack[0].Func
-		l.Attributes = append(l.Attributes, text("stack", stack(p.Stack, whole)))
+		l.Attributes = append(l.Attributes, otel.Text("stack", stack(p.Stack, whole)))
 	}
 	return l
 }
@@ -154,31 +154,31 @@ func spanOf(p *gotrace.Part) *otel.Span {
 	binary.BigEndian.PutUint64(s.Parent[:], p.Parent)
 	add := func(a otel.Attribute) { s.Attributes = append(s.Attributes, a) }
 	if p.Goroutine >= 0 {
-		add(number("goroutine", p.Goroutine))
+		add(otel.Number("goroutine", p.Goroutine))
 	}
 	if p.Kind == gotrace.Region || p.Kind == gotrace.Task {
-		add(text("kind", [...]string{gotrace.Task: "task", gotrace.Region: "region"}[p.Kind]))
+		add(otel.Text("kind", [...]string{gotrace.Task: "task", gotrace.Region: "region"}[p.Kind]))
 	}
 	switch {
 	case !p.Began && !p.Ended:
-		add(text("cut", "both"))
+		add(otel.Text("cut", "both"))
 	case !p.Began:
-		add(text("cut", "begin"))
+		add(otel.Text("cut", "begin"))
 	case !p.Ended && s.Ended:
-		add(text("cut", "end"))
+		add(otel.Text("cut", "end"))
 	}
 	if p.Kind == gotrace.Goroutine && p.By >= 0 {
-		add(number("created.by", p.By))
+		add(otel.Number("created.by", p.By))
 	}
 	if p.Kind == gotrace.Waiting {
 		if p.Reason != "" {
-			add(text("wait.reason", p.Reason))
+			add(otel.Text("wait.reason", p.Reason))
 		}
 		if len(p.Stack) > 0 {
-			add(text("wait.stack", stack(p.Stack, (*gotrace.Frame).String)))
+			add(otel.Text("wait.stack", stack(p.Stack, (*gotrace.Frame).String)))
 		}
 		if p.By >= 0 {
-			add(number("wait.by", p.By))
+			add(otel.Number("wait.by", p.By))
 		}
 	}
 	return s
@@ -191,12 +191,4 @@ func stack(frames []gotrace.Frame, line func(f *gotrace.Frame) string) string {
 		lines[i] = line(&frames[i])
 	}
 	return strings.Join(lines, "\n")
-}
-
-func text(name, value string) otel.Attribute {
-	return otel.Attribute{Name: name, Value: format.StringValue(value)}
-}
-
-func number(name string, n int64) otel.Attribute {
-	return otel.Attribute{Name: name, Value: format.I64Value(n)}
 }

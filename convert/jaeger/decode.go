@@ -131,7 +131,7 @@ func (t *trace) resource(from *span) (r otel.Resource) {
 	}
 	if p != nil {
 		if p.ServiceName != "" {
-			r.Attributes = otel.Attributes{{Name: "service.name", Value: format.StringValue(p.ServiceName)}}
+			r.Attributes = otel.Attributes{otel.Text("service.name", p.ServiceName)}
 		}
 		r.Attributes = attributes(r.Attributes, p.Tags)
 	}
@@ -152,7 +152,7 @@ func (from *span) span() (*otel.Span, error) {
 		case ref.RefType == "CHILD_OF" && l.TraceID == s.TraceID && (s.Parent == [8]byte{} || s.Parent == l.SpanID):
 			s.Parent = l.SpanID
 		default:
-			l.Attributes = otel.Attributes{{Name: "jaeger.ref_type", Value: format.StringValue(ref.RefType)}}
+			l.Attributes = otel.Attributes{otel.Text("jaeger.ref_type", ref.RefType)}
 			s.Links = append(s.Links, l)
 		}
 	}

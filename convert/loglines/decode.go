@@ -220,7 +220,7 @@ func (c *chunk) write() error {
 		c.counts[x.shape.Name]++
 		holder, known := c.holders[x.service]
 		if !known {
-			resource := otel.Resource{Attributes: otel.Attributes{{Name: "service.name", Value: format.StringValue(wire.ValidText(x.service))}}}
+			resource := otel.Resource{Attributes: otel.Attributes{otel.Text("service.name", wire.ValidText(x.service))}}
 			var err error
 			holder, err = c.w.Write(resource.Entry())
 			if err != nil {

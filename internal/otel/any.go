@@ -397,6 +397,17 @@ func NewAttribute(name string, v *Any) Attribute {
 	return a
 }
 
+// Text returns an attribute with a text.
+func Text(name, s string) Attribute {
+	v := TextAny(s)
+	return NewAttribute(name, &v)
+}
+
+// Number returns an attribute with an integer.
+func Number(name string, n int64) Attribute {
+	return Attribute{Name: name, Value: format.I64Value(n)}
+}
+
 // Stored returns the value and the encoding in which v is stored.
 func Stored(v *Any) (format.Value, Encoding) {
 	switch v.Kind {
