@@ -51,20 +51,20 @@ func eachCPU(ctx context.Context, v *view.View, fn func(service string, frames [
 // package documentation describes folded stacks. The error is an error of v, w or ctx, or ErrNoCPU if there are no
 // samples.
 func EncodeFoldedCPU(ctx context.Context, w io.Writer, v *view.View) error {
-	t := newTree()
+	all := make(stacks)
 	err := eachCPU(ctx, v, func(service string, frames []string, nano int64) {
-		at := t.down(-1, service)
+		at := all.down(nil, service)
 		for _, name := range frames {
-			next := t.down(at, name)
+			next := all.down(at, name)
 			if next == at {
 				break
 			}
 			at = next
 		}
-		t.count(at, uint64(nano))
+		at.count(uint64(nano))
 	})
 	if err != nil {
 		return err
 	}
-	return t.write(ctx, w)
+	return all.write(ctx, w)
 }
