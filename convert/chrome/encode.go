@@ -18,7 +18,7 @@ import (
 const bufferSize = 128 << 10
 
 // Encode writes the trace v to w, as one JSON object. In memory it needs about 8 bytes for each span, span event and
-// log record, and 16 bytes for each arrow. It reads all other data while it writes. Encode returns errors of the
+// log record, and 24 bytes for each arrow. It reads all other data while it writes. Encode returns errors of the
 // trace's file, of w, and of ctx.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	t, err := timeline.NewTimeline(ctx, v)
@@ -192,18 +192,18 @@ func eventName(name string) string {
 // flow writes one end of an arrow. It is called after the event of its span and before the contents of the span, so
 // that viewers attach the arrow to this span.
 func (e *encoder) flow(m *timeline.Moment, f timeline.FlowEnd) {
-	if f.Start() {
+	if f.Start {
 		e.begin('s')
 	} else {
 		e.begin('f')
 		e.b = append(e.b, `,"bp":"e"`...)
 	}
 	name := "child"
-	if f.Link() {
+	if f.Link {
 		name = "link"
 	}
 	e.b = append(append(append(e.b, `,"name":"`...), name...), `","cat":"flow","id":`...)
-	e.b = strconv.AppendUint(e.b, uint64(f.Flow()), 10)
+	e.b = strconv.AppendUint(e.b, uint64(f.Flow), 10)
 	e.b = appendMicros(append(e.b, `,"ts":`...), uint64(m.Time-e.t.First))
 	e.where(int(m.Group), int(m.Lane)+1)
 	e.b = append(e.b, '}')

@@ -13,27 +13,19 @@ import (
 // A FlowEnd is one end of an arrow between two spans. Each link has an arrow. Each child that is on another lane than
 // its parent also has an arrow. An arrow points forward in time: it starts at the span that began first.
 type FlowEnd struct {
-	span uint32 // the row of the span, and a bit for the span at which the arrow starts
-	flow uint32 // the number of the arrow, and a bit for a link
+	Flow  uint32 // the number of the arrow, from 1 on
+	Start bool   // this is the start of the arrow
+	Link  bool   // the arrow is a link; if not, it goes from a parent to a child
+
+	row int32 // of the span
 }
-
-// Flow returns the number of the arrow, from 1 on.
-func (f FlowEnd) Flow() uint32 { return f.flow >> 1 }
-
-// Start reports whether this is the start of the arrow.
-func (f FlowEnd) Start() bool { return f.span&1 != 0 }
-
-// Link reports whether the arrow is a link. If not, it goes from a parent to a child.
-func (f FlowEnd) Link() bool { return f.flow&1 != 0 }
-
-func (f FlowEnd) row() int32 { return int32(f.span >> 1) }
 
 // Arrows finds the arrows. Later calls of [Timeline.Moments] report them. Arrows to children on another lane come
 // first, in the order of time. Arrows of links follow.
 func (t *Timeline) Arrows(ctx context.Context) error {
 	for _, r := range t.begins {
 		if t.elsewhere(r) {
-			t.arrow(t.parent(r), r, 0)
+			t.arrow(t.parent(r), r, false)
 		}
 	}
 	if t.links && !t.Made {
@@ -42,7 +34,7 @@ func (t *Timeline) Arrows(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(t.ends, func(x, y FlowEnd) int {
-		return cmp.Or(t.compare(x.row(), y.row()), cmp.Compare(x.Flow(), y.Flow()))
+		return cmp.Or(t.compare(x.row, y.row), cmp.Compare(x.Flow, y.Flow))
 	})
 	return ctx.Err()
 }
@@ -53,14 +45,13 @@ func (t *Timeline) elsewhere(r int32) bool {
 	return up >= 0 && (t.lane(up) != t.lane(r) || t.group(up) != t.group(r))
 }
 
-// arrow adds an arrow between two spans. link is 1 for a link, and otherwise 0.
-func (t *Timeline) arrow(from, to int32, link uint32) {
+// arrow adds an arrow between two spans.
+func (t *Timeline) arrow(from, to int32, link bool) {
 	t.Flows++
 	if t.compare(to, from) < 0 {
 		from, to = to, from
 	}
-	flow := uint32(t.Flows)<<1 | link
-	t.ends = append(t.ends, FlowEnd{uint32(from)<<1 | 1, flow}, FlowEnd{uint32(to) << 1, flow})
+	t.ends = append(t.ends, FlowEnd{t.Flows, true, link, from}, FlowEnd{t.Flows, false, link, to})
 }
 
 // addLinks adds the arrows of links, in the order of the links.
@@ -102,7 +93,7 @@ func (t *Timeline) addLinks(ctx context.Context) error {
 	}
 	for _, l := range links {
 		if to := found[l.to]; to >= 0 && to != l.from {
-			t.arrow(to, l.from, 1)
+			t.arrow(to, l.from, true)
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func (t *Timeline) Moments(ctx context.Context, fn func(m *Moment) error) error 
 			marks = marks[1:]
 		}
 		n := 0
-		for n < len(flows) && flows[n].row() == r {
+		for n < len(flows) && flows[n].row == r {
 			n++
 		}
 		if err := call(Moment{true, start, t.end(r), view.Row(r), t.group(r), t.lane(r), flows[:n]}); err != nil {

@@ -15,7 +15,7 @@ import (
 // A Timeline is the layout of a trace for formats without parent links. It has spans on lanes, on which spans nest
 // strictly. It also has marks, that is, span events and log records, which happen at one moment. A Timeline stores
 // only row numbers, and reads times from the view. It needs about 4 bytes of memory for each span, 4 for each
-// entry and 16 for each arrow.
+// entry and 24 for each arrow.
 //
 // A span is on a lane of its process. A process stands for a resource. A mark is on the lane of its span if it
 // happens during the span. All other marks of a process share one lane. Entries of other kinds count as log records,
@@ -29,9 +29,9 @@ import (
 // If a span has not ended, its length is the duration that [view.View.OpenFor] returns.
 type Timeline struct {
 	Processes []Process
-	Made      bool  // the times are invented
-	First     int64 // the first time of the trace, or 0 if no row has a time
-	Flows     int   // the number of arrows; 0 before the call of [Timeline.Arrows]
+	Made      bool   // the times are invented
+	First     int64  // the first time of the trace, or 0 if no row has a time
+	Flows     uint32 // the number of arrows; 0 before the call of [Timeline.Arrows]
 
 	v      *view.View
 	links  bool // whether some span has links
