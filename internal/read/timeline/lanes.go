@@ -1,5 +1,7 @@
 package timeline
 
+import "container/heap"
+
 // A group holds the lanes of a group of intervals. A lane without open intervals is in idle. Every other lane has
 // one item in busy, with the end of its lowest interval.
 //
@@ -7,15 +9,8 @@ package timeline
 // that has ended may stay in lanes until the lane is used again.
 type group struct {
 	lanes [][]interval
-	idle  heap[int32]    // the lane with the lowest number is on top
-	busy  heap[busyLane] // the lane whose lowest interval ends first is on top
-}
-
-func newGroup() *group {
-	return &group{
-		idle: heap[int32]{before: func(a, b int32) bool { return a < b }},
-		busy: heap[busyLane]{before: func(a, b busyLane) bool { return a.end < b.end }},
-	}
+	idle  slots // by the number of the lane
+	busy  slots // by the end of the lane's lowest interval
 }
 
 // An interval is an open interval on a lane.
@@ -57,58 +52,38 @@ func (g *group) nests(lane int32, start, end int64, parent int32) bool {
 // occupyLane returns the lowest lane without an open interval at time start, and marks it as busy until end. An interval
 // that ends at start is not open, even if the new interval has no length.
 func (g *group) occupyLane(start, end int64) int32 {
-	for len(g.busy.items) > 0 && g.busy.items[0].end <= start {
-		g.idle.push(g.busy.pop().lane)
+	for len(g.busy) > 0 && g.busy[0].key <= start {
+		lane := heap.Pop(&g.busy).(slot).lane
+		heap.Push(&g.idle, slot{lane, int64(lane)})
 	}
-	var at int32
-	if len(g.idle.items) > 0 {
-		at = g.idle.pop()
+	at := int32(len(g.lanes))
+	if len(g.idle) > 0 {
+		at = heap.Pop(&g.idle).(slot).lane
 	} else {
-		at = int32(len(g.lanes))
 		g.lanes = append(g.lanes, nil)
 	}
-	g.busy.push(busyLane{at, end})
+	heap.Push(&g.busy, slot{at, end})
 	g.lanes[at] = g.lanes[at][:0]
 	return at
 }
 
-// A busyLane is a lane that becomes free at time end.
-type busyLane struct {
+// A slot is a lane in a heap.
+type slot struct {
 	lane int32
-	end  int64
+	key  int64 // the slot with the least key is on top
 }
 
-// A heap is a binary heap. The item at its top is before all other items.
-type heap[T any] struct {
-	items  []T
-	before func(a, b T) bool
-}
+// slots is a heap, see package container/heap.
+type slots []slot
 
-func (h *heap[T]) push(item T) {
-	h.items = append(h.items, item)
-	for i := len(h.items) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h.before(h.items[i], h.items[up]) {
-			return
-		}
-		h.items[i], h.items[up] = h.items[up], h.items[i]
-		i = up
-	}
-}
+func (s slots) Len() int           { return len(s) }
+func (s slots) Less(i, j int) bool { return s[i].key < s[j].key }
+func (s slots) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+func (s *slots) Push(x any)        { *s = append(*s, x.(slot)) }
 
-func (h *heap[T]) pop() T {
-	top, n := h.items[0], len(h.items)-1
-	h.items[0] = h.items[n]
-	h.items = h.items[:n]
-	for i := 0; ; {
-		down := 2*i + 1
-		if down+1 < n && h.before(h.items[down+1], h.items[down]) {
-			down++
-		}
-		if down >= n || !h.before(h.items[down], h.items[i]) {
-			return top
-		}
-		h.items[i], h.items[down] = h.items[down], h.items[i]
-		i = down
-	}
+func (s *slots) Pop() any {
+	n := len(*s) - 1
+	last := (*s)[n]
+	*s = (*s)[:n]
+	return last
 }

@@ -305,10 +305,7 @@ func (t *Timeline) isTime(r view.Row) bool {
 
 // assignLanes assigns lanes to spans. It also finds the processes that need a lane for marks outside of spans.
 func (t *Timeline) assignLanes() {
-	groups := make([]*group, len(t.groups)+1)
-	for i := range groups {
-		groups[i] = newGroup()
-	}
+	groups := make([]group, len(t.groups)+1)
 	// The last process is for rows without a resource. It is removed if there are no such rows.
 	none, used := int32(len(t.groups)), false
 	t.Processes = append(t.Processes, Process{})
