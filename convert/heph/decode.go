@@ -23,7 +23,7 @@ import (
 //
 // Decode maps a large file, and copies other input of more than 8 MiB to a temporary file. r may be a TCP
 // connection that ends, or a UDP connection with a deadline, each of whose datagrams is a packet. Decode also needs
-// 96 bytes of memory per event.
+// 96 bytes of memory per event, and 50 more if packets name their parents.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	in, err := input.Open(ctx, r, "")
 	if err != nil {

@@ -81,51 +81,65 @@ func isID(s string, size int) bool {
 	return len(s) == size && strings.Trim(s, "0123456789abcdefABCDEF") == "" && strings.Trim(s, "0") != ""
 }
 
-// compare compares the ids of v with a trace id and a span id.
-func (v *pendingEvent) compare(trace, span uint64) int {
-	return cmp.Or(cmp.Compare(v.trace, trace), cmp.Compare(v.span, span))
-}
-
-// findParents finds the parents of all events. The parameter epochs has the epochs of the input.
+// findParents finds the parents of all events: the event that an event names, or else the smallest event on the same
+// stream and substream that contains the event. If two events overlap only in part, neither contains the other. The
+// parameter epochs has the epochs of the input.
 func (x *index) findParents(epochs []uint64) {
-	order := make([]uint32, x.Len())
-	at := func(i uint32) interval {
-		v := x.at(i)
-		start := later(epochs, v.epoch, v.start)
-		return interval{
-			stream: v.stream, counter: v.counter, substream: v.substream,
-			start: start, end: max(start, later(epochs, v.epoch, v.end)),
-		}
+	interval := func(v *pendingEvent) (start, end uint64) {
+		start = later(epochs, v.epoch, v.start)
+		return start, max(start, later(epochs, v.epoch, v.end))
 	}
-	explicit := false
-	findContainers(order, at, func(i uint32, parent int64) {
-		v := x.at(i)
-		explicit = explicit || v.namesParent
-		if v.namesParent || parent < 0 || v.trace != 0 && x.at(uint32(parent)).trace != v.trace {
-			return
-		}
-		v.parent = uint32(parent) + 1
+	order := make([]uint32, x.Len())
+	named := false
+	for i := range order {
+		order[i] = uint32(i)
+		named = named || x.at(uint32(i)).namesParent
+	}
+	slices.SortFunc(order, func(a, b uint32) int {
+		v, w := x.at(a), x.at(b)
+		start, end := interval(v)
+		start2, end2 := interval(w)
+		return cmp.Or(
+			cmp.Compare(v.stream, w.stream), cmp.Compare(v.substream, w.substream), cmp.Compare(start, start2), cmp.Compare(end2, end),
+			// If two intervals are equal, the event that was written later is the parent.
+			cmp.Compare(w.counter, v.counter), cmp.Compare(b, a),
+		)
 	})
-	if explicit {
-		x.findNamedParents(order)
+	var open []uint32 // each of these events contains the next event
+	for _, i := range order {
+		v := x.at(i)
+		_, end := interval(v)
+		for n := len(open) - 1; n >= 0; n-- {
+			top := x.at(open[n])
+			if _, last := interval(top); last >= end && top.stream == v.stream && top.substream == v.substream {
+				if !v.namesParent && (v.trace == 0 || top.trace == v.trace) {
+					v.parent = open[n] + 1
+				}
+				break
+			}
+			open = open[:n]
+		}
+		open = append(open, i)
+	}
+	if named {
+		x.findNamedParents()
 	}
 }
 
-// findNamedParents finds the parents that events name by id. The slice order has the numbers of all events, and is
-// sorted again.
-func (x *index) findNamedParents(order []uint32) {
-	slices.SortFunc(order, func(a, b uint32) int {
-		w := x.at(b)
-		return cmp.Or(x.at(a).compare(w.trace, w.span), cmp.Compare(a, b))
-	})
+// findNamedParents finds the parents that events name by id.
+func (x *index) findNamedParents() {
+	type ids struct{ trace, span uint64 }
+	first := make(map[ids]uint32) // the number of the first event with these ids, plus 1
 	for i := range uint32(x.Len()) {
 		v := x.at(i)
-		if !v.namesParent {
-			continue
+		if id := (ids{v.trace, v.span}); first[id] == 0 {
+			first[id] = i + 1
 		}
-		at, ok := slices.BinarySearchFunc(order, v, func(i uint32, v *pendingEvent) int { return x.at(i).compare(v.trace, v.up) })
-		if ok && order[at] != i {
-			v.parent = order[at] + 1
+	}
+	for i := range uint32(x.Len()) {
+		v := x.at(i)
+		if up := first[ids{v.trace, v.up}]; v.namesParent && up != i+1 {
+			v.parent = up
 		}
 	}
 }
