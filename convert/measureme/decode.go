@@ -42,7 +42,7 @@ const nameLog = "event"
 // damage. If the file ends too early, for example because its writer was killed, the error is
 // [format.ErrTruncated]. If r is not a measureme file, Decode writes nothing.
 //
-// Decode maps a large file, and copies other input of more than 8 MiB to a temporary file. In memory it needs 56
+// Decode maps a large file, and copies other input of more than 8 MiB to a temporary file. In memory it needs 64
 // bytes per event and 16 bytes per virtual id. It reads the whole file before it writes, because the file has parents
 // after their children.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
@@ -94,24 +94,12 @@ type decoder struct {
 	buf      []byte
 }
 
-// A place is a sort key of an event: the 48 bits of its start, the 48 inverted bits of its end, a bit that is set for
-// an instant, and 31 inverted bits of its number. So if events begin at the same time, the longest event comes first.
-// If events have equal times, the latest record, which is the parent, comes first.
-type place struct{ high, low uint64 }
-
-func placeOf(i int64, start, end uint64, instant bool) place {
-	end = maxNano - end
-	p := place{start<<16 | end>>32, end<<32 | uint64(^uint32(i)&(1<<31-1))}
-	if instant {
-		p.low |= 1 << 31
-	}
-	return p
+// A place is an event with a time.
+type place struct {
+	start, end uint64
+	event      uint32 // its number
+	instant    uint32 // 1 for an instant, otherwise 0
 }
-
-func (p place) start() uint64 { return p.high >> 16 }
-func (p place) end() uint64   { return maxNano - (p.high&0xffff<<32 | p.low>>32) }
-func (p place) instant() bool { return p.low>>31&1 != 0 }
-func (p place) event() int64  { return int64(^uint32(p.low) & (1<<31 - 1)) }
 
 func (d *decoder) write() error {
 	d.readMetadata()
@@ -213,23 +201,27 @@ func (d *decoder) sort() {
 		case end == markInteger:
 			d.integers++
 		case end == markInstant:
-			d.order = append(d.order, placeOf(i, start, start, true))
+			d.order = append(d.order, place{start, start, uint32(i), 1})
 		case end < start:
 			d.setDamage(d.eventError(i, errTime))
 		default:
-			d.order = append(d.order, placeOf(i, start, end, false))
+			d.order = append(d.order, place{start, end, uint32(i), 0})
 		}
 	}
-	slices.SortFunc(d.order, func(a, b place) int { return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low)) })
+	// If events begin at the same time, the longest event comes first. If events have equal times, the latest record,
+	// which is the parent, comes first.
+	slices.SortFunc(d.order, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.instant, b.instant), cmp.Compare(b.event, a.event))
+	})
 	d.parents = make([]uint32, len(d.order))
 	for n, p := range d.order {
-		thread := d.event(p.event()).thread
+		thread := d.event(int64(p.event)).thread
 		top := d.tops[thread]
-		for top != 0 && d.order[top-1].end() < p.end() {
+		for top != 0 && d.order[top-1].end < p.end {
 			top = d.parents[top-1]
 		}
 		d.parents[n] = top
-		if !p.instant() {
+		if p.instant == 0 {
 			top = uint32(n) + 1
 		}
 		d.tops[thread] = top
@@ -239,18 +231,18 @@ func (d *decoder) sort() {
 // timed writes the entry of order[n].
 func (d *decoder) timed(n int) error {
 	p := d.order[n]
-	i := p.event()
+	i := int64(p.event)
 	ev := d.event(i)
 	d.entry.Attributes = d.entry.Attributes[:0]
-	if !p.instant() {
-		d.entry.Add(format.AttrDuration, format.U64Value(p.end()-p.start()))
+	if p.instant == 0 {
+		d.entry.Add(format.AttrDuration, format.U64Value(p.end-p.start))
 	}
 	e := d.begin(i, ev)
 	parent := d.parents[n]
 	e.Parent = d.resource + parent
-	at := max(d.meta.start+p.start(), 1) // 0 would mean no time
+	at := max(d.meta.start+p.start, 1) // 0 would mean no time
 	switch {
-	case !p.instant():
+	case p.instant == 0:
 		d.entry.Add(attrMadeIDs, format.BoolValue(true))
 		var id [8]byte
 		binary.BigEndian.PutUint64(id[:], uint64(i)+1)
@@ -264,7 +256,7 @@ func (d *decoder) timed(n int) error {
 	}
 	d.entry.Add(attrThread, format.I64Value(int64(ev.thread)))
 	d.entry.Add(format.AttrTime, format.U64Value(at))
-	if !p.instant() && parent == 0 {
+	if p.instant == 0 && parent == 0 {
 		d.entry.Add(format.AttrTraceID, format.StringValue(wire.View(d.traceID[:])))
 	}
 	_, err := d.w.Write(e)
