@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/testkit/querytest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 var update = flag.Bool("update", false, "write testdata/damage.txt again")
@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write testdata/damage.txt again")
 // TestDamage damages traces field by field, and compares what every reader says with damage.txt.
 func TestDamage(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // every reader has a buffer of up to 256 KiB
-	querytest.Golden(t, "testdata/damage.txt", *update, func(line string) (said string) {
+	tracetest.Golden(t, "testdata/damage.txt", *update, func(line string) (said string) {
 		t.Run(line, func(t *testing.T) { said = format.Damaged(t, line) })
 		return said
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 )
 
@@ -79,7 +80,7 @@ func TestGolden(t *testing.T) {
 			return fmt.Sprintf("%q", q.Words())
 		},
 	} {
-		querytest.Golden(t, "testdata/"+name+".txt", *update, say)
+		tracetest.Golden(t, "testdata/"+name+".txt", *update, say)
 	}
 	_, list, err := query.Complete(t.Context(), completed, ".us")
 	if want := (query.Completion{Text: ".user", Kind: "attribute", Count: 4}); err != nil || !slices.Contains(list, want) {

@@ -38,7 +38,7 @@ func TestRecordingKeepsNoCallersMemory(t *testing.T) {
 		{"messages of call sites", func(h slog.Handler, i int) {
 			// Each program counter is a call site of its own.
 			r := slog.NewRecord(time.Now(), slog.LevelInfo, tracetest.PartOfBody("form"), pcs[0]+uintptr(i))
-			handle(t, h, r)
+			must(t, h.Handle(ctx, r))
 		}},
 		{"With", func(h slog.Handler, _ int) {
 			l := slog.New(h).With(tracetest.PartOfBody("user"), tracetest.PartOfBody("ada"))

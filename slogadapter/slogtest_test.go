@@ -27,18 +27,6 @@ func TestSlogtestRun(t *testing.T) {
 	}
 }
 
-func TestSlogtestHandler(t *testing.T) {
-	rec, h := newHandler(t, nil)
-	err := slogtest.TestHandler(h, func() []map[string]any {
-		var all []map[string]any
-		for _, e := range entries(t, rec) {
-			all = append(all, nested(t, e))
-		}
-		return all
-	})
-	expect.OK(t, err)
-}
-
 // nested returns a log record in the form that package slogtest expects.
 func nested(t testing.TB, e *format.TraceEntry) map[string]any {
 	t.Helper()

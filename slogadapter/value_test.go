@@ -3,11 +3,9 @@ package slogadapter_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +81,8 @@ func (p panicsText) MarshalText() ([]byte, error)  { panic(p.with) }
 func (p panicsError) Error() string                { panic(p.with) }
 func (stringerPanic) String() string               { return "stringer" }
 
-func TestValue(t *testing.T) {
+// values are names and values of attributes.
+var values = func() []any {
 	cyclicMap := map[string]any{}
 	cyclicMap["self"] = cyclicMap
 	cyclicSlice := []any{nil}
@@ -92,7 +91,7 @@ func TestValue(t *testing.T) {
 	cyclicStruct.Next = cyclicStruct
 	berlin := time.FixedZone("", 2*60*60)
 	err := errors.New("no route")
-	values := []any{
+	return []any{
 		"string", "s",
 		"empty string", "",
 		"string not UTF-8", "a\xffb",
@@ -199,41 +198,7 @@ func TestValue(t *testing.T) {
 		}),
 		"LogValuer of an error that panics", valuer(func() slog.Value { return slog.AnyValue(panicsError{"e"}) }),
 	}
-	log := func(each func(l *slog.Logger, message string, value any)) string {
-		return lines(record(t, nil, func(l *slog.Logger) {
-			for value := range slices.Chunk(values, 2) {
-				each(l, fmt.Sprint(value[0]), value[1])
-			}
-		}))
-	}
-	said := log(func(l *slog.Logger, message string, value any) { l.Info(message, "v", value) })
-	golden(t, "values", said)
-	with := log(func(l *slog.Logger, message string, value any) { l.With("v", value).Info(message) })
-	expect.Equal(t, with, said, "values of With")
-}
-
-func TestPanicInLogValue(t *testing.T) {
-	panics := valuer(func() slog.Value { panic("lv") })
-	e := recordOne(t, nil, slog.Any("v", panics), slog.Group("g", slog.Any("v", panics)), slog.Int("after", 1))
-	for _, name := range []string{"v", "g.v"} {
-		v, _ := e.Attribute(name)
-		if got := kindAndText(v); !strings.HasPrefix(got, "String LogValue panicked") {
-			t.Errorf("%s is %q, want what slog says of a panic", name, got)
-		}
-	}
-	if v, _ := e.Attribute("after"); plain(v) != "1" {
-		t.Errorf("after is %q, want 1", plain(v))
-	}
-}
-
-// TestJSONNames checks that otel.json has the names that are stored in the
-// file.
-func TestJSONNames(t *testing.T) {
-	logged(t, "json", nil, func(l *slog.Logger) {
-		l.With("a", nil).WithGroup(`g"`).With("b", point{}).Info("in a group", "b", []int{}, "otel.x", nil, "n", 1)
-		l.Info("reserved", "otel.x", nil)
-	})
-}
+}()
 
 // A badValue panics in each of its methods.
 type badValue struct{}

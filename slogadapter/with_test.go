@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/testkit/expect"
-	"github.com/entrace-go/entrace/slogadapter"
 )
 
 func TestWithReturnsReceiver(t *testing.T) {
@@ -70,22 +69,6 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestSiblingsWithDuplicates checks the numbers of duplicate names in handlers
-// derived from each other.
-func TestSiblingsWithDuplicates(t *testing.T) {
-	all := record(t, nil, func(l *slog.Logger) {
-		base := l.With("a", 1, "a", 2)
-		for range 2 {
-			base.Info("a=1 a#2=2 a#3=3", "a", 3)
-			base.With("a", 4).Info("a=1 a#2=2 a#3=4 a#4=5", "a", 5)
-		}
-		l.Info("a=1", "a", 1)
-	})
-	for _, e := range all {
-		checkList(t, e, e.Message.Value)
-	}
-}
-
 // TestWithAttrsSlice checks that WithAttrs neither changes nor retains its slice, because
 // slog.MultiHandler passes one slice to several handlers.
 func TestWithAttrsSlice(t *testing.T) {
@@ -117,13 +100,4 @@ func TestWithAttrsSlice(t *testing.T) {
 	clear(attrs)
 	must(t, h2.Handle(context.Background(), slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)))
 	checkList(t, entries(t, rec)[0], "c=1 b=blob g.y=1 g.x=2 a=3")
-}
-
-func TestMultiHandler(t *testing.T) {
-	rec1, h1 := newHandler(t, nil)
-	rec2, h2 := newHandler(t, &slogadapter.Options{Level: slog.LevelWarn})
-	l := slog.New(slog.NewMultiHandler(h1, h2)).With("b", 1, "a", valuer(func() slog.Value { return slog.IntValue(2) })).WithGroup("g")
-	l.Info("one", "x", 1)
-	l.Warn("two", "x", 1, "y", 2, "z", 3, "u", 4, "v", 5, "w", 6)
-	golden(t, "multi", lines(entries(t, rec1))+"the second handler:\n"+lines(entries(t, rec2)))
 }

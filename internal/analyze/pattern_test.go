@@ -8,14 +8,14 @@ import (
 
 	"github.com/entrace-go/entrace/internal/analyze"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
-	"github.com/entrace-go/entrace/internal/testkit/querytest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 var update = flag.Bool("update", false, "write the expected texts in testdata again")
 
 // TestPattern compares patterns with the patterns in pattern.txt. The pattern of a pattern is the pattern itself.
 func TestPattern(t *testing.T) {
-	querytest.Golden(t, "testdata/pattern.txt", *update, func(text string) string {
+	tracetest.Golden(t, "testdata/pattern.txt", *update, func(text string) string {
 		said := analyze.Pattern(text)
 		if again := analyze.Pattern(said); again != said && !strings.Contains(said, "'") {
 			t.Errorf("the pattern of %q is %q", said, again)

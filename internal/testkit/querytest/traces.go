@@ -3,7 +3,6 @@ package querytest
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -41,34 +40,6 @@ func Result(t testing.TB, v *view.View, text string) *query.Result {
 func Everything(t testing.TB, v *view.View) view.Set[view.Row] {
 	t.Helper()
 	return Result(t, v, "").Rows
-}
-
-// Golden compares the results of say with a golden file. If update is true, it writes the file instead. In the
-// file, a paragraph that begins with "> " is a case: the text of the query, in which \r is a carriage return,
-// followed by the expected result. Other paragraphs are comments.
-func Golden(t *testing.T, path string, update bool, say func(text string) string) {
-	t.Helper()
-	b := tracetest.ReadFile(t, path)
-	var said strings.Builder
-	for i, c := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n\n") {
-		if i > 0 {
-			said.WriteByte('\n')
-		}
-		text, isCase := strings.CutPrefix(c, "> ")
-		if !isCase {
-			said.WriteString(c + "\n")
-			continue
-		}
-		text, want, _ := strings.Cut(text, "\n")
-		got := say(strings.ReplaceAll(text, `\r`, "\r"))
-		if got != want && !update {
-			t.Errorf("%s: %s\ngot  %s\nwant %s", path, text, got, want)
-		}
-		said.WriteString(strings.TrimRight("> "+text+"\n"+got, "\n") + "\n")
-	}
-	if update {
-		expect.Must(t, os.WriteFile(path, []byte(said.String()), 0o600))
-	}
 }
 
 // HasException reports whether the row is a span of unset status that has an exception.
