@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -54,40 +52,6 @@ func finish(t testing.TB, rec *recorder.Recorder) *view.View {
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	return v
-}
-
-// show prints an entry of a view, without the values that differ between runs.
-func show(t testing.TB, v *view.View, id uint32) string {
-	t.Helper()
-	e, err := v.Entry(view.Row(id))
-	must(t, err)
-	return text(e)
-}
-
-func text(e *format.TraceEntry) string {
-	var b strings.Builder
-	m := &e.Metadata
-	fmt.Fprintf(&b, "%s %q [%s]", m.Level, m.Name, m.Target)
-	if e.Message.Valid {
-		fmt.Fprintf(&b, " message=%q", e.Message.Value)
-	}
-	if m.File.Valid || m.Line.Valid || m.ModulePath.Valid {
-		fmt.Fprintf(&b, " %s:%d in %s", m.File.Value, m.Line.Value, m.ModulePath.Value)
-	}
-	for _, a := range e.Attributes {
-		fmt.Fprintf(&b, "\n  %s %s ", a.Name, a.Value.Kind())
-		switch a.Value.Kind() {
-		case format.KindString, format.KindBytes:
-			fmt.Fprintf(&b, "%q", a.Value.Text())
-		case format.KindFloat:
-			fmt.Fprint(&b, a.Value.Float())
-		case format.KindBool:
-			fmt.Fprint(&b, a.Value.Bool())
-		default:
-			b.Write(a.Value.AppendDecimal(nil))
-		}
-	}
-	return b.String()
 }
 
 func newExporter(t testing.TB, rec *recorder.Recorder) *exporter.Exporter {
@@ -150,70 +114,12 @@ var epoch = time.Unix(1000, 7)
 
 // everyKind returns an attribute of every kind, and slices and maps that JSON cannot represent.
 func everyKind() []attribute.KeyValue {
-	return []attribute.KeyValue{
-		attribute.Bool("bool", true),
-		attribute.Int64("int", math.MinInt64),
-		attribute.Float64("float", 2),
-		attribute.Float64("nan", math.NaN()),
-		attribute.String("string", "ü\n"),
-		attribute.String("not text", "\xff"),
-		attribute.ByteSlice("bytes", []byte{0, 255}),
-		{Key: "empty"},
-		attribute.BoolSlice("bools", []bool{true, false}),
-		attribute.Int64Slice("ints", []int64{1, -2}),
-		attribute.Float64Slice("floats", []float64{1, 2.5, 1e300}),
-		attribute.Float64Slice("infinite", []float64{1, math.Inf(-1)}),
-		attribute.StringSlice("strings", []string{"a", "\""}),
-		attribute.StringSlice("bad strings", []string{"a", "\xff"}),
-		attribute.StringSlice("none", nil),
-		attribute.Slice("slice", attribute.IntValue(1), attribute.Value{}, attribute.StringSliceValue([]string{"x"})),
-		attribute.Slice("deep bytes", attribute.ByteSliceValue([]byte("hi")), attribute.BoolValue(true), attribute.Int64SliceValue([]int64{3})),
-		attribute.Map("map", attribute.Int("b", 2), attribute.Float64("a", 1)),
-		attribute.Map("deep", attribute.Map("m", attribute.ByteSlice("x", []byte("hi")), attribute.KeyValue{Key: "e"})),
-		attribute.String("trace_id", "mine"),
-		attribute.String("otel.attr.x", "mine"),
-		attribute.String("entrace.x", "mine"),
-		attribute.Int("code.line.number", 12),
-		attribute.String("code.file.path", "a/b.go"),
-		attribute.String("code.function.name", "example.com/a/b.(*T).M"),
-	}
+	return attributesOf(testkit.Commands(`bool=true int=$min float=2.0 nan=$NaN string="ü\n" "not text"=$not bytes=$bytes empty=$empty bools=[true false] ints=[1 -2] floats=[1.0 2.5 $big] infinite=[1.0 $Inf] strings=["a" "\""] "bad strings"=["a" $not] none=[] slice=[1 $empty ["x"]] "deep bytes"=[$hi true [3]] map{b=2 a=1.0} deep{m{x=$hi e=$empty}} trace_id="mine" otel.attr.x="mine" entrace.x="mine" code.line.number=12 code.file.path="a/b.go" code.function.name="example.com/a/b.(*T).M"`, caseValues)[0].Attributes)
 }
 
-const everyKindText = `
-  bool Bool true
-  int I64 -9223372036854775808
-  float Float 2
-  nan Float NaN
-  string String "ü\n"
-  not text Bytes "\xff"
-  bytes Bytes "\x00\xff"
-  empty String "null"
-  bools String "[true,false]"
-  ints String "[1,-2]"
-  floats String "[1.0,2.5,1e+300]"
-  infinite String "{\"arrayValue\":{\"values\":[{\"doubleValue\":1.0},{\"doubleValue\":\"-Infinity\"}]}}"
-  strings String "[\"a\",\"\\\"\"]"
-  bad strings String "{\"arrayValue\":{\"values\":[{\"stringValue\":\"a\"},{\"bytesValue\":\"/w==\"}]}}"
-  none String "[]"
-  slice String "[1,null,[\"x\"]]"
-  deep bytes String "{\"arrayValue\":{\"values\":[{\"bytesValue\":\"aGk=\"},{\"boolValue\":true},{\"arrayValue\":{\"values\":[{\"intValue\":\"3\"}]}}]}}"
-  map String "{\"a\":1.0,\"b\":2}"
-  deep String "{\"kvlistValue\":{\"values\":[{\"key\":\"m\",\"value\":{\"kvlistValue\":{\"values\":[{\"key\":\"e\",\"value\":{}},{\"key\":\"x\",\"value\":{\"bytesValue\":\"aGk=\"}}]}}}]}}"
-  otel.attr.trace_id String "mine"
-  otel.attr.otel.attr.x String "mine"
-  otel.attr.entrace.x String "mine"
-  code.line.number I64 12
-  code.file.path String "a/b.go"
-  code.function.name String "example.com/a/b.(*T).M"`
-
-const everyKindMarks = `
-  otel.json String "[\"otel.scope.attr.b\",\"empty\",\"bools\",\"ints\",\"floats\",\"strings\",\"none\",\"slice\",\"map\"]"
-  otel.anyvalue String "[\"infinite\",\"bad strings\",\"deep bytes\",\"deep\"]"`
-
-// TestLossless exports a span in which every accessor returns a value other than
-// the default.
-func TestLossless(t *testing.T) {
-	stub := tracetest.SpanStub{
+// exported are spans by what is special about them.
+var exported = map[string]tracetest.SpanStubs{
+	"every accessor returns another value than the default": {{
 		Name:        "every \xff thing",
 		SpanContext: spanContext(2, 0x03, false, "vendor=x"),
 		Parent:      spanContext(1, trace.FlagsSampled, true, "parent=y"),
@@ -235,97 +141,21 @@ func TestLossless(t *testing.T) {
 		InstrumentationScope: instrumentation.Scope{
 			Name: "scope", Version: "v1", SchemaURL: "https://schema/s", Attributes: attribute.NewSet(attribute.BoolSlice("b", []bool{true})),
 		},
-	}
-	rec := create(t, nil)
-	must(t, newExporter(t, rec).ExportSpans(t.Context(), []sdktrace.ReadOnlySpan{nil, stub.Snapshot()}))
-	v := finish(t, rec)
-	want := []string{
-		`INFO "resource" [] message="shop"
-  r String "[1]"
-  service.name String "shop"
-  otel.resource.schema_url String "https://schema/r"
-  otel.json String "[\"r\"]"`,
-		`ERROR "every ` + "\ufffd" + ` thing" [scope] a/b.go:12 in example.com/a/b
-  trace_id String "00000000000000000000000000000001"
-  parent_span_id String "0000000000000001"
-  span_id String "0000000000000002"
-  time_unix_nano U64 1000000000007
-  duration_nano U64 5
-  otel.kind String "server"
-  otel.status_code String "ERROR"
-  otel.status_description String "why"
-  trace_flags U64 771
-  otel.trace_state String "vendor=x"
-  otel.scope.version String "v1"
-  otel.scope.schema_url String "https://schema/s"
-  otel.scope.attr.b String "[true]"
-  otel.dropped_attributes_count U64 1
-  otel.dropped_events_count U64 2
-  otel.dropped_links_count U64 3` + everyKindText + everyKindMarks,
-		`INFO "link" [scope]
-  otel.link.trace_id String "00000000000000000000000000000001"
-  otel.link.span_id String "0000000000000009"
-  otel.link.flags U64 768
-  otel.link.trace_state String "link=z"
-  otel.dropped_attributes_count U64 5
-  s String "[\"a\"]"
-  otel.json String "[\"s\"]"`,
-		`INFO "link" [scope]
-  otel.link.trace_id String "00000000000000000000000000000001"
-  otel.link.span_id String "0000000000000008"`,
-		`ERROR "exception" [scope]
-  otel.event Bool true
-  time_unix_nano U64 1000000000008
-  otel.dropped_attributes_count U64 4
-  n I64 1`,
-		`INFO "" [scope]
-  otel.event Bool true
-  time_unix_nano I64 -999999999993`,
-	}
-	for i, want := range want {
-		e, err := v.Files()[0].Entry(uint32(i + 1))
-		must(t, err)
-		expect.Equal(t, text(e), want, "entry %d", i+1)
-	}
-	for id, want := range map[uint32]view.Role{1: view.RoleResource, 2: view.RoleSpan, 3: view.RoleLink, 4: view.RoleLink, 5: view.RoleEvent, 6: view.RoleEvent} {
-		if got := v.Role(view.Row(id)); got != want {
-			t.Errorf("entry %d is a %v, want a %v", id, got, want)
-		}
-	}
-}
-
-// TestPlainSpan: fields of a span that have their defaults are not stored.
-func TestPlainSpan(t *testing.T) {
-	rec := create(t, nil)
-	stub := tracetest.SpanStub{
+	}},
+	"fields that have their defaults are not stored": {{
 		Name: "plain", SpanContext: spanContext(1, trace.FlagsSampled, false, ""), SpanKind: trace.SpanKindInternal,
 		StartTime: epoch, EndTime: epoch.Add(-3), Status: sdktrace.Status{Code: codes.Ok},
-	}
-	unended := stub
-	unended.SpanContext, unended.EndTime, unended.SpanKind = spanContext(2, trace.FlagsSampled, false, ""), time.Time{}, trace.SpanKindUnspecified
-	must(t, newExporter(t, rec).ExportSpans(t.Context(), tracetest.SpanStubs{stub, unended}.Snapshots()))
-	v := finish(t, rec)
-	e, err := v.Files()[0].Entry(2)
-	must(t, err)
-	want := `INFO "plain" []
-  trace_id String "00000000000000000000000000000001"
-  span_id String "0000000000000001"
-  time_unix_nano U64 1000000000007
-  duration_nano U64 0
-  otel.clock_skew_nano I64 -3
-  otel.status_code String "OK"`
-	expect.Equal(t, text(e), want, "the span")
-	e, err = v.Files()[0].Entry(3)
-	must(t, err)
-	want = `INFO "plain" []
-  trace_id String "00000000000000000000000000000001"
-  span_id String "0000000000000002"
-  time_unix_nano U64 1000000000007
-  otel.kind String "unspecified"
-  otel.status_code String "OK"`
-	if got := text(e); got != want {
-		t.Errorf("the span that did not end is\n%s\nwant\n%s", got, want)
-	}
+	}},
+	"a span that has not ended": {{Name: "open", SpanContext: spanContext(2, trace.FlagsSampled, false, ""), StartTime: epoch}},
+}
+
+// TestExportedSpans compares how spans are stored with exported.txt.
+func TestExportedSpans(t *testing.T) {
+	testkit.Golden(t, "testdata/exported.txt", *update, func(name string) string {
+		rec := create(t, nil)
+		must(t, newExporter(t, rec).ExportSpans(t.Context(), append(exported[name].Snapshots(), nil)))
+		return testkit.Tree(t, finish(t, rec).Files()[0])
+	})
 }
 
 type recordOnly struct{}
@@ -353,100 +183,23 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
-// TestManyLinks: if a span has too many links, the SDK drops the oldest ones, but the processor has
-// recorded them already.
-func TestManyLinks(t *testing.T) {
-	rec := create(t, nil)
-	p := spanProcessor(t, rec)
-	limits := sdktrace.NewSpanLimits()
-	limits.LinkCountLimit = 3
-	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p), sdktrace.WithRawSpanLimits(limits))
-	link := func(n byte) trace.Link { return trace.Link{SpanContext: spanContext(n, trace.FlagsSampled, false, "")} }
-	_, s := tp.Tracer("").Start(t.Context(), "s", trace.WithLinks(link(1), link(2)))
-	s.AddLink(link(3))
-	s.AddLink(link(4))
-	s.End()
-	v := finish(t, rec)
-	var ids []string
-	must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
-		if v.Role(id) == view.RoleLink {
-			e, err := v.Entry(id)
-			must(t, err)
-			span, _ := e.Attribute(mapping.AttrLinkSpanID)
-			ids = append(ids, span.Text()[15:])
-		}
-		return nil
-	}))
-	expect.Equal(t, strings.Join(ids, ""), "1234", "links there")
-}
-
-// TestSDKTrees records random traces with the SDK, once live and once in batches. Both files must show the
-// same trees.
+// TestSDKTrees records random traces in each way. A view must show the same trees.
 func TestSDKTrees(t *testing.T) {
 	for seed := range uint64(10) {
-		views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View {
-			rnd := rand.New(rand.NewPCG(seed, 1))
-			type open struct {
-				ctx context.Context
-				s   trace.Span
-			}
-			spans := []open{{ctx: t.Context()}}
-			n := 0
-			at := func() trace.SpanEventOption { n++; return trace.WithTimestamp(epoch.Add(time.Duration(n))) }
-			for i := range 100 {
-				parent := spans[rnd.IntN(len(spans))]
-				ctx, s := tp.Tracer("").Start(parent.ctx, fmt.Sprint(i), at())
-				spans = append(spans, open{ctx, s})
-				if rnd.IntN(2) == 0 {
-					spans[1+rnd.IntN(len(spans)-1)].s.End(at())
-				}
-			}
-			for _, o := range spans[1:] {
-				o.s.End(at())
-			}
-			must(t, tp.Shutdown(context.WithoutCancel(t.Context())))
-			return finish(t, rec)
-		})
-		if live, batch := outlineOf(t, views["live"]), outlineOf(t, views["batch"]); live != batch {
-			t.Errorf("seed %d: live:\n%.2000s\nbatch:\n%.2000s", seed, live, batch)
-		}
-	}
-}
-
-// TestTwoResources records spans of two providers with different resources to one file. Each span has the
-// service of its own provider, and a view shows it below its parent span, even if the parent has the other
-// resource.
-func TestTwoResources(t *testing.T) {
-	views := map[string]*view.View{}
-	for _, way := range []string{"live", "batch"} {
-		rec := create(t, nil)
-		provider := func(service string) *sdktrace.TracerProvider {
-			option := sdktrace.WithSyncer(newExporter(t, rec))
-			if way == "live" {
-				option = sdktrace.WithSpanProcessor(spanProcessor(t, rec))
-			}
-			return sdktrace.NewTracerProvider(option, sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))))
-		}
-		orders, stock := provider("orders").Tracer(""), provider("stock").Tracer("")
-		ctx, order := orders.Start(t.Context(), "order")
-		ctx, reserve := stock.Start(ctx, "reserve")
-		ctx, lock := stock.Start(ctx, "lock")
-		_, mail := orders.Start(ctx, "mail")
-		for _, s := range []trace.Span{mail, lock, reserve, order} {
-			s.End()
-		}
-		views[way] = finish(t, rec)
-	}
-	for way, v := range views {
-		got := map[string]string{}
-		for r := range v.Rows() {
-			if v.Role(r) == view.RoleSpan {
-				got[v.Name(r)] = v.Service(r) + " below " + v.Name(v.Parent(r))
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		lines := []string{"start s0"}
+		for i := range 100 {
+			lines = append(lines, fmt.Sprintf("in s%d | start s%d", rnd.IntN(i+1), i+1))
+			if rnd.IntN(2) == 0 {
+				lines = append(lines, fmt.Sprintf("end s%d", rnd.IntN(i+2)))
 			}
 		}
-		want := map[string]string{"order": "orders below resource", "reserve": "stock below order", "lock": "stock below reserve", "mail": "orders below lock"}
-		if !maps.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", way, got, want)
+		for i := range 101 {
+			lines = append(lines, fmt.Sprintf("end s%d", i))
+		}
+		want := runCase(t, "live", lines)
+		for _, way := range []string{"batch", "forgotten"} {
+			expect.Equal(t, runCase(t, way, lines), want, "seed %d, %s", seed, way)
 		}
 	}
 }
@@ -550,9 +303,11 @@ func TestExportSpansJoinsErrors(t *testing.T) {
 		t.Errorf("the account is %+v", st)
 	}
 	v := finish(t, rec)
-	last := uint32(v.Len() - 2)
-	if got := show(t, v, last); v.Role(view.Row(last)) != view.RoleSpan || !strings.Contains(got, "!TRUNCATED Bool true") || !strings.Contains(got, "attribute 0 I64 0") {
-		t.Errorf("the span that was cut is a %v:\n%s", v.Role(view.Row(last)), got)
+	last := view.Row(v.Len() - 2)
+	e, err := v.Entry(last)
+	must(t, err)
+	if got := testkit.Line(e); v.Role(last) != view.RoleSpan || !strings.Contains(got, "!TRUNCATED=bool true") || !strings.Contains(got, "attribute 0=0") {
+		t.Errorf("the span that was cut is a %v: %s", v.Role(last), got)
 	}
 }
 
@@ -695,6 +450,6 @@ func TestForeignResource(t *testing.T) {
 		must(t, b.Write())
 	}
 	if v := finish(t, rec); v.Len() != 4 || v.Parent(1) != 0 || v.Parent(2) != 0 {
-		t.Errorf("the trace is\n%s", outlineOf(t, v))
+		t.Errorf("the trace is\n%s", testkit.ViewTree(t, v, nil))
 	}
 }

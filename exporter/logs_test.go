@@ -16,7 +16,6 @@ import (
 	"go.opentelemetry.io/otel/log"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/exporter"
@@ -60,94 +59,6 @@ func logsOf(t *testing.T, v *view.View) (logs []*otel.Log, above []string) {
 	return logs, above
 }
 
-// TestLogRecordsReadAsTheyWereEmitted emits records of all kinds in a span and outside.
-func TestLogRecordsReadAsTheyWereEmitted(t *testing.T) {
-	at, seen := time.Unix(1_700_000_000, 7), time.Unix(1_700_000_000, 9)
-	tests := []struct {
-		name     string
-		record   func(r *log.Record)
-		severity uint32
-		level    string
-		message  string
-	}{
-		{"plain", func(r *log.Record) {
-			r.SetBody(attribute.StringValue("hello"))
-			r.SetSeverity(log.SeverityInfo)
-			r.SetSeverityText("INFO")
-		}, 9, "INFO", "hello"},
-		{"no severity", func(r *log.Record) { r.SetBody(attribute.StringValue("x")) }, 0, "INFO", "x"},
-		{"severity in between", func(r *log.Record) { r.SetSeverity(log.SeverityWarn3); r.SetSeverityText("notice") }, 15, "WARN", ""},
-		{"fatal", func(r *log.Record) { r.SetSeverity(log.SeverityFatal4) }, 24, "ERROR", ""},
-		{"severity beyond the names", func(r *log.Record) { r.SetSeverity(49) }, 49, "ERROR", ""},
-		{"the highest severity", func(r *log.Record) { r.SetSeverity(math.MaxInt) }, math.MaxInt32, "ERROR", ""},
-		{"severity below zero", func(r *log.Record) { r.SetSeverity(-11); r.SetSeverityText("DEBUG-16") }, 1, "TRACE", ""},
-		{"map", func(r *log.Record) {
-			r.SetBody(attribute.MapValue(attribute.Int("n", 1), attribute.StringSlice("list", []string{"a"})))
-		}, 0, "INFO", `{"list":["a"],"n":1}`},
-		{"bytes", func(r *log.Record) { r.SetBody(attribute.ByteSliceValue([]byte{0, 255})) }, 0, "INFO", "AP8="},
-		{"number", func(r *log.Record) { r.SetBody(attribute.Int64Value(7)) }, 0, "INFO", "7"},
-		{"not text", func(r *log.Record) { r.SetBody(attribute.StringValue("a\xffb")) }, 0, "INFO", "a\uFFFDb"},
-		{"no body", func(*log.Record) {}, 0, "INFO", ""},
-		{"event", func(r *log.Record) { r.SetEventName("user.login") }, 0, "INFO", ""},
-		{"no time", func(r *log.Record) { r.SetTimestamp(time.Time{}) }, 0, "INFO", ""},
-		{"attributes", func(r *log.Record) {
-			for _, kv := range everyKind() {
-				r.AddAttributes(kv)
-			}
-			r.AddAttributes(attribute.String("span_id", "mine"), attribute.String("otel.x", "y"))
-		}, 0, "INFO", ""},
-		{"place in the source", func(r *log.Record) {
-			r.AddAttributes(attribute.String("code.file.path", "/src/cart.go"), attribute.Int("code.line.number", 12))
-		}, 0, "INFO", ""},
-	}
-	for _, way := range []string{"processor", "exporter"} {
-		rec := create(t, nil)
-		live := spanProcessor(t, rec)
-		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
-		res := resource.NewSchemaless(attribute.String("service.name", "shop"))
-		lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(logProcessor(t, way, rec)), sdklog.WithResource(res), sdklog.WithAllowKeyDuplication())
-		logger := lp.Logger("scope", log.WithInstrumentationVersion("v1"), log.WithInstrumentationAttributes(attribute.String("k", "v")))
-		ctx, span := tp.Tracer("t").Start(t.Context(), "request")
-		for _, test := range tests {
-			for _, ctx := range []context.Context{ctx, t.Context()} {
-				var r log.Record
-				r.SetTimestamp(at)
-				r.SetObservedTimestamp(seen)
-				test.record(&r)
-				logger.Emit(ctx, r)
-			}
-		}
-		span.End()
-		must(t, errors.Join(lp.Shutdown(t.Context()), tp.Shutdown(t.Context())))
-		logs, above := logsOf(t, finish(t, rec))
-		expect.MustEqual(t, len(logs), 2*len(tests), "%s: log records", way)
-		count := make(map[string]int)
-		for _, l := range logs {
-			count[fmt.Sprintf("severity %d, level %s, message %q", l.Severity, l.Metadata.Level, l.Message)]++
-		}
-		for _, test := range tests {
-			if name := fmt.Sprintf("severity %d, level %s, message %q", test.severity, test.level, test.message); count[name] == 0 {
-				t.Errorf("%s, %s: no record of %s is in %v", way, test.name, name, count)
-			}
-		}
-		inSpan := 0
-		for i, l := range logs {
-			want := "resource"
-			if l.SpanID != [8]byte{} {
-				want = "request"
-			}
-			if above[i] == "request" {
-				inSpan++
-			}
-			if above[i] != want || l.Scope.Name != "scope" || l.Scope.Version != "v1" || len(l.Scope.Attributes) != 1 ||
-				l.Observed != seen.UnixNano() || l.HasTime && l.Time != at.UnixNano() {
-				t.Errorf("%s: below %s there is %+v", way, above[i], l)
-			}
-		}
-		expect.Equal(t, inSpan, len(tests), "%s: records below the span", way)
-	}
-}
-
 // TestLogValuesReadAsTheyWereEmitted: bodies and attributes of all kinds keep their kinds.
 func TestLogValuesReadAsTheyWereEmitted(t *testing.T) {
 	rec := create(t, nil)
@@ -176,32 +87,6 @@ func TestLogValuesReadAsTheyWereEmitted(t *testing.T) {
 		}
 	}
 	expect.Equal(t, len(logs), len(kinds), "records")
-}
-
-// TestLogRecordGoesBelowItsOwnResource: two LoggerProviders with different resources share a recorder and emit
-// in turn. Each record is a child of its own resource.
-func TestLogRecordGoesBelowItsOwnResource(t *testing.T) {
-	rec := create(t, nil)
-	var providers []*sdklog.LoggerProvider
-	for _, name := range []string{"a", "b"} {
-		providers = append(providers, sdklog.NewLoggerProvider(sdklog.WithProcessor(logProcessor(t, "processor", rec)),
-			sdklog.WithResource(resource.NewSchemaless(attribute.String("service.name", name)))))
-	}
-	for range 3 {
-		for _, lp := range providers {
-			var r log.Record
-			lp.Logger("l").Emit(t.Context(), r)
-		}
-	}
-	v := finish(t, rec)
-	n := make(map[string]int)
-	for row := range v.Rows() {
-		if v.Role(row) == view.RoleLog {
-			service, _ := v.Message(v.Parent(row))
-			n[service]++
-		}
-	}
-	expect.DeepEqual(t, n, map[string]int{"a": 3, "b": 3}, "the records are below")
 }
 
 // TestLogProcessorEnds: after Shutdown, the processor ignores records without an error, and Export returns

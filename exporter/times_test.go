@@ -2,7 +2,6 @@ package exporter_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,27 +11,8 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/testkit/expect"
-	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
-
-// TestTimeOutOfRangeIsMarked: a span and its event have an exact time if nanoseconds since 1970 overflow.
-func TestTimeOutOfRangeIsMarked(t *testing.T) {
-	for name, v := range both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View {
-		at := trace.WithTimestamp(time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC))
-		_, s := tp.Tracer("").Start(t.Context(), "span", at)
-		s.AddEvent("event", at)
-		s.AddEvent("event now")
-		s.End(at)
-		must(t, tp.Shutdown(context.WithoutCancel(t.Context())))
-		return finish(t, rec)
-	}) {
-		out := outlineOf(t, v)
-		if strings.Count(out, `entrace.time String "3000-01-01T00:00:00Z"`) != 2 || strings.Count(out, "entrace.time") != 2 {
-			t.Errorf("%s: the trace is\n%s", name, out)
-		}
-	}
-}
 
 // TestGivenTimesComeBack: a time that the program passes to a span is restored exactly, even if its
 // monotonic reading and its wall time belong to different moments.
