@@ -291,26 +291,6 @@ func TestAskByHTTP(t *testing.T) {
 		w := everyLink(t, trace.Path())
 		expect.Equal(t, w.attr(w.head, "manual") == "true", i == 1, "the trace is by hand")
 	}
-	for _, name := range []string{
-		"../control.go", "..%2fcontrol.go", "%2e%2e/x.et", "..", ".", "", "/etc/passwd", "%2fetc%2fpasswd", "x.et", "a%00b",
-		"20260101T000000.000000Z-h-1-0001-x.et", "..%5cx", strings.Repeat("a", 5000),
-	} {
-		q, err := http.NewRequest(http.MethodGet, "http://localhost/traces/"+name, http.NoBody)
-		if err != nil {
-			continue // such a request cannot be made
-		}
-		q.RemoteAddr, q.URL.Scheme, q.URL.Host = "127.0.0.1:4711", "", ""
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, q)
-		if w.Code != 400 && w.Code != 404 {
-			t.Errorf("GET traces/%.40s answers %d, want 400 or 404", name, w.Code)
-		}
-	}
-	q := httptest.NewRequest(http.MethodPost, "/snapshot?manual=1", http.NoBody)
-	q.RemoteAddr = "192.0.2.1:80"
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, q)
-	expect.Equal(t, w.Code, 403, "another machine gets")
 	r.wait(3)
 	r.quiet()
 }

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,86 +124,6 @@ func answerOf(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	return v
 }
 
-// TestHandlerMethods requests each path with each method. Only the methods in Allow have an effect.
-func TestHandlerMethods(t *testing.T) {
-	r := newRig(t)
-	file := r.put(t, day, 5, false)
-	h := New(r.Control, nil)
-	for _, c := range []struct {
-		path  string
-		allow string // the methods in the header Allow; "": the path does not exist
-	}{
-		{"/", "GET, HEAD"},
-		{"/snapshot", "POST"},
-		{"/start", "POST"},
-		{"/stop/1", "POST"},
-		{"/config", ""},
-		{"/traces/" + file, "GET, HEAD"},
-		{"/snapshot/", ""},
-		{"/stop", ""},
-		{"/stop/", ""},
-		{"/stop/1/2", ""},
-		{"/traces", ""},
-		{"/traces/", ""},
-		{"//", ""},
-		{"//snapshot", ""},
-		{"/index.html", ""},
-		{"/Snapshot", ""},
-	} {
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get"} {
-			before := r.asked()
-			w := ask(h, method, "/", "", func(q *http.Request) { q.URL.Path = c.path })
-			allowed := slices.Contains(strings.Split(c.allow, ", "), method)
-			switch {
-			case c.allow == "" && w.Code != 404:
-				t.Errorf("%s %s: %d, want 404", method, c.path, w.Code)
-			case c.allow != "" && !allowed && (w.Code != 405 || w.Header().Get("Allow") != c.allow):
-				t.Errorf("%s %s: %d, Allow %q, want 405 and %q", method, c.path, w.Code, w.Header().Get("Allow"), c.allow)
-			case allowed && (w.Code == 405 || w.Code == 404 && c.path != "/stop/1"):
-				t.Errorf("%s %s: %d", method, c.path, w.Code)
-			}
-			if method != "POST" && r.asked() > before {
-				t.Errorf("%s %s asks for %d traces", method, c.path, r.asked()-before)
-			}
-			if w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" {
-				t.Errorf("%s %s: the header is %v", method, c.path, w.Header())
-			}
-		}
-	}
-}
-
-func TestHandlerSnapshot(t *testing.T) {
-	r := newRig(t)
-	h := New(r.Control, nil)
-	for _, c := range []struct {
-		query string
-		want  control.Request
-	}{
-		{"", control.Request{}},
-		{"?window=30s", control.Request{Window: 30 * time.Second}},
-		{"?window=1m30s&name=any&manual=1&reason=a%20%3Cb%3E", control.Request{Window: 90 * time.Second, Name: "any", Manual: true, Reason: "a <b>"}},
-		{"?manual=0", control.Request{}},
-		{"?manual=true", control.Request{Manual: true}},
-		{"?reason=" + strings.Repeat("x", 1024), control.Request{Reason: strings.Repeat("x", 1024)}},
-	} {
-		c.want.Trigger, c.want.Key, c.want.Mode = control.TriggerHTTP, "snapshot", control.ModeSnapshot
-		before := r.asked()
-		w := ask(h, "POST", "/snapshot"+c.query, "")
-		if w.Code != 201 || r.asked() != before+1 {
-			t.Errorf("%s: %d, %d were asked for", c.query, w.Code, r.asked()-before)
-			continue
-		}
-		if got := (<-r.made).Request; fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("%s: asked for %v, want %v", c.query, got, c.want)
-		}
-		v := answerOf(t, w)
-		if v["id"] == "" || w.Header().Get("Location") != "traces/"+v["file"].(string) || v["href"] != w.Header().Get("Location") {
-			t.Errorf("%s: the answer is %v, and it is at %q", c.query, v, w.Header().Get("Location"))
-		}
-		expect.OK(t, expect.Err(os.Stat(r.Dir()+"/"+v["file"].(string))))
-	}
-}
-
 // TestHandlerErrors checks the responses for various errors.
 func TestHandlerErrors(t *testing.T) {
 	r := newRig(t, control.TraceConfig{Name: "any", On: byHTTP, Every: 90 * time.Second},
@@ -248,62 +167,6 @@ func TestHandlerErrors(t *testing.T) {
 	w := httptest.NewRecorder()
 	if err := answer(w, 200, math.NaN()); err == nil || w.Body.Len() > 0 {
 		t.Errorf("what cannot be encoded: %v, %q", err, w.Body)
-	}
-}
-
-// TestHandlerVerdicts checks the responses to requests that the control refuses.
-func TestHandlerVerdicts(t *testing.T) {
-	r := newRig(t,
-		control.TraceConfig{Name: "rare", On: byHTTP, Every: 90 * time.Second},
-		control.TraceConfig{Name: "few", On: byHTTP, PerHour: 1},
-		control.TraceConfig{Name: "half", On: byHTTP, OneIn: 2},
-		control.TraceConfig{Name: "second", On: []control.On{{Trigger: control.TriggerHTTP, Count: 3}}},
-		control.TraceConfig{Name: "none", On: byHTTP, Providers: control.CPUProfile, Mode: control.ModeStream},
-		control.TraceConfig{Name: "s1", On: byHTTP, Mode: control.ModeStream},
-		control.TraceConfig{Name: "s2", On: byHTTP, Mode: control.ModeStream},
-		control.TraceConfig{Name: "s3", On: byHTTP, Mode: control.ModeStream},
-		control.TraceConfig{Name: "s4", On: byHTTP, Mode: control.ModeStream},
-		control.TraceConfig{Name: "s5", On: byHTTP, Mode: control.ModeStream})
-	h := New(r.Control, nil)
-	for _, c := range []struct {
-		target  string
-		want    int
-		verdict control.Verdict
-		retry   string
-	}{
-		{"/snapshot?name=nosuch", 409, control.VerdictNoConfig, ""},
-		{"/snapshot?name=s1", 409, control.VerdictNoConfig, ""},
-		{"/start?config=none", 409, control.VerdictNoProviders, ""},
-		{"/snapshot?name=second", 409, control.VerdictNotEnough, ""},
-		{"/snapshot?name=rare", 201, "", ""},
-		{"/snapshot?name=rare", 429, control.VerdictRateLimited, "90"},
-		{"/snapshot?name=few", 201, "", ""},
-		{"/snapshot?name=few", 429, control.VerdictRateLimited, "3600"},
-		{"/snapshot?name=half", 201, "", ""},
-		{"/snapshot?name=half", 409, control.VerdictSampledOut, ""},
-		{"/start?config=s1", 201, "", ""},
-		{"/start?config=s1", 409, control.VerdictAlreadyRunning, ""},
-		{"/start?config=s2", 201, "", ""},
-		{"/start?config=s3", 201, "", ""},
-		{"/start?config=s4", 201, "", ""},
-		{"/start?config=s5", 409, control.VerdictNoSlot, ""},
-	} {
-		w := ask(h, "POST", c.target, "")
-		got, _ := answerOf(t, w)["verdict"].(string)
-		if w.Code != c.want || got != string(c.verdict) || w.Header().Get("Retry-After") != c.retry || (w.Header().Get("Location") != "") != (c.want == 201) {
-			t.Errorf("%s: %d %s, Retry-After %q, want %d %s, %q", c.target, w.Code, got, w.Header().Get("Retry-After"), c.want, c.verdict, c.retry)
-		}
-	}
-	must(t, os.RemoveAll(r.Dir()))
-	w := ask(h, "POST", "/snapshot?name=half&manual=1", "")
-	if got := answerOf(t, w); w.Code != 500 || got["verdict"] != "failed" {
-		t.Errorf("without a folder: %d %v", w.Code, got)
-	}
-	must(t, r.Shutdown(t.Context()))
-	for _, q := range [][2]string{{"POST", "/snapshot"}, {"POST", "/start?config=s1"}} {
-		if w := ask(h, q[0], q[1], ""); w.Code != 503 || answerOf(t, w)["verdict"] != "closed" {
-			t.Errorf("%s after Shutdown: %d %s", q[1], w.Code, w.Body)
-		}
 	}
 }
 
@@ -466,16 +329,5 @@ func TestHandlerConcurrent(t *testing.T) {
 	wg.Wait()
 	if n := answerOf(t, ask(h, "GET", "/", ""))["files_total"].(float64); n < 160 {
 		t.Errorf("there are %v traces, want 160 and more", n)
-	}
-}
-
-// TestHandlerViewer checks that the index has the URL of the viewer, if it is set.
-func TestHandlerViewer(t *testing.T) {
-	r := newRig(t)
-	if w := ask(New(r.Control, nil), "GET", "/", ""); strings.Contains(w.Body.String(), `"viewer"`) {
-		t.Errorf("without a viewer: %s", w.Body)
-	}
-	if w := ask(New(r.Control, &Options{Viewer: "/debug/trace/"}), "GET", "/", ""); answerOf(t, w)["viewer"] != "/debug/trace/" {
-		t.Errorf("with a viewer: %s", w.Body)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,44 +73,5 @@ func TestHandlerShowsErrors(t *testing.T) {
 	w := ask(h, "POST", "/stop/"+id, "")
 	if v := answerOf(t, w); w.Code != 500 || v["verdict"] != "failed" || v["error"] == "" {
 		t.Errorf("%d %v", w.Code, v)
-	}
-}
-
-func TestHandlerFile(t *testing.T) {
-	f := newRig(t)
-	name := f.put(t, day, 5, false)
-	must(t, os.WriteFile(f.Dir()+"/x.et", []byte("secret"), 0o600))
-	must(t, os.WriteFile(f.Dir()+"/notes.txt", []byte("secret"), 0o600))
-	must(t, os.Mkdir(f.Dir()+"/"+strings.Replace(name, "7-0001", "1-0002", 1), 0o700))
-	_ = os.Symlink("notes.txt", f.Dir()+"/"+strings.Replace(name, "7-0001", "1-0004", 1)) // if the system has links
-	if mkfifo, err := exec.LookPath("mkfifo"); err == nil {
-		must(t, exec.Command(mkfifo, f.Dir()+"/"+strings.Replace(name, "7-0001", "1-0006", 1)).Run())
-	}
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(f.Dir()), "secret.et"), []byte("secret"), 0o600))
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(f.Dir()), name), []byte("secret"), 0o600))
-	stream := strings.TrimSuffix(name, ".et") + ".iet"
-	must(t, os.WriteFile(f.Dir()+"/"+stream, []byte("secret"), 0o600))
-	h := New(f.Control, nil)
-	w := ask(h, "GET", "/traces/"+name, "")
-	if w.Code != 200 || w.Body.Len() != 5 || w.Header().Get("Content-Type") != "application/octet-stream" ||
-		w.Header().Get("Content-Disposition") != `attachment; filename="`+name+`"` || w.Header().Get("Cache-Control") != "no-store" {
-		t.Errorf("%d, %d bytes, %v", w.Code, w.Body.Len(), w.Header())
-	}
-	if w := ask(h, "HEAD", "/traces/"+name, ""); w.Code != 200 || w.Body.Len() != 0 || w.Header().Get("Content-Length") != "5" {
-		t.Errorf("HEAD: %d, %d bytes, %v", w.Code, w.Body.Len(), w.Header())
-	}
-	if w := ask(h, "GET", "/traces/"+name, "", header("Range", "bytes=1-2")); w.Code != 206 || w.Body.Len() != 2 {
-		t.Errorf("a range: %d, %d bytes", w.Code, w.Body.Len())
-	}
-	for _, s := range []string{
-		"..", ".", "../secret.et", "..%2fsecret.et", "%2e%2e%2fsecret.et", "%2e%2e/secret.et", "..%5csecret.et", "....//secret.et",
-		"%2fetc%2fpasswd", "/etc/passwd", "C:%5cx.et", "../" + name, "..%2f" + name, "." + "/" + name, name + "/", name + "%2f", name + "%00", name + "%20",
-		name + "::$DATA", stream, "x.et", "notes.txt", "." + name, strings.ToLower(name),
-		strings.Replace(name, "7-0001", "1-0002", 1), strings.Replace(name, "7-0001", "1-0004", 1), strings.Replace(name, "7-0001", "1-0006", 1),
-	} {
-		w := ask(h, "GET", "/traces/"+s, "")
-		if w.Code != 404 || strings.Contains(w.Body.String(), "secret") || strings.Contains(w.Body.String(), f.Dir()) {
-			t.Errorf("GET traces/%s: %d %s, want 404", s, w.Code, w.Body)
-		}
 	}
 }
