@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -88,6 +89,7 @@ type script struct {
 	disk     *recorder.FaultyStream
 	resource *recorder.Resource
 	resume   func()        // ends a write that does not return
+	version  format.Version
 	limit    time.Duration // a call may not take longer; 0: no limit
 	whole    bool          // after each command, the file must end at the end of an entry
 
@@ -100,8 +102,15 @@ type script struct {
 	told []error
 }
 
-func runScript(t *testing.T, top string, lines []string) {
-	s := &script{T: t, top: top, resume: func() {}}
+func runScript(t *testing.T, top string, lines []string) { newScript(t, top, 0).run(lines) }
+
+func newScript(t *testing.T, top string, version format.Version) *script {
+	t.Helper()
+	return &script{T: t, top: top, version: version, resume: func() {}}
+}
+
+// run runs the lines of a script, and closes the recorder.
+func (s *script) run(lines []string) {
 	defer func() {
 		s.resume()
 		if s.rec != nil {
@@ -111,8 +120,8 @@ func runScript(t *testing.T, top string, lines []string) {
 	for _, line := range lines {
 		for command := range strings.SplitSeq(line, "; ") {
 			s.command(command)
-			if t.Failed() {
-				t.Fatalf("in the line %s", line)
+			if s.Failed() {
+				s.Fatalf("in the line %s", line)
 			}
 		}
 	}
@@ -173,7 +182,7 @@ func (s *script) command(line string) {
 
 var errorWords = map[string]error{
 	"ENOSPC": syscall.ENOSPC, "EDQUOT": syscall.EDQUOT, "EFBIG": syscall.EFBIG, "EIO": syscall.EIO, "EROFS": syscall.EROFS,
-	"overflow": recorder.ErrOverflow, "unlinked": recorder.ErrUnlinked, "late": context.DeadlineExceeded, "missing": fs.ErrNotExist,
+	"overflow": recorder.ErrOverflow, "unlinked": recorder.ErrUnlinked, "late": context.DeadlineExceeded, "missing": fs.ErrNotExist, "closed": recorder.ErrClosed,
 }
 
 // matches reports whether an error is what a script wants: "" none, "error" any, "maybe X" none or X, "X and Y" both,
@@ -205,11 +214,13 @@ func (s *script) record(kind string, names []string, o map[string]string, check 
 	for i, name := range names {
 		e := named(name)
 		below := span(name, id("id"), id("below"))
-		if size := o["size"]; size != "" {
-			e.Add("x", format.StringValue(strings.Repeat("x", number(s.T, size))))
-			below.Entry.Add("x", format.StringValue(strings.Repeat("x", number(s.T, size))))
+		if name == "end" {
+			e = named(format.NameSpanEnd)
 		}
-		below.Open, below.Wait = slices.Contains(strings.Split(o["is"], ","), "open"), slices.Contains(strings.Split(o["is"], ","), "waiting")
+		s.fill(e, o)
+		s.fill(&below.Entry, o)
+		is := strings.Split(o["is"], ",")
+		below.Open, below.Wait, below.Remote = slices.Contains(is, "open"), slices.Contains(is, "waiting"), slices.Contains(is, "remote")
 		if o["resource"] != "" {
 			below.Resource = s.resource
 		}
@@ -221,7 +232,7 @@ func (s *script) record(kind string, names []string, o map[string]string, check 
 			case "span":
 				return tracetest.WriteSpan(s.rec, below)
 			case "end":
-				return tracetest.EndSpan(s.rec, spanRef(1, id("id")), nil, e)
+				return tracetest.EndSpan(s.rec, spanRef(1, id("id")), below.Children, e)
 			}
 			b := s.rec.Batch()
 			b.Log(below.Parent, 0)
@@ -242,6 +253,27 @@ func (s *script) record(kind string, names []string, o map[string]string, check 
 		if every := o["flush"]; kind == "write" || every != "" && i%number(s.T, every) == 0 {
 			_ = check(func() error { return s.rec.Flush(s.Context()) })
 			s.sizes = append(s.sizes, s.rec.Stats().Bytes)
+		}
+	}
+}
+
+// fill adds to an entry what the options say.
+func (s *script) fill(e *format.TraceEntry, o map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		switch value := o[key]; key {
+		case "n", "id", "below", "is", "events", "flush", "resource":
+		case "size":
+			e.Add("x", format.StringValue(strings.Repeat("x", number(s.T, value))))
+		case "message":
+			e.Message = format.Some(value)
+		case "level":
+			e.Metadata.Level = format.Level(number(s.T, value))
+		default:
+			attribute := format.StringValue(value)
+			if n, err := strconv.Atoi(value); err == nil && value[0] != '0' { // an id is a text
+				attribute = format.I64Value(int64(n))
+			}
+			e.Add(key, attribute)
 		}
 	}
 }
@@ -356,8 +388,15 @@ func (s *script) create(path string, options map[string]string) (err error) {
 			*field = duration(s.T, value)
 		case *uint32:
 			*field = uint32(number(s.T, value))
+		case *int:
+			*field = number(s.T, value)
+		case *format.Optional[format.StorageFormat]:
+			*field = format.Some(map[string]format.StorageFormat{"et": format.ET, "iet": format.IET}[value])
+		default:
+			s.Fatalf("the option %s has a type that scripts cannot set", name)
 		}
 	}
+	o.Version = s.version
 	s.rec, err = recorder.Create(path, o)
 	if err == nil {
 		s.disk = recorder.FailDisk(s.rec)
