@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,158 +125,103 @@ func count(t *testing.T, v *view.View, text string) (n int) {
 	return n
 }
 
+// TestControlEnvironment compares what variables make of Setup with testdata/control.txt.
 func TestControlEnvironment(t *testing.T) {
-	tests := []struct {
-		name  string
-		env   map[string]string
-		check func(t *testing.T, dir string, p *entrace.Pipeline, log *slog.Logger)
-	}{
-		{"unset", nil, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
-			if p.Control() != nil {
-				t.Error("there is a control")
+	testkit.Golden(t, "testdata/control.txt", *update, func(env string) (said string) {
+		t.Run(env, func(t *testing.T) { said = underControl(t, env) })
+		return said
+	})
+}
+
+// underControl sets variables, records a span, a slow span, a span that hangs if a trace is wanted of that, and an error, and
+// returns the configuration and which of these each trace has.
+func underControl(t *testing.T, env string) string {
+	dir, told := clean(t), reports(t)
+	t.Setenv("OTEL_SERVICE_NAME", "shop")
+	must(t, os.WriteFile("control.yaml", []byte("{id: of the file, ring: {bytes: 4MiB}}"), 0o600))
+	for kv := range strings.SplitSeq(env, "; ") {
+		name, value, _ := strings.Cut(kv, "=")
+		setenv(t, map[string]string{name: value})
+	}
+	p := setup(t)
+	ctl := p.Control()
+	if ctl == nil {
+		_, err := os.Stat("traces")
+		return fmt.Sprintf("no control, records to %s, has a folder %t", strings.ReplaceAll(filepath.Base(p.Recorder().Path()), strconv.Itoa(os.Getpid()), "PID"), err == nil)
+	}
+	var b strings.Builder
+	c := ctl.Config()
+	dir, err := filepath.EvalSymlinks(dir)
+	must(t, err)
+	where, err := filepath.Rel(dir, ctl.Dir())
+	must(t, err)
+	fmt.Fprintf(&b, "configuration %s in %s: ring of %d bytes, persists %t, always %v; streams: %d\n", c.ID, filepath.ToSlash(where), c.Ring.Bytes, c.Ring.Persist, c.Ring.Always, len(ctl.Running()))
+	for _, tc := range c.Traces {
+		fmt.Fprintf(&b, "trace %s of %v on", tc.Name, tc.Providers)
+		for _, on := range tc.On {
+			fmt.Fprintf(&b, " %s %s %v %v,", on.Trigger, on.Key, on.Level, on.LongerThan)
+		}
+		b.WriteByte('\n')
+	}
+	rings, err := filepath.Glob(filepath.Join(ctl.Dir(), "ring-*.ring"))
+	must(t, err)
+	for _, ring := range rings {
+		d, err := journal.OpenDead(ring, false) // the file itself, or the ring in shared memory to which it points
+		must(t, err)
+		if fi, err := d.Stat(); err != nil || fi.Size() < int64(c.Ring.Bytes)*3/4 || fi.Size() > int64(c.Ring.Bytes)*4 || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
+			t.Errorf("the ring has %d bytes and mode %v, %v", fi.Size(), fi.Mode(), err)
+		}
+		must(t, d.Close())
+	}
+	oneSpan(t, p)
+	id := slowSpan(t, p).SpanContext().SpanID().String()
+	if strings.Contains(env, "_ON_SLOW") {
+		oneTrace(t, ctl.Dir(), "slow")
+	}
+	if strings.Contains(env, "_ON_HANG") {
+		_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "hangs")
+		oneTrace(t, ctl.Dir(), "hang")
+		s.End()
+	}
+	slog.New(slogadapter.New(p.Recorder(), nil)).Error("the reason")
+	must(t, p.Shutdown(t.Context()))
+	wantNoReport(t, told)
+	for _, name := range glob(t, filepath.Join(ctl.Dir(), "*.et")) {
+		v := read(t, name)
+		fmt.Fprintf(&b, "wrote %s:", regexp.MustCompile(`^.*-`).ReplaceAllString(filepath.Base(name), ""))
+		for _, text := range []string{"shop", "span", "slow span", "hangs", "the reason"} {
+			if n := count(t, v, text); n > 0 {
+				fmt.Fprintf(&b, " %d %s,", n, text)
 			}
-		}},
-		{"off", map[string]string{"": "off", "_DIR": "traces"}, func(t *testing.T, dir string, p *entrace.Pipeline, _ *slog.Logger) {
-			if _, err := os.Stat(filepath.Join(dir, "traces")); p.Control() != nil || !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("there is a control, or %v", err)
-			}
-			if got := filepath.Base(p.Recorder().Path()); !strings.HasPrefix(got, "shop-") {
-				t.Errorf("it records to %s", got)
-			}
-		}},
-		{"ring", map[string]string{"": "ring"}, func(t *testing.T, dir string, p *entrace.Pipeline, log *slog.Logger) {
-			c := p.Control().Config()
-			if want, err := filepath.EvalSymlinks(filepath.Join(dir, "shop-traces")); p.Control().Dir() != want || err != nil || c.ID != "environment" {
-				t.Errorf("the folder is %s, want %s, %v; the id %s", p.Control().Dir(), want, err, c.ID)
-			}
-			if want := control.Spans | control.Logs | control.RuntimeMetrics | control.GC; c.Ring.Bytes != 32<<20 || !c.Ring.Persist || c.Ring.Always != want {
-				t.Errorf("the ring is %+v", c.Ring)
-			}
-			expect.Equal(t, len(p.Control().Running()), 0, "streams run")
-			oneSpan(t, p)
-			log.Error("the reason")
-			v := oneTrace(t, p.Control().Dir(), "error")
-			if count(t, v, "span") != 1 || count(t, v, "the reason") != 1 {
-				t.Error("the trace lacks the span or the log record")
-			}
-			if e, err := v.Entry(v.Children(0)[0]); err != nil || e.Metadata.Name != mapping.NameTrace {
-				t.Errorf("the first entry is %q, %v", e.Metadata.Name, err)
-			}
-			if n := count(t, v, "shop"); n != 1 {
-				t.Errorf("the trace has %d resources called shop, want 1", n)
-			}
-		}},
-		{"in capitals", map[string]string{"": "RING"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
-			if p.Control() == nil {
-				t.Error("there is no control")
-			}
-		}},
-		{"stream", map[string]string{"": "stream"}, func(t *testing.T, _ string, p *entrace.Pipeline, log *slog.Logger) {
-			expect.MustEqual(t, len(p.Control().Running()), 1, "streams run")
-			log.Info("in the stream")
-			oneSpan(t, p)
-			must(t, p.Shutdown(t.Context()))
-			v := read(t, controlTraces(t, p.Control().Dir(), "all")[0])
-			if count(t, v, "in the stream") != 1 || count(t, v, "span") != 1 {
-				t.Error("the trace lacks the span or the log record")
-			}
-		}},
-		{"folder, size, providers", map[string]string{"": "ring", "_DIR": "a/b", "_RING_BYTES": " 5000000 ", "_PROVIDERS": "logs, process,"}, func(t *testing.T, dir string, p *entrace.Pipeline, log *slog.Logger) {
-			c := p.Control().Config()
-			if c.Dir != "a/b" || c.Ring.Bytes != 5_000_000 || c.Ring.Always != control.Logs|control.Process {
-				t.Errorf("the configuration is %+v", c)
-			}
-			rings, err := filepath.Glob(filepath.Join(dir, "a", "b", "ring-*.ring"))
-			must(t, err)
-			expect.MustLen(t, rings, 1, "the rings")
-			d, err := journal.OpenDead(rings[0], false) // the file itself, or the ring in shared memory to which it points
-			must(t, err)
-			defer d.Close()
-			if fi, err := d.Stat(); err != nil || fi.Size() < 4<<20 || fi.Size() > 20_000_000 || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
-				t.Errorf("the ring has %d bytes and mode %v, %v", fi.Size(), fi.Mode(), err)
-			}
-			oneSpan(t, p)
-			log.Error("the reason")
-			if v := oneTrace(t, "a/b", "error"); count(t, v, "span") != 0 || count(t, v, "the reason") != 1 {
-				t.Error("the trace has a span, or lacks the log record")
-			}
-		}},
-		{"no trace of errors", map[string]string{"": "ring", "_ON_ERROR": "off"}, func(t *testing.T, _ string, p *entrace.Pipeline, log *slog.Logger) {
-			log.Error("no reason")
-			if v := p.Control().Stats().Verdicts[control.TriggerLog]; v[control.VerdictStarted] != 0 {
-				t.Errorf("the verdicts are %v", v)
-			}
-			for _, tc := range p.Control().Config().Traces {
-				for _, on := range tc.On {
-					if on.Trigger == control.TriggerLog || on.Trigger == control.TriggerSpan || on.Trigger == control.TriggerWatchdog {
-						t.Errorf("trace %s is for %s", tc.Name, on.Trigger)
-					}
-				}
-			}
-		}},
-		{"slow", map[string]string{"": "ring", "_ON_SLOW": "10ms"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
-			slowSpan(t, p)
-			if v := oneTrace(t, p.Control().Dir(), "slow"); count(t, v, "slow span") != 1 {
-				t.Error("the trace lacks the span")
-			}
-		}},
-		{"execution trace", map[string]string{"_EXEC_TRACE": "1", "_ON_SLOW": "10ms"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
-			s := slowSpan(t, p)
-			v := oneTrace(t, p.Control().Dir(), "slow")
-			marked := false
-			for r := range v.Rows() {
-				if v.Name(r) != "exec.trace" {
-					continue
-				}
-				e, err := v.Entry(r)
-				must(t, err)
+		}
+		e, err := v.Entry(v.Children(0)[0])
+		must(t, err)
+		expect.Equal(t, e.Metadata.Name, mapping.NameTrace, "the first entry")
+		for r := range v.Rows() {
+			if e, err := v.Entry(r); err == nil && v.Name(r) == "exec.trace" {
 				data, _ := e.Attribute("data")
-				id := s.SpanContext().SpanID().String()
-				marked = bytes.Contains(data.Bytes(), []byte("otel.span")) && bytes.Contains(data.Bytes(), []byte(id))
+				fmt.Fprintf(&b, " an execution trace with the slow span %t", bytes.Contains(data.Bytes(), []byte("otel.span")) && bytes.Contains(data.Bytes(), []byte(id)))
 			}
-			if !marked {
-				t.Error("the trace has no execution trace with the span")
-			}
-		}},
-		{"hang", map[string]string{"": "ring", "_ON_HANG": "50ms"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
-			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "hangs")
-			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "hang")) == 1 })
-			s.End()
-			if v := read(t, controlTraces(t, p.Control().Dir(), "hang")[0]); count(t, v, "hangs") != 1 {
-				t.Error("the trace lacks the span")
-			}
-		}},
-		{"a file", map[string]string{"_CONFIG": "control.yaml"}, func(t *testing.T, dir string, p *entrace.Pipeline, _ *slog.Logger) {
-			expect.MustEqual(t, p.Control().Config().ID, "of the file", "configuration in force")
-			if want, err := filepath.EvalSymlinks(filepath.Join(dir, "shop-traces")); p.Control().Dir() != want || err != nil {
-				t.Errorf("the folder is %s, want %s, %v", p.Control().Dir(), want, err)
-			}
-			must(t, os.WriteFile("next.yaml", []byte("{id: next, ring: {bytes: 4MiB}}"), 0o600))
-			must(t, os.Rename("next.yaml", "control.yaml"))
-			eventually(t, "the next configuration", func() bool { return p.Control().Config().ID == "next" })
-		}},
-		{"a file, and off", map[string]string{"": "Off", "_CONFIG": "control.yaml"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
-			if p.Control() != nil {
-				t.Error("there is a control")
-			}
-		}},
+		}
+		b.WriteByte('\n')
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			dir := clean(t)
-			told := reports(t)
-			t.Setenv("OTEL_SERVICE_NAME", "shop")
-			must(t, os.WriteFile("control.yaml", []byte("{id: of the file, ring: {bytes: 4MiB}}"), 0o600))
-			setenv(t, tt.env)
-			p := setup(t)
-			tt.check(t, dir, p, slog.New(slogadapter.New(p.Recorder(), nil)))
-			must(t, p.Shutdown(t.Context()))
-			wantNoReport(t, told)
-			if left, err := filepath.Glob("*/*.ring"); len(left) != 0 || err != nil {
-				t.Errorf("%q are left, %v", left, err)
-			}
-		})
+	if left := glob(t, "*/*.ring"); len(left) > 0 {
+		t.Errorf("%q are left", left)
 	}
+	return b.String()
+}
+
+// TestControlFileChanges: if the file with the configuration changes, the new configuration is used.
+func TestControlFileChanges(t *testing.T) {
+	clean(t)
+	must(t, os.WriteFile("control.yaml", []byte("{id: of the file, ring: {bytes: 4MiB}}"), 0o600))
+	setenv(t, map[string]string{"_CONFIG": "control.yaml"})
+	p := setup(t)
+	expect.MustEqual(t, p.Control().Config().ID, "of the file", "configuration in force")
+	must(t, os.WriteFile("next.yaml", []byte("{id: next, ring: {bytes: 4MiB}}"), 0o600))
+	must(t, os.Rename("next.yaml", "control.yaml"))
+	eventually(t, "the next configuration", func() bool { return p.Control().Config().ID == "next" })
+	must(t, p.Shutdown(t.Context()))
 }
 
 func TestControlUnsampled(t *testing.T) {
